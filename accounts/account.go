@@ -29,7 +29,7 @@ type Account struct {
 	ID      string            `json:"id"`
 	Kind    string            `json:"kind"`
 	Config  json.RawMessage   `json:"config,omitempty"`
-	Cadence string            `json:"cadence,omitempty"` // as cadence.Parse reads it; empty: cadence.Default
+	Cadence string            `json:"cadence,omitempty"` // as cadence.Parse reads it; empty: cadence.Default, or "every 0" if the third party holds calls
 	Labels  map[string]string `json:"labels,omitempty"`
 
 	// Priority is one of the Priority words; empty means PriorityNormal.
@@ -45,6 +45,21 @@ type Kinds interface {
 	// Validate returns every fault of a config at once, each with its field, or an
 	// error that says that the kind is unknown.
 	Validate(kind string, config json.RawMessage) error
+}
+
+// holders may be implemented by Kinds whose third parties hold calls until something comes.
+type holders interface {
+	// Hold returns for how long the third party holds a call; zero: not at all.
+	Hold(kind string, config json.RawMessage) time.Duration
+}
+
+// paced returns the account with the cadence of its kind, if it names none and its third party
+// holds calls: one call follows the other at once.
+func (a Account) paced(kinds Kinds) Account {
+	if h, ok := kinds.(holders); ok && a.Cadence == "" && h.Hold(a.Kind, a.Config) > 0 {
+		a.Cadence = cadence.Cadence{}.String()
+	}
+	return a
 }
 
 type (

@@ -144,5 +144,5 @@ func judged(id string, a Account, err error, kinds Kinds) (Account, error) {
 	if len(faults) > 0 {
 		return a, faults
 	}
-	return a, nil
+	return a.paced(kinds), nil
 }

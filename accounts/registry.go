@@ -143,7 +143,7 @@ func (r *Registry) encode(ctx context.Context, a Account) ([]byte, error) {
 	if err := r.bind(&a, a.Validate(r.kinds)); err != nil {
 		return nil, a.withPast(err, r.clockOf(ctx, a.ID))
 	}
-	return a.Encode()
+	return a.paced(r.kinds).Encode()
 }
 
 // after returns an account as it is after a write. A write succeeded even if somebody

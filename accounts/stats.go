@@ -123,6 +123,8 @@ type Report struct {
 	Host              string  `json:"host,omitempty"`
 	Concurrency       int     `json:"concurrency"`
 	InFlight          int     `json:"in_flight"`
+	Held              int     `json:"held,omitempty" doc:"Checks that third parties hold until something comes. They are not in flight."`
+	HeldChecks        int     `json:"held_checks,omitempty" doc:"How many of these it makes at most."`
 	ChecksPerSecond   float64 `json:"checks_per_second"`
 	FailuresPerSecond float64 `json:"failures_per_second"`
 	MessagesPerSecond float64 `json:"messages_per_second"`

@@ -37,6 +37,27 @@ type Claim struct {
 // Ticket returns the fencing token of the claim. No two claims ever have the same.
 func (c *Claim) Ticket() string { return c.entry[:ticketWidth] }
 
+// Tickets returns the current tickets of accounts of a shard, in their order, or "" for an
+// account that is not registered there. A claim with another ticket is lost.
+func Tickets(ctx context.Context, r *Ring, shard int, ids []string) ([]string, error) {
+	if err := wire.CheckBatch("tickets", len(ids)); err != nil {
+		return nil, err
+	}
+	key := r.keys[shard].tickets
+	replies, err := r.wire.PipelineOn(ctx, wire.Vital, shard, key, append(wire.Command{"HMGET", key}, anyOf(ids)...))
+	if err != nil {
+		return nil, fmt.Errorf("tickets, shard %d: %w", shard, err)
+	}
+	values, err := redis.Strings(replies[0], nil)
+	if err != nil || len(values) != len(ids) {
+		return nil, fmt.Errorf("tickets, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+	}
+	for i, value := range values {
+		values[i] = value[:min(len(value), ticketWidth)]
+	}
+	return values, nil
+}
+
 // Batch is the result of one Claim.
 type Batch struct {
 	Now     time.Time // Redis' clock

@@ -10,6 +10,7 @@
 -- ARGV[2]  the kind that goes with the messages
 -- ARGV[3]  keep, set or drop: what happens to the cursor
 -- ARGV[4]  the cursor to set, otherwise empty
+-- ARGV[5]  MARK_OK if a call of the check has succeeded completely, otherwise '-'
 -- then, four for each message: id, type, time, data
 --
 -- A Redis at its memory limit refuses a page with messages, before anything is
@@ -22,18 +23,21 @@ local processing, tickets, sequence, cursors, messages = KEYS[1], KEYS[2], {KEYS
 local entry, kind = ARGV[1], ARGV[2]
 local id = sub(entry, ID)
 
-local wrong = mistyped(processing, 'list', tickets, 'hash', KEYS[3], 'string', cursors, 'hash', messages, 'stream')
+local wrong = mistyped(processing, 'list', tickets, 'hash', KEYS[3], 'string')
+if not wrong and (#ARGV > 5 or ARGV[3] ~= 'keep') then -- a renewal writes neither
+  wrong = mistyped(cursors, 'hash', messages, 'stream')
+end
 if wrong then return wrong end
 
 -- A full Redis accepts no messages: it refuses the ticket.
-if #ARGV == 4 then even_when_full(tickets) end
+if #ARGV == 5 then even_when_full(tickets) end
 local current = redis.call('HGET', tickets, id)
 local now = clock()
 local fresh = take_ticket(sequence, now)
 if redis.call('LREM', processing, -1, entry) ~= 1 or not current or ticket_of(current) ~= ticket_of(entry) then
   return false
 end
-for a = 5, #ARGV, 4 do
+for a = 6, #ARGV, 4 do
   local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
     'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
   if type(added) == 'table' and added.err then
@@ -48,8 +52,10 @@ if ARGV[3] == 'set' and #ARGV[4] > SHORT then
   redis.call('HSET', cursors, id, ARGV[4])
   cursor = ''
 elseif ARGV[3] ~= 'keep' then
-  redis.call('HDEL', cursors, id)
+  if #current == 32 then redis.call('HDEL', cursors, id) end -- it may be a long one
   cursor = ARGV[4]
 end
-redis.call('HSET', tickets, id, fresh .. sub(current, 15, 32) .. cursor)
+local history = history_behind(current)
+if ARGV[5] == MARK_OK then history = seconds(now) .. MARK_OK .. sub(history, 9, 15) end
+redis.call('HSET', tickets, id, fresh .. sub(current, 15, 16) .. history .. cursor)
 return renewed

@@ -206,12 +206,14 @@ var progressLua string
 
 var progressScript = wire.NewVitalScript("progress", progressLua)
 
-// Page is one page of a check that has more.
+// Page is one page of a check that has more, or one call of a check that goes on for as long
+// as its replica likes.
 type Page struct {
 	Kind       string
 	Messages   []Message
 	Cursor     []byte // nil does not change it
 	DropCursor bool   // forgets it
+	Succeeded  bool   // a call of the check has succeeded completely, and the check goes on: its account is held
 }
 
 // Progress writes a page and renews the claim, which changes in place: a Return of it
@@ -227,7 +229,11 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	case p.Cursor != nil:
 		cursor = "set"
 	}
-	args := append(make([]any, 0, 4+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor)
+	mark := noMark
+	if p.Succeeded {
+		mark = MarkOK
+	}
+	args := append(make([]any, 0, 5+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor, string(rune(mark)))
 	for i := range p.Messages {
 		args = p.Messages[i].appendFields(args)
 	}

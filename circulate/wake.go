@@ -13,9 +13,9 @@ import (
 )
 
 // A replica sleeps until the first due time of its shards. When something becomes due
-// before that, the step that put it there publishes "SS due" on NS:wake. Nothing else is
-// published there, and it only saves time: after each new subscription a replica looks at
-// every shard once.
+// before that, the step that put it there publishes "SS due" on NS:wake. It only saves time:
+// after each new subscription a replica looks at every shard once. "secret NAME" is published
+// there too, when a stored secret has changed; versions that do not know it pass it over.
 
 const (
 	wakePing    = 400 * time.Millisecond
@@ -26,7 +26,16 @@ const (
 type Woken struct {
 	Shard int
 	Due   time.Time // by Redis' clock
+
+	Secret string // the name of a stored secret that has changed; then there is no shard
 }
+
+// WakeSecret is what is published when a stored secret has changed.
+func WakeSecret(namespace, name string) (channel, text string) {
+	return wakeChannel(namespace), secretWord + name
+}
+
+const secretWord = "secret "
 
 // Wake wakes sleeping replicas because a shard has something to claim now, as after a
 // monitor's requeue. If it fails, replicas find it a little later by themselves.
@@ -101,6 +110,9 @@ func pingOn(ctx context.Context, sub redis.PubSubConn) {
 }
 
 func (r *Ring) parseWake(text string) (Woken, error) {
+	if name, ok := strings.CutPrefix(text, secretWord); ok {
+		return Woken{Secret: name}, nil
+	}
 	name, due, ok := strings.Cut(text, " ")
 	ms, err := strconv.ParseInt(due, 10, 64)
 	if !ok || err != nil {

@@ -29,7 +29,7 @@ const (
 // admit returns the claimed accounts of a shard that may be checked now. It returns the
 // others to the schedule at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
-	return fs.withinLimits(ctx, fs.unsuspected(fs.withRoom(shard, claimed)))
+	return fs.withinLimits(ctx, fs.unsuspected(fs.placed(fs.withRoom(shard, claimed))))
 }
 
 // withRoom returns the flights of a shard if Redis has room for the messages that they may
@@ -95,7 +95,7 @@ func (fs *flights) unsuspected(claimed []*flight) []*flight {
 		case f.claim.Strikes >= suspectStrikes && !fs.suspect.CompareAndSwap(false, true):
 			f.turnAway(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
 		default:
-			f.suspect = f.claim.Strikes >= suspectStrikes
+			f.suspect.Store(f.claim.Strikes >= suspectStrikes)
 			if !fs.outage.admits(f.host(), now) {
 				f.turnAway(accounts.RuleOutage, f.afterOutage())
 				continue
@@ -108,7 +108,7 @@ func (fs *flights) unsuspected(claimed []*flight) []*flight {
 
 // cleared frees the place for suspects.
 func (f *flight) cleared() {
-	if f.suspect {
+	if f.suspect.CompareAndSwap(true, false) {
 		f.flights.suspect.Store(false)
 	}
 }
@@ -116,6 +116,10 @@ func (f *flight) cleared() {
 // turnAway returns an account whose check must not start.
 func (f *flight) turnAway(reason string, due time.Time) {
 	f.cleared()
+	if f.isHeld() {
+		f.endCalls()
+		f.flights.keeper.places.give(1)
+	}
 	f.putBack(reason, due)
 }
 

@@ -104,6 +104,12 @@ func (c Checkers) Validate(kind string, config json.RawMessage) error {
 	return checker.Validate(config)
 }
 
+// Hold returns for how long the third party of a kind holds a call with that config until
+// something comes; zero: not at all, or the kind is unknown. See Holder.
+func (c Checkers) Hold(kind string, config json.RawMessage) time.Duration {
+	return holdOf(c[kind], config)
+}
+
 // Kinds returns the kinds in alphabetical order.
 func (c Checkers) Kinds() []string {
 	kinds := make([]string, 0, len(c))

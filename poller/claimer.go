@@ -162,9 +162,12 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	}
 	admitted := c.flights.admit(ctx, shard, c.passOn(ctx, shard, claimed))
 	for _, f := range admitted {
+		if !f.isHeld() {
+			started++
+		}
 		c.flights.start(f)
 	}
-	return len(admitted), c.nextClaim(shard, &batch, received), nil
+	return started, c.nextClaim(shard, &batch, received), nil
 }
 
 // nextClaim returns when a shard should be claimed from next: when its next account is

@@ -15,6 +15,7 @@ type Config struct {
 	Host           string        // the host's name for people, in the replica's report; none
 	Version        string        // of the program, likewise; none
 	Concurrency    int           // checks at once; 256
+	HeldChecks     int           // held checks at once, besides the others; 20,000
 	CheckTimeout   time.Duration // the time for one page; 30 s
 	Heartbeat      time.Duration // the time between two heartbeats; 2 s
 	GracePeriod    time.Duration // how long checks may go on after Run's context is done; 20 s
@@ -49,6 +50,7 @@ const (
 func (c Config) withDefaults() Config {
 	setDefault(&c.Replica, circulate.NewReplica())
 	setDefault(&c.Concurrency, 256)
+	setDefault(&c.HeldChecks, 20_000)
 	setDefault(&c.CheckTimeout, 30*time.Second)
 	setDefault(&c.Heartbeat, 2*time.Second)
 	setDefault(&c.GracePeriod, 20*time.Second)
@@ -79,6 +81,7 @@ func (c Config) validate() error {
 		}
 	}
 	positive("concurrency", c.Concurrency > 0, c.Concurrency)
+	positive("held checks", c.HeldChecks > 0, c.HeldChecks)
 	positive("check timeout", c.CheckTimeout > 0, c.CheckTimeout)
 	positive("heartbeat", c.Heartbeat > 0, c.Heartbeat)
 	positive("grace period", c.GracePeriod > 0, c.GracePeriod)

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
@@ -25,12 +26,19 @@ type flight struct {
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	held    held      // what it holds until its messages are written
-	found   bool      // an earlier page had messages
-	used    time.Time // until when its messages use up the account's share
-	suspect bool      // it has the one place for suspects
+	held    held        // what it holds until its messages are written
+	found   bool        // an earlier page had messages
+	used    time.Time   // until when its messages use up the account's share
+	suspect atomic.Bool // it has the one place for suspects
 
-	told time.Duration // how long the third party will hold the next call, as it said; zero: it did not
+	calls      context.Context // of a held check's calls; nil: it is not held
+	endCalls   context.CancelFunc
+	call       int                    // how many calls it has made
+	renewed    time.Time              // when a held check's claim was last written
+	ticket     atomic.Pointer[string] // the claim's, as of its last write
+	division   int                    // of the shards, when a held check was claimed
+	limitsLeft atomic.Bool            // its leases of limits are ended
+	inHand     atomic.Bool            // a held call has brought messages that are not written
 
 	owner atomic.Int32 // what settles the flight: the first to claim that
 
@@ -49,6 +57,8 @@ const (
 	settledBySelf     int32 = iota + 1
 	settledByWatch          // abandoned: the checker did not return in time
 	settledByShutdown       // released: the replica is going down
+	settledByLoss           // forgotten: another has the account
+	settledBySecret         // returned: a secret that it uses has changed
 )
 
 // settledBy reports whether the caller is the first that settles the flight.
@@ -66,10 +76,23 @@ func (f *flight) end(by int32, account func()) bool {
 		return false
 	}
 	account()
-	f.flights.running.remove(f)
+	f.set().remove(f)
 	f.cleared()
-	f.flights.places.give(1)
+	if f.isHeld() {
+		f.flights.metrics.held.Dec()
+		f.flights.keeper.places.give(1)
+	} else {
+		f.flights.places.give(1)
+	}
 	return true
+}
+
+// set returns the flights to which this one belongs.
+func (f *flight) set() *running {
+	if f.isHeld() {
+		return f.flights.keeper.flights
+	}
+	return f.flights.running
 }
 
 // now returns the time by Redis' clock: the time at the last claim of the shard, and what has
@@ -87,13 +110,18 @@ func (f *flight) run() {
 		if !written {
 			f.held.end()
 		}
-		fs.limiter.left(f.limits, f.checkID) // only now: an abandoned check still runs
+		f.freeLimits() // only now: an abandoned check still runs
 	}()
-	late := max(0, f.now().Sub(f.claim.Due))
-	fs.metrics.lateness.Observe(late.Seconds())
-	fs.tally.late(late)
+	if late := max(0, f.now().Sub(f.claim.Due)); !f.isHeld() || f.claim.Strikes == 0 { // else Due is when its dead holder last wrote
+		fs.metrics.lateness.Observe(late.Seconds())
+		fs.tally.late(late)
+	}
 	if f.record.fault != "" {
 		f.fail(&CheckError{Kind: ConfigInvalid, Scope: ScopeAccount, Code: "record", Message: f.record.fault})
+		return
+	}
+	if f.isHeld() {
+		written = f.keep()
 		return
 	}
 	began, empty := time.Now(), 0
@@ -137,7 +165,11 @@ func (f *flight) run() {
 func (f *flight) page() (result Result, err error) {
 	fs := f.flights
 	hold, timeout := f.holds()
-	ctx, cancel := context.WithTimeout(context.WithValue(fs.checks, heldKey{}, &f.held), timeout)
+	calls := fs.checks
+	if f.isHeld() {
+		calls = f.calls
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(calls, heldKey{}, &f.held), timeout)
 	defer cancel()
 	fired := make(chan struct{})
 	watch := time.AfterFunc(timeout+abandonAfter, func() {
@@ -158,7 +190,7 @@ func (f *flight) page() (result Result, err error) {
 	}()
 	result, err = f.record.checker.Check(ctx, Request{
 		Account: f.claim.ID,
-		CheckID: f.checkID,
+		CheckID: f.callID(),
 		Config:  orEmpty(f.record.account.Config),
 		Cursor:  f.claim.Cursor,
 		Hint:    f.claim.Hint,
@@ -167,7 +199,7 @@ func (f *flight) page() (result Result, err error) {
 		Hold:    hold,
 	})
 	if err == nil {
-		f.told = result.Hold
+		f.record.told.Store(int64(result.Hold))
 		err = result.Validate()
 	} else if ctx.Err() == context.DeadlineExceeded {
 		err = timedOut(err, timeout)
@@ -198,11 +230,16 @@ func (f *flight) progress(result Result) bool {
 		return false
 	}
 	w := f.flights.writer
-	err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor})
+	tried, err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor, Succeeded: f.isHeld()}, f.patience())
 	switch {
 	case err == nil:
 		f.found = f.found || len(result.Messages) > 0
+		f.noteTicket()
 		return true
+	case circulate.Full(err) && givenOnce(f.record.checker):
+		result.HasMore = false
+		f.succeed(result) // the writer goes on trying
+		return false
 	case circulate.Full(err):
 		f.unwritten()
 		return false
@@ -210,10 +247,28 @@ func (f *flight) progress(result Result) bool {
 	// The claim is lost, or that is unknown. Either way our entry must not be returned: another
 	// has the account, or reclaim will find it.
 	f.flights.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
+	if errors.Is(err, circulate.ErrClaimLost) && !tried {
+		w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
+	}
 	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
 	f.unsure = true
 	f.end(settledBySelf, func() { w.forget(f.claim) })
 	return false
+}
+
+// noteTicket notes the claim's ticket for others than the flight itself.
+func (f *flight) noteTicket() {
+	ticket := f.claim.Ticket()
+	f.ticket.Store(&ticket)
+}
+
+// patience returns until when a page of unknown outcome is tried again: few times, or, of a held
+// check, whose third party may not give the page again, as long as the claim lasts.
+func (f *flight) patience() time.Time {
+	if !f.isHeld() {
+		return time.Time{}
+	}
+	return f.renewed.Add(f.flights.config.LongTimeout)
 }
 
 // unwritten returns the account as it was before the page: Redis has no room for its
@@ -224,8 +279,11 @@ func (f *flight) unwritten() {
 	})
 }
 
-// isWriting reports whether a page is being written.
+// isWriting reports whether a page is being written, or is about to be.
 func (f *flight) isWriting() bool {
+	if f.inHand.Load() {
+		return true
+	}
 	written := f.written.Load()
 	if written == nil {
 		return false

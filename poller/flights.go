@@ -18,6 +18,7 @@ type flights struct {
 	outage    *outage
 	places    *places
 	running   *running
+	keeper    *keeper
 	abandoned atomic.Int64
 	warned    recent      // warnings of checks, by kind and code
 	suspect   atomic.Bool // the one place for suspects is taken
@@ -26,16 +27,20 @@ type flights struct {
 	halt   atomic.Bool     // no further pages
 }
 
-func newFlights(r *replica, l *limiter, w *writer, m *mover) *flights {
+func newFlights(r *replica, l *limiter, w *writer, m *mover, k *keeper) *flights {
 	return &flights{
-		replica: r, limiter: l, writer: w, mover: m,
+		replica: r, limiter: l, writer: w, mover: m, keeper: k,
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
 }
 
 // start begins a check in a goroutine of its own.
 func (fs *flights) start(f *flight) {
-	fs.running.add(f)
+	f.noteTicket()
+	if f.isHeld() {
+		fs.metrics.held.Inc()
+	}
+	f.set().add(f)
 	go f.run()
 }
 
@@ -47,7 +52,8 @@ func (fs *flights) count() int { return fs.running.count() }
 // drained waits until no check runs, until d has passed, or until hurry is closed, and
 // reports whether no check runs.
 func (fs *flights) drained(d time.Duration, hurry <-chan struct{}) bool {
-	return fs.running.drained(d, hurry)
+	until := time.Now().Add(d)
+	return fs.running.drained(d, hurry) && fs.keeper.flights.drained(time.Until(until), hurry)
 }
 
 // tooManyAbandoned reports whether as many checkers hang as there are places. Claims pause
@@ -61,7 +67,7 @@ func (fs *flights) tooManyAbandoned() bool {
 // the claim after that, with its new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
-	for _, f := range fs.running.seize() {
+	for _, f := range append(fs.running.seize(), fs.keeper.flights.seize()...) {
 		if f.isWriting() {
 			writing = append(writing, f)
 		} else {

@@ -43,11 +43,11 @@ func (c Config) longestHold() time.Duration { return max(0, c.LongTimeout/2-hold
 func (f *flight) holds() (hold, timeout time.Duration) {
 	config := &f.flights.config
 	hold = f.record.hold
-	if hold > 0 && f.told > 0 {
-		hold = f.told
+	if told := time.Duration(f.record.told.Load()); hold > 0 && told > 0 {
+		hold = told
 	}
 	if hold = min(hold, config.longestHold()); hold == 0 {
 		return 0, config.CheckTimeout
 	}
-	return hold, max(config.CheckTimeout, hold+holdMargin)
+	return hold, hold + holdMargin
 }

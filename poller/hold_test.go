@@ -45,7 +45,7 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 		"not held":                        {"0", 0, 5 * time.Minute, 0, 30 * time.Second},
 		"a checker that panics":           {"13", 0, 5 * time.Minute, 0, 30 * time.Second},
 		"held":                            {"35", 0, 5 * time.Minute, 35 * time.Second, 45 * time.Second},
-		"held for less than the time-out": {"5", 0, 5 * time.Minute, 5 * time.Second, 30 * time.Second},
+		"held for less than the time-out": {"5", 0, 5 * time.Minute, 5 * time.Second, 15 * time.Second},
 		"held for longer than is safe":    {"900", 0, 5 * time.Minute, 140 * time.Second, 150 * time.Second},
 		"overruled":                       {"35", 50 * time.Second, 5 * time.Minute, 50 * time.Second, time.Minute},
 		"overruled for longer than safe":  {"35", time.Hour, 5 * time.Minute, 140 * time.Second, 150 * time.Second},
@@ -59,14 +59,15 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 					deadline, _ := ctx.Deadline()
 					may = time.Until(deadline)
 					calls++
-					if calls == 1 && tt.told > 0 {
-						return poller.Result{HasMore: true, Hold: tt.told}, nil
+					if calls == 1 {
+						return poller.Result{Hold: tt.told}, nil
 					}
-					return poller.Result{}, nil
+					<-ctx.Done()
+					return poller.Result{}, ctx.Err()
 				}
-				w.registerHeld("a", tt.hold, "every 1h")
-				stop := w.startHolding(poller.Config{LongTimeout: tt.limit})
-				time.Sleep(time.Second)
+				w.registerHeld("a", tt.hold, "every 0")
+				stop := w.startHolding(poller.Config{LongTimeout: tt.limit, GracePeriod: time.Second})
+				time.Sleep(3 * time.Second)
 				stop()
 				seen := w.checker.calls("a")
 				if len(seen) == 0 {

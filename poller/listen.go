@@ -33,6 +33,10 @@ func (c *claimer) listen(ctx context.Context) {
 			again = true
 			c.timetable.bringAll(time.Now())
 		}, func(w circulate.Woken) {
+			if w.Secret != "" {
+				go c.flights.secretChanged(w.Secret) // it may have to wait for many returns
+				return
+			}
 			c.metrics.woken.Inc()
 			at := c.clocks.local(w.Due)
 			if now := time.Now(); at.Before(now) {

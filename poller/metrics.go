@@ -26,6 +26,7 @@ type Metrics struct {
 	redisErrors  *prometheus.CounterVec
 	heartbeats   *prometheus.CounterVec
 	running      prometheus.Gauge
+	held         prometheus.Gauge
 	hanging      prometheus.Gauge
 	putBack      *prometheus.CounterVec
 	reclaimed    prometheus.Counter
@@ -77,12 +78,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
 		woken:       counter("wakeups_total", "Wake-ups: an account became due earlier than was known."),
 		wakeupsLost: counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
-		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit, limit_unanswered, redis-memory, share, handed_over, unknown_kind, unknown_cadence.", "reason"),
+		putBack:     counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, isolation, limit, limit_unanswered, redis-memory, share, handed_over, held_full, secret_changed, unknown_kind, unknown_cadence.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
 		reclaimed:   counter("reclaimed_total", "Accounts that the replica held without knowing it, after a lost reply, and returned."),
 		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and failures do not count against accounts."),
 		short:       gauge("redis_memory_short", "1 while this replica takes no messages because a Redis has used its memory up to the mark."),
 		running:     gauge("checks_running", "Checks under way."),
+		held:        gauge("checks_held", "Checks that a third party holds until something comes, or that wait for their next call. They count toward ROUNDS_HELD_CHECKS and are not among those under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not returned."),
 	}
 }

@@ -87,7 +87,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	}
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring, checkers.once())
-	flights := newFlights(r, limiter, writer, newMover(r, o.Follow))
+	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newKeeper(r, ring, writer))
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
 		replica: r, ring: ring, hurry: o.Hurry, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights,
@@ -141,12 +141,14 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.failures.tell(heart, p.log, p.metrics.failing) })
 	beating.Go(func() { p.flights.mover.run(heart) })
+	beating.Go(func() { p.flights.watch(ctx) })
 	beating.Go(func() { p.limiter.tell(heart, p.config.Replica, p.clocks.now) })
 
 	<-ctx.Done()
 	p.log.Info("shutting down: no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
 	claiming.Wait()
+	p.flights.stopHeld(p.hurry)
 	if !p.flights.drained(p.config.GracePeriod, p.hurry) {
 		p.log.Info("grace period over: ending checks", "running", p.flights.count())
 		endChecks()

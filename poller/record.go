@@ -8,6 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/poller/hold"
 )
 
 // reasonKind is why a check does not start if this replica has no checker for its kind.
@@ -19,7 +20,10 @@ type record struct {
 	cadence cadence.Cadence
 	checker Checker       // nil: no checker of this process knows the kind
 	rateKey string        // the checker's; empty: it shares no limit
+	tight   bool          // the cadence is "every 0"
 	hold    time.Duration // how long its calls are held, as the checker knows; zero: not at all
+	pace    hold.Pace     // of its held calls, whichever claims they belong to
+	told    atomic.Int64  // how long the third party will hold the next call, as it said last; 0: it did not
 	limits  atomic.Pointer[recordLimits]
 	fault   string // why the record cannot be used; empty: it can
 	unknown string // what this version does not know, but a newer one may; empty: nothing
@@ -61,17 +65,26 @@ func (c *claimer) decode(id string, text []byte) *record {
 	if account.ID != id {
 		return &record{fault: fmt.Sprintf("the record is that of %q", account.ID)}
 	}
-	every, err := cadence.Parse(account.Cadence)
+	every, err := cadence.Parse(c.cadenceOf(&account))
 	if err != nil {
 		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: "unknown_cadence"}
 	}
-	r := &record{account: account, cadence: every, checker: c.checkers[account.Kind]}
+	r := &record{account: account, cadence: every, tight: every.String() == cadence.Cadence{}.String(), checker: c.checkers[account.Kind]}
 	if r.checker == nil {
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
 	} else {
-		r.rateKey, r.hold = rateKey(r.checker, account.Config), holdOf(r.checker, account.Config)
+		r.rateKey, r.hold = rateKey(r.checker, account.Config), min(holdOf(r.checker, account.Config), c.config.longestHold())
 	}
 	return r
+}
+
+// cadenceOf returns an account's cadence as text. An account that names none, and whose third
+// party holds calls, was registered before the API knew that.
+func (c *claimer) cadenceOf(a *accounts.Account) string {
+	if a.Cadence == "" && c.checkers.Hold(a.Kind, a.Config) > 0 {
+		return cadence.Cadence{}.String()
+	}
+	return a.Cadence
 }
 
 // rateKey asks a checker, which is somebody else's code. It is empty if the checker panics.

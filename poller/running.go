@@ -1,6 +1,8 @@
 package poller
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -47,6 +49,13 @@ func (r *running) removeLocked(f *flight) {
 		default:
 		}
 	}
+}
+
+// all returns the flights.
+func (r *running) all() []*flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.flights))
 }
 
 func (r *running) count() int {

@@ -33,7 +33,7 @@ func (f *flight) succeed(result Result) bool {
 // account to be released unchecked.
 func (f *flight) fail(err *CheckError) {
 	if f.flights.checks.Err() != nil {
-		f.end(settledByShutdown, func() { f.flights.running.keep(f) })
+		f.end(settledByShutdown, func() { f.set().keep(f) })
 		return
 	}
 	kind := f.record.account.Kind
@@ -102,7 +102,9 @@ func (f *flight) settle(item circulate.Return, outcome string, written func()) b
 func (f *flight) hand(item circulate.Return, outcome string, written func()) {
 	fs := f.flights
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
-	fs.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
+	if !f.isHeld() {
+		fs.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
+	}
 	fs.tally.checked(outcome == "ok")
 	fs.meter.add(time.Now())
 	if item.Park != "" {

@@ -25,6 +25,7 @@ type timetable struct {
 
 	peers []string // the replicas that share the shards, sorted
 	ours  []bool   // shard -> it is this replica's part
+	times int      // how often the shards were divided anew
 
 	left []time.Time // shard -> until when others come first, although it may be ours
 }
@@ -129,6 +130,7 @@ func (t *timetable) divide(self string, alive []string, now time.Time) {
 		return
 	}
 	t.peers = alive
+	t.times++
 	for shard := range t.ours {
 		was := t.ours[shard]
 		t.ours[shard] = circulate.Preferred(shard, alive) == self
@@ -136,6 +138,21 @@ func (t *timetable) divide(self string, alive []string, now time.Time) {
 			t.bringLocked(shard, now)
 		}
 	}
+}
+
+// divided returns how often the shards were divided anew.
+func (t *timetable) divided() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.times
+}
+
+// lost reports whether a shard belongs to another replica, and the shards were divided anew
+// since they had been that often.
+func (t *timetable) lost(shard, times int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.times != times && !t.ours[shard]
 }
 
 // patience returns how much longer the replica waits for a shard than for one of its own, for

@@ -113,11 +113,16 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 }
 
 // page writes one of several pages, and tries again while the outcome is unknown. If an
-// earlier try wrote it, the claim has another entry and this try reports it as lost.
-func (w *writer) page(claim *circulate.Claim, page circulate.Page) error {
-	err := w.ring.Progress(w.writes, claim, page)
-	for try := 0; try < progressRetries && circulate.Unknown(err); try++ {
-		sleep(w.writes, commitRetry<<try)
+// earlier try wrote it, the claim has another entry and this try reports it as lost. It tries a
+// few times, or until the given time if that is later. Tried says that an earlier try may have
+// written it.
+func (w *writer) page(claim *circulate.Claim, page circulate.Page, until time.Time) (tried bool, err error) {
+	err = w.ring.Progress(w.writes, claim, page)
+	for try := 0; (circulate.Unknown(err) || circulate.Unavailable(err) && !until.IsZero()) && (try < progressRetries || time.Now().Before(until)); try++ {
+		if !sleep(w.writes, min(commitRetryMax, commitRetry<<min(try, 6))) {
+			break
+		}
+		tried = tried || circulate.Unknown(err)
 		err = w.ring.Progress(w.writes, claim, page)
 	}
 	switch {
@@ -127,7 +132,7 @@ func (w *writer) page(claim *circulate.Claim, page circulate.Page) error {
 	case circulate.Full(err):
 		w.room.refused(claim.Shard)
 	}
-	return err
+	return tried, err
 }
 
 // committed counts a written batch, and schedules a look at its shard for when the first of

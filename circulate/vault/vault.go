@@ -114,7 +114,15 @@ func (s Store) put(ctx context.Context, name string, value []byte, must, at stri
 	case len(reply) != 4:
 		return Entry{}, 0, false, fmt.Errorf("put value: %w", wire.ErrReply)
 	}
+	s.tell(ctx, name)
 	return Entry{Name: name, Revision: reply[2], Set: time.UnixMilli(reply[3])}, reply[1], true, nil
+}
+
+// tell tells replicas that a value has changed, so that they end calls that are held with the
+// former one. If it fails, these end by themselves.
+func (s Store) tell(ctx context.Context, name string) {
+	channel, text := circulate.WakeSecret(s.wire.Namespace(), name)
+	_, _ = s.wire.Pipeline(ctx, channel, wire.Command{"PUBLISH", channel, text})
 }
 
 // Remove deletes a name and its value, and reports whether it existed.
@@ -122,7 +130,11 @@ func (s Store) Remove(ctx context.Context, name string) (bool, error) {
 	if err := validateName(name); err != nil {
 		return false, fmt.Errorf("%w: remove value: %w", wire.ErrInput, err)
 	}
-	return redis.Bool(s.run(ctx, removeScript, name))
+	removed, err := redis.Bool(s.run(ctx, removeScript, name))
+	if removed {
+		s.tell(ctx, name)
+	}
+	return removed, err
 }
 
 // Get returns the value of a name, or false if there is none.

@@ -79,7 +79,8 @@ var mayImport = []struct {
 	{"accounts/api/outlook", append([]string{"circulate/credential", "circulate/limit"}, forEdges...)},
 	{"accounts/...", forEdges}, // api, dashboard: not each other
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
-	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit"}},
+	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/hold"}},
+	{"poller/hold", nil},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/form", "accounts/strict", "poller/fetch", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "poller"}},

@@ -249,12 +249,18 @@ type child struct {
 
 // startAgain starts this program again, to do something else on a Redis until its input ends.
 func startAgain(ctx context.Context, what string, redis *redistest.Server, flags ...string) (*child, error) {
+	return startAgainWith(ctx, func(*exec.Cmd) {}, what, redis, flags...)
+}
+
+// startAgainWith is startAgain with a change of the command.
+func startAgainWith(ctx context.Context, change func(*exec.Cmd), what string, redis *redistest.Server, flags ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{what, "--redis", redis.URL()}, flags...)...)
 	cmd.Stderr = os.Stderr
+	change(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

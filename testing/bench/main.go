@@ -8,6 +8,7 @@
 //	go run ./testing/bench wecom [--json]
 //	go run ./testing/bench dashboard [--json]
 //	go run ./testing/bench backup [--json]
+//	go run ./testing/bench held [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -85,7 +86,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench bulk [--json] [--accounts 1000000]\n" +
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
 		"       bench dashboard [--json] [--for 30s] [--rounds 2] [--accounts 1000000] [--failing 20000] [--requests 120]\n" +
-		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]"
+		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]\n" +
+		"       bench held [--json] [--for 1m] [--accounts 20000]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -106,6 +108,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if args[0] == "program" {
 		return backupProgram(ctx, args[1:])
+	}
+	if args[0] == "heldserve" { // bench held starts these
+		return heldServe(ctx, args[1:], os.Stdin, out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -219,6 +224,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		b.accounts = *accounts
+		return b.run(ctx)
+	case "held":
+		length := flags.Duration("for", time.Minute, "how long messages are sent")
+		flags.Lookup("accounts").DefValue = "20000"
+		if err := flags.Set("accounts", "20000"); err != nil {
+			return err
+		}
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if *accounts < 100 || *length < time.Second {
+			return errors.New("accounts must be at least 100, and the time a second")
+		}
+		report, err := newReporter(ctx, out, *asJSON)
+		if err != nil {
+			return err
+		}
+		b := &heldBench{report: report, length: *length, accounts: *accounts}
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}

@@ -227,6 +227,38 @@ func progressRenews(f *fixture) {
 	}
 }
 
+// A call that has succeeded counts as a success of the account, although its check goes on.
+func progressSucceeds(f *fixture) {
+	f.register("a", "b")
+	c := f.claim(alice, "a", "b")
+	f.ret(circulate.Written, circulate.Return{Claim: c[0], Mark: 't'})
+	c[0] = f.claim(alice, "a")[0]
+	before := f.look("a")
+	for _, claim := range c {
+		if err := f.ring.Progress(context.Background(), claim, circulate.Page{Kind: "k", Succeeded: claim.ID == "a"}); err != nil {
+			f.Fatal(err)
+		}
+		f.placed(claim.ID, circulate.Claimed)
+	}
+	v := f.look("a")
+	if want := []circulate.Mark{circulate.MarkOK, 't'}; !slices.Equal(v.History.Marks, want) || v.History.Succeeded.Before(before.History.Succeeded) || v.Rule != before.Rule {
+		f.Errorf("marks %q, succeeded %v, rule %c; want %q, not before %v, %c", v.History.Marks, v.History.Succeeded, v.Rule, want, before.History.Succeeded, before.Rule)
+	}
+	if v := f.look("b"); len(v.History.Marks) != 0 {
+		f.Errorf("marks %q of a page that is no success", v.History.Marks)
+	}
+	for _, claim := range c {
+		tickets, err := circulate.Tickets(context.Background(), f.ring, 0, []string{claim.ID, "nobody"})
+		if err != nil || !slices.Equal(tickets, []string{claim.Ticket(), ""}) {
+			f.Errorf("tickets %q, %v; want %q and none", tickets, err, claim.Ticket())
+		}
+		f.ret(circulate.Written, circulate.Return{Claim: claim, Mark: circulate.MarkOK, Cursor: []byte("z")})
+	}
+	if v := f.look("a"); len(v.History.Marks) != 3 {
+		f.Errorf("marks %q after the return", v.History.Marks)
+	}
+}
+
 func progressLost(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")[0]

@@ -62,6 +62,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"history and errors":                                  history,
 			"probe keeps what it failed with":                     probe,
 			"progress writes and renews":                          progressRenews,
+			"progress counts a success":                           progressSucceeds,
 			"progress of a lost claim writes nothing":             progressLost,
 			"release puts next in line":                           releaseNextInLine,
 			"release of what is held unknown":                     releaseHeld,

@@ -187,14 +187,14 @@ func printReplicas(w io.Writer, replicas []api.Replica) error {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
+	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tHELD\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
 	for _, r := range replicas {
 		state := "alive"
 		if !r.Alive {
 			state = "dead since " + clockTime(r.LastHeartbeat)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), state,
-			r.InFlight, r.Concurrency, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), state,
+			r.InFlight, r.Concurrency, r.Held, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
 	}
 	return table.Flush()
 }

@@ -188,6 +188,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		Host:         host,
 		Version:      o.Version,
 		Concurrency:  s.Poller.Concurrency,
+		HeldChecks:   s.Poller.HeldChecks,
 		CheckTimeout: s.Poller.CheckTimeout,
 		Heartbeat:    s.Poller.HeartbeatInterval,
 		GracePeriod:  max(s.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default

@@ -2,6 +2,8 @@ package connector
 
 import (
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/header"
@@ -13,7 +15,11 @@ type config struct {
 	url     string
 	signing secrets.Ref
 	headers header.Headers
+	hold    time.Duration // how long the connector holds a call; 0: it does not
 }
+
+// maxHold is the longest that a connector may hold a call.
+const maxHold = 2 * time.Minute
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	r := strict.ReadConfig(raw)
@@ -30,6 +36,13 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	}
 	read.signing = ref
 	read.headers = header.Parse(r)
+	if raw := r.Take("hold"); raw != nil {
+		var seconds int
+		if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > int(maxHold.Seconds()) {
+			r.Fault("hold", fmt.Sprintf("must be a whole number of seconds from 1 to %.0f", maxHold.Seconds()))
+		}
+		read.hold = time.Duration(seconds) * time.Second
+	}
 	if settings := r.Take("settings"); settings != nil && settings[0] != '{' {
 		r.Fault("settings", "must be an object")
 	}

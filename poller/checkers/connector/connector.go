@@ -8,6 +8,9 @@
 //	                requests carry the Standard Webhooks headers
 //	headers         name → text, or {"secret": "NAME"}; what looks like a
 //	                credential must be the latter
+//	hold            for how many seconds the connector holds a request until it has
+//	                something to answer: a whole number from 1 to 120; without it,
+//	                each request is answered at once
 //	settings        an object for the connector alone
 //
 // The whole config is sent to the connector as account.config, with references to
@@ -37,7 +40,10 @@ type Checker struct {
 	secrets secrets.Source
 }
 
-var _ poller.Checker = (*Checker)(nil)
+var (
+	_ poller.Checker = (*Checker)(nil)
+	_ poller.Holder  = (*Checker)(nil)
+)
 
 // New returns a checker that calls through client and takes from secrets what
 // configs refer to.
@@ -66,6 +72,15 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 		return ""
 	}
 	return fetch.Host(config.url)
+}
+
+// Hold returns the config's hold.
+func (c *Checker) Hold(raw json.RawMessage) time.Duration {
+	config, err := c.parse(raw)
+	if err != nil {
+		return 0
+	}
+	return config.hold
 }
 
 // Check asks the connector for one page. All its errors are *poller.CheckError.

@@ -23,6 +23,14 @@ func (*Checker) Fields() []form.Field {
 		},
 		header.Field(),
 		{
+			Name: "hold", Type: form.Number, Example: 30,
+			Label: form.Words{EN: "Hold, in seconds", ZH: "挂起时间（秒）"},
+			Help: form.Words{
+				EN: "How long the connector holds a request until it has something to answer, from 1 to 120 seconds. Left out: it answers at once.",
+				ZH: "连接器在有内容可答之前挂起请求的时间，1 到 120 秒。留空表示立即回答。",
+			},
+		},
+		{
 			Name: "settings", Type: form.Object, Example: map[string]any{"folder": "inbox"},
 			Label: form.Words{EN: "Settings", ZH: "设置"},
 			Help:  form.Words{EN: "A JSON object for the connector alone.", ZH: "只给连接器用的 JSON 对象。"},

@@ -115,6 +115,10 @@ func decodePage(o object, limit int) (result poller.Result, err error) {
 	if result.NextPollAfter, _, err = o.seconds("next_poll_after"); err != nil {
 		return poller.Result{}, err
 	}
+	if result.Hold, _, err = o.seconds("hold"); err != nil {
+		return poller.Result{}, err
+	}
+	result.Hold = min(result.Hold, maxHold)
 	return result, nil
 }
 

@@ -12,13 +12,14 @@ import (
 // request is the body of a request to a connector.
 type request struct {
 	Version  int             `json:"version"`  // 1
-	CheckID  string          `json:"check_id"` // the same for all pages and retries of one claim
+	CheckID  string          `json:"check_id"` // the same for all pages and retries of one check
 	Account  account         `json:"account"`
-	Cursor   json.RawMessage `json:"cursor"`   // the connector's last next_cursor; null at first
-	Limit    int             `json:"limit"`    // messages on a page at most; more are refused
-	Deadline *time.Time      `json:"deadline"` // after which nobody waits for the answer; null: unknown
-	Attempt  int             `json:"attempt"`  // 1, and one more for each failure in a row
-	Hint     json.RawMessage `json:"hint"`     // of a nudge, once; else null
+	Cursor   json.RawMessage `json:"cursor"`         // the connector's last next_cursor; null at first
+	Limit    int             `json:"limit"`          // messages on a page at most; more are refused
+	Deadline *time.Time      `json:"deadline"`       // after which nobody waits for the answer; null: unknown
+	Attempt  int             `json:"attempt"`        // 1, and one more for each failure in a row
+	Hint     json.RawMessage `json:"hint"`           // of a nudge, once; else null
+	Hold     float64         `json:"hold,omitempty"` // for how many seconds the answer may be held until there is something; 0: answer at once
 }
 
 type account struct {
@@ -40,6 +41,7 @@ func encodeRequest(ctx context.Context, r poller.Request) ([]byte, *poller.Check
 		Limit:   r.Limit,
 		Attempt: r.Attempt,
 		Hint:    orNull(r.Hint),
+		Hold:    r.Hold.Seconds(),
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		deadline = deadline.UTC()

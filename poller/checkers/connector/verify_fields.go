@@ -12,7 +12,7 @@ import (
 
 // The fields of an answer, object by object.
 const (
-	pageFields    = "messages next_cursor has_more next_poll_after cursor_reset error"
+	pageFields    = "messages next_cursor has_more next_poll_after cursor_reset hold error"
 	failureFields = "error retry_after"
 	errorFields   = "kind code message"
 	messageFields = "id type time data"

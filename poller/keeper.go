@@ -1,0 +1,160 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/hold"
+)
+
+const (
+	heldRate    = 3000             // calls a second that a replica begins after a claim or a break
+	heldPause   = 10 * time.Second // the longest wait of an account for which there is no place
+	heldCrowded = time.Minute      // how long accounts do not stay after one found no place
+	heldLook    = 3 * time.Second  // between two looks whether held accounts are still this replica's
+	heldWave    = 256              // held calls that end at once at shutdown, at least
+	heldWaves   = 50 * time.Millisecond
+	secretPause = 4 * time.Second // longer than processes keep the value of a secret
+)
+
+// keeper has the held checks of a replica: their places, which are apart from those of other
+// checks, and the flights in them.
+type keeper struct {
+	*replica
+	ring    *circulate.Ring
+	writer  *writer
+	places  *places
+	flights *running
+	gate    *hold.Gate
+	turned  atomic.Int64 // when an account last found no place, unix ns
+}
+
+func newKeeper(r *replica, ring *circulate.Ring, w *writer) *keeper {
+	return &keeper{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), flights: newRunning(), gate: hold.NewGate(heldRate)}
+}
+
+// crowded reports whether an account found no place a short while ago. Then accounts go back to
+// the queue after each call, so that each has its turn.
+func (k *keeper) crowded(now time.Time) bool {
+	return now.UnixNano()-k.turned.Load() < int64(heldCrowded)
+}
+
+// placed returns the flights that are not held, and those that get a place for held checks. It
+// returns the others to the schedule for a while.
+func (fs *flights) placed(claimed []*flight) []*flight {
+	rest := claimed[:0:len(claimed)]
+	for _, f := range claimed {
+		if f.record.hold == 0 || f.record.fault != "" || f.record.unknown != "" {
+			rest = append(rest, f)
+			continue
+		}
+		if fs.keeper.places.tryTake(1) == 0 {
+			fs.keeper.turned.Store(time.Now().UnixNano())
+			f.putBack("held_full", f.now().Add(upTo(heldPause)))
+			continue
+		}
+		f.hold(fs.checks)
+		rest = append(rest, f)
+	}
+	return rest
+}
+
+// giveAway releases a settled flight's account for another replica.
+func (k *keeper) giveAway(f *flight) {
+	f.claim.Due = f.now() // it was held until now
+	k.writer.release(k.writer.writes, f.claim.Shard, []*circulate.Claim{f.claim})
+}
+
+// stopHeld ends all held calls and releases their accounts, next in line and in waves, so that
+// the other replicas keep up. In a hurry it does not wait between waves. What it cannot release
+// within the grace period the monitors requeue.
+func (fs *flights) stopHeld(hurry <-chan struct{}) {
+	all, until := fs.keeper.flights.all(), time.Now().Add(fs.config.GracePeriod)
+	slices.SortFunc(all, func(a, b *flight) int { return a.claim.Shard - b.claim.Shard })
+	for len(all) > 0 {
+		n := min(heldWave, len(all))
+		for n < len(all) && all[n].claim.Shard == all[n-1].claim.Shard && n < circulate.MaxBatch {
+			n++
+		}
+		var ended []*flight
+		for _, f := range all[:n] {
+			if !f.isWriting() && f.end(settledByShutdown, func() {}) { // else it ends by itself
+				f.endCalls()
+				f.claim.Due = f.now() // it was held until now
+				ended = append(ended, f)
+			}
+		}
+		if time.Now().Before(until) {
+			fs.release(ended)
+		}
+		if all = all[n:]; len(all) == 0 {
+			return
+		}
+		select {
+		case <-hurry:
+		case <-time.After(heldWaves):
+		}
+	}
+}
+
+// secretChanged ends the held calls of accounts that refer to a secret, and has them made again
+// once all processes know its new value.
+func (fs *flights) secretChanged(name string) {
+	reference := []byte(`"secret":` + strconv.Quote(name))
+	for _, f := range fs.keeper.flights.all() {
+		if !bytes.Contains(f.record.account.Config, reference) || f.isWriting() {
+			continue
+		}
+		if f.end(settledBySecret, func() { f.putBack("secret_changed", f.now().Add(secretPause)) }) {
+			f.endCalls()
+		}
+	}
+}
+
+// watch looks every now and then whether the accounts of held calls are still this replica's,
+// until ctx is done. It ends the calls of those that are not: they were changed, paused or
+// deleted, or another replica has them.
+func (fs *flights) watch(ctx context.Context) {
+	for sleep(ctx, heldLook) {
+		byShard := make(map[int][]*flight)
+		for _, f := range fs.keeper.flights.all() {
+			byShard[f.claim.Shard] = append(byShard[f.claim.Shard], f)
+		}
+		for shard, all := range byShard {
+			for some := range slices.Chunk(all, circulate.MaxBatch) {
+				if err := fs.watchSome(ctx, shard, some); err != nil {
+					fs.log.Debug("whether held accounts are still ours is not known", "shard", shard, "error", err)
+					break
+				}
+			}
+		}
+	}
+}
+
+func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) error {
+	ids, tickets := make([]string, len(some)), make([]*string, len(some))
+	for i, f := range some {
+		ids[i], tickets[i] = f.claim.ID, f.ticket.Load()
+	}
+	current, err := circulate.Tickets(ctx, fs.keeper.ring, shard, ids)
+	if err != nil {
+		return err
+	}
+	for i, f := range some {
+		// A page that was written meanwhile, or is being written, has changed the ticket.
+		if current[i] == *tickets[i] || f.isWriting() || f.ticket.Load() != tickets[i] {
+			continue
+		}
+		if f.end(settledByLoss, func() { fs.writer.forget(f.claim) }) {
+			f.endCalls()
+			fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
+			fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
+		}
+	}
+	return nil
+}

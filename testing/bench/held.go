@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+const (
+	heldSpace   = "held"
+	heldHold    = 35 * time.Second
+	heldRate    = 200 // messages a second among all accounts
+	heldSpare   = 400 // files that a process needs besides its held connections
+	heldSettle  = 45 * time.Second
+	heldRestart = 12 * time.Second // between two replicas of a rolling restart
+)
+
+// heldBench measures one replica that has very many accounts of kind "http" held, over HTTP/1.1
+// and TLS, and then three of them that are restarted one after the other, and one that is killed.
+type heldBench struct {
+	report   reporter
+	length   time.Duration
+	accounts int
+
+	redis  *redistest.Server
+	server *connect.Single
+	ring   *circulate.Ring
+	fake   *heldFake
+	env    []string
+}
+
+func (b *heldBench) run(ctx context.Context) error {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	if most := int(min(files.Max, 1<<30)) - heldSpare; b.accounts > most {
+		fmt.Fprintf(os.Stderr, "bench: a process may have %d files here: %d accounts instead of %d\n", files.Max, most, b.accounts)
+		b.accounts = most
+	}
+	redis, server, stop, err := startRedis()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	b.redis, b.server = redis, server
+	dir, err := os.MkdirTemp("", "rounds-bench")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	authority := filepath.Join(dir, "authority.pem")
+	if b.fake, err = newHeldFake(b.accounts, authority); err != nil {
+		return err
+	}
+	defer b.fake.close()
+	b.env = append(os.Environ(), "SSL_CERT_FILE="+authority)
+	if b.ring, err = circulate.Open(ctx, server, circulate.Options{Namespace: heldSpace}); err != nil {
+		return err
+	}
+	b.report.figure("held_accounts", float64(b.accounts), "accounts")
+	monitor, err := b.start(ctx, "monitor")
+	if err != nil {
+		return err
+	}
+	defer monitor.stop()
+	first, err := b.start(ctx, "poller")
+	if err != nil {
+		return err
+	}
+	replicas := []*child{first}
+	defer func() {
+		for _, r := range replicas {
+			r.stop()
+		}
+	}()
+	if err := b.one(ctx, first); err != nil {
+		return err
+	}
+	return b.three(ctx, &replicas)
+}
+
+// start starts a process of the service with one role.
+func (b *heldBench) start(ctx context.Context, role string) (*child, error) {
+	return startAgainWith(ctx, func(cmd *exec.Cmd) { cmd.Env = b.env }, "heldserve", b.redis, "--role", role)
+}
+
+// one measures one replica.
+func (b *heldBench) one(ctx context.Context, replica *child) error {
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	empty, err := residentMemory(replica.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	if err := b.register(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := b.fake.await(ctx, b.accounts, 2*time.Minute); err != nil {
+		return err
+	}
+	b.report.figure("held_start_s", time.Since(began).Seconds(), "s until all accounts are held")
+	if err := pause(ctx, heldSettle); err != nil {
+		return err
+	}
+	full, err := residentMemory(replica.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	b.report.figure("held_idle_kib_per_account", (full-empty)/1024/float64(b.accounts), "KiB of the replica, before messages")
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	arrived := newArrivals(b.redis.URL(), b.ring)
+	ended := make(chan error, 1)
+	go func() { ended <- arrived.read(reading) }()
+	if err := pause(ctx, time.Second); err != nil {
+		return err
+	}
+	before, err := commandCalls(b.server)
+	if err != nil {
+		return err
+	}
+	cpuBefore, err := processCPU(replica.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	readsBefore, began := arrived.reads.Load(), time.Now()
+	sent := 0
+	tick := time.NewTicker(time.Second / heldRate)
+	defer tick.Stop()
+	for time.Since(began) < b.length {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			b.fake.send(rand.IntN(b.accounts))
+			sent++
+		}
+	}
+	took := time.Since(began)
+	after, err := commandCalls(b.server)
+	if err != nil {
+		return err
+	}
+	commands := after - before - float64(arrived.reads.Load()-readsBefore)
+	cpu, err := processCPU(replica.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	if full, err = residentMemory(replica.cmd.Process.Pid); err != nil {
+		return err
+	}
+	if err := pause(ctx, heldHold+10*time.Second); err != nil {
+		return err
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return err
+	}
+	ms := arrived.all()
+	if len(ms) != sent {
+		return fmt.Errorf("%d messages were sent, %d are in the streams", sent, len(ms))
+	}
+	b.report.figure("held_messages_per_s", float64(sent)/took.Seconds(), "messages/s")
+	b.report.figure("held_message_p50_ms", ms[len(ms)/2], "ms")
+	b.report.figure("held_message_p99_ms", ms[len(ms)*99/100], "ms")
+	b.report.figure("held_message_worst_ms", ms[len(ms)-1], "ms")
+	b.report.figure("held_kib_per_account", (full-empty)/1024/float64(b.accounts), "KiB of the replica")
+	b.report.figure("held_commands_per_account_minute", commands/float64(b.accounts)/took.Minutes(), "commands, those of scripts and the monitor's among them")
+	b.report.figure("held_cpu_share", (cpu-cpuBefore)/took.Seconds(), "of a core, the replica")
+	return nil
+}
+
+// three measures a rolling restart of three replicas, and the death of one.
+func (b *heldBench) three(ctx context.Context, replicas *[]*child) error {
+	for range 2 {
+		r, err := b.start(ctx, "poller")
+		if err != nil {
+			return err
+		}
+		*replicas = append(*replicas, r)
+	}
+	if err := pause(ctx, heldHold+20*time.Second); err != nil { // each has its part
+		return err
+	}
+	b.fake.forget()
+	for i := range *replicas {
+		(*replicas)[i].stop()
+		r, err := b.start(ctx, "poller")
+		if err != nil {
+			return err
+		}
+		(*replicas)[i] = r
+		if err := pause(ctx, heldRestart); err != nil {
+			return err
+		}
+	}
+	if err := b.fake.await(ctx, b.accounts, time.Minute); err != nil {
+		return err
+	}
+	gaps := b.fake.gaps()
+	b.report.figure("held_gap_p50_s", gaps[len(gaps)/2], "s, the longest of each account in a rolling restart")
+	b.report.figure("held_gap_p99_s", gaps[len(gaps)*99/100], "s")
+	b.report.figure("held_gap_worst_s", gaps[len(gaps)-1], "s")
+	if err := pause(ctx, heldHold+10*time.Second); err != nil {
+		return err
+	}
+	b.fake.forget()
+	if err := (*replicas)[0].cmd.Process.Kill(); err != nil {
+		return err
+	}
+	if err := pause(ctx, time.Second); err != nil {
+		return err
+	}
+	if err := b.fake.await(ctx, b.accounts, time.Minute); err != nil {
+		return err
+	}
+	gaps = slices.DeleteFunc(b.fake.gaps(), func(s float64) bool { return s < 1 }) // those of the dead one
+	if len(gaps) == 0 {
+		return fmt.Errorf("the dead replica held no account")
+	}
+	b.report.figure("held_kill_accounts", float64(len(gaps)), "accounts of the replica that was killed")
+	b.report.figure("held_kill_gap_p99_s", gaps[len(gaps)*99/100], "s")
+	return nil
+}
+
+func (b *heldBench) register(ctx context.Context) error {
+	byShard := make(map[int][]circulate.Registration)
+	for i := range b.accounts {
+		id := heldID(i)
+		record := fmt.Sprintf(`{"id":%q,"kind":"http","config":{"url":%q,"hold":%d},"cadence":"every 0"}`, id, b.fake.url(i), int(heldHold.Seconds()))
+		shard := b.ring.ShardOf(id)
+		byShard[shard] = append(byShard[shard], circulate.Registration{ID: id, Record: []byte(record)})
+	}
+	for shard, all := range byShard {
+		for some := range slices.Chunk(all, circulate.MaxBatch) {
+			if _, err := b.ring.Register(ctx, shard, some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func heldID(i int) string { return fmt.Sprintf("held-%05d", i) }
+
+// residentMemory returns how many bytes of memory a process has now.
+func residentMemory(pid int) (float64, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("/proc/%d/statm: %q", pid, text)
+	}
+	pages, err := strconv.ParseFloat(fields[1], 64)
+	return pages * float64(os.Getpagesize()), err
+}
