@@ -84,7 +84,7 @@ func TestTheFieldsAreThoseOfValidate(t *testing.T) {
 // The program has everything that rounds has, and it knows its own kind wherever kinds matter.
 func TestTheProgramKnowsItsKind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own-kind")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+	if out, err := processes.Go(t.Context(), "build", "-ldflags=-w", "-o", path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	addr, err := ports.Address()
@@ -115,7 +115,7 @@ func TestTheProgramKnowsItsKind(t *testing.T) {
 	}{
 		{"check --kind statuspage --set url=" + url, "page 1   2 messages"},
 		{"account add status --kind statuspage --set uri=" + url, "config.uri: unknown field"},
-		{"account add status --kind statuspages --set url=" + url, "feed, http, imap, statuspage, wecom-kf"},
+		{"account add status --kind statuspages --set url=" + url, "the kinds are feed, http, imap, statuspage"},
 		{"account add status --kind statuspage --every 1h --set url=" + url, "status added"},
 		{"messages tail --from start --limit 2", "Pages are late"},
 		{"account why status", "statuspage"},
