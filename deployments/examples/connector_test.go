@@ -18,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 const signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"
@@ -49,7 +50,7 @@ func interpreted(interpreter, file string) func(t *testing.T) []string {
 func compiled(folder string) func(t *testing.T) []string {
 	return func(t *testing.T) []string {
 		path := filepath.Join(t.TempDir(), "connector")
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, folder).CombinedOutput(); err != nil {
+		if out, err := processes.Go(t.Context(), "build", "-ldflags=-w", "-o", path, folder).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return []string{path}

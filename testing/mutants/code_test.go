@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // TestCodeMutantsAreFound builds a package with each rule broken in turn that is kept in
@@ -22,7 +23,7 @@ func TestCodeMutantsAreFound(t *testing.T) {
 	for _, m := range By(Code) {
 		t.Run(m.Rule, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=120s",
+			cmd := processes.Go(t.Context(), "test", "-count=1", "-vet=off", "-ldflags=-w", "-timeout=120s",
 				"-overlay="+overlay(t, root, m), "-run="+pattern(m.Test), "./"+m.Package)
 			cmd.Dir = root
 			out, err := cmd.CombinedOutput()

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ func TestWithoutRaceDetector(only ...string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "plain.test")
-	build := exec.Command("go", "test", "-c", "-vet=off", "-o", path, ".")
+	build := Go(context.Background(), "test", "-c", "-vet=off", "-ldflags=-w", "-o", path, ".")
 	args := os.Args[1:]
 	if len(only) > 0 {
 		args = append(slices.Clone(args), "-test.run=^("+strings.Join(only, "|")+")$")

@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,13 +12,20 @@ import (
 	"time"
 )
 
+// Go returns a go command that compiles as for the image: without cgo and without the paths
+// of this machine. All that tests build is built so, and each package once for all of them.
+func Go(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"))
+	return command
+}
+
 // Build builds the binary into a directory, like the image's, and returns its path.
 // Further flags are for go build.
 func Build(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "rounds")
-	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
-	command := exec.Command("go", append(args, "github.com/rounds-dev/rounds/cmd/rounds")...)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	args := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
+	command := Go(context.Background(), append(args, "github.com/rounds-dev/rounds/cmd/rounds")...)
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
