@@ -120,11 +120,31 @@ compiler() {
 # within runs a command in the folder of the other module.
 within() { (cd "$peers" && "$@"); }
 
+# installed installs the linter into the work folder. It is compiled from source, as the
+# one that is released is not to be had everywhere. What costs nothing while it runs is not
+# optimized. The rest is compiled as tests compile the program, so that Go's library
+# is compiled once for both.
+installed() {
+	GOBIN=$work CGO_ENABLED=0 go install -trimpath '-gcflags=github.com/...=-N -l' '-ldflags=-s -w' "$golangci"
+}
+
+# linted runs the linter. It has every package compiled, and with the tests' flags that is
+# what the tests would compile.
+linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run; }
+
+# unwatched lints packages with files that the race detector's flag leaves out.
+unwatched() {
+	local folders=()
+	while read -r folder; do folders+=("$folder"); done < <(grep -rl --include='*.go' '^//go:build.*!race' . | xargs -n 1 dirname | sort -u)
+	[ ${#folders[@]} -eq 0 ] || CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" "$work/golangci-lint" run "${folders[@]}"
+}
+
 # tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
 # with the race detector that is a fifth of the processor's time. The linter has vetted.
 # Many tests wait more than they compute, so more programs run than there are processors.
+# Stack traces name lines without what -w leaves out, which is for debuggers.
 tested() {
-	GOGC=400 go test "${flags[@]}" -count=1 -vet=off -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" "$@" 2>&1 | tee -a "$log"
+	GOGC=400 go test "${flags[@]}" -count=1 -vet=off -ldflags=-w -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" "$@" 2>&1 | tee -a "$log"
 }
 
 # slowest prints the packages that took longest.
@@ -133,6 +153,15 @@ slowest() {
 	awk '$1 == "ok" && $3 ~ /^[0-9.]+s$/ { print substr($3, 1, length($3) - 1), $2 }' "$log" | sort -rn | head -n 10 || true
 }
 
+# elapsed prints how long it all took so far, and how much the processors did.
+elapsed() {
+	printf '\n%d s so far, of the processors: ' "$SECONDS"
+	times >"$work/times" # in a pipe it would be another shell's
+	tail -n 1 "$work/times"
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 command -v go >/dev/null || die "go is needed: https://go.dev/dl"
 
 redis=${ROUNDS_TEST_REDIS_SERVER:-redis-server} # what testing/redistest starts
@@ -207,13 +236,13 @@ unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -e
 $unformatted"
 
 say "golangci-lint, go vet and staticcheck among it"
-# It runs once, and compiles in three quarters of the time where nothing is optimized.
-lint=(go run '-gcflags=all=-N -l' '-ldflags=-s -w' "$golangci" run)
-"${lint[@]}"
-within "${lint[@]}"
+installed
+linted
+[ -z "$race" ] || unwatched
+within linted
+elapsed
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$work/log
 failed=
 say go test
 if [ $# -eq 0 ]; then
@@ -224,7 +253,7 @@ else
 	tested "$@" || failed=yes
 fi
 slowest
-printf '\n%d s in all\n' "$SECONDS"
+elapsed
 [ -z "$failed" ] || die "tests failed"
 
 say "all passed"
