@@ -225,3 +225,88 @@ func TestThePageInHandIsCommittedAgain(t *testing.T) {
 		})
 	}
 }
+
+// failures returns an account's failures in a row.
+func failures(b *faketime.World, id string) int {
+	b.Helper()
+	return b.Look(id).Failures
+}
+
+// A hold ends by a time-out, a cut connection, a 502 or a 524: that is no failure, and the
+// account is asked again at once.
+func TestTheEndOfAHoldIsNoFailure(t *testing.T) {
+	for name, f := range map[string]ilink.Fault{
+		"524": {Status: 524, After: 30 * time.Second}, "502": {Status: 502, After: 20 * time.Second},
+		"reset": {Reset: true, After: 25 * time.Second}, "no answer": {Hang: true}, "an empty answer": {Empty: true, After: 35 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Run(t, 2, func(b *faketime.World) {
+				fake := newFake(ilink.Options{})
+				register(b, "a")
+				_, stop := start(b, fake, poller.Config{})
+				defer stop()
+				time.Sleep(time.Minute)
+				fake.Fail(ilink.GetUpdates, f)
+				time.Sleep(10 * time.Minute)
+				if polls := fake.Calls(ilink.GetUpdates); polls < 10 || polls > 40 || failures(b, "a") != 0 {
+					t.Errorf("%d calls in ten minutes, %d failures", polls, failures(b, "a"))
+				}
+				fake.Heal()
+				fake.Post(tokenOf("a"), "text")
+				time.Sleep(time.Minute)
+				if got := found(b, "a"); !slices.Equal(got, []int{1}) {
+					t.Errorf("found %v", got)
+				}
+			})
+		})
+	}
+}
+
+// The server holds each call for exactly as long as it says, and then takes seconds more. The
+// client does not give up before.
+func TestEqualTimeOutsLoseNothing(t *testing.T) {
+	faketime.Run(t, 2, func(b *faketime.World) {
+		fake := newFake(ilink.Options{Hold: 40 * time.Second, NextHold: 40 * time.Second, Latency: 3 * time.Second})
+		register(b, "a")
+		_, stop := start(b, fake, poller.Config{})
+		defer stop()
+		want := []int(nil)
+		for n := 1; n <= 12; n++ {
+			time.Sleep(43*time.Second - 500*time.Millisecond) // around the end of each hold
+			fake.Post(tokenOf("a"), "text")
+			want = append(want, n)
+		}
+		time.Sleep(time.Minute)
+		if got := found(b, "a"); !slices.Equal(got, want) || failures(b, "a") != 0 {
+			t.Errorf("found %v, %d failures", got, failures(b, "a"))
+		}
+	})
+}
+
+// Three replicas have one account between them: the server never has two calls of it at once,
+// while replicas come and go.
+func TestOneReplicaAsksAtATime(t *testing.T) {
+	faketime.Run(t, 2, func(b *faketime.World) {
+		fake := newFake(ilink.Options{})
+		register(b, "a")
+		defer monitored(b, b.Redis)()
+		posted := 0
+		for round := range 6 {
+			_, stop := start(b, fake, poller.Config{GracePeriod: time.Second})
+			_, stopToo := start(b, fake, poller.Config{GracePeriod: time.Second})
+			for range 5 {
+				time.Sleep(time.Duration(7+round) * time.Second)
+				posted = fake.Post(tokenOf("a"), "text")
+			}
+			time.Sleep(time.Second)
+			stop()
+			stopToo()
+		}
+		if s := fake.Stats(tokenOf("a")); s.AtOnce > 1 {
+			t.Errorf("%d calls at once", s.AtOnce)
+		}
+		if got := found(b, "a"); len(got) != posted || !slices.IsSorted(got) {
+			t.Errorf("found %v of %d", got, posted)
+		}
+	})
+}

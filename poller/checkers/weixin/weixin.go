@@ -24,9 +24,8 @@
 // Whatever cursor a client comes with, the server does not give again what it has handed out.
 // So the pool keeps a page in hand until Redis has it; see poller.Once. What can be lost is a
 // page that the server had handed out when the replica died before Redis had it, or when the
-// connection broke in the middle of the answer. An answer is read even while the replica
-// shuts down, once its first byte has come. Whatever in an answer can be read is kept: an
-// element that is not as it should be becomes a message too.
+// connection broke, or the replica was stopped, in the middle of the answer. Whatever in an answer
+// can be read is kept: an element that is not as it should be becomes a message too.
 //
 // A trial by hand fetches no messages, because they would be gone: it calls notifystart
 // alone.
@@ -36,8 +35,8 @@
 // It has two meanings: the server wants to be told that a client is there, or the account was
 // bound elsewhere, or signed out. So notifystart is called and the same is asked once more at
 // once. If the code comes again, the account is parked as auth: somebody has to scan again.
-// Without a cursor notifystart is called first. A replica that stops does not call notifystop,
-// because another one goes on at once.
+// A replica that stops does not call notifystop, because another one goes on at
+// once.
 //
 // Two clients of one account steal each other's messages. An account must therefore be
 // registered once, and with nobody else.
@@ -122,14 +121,12 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if r.Hold <= 0 {
 		return call.trial(ctx)
 	}
-	if buf == "" {
-		if _, failed := call.notifyStart(ctx); failed != nil {
-			return poller.Result{}, failed
-		}
-	}
 	page, failed := call.getUpdates(ctx, buf)
 	if failed == nil && page.code == codeStale {
 		if _, failed = call.notifyStart(ctx); failed == nil {
+			if late(ctx, r.Hold) {
+				return poller.Result{HasMore: true}, nil // the call could outlast the check
+			}
 			page, failed = call.getUpdates(ctx, buf)
 		}
 	}
@@ -140,6 +137,15 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, codeError(page.code)
 	}
 	return page.result(buf), nil
+}
+
+// margin is what is left of a check behind the longest hold, or it is late for another call.
+const margin = 5 * time.Second
+
+// late reports whether a call that is held could outlast ctx.
+func late(ctx context.Context, hold time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < hold+margin
 }
 
 // trial shows whether the server knows the token, without fetching anything.
