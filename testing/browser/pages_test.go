@@ -24,6 +24,8 @@ func TestInBrowser(t *testing.T) {
 	w := &world{browser: Start(t)}
 	t.Run("controls", func(t *testing.T) { testControls(t, w.browser) })
 	t.Run("payloads work", func(t *testing.T) { testPayloadsWork(t, w.browser) })
+	t.Run("killed poller controls", func(t *testing.T) { testKillsControls(t, w.browser) })
+	t.Run("killed poller", func(t *testing.T) { testKilledPoller(t, w.browser) })
 	w.start(t)
 	t.Run("pages", w.testPages)
 	t.Run("rights", w.testRights)
