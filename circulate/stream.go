@@ -38,14 +38,44 @@ func (s Streams) Messages(ctx context.Context, shard int, after string, n int) (
 	return readStream(shard, replies[0])
 }
 
-// MessagesBefore is Messages for those that come before a position, newest first.
-func (s Streams) MessagesBefore(ctx context.Context, shard int, before string, n int) ([]Found, error) {
-	key := s.ring.keys[shard].messages
-	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XREVRANGE", key, "(" + before, "-", "COUNT", n})
-	if err != nil {
-		return nil, fmt.Errorf("messages, shard %d: %w", shard, err)
-	}
-	return readStream(shard, replies[0])
+// Stretch is a part of a shard's stream: up to N messages after a position, oldest first, or,
+// if it goes back, before the position, newest first.
+type Stretch struct {
+	Shard int
+	From  string
+	Back  bool
+	N     int
+}
+
+// stretchesAtOnce is how many are read in one round trip: each message may be large.
+const stretchesAtOnce = 16
+
+// Stretches reads many stretches, in few round trips.
+func (s Streams) Stretches(ctx context.Context, all []Stretch) ([][]Found, error) {
+	found := make([][]Found, len(all))
+	err := EachShard(ctx, (len(all)+stretchesAtOnce-1)/stretchesAtOnce, func(ctx context.Context, chunk int) error {
+		first := chunk * stretchesAtOnce
+		some := all[first:min(first+stretchesAtOnce, len(all))]
+		batches := make([]wire.Batch, len(some))
+		for i, one := range some {
+			key := s.ring.keys[one.Shard].messages
+			batches[i] = wire.Batch{Key: key, Commands: []wire.Command{{"XRANGE", key, "(" + one.From, "+", "COUNT", one.N}}}
+			if one.Back {
+				batches[i].Commands[0] = wire.Command{"XREVRANGE", key, "(" + one.From, "-", "COUNT", one.N}
+			}
+		}
+		for i, replies := range s.ring.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+			err := replies.Err
+			if err == nil {
+				found[first+i], err = readStream(some[i].Shard, replies.Values[0])
+			}
+			if err != nil {
+				return fmt.Errorf("messages, shard %d: %w", some[i].Shard, err)
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // Last returns the position of a shard's newest message, or StreamStart if there is none.

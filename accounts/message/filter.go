@@ -79,16 +79,13 @@ func (w *Walk) Pass(f *circulate.Found) (bool, error) {
 // backward returns up to limit messages that are not behind a position, the newest first.
 func (r *Reader) backward(ctx context.Context, from Position, shards []int, limit int) ([]circulate.Found, error) {
 	limits := limitsOf(limit, len(shards))
-	read := func(ctx context.Context, shard int, before circulate.StreamID) ([]circulate.Found, error) {
-		return r.ring.Streams().MessagesBefore(ctx, shard, before.String(), limits.ahead)
-	}
 	var sources []source
 	for _, shard := range shards {
 		if at := from.at[shard]; at != (circulate.StreamID{}) {
-			sources = append(sources, source{read: read, shard: shard, at: at.Next(), ahead: limits.ahead})
+			sources = append(sources, source{shard: shard, back: true, at: at.Next(), ahead: limits.ahead})
 		}
 	}
 	newer := func(a, b circulate.StreamID) bool { return b.Before(a) }
-	found, _, err := merged(ctx, sources, limits, newer)
+	found, _, err := merged(ctx, r.ring.Streams().Stretches, sources, limits, newer)
 	return found, err
 }

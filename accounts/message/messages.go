@@ -3,6 +3,7 @@ package message
 import (
 	"container/heap"
 	"context"
+	"math"
 
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
@@ -26,19 +27,33 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	case "", FromStart:
 		return p, nil
 	case FromNow:
-		return p, circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-			last, err := r.ring.Streams().Last(ctx, shard)
-			if err == nil {
-				p.at[shard], err = circulate.ParseStreamID(last)
-			}
-			return err
-		})
+		return p, r.toNow(ctx, p)
 	}
 	p, err := ParsePosition(from)
 	if err != nil {
 		return p, err
 	}
 	return p.in(r.atStart())
+}
+
+// toNow moves a position behind the newest message of each shard.
+func (r *Reader) toNow(ctx context.Context, p Position) error {
+	newest := make([]circulate.Stretch, r.ring.Shards())
+	for shard := range newest {
+		newest[shard] = circulate.Stretch{Shard: shard, From: circulate.StreamID{Ms: math.MaxUint64, Seq: math.MaxUint64}.String(), Back: true, N: 1}
+	}
+	found, err := r.ring.Streams().Stretches(ctx, newest)
+	if err != nil {
+		return err
+	}
+	for shard, last := range found {
+		if len(last) > 0 {
+			if p.at[shard], err = circulate.ParseStreamID(last[0].Position); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Messages returns up to limit found messages behind a position, about in the order in which
@@ -64,40 +79,48 @@ func (r *Reader) forward(ctx context.Context, from Position, shards []int, limit
 		return nil, cursor.ErrInvalid
 	}
 	limits := limitsOf(limit, len(shards))
-	found, _, err := r.page(ctx, from, shards, limits, func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
-		return r.ring.Streams().Messages(ctx, shard, after.String(), limits.ahead)
-	})
+	found, _, err := r.page(ctx, from, shards, limits, r.ring.Streams().Stretches)
 	return found, err
 }
 
 // limitsOf returns the limits of a page of up to limit messages of so many shards.
 func limitsOf(limit, shards int) pageLimits {
 	limit = max(1, min(limit, MaxLimit))
-	return pageLimits{limit, pageBytes, min(limit/shards+1, max(8, aheadMessages/shards))}
+	ahead := limit/shards + 1
+	if shards > 1 {
+		ahead += spareMessages // shards differ, and a shard that runs out is read again by itself
+	}
+	return pageLimits{limit, pageBytes, min(ahead, max(8, aheadMessages/shards))}
 }
+
+// spareMessages is by how many more messages than its share a shard is read ahead.
+const spareMessages = 3
 
 // pageLimits are the most messages of a page, the bytes of data after which it ends early,
 // and the number of messages that are read from a shard at a time.
 type pageLimits struct{ messages, bytes, ahead int }
 
-// streamReader returns the next messages of a shard behind a place.
-type streamReader func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error)
+// streamReader reads parts of shards' streams.
+type streamReader func(ctx context.Context, all []circulate.Stretch) ([][]circulate.Found, error)
 
 // page returns the messages of some shards behind a position, and whether there may be
 // more.
 func (r *Reader) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) ([]circulate.Found, bool, error) {
 	sources := make([]source, len(shards))
 	for i, shard := range shards {
-		sources[i] = source{read: read, shard: shard, at: from.at[shard], ahead: limits.ahead}
+		sources[i] = source{shard: shard, at: from.at[shard], ahead: limits.ahead}
 	}
-	return merged(ctx, sources, limits, circulate.StreamID.Before)
+	return merged(ctx, read, sources, limits, circulate.StreamID.Before)
 }
 
 // merged returns the messages of some sources in an order of their ids, and whether there
 // may be more.
-func merged(ctx context.Context, sources []source, limits pageLimits, less func(a, b circulate.StreamID) bool) (page []circulate.Found, more bool, err error) {
-	err = circulate.EachShard(ctx, len(sources), func(ctx context.Context, i int) error { return sources[i].fill(ctx) })
-	if err != nil {
+func merged(ctx context.Context, read streamReader, sources []source, limits pageLimits, less func(a, b circulate.StreamID) bool) (page []circulate.Found, more bool, err error) {
+	all := make([]*source, len(sources))
+	for i := range sources {
+		all[i] = &sources[i]
+	}
+	if err := read.fill(ctx, all...); err != nil {
 		return nil, false, err
 	}
 	order := merge{less: less}
@@ -111,7 +134,13 @@ func merged(ctx context.Context, sources []source, limits pageLimits, less func(
 		s := order.sources[0]
 		page = append(page, s.found[0])
 		size += len(s.found[0].Message.Data)
-		if err := s.advance(ctx); err != nil {
+		s.found = s.found[1:]
+		if len(s.found) == 0 && s.more {
+			err = read.fill(ctx, s)
+		} else {
+			err = s.place()
+		}
+		if err != nil {
 			return nil, false, err
 		}
 		if len(s.found) == 0 {
@@ -125,32 +154,36 @@ func merged(ctx context.Context, sources []source, limits pageLimits, less func(
 
 // source reads the messages of one shard, a few at a time.
 type source struct {
-	read  streamReader
 	shard int
+	back  bool               // it reads older messages, the newest first
 	at    circulate.StreamID // of found[0], or of the last message before if found is empty
 	ahead int
 	found []circulate.Found
 	more  bool
 }
 
-func (s *source) fill(ctx context.Context) error {
-	var err error
-	s.found, err = s.read(ctx, s.shard, s.at)
-	s.more = len(s.found) == s.ahead
-	return s.place(err)
-}
-
-func (s *source) advance(ctx context.Context) error {
-	s.found = s.found[1:]
-	if len(s.found) == 0 && s.more {
-		return s.fill(ctx)
+// fill reads the next messages of some sources.
+func (read streamReader) fill(ctx context.Context, sources ...*source) error {
+	next := make([]circulate.Stretch, len(sources))
+	for i, s := range sources {
+		next[i] = circulate.Stretch{Shard: s.shard, From: s.at.String(), Back: s.back, N: s.ahead}
 	}
-	return s.place(nil)
+	found, err := read(ctx, next)
+	if err != nil {
+		return err
+	}
+	for i, s := range sources {
+		s.found, s.more = found[i], len(found[i]) == s.ahead
+		if err := s.place(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // place sets at to the place of the first message.
-func (s *source) place(err error) error {
-	if err == nil && len(s.found) > 0 {
+func (s *source) place() (err error) {
+	if len(s.found) > 0 {
 		s.at, err = circulate.ParseStreamID(s.found[0].Position)
 	}
 	return err

@@ -69,8 +69,15 @@ func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, er
 	for shard := range t.ready {
 		shards = append(shards, shard)
 	}
-	read := func(ctx context.Context, shard int, after circulate.StreamID) ([]circulate.Found, error) {
-		return reads.read(ctx, t.reader.ring, shard, after)
+	read := func(ctx context.Context, all []circulate.Stretch) ([][]circulate.Found, error) {
+		found := make([][]circulate.Found, len(all))
+		return found, circulate.EachShard(ctx, len(all), func(ctx context.Context, i int) error {
+			after, err := circulate.ParseStreamID(all[i].From)
+			if err == nil {
+				found[i], err = reads.read(ctx, t.reader.ring, all[i].Shard, after)
+			}
+			return err
+		})
 	}
 	found, more, err = t.reader.page(ctx, t.position, shards, pageLimits{tailPage, tailBytes, tailAhead}, read)
 	if err != nil {
