@@ -33,12 +33,13 @@ type flight struct {
 
 	calls      context.Context // of a held check's calls; nil: it is not held
 	endCalls   context.CancelFunc
-	call       int                    // how many calls it has made
-	renewed    time.Time              // when a held check's claim was last written
-	ticket     atomic.Pointer[string] // the claim's, as of its last write
-	division   int                    // of the shards, when a held check was claimed
-	limitsLeft atomic.Bool            // its leases of limits are ended
-	inHand     atomic.Bool            // a held call has brought messages that are not written
+	call       int                        // how many calls it has made
+	renewed    time.Time                  // when a held check's claim was last written
+	ticket     atomic.Pointer[string]     // the claim's, as of its last write
+	division   int                        // of the shards, when a held check was claimed
+	limitsLeft atomic.Bool                // its leases of limits are ended
+	beginning  atomic.Pointer[time.Timer] // it has a place among the calls that begin
+	inHand     atomic.Bool                // a held call has brought messages that are not written
 
 	owner atomic.Int32 // what settles the flight: the first to claim that
 

@@ -13,6 +13,7 @@ type held struct {
 	mu    sync.Mutex
 	ended bool
 	done  []func()
+	begun func() // called when the call has reached the third party; nil: nobody waits for that
 }
 
 type heldKey struct{}
@@ -26,6 +27,15 @@ func WhenWritten(ctx context.Context, done func()) bool {
 		done() // a part of the check outlived it
 	}
 	return ok
+}
+
+// Begun says that the call of a check has reached its third party, and only waits from now on. Ctx
+// is the context of Checker.Check, or derived from it. A checker that does not say so is believed
+// to have begun after two seconds.
+func Begun(ctx context.Context) {
+	if h, ok := ctx.Value(heldKey{}).(*held); ok && h.begun != nil {
+		h.begun()
+	}
 }
 
 func (h *held) add(done func()) bool {

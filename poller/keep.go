@@ -43,11 +43,17 @@ func (f *flight) keep() (written bool) {
 		defer time.AfterFunc(suspectHeld, f.cleared).Stop()
 	}
 	f.renewed = time.Now()
+	f.held.begun = f.begun
 	wait := fs.keeper.gate.Pass(f.renewed) // many accounts may be claimed at once
-	for sleep(f.calls, wait) {
+	for fresh := true; sleep(f.calls, wait); {
+		if fresh && !f.begin() {
+			break
+		}
 		began := time.Now()
 		holds, _ := f.holds()
 		result, err := f.page()
+		f.begun()
+		fresh = err != nil
 		f.inHand.Store(len(result.Messages) > 0) // from here on nobody else settles the flight
 		if f.isSettled() {
 			return false
@@ -78,6 +84,25 @@ func (f *flight) keep() (written bool) {
 		f.end(settledByShutdown, func() { f.set().keep(f) })
 	}
 	return false
+}
+
+// begin waits for a place among the calls that begin, so that very many together do not time out
+// before they reach their third parties. It reports false if the calls are ended meanwhile.
+func (f *flight) begin() bool {
+	k := f.flights.keeper
+	if k.begins.take(f.calls, 1) == 0 {
+		return false
+	}
+	f.beginning.Store(time.AfterFunc(heldBeginsIn, f.begun))
+	return true
+}
+
+// begun gives the place back, once.
+func (f *flight) begun() {
+	if timer := f.beginning.Swap(nil); timer != nil {
+		timer.Stop()
+		f.flights.keeper.begins.give(1)
+	}
 }
 
 // endOf says how a call ended, or returns its failure. Whole says that it lasted as long as the

@@ -58,6 +58,7 @@ var errCut = &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeRateK
 
 // check gives what comes after the cursor, which is how many messages the account has had.
 func (p *thirdParty) check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	poller.Begun(ctx)
 	had := 0
 	_, _ = fmt.Sscan(string(r.Cursor), &had)
 	p.mu.Lock()
@@ -522,6 +523,37 @@ func TestAllHoldsEndAtOnce(t *testing.T) {
 		}
 		if others := len(w.checker.calls("other")); others < 11 {
 			t.Errorf("the other was checked %d times in 12 s", others)
+		}
+		stop()
+	})
+}
+
+// Calls that do not reach their third party do not all try at once, and those of others that do
+// are not kept waiting for long.
+func TestCallsBeginFewAtOnce(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		var began, most atomic.Int64
+		w.checker.check = func(ctx context.Context, r poller.Request) (poller.Result, error) {
+			most.Store(max(most.Load(), began.Add(1)))
+			defer began.Add(-1)
+			select {
+			case <-time.After(time.Second): // to connect
+			case <-ctx.Done():
+				return poller.Result{}, ctx.Err()
+			}
+			began.Add(-1)
+			poller.Begun(ctx)
+			<-ctx.Done()
+			began.Add(1)
+			return poller.Result{}, ctx.Err()
+		}
+		for i := range 600 {
+			w.registerHeld(fmt.Sprint("held-", i), "30", "every 0")
+		}
+		stop := w.startHolding(poller.Config{})
+		time.Sleep(5 * time.Second)
+		if n := most.Load(); n != 256 || began.Load() != 0 {
+			t.Errorf("%d at once, %d still begin", n, began.Load())
 		}
 		stop()
 	})

@@ -13,13 +13,15 @@ import (
 )
 
 const (
-	heldRate    = 3000             // calls a second that a replica begins after a claim or a break
-	heldPause   = 10 * time.Second // the longest wait of an account for which there is no place
-	heldCrowded = time.Minute      // how long accounts do not stay after one found no place
-	heldLook    = 3 * time.Second  // between two looks whether held accounts are still this replica's
-	heldWave    = 256              // held calls that end at once at shutdown, at least
-	heldWaves   = 50 * time.Millisecond
-	secretPause = 4 * time.Second // longer than processes keep the value of a secret
+	heldRate     = 3000             // calls a second that a replica begins after a claim or a break
+	heldBegins   = 256              // calls at once that have not reached their third party
+	heldBeginsIn = 2 * time.Second  // after which a call counts as having reached it
+	heldPause    = 10 * time.Second // the longest wait of an account for which there is no place
+	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
+	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
+	heldWave     = 256              // held calls that end at once at shutdown, at least
+	heldWaves    = 50 * time.Millisecond
+	secretPause  = 4 * time.Second // longer than processes keep the value of a secret
 )
 
 // keeper has the held checks of a replica: their places, which are apart from those of other
@@ -31,11 +33,12 @@ type keeper struct {
 	places  *places
 	flights *running
 	gate    *hold.Gate
+	begins  *places      // for calls that begin
 	turned  atomic.Int64 // when an account last found no place, unix ns
 }
 
 func newKeeper(r *replica, ring *circulate.Ring, w *writer) *keeper {
-	return &keeper{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), flights: newRunning(), gate: hold.NewGate(heldRate)}
+	return &keeper{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), flights: newRunning(), gate: hold.NewGate(heldRate), begins: newPlaces(heldBegins)}
 }
 
 // crowded reports whether an account found no place a short while ago. Then accounts go back to

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/rounds-dev/rounds/poller"
 )
 
 const (
@@ -58,9 +60,10 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	}
 	// Who is to blame for a timeout depends on whether the host was reached.
 	var connected atomic.Bool
+	check := ctx
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { connected.Store(false) },
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true); poller.Begun(check) },
 	})
 	response, err := c.do(ctx, call)
 	if err != nil {

@@ -87,6 +87,10 @@ func (c *Client) Permit(networks Networks) {
 // Close closes the connections that are kept open. Running calls continue.
 func (c *Client) Close() { c.way.Load().close() }
 
+// connBuffer is how many bytes a connection has for reading, and for writing. Very many
+// connections wait for an answer most of the time. What is larger is read and written past it.
+const connBuffer = 1 << 10
+
 // way holds the transports of calls under one Rule.
 type way struct {
 	rule      Rule
@@ -108,6 +112,8 @@ func newWay(options Options) *way {
 		ResponseHeaderTimeout:  options.HeaderTimeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConns:           1024,
+		ReadBufferSize:         connBuffer,
+		WriteBufferSize:        connBuffer,
 		MaxIdleConnsPerHost:    32, // many accounts share a host
 		IdleConnTimeout:        90 * time.Second,
 	}
