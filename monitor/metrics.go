@@ -85,7 +85,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		memory: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_memory_ratio",
 			Help: "The part of its maxmemory that a Redis uses, by node. Not shown if it has none."}, []string{"node"}),
 		concerns: f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: "redis_concerns",
-			Help: "1 where a setting or the state of a Redis could lose data, by node and concern: appendonly, append_fails, no_fsync, snapshot_fails, eviction, min_replicas, memory, unasked."}, []string{"node", "concern"}),
+			Help: "1 where a setting or the state of a Redis could lose data, by node and concern: appendonly, append_fails, no_fsync, snapshot_fails, eviction, min_replicas, memory, unasked, and of a process that has everything itself unsaved, damaged, large."}, []string{"node", "concern"}),
 		heldBack:   onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
 		dead:       onDuty("dead_letters", "Dead letters of all consumer groups."),
 		deadOldest: onDuty("dead_letter_oldest_seconds", "How long ago the oldest dead letter died, or arrived from a shard of before a change of their number."),

@@ -156,6 +156,7 @@ type Stats struct {
 // Data says where accounts and messages are kept, and what could lose them.
 type Data struct {
 	Store    string         `json:"store" doc:"The Redis, without its password."`
+	Dir      string         `json:"directory,omitempty" doc:"The directory where the process that serves keeps everything itself."`
 	Forgets  bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when that ends."`
 	Concerns []RedisConcern `json:"concerns,omitempty" doc:"Settings and states of Redis that could lose what it has acknowledged."`
 }
@@ -163,7 +164,7 @@ type Data struct {
 // RedisConcern is a setting or state of Redis that could lose data.
 type RedisConcern struct {
 	Node    string `json:"node" doc:"The Redis server."`
-	Concern string `json:"concern" enum:"appendonly,append_fails,no_fsync,snapshot_fails,eviction,min_replicas,memory,unasked"`
+	Concern string `json:"concern" enum:"appendonly,append_fails,no_fsync,snapshot_fails,eviction,min_replicas,memory,unasked,unsaved,damaged,large"`
 	Value   string `json:"value,omitempty" doc:"The policy of eviction, the percentage in use of memory, what may not be asked of unasked."`
 	Text    string `json:"text" doc:"What it may cause, and what to do."`
 }

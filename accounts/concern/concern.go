@@ -38,10 +38,13 @@ const (
 	RedisEviction    Code = "redis_eviction"   // Redis drops keys when its memory is full
 	RedisAppendFails Code = "redis_append_fails"
 	RedisSnapshot    Code = "redis_snapshot_fails"
+	RedisUnsaved     Code = "redis_unsaved" // a process that has everything itself cannot save it
 	RedisMemory      Code = "redis_memory"
 	RedisAppendOnly  Code = "redis_appendonly"
 	RedisNoSync      Code = "redis_no_fsync"
 	RedisReplicas    Code = "redis_min_replicas"
+	RedisDamaged     Code = "redis_damaged"    // what it had saved was damaged
+	RedisLarge       Code = "redis_large"      // it has so much that saving takes long
 	KindUnchecked    Code = "kind_unchecked"   // no living replica checks a kind
 	Overdue          Code = "overdue"          // accounts wait to be claimed
 	FailingJumped    Code = "failing_jumped"   // many accounts have begun to fail
@@ -70,7 +73,8 @@ const (
 // Codes returns all codes, in their order.
 func Codes() []Code {
 	return []Code{
-		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisSnapshot, RedisMemory, RedisAppendOnly, RedisNoSync, RedisReplicas,
+		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisSnapshot, RedisUnsaved, RedisMemory, RedisAppendOnly, RedisNoSync, RedisReplicas,
+		RedisDamaged, RedisLarge,
 		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, MessagesDropped, DeadLetters,
 		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, OwnerPaused, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
 	}

@@ -182,7 +182,7 @@ func (f *facts) ofRedis() (all []Concern) {
 	for _, fault := range f.redis {
 		c := Concern{Code: Code("redis_" + fault.Code), Level: Warn, Subject: fault.Node, Value: fault.Value}
 		switch c.Code {
-		case RedisEviction, RedisAppendFails, RedisSnapshot:
+		case RedisEviction, RedisAppendFails, RedisSnapshot, RedisUnsaved:
 			c.Level = Bad
 		case RedisMemory:
 			if len(fault.Value) > len(memoryBad) || fault.Value >= memoryBad {
@@ -190,7 +190,7 @@ func (f *facts) ofRedis() (all []Concern) {
 			}
 		case RedisUnasked:
 			c.Level = Note
-		case RedisAppendOnly, RedisNoSync, RedisReplicas:
+		case RedisAppendOnly, RedisNoSync, RedisReplicas, RedisDamaged, RedisLarge:
 		default:
 			continue // a fault that this version does not know has no words
 		}

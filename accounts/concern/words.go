@@ -44,6 +44,12 @@ func (c *Concern) text() string {
 		return fmt.Sprintf("redis %s: min-replicas-to-write is 0, so a master that is cut off accepts writes that a failover forgets", more("servers"))
 	case RedisUnasked:
 		return fmt.Sprintf("redis %s: %s is not allowed, so nobody sees whether it keeps what it acknowledges", more("servers"), c.Value)
+	case RedisUnsaved:
+		return fmt.Sprintf("the data directory %s cannot be written (%s): a restart would lose what changes", c.Subject, c.Value)
+	case RedisDamaged:
+		return fmt.Sprintf("a file of the data directory %s was damaged and is now %s: what came after the one before it is lost", c.Subject, c.Value)
+	case RedisLarge:
+		return fmt.Sprintf("so much is kept in %s that saving it takes long: it is time for a Redis, to which rounds backup and rounds restore move it", c.Subject)
 	case KindUnchecked:
 		return fmt.Sprintf("no living replica checks the kind %s", more("kinds"))
 	case Overdue:

@@ -31,4 +31,7 @@ const (
 	ConcernUnasked     ConcernCode = "unasked"        // the server does not answer the question
 	ConcernNoSync      ConcernCode = "no_fsync"       // the system alone decides when the append-only file is on disk
 	ConcernSnapshot    ConcernCode = "snapshot_fails" // the last snapshot failed, and writes are refused
+	ConcernUnsaved     ConcernCode = "unsaved"        // a process that has everything itself cannot save it; Value: why
+	ConcernDamaged     ConcernCode = "damaged"        // what it had saved was damaged; Value: the file that was set aside
+	ConcernLarge       ConcernCode = "large"          // it has so much that saving takes long
 )

@@ -142,6 +142,7 @@ func TestMessagesTailEndsWithItsContext(t *testing.T) {
 func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 	for want, data := range map[string]*api.Data{
 		"kept in   the memory of the serving process: everything is lost when it ends\n": {Store: "embedded", Forgets: true},
+		"kept in   /home/me/.local/state/rounds, by the serving process\n":               {Store: "embedded, kept in /home/me/.local/state/rounds", Dir: "/home/me/.local/state/rounds"},
 		"kept in   redis 10.0.0.1:6379\nconcern   redis n: set it to noeviction\n": {Store: "10.0.0.1:6379",
 			Concerns: []api.RedisConcern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
 	} {

@@ -259,6 +259,9 @@ func seconds(s float64) string {
 
 // storeIn says in words where everything is kept.
 func storeIn(d *api.Data) string {
+	if d.Dir != "" {
+		return oneLine(d.Dir) + ", by the serving process"
+	}
 	if d.Forgets {
 		return "the memory of the serving process: everything is lost when it ends"
 	}

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/datadir"
@@ -57,9 +62,58 @@ func (k *kept) Close() error {
 	k.stop()
 	err := k.dir.Close()
 	if err != nil {
-		err = fmt.Errorf("what changed since %s is lost: %w", k.dir.State().Saved.Local().Format("2006-01-02 15:04:05"), err)
+		err = fmt.Errorf("what changed since %s is lost: %w", clockTime(k.dir.State().Saved), err)
 	}
 	return errors.Join(err, k.Embedded.Close())
+}
+
+// Survey tells how the directory is, in place of a server's settings.
+func (k *kept) Survey(context.Context) ([]connect.Node, error) {
+	s := k.dir.State()
+	node := connect.Node{Name: k.Name()}
+	say := func(code connect.ConcernCode, value, format string, args ...any) {
+		node.Concerns = append(node.Concerns, connect.Concern{Node: s.Path, Code: code, Value: value, Text: "data directory " + s.Path + ": " + fmt.Sprintf(format, args...)})
+	}
+	if s.Why != nil {
+		why := reasonOf(s.Why).Error()
+		say(connect.ConcernUnsaved, why, "it cannot be written since %s (%s): a restart would lose what changes; see its disk", clockTime(s.Failing), why)
+	}
+	for _, d := range s.Damaged {
+		if _, err := os.Stat(filepath.Join(s.Path, d.Name)); err == nil { // whoever removes the file has seen it
+			say(connect.ConcernDamaged, d.Name, "a file was damaged (%s): what came after %s is lost; it is now %s, and this ends when you remove it", d.Reason, clockTime(d.Used), d.Name)
+		}
+	}
+	if s.Large() {
+		say(connect.ConcernLarge, "", "so much is kept in it that saving takes long: rounds backup - | rounds restore - --to redis://HOST:PORT moves everything to a Redis")
+	}
+	return []connect.Node{node}, nil
+}
+
+func clockTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// count shows how the directory is.
+func (k *kept) count(registry prometheus.Registerer) {
+	gauge := func(name, help string, value func(datadir.State) float64) {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rounds", Subsystem: "data", Name: name, Help: help},
+			func() float64 { return value(k.dir.State()) }))
+	}
+	gauge("saved_timestamp_seconds", "The moment of the state that is saved in the data directory; 0: there is none.", func(s datadir.State) float64 {
+		if s.Saved.IsZero() {
+			return 0
+		}
+		return float64(s.Saved.UnixMilli()) / 1000
+	})
+	gauge("unsaved", "1 while what changes cannot be saved.", func(s datadir.State) float64 {
+		if s.Why != nil {
+			return 1
+		}
+		return 0
+	})
+	gauge("paused_seconds", "How long all commands stood still for the last save.", func(s datadir.State) float64 { return s.Stood.Seconds() })
+	gauge("save_seconds", "How long the last save took, without the disk's syncing.", func(s datadir.State) float64 { return s.Took.Seconds() })
+	gauge("file_bytes", "The size of the file that is saved.", func(s datadir.State) float64 { return float64(s.Packed) })
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Subsystem: "data", Name: "saves_failed_total", Help: "Saves that failed."},
+		func() float64 { return float64(k.dir.State().Fails) }))
 }
 
 // failing returns why what changes cannot be saved, without the path; nil: it can.
@@ -69,7 +123,7 @@ func (k *kept) failing() error {
 		return nil
 	}
 	return fmt.Errorf("the data directory cannot be written since %s (%w): what changes is in memory alone, and a restart would lose it; it is tried again all the time",
-		s.Failing.Local().Format("15:04:05"), reasonOf(s.Why))
+		clockTime(s.Failing), reasonOf(s.Why))
 }
 
 // reasonOf returns the error of the operating system, which names no path, or the whole error.

@@ -2,9 +2,13 @@ package service
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -59,4 +63,99 @@ func TestNamespaceInADirectory(t *testing.T) {
 	if _, err := OpenNamespace(t.Context(), s, "here"); err == nil {
 		t.Error("a command without a Redis takes a directory that nobody named")
 	}
+}
+
+// A directory that cannot be written, a file that was damaged: everybody is told, by readiness,
+// stats, concerns and metrics, and no longer once it is over.
+func TestDataConcerns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	s := settings.Redis{DataDir: path, DataGiven: true, DataWithin: time.Hour}
+	opened := func() *kept {
+		t.Helper()
+		own, err := openKept(t.Context(), s, "v1", "rounds serve", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own
+	}
+	set := func(own *kept, value int) {
+		t.Helper()
+		conn, err := own.Conn(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Do("SET", "value", value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 2 { // the newest, and one before it
+		own := opened()
+		set(own, n)
+		if err := own.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(path, "data.zst"), []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := opened()
+	defer func() { _ = own.Close() }()
+	keep := &store{server: own}
+	expect := func(codes ...string) {
+		t.Helper()
+		var got []string
+		for _, c := range keep.data(t.Context()).Concerns {
+			got = append(got, c.Concern)
+			if c.Node != path || c.Text == "" {
+				t.Errorf("%+v", c)
+			}
+		}
+		if !slices.Equal(got, codes) {
+			t.Errorf("concerns %v, want %v", got, codes)
+		}
+		if fails := keep.failing() != nil; fails != slices.Contains(codes, "unsaved") {
+			t.Errorf("not ready: %v", fails)
+		}
+	}
+	if d := keep.data(t.Context()); d.Forgets || d.Dir != path {
+		t.Errorf("%+v", d)
+	}
+	expect("damaged")
+	aside, err := filepath.Glob(filepath.Join(path, "data.damaged-*"))
+	if err != nil || len(aside) != 1 {
+		t.Fatal(aside, err)
+	}
+	if err := os.Remove(aside[0]); err != nil {
+		t.Fatal(err)
+	}
+	expect()
+	// A directory where the file should be: nobody can write it, root neither.
+	blocked := filepath.Join(path, "data.new.zst")
+	if err := os.MkdirAll(filepath.Join(blocked, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	set(own, 7)
+	if err := own.dir.Save(); err == nil {
+		t.Fatal("it was saved")
+	}
+	expect("unsaved")
+	registry := prometheus.NewRegistry()
+	own.count(registry)
+	metrics, err := registry.Gather()
+	if err != nil || len(metrics) != 6 {
+		t.Errorf("%d metrics, %v", len(metrics), err)
+	}
+	for _, m := range metrics {
+		if g := m.GetMetric()[0].GetGauge(); m.GetName() == "rounds_data_unsaved" && g.GetValue() != 1 {
+			t.Errorf("%v", m)
+		}
+	}
+	if err := os.RemoveAll(blocked); err != nil {
+		t.Fatal(err)
+	}
+	if err := own.dir.Save(); err != nil {
+		t.Fatal(err)
+	}
+	expect()
 }

@@ -119,6 +119,9 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 
 	metrics := newExposition(o.Version, o.Commit)
 	calls := newRedisMetrics(metrics.process, server)
+	if own, ok := server.(*kept); ok {
+		own.count(metrics.process)
+	}
 
 	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
 	if err != nil {

@@ -54,12 +54,16 @@ func (s *store) servers(ctx context.Context) outlook.Store {
 
 // ask asks the servers, unless they were asked just now. The caller holds mu.
 func (s *store) ask(ctx context.Context) {
-	if !s.asked.IsZero() && time.Since(s.asked) < dataKept {
+	_, own := s.server.(*kept) // which costs nothing to ask
+	if !own && !s.asked.IsZero() && time.Since(s.asked) < dataKept {
 		return
 	}
 	s.asked = time.Now()
 	_, inMemory := s.server.(*connect.Embedded)
 	s.known.Store, s.known.Forgets = s.server.Name(), inMemory
+	if own, ok := s.server.(*kept); ok {
+		s.known.Dir = own.dir.State().Path
+	}
 	// Not the caller's context alone: others have this answer too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surveyWithin)
 	defer cancel()
