@@ -47,18 +47,22 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 	}
 	ids := e.healthy()
 	began := time.Now()
-	sum, parked := tally{}, map[string]string(nil)
+	counted, parked := tally{}, map[string]string(nil)
+	var weixin, telegrams sum
 	for {
-		if sum, err = e.count(ctx, ring, ids); err != nil {
+		if counted, err = e.count(ctx, ring, ids); err != nil {
 			return nil, err
 		}
 		if parked, err = e.world.Parked(ctx); err != nil {
 			return nil, err
 		}
-		if sum.lost == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
+		if weixin, telegrams, err = e.bots.count(ctx, ring); err != nil {
+			return nil, err
+		}
+		if counted.lost+weixin.behind+telegrams.behind == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
 			break
 		}
-		for _, id := range sum.behind { // a callback would bring them soon
+		for _, id := range counted.behind { // a callback would bring them soon
 			if err := e.world.Callback(ctx, corpOf(id), id); err != nil {
 				return nil, err
 			}
@@ -76,10 +80,10 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 	}
 	busy, calm, wrong := e.world.Fake.Stats(e.busy.ID), e.world.Fake.Stats(e.calm.ID), e.world.Fake.Stats(e.wrong.ID)
 	limited, calmIDs := all(e.busy), ids[:e.calm.Accounts-len(e.doomed)]
-	return []finding{
+	return append(e.bots.findings(weixin, telegrams), []finding{
 		{"every message of every healthy account is in the streams once",
-			fmt.Sprintf("%d posted to %d accounts; %d lost, %d doubled, %d made up; all settled %v after the end", sum.posted, len(ids), sum.lost, sum.doubled, sum.strange, caughtUp),
-			sum.lost+sum.doubled+sum.strange == 0},
+			fmt.Sprintf("%d posted to %d accounts; %d lost, %d doubled, %d made up; all settled %v after the end", counted.posted, len(ids), counted.lost, counted.doubled, counted.strange, caughtUp),
+			counted.lost+counted.doubled+counted.strange == 0},
 		{"every error was injected", fmt.Sprintf("%d times, %d kinds: %s", injected, len(e.injected), strings.Join(sortedKeys(e.injected), ", ")),
 			len(e.injected) >= len(parking())+len(passing())+2 || e.length < 5*time.Minute},
 		{"accounts that WeCom refuses for good are parked, and only they and those of the wrong secret",
@@ -95,7 +99,7 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 		{"one token is fetched for all", fmt.Sprintf("%d calls for %d tokens of the healthy corporation over %d revocations", calm.GetToken, calm.Tokens, calm.Tokens-1), calm.GetToken <= 5*calm.Tokens},
 		{"replicas were killed, callbacks came", fmt.Sprintf("%d and %d", e.kills, e.callbacks), e.kills == 3 && e.callbacks > 0},
 		{"no secret is in a log or a record", e.leaks(), e.leaks() == "none"},
-	}, nil
+	}...), nil
 }
 
 func corpOf(openKfID string) string { return strings.Split(openKfID, "-")[1] }
@@ -106,24 +110,9 @@ type tally struct {
 }
 
 func (e *endurance) count(ctx context.Context, ring *circulate.Ring, ids []string) (tally, error) {
-	found := make(map[string]map[int]int)
-	for shard := range ring.Shards() {
-		for after := circulate.StreamStart; ; {
-			page, err := ring.Streams().Messages(ctx, shard, after, 1000)
-			if err != nil {
-				return tally{}, err
-			}
-			if len(page) == 0 {
-				break
-			}
-			for _, m := range page {
-				if found[m.Account] == nil {
-					found[m.Account] = make(map[int]int)
-				}
-				found[m.Account][wecom.Number(json.RawMessage(m.Message.Data))]++
-				after = m.Position
-			}
-		}
+	found, err := foundBy(ctx, ring, func(_ string, data json.RawMessage) int { return wecom.Number(data) })
+	if err != nil {
+		return tally{}, err
 	}
 	var sum tally
 	for _, id := range ids {
@@ -172,4 +161,28 @@ func (e *endurance) leaks() string {
 		}
 	}
 	return "none"
+}
+
+// foundBy counts the messages in the streams by account and by number.
+func foundBy(ctx context.Context, ring *circulate.Ring, number func(kind string, data json.RawMessage) int) (map[string]map[int]int, error) {
+	found := make(map[string]map[int]int)
+	for shard := range ring.Shards() {
+		for after := circulate.StreamStart; ; {
+			page, err := ring.Streams().Messages(ctx, shard, after, 1000)
+			if err != nil {
+				return nil, err
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, m := range page {
+				if found[m.Account] == nil {
+					found[m.Account] = make(map[int]int)
+				}
+				found[m.Account][number(m.Kind, json.RawMessage(m.Message.Data))]++
+				after = m.Position
+			}
+		}
+	}
+	return found, nil
 }

@@ -37,6 +37,7 @@ type endurance struct {
 	revoked           map[string]bool
 	callbacks         int
 	kills             int
+	bots              *bots
 }
 
 func run(ctx context.Context, dir string, p plan) (findings []finding, err error) {
@@ -45,19 +46,27 @@ func run(ctx context.Context, dir string, p plan) (findings []finding, err error
 		calm: wecomtest.Corp{ID: "calm", Accounts: p.accounts * 2 / 5}, busy: wecomtest.Corp{ID: "busy", Accounts: p.accounts * 2 / 5},
 	}
 	e.wrong = wecomtest.Corp{ID: "wrong", Known: "an-old-secret", Accounts: p.accounts - e.calm.Accounts - e.busy.Accounts}
+	if e.bots, err = newBots(e.random); err != nil {
+		return nil, err
+	}
+	defer e.bots.close()
 	e.world, err = wecomtest.Open(ctx, dir, wecomtest.Options{
 		Corps: []wecomtest.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
-		Settings: []string{fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)},
+		Settings: append(e.bots.settings(), fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)),
 		Redis:    []redistest.Option{redistest.WithAOF()},
 	})
 	defer e.world.Close()
 	if err != nil {
 		return nil, err
 	}
+	if err := e.world.Import(ctx, e.bots.records(), 2*botsEach); err != nil {
+		return nil, err
+	}
 	e.world.Fake.LimitCalls(e.busy.ID, busyCalls)
 	if err := e.post(ctx); err != nil {
 		return nil, err
 	}
+	e.bots.heal()
 	e.world.Fake.Heal()
 	e.doom() // Heal has healed these too
 	return e.judge(ctx)
@@ -80,8 +89,10 @@ func (e *endurance) post(ctx context.Context) error {
 			if err := e.postOne(ctx); err != nil {
 				return err
 			}
+			e.bots.post()
 		case <-faults.C:
 			e.breakSomething()
+			e.bots.breakSomething()
 		}
 		for len(events) > 0 && time.Since(began) >= time.Duration(events[0].at*float64(e.length)) {
 			if err := events[0].do(); err != nil {
@@ -129,6 +140,7 @@ func (e *endurance) events() []event {
 	kill := func(i int) func() error {
 		return func() error {
 			e.kills++
+			e.bots.killed = append(e.bots.killed, time.Now())
 			e.world.Pollers[i].Kill()
 			return e.world.Restart(i)
 		}
@@ -143,6 +155,7 @@ func (e *endurance) events() []event {
 		{0.15, revoke}, {0.25, kill(0)}, {0.35, e.limitOnce}, {0.5, revoke}, {0.6, kill(1)}, {0.75, revoke},
 		{0.8, func() error {
 			e.kills++
+			e.bots.killed = append(e.bots.killed, time.Now())
 			if err := e.world.Pollers[2].Terminate(40 * time.Second); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -219,8 +220,13 @@ func (w *World) register(ctx context.Context, _ string) error {
 			total++
 		}
 	}
+	return w.Import(ctx, &records, total)
+}
+
+// Import registers accounts, one a line, of which there are so many.
+func (w *World) Import(ctx context.Context, records io.Reader, total int) error {
 	load := exec.CommandContext(ctx, w.binary, "account", "import", "-")
-	load.Env, load.Stdin = w.settings, &records
+	load.Env, load.Stdin = w.settings, records
 	out, err := load.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte(fmt.Sprint(total))) {
 		return errors.Join(fmt.Errorf("import said %s", out), err)

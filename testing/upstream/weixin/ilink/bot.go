@@ -3,6 +3,7 @@ package ilink
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type bot struct {
 	id, user, token string
 	posted          []json.RawMessage
 	given           int // messages that were handed out: they are not given again
+	givenAt         []time.Time
 	idle            bool
 	called          time.Time
 	holding         int // calls under way
@@ -97,4 +99,22 @@ func (w *Ilink) Known(token string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bots[token] != nil
+}
+
+// GivenAt returns when a bot's n-th message was handed out; zero: it was not.
+func (w *Ilink) GivenAt(token string, n int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	if b == nil || n < 1 || n > len(b.givenAt) {
+		return time.Time{}
+	}
+	return b.givenAt[n-1]
+}
+
+// Cuts returns when answers broke in the middle.
+func (w *Ilink) Cuts() []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.cuts)
 }

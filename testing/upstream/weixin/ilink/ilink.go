@@ -69,6 +69,7 @@ type Ilink struct {
 	faults map[string]*fault
 	healed chan struct{} // closed by Heal
 	calls  map[string]int
+	cuts   []time.Time
 }
 
 // New makes a fake, to be used as an http.Handler.
@@ -104,7 +105,11 @@ func (w *Ilink) counted(call string, handle http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		if f != nil {
-			rw = &cutting{ResponseWriter: rw}
+			rw = &cutting{rw, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.cuts = append(w.cuts, w.options.Now())
+			}}
 		}
 		handle(rw, r)
 	}

@@ -108,7 +108,10 @@ func (w *Ilink) getUpdates(rw http.ResponseWriter, r *http.Request) {
 func (w *Ilink) give(rw http.ResponseWriter, r *http.Request, b *bot) {
 	end := min(len(b.posted), b.given+w.options.Page)
 	page := b.posted[b.given:end]
-	b.given = end
+	for b.given < end {
+		b.given++
+		b.givenAt = append(b.givenAt, w.options.Now())
+	}
 	w.answer(rw, r, w.told(map[string]any{"ret": 0, "msgs": page, "get_updates_buf": bufOf(b, end)}))
 }
 

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/upstream/telegram"
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+)
+
+const (
+	botsEach = 10 // accounts of each kind
+	holdOf   = 3 * time.Second
+	// inHand is how long before and after a kill an answer may have been handed out that the
+	// replica had not written: that is all that the third party's own loss allows.
+	inHand = 2 * time.Second
+)
+
+// bots are accounts whose third parties hold calls.
+type bots struct {
+	weixin   *ilink.Ilink
+	telegram *telegram.Telegram
+	random   *rand.Rand
+	stops    []func()
+	killed   []time.Time
+	injected map[string]int
+}
+
+func newBots(random *rand.Rand) (*bots, error) {
+	b := &bots{random: random, injected: make(map[string]int)}
+	w, stop, err := ilink.Serve(ilink.Options{Hold: holdOf, NextHold: holdOf})
+	if err != nil {
+		return nil, err
+	}
+	t, stopToo, err := telegram.Serve(telegram.Options{MaxHold: holdOf})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	b.weixin, b.telegram, b.stops = w, t, []func(){stop, stopToo}
+	for n := range botsEach {
+		w.AddBot(tokenOf("weixin", n))
+		t.AddBot(tokenOf("telegram", n))
+	}
+	return b, nil
+}
+
+func (b *bots) close() {
+	for _, stop := range b.stops {
+		stop()
+	}
+}
+
+// tokenOf returns a bot's token, in the form of Telegram's.
+func tokenOf(kind string, n int) string { return fmt.Sprintf("%d:the-secret-of-%s", 1000+n, kind) }
+
+// settings are the secrets of all bots.
+func (b *bots) settings() (all []string) {
+	for n := range botsEach {
+		all = append(all, fmt.Sprintf("ROUNDS_SECRET_weixin-%d=%s", n, tokenOf("weixin", n)), fmt.Sprintf("ROUNDS_SECRET_telegram-%d=%s", n, tokenOf("telegram", n)))
+	}
+	return all
+}
+
+// records are the accounts, one a line.
+func (b *bots) records() *bytes.Buffer {
+	var out bytes.Buffer
+	for n := range botsEach {
+		for kind, base := range map[string]string{"weixin": b.weixin.URL(), "telegram": b.telegram.URL()} {
+			fmt.Fprintf(&out, `{"id":"%s-%d","kind":%[1]q,"cadence":"every 0","config":{"token":{"secret":"%[1]s-%d"},"base_url":%q}}`+"\n", kind, n, base)
+		}
+	}
+	return &out
+}
+
+// post sends a message to one bot of each kind.
+func (b *bots) post() {
+	n := b.random.IntN(botsEach)
+	b.weixin.Post(tokenOf("weixin", n), anyOf(b.random, ilink.Types()))
+	b.telegram.Post(tokenOf("telegram", n), "message")
+}
+
+// breakSomething has a few calls of each kind fail in one of the ways there are.
+func (b *bots) breakSomething() {
+	held := map[string]ilink.Fault{
+		"524": {Status: 524, After: time.Second}, "502": {Status: 502}, "reset": {Reset: true}, "an answer that is cut": {Cut: true}, "garbage": {Garbage: true},
+		"nothing at once": {Empty: true}, "an unheard-of code": {Code: -99}, "-14 at the wrong time": {Code: -14, Times: 1}, "429": {Status: 429},
+	}
+	name := anyOf(b.random, slices.Sorted(maps.Keys(held)))
+	f := held[name]
+	if f.Times == 0 {
+		f.Times = 3
+	}
+	b.weixin.Fail(ilink.GetUpdates, f)
+	b.injected["weixin: "+name]++
+	b.weixin.Idle(tokenOf("weixin", b.random.IntN(botsEach)))
+	b.injected["weixin: idle"]++
+	other := map[string]telegram.Fault{
+		"409": {Code: 409}, "429": {RetryAfter: 1}, "500": {Code: 500}, "502": {Status: 502}, "reset": {Reset: true}, "garbage": {Garbage: true}, "a moved chat": {MigrateTo: -5},
+	}
+	name = anyOf(b.random, slices.Sorted(maps.Keys(other)))
+	g := other[name]
+	g.Times = 2
+	b.telegram.Fail(tokenOf("telegram", b.random.IntN(botsEach)), g)
+	b.injected["telegram: "+name]++
+}
+
+func (b *bots) heal() {
+	b.weixin.Heal()
+	b.telegram.Heal()
+}
+
+// sum is what became of the messages of a kind.
+type sum struct{ posted, lost, allowed, doubled, behind int }
+
+// count compares the streams with what was posted.
+func (b *bots) count(ctx context.Context, ring *circulate.Ring) (weixin, telegrams sum, err error) {
+	found, err := foundBy(ctx, ring, func(kind string, data json.RawMessage) int {
+		switch kind {
+		case "weixin":
+			return ilink.Number(data)
+		case "telegram":
+			return telegram.Number(data)
+		}
+		return 0
+	})
+	if err != nil {
+		return weixin, telegrams, err
+	}
+	for n := range botsEach {
+		token := tokenOf("weixin", n)
+		b.tally(&weixin, found[fmt.Sprintf("weixin-%d", n)], b.weixin.Stats(token).Posted, func(i int) (given, mayBeLost bool) {
+			at := b.weixin.GivenAt(token, i)
+			return !at.IsZero(), b.excused(at)
+		})
+		b.tally(&telegrams, found[fmt.Sprintf("telegram-%d", n)], b.telegram.Stats(tokenOf("telegram", n)).Posted, func(int) (bool, bool) { return false, false })
+	}
+	return weixin, telegrams, nil
+}
+
+// tally counts one account. Given says whether the third party has handed a message out for
+// good, and whether its loss is excused.
+func (b *bots) tally(s *sum, found map[int]int, posted int, given func(n int) (given, excused bool)) {
+	s.posted += posted
+	for i := 1; i <= posted; i++ {
+		switch c := found[i]; {
+		case c > 1:
+			s.doubled += c - 1
+		case c == 0:
+			out, excused := given(i)
+			switch {
+			case excused:
+				s.allowed++
+			case out:
+				s.lost++
+			default:
+				s.behind++ // it may come yet
+			}
+		}
+	}
+}
+
+// excused reports whether what was handed out then may be lost: the replica was killed, or the
+// answer was cut.
+func (b *bots) excused(at time.Time) bool {
+	for _, event := range slices.Concat(b.killed, b.weixin.Cuts()) {
+		if d := at.Sub(event); -inHand < d && d < inHand {
+			return true
+		}
+	}
+	return false
+}
+
+// findings are what is expected of bots.
+func (b *bots) findings(weixin, telegrams sum) []finding {
+	total := 0
+	for _, n := range b.injected {
+		total += n
+	}
+	return []finding{
+		{"every message of every Telegram bot is in the streams once",
+			fmt.Sprintf("%d posted; %d lost or behind, %d doubled", telegrams.posted, telegrams.lost+telegrams.behind, telegrams.doubled), telegrams.lost+telegrams.behind+telegrams.doubled == 0},
+		{"every message of every WeChat account is in the streams once, but for answers that were cut and pages in hand of a killed replica: the server gives those once",
+			fmt.Sprintf("%d posted; %d missing where that is allowed (%d answers cut, %d replicas killed), %d lost or behind otherwise, %d doubled",
+				weixin.posted, weixin.allowed, len(b.weixin.Cuts()), len(b.killed), weixin.lost+weixin.behind, weixin.doubled), weixin.lost+weixin.behind+weixin.doubled == 0},
+		{"the errors of bots were injected", fmt.Sprintf("%d times, %d kinds", total, len(b.injected)), total > 0},
+	}
+}
