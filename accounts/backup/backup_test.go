@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -300,6 +301,13 @@ func TestFilesThatCannotBeRestoredAreRefusedWithTheirLine(t *testing.T) {
 		var wrong *FileError
 		if !errors.As(err, &wrong) || wrong.Line != c.line || !strings.Contains(wrong.Reason, c.says) {
 			t.Errorf("%s: %v, want line %d: …%s…", c.name, err, c.line, c.says)
+		}
+	}
+	// A compressed file that was cut off ends like this, wherever.
+	for _, end := range []string{lines[0], lines[0][:20]} {
+		var wrong *FileError
+		if _, err := Verify(io.MultiReader(strings.NewReader(end), iotest.ErrReader(io.ErrUnexpectedEOF)), nil); !errors.As(err, &wrong) || !strings.Contains(wrong.Reason, "cut off") {
+			t.Errorf("a compressed file that was cut off: %v", err)
 		}
 	}
 	if _, err := Verify(strings.NewReader(whole), nil); err != nil {

@@ -82,8 +82,8 @@ func (r *reader) next() ([]byte, error) {
 			if len(whole) > maxLine {
 				return nil, r.wrong("is longer than %d bytes", maxLine)
 			}
-		case errors.Is(err, io.EOF):
-			if len(whole) > 0 {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			if len(whole) > 0 || !errors.Is(err, io.EOF) {
 				return nil, r.wrong("the file ends within the line: it was cut off")
 			}
 			return nil, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,12 @@ who has the private key of ROUNDS_SECRETS_KEY can open them.`,
 func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts backup.Counts, size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return counts, 0, err
+		// The error names the temporary file, which nobody knows.
+		var of *fs.PathError
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		return counts, 0, fmt.Errorf("%s: nothing can be written there: %w", path, err)
 	}
 	defer func() {
 		_ = file.Close()

@@ -67,6 +67,10 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 	if where.Shards < 0 || where.Shards > circulate.MaxShards {
 		return fmt.Errorf("--shards: must be 1 to %d, is %d", circulate.MaxShards, where.Shards)
 	}
+	name := path
+	if path == "-" {
+		name = "standard input"
+	}
 	g, began := newGauge(env), time.Now()
 	defer g.end()
 	file, end, err := reread(path, env.Stdin)
@@ -76,17 +80,17 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 	defer end()
 	in, closeIn, err := unpacking(file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	g.begin("verifying")
 	found, err := backup.Verify(in, func(c backup.Counts) { g.show(c, backup.Counts{}, 0) })
 	closeIn()
 	g.end()
 	if err != nil {
-		return fmt.Errorf("%s: nothing was restored: %w", path, err)
+		return fmt.Errorf("%s: nothing was restored: %w", name, err)
 	}
 	fmt.Fprintf(env.Stdout, "%s: of namespace %s with %d shards, taken %s: %s\n",
-		path, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts))
+		name, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts))
 	keys, err := privateKeys(env, cmd, &found)
 	if err != nil {
 		return err
@@ -149,12 +153,12 @@ func privateKeys(env Env, cmd *cobra.Command, found *backup.Contents) (opener.Ke
 func sealed(found *backup.Contents, keys opener.Keys) []string {
 	var texts []string
 	for _, id := range slices.Sorted(maps.Keys(found.SealedFor)) {
-		n := found.SealedFor[id]
+		values := some(found.SealedFor[id], "sealed value")
 		if keys.Has(id) {
-			texts = append(texts, fmt.Sprintf("%d of what is sealed is for key %s, which ROUNDS_SECRETS_KEY has", n, oneLine(id)))
+			texts = append(texts, fmt.Sprintf("%s: for key %s, which ROUNDS_SECRETS_KEY has", values, oneLine(id)))
 			continue
 		}
-		texts = append(texts, fmt.Sprintf("%d of what is sealed is for key %s, which ROUNDS_SECRETS_KEY does not have here: secrets are restored as they are, and pollers need that key to open them; credentials are left out, and fetched anew", n, oneLine(id)))
+		texts = append(texts, fmt.Sprintf("%s: for key %s, which ROUNDS_SECRETS_KEY does not have here. Secrets come back sealed, and pollers need that key. Credentials are left out, and fetched anew.", values, oneLine(id)))
 	}
 	return texts
 }
