@@ -368,7 +368,7 @@ func TestNoSecretAppears(t *testing.T) {
 	call("POST", "/v1/accounts/mail/pause", "")
 	call("POST", "/v1/reload", "")
 	for _, path := range []string{
-		"/v1/accounts?limit=1000", "/v1/accounts:export?with_state=true", "/v1/accounts/mail", "/v1/accounts/mail/trail", "/v1/parked", "/v1/messages", "/v1/stats", "/v1/groups",
+		"/v1/accounts?limit=1000", "/v1/accounts:export?with_state=true", "/v1/accounts/mail", "/v1/accounts/mail/trail", "/v1/backup", "/v1/backup?with_secrets=true", "/v1/parked", "/v1/messages", "/v1/stats", "/v1/groups",
 		"/v1/dead", "/v1/webhooks", "/v1/trail?limit=1000", "/v1/audit", "/v1/reshard", "/v1/keys", "/v1/secrets", "/v1/whoami", "/metrics", "/openapi.json", "/readyz",
 	} {
 		if code, _ := call("GET", path, ""); code != 200 {
