@@ -138,14 +138,32 @@ type text string
 
 // MarshalJSON implements json.Marshaler.
 func (t text) MarshalJSON() ([]byte, error) {
+	if simple(string(t)) {
+		quoted := make([]byte, 0, len(t)+2)
+		return append(append(append(quoted, '"'), t...), '"'), nil
+	}
 	if utf8.ValidString(string(t)) {
 		return plain(string(t))
 	}
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
+// simple reports whether a text is the same between quotes: most are, and need no encoder.
+func simple[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *text) UnmarshalJSON(given []byte) error {
+	if n := len(given); n >= 2 && given[0] == '"' && simple(given[1:n-1]) {
+		*t = text(given[1 : n-1])
+		return nil
+	}
 	var s string
 	if json.Unmarshal(given, &s) == nil {
 		*t = text(s)
@@ -176,13 +194,14 @@ func plain(v any) ([]byte, error) {
 }
 
 // stays reports whether JSON is the same bytes once it was written and read as a part of a
-// line. What is compact, without the characters that encoding/json rewrites, does.
+// line. What is compact does.
 func stays(value []byte) bool {
-	if len(value) == 0 || !json.Valid(value) || !utf8.Valid(value) {
+	if len(value) == 0 || !utf8.Valid(value) {
 		return false
 	}
-	again, err := plain(json.RawMessage(value))
-	return err == nil && bytes.Equal(again, value)
+	var compact bytes.Buffer
+	compact.Grow(len(value))
+	return json.Compact(&compact, value) == nil && bytes.Equal(compact.Bytes(), value)
 }
 
 func accountOf(a *circulate.Archived) *accountLine {

@@ -2,10 +2,12 @@ package backup
 
 import (
 	"bufio"
+	"bytes"
 	"container/heap"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash"
 	"io"
@@ -39,14 +41,24 @@ type writer struct {
 	lines  int
 	report func(Counts)
 	seal   *secret.PublicKey // nil: no secrets
+
+	buffer  bytes.Buffer // of one line
+	encoder *json.Encoder
+}
+
+func newWriter(out io.Writer, o Options) *writer {
+	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), report: o.Progress, seal: o.Secrets}
+	w.encoder = json.NewEncoder(&w.buffer)
+	w.encoder.SetEscapeHTML(false)
+	return w
 }
 
 func (w *writer) write(l line) error {
-	encoded, err := plain(l)
-	if err != nil {
+	w.buffer.Reset()
+	if err := w.encoder.Encode(l); err != nil { // with a newline
 		return err
 	}
-	encoded = append(encoded, '\n')
+	encoded := w.buffer.Bytes()
 	_, _ = w.sum.Write(encoded) // a hash takes everything
 	if _, err := w.out.Write(encoded); err != nil {
 		return err
@@ -68,7 +80,7 @@ func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) 
 	if err != nil {
 		return Counts{}, fmt.Errorf("backup: %w", err)
 	}
-	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), report: o.Progress, seal: o.Secrets}
+	w := newWriter(out, o)
 	var about Counts
 	for shard := range ring.Shards() {
 		n, err := ring.Count(ctx, shard)

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -85,17 +87,19 @@ func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts bac
 			_ = os.Remove(file.Name())
 		}
 	}()
-	if err := packing(path, file, fetch); err != nil {
+	sum := sha256.New()
+	err = packing(path, io.MultiWriter(file, sum), func(w io.Writer) error {
+		counts, err = verifying(w, fetch)
+		return err
+	})
+	if err != nil {
 		return counts, 0, err
 	}
 	if err := file.Sync(); err != nil {
 		return counts, 0, err
 	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return counts, 0, err
-	}
-	if counts, err = verified(path, file, g); err != nil {
-		return counts, 0, fmt.Errorf("the backup was not written: what arrived is not complete: %w", err)
+	if err := same(file, sum.Sum(nil), g); err != nil {
+		return counts, 0, fmt.Errorf("the backup was not written: %w", err)
 	}
 	info, err := file.Stat()
 	if err != nil {
@@ -138,17 +142,45 @@ func unpacking(file io.Reader) (io.Reader, func(), error) {
 	return z, z.Close, nil
 }
 
-// verified reads a backup to its end.
-func verified(path string, file io.Reader, g *gauge) (backup.Counts, error) {
-	in, end, err := unpacking(file)
-	if err != nil {
-		return backup.Counts{}, fmt.Errorf("%s: %w", path, err)
+// verifying fetches a backup and verifies it while it arrives.
+func verifying(w io.Writer, fetch func(io.Writer) error) (backup.Counts, error) {
+	type verified struct {
+		counts backup.Counts
+		err    error
 	}
-	defer end()
-	g.begin("verifying")
-	c, err := backup.Verify(in, func(c backup.Counts) { g.show(c, backup.Counts{}, 0) })
-	if err != nil {
-		return c.Counts, fmt.Errorf("%s: %w", path, err)
+	in, out := io.Pipe()
+	done := make(chan verified, 1)
+	go func() {
+		found, err := backup.Verify(in, nil)
+		_ = in.CloseWithError(err) // what is wrong already ends the fetching
+		done <- verified{found.Counts, err}
+	}()
+	err := fetch(io.MultiWriter(w, out))
+	_ = out.CloseWithError(err)
+	v := <-done
+	var wrong *backup.FileError
+	if err != nil && !errors.As(err, &wrong) {
+		return v.counts, err
 	}
-	return c.Counts, nil
+	if v.err != nil {
+		return v.counts, fmt.Errorf("the backup was not written: what arrived is not complete: %w", v.err)
+	}
+	return v.counts, nil
+}
+
+// same compares what a file holds with what was written to it.
+func same(file *os.File, want []byte, g *gauge) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	g.begin("reading it again")
+	sum := sha256.New()
+	meter := &metered{gauge: g}
+	if _, err := io.Copy(io.MultiWriter(sum, meter), file); err != nil {
+		return err
+	}
+	if !bytes.Equal(sum.Sum(nil), want) {
+		return errors.New("the disk returns something else than was written to it")
+	}
+	return nil
 }
