@@ -103,6 +103,25 @@ func readLabels(faults Faults, value json.RawMessage) (map[string]string, Faults
 	return labels, faults
 }
 
+// keptFields are the fields of a record as the ring keeps it, that this version knows.
+var keptFields = []string{"id", "kind", "config", "cadence", "priority", "labels", retryBudgetField, revisionField}
+
+// ReadKept reads a record as the ring keeps it. It also returns the names of the fields that
+// this version does not know and a later one has written, sorted.
+func ReadKept(record []byte) (a Account, unknown []string, err error) {
+	if err := json.Unmarshal(record, &a); err != nil {
+		return Account{}, nil, err
+	}
+	fields, _ := strict.Members(record) // an object, as was just seen
+	for name := range fields {
+		if !slices.Contains(keptFields, name) {
+			unknown = append(unknown, strict.Printable(name))
+		}
+	}
+	slices.Sort(unknown)
+	return a, unknown, nil
+}
+
 // Read decodes and judges a record. It returns the faults of both at once, as Faults.
 func Read(record []byte, kinds Kinds) (Account, error) {
 	return readAs("", record, kinds)

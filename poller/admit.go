@@ -87,7 +87,7 @@ func (fs *flights) unsuspected(claimed []*flight) []*flight {
 	for _, f := range claimed {
 		switch {
 		case f.record.unknown != "":
-			f.leave()
+			f.leave(f.record.reason, f.record.unknown)
 		case f.record.fault != "":
 			admitted = append(admitted, f) // its check fails at once
 		case f.usedUp(): // it was nudged, or it would not be due
@@ -139,14 +139,14 @@ func (f *flight) putBack(reason string, due time.Time) {
 
 // leave returns an account that this version does not know. During a rolling restart a newer
 // replica may know it. Nothing counts against the account.
-func (f *flight) leave() {
+func (f *flight) leave(reason, unknown string) {
 	fs := f.flights
-	fs.metrics.putBack.WithLabelValues(f.record.reason).Inc()
+	fs.metrics.putBack.WithLabelValues(reason).Inc()
 	fs.timetable.leave(f.claim.Shard, time.Now().Add(leftAlone))
 	fs.writer.submit(circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: f.now().Add(upTo(unknownPause)),
 		Failures: f.claim.Failures, State: f.claim.State,
-		Error: f.record.reason + ": " + f.record.unknown,
+		Error: reason + ": " + unknown,
 	}, nil)
 }
 

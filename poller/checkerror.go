@@ -19,6 +19,7 @@ const (
 	ConfigInvalid ErrorKind = "config"         // the record cannot be used; parked at once
 	CursorInvalid ErrorKind = "cursor_invalid" // the upstream refuses the cursor; it is dropped
 	Protocol      ErrorKind = "protocol"       // the answer breaks its own rules; treated as transient
+	Unsupported   ErrorKind = "unsupported"    // this version does not know something of the config; the account is left to other replicas
 )
 
 // ErrorScope says what a failure is blamed on.
@@ -52,6 +53,19 @@ func (e *CheckError) Error() string {
 
 // Unwrap returns the cause.
 func (e *CheckError) Unwrap() error { return e.Err }
+
+// ConfigError returns the failure of a check whose config its checker refuses with err, as
+// Validate would. The account is parked. But if err, or an error that it wraps, has a method
+// Unsupported that returns true, as strict.Faults has for an unknown field, a later version
+// may have written the config: then the account is left to other replicas.
+func ConfigError(err error) *CheckError {
+	failed := &CheckError{Kind: ConfigInvalid, Code: "config", Message: err.Error(), Err: err}
+	var later interface{ Unsupported() bool }
+	if errors.As(err, &later) && later.Unsupported() {
+		failed.Kind, failed.Code = Unsupported, reasonField
+	}
+	return failed
+}
 
 // classify returns the kind and scope of any error. An error that is not a *CheckError is
 // transient, with the scope account. Its text is left out: it may contain a query string.

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,7 +133,11 @@ func (f *flight) run() {
 			return // settled by another: what was found must not be written
 		}
 		if err != nil {
-			f.fail(classify(err))
+			if failed := classify(err); failed.Kind == Unsupported {
+				f.end(settledBySelf, func() { f.leave(cmp.Or(failed.Code, reasonField), failed.Message) })
+			} else {
+				f.fail(failed)
+			}
 			return
 		}
 		if empty++; len(result.Messages) > 0 {

@@ -3,6 +3,7 @@ package poller
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +12,12 @@ import (
 	"github.com/rounds-dev/rounds/poller/hold"
 )
 
-// reasonKind is why a check does not start if this replica has no checker for its kind.
-const reasonKind = "unknown_kind"
+// Why a check does not start, or does not count, if this version does not know something.
+const (
+	reasonKind    = "unknown_kind"
+	reasonCadence = "unknown_cadence"
+	reasonField   = "unknown_field" // of the record or the config
+)
 
 // record is an account's record, decoded once and kept.
 type record struct {
@@ -58,8 +63,8 @@ func (c *claimer) decode(id string, text []byte) *record {
 	}
 	// Less strict than at registration: a newer version may have written fields that this
 	// one does not know.
-	var account accounts.Account
-	if err := json.Unmarshal(text, &account); err != nil {
+	account, unknown, err := accounts.ReadKept(text)
+	if err != nil {
 		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
 	}
 	if account.ID != id {
@@ -67,12 +72,15 @@ func (c *claimer) decode(id string, text []byte) *record {
 	}
 	every, err := cadence.Parse(c.cadenceOf(&account))
 	if err != nil {
-		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: "unknown_cadence"}
+		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: reasonCadence}
 	}
 	r := &record{account: account, cadence: every, tight: every.String() == cadence.Cadence{}.String(), checker: c.checkers[account.Kind]}
-	if r.checker == nil {
+	switch {
+	case r.checker == nil:
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
-	} else {
+	case len(unknown) > 0:
+		r.unknown, r.reason = fmt.Sprintf("this version does not know the record's %s", strings.Join(unknown, ", ")), reasonField
+	default:
 		r.rateKey, r.hold = rateKey(r.checker, account.Config), min(holdOf(r.checker, account.Config), c.config.longestHold())
 	}
 	return r

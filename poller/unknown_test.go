@@ -2,9 +2,12 @@ package poller_test
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -63,4 +66,78 @@ func TestWhatAReplicaDoesNotKnowIsLeftToOthers(t *testing.T) {
 		stop()
 		old()
 	})
+}
+
+// dated is a checker of a version that knows one field of its config, or also a later one.
+type dated struct {
+	scripted
+	later bool
+}
+
+func (c *dated) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	config := strict.ReadConfig(r.Config)
+	config.Take("url")
+	if c.later {
+		config.Take("quiet")
+	}
+	if err := config.Err(); err != nil {
+		return poller.Result{}, poller.ConfigError(err)
+	}
+	return c.scripted.Check(ctx, r)
+}
+
+// An older replica leaves what it does not know to others, and never parks it: a cadence, a
+// kind, a field of the record, a field of the config. Nothing counts against the account. A
+// newer replica beside it checks on time what it knows.
+func TestWhatLaterVersionsWriteIsNeverParked(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		reasons := map[string]string{"cadence": "unknown_cadence: ", "kind": "unknown_kind: ", "field": "unknown_field: ", "config": "unknown_field: config.quiet"}
+		for id, record := range map[string]string{
+			"cadence": `{"id":"cadence","kind":"scripted","cadence":"moon 28d"}`,
+			"kind":    `{"id":"kind","kind":"newer","cadence":"every 1m"}`,
+			"field":   `{"id":"field","kind":"scripted","cadence":"every 1m","quiet":["22:00","07:00"],"revision":[2,1,2]}`,
+			"config":  `{"id":"config","kind":"scripted","cadence":"every 1m","config":{"url":"a","quiet":1}}`,
+		} {
+			w.registerRecord(id, record)
+			w.strike(id, 1)
+		}
+		w.register("known", "every 1m")
+		other := w.another()
+		defer w.startChecking(poller.Config{}, &dated{scripted: scripted{seen: make(map[string][]call)}}, testLog(w.T))()
+		time.Sleep(time.Hour)
+		for id, reason := range reasons {
+			if v := w.look(id); v.Place != circulate.Scheduled || v.Failures != 0 || v.Strikes != 1 || !strings.HasPrefix(v.Error, reason) {
+				w.Errorf("%s is %s with %d failures, %d strikes, %q", id, v.Place, v.Failures, v.Strikes, v.Error)
+			}
+		}
+		if n := w.counted("rounds_put_back_total", "unknown_field"); n < 2*60 || n > 2*2*60+4 {
+			w.Errorf("accounts with unknown fields were returned %v times in an hour", n)
+		}
+		newer := &dated{scripted{seen: make(map[string][]call)}, true}
+		defer other.startChecking(poller.Config{}, newer, testLog(w.T))()
+		time.Sleep(time.Hour)
+		// It leaves the other accounts of the shard as well, and so both come equally often.
+		if n := len(newer.calls("config")); n < 30 {
+			w.Errorf("the newer replica checked the account %d times in an hour", n)
+		}
+		if v := w.look("config"); v.Failures != 0 || v.Place == circulate.Parked {
+			w.Errorf("beside a newer replica it is %s with %d failures, %q", v.Place, v.Failures, v.Error)
+		}
+	})
+}
+
+func TestConfigError(t *testing.T) {
+	read := func(config string) error {
+		r := strict.ReadConfig(json.RawMessage(config))
+		r.Text("url")
+		return r.Err()
+	}
+	for config, want := range map[string]poller.ErrorKind{
+		`{}`: poller.ConfigInvalid, `[]`: poller.ConfigInvalid, `{"url":7}`: poller.ConfigInvalid,
+		`{"url":"a","b":1}`: poller.Unsupported, `{"url":7,"b":1}`: poller.Unsupported,
+	} {
+		if got := poller.ConfigError(read(config)); got.Kind != want || got.Message == "" || got.Unwrap() == nil {
+			t.Errorf("%s: %v", config, got)
+		}
+	}
 }

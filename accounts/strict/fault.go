@@ -41,6 +41,14 @@ func (f Faults) Unwrap() []error {
 	return errs
 }
 
+// unknownField is the reason of a fault of a field that the reader does not know.
+const unknownField = "unknown field"
+
+// Unsupported reports whether a field is unknown. A later version may know it.
+func (f Faults) Unsupported() bool {
+	return slices.ContainsFunc(f, func(f Fault) bool { return f.Reason == unknownField })
+}
+
 // Add adds a fault.
 func (f *Faults) Add(field, reason string) { *f = append(*f, Fault{field, reason}) }
 

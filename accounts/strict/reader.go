@@ -108,7 +108,7 @@ func (r *Reader) Fault(name, reason string) {
 // Unknown adds a fault for each field that was never taken, sorted by name.
 func (r *Reader) Unknown() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
-		r.Fault(Printable(name), "unknown field")
+		r.Fault(Printable(name), unknownField)
 	}
 	r.fields = nil
 }

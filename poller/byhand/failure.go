@@ -28,6 +28,8 @@ func failureOf(err error) *trial.Failure {
 // thenOf returns what a poller does about a failure; cadence has the rules.
 func thenOf(kind poller.ErrorKind, scope poller.ErrorScope, final bool) (trial.Then, int) {
 	switch {
+	case kind == poller.Unsupported:
+		return trial.Retry, 0
 	case kind == poller.RateLimited, scope != poller.ScopeAccount:
 		return trial.Retry, 0
 	case kind == poller.AuthFailed && final, kind == poller.Gone, kind == poller.ConfigInvalid:
@@ -47,6 +49,8 @@ func poolWould(f *trial.Failure, kind poller.ErrorKind, after time.Duration) str
 		again = fmt.Sprintf("checks again after %v at the earliest", after)
 	}
 	switch {
+	case kind == poller.Unsupported:
+		return "leaves the account to replicas of a version that knows it; does not count against the account"
 	case kind == poller.RateLimited:
 		return again + "; does not count against the account"
 	case f.Then == trial.Retry:

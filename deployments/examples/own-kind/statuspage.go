@@ -81,7 +81,7 @@ type incident struct {
 func (s statuspage) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	url, err := s.address(r.Config)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+		return poller.Result{}, poller.ConfigError(err)
 	}
 	seen := map[string]time.Time{}
 	if len(r.Cursor) > 0 && json.Unmarshal(r.Cursor, &seen) != nil {

@@ -87,7 +87,7 @@ func (c *Checker) Hold(raw json.RawMessage) time.Duration {
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.parse(r.Config)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+		return poller.Result{}, poller.ConfigError(err)
 	}
 	secret, err := config.resolve(ctx, c.secrets)
 	if err != nil {

@@ -97,7 +97,7 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.parse(r.Config)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+		return poller.Result{}, poller.ConfigError(err)
 	}
 	known, err := decodeCursor(r.Cursor)
 	if err != nil {

@@ -92,7 +92,7 @@ var tokenPattern = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.parse(r.Config)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+		return poller.Result{}, poller.ConfigError(err)
 	}
 	offset, err := decodeCursor(r.Cursor)
 	if err != nil {

@@ -104,7 +104,7 @@ func (*Checker) Retention(json.RawMessage) time.Duration { return 3 * 24 * time.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.parse(r.Config)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+		return poller.Result{}, poller.ConfigError(err)
 	}
 	at, err := decodeCursor(r.Cursor, config.openKfID)
 	if err != nil {

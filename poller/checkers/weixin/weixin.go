@@ -106,7 +106,7 @@ func (*Checker) GivenOnce() bool { return true }
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.parse(r.Config)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: err.Error()}
+		return poller.Result{}, poller.ConfigError(err)
 	}
 	buf, err := decodeCursor(r.Cursor)
 	if err != nil {
