@@ -86,6 +86,9 @@ func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	case now.Phase != Steady:
 		return now, fmt.Errorf("%w: from %d to %d, %s", ErrReshardingOther, now.From, now.To, now.Phase)
 	}
+	if l.migrating != "" {
+		return Resharding{}, fmt.Errorf("%w: what the namespace keeps is being migrated (%s)", ErrReshardingOther, l.migrating)
+	}
 	next := l
 	next.next = to
 	return m.ring.changeLayout(ctx, l, next)
@@ -105,7 +108,7 @@ func (m Mover) FinishMove(ctx context.Context) (bool, error) {
 		}
 	}
 	m.ring.left.Store(true)
-	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped})
+	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped, era: l.era, migrating: l.migrating})
 	return err == nil, err
 }
 
@@ -116,7 +119,7 @@ func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Reshardin
 	for i, field := range metaFields {
 		args = append(args, field, before[i], after[i])
 	}
-	args = append(args, "format", was.format(), becomes.format())
+	args = append(args, "format", was.format(), becomes.format(), migratingField, was.migrating, becomes.migrating)
 	done, err := redis.Bool(r.wire.Eval(ctx, reshardMetaScript, []string{metaKey(r.namespace)}, args))
 	if err != nil {
 		return Resharding{}, fmt.Errorf("reshard: %w", err)
@@ -160,7 +163,7 @@ func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
 			return false, err
 		}
 	}
-	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards})
+	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards, era: l.era, migrating: l.migrating})
 	return err == nil, err
 }
 

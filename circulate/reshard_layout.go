@@ -17,6 +17,9 @@ type layout struct {
 	next       int // of the next one, while accounts move there; 0: they do not
 	previous   int // of the one before, while something is left in it; 0: nothing is
 	skipped    int // how many generations after the accounts' were aborted
+
+	era       int    // how many migrations were begun since format 2
+	migrating string // the migration that is not over; empty: none
 }
 
 // division is the shards of one generation.
@@ -82,15 +85,26 @@ func (l layout) values() [len(metaFields)]string {
 	return values
 }
 
+// plain reports whether the number of shards never changed.
+func (l layout) plain() bool {
+	return l == layout{shards: l.shards, era: l.era, migrating: l.migrating}
+}
+
 func (l layout) format() int {
-	if l == (layout{shards: l.shards}) {
-		return formatVersion
+	if l.plain() {
+		return formatVersion + 2*l.era
 	}
-	return formatResharded
+	return formatResharded + 2*l.era
+}
+
+// expectations are what the options of a ring say of the namespaces that it may open.
+type expectations struct {
+	restoring bool
+	eras      int
 }
 
 // agree reads a namespace's meta, or makes it as first if there is none.
-func agree(ctx context.Context, w *wire.Wire, first layout, restoring bool) (layout, error) {
+func agree(ctx context.Context, w *wire.Wire, first layout, expected expectations) (layout, error) {
 	namespace := w.Namespace()
 	key := metaKey(namespace)
 	read := wire.Command{"HMGET", key, "format"}
@@ -101,22 +115,22 @@ func agree(ctx context.Context, w *wire.Wire, first layout, restoring bool) (lay
 			write = append(write, wire.Command{"HSETNX", key, metaFields[i], value})
 		}
 	}
-	read = append(read, restoringField)
+	read = append(read, migratingField, needsField, restoringField)
 	write = append(write, wire.Command{"HSETNX", key, "format", first.format()}, read)
 	replies, err := w.Pipeline(ctx, key, read)
 	if err != nil {
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
-	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 2+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
+	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 4+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
 		if replies, err = w.Pipeline(ctx, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 		}
 	}
 	meta, err := redis.Values(replies[len(replies)-1], nil)
-	if err != nil || len(meta) != 2+len(metaFields) {
+	if err != nil || len(meta) != 4+len(metaFields) {
 		return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(wire.ErrReply, err))
 	}
-	if meta[len(meta)-1] != nil && !restoring {
+	if meta[len(meta)-1] != nil && !expected.restoring {
 		return layout{}, fmt.Errorf("%w: namespace %q: a backup is being restored into it, or that was interrupted; then remove the namespace and restore again", ErrMismatch, namespace)
 	}
 	var l layout
@@ -129,19 +143,34 @@ func agree(ctx context.Context, w *wire.Wire, first layout, restoring bool) (lay
 			return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(wire.ErrReply, err))
 		}
 	}
-	if format != formatVersion && format != formatResharded {
-		return layout{}, fmt.Errorf("%w: namespace %q has format %d, this program has %d and %d",
-			ErrMismatch, namespace, format, formatVersion, formatResharded)
+	if format < formatVersion || format > formatResharded+2*expected.eras {
+		return layout{}, refused(namespace, format, string(wire.BytesAt(meta, 2+len(metaFields))), expected.eras)
 	}
+	l.era = (format - formatVersion) / 2
+	l.migrating = string(wire.BytesAt(meta, 1+len(metaFields)))
 	if err := l.validate(); err != nil {
 		return layout{}, fmt.Errorf("%w: namespace %q: %w", ErrMismatch, namespace, err)
 	}
 	return l, nil
 }
 
+// refused says that the program cannot work with a namespace's format, and which version can.
+func refused(namespace string, format int, needs string, eras int) error {
+	newest := formatResharded + 2*eras
+	if format < formatVersion {
+		return fmt.Errorf("%w: namespace %q has format %d, from before the first release; this program reads formats %d to %d", ErrMismatch, namespace, format, formatVersion, newest)
+	}
+	if needs == "" {
+		needs = "a newer version"
+	} else {
+		needs = "version " + needs + " or a newer one"
+	}
+	return fmt.Errorf("%w: namespace %q has format %d, which needs %s of rounds; this program reads formats %d to %d: install that version here as well", ErrMismatch, namespace, format, needs, formatVersion, newest)
+}
+
 // readLayout returns the layout as it is now.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
-	return agree(ctx, r.wire, r.layout, r.restoring)
+	return agree(ctx, r.wire, r.layout, expectations{r.restoring, r.eras})
 }
 
 // Changed reports whether the number of shards has changed, or begun to change, since the
@@ -188,4 +217,70 @@ func (l layout) name() string {
 		name = fmt.Sprintf("%d:%d>%s", from.generation, from.shards, name)
 	}
 	return name
+}
+
+// Fields of NS:meta for migrations.
+const (
+	migratingField = "migrating" // the migration that is not over
+	needsField     = "needs"     // the first version that reads this format
+)
+
+// Migration is how far a namespace has come with what later versions keep in another form.
+// Package migration describes it, and makes the steps.
+type Migration struct{ ring *Ring }
+
+// MigrationOf returns that of a ring's namespace.
+func MigrationOf(ring *Ring) Migration { return Migration{ring} }
+
+// State returns how many migrations were begun since format 2, the name of the one that is
+// not over, or "", and whether the number of shards is being changed.
+func (m Migration) State(ctx context.Context) (era int, name string, resharding bool, err error) {
+	l, err := m.ring.readLayout(ctx)
+	return l.era, l.migrating, l.next > 0 || l.previous > 0, err
+}
+
+// Begin begins the migration after the first era ones. From then on programs that do not
+// read its form are refused, and are told the version that they need. It returns false, and
+// does nothing, if it was begun or if the number of shards is being changed. It is safe to
+// repeat, by any number of processes.
+func (m Migration) Begin(ctx context.Context, era int, name, needs string) (bool, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.era != era || l.migrating != "" || l.next > 0 || l.previous > 0 {
+		return false, err
+	}
+	becomes := l
+	becomes.era, becomes.migrating = era+1, name
+	return m.change(ctx, l, becomes, needsField, needs)
+}
+
+// End says that a migration is over. It returns false if it was over already.
+func (m Migration) End(ctx context.Context, name string) (bool, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.migrating != name {
+		return false, err
+	}
+	becomes := l
+	becomes.migrating = ""
+	return m.change(ctx, l, becomes)
+}
+
+// change writes meta if its layout is what it was, and another field with it.
+func (m Migration) change(ctx context.Context, was, becomes layout, more ...string) (bool, error) {
+	key := metaKey(m.ring.namespace)
+	args := []any{"format", was.format(), becomes.format(), migratingField, was.migrating, becomes.migrating}
+	for i, field := range metaFields {
+		args = append(args, field, was.values()[i], becomes.values()[i])
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		replies, err := m.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, more[i]})
+		if err != nil {
+			return false, fmt.Errorf("migrate: %w", err)
+		}
+		args = append(args, more[i], string(wire.BytesAt(replies, 0)), more[i+1])
+	}
+	done, err := redis.Bool(m.ring.wire.Eval(ctx, reshardMetaScript, []string{key}, args))
+	if err != nil {
+		return false, fmt.Errorf("migrate: %w", err)
+	}
+	return done, nil
 }

@@ -22,10 +22,14 @@ const (
 	// MaxBatch is the most accounts that one step may handle.
 	MaxBatch = wire.MaxBatch
 
-	// formatVersion is that of a namespace whose number of shards never changed.
+	// formatVersion is that of a namespace whose number of shards never changed. Each
+	// migration since then adds 2; see Migration.
 	formatVersion = 2
 	// formatResharded keeps out programs that do not know of such a change.
 	formatResharded = 3
+	// KnownEras is how many migrations since then this version reads: what each of them has
+	// written. See Migration.
+	KnownEras = 0
 )
 
 // Server lends connections to the Redis that serves a key. The caller closes
@@ -48,6 +52,11 @@ type Options struct {
 	// timeline.
 	Timeline func() int
 
+	// Eras is how many migrations since format 2 the program reads, if it is of a later
+	// version than this package, as in tests of migrations; at least KnownEras. A namespace
+	// with more of them is refused.
+	Eras int
+
 	// Restoring opens a namespace into which a backup is being restored; see Archive.Begin.
 	Restoring bool
 
@@ -68,6 +77,7 @@ type Ring struct {
 	timeline  func() int // see Options
 
 	restoring bool // of Options
+	eras      int  // of Options
 
 	copies copies
 	left   atomic.Bool // the shards that accounts leave need not be searched any more
@@ -92,14 +102,14 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if first.shards == 0 {
 		first.shards = DefaultShards
 	}
-	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first, o.Restoring)
+	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first, expectations{o.Restoring, max(KnownEras, o.Eras)})
 	if err != nil {
 		return nil, err
 	}
-	if o.Shards != 0 && o.Shards != l.shards && l == (layout{shards: l.shards}) {
+	if o.Shards != 0 && o.Shards != l.shards && l.plain() {
 		return nil, &ShardsError{o.Namespace, l.shards, o.Shards}
 	}
-	r := &Ring{namespace: o.Namespace, log: o.Log, timeline: o.Timeline, layout: l, keys: l.keys(o.Namespace)}
+	r := &Ring{namespace: o.Namespace, log: o.Log, timeline: o.Timeline, layout: l, keys: l.keys(o.Namespace), restoring: o.Restoring, eras: max(KnownEras, o.Eras)}
 	r.wire = wire.New(server, o.Namespace, wire.Options{
 		Log: o.Log, Observe: o.Observe, Keys: func(shard int) []wire.Key { return r.keys[shard].all() },
 	})

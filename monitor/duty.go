@@ -108,6 +108,9 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	if m.config.ProbeInterval > 0 {
 		tasks.Go(func() { m.repeat(ctx, "probe", m.probePause(), m.probe) })
 	}
+	if len(m.steps) > 0 {
+		tasks.Go(func() { m.repeat(ctx, "migrate", dutyRest, newMigrator(m).turn) })
+	}
 	if m.ring.Sources() > 0 {
 		tasks.Go(func() { m.repeat(ctx, "reshard", dutyRest, newReshard(m).turn) })
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/migration"
 )
 
 // Options are what a monitor works with besides its settings. Nil fields do nothing.
@@ -28,6 +29,9 @@ type Options struct {
 
 	// Retentions returns how long third parties keep messages. If nil, that is not known.
 	Retentions accounts.Retentions
+
+	// Steps are the migrations of the program; none, if there are none. See package migration.
+	Steps []migration.Step
 }
 
 // Monitor sweeps a ring.
@@ -41,6 +45,8 @@ type Monitor struct {
 	registration func(id string, record []byte, now time.Time) circulate.Registration
 
 	concerns func(context.Context) ([]Concern, error)
+
+	steps []migration.Step // of Options
 
 	retentions accounts.Retentions
 	warned     map[string]warning // of the scan alone, by kind
@@ -75,7 +81,7 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		o.Metrics = NewMetrics(nil)
 	}
 	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics,
-		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, warned: make(map[string]warning)}, nil
+		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, steps: o.Steps, warned: make(map[string]warning)}, nil
 }
 
 // Run sweeps at once and then every interval, until ctx is done; then it returns nil. A

@@ -215,6 +215,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/client/bad.go", "poller"},
 		{"cmd/rounds/service/bad.go", "cmd/rounds/client"},
 		{"cmd/rounds/sample/bad.go", "accounts"},
+		{"circulate/migration/bad.go", "monitor"},
 		{"cmd/rounds/build/bad.go", "cmd/rounds/settings"},
 		{"cmd/rounds/bad.go", "poller"},
 		{"cmd/rounds/bad.go", "cmd/rounds/service"},

@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/dashboard"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
+	"github.com/rounds-dev/rounds/circulate/migration"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
@@ -70,7 +71,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 			AuditRepair:   s.Monitor.AuditRepair,
 
 			ProblemsInterval: problemsInterval(o),
-		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers})
+		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers, Steps: migration.Steps()})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,39 @@
+package monitor
+
+import (
+	"context"
+
+	"github.com/rounds-dev/rounds/circulate/migration"
+)
+
+// migrator brings what the namespace keeps to the form of this version, as the monitor on
+// duty does it.
+type migrator struct {
+	*Monitor
+	migration *migration.Migrator
+	last      migration.State
+}
+
+func newMigrator(m *Monitor) *migrator {
+	return &migrator{Monitor: m, migration: migration.New(m.ring, m.steps)}
+}
+
+// turn continues for a moment, and logs when a migration begins and ends. Once all are over
+// it does nothing.
+func (m *migrator) turn(ctx context.Context) error {
+	if m.last.Over {
+		return nil
+	}
+	now, err := m.migration.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Name != "" && now.Name != m.last.Name {
+		m.log.Info("what the namespace keeps is migrated", "migration", now.Name, "shards", now.Shards, "done", now.Done)
+	}
+	if m.last.Name != "" && now.Name != m.last.Name {
+		m.log.Info("a migration is over", "migration", m.last.Name)
+	}
+	m.last = now
+	return nil
+}
