@@ -2,11 +2,11 @@
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, a hundred kills of a service that keeps
-# everything itself, and a release that is made twice and tried.
+# everything itself, a release that is made twice and tried, and two versions side by side.
 #
 #   testing/nightly.sh               all of it, in about an hour
 #   testing/nightly.sh --for 10s     each fuzz target for so long
-#   testing/nightly.sh --release     only the release
+#   testing/nightly.sh --release     only the release, and the version before beside this one
 #   testing/nightly.sh --list        only name the fuzz targets: package and name
 #   testing/nightly.sh NAME...       only the fuzz targets whose package or name has NAME in it
 #   testing/nightly.sh --server PATH only the tests that use Redis, against another server, such
@@ -115,12 +115,18 @@ released() {
 	return $tried
 }
 
+# upgraded has the version that was released last and this one run side by side.
+upgraded() { need redis-server && go run ./testing/upgrade; }
+
 if [ -n "$release" ]; then
-	released
+	run "a release, twice" released
+	run "two versions side by side" upgraded
+	[ ${#failed[@]} -eq 0 ]
 	exit
 fi
 if [ ${#only[@]} -eq 0 ]; then
 	run "a release, twice" released
+	run "two versions side by side" upgraded
 	seed=$(($(date +%s) / 86400))
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run TestKilledProcessGoesOn
