@@ -3,6 +3,10 @@
 //
 //	go run ./testing/upgrade
 //	go run ./testing/upgrade --previous v1.2.3 --stage 30s
+//	go run ./testing/upgrade --accounts 9 --record testing/upgrade/testdata/previous.ndjson
+//
+// The last form only writes down what the older version leaves in Redis, for the test of this
+// package, which works on that with every change.
 //
 // Three processes with all roles check accounts at one Redis, under load. They are replaced
 // one by one by the newer version, and then one by one by the older one again. At each stage
@@ -39,9 +43,10 @@ func main() {
 	older := flag.String("older", "", "a binary of the older version, in place of building it")
 	stage := flag.Duration("stage", 5*time.Second, "how long each mix of versions runs")
 	many := flag.Int("accounts", 200, "how many accounts are checked every second")
+	record := flag.String("record", "", "a file for what the older version leaves in Redis; nothing is replaced then")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *commit, *older, *stage, *many)
+	err := run(ctx, *commit, *older, *record, *stage, *many)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "upgrade:", err)
@@ -49,7 +54,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, commit, older string, stage time.Duration, many int) error {
+func run(ctx context.Context, commit, older, record string, stage time.Duration, many int) error {
 	dir, err := os.MkdirTemp("", "upgrade")
 	if err != nil {
 		return err
@@ -90,6 +95,9 @@ func run(ctx context.Context, commit, older string, stage time.Duration, many in
 	}
 	if err := f.live("all older"); err != nil {
 		return err
+	}
+	if record != "" {
+		return f.keep(record)
 	}
 	for _, way := range []struct{ name, path string }{{"newer", newer}, {"older again", older}} {
 		for slot := range slots {
