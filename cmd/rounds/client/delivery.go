@@ -28,10 +28,10 @@ func (c *Client) ReplayDead(ctx context.Context, r api.ReplayRequest) (api.Repla
 	return done, err
 }
 
-// DropDead drops dead letters.
-func (c *Client) DropDead(ctx context.Context, ids []string) (api.Dropped, error) {
+// DropDead drops dead letters, as far as one call goes.
+func (c *Client) DropDead(ctx context.Context, r api.DropRequest) (api.Dropped, error) {
 	var done api.Dropped
-	err := c.call(ctx, http.MethodPost, "/v1/dead:drop", api.DropRequest{IDs: ids}, &done)
+	err := c.call(ctx, http.MethodPost, "/v1/dead:drop", r, &done)
 	return done, err
 }
 

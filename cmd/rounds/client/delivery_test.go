@@ -28,7 +28,7 @@ func TestRequestsOfDelivery(t *testing.T) {
 	_, err := c.Dead(ctx, DeadQuery{Group: "a b", Cursor: "x", Limit: 5})
 	_, err2 := c.Dead(ctx, DeadQuery{})
 	_, err3 := c.ReplayDead(ctx, api.ReplayRequest{Group: "g", Cursor: "x"})
-	_, err4 := c.DropDead(ctx, []string{"0:1-1"})
+	_, err4 := c.DropDead(ctx, api.DropRequest{IDs: []string{"0:1-1"}})
 	_, err5 := c.Groups(ctx)
 	_, err6 := c.Webhooks(ctx)
 	if err = errors.Join(err, err2, err3, err4, err5, err6, c.RemoveGroup(ctx, ".."), c.EnableWebhook(ctx, "a/b")); err != nil {

@@ -18,7 +18,8 @@ func newDeadCommand(env environment) *cobra.Command {
 		Short: "Look at messages that a consumer group could not handle",
 		Example: `  rounds dead list --group webhook.crm
   rounds dead replay --all --group webhook.crm
-  rounds dead drop 12:1767225600000-0`,
+  rounds dead drop 12:1767225600000-0
+  rounds dead drop --all --group webhook.crm`,
 	}
 	needsCommand(cmd)
 	cmd.AddCommand(newDeadListCommand(env), newDeadReplayCommand(env), newDeadDropCommand(env))
@@ -68,7 +69,7 @@ their accounts. Running the command again is safe.`,
 		Example: `  rounds dead replay 12:1767225600000-0
   rounds dead replay --all --group webhook.crm`,
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
-			if err := checkReplay(ids, all, request.Group); err != nil {
+			if err := checkDead(ids, all, request.Group, "replays"); err != nil {
 				return err
 			}
 			done, err := replayAll(cmd, calls, ids, request)
@@ -92,15 +93,15 @@ their accounts. Running the command again is safe.`,
 	return cmd
 }
 
-// checkReplay refuses contradictory flags, in the words of the command.
-func checkReplay(ids []string, all bool, group string) error {
+// checkDead refuses contradictory flags, in the words of the command, which replays or drops.
+func checkDead(ids []string, all bool, group, does string) error {
 	switch {
 	case all && len(ids) > 0:
 		return errors.New("--all means all of a group's dead letters and cannot be combined with ids")
 	case all && group == "":
 		return errors.New("--all needs --group")
 	case !all && group != "":
-		return errors.New("--group needs --all, which replays everything that the group has")
+		return fmt.Errorf("--group needs --all, which %s everything that the group has", does)
 	case !all && len(ids) == 0:
 		return errors.New("name dead letters by their ids, or use --all --group GROUP")
 	}
@@ -129,29 +130,66 @@ func replayAll(cmd *cobra.Command, calls *client.Client, ids []string, request a
 }
 
 func newDeadDropCommand(env environment) *cobra.Command {
-	jsonOutput := false
+	var request api.DropRequest
+	all, yes, jsonOutput := false, false, false
 	cmd := &cobra.Command{
-		Use:     "drop ID...",
-		Short:   "Drop dead letters for good",
-		Example: `  rounds dead drop 12:1767225600000-0`,
-		Args:    cobra.MinimumNArgs(1),
+		Use:   "drop [ID...]",
+		Short: "Drop dead letters for good",
+		Long: `Drop dead letters for good: those that are named, or all that a group has now. It
+asks before it drops all, unless --yes is given.`,
+		Example: `  rounds dead drop 12:1767225600000-0
+  rounds dead drop --all --group webhook.crm`,
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
-			var sum api.Dropped
-			for some := range slices.Chunk(ids, message.MaxDeadIDs) {
-				done, err := calls.DropDead(cmd.Context(), some)
+			if err := checkDead(ids, all, request.Group, "drops"); err != nil {
+				return err
+			}
+			if all && !yes {
+				agreed, err := env.ask(fmt.Sprintf("Drop all dead letters of the group %s for good?", oneLine(request.Group)), "--yes")
 				if err != nil {
 					return err
 				}
-				sum.Dropped += done.Dropped
-				sum.NotFound += done.NotFound
+				if !agreed {
+					return errors.New("nothing was dropped")
+				}
+			}
+			sum, err := dropAll(cmd, calls, ids, request)
+			if err != nil && sum.Dropped > 0 {
+				return fmt.Errorf("%d dead letters were dropped before this: %w", sum.Dropped, err)
+			}
+			if err != nil {
+				return err
 			}
 			if jsonOutput {
 				return printJSON(env.stdout, sum)
 			}
-			_, err := fmt.Fprintf(env.stdout, "%d dropped, %d not found\n", sum.Dropped, sum.NotFound)
+			_, err = fmt.Fprintf(env.stdout, "%d dropped, %d not found\n", sum.Dropped, sum.NotFound)
 			return err
 		}),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "all that the group has now")
+	cmd.Flags().StringVar(&request.Group, "group", "", "with --all: the group")
+	complete(cmd, "group", completeGroups(env))
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	return cmd
+}
+
+// dropAll repeats the call until all are dropped, and adds up the results.
+func dropAll(cmd *cobra.Command, calls *client.Client, ids []string, request api.DropRequest) (api.Dropped, error) {
+	var sum api.Dropped
+	some := slices.Collect(slices.Chunk(ids, message.MaxDeadIDs))
+	for {
+		if len(some) > 0 {
+			request.IDs, some = some[0], some[1:]
+		}
+		done, err := calls.DropDead(cmd.Context(), request)
+		if err != nil {
+			return sum, err
+		}
+		sum.Dropped += done.Dropped
+		sum.NotFound += done.NotFound
+		if request.Cursor = done.Next; request.Cursor == "" && len(some) == 0 {
+			return sum, nil
+		}
+	}
 }

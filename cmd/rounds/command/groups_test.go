@@ -123,6 +123,18 @@ func TestTailOfAGroupThroughLostReplies(t *testing.T) {
 	}
 }
 
+func TestAllDeadLettersOfAGroupAreDropped(t *testing.T) {
+	s := startAPI(t)
+	s.finds("a", 3)
+	s.buries("crm")
+	if got := s.must("dead", "drop", "--all", "--group", "crm", "-y"); got != "3 dropped, 0 not found\n" {
+		t.Errorf("drop: %q", got)
+	}
+	if got := s.must("dead", "list"); strings.Count(got, "\n") != 1 {
+		t.Errorf("left:\n%s", got)
+	}
+}
+
 func TestDeadLetters(t *testing.T) {
 	s := startAPI(t)
 	s.finds("a", 3)
@@ -155,6 +167,9 @@ func TestDeadLetters(t *testing.T) {
 	if got := s.must("dead", "drop", letters[0].DeadID, letters[1].DeadID); got != "1 dropped, 1 not found\n" {
 		t.Errorf("drop: %q", got)
 	}
+	if got := s.must("dead", "drop", "--all", "--group", "other", "--yes"); got != "0 dropped, 0 not found\n" {
+		t.Errorf("drop all of another group: %q", got)
+	}
 	var done api.Replayed
 	if got := s.must("dead", "replay", "--all", "--group", "crm", "--json"); json.Unmarshal([]byte(got), &done) != nil || done.Replayed != 3 {
 		t.Errorf("all: %s", got)
@@ -168,7 +183,10 @@ func TestDeadLetters(t *testing.T) {
 		{[]string{"replay", "--all"}, "--all needs --group"},
 		{[]string{"replay", "--group", "crm"}, "--group needs --all"},
 		{[]string{"replay", "x"}, "ids[0]: must be an id from a list"},
-		{[]string{"drop"}, "requires at least 1 arg"},
+		{[]string{"drop"}, "name dead letters by their ids"},
+		{[]string{"drop", "--all"}, "--all needs --group"},
+		{[]string{"drop", "--group", "crm"}, "--group needs --all, which drops"},
+		{[]string{"drop", "--all", "--group", "crm"}, "--yes"},
 	} {
 		if _, err := s.rounds(append([]string{"dead"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q", c.args, err, c.want)
