@@ -37,16 +37,16 @@ func TestCount(t *testing.T) {
 		{"by ids", r, Selector{IDs: []string{"a-0", "b-2", "none", "a-0"}}, 4, Counted{Count: 2, Complete: true}},
 		{"bound", press, Selector{}, n, Counted{Count: n / 10, Complete: true}},
 	} {
-		if got, err := c.of.count(t.Context(), c.s, c.budget); err != nil || got != c.want {
+		if got, err := c.of.CountWithin(t.Context(), c.s, c.budget); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
 		}
 	}
-	got, err := r.count(t.Context(), Selector{Kinds: []string{"web"}}, 300)
+	got, err := r.CountWithin(t.Context(), Selector{Kinds: []string{"web"}}, 300)
 	if err != nil || got.Complete || got.Count < 100 || got.Count > 200 || got.Estimate < n/2-60 || got.Estimate > n/2+60 {
 		t.Errorf("within a budget: %+v, %v", got, err)
 	}
 	// A caller who is bound is told nothing of how many others there are.
-	if got, err := press.count(t.Context(), Selector{}, 300); err != nil || got.Complete || got.Estimate != 0 {
+	if got, err := press.CountWithin(t.Context(), Selector{}, 300); err != nil || got.Complete || got.Estimate != 0 {
 		t.Errorf("bound, within a budget: %+v, %v", got, err)
 	}
 	var faults Faults

@@ -316,11 +316,12 @@ type Counted struct {
 // CountBudget accounts or a few more, and counts all that are registered, or in one place,
 // without a look. It returns Faults for a selector that is not valid.
 func (r *Registry) Count(ctx context.Context, s Selector) (Counted, error) {
-	return r.count(ctx, s, CountBudget)
+	return r.CountWithin(ctx, s, CountBudget)
 }
 
-// count is Count with a budget.
-func (r *Registry) count(ctx context.Context, s Selector, budget int) (Counted, error) {
+// CountWithin is Count that looks at so many accounts or a few more, which takes less time if
+// they are fewer.
+func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Counted, error) {
 	if err := s.Validate(); err != nil {
 		return Counted{}, err
 	}

@@ -209,12 +209,17 @@ type countReply struct {
 	Body AccountCount
 }
 
-func (s *Server) countAccounts(ctx context.Context, r *Selecting) (*countReply, error) {
+type countRequest struct {
+	Looks int `query:"looks" default:"100000" minimum:"1000" maximum:"100000" doc:"The most accounts to look at, about. With fewer the reply comes sooner, and is an estimate if more are to be looked at."`
+	Selecting
+}
+
+func (s *Server) countAccounts(ctx context.Context, r *countRequest) (*countReply, error) {
 	chosen, err := r.selector()
 	if err != nil {
 		return nil, badQuery(err)
 	}
-	counted, err := s.registry(ctx).Count(ctx, chosen)
+	counted, err := s.registry(ctx).CountWithin(ctx, chosen, r.Looks)
 	if err != nil {
 		return nil, s.problem(ctx, "count accounts", err)
 	}

@@ -81,6 +81,7 @@ func TestBulkIsRefused(t *testing.T) {
 		{"POST", "/v1/accounts:nudge?all=true&rate=0", "", []string{`"query.rate"`}},
 		{"POST", "/v1/accounts:nudge?all=true&rate=1e9", "", []string{`"query.rate"`}},
 		{"GET", "/v1/accounts:count?state=on", "", []string{`query.state`}},
+		{"GET", "/v1/accounts:count?kind=x&looks=999", "", []string{`query.looks`}},
 		{"POST", "/v1/accounts:delete?a%zz", "", []string{`"query"`}},
 		{"GET", "/v1/accounts:export?state=on&x=1", "", []string{`"query.state"`, `"query.x"`}},
 		{"GET", "/v1/accounts?state=on", "", []string{`query.state`}},

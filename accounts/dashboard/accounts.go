@@ -61,6 +61,10 @@ const (
 	mostRows = 100 // as many as can be selected by their ids
 )
 
+// countLooks is about how many accounts a count looks at, so that its page does not keep anybody
+// waiting. Of more accounts it is an estimate.
+const countLooks = "10000"
+
 // choice is something that can be chosen.
 type choice struct {
 	Name string
@@ -234,7 +238,9 @@ func listAccounts(v *visit) (any, error) {
 	ask := selected(q)
 	if len(chosen) > 0 && q.Get("count") != "" {
 		l.Count = new(counted)
+		ask.Set("looks", countLooks)
 		err = v.get(address("/v1/accounts:count", ask), l.Count)
+		ask.Del("looks")
 	} else if len(chosen) > 0 {
 		l.Counting = v.With("count", "1", "cursor", q.Get("cursor"))
 	}

@@ -116,6 +116,7 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 	} else {
 		ask := b.query()
 		ask.Del("all")
+		ask.Set("looks", countLooks)
 		err = v.get(address("/v1/accounts:count", ask), &b.Count)
 	}
 	if errors.As(err, &b.Refused) && b.Refused.Status == http.StatusUnprocessableEntity {
