@@ -122,7 +122,7 @@ func TestSystemShowsServersSettingsAndTheLaw(t *testing.T) {
 		"one differs between processes", "&lt;u&gt;2", "All 2 settings", "&lt;h&gt;", "unknown version", "Processes of several versions run", ">silent<", "4 shards")
 	lacks(t, viewer, "<b>n1", "<i>err", "<u>2", "<s>a", "<h>", `action="/system/repair"`, `action="/system/reshard"`, `href="/trail"`, "x%7Cy")
 	admin := ask(siteFor(t, access.Admin, api), "GET", "/system", "Accept-Language", "zh").Body.String()
-	contains(t, admin, `action="/system/repair"`, `action="/system/reshard"`, `href="/trail"`, "内存满时会淘汰账号")
+	contains(t, admin, `action="/system/repair"`, `<div data-kept="reshard"><form method="post" action="/system/reshard"`, `href="/trail"`, "内存满时会淘汰账号")
 }
 
 // A page without the law, or without the state of the shards, is still of use.
@@ -189,6 +189,7 @@ func TestShardsShowHowFarTheirChangeIs(t *testing.T) {
 		"still hold 70 messages":                     `{"phase":"draining","from":4,"to":8,"accounts":9,"old_messages":70}`,
 	} {
 		body := ask(siteFor(t, access.Admin, &systemAPI{law: someLaw, reshard: state}), "GET", "/system").Body.String()
+		contains(t, body, `id="live-reshard"`) // the form comes back by itself when the change has ended
 		contains(t, body, want, "4 → 8")
 		lacks(t, body, `action="/system/reshard"`)
 		if got, may := strings.Contains(body, "/system/reshard/abort"), strings.Contains(state, `"left":9`); got != may {
