@@ -21,6 +21,10 @@ type Options struct {
 	// time. Nil: nothing does.
 	Hurry <-chan struct{}
 
+	// Holding is called with each heartbeat, from one goroutine, with the number of checks that
+	// third parties hold. Nil: nobody wants to know.
+	Holding func(held int)
+
 	// Follow changes the record of an account that has moved for good and was checked at
 	// its new address; see Result.MovedTo. It returns accounts.ErrChanged or
 	// accounts.ErrNotFound if somebody changed the record meanwhile. Nil: moves only show
@@ -34,6 +38,7 @@ type Pool struct {
 	*replica
 	ring       *circulate.Ring
 	hurry      <-chan struct{}
+	holding    func(held int)
 	limiter    *limiter
 	claimer    *claimer
 	flights    *flights
@@ -90,7 +95,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newKeeper(r, ring, writer))
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
-		replica: r, ring: ring, hurry: o.Hurry, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights,
+		replica: r, ring: ring, hurry: o.Hurry, holding: o.Holding, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights,
 		claimer: newClaimer(r, ring, checkers, peers, limiter, flights, writer),
 	}, nil
 }

@@ -164,8 +164,10 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 	if full, err = residentMemory(replica.cmd.Process.Pid); err != nil {
 		return err
 	}
-	if err := pause(ctx, heldHold+10*time.Second); err != nil {
-		return err
+	for end := time.Now().Add(2 * time.Minute); arrived.count() < sent && time.Now().Before(end); {
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil {

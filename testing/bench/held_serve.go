@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -42,7 +43,7 @@ func heldServe(ctx context.Context, args []string, in io.Reader, out io.Writer) 
 	if _, err := fmt.Fprintln(out, "serving"); err != nil {
 		return err
 	}
-	return service.Run(ctx, s, service.Options{Version: "bench", Lookup: lookup})
+	return service.Run(ctx, s, service.Options{Version: "bench", Lookup: lookup, Holding: service.HeldMemory(os.LookupEnv)})
 }
 
 // arrivals reads all streams of a ring, as a consumer that waits.
@@ -127,6 +128,13 @@ func (a *arrivals) take(of any, now int64, last map[string]string) error {
 		a.ms = append(a.ms, float64(now-sent)/1e6)
 	}
 	return nil
+}
+
+// count returns how many messages were read.
+func (a *arrivals) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.ms)
 }
 
 // all returns the milliseconds of all messages, sorted.

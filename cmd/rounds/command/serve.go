@@ -59,7 +59,7 @@ without a restart. If there is any fault, none of them changes.
 			service.LimitMemory(env.lookup, log)
 			options.Log, options.Lookup = log, lookup
 			options.Applied = func(s settings.Settings) { level.Set(s.Log.Level) }
-			options.Hurry = env.haste.channel()
+			options.Hurry, options.Holding = env.haste.channel(), service.HeldMemory(env.lookup)
 			return service.Run(cmd.Context(), s, options)
 		},
 	}

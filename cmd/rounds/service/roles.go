@@ -196,7 +196,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		LongTimeout:  s.Monitor.LongTimeout,
 		MemoryMark:   s.Poller.MemoryMark,
 		AccountShare: accountShare(s.Poller),
-	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Follow: followMoves(ring, checkers, s.Poller)})
+	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller)})
 }
 
 // followMoves writes new addresses into records, if the settings say so.

@@ -60,6 +60,8 @@ type Options struct {
 	// once: accounts are released unchecked, and the process reports that it leaves. Nil:
 	// nothing hurries.
 	Hurry <-chan struct{}
+	// Holding is poller.Options.Holding; may be nil. See HeldMemory.
+	Holding func(held int)
 	// Serving is called with where HTTP is served, as HOST:PORT, as soon as it is; may be
 	// nil.
 	Serving func(addr string)
