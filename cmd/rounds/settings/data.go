@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // dataFolder is the folder of this program in a user's state directory.
@@ -24,6 +25,8 @@ func (r *reading) placeData(s *Redis) {
 	}
 	switch {
 	case s.URL != "" || s.DataDir == Memory:
+	case strings.HasPrefix(s.DataDir, "~"):
+		r.fault("ROUNDS_DATA_DIR", "must be a directory: only a shell knows what ~ means, so write it out")
 	case s.DataDir != "":
 		path, err := filepath.Abs(s.DataDir)
 		if err != nil {

@@ -56,6 +56,9 @@ func TestDataDir(t *testing.T) {
 	expect("a relative path", here, true, "--data=x")
 	expect("memory", Memory, true, "--data=memory")
 	expect("a Redis", "", false, "--redis-url=redis://127.0.0.1:6379")
+	if _, err := read(t, variables, "--data=~/x"); err == nil || !strings.Contains(err.Error(), "write it out") {
+		t.Errorf("a home that nobody expands: %v", err)
+	}
 	variables["ROUNDS_DATA_DIR"] = filepath.Join(home, "y")
 	expect("a variable", filepath.Join(home, "y"), true)
 	expect("a flag in place of the variable", Memory, true, "--data=memory")
