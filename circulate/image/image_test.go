@@ -112,7 +112,7 @@ func (e *embedded) fill() {
 	e.do("SADD", "set", "a", "b", "\xff")
 	e.do("ZADD", "zset", "1.5", "half", "1763800000123", "ms", "-inf", "least", "inf", "most", "0.1", "tenth", "9007199254740991", "large", "1e-300", "small", "3.141592653589793", "pi", "7", "same", "7", "also\xff")
 	long := []any{"long hash"}
-	for i := range 10_000 {
+	for i := range 5000 {
 		long = append(long, fmt.Sprint("field ", i), strings.Repeat("v", i%50))
 	}
 	e.do("HSET", long...)
@@ -281,7 +281,7 @@ func TestChanged(t *testing.T) {
 		}
 		marks = now
 	}
-	e.do("DEL", "soon")
+	e.do("DEL", "soon", "long hash", "long values")
 	step("at first", true)
 	step("nothing", false)
 	for beat := range 3 {
@@ -436,7 +436,7 @@ func TestStreamsAreReadOnce(t *testing.T) {
 		func() { e.do("DEL", "s") },
 		func() {},
 	}
-	for n := range 70 {
+	for n := range 40 {
 		step := steps[rng.IntN(len(steps)*2)%len(steps)]
 		if n < 20 {
 			step = steps[n%3]
