@@ -126,19 +126,16 @@ const owner = "weixin"
 // one that is to be signed in again, whose record is then left as it is. Of the record the
 // config is left out. Its errors are accounts.Faults, ErrKind, and those of the server.
 func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string) (*Login, error) {
-	if base = strings.TrimRight(cmp.Or(base, d.Server.Base), "/"); d.Server.Validate(base) != nil {
-		return nil, accounts.Faults{{Field: "base_url", Reason: d.Server.Validate(base).Error()}}
-	}
+	base = strings.TrimRight(cmp.Or(base, d.Server.Base), "/")
 	existing, err := registry.Get(ctx, a.ID)
 	switch {
 	case err == nil && existing.Account.Kind != d.Server.Kind:
 		return nil, ErrKind
 	case err != nil && !errors.Is(err, accounts.ErrNotFound):
 		return nil, err
-	case err != nil:
-		if err := d.judge(ctx, registry, a, base); err != nil {
-			return nil, err
-		}
+	}
+	if err := d.judge(ctx, registry, a, base, err != nil); err != nil {
+		return nil, err
 	}
 	a.Config = nil
 	record, err := json.Marshal(a)
@@ -160,15 +157,29 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, a account
 	return k.login(name), nil
 }
 
-// judge returns what is wrong with a record, apart from its config.
-func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string) error {
-	a.Kind, a.Config = d.Server.Kind, d.config(a.ID, base)
-	record, err := json.Marshal(a)
-	if err != nil {
-		return err
+// judge returns everything that is wrong with a base and, of a new account, with a record apart
+// from its config.
+func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string, isNew bool) error {
+	var faults, more accounts.Faults
+	if err := d.Server.Validate(base); err != nil {
+		faults.Add("base_url", err.Error())
+		base = d.Server.Base
 	}
-	_, err = registry.Read(ctx, "", record)
-	return err
+	if isNew {
+		a.Kind, a.Config = d.Server.Kind, d.config(a.ID, base)
+		record, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		_, err = registry.Read(ctx, "", record)
+		if err != nil && !errors.As(err, &more) {
+			return err
+		}
+	}
+	if faults = append(faults, more...); len(faults) > 0 {
+		return faults
+	}
+	return nil
 }
 
 // config returns the config of an account whose token is stored.

@@ -288,6 +288,10 @@ func TestWhatIsRefused(t *testing.T) {
 				t.Errorf("%+v: got %v", c.a, err)
 			}
 		}
+		_, err := w.desk().Begin(w.Context(), w.registry, accounts.Account{ID: "a", Cadence: "x"}, "gopher://x")
+		if !errors.As(err, &faults) || len(faults) != 2 {
+			t.Errorf("not all faults at once: %v", err)
+		}
 		l := w.begin("me")
 		for _, digits := range []string{"", "4x", strings.Repeat("1", 17)} {
 			if _, err := w.desk().Type(w.Context(), w.registry, l.Name, digits); !errors.As(err, &faults) {
