@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,15 +25,15 @@ func TestAPageThatIsGivenOnceWaitsForRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, func(w *world) {
 				memory := w.fill(50)
-				given := make(map[string]int)
+				var given atomic.Int64
 				w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
 					time.Sleep(3 * time.Second)
 					if r.Account == "quiet" {
 						return poller.Result{}, nil
 					}
-					given[r.Account]++
-					n := strconv.Itoa(given[r.Account])
-					if given[r.Account] == 2 {
+					now := given.Add(1)
+					n := strconv.FormatInt(now, 10)
+					if now == 2 {
 						memory.refuses.Store(refused)
 						memory.percent.Store(99)
 						time.Sleep(5 * time.Second) // the replica has noticed
@@ -44,7 +45,7 @@ func TestAPageThatIsGivenOnceWaitsForRoom(t *testing.T) {
 				stop := w.startChecking(poller.Config{}, &forgetting{w.checker}, testLog(w.T))
 				defer stop()
 				time.Sleep(2 * time.Minute)
-				if got := given["a"]; got != 2 {
+				if got := given.Load(); got != 2 {
 					t.Errorf("asked %d times", got)
 				}
 				want := []string{"1", "2"}
@@ -58,8 +59,8 @@ func TestAPageThatIsGivenOnceWaitsForRoom(t *testing.T) {
 				memory.refuses.Store(false)
 				time.Sleep(2 * time.Minute)
 				w.gapless("a")
-				if got := w.found("a"); len(got) < 4 || len(got) != given["a"] {
-					t.Errorf("found %v of %d", got, given["a"])
+				if got := w.found("a"); len(got) < 4 || len(got) != int(given.Load()) {
+					t.Errorf("found %v of %d", got, given.Load())
 				}
 			})
 		})

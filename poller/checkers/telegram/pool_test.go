@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 type line struct {
 	*telegram.Telegram
 	life   context.Context
-	answer func() // called when an answer has arrived, before the checker has it
+	answer atomic.Pointer[context.CancelFunc] // called when an answer has arrived, before the checker has it
 }
 
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -29,8 +30,8 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
 	response, err := l.Telegram.RoundTrip(r.WithContext(ctx))
-	if l.answer != nil && err == nil && response.StatusCode == http.StatusOK {
-		l.answer()
+	if answer := l.answer.Load(); answer != nil && err == nil && response.StatusCode == http.StatusOK {
+		(*answer)()
 	}
 	if l.life.Err() != nil {
 		return nil, errors.New("killed")
@@ -91,9 +92,9 @@ func TestKilledAnywhereNothingIsLost(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer faketime.Go(b, m.Run)()
-				armed := false
+				var armed atomic.Bool
 				l, kill, stop := start(b, fake, func(s faketime.Step, kill context.CancelFunc) faketime.Fate {
-					if armed && tt.fate != faketime.Healthy && s.At == tt.at && isReturn(s) {
+					if armed.Load() && tt.fate != faketime.Healthy && s.At == tt.at && isReturn(s) {
 						kill()
 						return tt.fate
 					}
@@ -102,10 +103,10 @@ func TestKilledAnywhereNothingIsLost(t *testing.T) {
 				defer stop()
 				fake.PostN(tokenOf("a"), 2)
 				time.Sleep(10 * time.Second)
-				armed = true
+				armed.Store(true)
 				switch {
 				case tt.answered:
-					l.answer = kill
+					l.answer.Store(&kill)
 				case tt.fate == faketime.Healthy:
 					kill()
 					time.Sleep(time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ type replica struct {
 	fake   *ilink.Ilink
 	life   context.Context
 	kill   context.CancelFunc
-	answer func() // called when an answer with messages has arrived, before the checker has it
+	answer atomic.Pointer[context.CancelFunc] // called when an answer with messages has arrived, before the checker has it
 	mu     sync.Mutex
 	fate   func(faketime.Step) faketime.Fate
 }
@@ -38,8 +39,8 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer context.AfterFunc(r.life, cancel)()
 	given := r.fake.Stats(tokenOf("a")).Given
 	response, err := r.fake.RoundTrip(request.WithContext(ctx))
-	if r.answer != nil && r.fake.Stats(tokenOf("a")).Given > given {
-		r.answer()
+	if answer := r.answer.Load(); answer != nil && r.fake.Stats(tokenOf("a")).Given > given {
+		(*answer)()
 	}
 	if r.life.Err() != nil {
 		return nil, errKilled
@@ -135,7 +136,7 @@ func TestKilledWithAPageInHand(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				switch {
 				case tt.answered:
-					first.answer = first.kill
+					first.answer.Store(&first.kill)
 				case tt.fate != faketime.Healthy:
 					first.set(func(s faketime.Step) faketime.Fate {
 						if s.At == tt.at && isReturn(s) {
@@ -196,9 +197,12 @@ func TestThePageInHandIsCommittedAgain(t *testing.T) {
 				}
 				defer monitored(b, by)()
 				time.Sleep(5 * time.Second)
+				var mu sync.Mutex
 				var until time.Time
 				asked := 0
 				r.set(func(s faketime.Step) faketime.Fate {
+					mu.Lock()
+					defer mu.Unlock()
 					switch {
 					case s.At != faketime.Call || !isReturn(s) && until.IsZero():
 						return faketime.Healthy
