@@ -76,22 +76,24 @@ func (c *crew) run(ctx context.Context) error {
 // fill keeps a poller in a place.
 func (c *crew) fill(ctx context.Context, p *place) error {
 	for {
-		if err := c.live(ctx, p); err != nil || ctx.Err() != nil {
+		wait, err := c.live(ctx, p)
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(c.vacate(p)):
+		case <-time.After(wait):
 		}
 	}
 }
 
-// vacate notes that the process of a place has ended, and returns when the next one
-// starts.
+// vacate notes that the process of a place has ended, and returns after what time the
+// next one starts. Both are seen at once: an empty place always says when that is.
 func (c *crew) vacate(p *place) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p.process, p.name = nil, ""
 	wait := c.replaceLast
 	for _, other := range c.places {
 		if other != p && other.process != nil {
@@ -103,25 +105,26 @@ func (c *crew) vacate(p *place) time.Duration {
 }
 
 // live starts a poller and waits until its process has ended. When ctx is done, the poller
-// leaves. It returns an error if the process ends before it polls, unless ctx is done.
-func (c *crew) live(ctx context.Context, p *place) error {
+// leaves. It returns after what time the next one starts, or an error if the process ends
+// before it polls, unless ctx is done.
+func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 	cmd, err := c.start()
 	if err != nil {
-		return fmt.Errorf("a poller of the demo cannot be started: %w", err)
+		return 0, fmt.Errorf("a poller of the demo cannot be started: %w", err)
 	}
 	said := &tail{}
 	cmd.Stderr = said
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("a poller of the demo cannot be started: %w", err)
+		return 0, fmt.Errorf("a poller of the demo cannot be started: %w", err)
 	}
 	ended := make(chan struct{})
 	c.mu.Lock()
@@ -148,19 +151,17 @@ func (c *crew) live(ctx context.Context, p *place) error {
 		c.mu.Unlock()
 	}
 	err = cmd.Wait()
-	c.mu.Lock()
-	p.process, p.name = nil, ""
-	c.mu.Unlock()
+	wait := c.vacate(p)
 	close(ended)
 	switch {
 	case ctx.Err() != nil:
-		return nil
+		return 0, nil
 	case !polled:
-		return fmt.Errorf("a poller of the demo has ended: %w", errors.Join(err, errors.New(said.String())))
+		return 0, fmt.Errorf("a poller of the demo has ended: %w", errors.Join(err, errors.New(said.String())))
 	case said.String() != "":
 		_, _ = fmt.Fprintf(c.log, "a poller of the demo has ended: %v\n%s\n", err, said) // nobody may read it
 	}
-	return nil
+	return wait, nil
 }
 
 // list returns the places, as the API shows them.
