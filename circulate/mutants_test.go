@@ -70,7 +70,7 @@ func TestMutantsAreFound(t *testing.T) {
 }
 
 func runBroken(t *testing.T, rule, tests string) ([]byte, error) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRingWithARuleBroken$/^ring$/^("+tests+")$", "-test.timeout=60s")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRingWithARuleBroken$/^ring$/^("+tests+")$", "-test.timeout=4m")
 	cmd.Env = append(os.Environ(), brokenRule+"="+rule)
 	return cmd.CombinedOutput()
 }
