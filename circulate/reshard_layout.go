@@ -103,6 +103,20 @@ type expectations struct {
 	eras      int
 }
 
+// Made reports whether a namespace has been made in a Redis. [Open] would make it.
+func Made(ctx context.Context, server Server, namespace string) (bool, error) {
+	if err := ValidateNamespace(namespace); err != nil {
+		return false, fmt.Errorf("%w: namespace %q: %w", wire.ErrInput, namespace, err)
+	}
+	key := metaKey(namespace)
+	replies, err := wire.New(server, namespace, wire.Options{}).Pipeline(ctx, key, wire.Command{"EXISTS", key})
+	if err != nil {
+		return false, fmt.Errorf("look for namespace %q: %w", namespace, err)
+	}
+	n, err := redis.Int(replies[0], nil)
+	return n > 0, err
+}
+
 // agree reads a namespace's meta, or makes it as first if there is none.
 func agree(ctx context.Context, w *wire.Wire, first layout, expected expectations) (layout, error) {
 	namespace := w.Namespace()

@@ -212,6 +212,8 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/settings/bad.go", "circulate/connect"},
 		{"cmd/rounds/settings/bad.go", "poller"},
 		{"cmd/rounds/client/bad.go", "cmd/rounds/settings"},
+		{"cmd/rounds/doctor/bad.go", "poller"},
+		{"cmd/rounds/service/bad.go", "cmd/rounds/doctor"},
 		{"cmd/rounds/client/bad.go", "poller"},
 		{"cmd/rounds/service/bad.go", "cmd/rounds/client"},
 		{"cmd/rounds/sample/bad.go", "accounts"},

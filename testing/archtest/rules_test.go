@@ -100,12 +100,13 @@ var mayImport = []struct {
 	{"cmd/rounds/listen", nil},
 	{"cmd/rounds/terminal", nil},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
-	{"cmd/rounds/client", []string{"accounts", "accounts/api", "accounts/api/intake", "accounts/concern", "accounts/api/outlook", "circulate"}},
+	{"cmd/rounds/doctor", []string{"accounts", "accounts/api", "accounts/concern", "accounts/law", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/secrets"}},
+	{"cmd/rounds/client", []string{"accounts", "accounts/api", "accounts/api/intake", "accounts/concern", "accounts/law", "accounts/api/outlook", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
 	{"cmd/rounds/demo", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts", "accounts/api", "accounts/api/outlook", "circulate/connect", "poller/secrets"}},
-	{"cmd/rounds/admin", []string{"accounts/backup", "circulate", "cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/api/intake", "accounts/api/outlook", "accounts/problem", "accounts/scan", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
-	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/build", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/admin", []string{"cmd/rounds/doctor", "accounts/backup", "circulate", "cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/api/intake", "accounts/api/outlook", "accounts/problem", "accounts/scan", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
+	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/doctor", "cmd/rounds/build", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},
 }
 

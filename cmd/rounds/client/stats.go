@@ -6,6 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/law"
 )
 
 // Stats returns how the service is doing.
@@ -13,6 +14,13 @@ func (c *Client) Stats(ctx context.Context) (api.Stats, error) {
 	var stats api.Stats
 	err := c.call(ctx, http.MethodGet, "/v1/stats", nil, &stats)
 	return stats, err
+}
+
+// Law returns whether every account is in exactly one place, as far as it is known.
+func (c *Client) Law(ctx context.Context) (law.Law, error) {
+	var l law.Law
+	err := c.call(ctx, http.MethodGet, "/v1/law", nil, &l)
+	return l, err
 }
 
 // Concerns returns what is wrong now.

@@ -301,6 +301,7 @@ func (u *underACL) upkeep() {
 	u.run("audit")
 	u.run("audit", "--repair")
 	u.run("health")
+	u.run("doctor", "--audit")
 	u.run("reload")
 	u.run("key", "create", "press", "--role", "viewer", "--label", "team=press")
 	u.run("key", "list")

@@ -325,3 +325,39 @@ func TestServeRefusesAMisspeltRedis(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The doctor looks at a service whose Redis is inside its process through the API, and at
+// one whose API is away as well. Its exit code tells whether there is a fault.
+func TestDoctorOfAServiceWithoutRedis(t *testing.T) {
+	addr := freeLoopback(t)
+	variables := map[string]string{"ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_DATA_DIR": t.TempDir(), "ROUNDS_LOG_FORMAT": "json", "ROUNDS_SECRET_CRM": "hunter2hunter2", "ROUNDS_ALLOW_NETWORKS": addr}
+	doctor := func(args ...string) (output, error) {
+		return runWith(t.Context(), variables, "", append([]string{"doctor"}, args...)...)
+	}
+	printed, err := doctor()
+	if err == nil || exitCode(err) != 1 || err.Error() != "1 fault" || !strings.Contains(printed.out, "start the service (rounds serve)") || !strings.Contains(printed.out, "skipped  law") {
+		t.Errorf("before the start: %q, %v", printed, err)
+	}
+	p := startProgram(t, variables, "serve")
+	processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
+	if _, err := runWith(t.Context(), variables, "", "account", "add", "a", "--kind", "http", "--set", "url=http://"+addr+"/x", "--set", `headers={"X-Key":{"secret":"CRM"}}`, "--every", "1h"); err != nil {
+		t.Fatal(err)
+	}
+	printed, err = doctor("--audit")
+	for _, want := range []string{"ok       data", "embedded, kept in", "ok       replicas", "an audit of 1 accounts just now", "1 names that 1 accounts use", addr + " was reached", "\nNothing to do.\n"} {
+		if err != nil || !strings.Contains(printed.out, want) || strings.Contains(printed.out, "hunter2") {
+			t.Errorf("%v, want %q in\n%s", err, want, printed.out)
+		}
+	}
+	printed, err = doctor("--json")
+	var report struct {
+		Checks []struct{ Part, Status, Text string }
+		Todo   []string
+	}
+	if err != nil || json.Unmarshal([]byte(printed.out), &report) != nil || len(report.Checks) < 9 || report.Todo == nil || len(report.Todo) != 0 {
+		t.Errorf("%v, %s", err, printed.out)
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}

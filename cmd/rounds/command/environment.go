@@ -18,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/doctor"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
@@ -156,4 +157,17 @@ func (e environment) answer(question, otherwise string) (string, error) {
 		return "", err
 	}
 	return strings.TrimSpace(answer), nil
+}
+
+// addServiceFlags adds the flags of all settings to a command.
+func addServiceFlags(cmd *cobra.Command) { settings.AddFlags(cmd.Flags()) }
+
+// examination returns what rounds doctor looks at: the settings as serve reads them, with
+// their faults.
+func (e environment) examination(cmd *cobra.Command) doctor.Options {
+	s, lookup, err := readSettings(e, cmd.Flags(), settings.InProcess)
+	if lookup != nil {
+		e.lookup = lookup
+	}
+	return doctor.Options{Settings: s, Faulty: err, Unknown: settings.UnknownVariables(e.environ), Service: serviceOptions(e)}
 }

@@ -84,7 +84,7 @@ func (n *Namespace) Fill(ctx context.Context, shards int, fill func(context.Cont
 		return fmt.Errorf("namespace %s in Redis at %s is not empty: it has %d accounts and %d messages in %d keys; choose another with ROUNDS_NAMESPACE, or remove it with rounds namespace rm",
 			n.name, n.Redis(), found.Accounts, found.Messages, found.Keys)
 	}
-	ring, err := circulate.Open(ctx, n.server, circulate.Options{Namespace: n.name, Shards: shards, Restoring: true})
+	ring, err := openFit(ctx, n.server, circulate.Options{Namespace: n.name, Shards: shards, Restoring: true})
 	if err != nil {
 		return err
 	}

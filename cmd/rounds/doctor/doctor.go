@@ -1,0 +1,166 @@
+// Package doctor looks at a whole installation, and says of each part whether it is well
+// and what to do: settings, Redis, the namespace, replicas, the law, groups, secrets, the
+// way out, the API. It changes nothing. Each look is bounded in time, and no line holds a
+// secret.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// Status is how a part is.
+type Status string
+
+// The statuses.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning" // it works, and may lose something or fail later
+	Fault   Status = "fault"   // something does not work
+	Skipped Status = "skipped" // it could not be looked at, for a reason that is listed elsewhere
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Part   string `json:"part"`
+	Status Status `json:"status"`
+	Text   string `json:"text"`
+	Do     string `json:"do,omitempty"` // for a warning or a fault
+}
+
+// Report is all that was looked at.
+type Report struct {
+	Checks   []Check  `json:"checks"`
+	Faults   int      `json:"faults"`
+	Warnings int      `json:"warnings"`
+	Todo     []string `json:"todo"` // faults first
+}
+
+// Options are what the doctor looks with.
+type Options struct {
+	// Settings are those of the service. Faulty are their faults, and then Settings hold what
+	// could be read.
+	Settings settings.Settings
+	Faulty   error
+	// Unknown are variables that look like settings and are none.
+	Unknown []string
+	Service service.Options
+	Calls   *client.Client
+	// Audit has a whole audit done, which takes as long as it takes.
+	Audit bool
+	// Within bounds each look; 0: ten seconds.
+	Within time.Duration
+}
+
+// doctor is one visit.
+type doctor struct {
+	Options
+	report Report
+}
+
+// Examine looks at everything.
+func Examine(ctx context.Context, o Options) Report {
+	if o.Within == 0 {
+		o.Within = 10 * time.Second
+	}
+	d := &doctor{Options: o, report: Report{Checks: []Check{}, Todo: []string{}}}
+	d.settings()
+	d.within(ctx, d.api)
+	var known knowledge
+	if o.Settings.Redis.URL == "" {
+		d.dataDir()
+		known = d.throughAPI(ctx)
+	} else {
+		known = d.throughRedis(ctx)
+	}
+	d.within(ctx, func(ctx context.Context) { d.secrets(ctx, known) })
+	d.wayOut(ctx, known)
+	if known.close != nil {
+		known.close()
+	}
+	d.sum()
+	return d.report
+}
+
+func (d *doctor) within(ctx context.Context, look func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, d.Within)
+	defer cancel()
+	look(ctx)
+}
+
+func (d *doctor) add(c Check)            { d.report.Checks = append(d.report.Checks, c) }
+func (d *doctor) ok(part, text string)   { d.add(Check{part, OK, text, ""}) }
+func (d *doctor) skip(part, text string) { d.add(Check{part, Skipped, text, ""}) }
+
+// warn and fault add what is wrong. Do says what helps; empty: the text does.
+func (d *doctor) warn(part, text, do string)  { d.add(Check{part, Warning, text, do}) }
+func (d *doctor) fault(part, text, do string) { d.add(Check{part, Fault, text, do}) }
+
+// sum counts, and lists what to do.
+func (d *doctor) sum() {
+	for _, status := range []Status{Fault, Warning} {
+		for i := range d.report.Checks {
+			c := &d.report.Checks[i]
+			if c.Status != status {
+				continue
+			}
+			if c.Do == "" {
+				c.Do = c.Text
+			}
+			d.report.Todo = append(d.report.Todo, c.Do)
+			if status == Fault {
+				d.report.Faults++
+			} else {
+				d.report.Warnings++
+			}
+		}
+	}
+}
+
+// settings tells what is wrong with the settings, one by one.
+func (d *doctor) settings() {
+	if d.Faulty != nil {
+		for line := range strings.Lines(d.Faulty.Error()) {
+			d.fault("settings", strings.TrimSpace(line), "")
+		}
+	}
+	for _, name := range d.Unknown {
+		text := name + " is set, and no setting has this name"
+		if likely := settings.Likely(name); likely != "" {
+			text += "; is it " + likely + "?"
+		}
+		d.warn("settings", text, "remove or rename "+name)
+	}
+	if d.Faulty == nil && len(d.Unknown) == 0 {
+		d.ok("settings", "all are valid")
+	}
+}
+
+// knowledge is what later looks need.
+type knowledge struct {
+	// list returns some accounts; nil: they cannot be read.
+	list   func(ctx context.Context) ([]account, error)
+	source secretSource
+	close  func()
+}
+
+// account is one that is looked at as a sample.
+type account struct {
+	id, kind string
+	config   json.RawMessage
+}
+
+func sampleOf(views []accounts.View) []account {
+	all := make([]account, 0, len(views))
+	for _, v := range views {
+		all = append(all, account{v.ID, v.Kind, v.Config})
+	}
+	return all
+}

@@ -1,0 +1,215 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fake "github.com/alicebob/miniredis/v2/server"
+
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// examined is a report of settings in variables.
+func examined(t *testing.T, variables map[string]string) *Report {
+	t.Helper()
+	if variables["ROUNDS_API_URL"] == "" {
+		variables["ROUNDS_API_URL"] = "http://127.0.0.1:1" // nothing is there
+	}
+	lookup := func(name string) (string, bool) { v, ok := variables[name]; return v, ok }
+	o := service.Options{Lookup: lookup}
+	s, err := settings.Read(lookup, nil, func(s settings.Settings) error { return service.Validate(s, o) })
+	calls := client.New(s.Access.URL, s.Access.Token)
+	t.Cleanup(calls.Close)
+	r := Examine(t.Context(), Options{Settings: s, Faulty: err, Service: o, Calls: calls, Within: 5 * time.Second, Audit: true})
+	return &r
+}
+
+// says expects a line with a status, of a part, with a text.
+func (r *Report) says(t *testing.T, status Status, part, text string) {
+	t.Helper()
+	if !slices.ContainsFunc(r.Checks, func(c Check) bool {
+		return c.Status == status && c.Part == part && strings.Contains(c.Text, text)
+	}) {
+		var b bytes.Buffer
+		_ = r.Write(&b, strings.Clone)
+		t.Errorf("no line is %s, %s: %q in\n%s", status, part, text, b.String())
+	}
+}
+
+// fill makes a ring with accounts.
+func fill(t *testing.T, process *redistest.Server, records ...string) {
+	t.Helper()
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, process), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, record := range records {
+		id := string(rune('a' + i))
+		if _, err := ring.Register(t.Context(), 0, []circulate.Registration{{ID: id, Record: []byte(record)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Each part of an installation that uses Redis is looked at.
+func TestExamineRedis(t *testing.T) {
+	t.Parallel()
+	process := redistest.Start(t, redistest.WithAOF())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	open := listener.Addr().String()
+	variables := map[string]string{
+		"ROUNDS_REDIS_URL": process.URL(), "ROUNDS_ALLOW_NETWORKS": open, "ROUNDS_SECRET_THERE": "hunter2hunter2",
+		"ROUNDS_API_TOKEN": "a-token-of-the-test-0123456789",
+	}
+	r := examined(t, variables)
+	r.says(t, Warning, "namespace", "rounds has nothing in this Redis yet")
+	if made, err := circulate.Made(t.Context(), redistest.Connect(t, process), "rounds"); err != nil || made {
+		t.Errorf("a look made the namespace: %v, %v", made, err)
+	}
+	fill(t, process,
+		`{"id":"a","kind":"http","config":{"url":"http://`+open+`/x?key=query-secret","headers":{"X":{"secret":"THERE"},"Y":{"secret":"MISSING"}}}}`,
+		`{"id":"b","kind":"feed","config":{"url":"http://10.255.255.1/feed"}}`)
+	r = examined(t, variables)
+	r.says(t, OK, "settings", "all are valid")
+	r.says(t, Fault, "api", "rounds serve")
+	r.says(t, OK, "redis", "answers after")
+	r.says(t, OK, "clock", "agree")
+	r.says(t, OK, "namespace", "rounds has 1 shards")
+	r.says(t, Fault, "replicas", "no replica is alive")
+	r.says(t, Fault, "replicas", "no monitor is alive")
+	r.says(t, OK, "law", "an audit of 2 accounts just now found each in exactly one place")
+	r.says(t, OK, "dead letters", "none")
+	r.says(t, Fault, "secrets", "secret MISSING: ")
+	r.says(t, OK, "way out", open+" was reached")
+	r.says(t, Warning, "way out", "10.255.255.1:80: refused address")
+	if r.Faults != 4 || len(r.Todo) != r.Faults+r.Warnings || !strings.Contains(strings.Join(r.Todo, "\n"), "rounds secret set NAME") {
+		t.Errorf("%d faults, %d warnings, to do %q", r.Faults, r.Warnings, r.Todo)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, strings.Clone); err != nil || strings.Contains(b.String(), "hunter2") || strings.Contains(b.String(), "query-secret") || strings.Contains(b.String(), "a-token") {
+		t.Errorf("%v, a secret is in\n%s", err, b.String())
+	}
+
+	process.Kill()
+	r = examined(t, variables)
+	r.says(t, Fault, "redis", "cannot be reached")
+	r.says(t, Skipped, "law", "Redis cannot be asked")
+	r.says(t, Skipped, "secrets", "cannot be read")
+}
+
+// Servers that may lose data, and those that cannot be used.
+func TestExamineServers(t *testing.T) {
+	t.Parallel()
+	old, err := fake.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(old.Close)
+	for name, reply := range map[string]func(*fake.Peer){
+		"CLIENT": (*fake.Peer).WriteOK, "INFO": func(c *fake.Peer) { c.WriteBulk("redis_version:5.0.14\r\n") },
+	} {
+		if err := old.Register(name, func(c *fake.Peer, _ string, _ []string) { reply(c) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	locked := redistest.Start(t)
+	conn, err := locked.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, args := range [][]any{{"SETUSER", "own", "on", ">right", "allkeys", "allchannels", "+@all", "-info", "-config"}, {"SETUSER", "default", "off"}} {
+		if _, err := conn.Do("ACL", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for url, want := range map[string]Check{
+		"redis://" + old.Addr().String():                                    {"redis", Fault, "is Redis 5.0.14, and rounds needs Redis 6.2", ""},
+		redistest.Start(t).URL():                                            {"redis", Warning, "appendonly is no, and no snapshots are made", ""},
+		redistest.Start(t, redistest.WithArgs("--appendonly", "yes")).URL(): {"redis", OK, "appendfsync is everysec", ""},
+		redistest.Start(t, redistest.WithArgs("--maxmemory", "90mb", "--maxmemory-policy", "volatile-lru")).URL(): {"redis", Fault, "maxmemory-policy is volatile-lru", ""},
+		redistest.Start(t, redistest.WithArgs("--maxmemory", "850kb")).URL():                                      {"redis", Warning, "% of maxmemory", ""},
+		"redis://own:right@" + locked.Addr():                                                                      {"redis", OK, "INFO may not be asked", ""},
+		"redis://own:wrong@" + locked.Addr():                                                                      {"redis", Fault, "refused the password", ""},
+	} {
+		r := examined(t, map[string]string{"ROUNDS_REDIS_URL": url})
+		r.says(t, want.Status, want.Part, want.Text)
+	}
+}
+
+// Without a Redis, the directory and the API are looked at.
+func TestExamineWithoutRedis(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := examined(t, map[string]string{"ROUNDS_DATA_DIR": dir})
+	r.says(t, OK, "data", "can be written")
+	r.says(t, Fault, "api", "rounds serve")
+	r.says(t, Skipped, "redis", "cannot be asked")
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("a look left %v, %v", left, err)
+	}
+	r = examined(t, map[string]string{"ROUNDS_DATA_DIR": filepath.Join(dir, "later")})
+	r.says(t, OK, "data", "is not there yet")
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": file}).says(t, Fault, "data", "is no directory")
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": "memory"}).says(t, Warning, "data", "everything is lost")
+
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"status":401,"title":"Unauthorized"}`, http.StatusUnauthorized)
+	}))
+	defer refusing.Close()
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": dir, "ROUNDS_API_URL": refusing.URL}).says(t, Fault, "api", "does not accept the token")
+}
+
+// Faults of settings are lines, and what can be looked at is looked at all the same.
+func TestExamineFaultySettings(t *testing.T) {
+	t.Parallel()
+	r := examined(t, map[string]string{"ROUNDS_DATA_DIR": t.TempDir(), "ROUNDS_CHECK_TIMEOUT": "soon", "ROUNDS_SHARDS": "-1"})
+	r.says(t, Fault, "settings", "ROUNDS_CHECK_TIMEOUT")
+	r.says(t, Fault, "settings", "ROUNDS_SHARDS")
+	r.says(t, OK, "data", "can be written")
+	r = examined(t, map[string]string{"ROUNDS_REDIS_URL": "mysql://:hunter2@h", "ROUNDS_PROXY": "http://127.0.0.1:1"})
+	r.says(t, Fault, "settings", "ROUNDS_REDIS_URL")
+	r.says(t, Fault, "way out", "the proxy of ROUNDS_PROXY cannot be reached")
+	d := doctor{Options: Options{Unknown: []string{"ROUNDS_CONCURENCY"}, Faulty: errors.New("A: x\nB: y")}}
+	d.settings()
+	d.sum()
+	d.report.says(t, Warning, "settings", "is it ROUNDS_CONCURRENCY?")
+	if d.report.Faults != 2 || d.report.Warnings != 1 || len(d.report.Todo) != 3 || d.report.Todo[2] != "remove or rename ROUNDS_CONCURENCY" {
+		t.Errorf("%+v", d.report)
+	}
+}
+
+// Every concern of the service has a part, and what is not only a note says what to do.
+func TestEveryConcernHasAPart(t *testing.T) {
+	for _, code := range concern.Codes() {
+		found := strings.HasPrefix(string(code), "redis_")
+		for _, p := range parts {
+			found = found || slices.Contains(strings.Fields(p.codes), string(code))
+		}
+		if !found {
+			t.Errorf("%s has no part", code)
+		}
+	}
+}

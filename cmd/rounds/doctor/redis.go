@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+)
+
+const (
+	slowPing = 20 * time.Millisecond
+	clockOff = 10 * time.Second
+)
+
+// throughRedis looks at the Redis of the settings, and at the ring that is there.
+func (d *doctor) throughRedis(ctx context.Context) knowledge {
+	server, err := service.OpenServer(d.Settings.Redis)
+	if err != nil {
+		d.skip("redis", "the settings do not say how to reach it")
+		return knowledge{}
+	}
+	known := knowledge{close: func() { _ = server.Close() }} // it only looked
+	there := false
+	d.within(ctx, func(ctx context.Context) { there = d.reach(ctx, server) })
+	if !there {
+		for _, part := range []string{"namespace", "law", "replicas", "groups"} {
+			d.skip(part, "Redis cannot be asked")
+		}
+		known.source = secretsOf(d.Settings, d.Service, nil)
+		return known
+	}
+	var ring *circulate.Ring
+	d.within(ctx, func(ctx context.Context) { ring = d.namespace(ctx, server) })
+	known.source = secretsOf(d.Settings, d.Service, ring)
+	if ring == nil {
+		return known
+	}
+	checkers, err := service.NewCheckers(d.Settings.Poller, d.Service)
+	if err != nil {
+		d.fault("settings", err.Error(), "")
+		return known
+	}
+	registry := accounts.NewRegistry(ring, checkers)
+	known.list = func(ctx context.Context) ([]account, error) {
+		page, err := registry.List(ctx, accounts.Query{Limit: accounts.MaxListLimit})
+		return sampleOf(page.Views), err
+	}
+	d.within(ctx, func(ctx context.Context) { d.ring(ctx, ring, registry) })
+	if d.Audit {
+		d.audit(ctx, func(ctx context.Context, cursor string) (audited, error) {
+			a, err := registry.Audit(ctx, accounts.AuditQuery{Cursor: cursor})
+			return audited{a.Accounts, a.Unjudged, a.Found, a.Next}, err
+		})
+	}
+	return known
+}
+
+// reach tells how Redis is, and whether it can be used at all.
+func (d *doctor) reach(ctx context.Context, server connect.Server) bool {
+	if err := connect.Fit(ctx, server); err != nil {
+		do := ""
+		if unfit := new(connect.Unfit); !errors.As(err, &unfit) {
+			do = fmt.Sprintf("see whether Redis runs at %s and ROUNDS_REDIS_URL names it: %v", server.Name(), err)
+		}
+		d.fault("redis", err.Error(), do)
+		return false
+	}
+	conn, err := server.Conn(ctx, "")
+	if err != nil {
+		d.fault("redis", err.Error(), "")
+		return false
+	}
+	defer conn.Close()
+	took, off, err := pace(ctx, conn)
+	switch {
+	case err != nil:
+		d.fault("redis", fmt.Sprintf("%s was reached, but does not answer: %v", server.Name(), err), "see Redis' log")
+		return false
+	case took > slowPing:
+		d.warn("redis", fmt.Sprintf("%s answers after %v: each step of a check waits for it", server.Name(), round(took)), "run the service near Redis, and see what keeps Redis busy (SLOWLOG GET)")
+	default:
+		d.ok("redis", fmt.Sprintf("%s answers after %v", server.Name(), round(took)))
+	}
+	if off.Abs() > clockOff {
+		d.warn("clock", fmt.Sprintf("Redis' clock is %v %s this machine's: accounts are due by Redis' clock, logs and certificates go by this machine's", off.Abs().Round(time.Second), ahead(off)), "set both clocks by NTP")
+	} else {
+		d.ok("clock", "Redis' clock and this machine's agree within "+clockOff.String())
+	}
+	nodes, err := connect.Survey(ctx, server)
+	if err != nil {
+		d.fault("redis", err.Error(), "")
+	}
+	for i := range nodes {
+		d.node(&nodes[i])
+	}
+	return true
+}
+
+// pace measures the shortest of some calls, and how far the server's clock is ahead of
+// ours.
+func pace(ctx context.Context, conn redis.Conn) (least, ahead time.Duration, err error) {
+	for i := range 5 {
+		began := time.Now()
+		now, err := redis.Int64s(redis.DoContext(conn, ctx, "TIME"))
+		took := time.Since(began)
+		if err != nil || len(now) != 2 {
+			return 0, 0, errors.Join(err, ctx.Err())
+		}
+		if i == 0 || took < least {
+			least, ahead = took, time.Unix(now[0], now[1]*1000).Sub(began.Add(took/2))
+		}
+	}
+	return least, ahead, nil
+}
+
+func ahead(off time.Duration) string {
+	if off < 0 {
+		return "behind"
+	}
+	return "ahead of"
+}
+
+func round(took time.Duration) time.Duration { return took.Round(10 * time.Microsecond) }
+
+// node tells of a server what could lose data.
+func (d *doctor) node(n *connect.Node) {
+	if n.Away {
+		return // the error of the survey names it
+	}
+	if n.Version != "" {
+		text := fmt.Sprintf("%s is %s %s, up for %v", n.Name, n.Software, n.Version, n.Up.Round(time.Second))
+		switch {
+		case n.Limit > 0:
+			text += fmt.Sprintf(", and uses %s of %s", size(n.Used), size(n.Limit))
+		case n.Used > 0:
+			text += fmt.Sprintf(", and uses %s without a limit", size(n.Used))
+		}
+		d.ok("redis", text)
+	}
+	for _, c := range n.Concerns {
+		switch c.Code {
+		case connect.ConcernUnasked:
+			d.ok("redis", c.Text)
+		case connect.ConcernEviction, connect.ConcernAppendFails, connect.ConcernSnapshot:
+			d.fault("redis", c.Text, "")
+		default:
+			d.warn("redis", c.Text, "")
+		}
+	}
+	for _, c := range n.Remarks {
+		d.ok("redis", c.Text)
+	}
+}
+
+func size(bytes int64) string {
+	if bytes < 10<<20 {
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+// namespace opens the ring, which must be there: a look makes nothing.
+func (d *doctor) namespace(ctx context.Context, server connect.Server) *circulate.Ring {
+	name := d.Settings.Redis.Namespace
+	made, err := circulate.Made(ctx, server, name)
+	switch {
+	case err != nil:
+		d.fault("namespace", err.Error(), "")
+		return nil
+	case !made:
+		d.warn("namespace", fmt.Sprintf("%s has nothing in this Redis yet", name), "start a process, which makes the namespace: rounds serve; or correct ROUNDS_NAMESPACE")
+		return nil
+	}
+	ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: name, Shards: d.Settings.Redis.Shards})
+	if err != nil {
+		d.fault("namespace", err.Error(), "")
+		return nil
+	}
+	text := fmt.Sprintf("%s has %d shards", name, ring.Shards())
+	d.ok("namespace", text)
+	return ring
+}
+
+// ring tells what is wrong with the service.
+func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accounts.Registry) {
+	list, err := concern.Collect(ctx, concern.Sources{Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter})
+	if err != nil {
+		d.fault("law", err.Error(), "")
+		return
+	}
+	l, err := law.Read(ctx, ring)
+	if err != nil {
+		d.fault("law", err.Error(), "")
+		return
+	}
+	d.concerns(list, &l)
+}

@@ -1,0 +1,235 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+)
+
+// api looks at whether the API answers, and accepts the token.
+func (d *doctor) api(ctx context.Context) {
+	serves := d.Settings.API.Roles.Has(settings.RoleAPI)
+	at := d.Settings.Access.URL
+	who, err := d.Calls.Whoami(ctx)
+	var refused *client.Error
+	switch {
+	case err == nil:
+		d.ok("api", fmt.Sprintf("%s answers, and %s has the role %s", at, nameOf(who.Name), who.Role))
+	case errors.As(err, &refused) && refused.Status == 401:
+		d.fault("api", at+" answers, and does not accept the token or key", "set ROUNDS_API_TOKEN to the token of the service, or to a key")
+	case errors.As(err, &refused):
+		d.fault("api", fmt.Sprintf("%s: %v", at, err), "")
+	case !serves && d.Settings.Redis.URL != "":
+		d.skip("api", "this process' settings have no role api, and nothing answers at ROUNDS_API_URL")
+	default:
+		d.fault("api", err.Error(), "start the service (rounds serve), or set ROUNDS_API_URL to where it listens")
+	}
+}
+
+func nameOf(name string) string {
+	if name == "" {
+		return "the caller"
+	}
+	return name
+}
+
+// throughAPI looks at a service whose Redis is inside its process.
+func (d *doctor) throughAPI(ctx context.Context) knowledge {
+	known := knowledge{source: secretsOf(d.Settings, d.Service, nil)}
+	there := false
+	d.within(ctx, func(ctx context.Context) {
+		stats, err := d.Calls.Stats(ctx)
+		if err != nil {
+			for _, part := range []string{"redis", "law", "replicas", "groups"} {
+				d.skip(part, "the Redis is inside the process that serves the API, which cannot be asked")
+			}
+			return
+		}
+		there = true
+		if stats.Data.Forgets {
+			d.warn("redis", "it is inside the process and keeps nothing: "+stats.Data.Store, "set ROUNDS_DATA_DIR or ROUNDS_REDIS_URL, unless all may be lost when the process ends")
+		} else {
+			d.ok("redis", "the API's process uses "+stats.Data.Store)
+		}
+		list, err := d.Calls.Concerns(ctx)
+		if err != nil {
+			d.fault("law", err.Error(), "")
+			return
+		}
+		l, err := d.Calls.Law(ctx)
+		if err != nil {
+			d.fault("law", err.Error(), "")
+			return
+		}
+		d.concerns(list, &l)
+	})
+	if !there {
+		return known
+	}
+	known.list = func(ctx context.Context) ([]account, error) {
+		list, err := d.Calls.List(ctx, client.Query{Limit: accounts.MaxListLimit})
+		var all []account
+		for i := range list.Accounts {
+			all = append(all, account{list.Accounts[i].ID, list.Accounts[i].Kind, list.Accounts[i].Config})
+		}
+		return all, err
+	}
+	if d.Audit {
+		d.audit(ctx, func(ctx context.Context, cursor string) (audited, error) {
+			a, err := d.Calls.Audit(ctx, false, cursor)
+			found := make(map[circulate.Violation]int)
+			for _, k := range a.Kinds {
+				found[k.Kind] = k.Found
+			}
+			return audited{a.Accounts, a.Unjudged, found, a.Next}, err
+		})
+	}
+	return known
+}
+
+// parts are where concerns belong, by the beginning of their codes.
+var parts = []struct{ part, codes string }{
+	{"law", "law_violated audit_broken audit_old law_flawed"},
+	{"replicas", "no_replica no_monitor watch_old outage_suspected memory_short kind_unchecked process_silent settings_differ versions_differ trail_lost clock_stepped"},
+	{"groups", "webhook_disabled webhook_refused no_delivery group_lagging messages_dropped"},
+	{"dead letters", "dead_letters"},
+	{"accounts", "overdue failing_jumped headroom_low quarantined owner_paused limit_denying checks_warn"},
+}
+
+// remedy says what to do about a concern, by its code.
+func remedy(c *concern.Concern) string {
+	switch c.Code {
+	case concern.LawViolated, concern.LawFlawed:
+		return "run rounds audit --repair, and keep what it prints"
+	case concern.NoReplica:
+		return "start a process with the role poller, such as rounds serve"
+	case concern.NoMonitor:
+		return "start a process with the role monitor, such as rounds serve"
+	case concern.WatchOld, concern.AuditBroken, concern.AuditOld:
+		return "see the log of the monitor on duty"
+	case concern.Outage:
+		return "see the network of " + c.Subject + ": DNS, routes, ROUNDS_PROXY"
+	case concern.MemoryShort, concern.RedisMemory:
+		return "raise Redis' maxmemory, or keep less: ROUNDS_MESSAGE_RETENTION"
+	case concern.KindUnchecked:
+		return "start a poller that checks the kind " + c.Subject + ", or remove its accounts: rounds account list --kind " + c.Subject
+	case concern.Overdue:
+		return "start more replicas, and see rounds stats"
+	case concern.FailingJumped:
+		return "see rounds problems --state newly"
+	case concern.HeadroomLow:
+		return "see rounds stats, and check the kind " + c.Subject + " more often"
+	case concern.WebhookDisabled, concern.WebhookRefused, concern.NoDelivery:
+		return "see rounds webhooks list"
+	case concern.GroupLagging, concern.MessagesDropped:
+		return "see rounds groups list: its consumers are too slow, or have ended"
+	case concern.DeadLetters:
+		return "see rounds dead list, and replay or drop them"
+	case concern.Quarantined:
+		return "see rounds parked list, and the logs of replicas"
+	case concern.ClockStepped:
+		return "have the clock of Redis' machine set by NTP"
+	case concern.ProcessSilent:
+		return "see why " + c.Subject + " ended: it did not sign off"
+	case concern.SettingsDiffer:
+		return "give all processes the same " + c.Subject
+	}
+	return ""
+}
+
+// concerns sorts what is wrong into parts, and tells of each part where nothing is.
+func (d *doctor) concerns(list concern.Concerns, l *law.Law) {
+	amiss := make(map[string]bool)
+	for i := range list.Concerns {
+		c := &list.Concerns[i]
+		part := "redis"
+		for _, p := range parts {
+			if slices.Contains(strings.Fields(p.codes), string(c.Code)) {
+				part = p.part
+			}
+		}
+		amiss[part] = amiss[part] || c.Level != concern.Note
+		switch c.Level {
+		case concern.Bad:
+			d.fault(part, c.Text, remedy(c))
+		case concern.Warn:
+			d.warn(part, c.Text, remedy(c))
+		default:
+			d.ok(part, c.Text)
+		}
+	}
+	if !amiss["law"] {
+		d.law(l)
+	}
+	for _, well := range []struct{ part, text string }{
+		{"replicas", "a replica and a monitor are alive, and all of them agree"},
+		{"accounts", "none is overdue or in quarantine"},
+		{"groups", "no group lags, and no webhook fails"},
+		{"dead letters", "there are none"},
+	} {
+		if !amiss[well.part] {
+			d.ok(well.part, well.text)
+		}
+	}
+}
+
+// law tells what the last audit found, where it found nothing that is a concern.
+func (d *doctor) law(l *law.Law) {
+	ago := func(at time.Time) string { return l.Now.Sub(at).Round(time.Second).String() + " ago" }
+	switch {
+	case l.Last == nil:
+		d.ok("law", "there was no whole audit yet")
+	case l.State == law.Unjudged:
+		d.ok("law", "the last audit, "+ago(l.Last.At)+", found no fault, and could not judge some accounts that moved")
+	default:
+		d.ok("law", "the last audit, "+ago(l.Last.At)+", found every account in exactly one place")
+	}
+}
+
+// audited is one step of an audit.
+type audited struct {
+	accounts, unjudged int
+	found              map[circulate.Violation]int
+	next               string
+}
+
+// audit does a whole audit, step by step.
+func (d *doctor) audit(ctx context.Context, step func(ctx context.Context, cursor string) (audited, error)) {
+	var sum audited
+	sum.found = make(map[circulate.Violation]int)
+	for cursor := ""; ; {
+		a, err := step(ctx, cursor)
+		if err != nil {
+			d.fault("law", fmt.Sprintf("the audit broke off after %d accounts: %v", sum.accounts, err), "")
+			return
+		}
+		sum.accounts, sum.unjudged = sum.accounts+a.accounts, sum.unjudged+a.unjudged
+		for kind, n := range a.found {
+			sum.found[kind] += n
+		}
+		if cursor = a.next; cursor == "" {
+			break
+		}
+	}
+	var words []string
+	for _, kind := range circulate.Violations() {
+		if n := sum.found[kind]; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	if len(words) > 0 {
+		d.fault("law", fmt.Sprintf("an audit of %d accounts just now found %s", sum.accounts, strings.Join(words, ", ")), "run rounds audit --repair, and keep what it prints")
+		return
+	}
+	d.ok("law", fmt.Sprintf("an audit of %d accounts just now found each in exactly one place; %d moved and were not judged", sum.accounts, sum.unjudged))
+}

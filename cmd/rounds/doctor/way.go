@@ -1,0 +1,145 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/poller/fetch"
+)
+
+const (
+	// hostsTried is how many hosts are tried, at most.
+	hostsTried = 8
+	hostWithin = 4 * time.Second
+)
+
+// wayOut looks whether third parties can be reached from here, under the rule for networks.
+func (d *doctor) wayOut(ctx context.Context, known knowledge) {
+	const part = "way out"
+	client, err := service.NewClient(d.Settings.Poller, d.Service)
+	if err != nil {
+		d.skip(part, "the settings do not say which way")
+		return
+	}
+	defer client.Close()
+	if proxy := d.Settings.Poller.Proxy; proxy != "" {
+		d.proxy(ctx, proxy)
+		return
+	}
+	hosts, err := d.hosts(ctx, known)
+	if err != nil {
+		d.fault(part, err.Error(), "")
+	}
+	if len(hosts) == 0 {
+		d.skip(part, "no account or webhook names a host")
+		return
+	}
+	tried := make([]Check, len(hosts))
+	var dials sync.WaitGroup
+	for i, host := range hosts {
+		dials.Go(func() { tried[i] = dial(ctx, client, host) })
+	}
+	dials.Wait()
+	for _, c := range tried {
+		d.add(c)
+	}
+}
+
+// dial tries one host. What is refused by the rule was reached by nobody.
+func dial(ctx context.Context, client *fetch.Client, host string) Check {
+	const part = "way out"
+	ctx, cancel := context.WithTimeout(ctx, hostWithin)
+	defer cancel()
+	began := time.Now()
+	conn, err := client.Dial(ctx, host)
+	var unknown *net.DNSError
+	switch {
+	case err == nil:
+		_ = conn.Close()
+		return Check{part, OK, fmt.Sprintf("%s was reached within %v", host, time.Since(began).Round(time.Millisecond)), ""}
+	case errors.Is(err, fetch.ErrRefusedAddress), errors.Is(err, fetch.ErrPrivate):
+		return Check{part, Warning, fmt.Sprintf("%s: %v", host, err), "name " + host + " in ROUNDS_ALLOW_NETWORKS, if it is meant, or correct the account or webhook"}
+	case errors.As(err, &unknown):
+		return Check{part, Warning, fmt.Sprintf("%s: its name is not resolved: %v", host, err), "see DNS on this machine, and whether " + host + " is written correctly"}
+	}
+	return Check{part, Warning, fmt.Sprintf("%s: %v", host, err), "see whether " + host + " is up, and what a firewall between here and there allows"}
+}
+
+// proxy tries the proxy, which resolves and reaches all others.
+func (d *doctor) proxy(ctx context.Context, proxy string) {
+	const part = "way out"
+	u, err := url.Parse(proxy)
+	if err != nil || u.Hostname() == "" {
+		d.skip(part, "ROUNDS_PROXY cannot be read")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, hostWithin)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addressOf(u))
+	if err != nil {
+		d.fault(part, fmt.Sprintf("the proxy of ROUNDS_PROXY cannot be reached: %v", err), "start the proxy, or correct ROUNDS_PROXY")
+		return
+	}
+	_ = conn.Close()
+	d.ok(part, "the proxy at "+addressOf(u)+" was reached; it resolves and reaches all other hosts, which were not tried")
+}
+
+// hosts returns some that accounts and webhooks name, as HOST:PORT.
+func (d *doctor) hosts(ctx context.Context, known knowledge) ([]string, error) {
+	urls, err := service.Webhooks(d.Settings, d.Service)
+	if err != nil {
+		urls = nil // a fault of the settings, which are listed
+	}
+	var failed error
+	if known.list != nil {
+		ctx, cancel := context.WithTimeout(ctx, d.Within)
+		defer cancel()
+		all, err := known.list(ctx)
+		failed = err
+		for i := range all {
+			urls = append(urls, urlsOf(all[i].config)...)
+		}
+	}
+	var hosts []string
+	for _, raw := range urls {
+		u, err := url.Parse(raw)
+		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+			continue
+		}
+		if at := addressOf(u); !slices.Contains(hosts, at) && len(hosts) < hostsTried {
+			hosts = append(hosts, at)
+		}
+	}
+	return hosts, failed
+}
+
+func addressOf(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// urlsOf returns the texts of a config that may be URLs.
+func urlsOf(config json.RawMessage) (urls []string) {
+	var value any
+	if json.Unmarshal(config, &value) != nil {
+		return nil
+	}
+	walk(value, func(map[string]any) {}, func(text string) { urls = append(urls, text) })
+	return urls
+}

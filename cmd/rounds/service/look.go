@@ -1,0 +1,44 @@
+package service
+
+import (
+	"log/slog"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+// OpenServer prepares connections to the Redis that the settings name, for callers that
+// look at it. It does not connect yet. The caller closes it.
+func OpenServer(s settings.Redis) (connect.Server, error) {
+	return openRedis(s, slog.New(slog.DiscardHandler), nil)
+}
+
+// Secrets returns where a poller with these settings finds the secrets of records. Stored
+// ones are those of a ring; nil: none are found.
+func Secrets(s settings.Settings, o Options, ring *circulate.Ring) (secrets.Source, error) {
+	o = o.withDefaults()
+	o.reserved = s.Files()
+	if ring != nil {
+		o.seals = newSeals(ring)
+		set, _, err := o.seals.take(s, o.Lookup)
+		if err != nil {
+			return secrets.Source{}, err
+		}
+		set()
+	}
+	return newSecrets(s.Poller, o), nil
+}
+
+// Webhooks returns the URLs of the endpoints that the settings name.
+func Webhooks(s settings.Settings, o Options) ([]string, error) {
+	client := newClient(s.Poller, o.withDefaults(), nil)
+	defer client.Close()
+	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	urls := make([]string, len(endpoints))
+	for i := range endpoints {
+		urls[i] = endpoints[i].URL
+	}
+	return urls, err
+}
