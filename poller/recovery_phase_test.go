@@ -4,6 +4,7 @@ package poller_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -111,4 +112,17 @@ func TestEveryAccountIsBackOnItsPhase(t *testing.T) {
 			})
 		})
 	}
+}
+
+// fives returns the means of each five seconds.
+func fives(perSecond []int) string {
+	text := ""
+	for i := 0; i+5 <= len(perSecond); i += 5 {
+		sum := 0
+		for _, n := range perSecond[i : i+5] {
+			sum += n
+		}
+		text += fmt.Sprintf("%.0f ", float64(sum)/5)
+	}
+	return text
 }

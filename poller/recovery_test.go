@@ -2,7 +2,6 @@ package poller_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,18 +9,6 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 )
-
-func fives(perSecond []int) string {
-	text := ""
-	for i := 0; i+5 <= len(perSecond); i += 5 {
-		sum := 0
-		for _, n := range perSecond[i : i+5] {
-			sum += n
-		}
-		text += fmt.Sprintf("%.0f ", float64(sum)/5)
-	}
-	return text
-}
 
 // another returns the same world for a replica whose way to Redis has faults of its own.
 func (w *world) another() *world {
