@@ -93,7 +93,7 @@ func TestSocketsOfSystemd(t *testing.T) {
 	serve := func(pid string) (*exec.Cmd, *processes.Output) {
 		var log processes.Output
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", "LISTEN_PID="+pid+` exec "$0" serve`, self)
-		cmd.Env = []string{"ROUNDS_TEST_PROGRAM=1", "PATH=" + os.Getenv("PATH"), "LISTEN_FDS=2", "LISTEN_FDNAMES=ops:api", "ROUNDS_API_ADDR=systemd:api", "ROUNDS_OPS_ADDR=systemd:ops"}
+		cmd.Env = []string{"ROUNDS_TEST_PROGRAM=1", "PATH=" + os.Getenv("PATH"), "LISTEN_FDS=2", "LISTEN_FDNAMES=ops:api", "ROUNDS_API_ADDR=systemd:api", "ROUNDS_OPS_ADDR=systemd:ops", "ROUNDS_DATA_DIR=memory"}
 		cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = passed, &log, &log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
