@@ -116,8 +116,14 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *intake.L
 				return wrong
 			}
 			next, err = calls.TypeLogin(ctx, l.Login, digits)
-		default:
+		case scan.Waiting, scan.Scanned, scan.Again:
+			asked := time.Now()
 			next, err = calls.FollowLogin(ctx, l.Login)
+			if err == nil && next.State == l.State && time.Since(asked) < time.Second && !pause(ctx, time.Second) {
+				return errors.New("abandoned: nothing is registered") // an API that does not hold is not asked in a loop
+			}
+		default:
+			return fmt.Errorf("the API answered with the state %s, which this version does not know", oneLine(l.State))
 		}
 		if err == nil {
 			*l, failed = next, 0
