@@ -201,15 +201,15 @@ func TestHeldAccountsTakeTurns(t *testing.T) {
 		for i := range 6 {
 			w.registerHeld(fmt.Sprint("held-", i), "30", "every 0")
 		}
-		w.register("every 1s", "other")
+		w.register("every 5s", "other")
 		stop := w.startHolding(poller.Config{HeldChecks: 2})
-		time.Sleep(6 * time.Minute)
+		time.Sleep(20 * time.Minute) // whose turn it is, is up to chance
 		for i := range 6 {
 			if n := len(w.checker.calls(fmt.Sprint("held-", i))); n < 2 {
 				t.Errorf("account %d was called %d times", i, n)
 			}
 		}
-		if n := len(w.checker.calls("other")); n < 340 {
+		if n := len(w.checker.calls("other")); n < 220 {
 			t.Errorf("the other was checked %d times", n)
 		}
 		if n := third.calls(); n > 2 {
