@@ -13,12 +13,13 @@
 package upstream
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Options are the settings of an Upstream. The zero Options are usable.
@@ -59,22 +60,15 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) { u.routes.
 // Serve starts an Upstream on a free port of 127.0.0.1. The returned function stops it
 // and cuts off what is under way.
 func Serve(options Options) (*Upstream, func(), error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	u := New(options)
+	stop, err := serving.Serve("127.0.0.1:0", func(base string) http.Handler {
+		u.base = base
+		return u
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	u := New(options)
-	u.base = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: u, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
-	return u, func() {
-		_ = server.Close()
-		<-done
-	}, nil
+	return u, stop, nil
 }
 
 // URL returns an account's address. Route is "feed", "atom", "jsonfeed" or "connector".

@@ -15,13 +15,11 @@
 package telegram
 
 import (
-	"errors"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Options are the settings of a fake. With the zero Options it behaves as the real one.
@@ -65,22 +63,15 @@ func (w *Telegram) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes
 // Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
 // cuts off what is under way.
 func Serve(options Options) (*Telegram, func(), error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w := New(options)
+	stop, err := serving.Serve("127.0.0.1:0", func(base string) http.Handler {
+		w.base = base
+		return w
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	w := New(options)
-	w.base = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
-	return w, func() {
-		_ = server.Close()
-		<-done
-	}, nil
+	return w, stop, nil
 }
 
 // URL returns where the fake is served, or "" if it was not started by Serve.
@@ -88,21 +79,4 @@ func (w *Telegram) URL() string { return w.base }
 
 // RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
 // A caller that gives up before the answer gets none.
-func (w *Telegram) RoundTrip(r *http.Request) (response *http.Response, err error) {
-	recorder := httptest.NewRecorder()
-	defer func() {
-		reason := recover()
-		if cut, ok := reason.(error); ok && errors.Is(cut, http.ErrAbortHandler) {
-			response, err = nil, io.ErrUnexpectedEOF
-		} else if reason != nil {
-			panic(reason)
-		}
-	}()
-	w.ServeHTTP(recorder, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	response = recorder.Result()
-	response.Request = r
-	return response, nil
-}
+func (w *Telegram) RoundTrip(r *http.Request) (*http.Response, error) { return serving.RoundTrip(w, r) }

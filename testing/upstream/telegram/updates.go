@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 const maxRequest = 1 << 20 // bytes
@@ -93,18 +95,11 @@ func (w *Telegram) getUpdates(rw http.ResponseWriter, r *http.Request) {
 			reply(rw, 200, map[string]any{"ok": true, "result": page})
 			return
 		}
-		news := b.news
-		w.mu.Unlock()
-		select {
-		case <-news:
-		case <-ends.C:
-			over = true
-		case <-r.Context().Done():
-		}
-		w.mu.Lock()
-		if r.Context().Err() != nil {
+		ended, gone := serving.Await(&w.mu, r, b.news, ends.C)
+		if gone {
 			return
 		}
+		over = over || ended
 	}
 }
 

@@ -9,11 +9,11 @@ package wecom
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Options are the settings of a fake. With the zero Options it behaves as the real WeCom;
@@ -76,22 +76,15 @@ func (w *WeCom) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.Se
 // Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
 // cuts off what is under way.
 func Serve(options Options) (*WeCom, func(), error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w := New(options)
+	stop, err := serving.Serve("127.0.0.1:0", func(base string) http.Handler {
+		w.base = base
+		return w
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	w := New(options)
-	w.base = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
-	return w, func() {
-		_ = server.Close()
-		<-done
-	}, nil
+	return w, stop, nil
 }
 
 // URL returns where the API is, or "" if the fake was not started by Serve.
@@ -99,16 +92,7 @@ func (w *WeCom) URL() string { return w.base }
 
 // RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
 // A caller that gives up before the answer gets none.
-func (w *WeCom) RoundTrip(r *http.Request) (*http.Response, error) {
-	recorder := httptest.NewRecorder()
-	w.ServeHTTP(recorder, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	response := recorder.Result()
-	response.Request = r
-	return response, nil
-}
+func (w *WeCom) RoundTrip(r *http.Request) (*http.Response, error) { return serving.RoundTrip(w, r) }
 
 // AddCorp adds a corporation, or changes its secret, which makes its tokens void.
 func (w *WeCom) AddCorp(id, secret string) {

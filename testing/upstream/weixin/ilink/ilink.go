@@ -31,13 +31,11 @@ package ilink
 
 import (
 	"cmp"
-	"errors"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // DefaultHold is how long the real server holds getupdates and get_qrcode_status.
@@ -133,22 +131,15 @@ func Serve(options Options) (*Ilink, func(), error) {
 
 // ServeAt is Serve at an address, with a handler around the fake.
 func ServeAt(addr string, options Options, around func(*Ilink) http.Handler) (*Ilink, func(), error) {
-	listener, err := net.Listen("tcp", addr)
+	w := New(options)
+	stop, err := serving.Serve(addr, func(base string) http.Handler {
+		w.base = base
+		return around(w)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	w := New(options)
-	w.base = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: around(w), ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
-	return w, func() {
-		_ = server.Close()
-		<-done
-	}, nil
+	return w, stop, nil
 }
 
 // URL returns where the fake is served, or "" if it was not started by Serve.
@@ -156,21 +147,4 @@ func (w *Ilink) URL() string { return w.base }
 
 // RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
 // A caller that gives up before the answer gets none.
-func (w *Ilink) RoundTrip(r *http.Request) (response *http.Response, err error) {
-	recorder := httptest.NewRecorder()
-	defer func() {
-		reason := recover()
-		if cut, ok := reason.(error); ok && errors.Is(cut, http.ErrAbortHandler) {
-			response, err = nil, io.ErrUnexpectedEOF
-		} else if reason != nil {
-			panic(reason)
-		}
-	}()
-	w.ServeHTTP(recorder, r)
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	response = recorder.Result()
-	response.Request = r
-	return response, nil
-}
+func (w *Ilink) RoundTrip(r *http.Request) (*http.Response, error) { return serving.RoundTrip(w, r) }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // maxWrong is how many wrong digits block a code.
@@ -91,18 +93,11 @@ func (w *Ilink) getStatus(rw http.ResponseWriter, r *http.Request) {
 			w.answer(rw, r, map[string]any{"status": status})
 			return
 		}
-		news := c.news
-		w.mu.Unlock()
-		select {
-		case <-news:
-		case <-ends.C:
-			over = true
-		case <-r.Context().Done():
-		}
-		w.mu.Lock()
-		if r.Context().Err() != nil {
+		ended, gone := serving.Await(&w.mu, r, c.news, ends.C)
+		if gone {
 			return
 		}
+		over = over || ended
 	}
 }
 

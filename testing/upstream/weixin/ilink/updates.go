@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 const maxRequest = 1 << 20 // bytes
@@ -89,18 +91,11 @@ func (w *Ilink) getUpdates(rw http.ResponseWriter, r *http.Request) {
 			w.answer(rw, r, w.told(map[string]any{"ret": 0, "msgs": []any{}, "get_updates_buf": ""}))
 			return
 		}
-		news := b.news
-		w.mu.Unlock()
-		select {
-		case <-news:
-		case <-ends.C:
-			over = true
-		case <-r.Context().Done():
-		}
-		w.mu.Lock()
-		if r.Context().Err() != nil {
+		ended, gone := serving.Await(&w.mu, r, b.news, ends.C)
+		if gone {
 			return
 		}
+		over = over || ended
 	}
 }
 

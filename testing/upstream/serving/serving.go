@@ -1,0 +1,69 @@
+// Package serving is what the fakes of third parties share: how they are served, how they
+// answer without a network, and how they hold a call.
+package serving
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+)
+
+// Serve serves a fake at an address of loopback; port 0 is a free one. Handler makes it for
+// the URL at which it is served. The returned function stops it and cuts off what is under
+// way.
+func Serve(addr string, handler func(base string) http.Handler) (stop func(), err error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: handler("http://" + listener.Addr().String()), ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+// RoundTrip has a handler answer one request without a network, as an http.RoundTripper
+// does in fake time. A caller that gives up before the answer gets none. A handler that
+// aborts has cut the connection.
+func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, err error) {
+	recorder := httptest.NewRecorder()
+	defer func() {
+		reason := recover()
+		if cut, ok := reason.(error); ok && errors.Is(cut, http.ErrAbortHandler) {
+			response, err = nil, io.ErrUnexpectedEOF
+		} else if reason != nil {
+			panic(reason)
+		}
+	}()
+	handler.ServeHTTP(recorder, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	response = recorder.Result()
+	response.Request = r
+	return response, nil
+}
+
+// Await holds a call, without the lock, until there is news or the hold ends. It reports
+// whether the hold is over, and whether the caller has gone.
+func Await(mu *sync.Mutex, r *http.Request, news <-chan struct{}, ends <-chan time.Time) (over, gone bool) {
+	mu.Unlock()
+	select {
+	case <-news:
+	case <-ends:
+		over = true
+	case <-r.Context().Done():
+	}
+	mu.Lock()
+	return over, r.Context().Err() != nil
+}
