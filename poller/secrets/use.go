@@ -39,6 +39,12 @@ func ForURL(kind, raw string) Use {
 	if err != nil || u.Hostname() == "" {
 		return Use{}
 	}
+	return Use{Kind: kind, Host: HostOf(u), TLS: u.Scheme == "https"}
+}
+
+// HostOf returns the host of an http or https URL as HOST:PORT, with the scheme's port if it
+// names none.
+func HostOf(u *url.URL) string {
 	port := u.Port()
 	switch {
 	case port != "":
@@ -47,7 +53,7 @@ func ForURL(kind, raw string) Use {
 	default:
 		port = "80"
 	}
-	return Use{Kind: kind, Host: net.JoinHostPort(u.Hostname(), port), TLS: u.Scheme == "https"}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // Staying returns the same use for a secret that is not sent itself.

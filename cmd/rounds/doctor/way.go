@@ -13,6 +13,7 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (
@@ -84,13 +85,13 @@ func (d *doctor) proxy(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, hostWithin)
 	defer cancel()
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addressOf(u))
+	conn, err := dialer.DialContext(ctx, "tcp", secrets.HostOf(u))
 	if err != nil {
 		d.fault(part, fmt.Sprintf("the proxy of ROUNDS_PROXY cannot be reached: %v", err), "start the proxy, or correct ROUNDS_PROXY")
 		return
 	}
 	_ = conn.Close()
-	d.ok(part, "the proxy at "+addressOf(u)+" was reached; it resolves and reaches all other hosts, which were not tried")
+	d.ok(part, "the proxy at "+secrets.HostOf(u)+" was reached; it resolves and reaches all other hosts, which were not tried")
 }
 
 // hosts returns some that accounts and webhooks name, as HOST:PORT.
@@ -115,23 +116,11 @@ func (d *doctor) hosts(ctx context.Context, known knowledge) ([]string, error) {
 		if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 			continue
 		}
-		if at := addressOf(u); !slices.Contains(hosts, at) && len(hosts) < hostsTried {
+		if at := secrets.HostOf(u); !slices.Contains(hosts, at) && len(hosts) < hostsTried {
 			hosts = append(hosts, at)
 		}
 	}
 	return hosts, failed
-}
-
-func addressOf(u *url.URL) string {
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "https":
-		port = "443"
-	default:
-		port = "80"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // urlsOf returns the texts of a config that may be URLs.
