@@ -2,7 +2,9 @@ package fetch
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"syscall"
 
 	"github.com/rounds-dev/rounds/poller"
@@ -68,4 +70,36 @@ func CheckError(err error) *poller.CheckError {
 		result.Scope = poller.ScopeEgress
 	}
 	return result
+}
+
+// SharedCheckError is CheckError for a third party that many accounts share: no account is
+// to blame for a host that was reached and did not answer. A refused address or URL stays
+// the record's fault.
+func SharedCheckError(err error) *poller.CheckError {
+	e := CheckError(err)
+	switch Code(e.Code) {
+	case CodeRefusedAddress, CodeRefusedURL:
+	default:
+		if e.Scope == poller.ScopeAccount {
+			e.Scope = poller.ScopeRateKey
+		}
+	}
+	return e
+}
+
+// StatusError returns the error for a status from something between us and a third party
+// that says what is wrong in its bodies. Who is how people call what answered. It is
+// transient, or rate limited for 429, and blames the rate key.
+func StatusError(who string, response *Response) *poller.CheckError {
+	e := &poller.CheckError{
+		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
+		Message: fmt.Sprintf("%s answered %d %s", who, response.Status, http.StatusText(response.Status)),
+	}
+	switch response.Status {
+	case http.StatusTooManyRequests:
+		e.Kind, e.RetryAfter = poller.RateLimited, response.RetryAfter()
+	case http.StatusServiceUnavailable:
+		e.RetryAfter = response.RetryAfter()
+	}
+	return e
 }

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"encoding/json"
 	"errors"
 	"net/url"
 	"strconv"
@@ -13,6 +14,8 @@ var (
 	ErrScheme   = errors.New("must be http or https")
 	ErrHost     = errors.New("must have a host and, if any, a port from 1 to 65535")
 	ErrUserinfo = errors.New("must not hold a user name or password")
+	ErrText     = errors.New("must be a string")
+	ErrQuery    = errors.New("must not have a query or a fragment")
 	ErrPrivate  = errors.New("must not be a private address (ROUNDS_ALLOW_NETWORKS names those that may be reached)")
 )
 
@@ -20,6 +23,22 @@ var (
 // checked against the rule at once, a name only when it is resolved. The error is ErrURL,
 // ErrScheme, ErrHost, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
+
+// BaseURL reads a config's JSON string of a URL that paths are put behind, and returns it
+// without slashes at its end. The error is one of Validate, ErrText or ErrQuery.
+func (c *Client) BaseURL(raw json.RawMessage) (string, error) {
+	var base string
+	if json.Unmarshal(raw, &base) != nil {
+		return "", ErrText
+	}
+	if err := c.Validate(base); err != nil {
+		return "", err
+	}
+	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return "", ErrQuery
+	}
+	return strings.TrimRight(base, "/"), nil
+}
 
 func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {

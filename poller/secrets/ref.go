@@ -12,6 +12,9 @@ import (
 var ErrNotReference = errors.New(`must be {"secret": "NAME"}: records hold no secrets, ` +
 	`put it into the file NAME of the secrets directory or into ` + EnvPrefix + `NAME`)
 
+// ErrMissing reports a config value that must refer to a secret and is not there.
+var ErrMissing = errors.New("missing")
+
 // Ref is a config value that refers to a secret. The zero Ref refers to none.
 type Ref struct {
 	Name string
@@ -36,6 +39,15 @@ func ParseRef(raw json.RawMessage) (Ref, error) {
 		return Ref{}, ErrName
 	}
 	return Ref{Name: *name}, nil
+}
+
+// ParseRequired is ParseRef for a value that must be there; its error is then ErrMissing.
+func ParseRequired(raw json.RawMessage) (Ref, error) {
+	ref, err := ParseRef(raw)
+	if err == nil && ref.IsZero() {
+		err = ErrMissing
+	}
+	return ref, err
 }
 
 // IsZero reports whether there is no reference.

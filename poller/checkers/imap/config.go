@@ -59,12 +59,9 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 		r.Fault("port", "must be a number from 1 to 65535")
 	}
 	read.user = oneLine(r, "user", r.Text("user"))
-	ref, err := secrets.ParseRef(r.Take("password"))
-	switch {
-	case err != nil:
+	ref, err := secrets.ParseRequired(r.Take("password"))
+	if err != nil {
 		r.Fault("password", err.Error())
-	case ref.IsZero():
-		r.Fault("password", "missing")
 	}
 	read.password = ref
 	if raw := r.Take("mailbox"); raw != nil {

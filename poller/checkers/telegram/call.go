@@ -3,7 +3,6 @@ package telegram
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -61,14 +60,14 @@ func (c *caller) post(ctx context.Context, method string, body any) (a answer, s
 		Header: http.Header{"Content-Type": {"application/json"}},
 	})
 	if err != nil {
-		return a, 0, callError(err)
+		return a, 0, fetch.SharedCheckError(err)
 	}
 	if _, err := limits.Check(response.Body); err != nil {
 		return a, 0, protocolError(err.Error())
 	}
 	release, err := c.client.Reserve(ctx, memory*int64(len(response.Body)))
 	if err != nil {
-		return a, 0, callError(err)
+		return a, 0, fetch.SharedCheckError(err)
 	}
 	defer release()
 	own := utf8.Valid(response.Body) && json.Unmarshal(response.Body, &a) == nil && a.OK != nil
@@ -76,7 +75,7 @@ func (c *caller) post(ctx context.Context, method string, body any) (a answer, s
 	case own && (*a.OK || a.Code != 0):
 		return a, response.Status, nil
 	case response.Status != http.StatusOK:
-		return a, 0, statusError(response)
+		return a, 0, fetch.StatusError("the API", response)
 	}
 	return a, 0, protocolError("is not the expected JSON")
 }
@@ -135,34 +134,6 @@ func codeError(a *answer) *poller.CheckError {
 		}
 	case a.Code >= 500:
 		e.Scope, e.Message = poller.ScopeRateKey, "Telegram is not well"
-	}
-	return e
-}
-
-// callError is fetch.CheckError. Who does not answer is the API, which all bots share.
-func callError(err error) *poller.CheckError {
-	e := fetch.CheckError(err)
-	switch fetch.Code(e.Code) {
-	case fetch.CodeRefusedAddress, fetch.CodeRefusedURL:
-	default:
-		if e.Scope == poller.ScopeAccount {
-			e.Scope = poller.ScopeRateKey
-		}
-	}
-	return e
-}
-
-// statusError returns the error for a status that comes from something in between.
-func statusError(response *fetch.Response) *poller.CheckError {
-	e := &poller.CheckError{
-		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
-		Message: fmt.Sprintf("the API answered %d %s", response.Status, http.StatusText(response.Status)),
-	}
-	switch response.Status {
-	case http.StatusTooManyRequests:
-		e.Kind, e.RetryAfter = poller.RateLimited, response.RetryAfter()
-	case http.StatusServiceUnavailable:
-		e.RetryAfter = response.RetryAfter()
 	}
 	return e
 }

@@ -31,16 +31,15 @@ var updatePattern = regexp.MustCompile(`^[a-z_]{1,64}$`)
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	r := strict.ReadConfig(raw)
 	read := config{base: DefaultBaseURL}
-	ref, err := secrets.ParseRef(r.Take("token"))
-	switch {
-	case err != nil:
+	ref, err := secrets.ParseRequired(r.Take("token"))
+	if err != nil {
 		r.Fault("token", err.Error())
-	case ref.IsZero():
-		r.Fault("token", "missing")
 	}
 	read.token = ref
 	if raw := r.Take("base_url"); raw != nil {
-		read.base = c.readBase(r, raw)
+		if read.base, err = c.client.BaseURL(raw); err != nil {
+			r.Fault("base_url", err.Error())
+		}
 	}
 	if u, err := url.Parse(read.base); err == nil {
 		read.host = u.Host
@@ -69,22 +68,6 @@ func readAllowed(r *strict.Reader, raw json.RawMessage) []string {
 		}
 	}
 	return names
-}
-
-func (c *Checker) readBase(r *strict.Reader, raw json.RawMessage) string {
-	var base string
-	if json.Unmarshal(raw, &base) != nil {
-		r.Fault("base_url", "must be a string")
-		return ""
-	}
-	if err := c.client.Validate(base); err != nil {
-		r.Fault("base_url", err.Error())
-		return ""
-	}
-	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		r.Fault("base_url", "must not have a query or a fragment")
-	}
-	return strings.TrimRight(base, "/")
 }
 
 // decodeCursor returns the next offset; 0 at first.

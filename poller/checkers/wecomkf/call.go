@@ -3,7 +3,6 @@ package wecomkf
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -64,20 +63,20 @@ func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code
 	call.MaxBody = maxBody
 	response, err := c.client.Do(ctx, call)
 	if err != nil {
-		return 0, "", callError(err)
+		return 0, "", fetch.SharedCheckError(err)
 	}
 	switch {
 	case response.Status == http.StatusNoContent:
 		return codeOK, "", nil
 	case response.Status < 200 || response.Status > 299:
-		return 0, "", statusError(response)
+		return 0, "", fetch.StatusError("the API", response)
 	}
 	if _, err := limits.Check(response.Body); err != nil {
 		return 0, "", protocolError(err.Error())
 	}
 	release, err := c.client.Reserve(ctx, memory*int64(len(response.Body)))
 	if err != nil {
-		return 0, "", callError(err)
+		return 0, "", fetch.SharedCheckError(err)
 	}
 	defer release()
 	if !utf8.Valid(response.Body) || json.Unmarshal(response.Body, a) != nil {
@@ -88,36 +87,6 @@ func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code
 		return 0, "", protocolError("errcode: missing")
 	}
 	return code, errmsg, nil
-}
-
-// callError is fetch.CheckError, except that no account is to blame for failures that
-// all of a corporation's accounts meet. A refused URL is the record's fault.
-func callError(err error) *poller.CheckError {
-	e := fetch.CheckError(err)
-	switch fetch.Code(e.Code) {
-	case fetch.CodeRefusedAddress, fetch.CodeRefusedURL:
-	default:
-		if e.Scope == poller.ScopeAccount {
-			e.Scope = poller.ScopeRateKey
-		}
-	}
-	return e
-}
-
-// statusError returns the error for a status other than success. It comes from
-// something in between, because WeCom itself answers 200.
-func statusError(response *fetch.Response) *poller.CheckError {
-	e := &poller.CheckError{
-		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
-		Message: fmt.Sprintf("the API answered %d %s", response.Status, http.StatusText(response.Status)),
-	}
-	switch response.Status {
-	case http.StatusTooManyRequests:
-		e.Kind, e.RetryAfter = poller.RateLimited, response.RetryAfter()
-	case http.StatusServiceUnavailable:
-		e.RetryAfter = response.RetryAfter()
-	}
-	return e
 }
 
 func protocolError(text string) *poller.CheckError {

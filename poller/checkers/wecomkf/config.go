@@ -2,9 +2,7 @@ package wecomkf
 
 import (
 	"encoding/json"
-	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
@@ -28,16 +26,15 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	r := strict.ReadConfig(raw)
 	read := config{corp: readID(r, "corp_id"), openKfID: readID(r, "open_kfid"), baseURL: DefaultBaseURL}
-	ref, err := secrets.ParseRef(r.Take("secret"))
-	switch {
-	case err != nil:
+	ref, err := secrets.ParseRequired(r.Take("secret"))
+	if err != nil {
 		r.Fault("secret", err.Error())
-	case ref.IsZero():
-		r.Fault("secret", "missing")
 	}
 	read.secret = ref
 	if raw := r.Take("base_url"); raw != nil {
-		read.baseURL = c.readBaseURL(r, raw)
+		if read.baseURL, err = c.client.BaseURL(raw); err != nil {
+			r.Fault("base_url", err.Error())
+		}
 	}
 	if raw := r.Take("voice_format"); raw != nil {
 		if json.Unmarshal(raw, &read.voiceFormat) != nil || read.voiceFormat != 0 && read.voiceFormat != 1 {
@@ -53,20 +50,4 @@ func readID(r *strict.Reader, name string) string {
 		r.Fault(name, "must be 1 to 128 letters, digits, dashes or underscores")
 	}
 	return id
-}
-
-func (c *Checker) readBaseURL(r *strict.Reader, raw json.RawMessage) string {
-	var base string
-	if json.Unmarshal(raw, &base) != nil {
-		r.Fault("base_url", "must be a string")
-		return ""
-	}
-	if err := c.client.Validate(base); err != nil {
-		r.Fault("base_url", err.Error())
-		return ""
-	}
-	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		r.Fault("base_url", "must not have a query or a fragment")
-	}
-	return strings.TrimRight(base, "/")
 }

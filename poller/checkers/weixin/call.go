@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -70,7 +69,7 @@ func (c *caller) post(ctx context.Context, path string, body any) ([]byte, *poll
 	})
 	switch {
 	case err != nil:
-		return nil, callError(err)
+		return nil, fetch.SharedCheckError(err)
 	case response.Status != http.StatusOK:
 		return nil, statusError(response)
 	}
@@ -101,7 +100,7 @@ func (c *caller) getUpdates(ctx context.Context, buf string) (*page, *poller.Che
 	}
 	release, err := c.client.Reserve(lasting, memory*int64(len(body)))
 	if err != nil {
-		return nil, callError(err)
+		return nil, fetch.SharedCheckError(err)
 	}
 	defer release()
 	read, err := parse(body)
@@ -144,31 +143,10 @@ func lasting(ctx context.Context) (context.Context, func()) {
 	return inner, func() { stop(); cancel(context.Canceled) }
 }
 
-// callError is fetch.CheckError. Who does not answer is the server, which many accounts share.
-func callError(err error) *poller.CheckError {
-	e := fetch.CheckError(err)
-	switch fetch.Code(e.Code) {
-	case fetch.CodeRefusedAddress, fetch.CodeRefusedURL:
-	default:
-		if e.Scope == poller.ScopeAccount {
-			e.Scope = poller.ScopeRateKey
-		}
-	}
-	return e
-}
-
 // statusError returns the error for a status other than 200, which comes from a gateway.
 func statusError(response *fetch.Response) *poller.CheckError {
-	e := &poller.CheckError{
-		Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: fmt.Sprintf("http_%d", response.Status),
-		Message: fmt.Sprintf("the server answered %d %s", response.Status, http.StatusText(response.Status)),
-	}
-	switch response.Status {
-	case http.StatusTooManyRequests:
-		e.Kind, e.RetryAfter = poller.RateLimited, response.RetryAfter()
-	case http.StatusServiceUnavailable:
-		e.RetryAfter = response.RetryAfter()
-	case http.StatusUnauthorized:
+	e := fetch.StatusError("the server", response)
+	if response.Status == http.StatusUnauthorized {
 		e.Kind, e.Scope, e.Message = poller.AuthFailed, poller.ScopeAccount, "the server refuses the token: scan again"
 	}
 	return e

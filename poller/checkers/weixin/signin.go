@@ -117,7 +117,7 @@ func (c *caller) fields(ctx context.Context, call fetch.Call) (map[string]string
 	response, err := c.client.Do(ctx, call)
 	switch {
 	case err != nil:
-		return nil, callError(err)
+		return nil, fetch.SharedCheckError(err)
 	case response.Status != http.StatusOK:
 		return nil, statusError(response)
 	}
