@@ -49,8 +49,15 @@ func (w *world) rate(ids []string) (is, usually float64) {
 // ailing are accounts whose last check failed because of a fault. They wait out their
 // backoff, half a minute at most after a first failure. Nobody hurries them.
 type ailing struct {
-	since map[string]*turn // the turn whose end counts
-	ended time.Time        // when the last fault ended
+	since map[string]ailment
+	ended time.Time // when the last fault ended
+	noted time.Time
+}
+
+// ailment is when an account was first seen to wait out its backoff. A good check before
+// that says nothing: the account may have failed after it.
+type ailment struct {
+	of    *turn // the turn whose end counts
 	noted time.Time
 }
 
@@ -63,8 +70,8 @@ func (a *ailing) note(t *turn) {
 	if time.Since(a.noted) > noteEvery {
 		a.noted = time.Now()
 		for _, id := range t.putOff() {
-			if a.since[id] == nil {
-				a.since[id] = t
+			if _, known := a.since[id]; !known {
+				a.since[id] = ailment{of: t, noted: a.noted}
 				if t.hit != nil && !t.fault.control {
 					t.hits(id)
 				}
@@ -103,13 +110,13 @@ func (w *world) putOff() []string {
 // no other fault came meanwhile.
 func (a *ailing) review(third *third) {
 	late := make(map[*turn][]string)
-	for id, t := range a.since {
+	for id, it := range a.since {
 		switch {
-		case len(third.unchecked([]string{id}, t.healed)) == 0:
+		case len(third.unchecked([]string{id}, it.noted)) == 0:
 			delete(a.since, id)
-		case time.Since(t.healed) > wholeWithin && time.Since(a.ended) > restWithin:
+		case time.Since(it.of.healed) > wholeWithin && time.Since(a.ended) > restWithin:
 			delete(a.since, id)
-			late[t] = append(late[t], id)
+			late[it.of] = append(late[it.of], id)
 		}
 	}
 	for t, ids := range late {
@@ -120,7 +127,7 @@ func (a *ailing) review(third *third) {
 
 // without returns the accounts that are well.
 func (a *ailing) without(ids []string) []string {
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return a.since[id] != nil })
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, ill := a.since[id]; return ill })
 }
 
 // recovery is what a fault did to the accounts that it hit, as the third party saw it.

@@ -40,7 +40,7 @@ func TestAilingAreWaitedForAMinute(t *testing.T) {
 	past := &turn{healed: now.Add(-wholeWithin - time.Second)}
 	recent := &turn{healed: now.Add(-wholeWithin + time.Second)}
 	third := &third{accounts: map[string]*checked{"well": {last: now}, "late": {last: now.Add(-2 * wholeWithin)}, "in time": {last: now.Add(-2 * wholeWithin)}}}
-	a := ailing{since: map[string]*turn{"well": past, "late": past, "in time": recent}, ended: now}
+	a := ailing{since: map[string]ailment{"well": {of: past, noted: past.healed}, "late": {of: past, noted: past.healed}, "in time": {of: recent, noted: recent.healed}}, ended: now}
 	a.review(third)
 	if len(a.since) != 2 || len(past.faults) != 0 {
 		t.Errorf("right after another fault: %v, %v", a.since, past.faults)
@@ -49,5 +49,23 @@ func TestAilingAreWaitedForAMinute(t *testing.T) {
 	a.review(third)
 	if len(a.since) != 1 || len(past.faults) != 1 || len(recent.faults) != 0 {
 		t.Errorf("later: %v, %v, %v", a.since, past.faults, recent.faults)
+	}
+}
+
+// TestAilingAreWellOnlyAfterwards waits for an account that was checked well after the
+// fault's end, then failed, and waits out its backoff since.
+func TestAilingAreWellOnlyAfterwards(t *testing.T) {
+	now := time.Now()
+	recent := &turn{healed: now.Add(-3 * time.Second)}
+	third := &third{accounts: map[string]*checked{"relapsed": {last: now.Add(-2 * time.Second)}}}
+	a := ailing{since: map[string]ailment{"relapsed": {of: recent, noted: now.Add(-time.Second)}}, ended: recent.healed}
+	a.review(third)
+	if got := a.without([]string{"relapsed"}); len(got) != 0 {
+		t.Errorf("without those that wait: %v", got)
+	}
+	third.accounts["relapsed"].last = now
+	a.review(third)
+	if got := a.without([]string{"relapsed"}); len(got) != 1 {
+		t.Errorf("checked well again, without those that wait: %v", got)
 	}
 }

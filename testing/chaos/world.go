@@ -86,7 +86,7 @@ type instance struct {
 
 func newWorld(on topology, dir, binary, redisPath string, log io.Writer) (*world, error) {
 	w := &world{binary: binary, redisPath: redisPath, log: log, started: make(map[string][]*instance),
-		usual: make(map[string]usual), ailing: ailing{since: make(map[string]*turn)}}
+		usual: make(map[string]usual), ailing: ailing{since: make(map[string]ailment)}}
 	err := w.launch(on, dir)
 	if err == nil {
 		w.third, err = newThird(3)
