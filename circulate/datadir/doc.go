@@ -20,7 +20,7 @@
 // so a log of what they were called with would not lead to the same state, and the embedded
 // server does not tell what they wrote. An image costs in proportion to what is kept, but for
 // messages, which are encoded once. With 10,000 accounts and 100,000 messages the server stands
-// still for 23 ms, and a save takes 70 ms of a processor and writes 1.4 MB. Up to [Ample]
+// still for 21 ms, and a save takes 60 ms of a processor and writes 1.4 MB. Up to [Ample]
 // changes are saved in time. Beyond it saving takes a twentieth of the time, and State says that
 // an embedded server is not the place for so much.
 //
