@@ -11,12 +11,17 @@ import (
 )
 
 // A pause follows each step of an audit, which costs Redis six commands and about a
-// millisecond. With the shortest pause an audit uses about a hundredth of Redis' time, and a
-// million accounts take about ten minutes. An audit of fewer accounts is spread over half of
-// the time until the next one, and the longest pause keeps an idle ring idle.
+// millisecond. An audit is spread over half of the time until the next one, with the longest
+// pause at most, which keeps an idle ring idle. Where that is not enough, an audit of up to a
+// million accounts goes on with the short pause: a million take auditLong, at four
+// thousandths of Redis' time. Those of more take as long, down to the shortest pause, at which
+// an audit uses about a hundredth of Redis' time.
 const (
 	auditPauseLeast = 100 * time.Millisecond
+	auditPauseShort = 400 * time.Millisecond
 	auditPauseMost  = time.Second
+
+	auditLong = 40 * time.Minute
 )
 
 var errOffDuty = errors.New("another monitor goes on")
@@ -27,7 +32,9 @@ func beyond(f circulate.Far, now time.Time) (time.Time, bool) { return accounts.
 
 // auditPause returns the pause after each step of an audit of so many accounts.
 func auditPause(accounts, shards int, interval time.Duration) time.Duration {
-	return min(auditPauseMost, max(auditPauseLeast, interval/2/time.Duration(max(1, circulate.AuditSteps(accounts, shards)))))
+	steps := time.Duration(max(1, circulate.AuditSteps(accounts, shards)))
+	least := min(auditPauseShort, max(auditPauseLeast, auditLong/steps))
+	return min(auditPauseMost, max(least, interval/2/steps))
 }
 
 // audit checks the conservation law once, for every account, slowly. It goes on with an audit
