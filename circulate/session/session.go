@@ -28,9 +28,13 @@ var keepLua string
 //go:embed recall.lua
 var recallLua string
 
+//go:embed replace.lua
+var replaceLua string
+
 var (
-	keepScript   = wire.NewScript("keep session", keepLua)
-	recallScript = wire.NewScript("recall session", recallLua)
+	keepScript    = wire.NewScript("keep session", keepLua)
+	recallScript  = wire.NewScript("recall session", recallLua)
+	replaceScript = wire.NewScript("replace session", replaceLua)
 )
 
 // Kind is a sort of session. Each kind has its own names and limits.
@@ -58,6 +62,9 @@ const (
 
 // ErrNone reports that there is no such session: it was never there, or has ended.
 var ErrNone = errors.New("session: there is none, or it has ended")
+
+// ErrChanged reports that a value is not the one that it was taken for.
+var ErrChanged = errors.New("session: the value has changed")
 
 // Store has the sessions of one kind of a namespace.
 type Store struct {
@@ -87,6 +94,26 @@ func (s Store) Put(ctx context.Context, name, owner string, value []byte, life t
 	}
 	_, err := s.run(ctx, keepScript, owner, digest(name), value, life.Milliseconds(), s.kind.each(), s.kind.most())
 	return err
+}
+
+// Replace puts a value in the place of the one that Get returned. The session ends when it
+// would have. It returns ErrChanged if somebody has put another value there meanwhile, and
+// ErrNone if the session has ended. It is safe to repeat. After an unknown outcome the value
+// may be there.
+func (s Store) Replace(ctx context.Context, name string, old, value []byte) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("%w: replace session: value: must have at most %d bytes, has %d", wire.ErrInput, MaxValue, len(value))
+	}
+	done, err := redis.Int(s.run(ctx, replaceScript, "", digest(name), old, value))
+	switch {
+	case err != nil:
+		return err
+	case done < 0:
+		return ErrNone
+	case done == 0:
+		return ErrChanged
+	}
+	return nil
 }
 
 // Get returns the value of a name, and how long it still lasts by Redis' clock. It returns

@@ -144,6 +144,40 @@ func sessionIsTakenOnce(f *fixture) {
 	}
 }
 
+func sessionIsReplaced(f *fixture) {
+	ctx := context.Background()
+	store := session.Of(f.ring, session.SigningIn)
+	replace := func(name, old, value string, want error) {
+		f.Helper()
+		if err := store.Replace(ctx, name, []byte(old), []byte(value)); !errors.Is(err, want) || want == nil && err != nil {
+			f.Errorf("%s for %s: got %v, want %v", value, old, err, want)
+		}
+	}
+	replace("a", "", "v", session.ErrNone)
+	f.putSession(session.SigningIn, "a", "anna", "one|\n\x00")
+	ends := f.strings("ZRANGE", f.sessionKey("signins", "ends"), 0, -1, "WITHSCORES")
+	replace("a", "one|\n\x00", "two", nil)
+	replace("a", "one|\n\x00", "two", nil) // once more, after a reply that was lost
+	replace("a", "one|\n\x00", "three", session.ErrChanged)
+	f.wantSession(session.SigningIn, "a", "two")
+	if now := f.strings("ZRANGE", f.sessionKey("signins", "ends"), 0, -1, "WITHSCORES"); strings.Join(now, " ") != strings.Join(ends, " ") {
+		f.Errorf("it ends at %q, not at %q", now, ends)
+	}
+	if err := store.Replace(ctx, "a", []byte("two"), make([]byte, session.MaxValue+1)); err == nil || circulate.Unknown(err) {
+		f.Errorf("too long: %v", err)
+	}
+	for _, name := range f.strings("ZRANGE", f.sessionKey("signins", "ends"), 0, -1) {
+		f.do("ZADD", f.sessionKey("signins", "ends"), 1, name)
+	}
+	replace("a", "two", "three", session.ErrNone)
+	f.putSession(session.SigningIn, "a", "anna", "one")
+	if err := store.End(ctx, "a"); err != nil {
+		f.Error(err)
+	}
+	replace("a", "one", "two", session.ErrNone) // it is not there again
+	f.wantSession(session.SigningIn, "a", "")
+}
+
 func sessionBadInput(f *fixture) {
 	ctx := context.Background()
 	store := session.Of(f.ring, session.SignedIn)

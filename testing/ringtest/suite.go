@@ -155,6 +155,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"session, there are so many":                          sessionsAreBounded,
 			"session, one takes it":                               sessionIsTakenOnce,
 			"session, bad input":                                  sessionBadInput,
+			"session, one replaces it":                            sessionIsReplaced,
 			"keys of the API":                                     apiKeys,
 			"keys of the API, bounded":                            apiKeysFull,
 			"keys of the API, a secret":                           apiKeysSecret,
