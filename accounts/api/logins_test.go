@@ -50,11 +50,22 @@ func TestSigningInByAScan(t *testing.T) {
 	if got := f.problem("GET", path+"/"+l.Login, "", 502); !strings.Contains(got.Detail, "http_502") {
 		t.Errorf("got %s", got.Detail)
 	}
-	told <- scan.Told{Status: "need_verifycode"}
-	f.call("GET", path+"/"+l.Login, "", 200, &l)
+	for _, hold := range []string{"46", "-1", "x"} {
+		f.problem("GET", path+"/"+l.Login+"?hold="+hold, "", 422)
+	}
+	f.call("GET", path+"/"+l.Login+"?hold=0", "", 200, &l) // the phone has done nothing, and the look waits for nothing
+	if l.State != scan.Waiting || !strings.Contains(l.Trouble, "http_502") {
+		t.Errorf("got %+v", l)
+	}
+	told <- scan.Told{Status: "need_verifycode"} // to the call behind the look, which the next one joins
+	name := l.Login
+	l = intake.Login{}
+	f.call("GET", path+"/"+name, "", 200, &l)
+	if l.State != scan.Digits || l.Trouble != "" {
+		t.Errorf("got %+v", l)
+	}
 	f.problem("POST", path+"/"+l.Login+"/code", `{"digits":"4x"}`, 422)
 	told <- scan.Told{Status: "confirmed", Token: token, Base: "https://far.example:8443", Bot: "b"}
-	name := l.Login
 	l = intake.Login{}
 	f.call("POST", path+"/"+name+"/code", `{"digits":"42"}`, 200, &l)
 	if l.State != scan.Done || l.Link != "" {

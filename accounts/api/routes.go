@@ -174,7 +174,7 @@ func (s *Server) intake(api huma.API) intake.Routes {
 		API: api, Ring: s.options.Ring, Registry: s.registry, DeadAfter: s.options.DeadAfter, Kinds: s.options.Kinds, Try: s.options.Try,
 		Problem: func(ctx context.Context, doing string, err error) error { return s.problem(ctx, doing, err) },
 		Busy:    func(reason string) error { return unavailable(reason) },
-		Logins:  s.logins(),
+		Logins:  s.logins,
 		MayKeep: func() error {
 			if s.sealer() == nil {
 				return noSealer()

@@ -179,12 +179,12 @@ func (s *Server) deleteSecret(ctx context.Context, r *SecretName) (*struct{}, er
 	return nil, nil
 }
 
-// logins returns what signs WeChat accounts in, or nil.
-func (s *Server) logins() *scan.Desk {
+// newLogins returns what signs WeChat accounts in, or nil.
+func (s *Server) newLogins() *scan.Desk {
 	if s.options.Scan == nil {
 		return nil
 	}
-	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Note: func(ctx context.Context, id string, again bool) {
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Tell: s.intake(nil).LoginTrouble, Note: func(ctx context.Context, id string, again bool) {
 		caller, _ := access.From(ctx)
 		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
 		if again {

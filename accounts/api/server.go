@@ -125,6 +125,7 @@ type Server struct {
 	options  Options
 	messages *message.Reader
 	history  *history.Reader
+	logins   *scan.Desk // nil: none
 	serving  atomic.Pointer[serving]
 
 	sight  sight
@@ -163,6 +164,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.logins = s.newLogins()
 	s.closing, s.close = context.WithCancel(context.Background())
 	change, err := s.Update(s.options.Token, s.options.Callbacks)
 	if err != nil {
@@ -196,12 +198,15 @@ func (s *Server) Update(token string, callbacks *callback.Receiver) (change func
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Load().ServeHTTP(w, r) }
 
-// Close ends the requests that would otherwise last: followers of messages, imports and
-// exports. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits for all of them.
+// Close ends the requests that would otherwise last: followers of messages, imports, exports and
+// sign-ins that wait for a phone. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits for all of them.
 // Other requests are answered as before.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	s.close()
+	if s.logins != nil {
+		s.logins.Close()
+	}
 }

@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate/session"
 )
+
+// MaxHold is the longest that Follow and Type wait for the phone.
+const MaxHold = 45 * time.Second
 
 // Look returns a sign-in as it is, or ErrNone.
 func (d *Desk) Look(ctx context.Context, name string) (*Login, error) {
@@ -19,51 +24,102 @@ func (d *Desk) Look(ctx context.Context, name string) (*Login, error) {
 }
 
 // Follow asks the server what became of the code, and does what follows. The server holds the
-// call until something happens. While digits are asked for it returns at once.
-func (d *Desk) Follow(ctx context.Context, registry *accounts.Registry, name string) (*Login, error) {
-	return d.step(ctx, registry, name, "")
+// call until something happens. Follow waits for that, but no longer than hold: it returns the
+// sign-in as it is then, and the call goes on behind it, so that the next look finds what it
+// told. While digits are asked for it returns at once.
+func (d *Desk) Follow(ctx context.Context, registry *accounts.Registry, name string, hold time.Duration) (*Login, error) {
+	return d.await(ctx, registry, name, "", hold)
 }
 
-// Type passes on the digits that the phone shows. If they are wrong, the sign-in asks for them
-// again, or draws another code.
-func (d *Desk) Type(ctx context.Context, registry *accounts.Registry, name, digits string) (*Login, error) {
+// Type passes on the digits that the phone shows, and waits as Follow does. If they are wrong,
+// the sign-in asks for them again, or draws another code.
+func (d *Desk) Type(ctx context.Context, registry *accounts.Registry, name, digits string, hold time.Duration) (*Login, error) {
 	if digits == "" || len(digits) > maxDigits || strings.Trim(digits, "0123456789") != "" {
 		return nil, accounts.Faults{{Field: "digits", Reason: ErrDigits.Error()}}
 	}
-	return d.step(ctx, registry, name, digits)
+	return d.await(ctx, registry, name, digits, hold)
 }
 
-// Abandon ends a sign-in. Nothing of it is left.
+// Abandon ends a sign-in. Nothing of it is left, and nothing that the phone does changes that.
 func (d *Desk) Abandon(ctx context.Context, name string) error { return d.store().End(ctx, name) }
 
+// over reports whether nothing more happens, unless digits are typed in.
+func (k *kept) over(digits string) bool {
+	return k.State == Done || k.State == Expired || k.State == Bound || k.State == Digits && digits == "" && k.Token == ""
+}
+
+// step makes one call and does what follows. What it finds is kept, or else why it found
+// nothing.
 func (d *Desk) step(ctx context.Context, registry *accounts.Registry, name, digits string) (*Login, error) {
 	k, err := d.get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case k.State == Done || k.State == Expired || k.State == Bound || k.State == Digits && digits == "":
+	if k.over(digits) {
 		return k.login(name), nil
-	case k.Token != "": // a process died behind the confirmation
+	}
+	l, err := d.goOn(ctx, registry, name, k, digits)
+	if err == nil || errors.Is(err, ErrNone) || ctx.Err() != nil {
+		return l, err
+	}
+	text := d.tell(ctx, err)
+	text = strings.ToValidUTF8(text[:min(len(text), maxTrouble)], "")
+	if now, failed := d.get(ctx, name); failed == nil && now.Trouble != text {
+		now.Trouble = text
+		_ = d.replace(ctx, name, now) // whoever waits is told in any case
+	}
+	return nil, err
+}
+
+// goOn goes on with a sign-in that is not over.
+func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name string, k *kept, digits string) (*Login, error) {
+	if k.Token != "" { // a process died behind the confirmation
 		return d.finish(ctx, registry, name, k)
 	}
 	told, err := d.Server.Ask(ctx, k.Base, k.QRCode, digits)
 	if err != nil {
 		return nil, err
 	}
-	k.Tried = k.Tried || digits != ""
+	k.Tried, k.Trouble = k.Tried || digits != "", ""
 	if err := d.obey(ctx, k, told); err != nil {
 		return nil, err
 	}
 	// The phone may have confirmed for somebody who does not wait any more.
 	ctx = context.WithoutCancel(ctx)
-	if err := d.put(ctx, name, k); err != nil {
+	if k, err = d.settle(ctx, name, k); err != nil {
 		return nil, err
 	}
 	if k.Token != "" {
 		return d.finish(ctx, registry, name, k)
 	}
 	return k.login(name), nil
+}
+
+// settle keeps what a call has told, unless another process was faster. A token is never
+// given up for what others were told, because the server tells it once. But what was
+// abandoned stays so.
+func (d *Desk) settle(ctx context.Context, name string, k *kept) (*kept, error) {
+	for range 5 {
+		err := d.replace(ctx, name, k)
+		if !errors.Is(err, session.ErrChanged) {
+			return k, err
+		}
+		now, err := d.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if k.Token == "" || now.State == Done {
+			return now, nil
+		}
+		now.confirmed(k.Token, k.Base)
+		k = now
+	}
+	return nil, errors.New("the sign-in changes all the time")
+}
+
+// confirmed keeps a token. The code is of no more use, and makes room.
+func (k *kept) confirmed(token, base string) {
+	k.Token, k.Base, k.QRCode, k.Link, k.Trouble = token, base, "", "", ""
 }
 
 // obey changes a sign-in as the server says.
@@ -82,7 +138,7 @@ func (d *Desk) obey(ctx context.Context, k *kept, told Told) error {
 	case "binded_redirect":
 		k.State = Bound
 	case "confirmed":
-		k.Token, k.Base = told.Token, told.Base
+		k.confirmed(told.Token, told.Base)
 	case "expired", "verify_code_blocked":
 		return d.draw(ctx, k)
 	default:
@@ -107,7 +163,7 @@ func (d *Desk) draw(ctx context.Context, k *kept) error {
 }
 
 // finish stores the token and registers the account, or brings it back if it is there. Each
-// part may be repeated.
+// part may be repeated, by another process at the same time as well.
 func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name string, k *kept) (*Login, error) {
 	if err := d.Keep(ctx, SecretOf(k.ID), k.Base, k.Token); err != nil {
 		return nil, err
@@ -122,8 +178,8 @@ func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name str
 		return nil, err
 	}
 	d.Note(ctx, k.ID, again)
-	k.State, k.Token, k.QRCode, k.Link = Done, "", "", ""
-	if err := d.put(ctx, name, k); err != nil {
+	k.State, k.Token, k.Trouble = Done, "", ""
+	if err := d.replace(ctx, name, k); err != nil && !errors.Is(err, session.ErrChanged) && !errors.Is(err, ErrNone) {
 		return nil, err
 	}
 	return k.login(name), nil

@@ -37,6 +37,8 @@ const (
 	maxDrawn  = 3 // codes of one sign-in
 	maxRecord = 1 << 10
 	maxDigits = 16
+
+	maxTrouble = 512 // bytes
 )
 
 // The states of a sign-in.
@@ -83,6 +85,7 @@ type Login struct {
 	Link    string // the text to draw; empty once it is over
 	Drawn   int    // codes so far
 	Wrong   bool   // with Digits: those before were wrong
+	Trouble string // why the last call found nothing; empty: it did. Another one is made
 	Until   time.Time
 }
 
@@ -99,6 +102,10 @@ type kept struct {
 	Tried  bool            `json:"tried,omitempty"` // digits were typed in
 	Token  string          `json:"token,omitempty"`
 	Until  time.Time       `json:"until"`
+
+	Trouble string `json:"trouble,omitempty"`
+
+	sealed []byte // as Redis has it
 }
 
 // Desk makes sign-ins. It is safe for concurrent use.
@@ -109,6 +116,10 @@ type Desk struct {
 	Keep func(ctx context.Context, name, base, token string) error
 	// Note is told of each account that was signed in, and whether it was there before.
 	Note func(ctx context.Context, id string, again bool)
+	// Tell returns what may be shown of an error; nil: the text of an Error, and no more.
+	Tell func(ctx context.Context, err error) string
+
+	calls calls
 }
 
 // Error is what the third party did wrong, in a text that may be shown.
@@ -204,30 +215,53 @@ func SecretOf(id string) string {
 }
 
 func (k *kept) login(name string) *Login {
-	l := &Login{Name: name, Account: k.ID, State: k.State, Link: k.Link, Drawn: k.Drawn, Wrong: k.State == Digits && k.Tried, Until: k.Until}
+	l := &Login{Name: name, Account: k.ID, State: k.State, Link: k.Link, Drawn: k.Drawn, Wrong: k.State == Digits && k.Tried, Trouble: k.Trouble, Until: k.Until}
 	if k.State == Done || k.State == Expired || k.State == Bound {
 		l.Link = ""
 	}
 	return l
 }
 
-// put stores a sign-in, sealed.
+// put stores a sign-in that begins, sealed.
 func (d *Desk) put(ctx context.Context, name string, k *kept) error {
-	text, err := json.Marshal(k)
+	sealed, err := k.seal(name)
 	if err != nil {
 		return err
+	}
+	return d.store().Put(ctx, name, owner, sealed, time.Until(k.Until))
+}
+
+// replace stores what a sign-in has become, unless somebody else has changed it since it was
+// got: session.ErrChanged. It returns ErrNone if it has ended.
+func (d *Desk) replace(ctx context.Context, name string, k *kept) error {
+	sealed, err := k.seal(name)
+	if err != nil {
+		return err
+	}
+	err = d.store().Replace(ctx, name, k.sealed, sealed)
+	switch {
+	case errors.Is(err, session.ErrNone):
+		return ErrNone
+	case err != nil:
+		return err
+	}
+	k.sealed = sealed
+	return nil
+}
+
+// seal returns the text that Redis has of a sign-in.
+func (k *kept) seal(name string) ([]byte, error) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return nil, err
 	}
 	aead, err := sealer(name)
 	if err != nil {
-		return err
-	}
-	left := time.Until(k.Until)
-	if left < time.Second {
-		return ErrNone
+		return nil, err
 	}
 	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(text)+aead.Overhead())
 	_, _ = rand.Read(nonce) // it never fails
-	return d.store().Put(ctx, name, owner, aead.Seal(nonce, nonce, text, nil), left)
+	return aead.Seal(nonce, nonce, text, nil), nil
 }
 
 // get returns a sign-in, or ErrNone.
@@ -250,7 +284,7 @@ func (d *Desk) get(ctx context.Context, name string) (*kept, error) {
 		return nil, ErrNone
 	}
 	text, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], nil)
-	k := new(kept)
+	k := &kept{sealed: sealed}
 	if err != nil || json.Unmarshal(text, k) != nil {
 		return nil, ErrNone
 	}

@@ -102,9 +102,9 @@ func (w *world) step(l *scan.Login, digits, want string) *scan.Login {
 	d, next := w.desk(), (*scan.Login)(nil)
 	var err error
 	if digits == "" {
-		next, err = d.Follow(w.Context(), w.registry, l.Name)
+		next, err = d.Follow(w.Context(), w.registry, l.Name, scan.MaxHold)
 	} else {
-		next, err = d.Type(w.Context(), w.registry, l.Name, digits)
+		next, err = d.Type(w.Context(), w.registry, l.Name, digits, scan.MaxHold)
 	}
 	if err != nil || next.State != want {
 		w.Fatalf("got %+v, %v, want %s", next, err, want)
@@ -174,7 +174,7 @@ func TestNothingIsLostBehindTheConfirmation(t *testing.T) {
 		w.fake.Scan(w.code(), "U", "")
 		w.fake.Confirm(w.code())
 		w.fails = errors.New("the process died")
-		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name); !errors.Is(err, w.fails) || w.registered("me") != "" {
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name, scan.MaxHold); !errors.Is(err, w.fails) || w.registered("me") != "" {
 			t.Errorf("got %v", err)
 		}
 		w.fails = nil
@@ -194,7 +194,7 @@ func TestAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{second.Name, "", "x", strings.Repeat("a", 52), strings.Repeat("a", 500)} {
-			if _, err := w.desk().Follow(w.Context(), w.registry, name); !errors.Is(err, scan.ErrNone) {
+			if _, err := w.desk().Follow(w.Context(), w.registry, name, scan.MaxHold); !errors.Is(err, scan.ErrNone) {
 				t.Errorf("%.10s: got %v", name, err)
 			}
 		}
@@ -294,12 +294,12 @@ func TestWhatIsRefused(t *testing.T) {
 		}
 		l := w.begin("me")
 		for _, digits := range []string{"", "4x", strings.Repeat("1", 17)} {
-			if _, err := w.desk().Type(w.Context(), w.registry, l.Name, digits); !errors.As(err, &faults) {
+			if _, err := w.desk().Type(w.Context(), w.registry, l.Name, digits, scan.MaxHold); !errors.As(err, &faults) {
 				t.Errorf("%q: got %v", digits, err)
 			}
 		}
 		w.fake.Fail(ilink.GetStatus, ilink.Fault{Garbage: true, Times: 1})
-		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name); err == nil {
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name, scan.MaxHold); err == nil {
 			t.Error("garbage is no error")
 		}
 		for _, f := range []ilink.Fault{{Status: 524, After: 30 * time.Second}, {Reset: true, After: 20 * time.Second}, {Hang: true}} {
@@ -328,7 +328,7 @@ func TestWhatRedisHasIsSealed(t *testing.T) {
 		w.fake.Scan(w.code(), "U", "")
 		w.fake.Confirm(w.code())
 		w.fails = errors.New("the process died")
-		_, _ = w.desk().Follow(w.Context(), w.registry, l.Name) // the token is kept with the sign-in
+		_, _ = w.desk().Follow(w.Context(), w.registry, l.Name, scan.MaxHold) // the token is kept with the sign-in
 		keys, _ := w.Do("KEYS", "*").([]any)
 		seen := 0
 		for _, key := range keys {

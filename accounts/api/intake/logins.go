@@ -30,6 +30,7 @@ type Login struct {
 	Link    string    `json:"link,omitempty" doc:"The text to draw as a QR code; left out once it is over."`
 	Drawn   int       `json:"drawn" doc:"How many codes there were; three at most."`
 	Wrong   bool      `json:"wrong,omitempty" doc:"The digits that were typed in are wrong."`
+	Trouble string    `json:"trouble,omitempty" doc:"Why the last call to the server found nothing, such as that it does not answer. Another call is made."`
 	Until   time.Time `json:"until" doc:"When the sign-in ends."`
 }
 
@@ -38,6 +39,13 @@ type Login struct {
 type LoginName struct {
 	Login string `path:"login" maxLength:"128" doc:"The login of the reply that began it."`
 }
+
+// LoginHold is how long a caller waits for the phone.
+type LoginHold struct {
+	Hold int `query:"hold" minimum:"0" maximum:"45" default:"45" doc:"For how many seconds the reply may wait for the phone. What it does meanwhile and later is followed all the same, and found by the next look."`
+}
+
+func (h LoginHold) time() time.Duration { return time.Duration(h.Hold) * time.Second }
 
 type loginReply struct{ Body Login }
 
@@ -56,7 +64,7 @@ func (r Routes) addLogins() {
 			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, or an account of another kind has the id; 502 if the server does not draw a code.",
 		http.StatusCreated, 409, 502), r.beginLogin)
 	huma.Register(r.API, operation("follow-weixin-login", http.MethodGet, "/{login}", "Follow a sign-in",
-		"Held for at most 45 seconds, until the phone has done something. Once it has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
+		"Held for hold seconds, 45 at most, until the phone has done something. hold=0 looks, and asks the server behind the reply. Once the phone has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
 		http.StatusOK, 404, 409, 502), r.followLogin)
 	huma.Register(r.API, operation("type-weixin-login", http.MethodPost, "/{login}/code", "Type in the digits that the phone shows",
 		"Held as a GET is. Wrong digits ask for them again; too many of them draw another code.", http.StatusOK, 404, 409, 502), r.typeLogin)
@@ -76,19 +84,23 @@ func (r Routes) beginLogin(ctx context.Context, in *struct{ Body LoginRequest })
 	return r.loggedIn(ctx, l, err)
 }
 
-func (r Routes) followLogin(ctx context.Context, in *LoginName) (*loginReply, error) {
-	l, err := r.Logins.Follow(ctx, r.Registry(ctx), in.Login)
+func (r Routes) followLogin(ctx context.Context, in *struct {
+	LoginName
+	LoginHold
+}) (*loginReply, error) {
+	l, err := r.Logins.Follow(ctx, r.Registry(ctx), in.Login, in.time())
 	return r.loggedIn(ctx, l, err)
 }
 
 func (r Routes) typeLogin(ctx context.Context, in *struct {
 	LoginName
+	LoginHold
 	Body struct {
 		_      struct{} `additionalProperties:"false"`
 		Digits string   `json:"digits" maxLength:"16" pattern:"^[0-9]+$" doc:"As the phone shows them."`
 	}
 }) (*loginReply, error) {
-	l, err := r.Logins.Type(ctx, r.Registry(ctx), in.Login, in.Body.Digits)
+	l, err := r.Logins.Type(ctx, r.Registry(ctx), in.Login, in.Body.Digits, in.time())
 	if err == nil {
 		trail.Of(ctx).Account(l.Account)
 	}
@@ -100,6 +112,12 @@ func (r Routes) abandonLogin(ctx context.Context, in *LoginName) (*struct{}, err
 		return nil, r.Problem(ctx, "abandon sign-in", err)
 	}
 	return nil, nil
+}
+
+// LoginTrouble returns what the caller may see of an error of a step that nobody waited for.
+func (r Routes) LoginTrouble(ctx context.Context, err error) string {
+	_, err = r.loggedIn(ctx, nil, err)
+	return err.Error()
 }
 
 // loggedIn returns the reply to a step.
@@ -118,5 +136,5 @@ func (r Routes) loggedIn(ctx context.Context, l *scan.Login, err error) (*loginR
 	case err != nil:
 		return nil, r.Problem(ctx, "sign in", err)
 	}
-	return &loginReply{Login{Login: l.Name, Account: l.Account, State: l.State, Link: l.Link, Drawn: l.Drawn, Wrong: l.Wrong, Until: l.Until.UTC()}}, nil
+	return &loginReply{Login{Login: l.Name, Account: l.Account, State: l.State, Link: l.Link, Drawn: l.Drawn, Wrong: l.Wrong, Trouble: l.Trouble, Until: l.Until.UTC()}}, nil
 }

@@ -1,0 +1,118 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+)
+
+// lookAgain is how long after the begin of a call a look makes no other, should the server not
+// hold.
+const lookAgain = time.Second
+
+// calls are the calls of a process that are under way, so that any number of looks at a
+// sign-in make one. Their zero value is ready.
+type calls struct {
+	mu     sync.Mutex
+	by     map[string]*call // by the sign-in's name and the digits
+	closed bool
+}
+
+// call is a call to the server that goes on whoever waits for it.
+type call struct {
+	began time.Time
+	end   context.CancelFunc
+	done  chan struct{} // closed at its end
+	login *Login
+	err   error
+}
+
+// Close ends the calls that are under way behind those who look. Later ones end with who waits.
+func (d *Desk) Close() {
+	d.calls.mu.Lock()
+	defer d.calls.mu.Unlock()
+	d.calls.closed = true
+	for _, c := range d.calls.by {
+		c.end()
+	}
+}
+
+// await waits for a step, no longer than hold.
+func (d *Desk) await(ctx context.Context, registry *accounts.Registry, name, digits string, hold time.Duration) (*Login, error) {
+	k, err := d.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if k.over(digits) {
+		return k.login(name), nil
+	}
+	c := d.begin(ctx, registry, name, digits, hold > 0)
+	if hold > 0 {
+		timer := time.NewTimer(hold)
+		defer timer.Stop()
+		select {
+		case <-c.done:
+			return c.login, c.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+		return d.Look(ctx, name)
+	}
+	return k.login(name), nil
+}
+
+// begin begins a step that does not end with its caller, or joins the one that is under way.
+// Who only looks begins none for a moment after one has ended.
+func (d *Desk) begin(ctx context.Context, registry *accounts.Registry, name, digits string, waits bool) *call {
+	key := name + " " + digits
+	d.calls.mu.Lock()
+	defer d.calls.mu.Unlock()
+	if c := d.calls.by[key]; c != nil {
+		select {
+		case <-c.done:
+			if !waits {
+				return c
+			}
+		default:
+			return c
+		}
+	}
+	if d.calls.by == nil {
+		d.calls.by = make(map[string]*call)
+	}
+	c := &call{began: time.Now(), done: make(chan struct{})}
+	if !d.calls.closed {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, c.end = context.WithCancel(ctx)
+	d.calls.by[key] = c
+	go func() {
+		defer c.end()
+		c.login, c.err = d.step(ctx, registry, name, digits)
+		close(c.done)
+		time.AfterFunc(time.Until(c.began.Add(lookAgain)), func() {
+			d.calls.mu.Lock()
+			defer d.calls.mu.Unlock()
+			if d.calls.by[key] == c {
+				delete(d.calls.by, key)
+			}
+		})
+	}()
+	return c
+}
+
+// tell returns what may be shown of an error.
+func (d *Desk) tell(ctx context.Context, err error) string {
+	var shown *Error
+	switch {
+	case d.Tell != nil:
+		return d.Tell(ctx, err)
+	case errors.As(err, &shown):
+		return shown.Error()
+	}
+	return "something went wrong in the service, whose log has more"
+}
