@@ -104,7 +104,7 @@ func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) 
 		case handOver:
 			_, err = a.ring.Kinds().HandOver(ctx, a.shard, []circulate.HandOver{{Claim: c, Kind: accountKind}})
 		case progress:
-			err = a.ring.Progress(ctx, c, circulate.Page{Kind: "k", Messages: []circulate.Message{{ID: c.Ticket()}}})
+			err = a.ring.Progress(ctx, c, circulate.Page{Kind: "k", Messages: found(c)})
 			if err == nil {
 				continue // there is more
 			}
@@ -119,11 +119,17 @@ func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) 
 	}
 }
 
+// found is the message that each check finds. Its id says under which ticket of which
+// account.
+func found(c *circulate.Claim) []circulate.Message {
+	return []circulate.Message{{ID: c.Ticket() + ofAccount + c.ID}}
+}
+
 // give returns a claim whose check found one message.
 func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) error {
 	_, err := a.ring.Return(ctx, a.shard, []circulate.Return{{
 		Claim: c, Due: due, Kind: "k", Rule: 'd', Mark: circulate.MarkOK,
-		Messages: []circulate.Message{{ID: c.Ticket()}},
+		Messages: found(c),
 	}})
 	return err
 }

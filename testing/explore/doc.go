@@ -56,6 +56,8 @@
 //
 //   - which ticket and which replica's name is which (token.go): they are only ever
 //     compared, and a fresh one is unlike all others;
+//   - which accounts share a ticket, because a step took it for both: a ticket is only
+//     ever compared with others of the same account (apart);
 //   - which of several actors that run the same program is which;
 //   - what no step depends on (normalise): strikes (a quarantine does, and is explored
 //     as if there were always enough), changes, what a record says, histories, messages;

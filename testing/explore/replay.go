@@ -74,7 +74,7 @@ func (e *explorer) replayTo(at int) (err error) {
 		if err != nil {
 			return err
 		}
-		got, _ := canonical(s.String())
+		got, _ := canonical(s.apart(firstTicket).String())
 		if want := e.steps.places[e.unpack(e.states[step].packed).place].text; got != want {
 			return fmt.Errorf("redis holds\n%q\nand not\n%q", got, want)
 		}
@@ -170,7 +170,7 @@ func (l *live) act(st *store, a *Action) error {
 		return nil
 	}
 	op := l.next().op
-	got, _ := canonical(op.String())
+	got, _ := canonical(apart(op.String(), firstTicket))
 	if want, _ := canonical(a.Op.String()); got != want {
 		return fmt.Errorf("%s does %q and not %q", l.program.name, got, want)
 	}

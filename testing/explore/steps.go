@@ -166,10 +166,10 @@ func (st *steps) run(from int, op operation, turns int) (answer, error) {
 	if a.fault == "" {
 		a.fault = st.law.goesOn(was, after, st.store.scripts.name(op))
 	}
-	if a.place, a.tokens, err = st.enter(after); err != nil {
+	if a.place, a.tokens, err = st.enter(after.apart(fresh)); err != nil {
 		return answer{}, err
 	}
-	if st.replyOf(reply, &a); len(a.told) > maxTokens {
+	if st.replyOf(apart(reply, fresh), &a); len(a.told) > maxTokens {
 		return answer{}, fmt.Errorf("a reply has %d tokens", len(a.told))
 	}
 	return a, nil

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -97,4 +99,46 @@ func canonical(text string) (string, []int) {
 func tokens(text string) []int {
 	_, order := canonical(text)
 	return order
+}
+
+// ofAccount stands between a ticket and its account's id where that is no entry.
+const ofAccount = "@"
+
+// ticketed finds a ticket and whose it is: in an entry, or before ofAccount.
+var ticketed = regexp.MustCompile(ticketMark + `(\d{9})((?:\|\d{13}\|[^|]{10}\||` + ofAccount + `)account(\d))`)
+
+// apart gives each account tickets of its own. All accounts of a step share a ticket, and
+// nothing depends on which of them do, because no step compares tickets of two accounts.
+// Tickets up to some number are apart already.
+func apart(text string, above int) string {
+	return ticketed.ReplaceAllStringFunc(text, func(found string) string {
+		parts := ticketed.FindStringSubmatch(found)
+		return apartTicket(parts[1], parts[3], above) + parts[2]
+	})
+}
+
+func apartTicket(digits, account string, above int) string {
+	n, _ := strconv.Atoi(digits) // a pattern has found both
+	a, _ := strconv.Atoi(account)
+	if n > above {
+		n = above + 10*(n-above) + a
+	}
+	return ticketText(n)
+}
+
+// apart is apart of everything that a snapshot has.
+func (s snapshot) apart(above int) snapshot {
+	all := make(snapshot, len(s))
+	for i, k := range s {
+		_, name, _ := splitTag(k.name)
+		all[i] = key{k.name, k.kind, make([]string, len(k.elements))}
+		for j, text := range k.elements {
+			if name == "tickets" && j%2 == 1 {
+				id := k.elements[j-1]
+				text = apartTicket(text[len(ticketMark):14], id[len(id)-1:], above) + text[14:]
+			}
+			all[i].elements[j] = apart(text, above)
+		}
+	}
+	return all
 }
