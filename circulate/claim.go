@@ -34,7 +34,8 @@ type Claim struct {
 	found int // messages of the pages before the last one
 }
 
-// Ticket returns the fencing token of the claim. No two claims ever have the same.
+// Ticket returns the fencing token of the claim. No two claims of an account ever have
+// the same. The claims of one batch share one.
 func (c *Claim) Ticket() string { return c.entry[:ticketWidth] }
 
 // Tickets returns the current tickets of accounts of a shard, in their order, or "" for an

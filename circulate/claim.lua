@@ -175,13 +175,13 @@ if #taken > 0 then
   end
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
 
-  local ticket = #claimed + #passed > 0 and take_tickets(sequence, #claimed + #passed, now)
+  local fresh = #claimed + #passed > 0 and take_ticket(sequence, now)
 
   -- Accounts that this replica cannot check wait for replicas that can.
   if #passed > 0 then
     local passed_on = {}
     for k, i in ipairs(passed) do
-      passed_on[k] = {known_kinds[i], ids[i], current[i], format('%014d', ticket + #claimed + k) .. sub(taken[i], 15)}
+      passed_on[k] = {known_kinds[i], ids[i], current[i], fresh .. sub(taken[i], 15)}
     end
     wait_by_kind(by_kind, tickets, passed_on, ARGV[4], ARGV[5], now)
   end
@@ -190,11 +190,10 @@ if #taken > 0 then
   redis.call('LTRIM', processing, #taken, -1)
   if #claimed > 0 then
     local issued = {}
-    local held = '|' .. stamp(now) .. '|' .. replica .. '|'
+    local head = fresh .. '|' .. stamp(now) .. '|' .. replica .. '|'
     for i, id in ipairs(claimed) do
-      local fresh = format('%014d', ticket + i)
       issued[2 * i - 1], issued[2 * i] = id, fresh .. sub(had[i], 15)
-      entries[i] = fresh .. held .. id
+      entries[i] = head .. id
     end
     redis.call('LPUSH', processing, unpack(entries))
     redis.call('HSET', tickets, unpack(issued))

@@ -25,7 +25,9 @@
 //
 // The ticket is the account's fencing token. Every claim, return, progress, release,
 // registration, change, pause and resume issues a fresh one, from a counter of the
-// shard that never goes back. The tickets HASH has the current one. An entry with any
+// shard that never goes back. The accounts of one step may share it, because a ticket is
+// only ever compared with others of the same account, which never gets one twice. The
+// tickets HASH has the current one. An entry with any
 // other ticket is void: it is dropped where it is met, and nothing is written under it.
 // So an entry never has to be searched for to remove it, a second copy does no harm,
 // and of two checks of one account at most one is ever written.

@@ -21,7 +21,7 @@ even_when_full(tickets)
 local now = clock()
 local entries, n = {}, (#ARGV - 3) / 3
 for i = 1, n do entries[i] = ARGV[3 * i + 1] end
-local ticket = take_tickets(sequence, n, now)
+local fresh = take_ticket(sequence, now)
 local removed = remove(processing, entries)
 local all, learned = {}, {}
 for i = 1, n do
@@ -30,7 +30,7 @@ for i = 1, n do
   local current = redis.call('HGET', tickets, id)
   if removed[i] and current and ticket_of(current) == ticket_of(entry) then
     all[#all + 1] = {kind, id, current,
-      format('%014d', ticket + i) .. '|' .. stamp(tonumber(ARGV[3 * i + 2])) .. '|' .. NOBODY .. '|' .. id}
+      fresh .. '|' .. stamp(tonumber(ARGV[3 * i + 2])) .. '|' .. NOBODY .. '|' .. id}
     learned[#learned + 1], learned[#learned + 2] = id, kind
   end
 end

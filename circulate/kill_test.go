@@ -3,6 +3,7 @@ package circulate_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ type acknowledged struct {
 	mu      sync.Mutex
 	ids     map[string]bool
 	written map[string]bool        // message ids
-	tickets map[int]map[string]int // by shard and by life of the server
+	tickets map[int]map[string]int // by shard, ticket and id: the life of the server
 	left    int
 	enough  chan struct{}
 }
@@ -120,10 +121,11 @@ func (a *acknowledged) turn(ctx context.Context, t *testing.T, life, worker int,
 			if a.tickets[worker] == nil {
 				a.tickets[worker] = make(map[string]int)
 			}
-			if _, twice := a.tickets[worker][c.Ticket()]; twice {
-				t.Errorf("ticket %s of shard %d was given out twice", c.Ticket(), worker)
+			given := c.Ticket() + " " + c.ID
+			if _, twice := a.tickets[worker][given]; twice {
+				t.Errorf("ticket %s of shard %d was given out twice", given, worker)
 			}
-			a.tickets[worker][c.Ticket()] = life
+			a.tickets[worker][given] = life
 		})
 	}
 	given, err := a.ring.Return(ctx, worker, items)
@@ -162,7 +164,8 @@ func (a *acknowledged) verify(t *testing.T, server redistest.Redis, life int, be
 			stream[f.Message.ID]++
 		}
 		highest := before[shard]
-		for ticket, of := range a.tickets[shard] {
+		for given, of := range a.tickets[shard] {
+			ticket, _, _ := strings.Cut(given, " ")
 			if of == life && ticket <= before[shard] {
 				t.Errorf("life %d: ticket %s of shard %d, and before the restart there was %s", life, ticket, shard, before[shard])
 			}

@@ -26,7 +26,7 @@ if #members == 0 then return 0 end
 
 even_when_full(tickets)
 local now = clock()
-local ticket = take_tickets(sequence, #members, now)
+local fresh = take_ticket(sequence, now)
 local once = {}
 for i, member in ipairs(members) do
   local entry = entry_of(member)
@@ -37,7 +37,6 @@ for i, member in ipairs(members) do
     redis.call('LTRIM', set_aside, 0, 999)
   elseif current and ticket_of(current) == ticket_of(entry) and not once[id] then
     once[id] = true
-    local fresh = format('%014d', ticket + i)
     redis.call('RPUSH', lanes[lane_of(current)], fresh .. sub(entry, 15))
     redis.call('HSET', tickets, id, fresh .. sub(current, 15))
   end

@@ -24,7 +24,7 @@ even_when_full(tickets)
 local now = clock()
 local entries, n, back = {}, #ARGV / 2 - 1, 0
 for i = 1, n do entries[i] = ARGV[2 * i + 1] end
-local ticket = take_tickets(sequence, n, now)
+local fresh = take_ticket(sequence, now)
 local removed = remove(processing, entries)
 -- The last one is pushed first, so that the first one is claimed first again.
 for i = n, 1, -1 do
@@ -32,7 +32,6 @@ for i = n, 1, -1 do
   local id = sub(entry, ID)
   local current = redis.call('HGET', tickets, id)
   if removed[i] and current and ticket_of(current) == ticket_of(entry) then
-    local fresh = format('%014d', ticket + i)
     redis.call('HSET', tickets, id, fresh .. sub(current, 15))
     redis.call('RPUSH', lanes[lane_of(current)], fresh .. '|' .. stamp(tonumber(ARGV[2 * i + 2])) .. '|' .. NOBODY .. '|' .. id)
     back = back + 1

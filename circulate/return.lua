@@ -62,7 +62,7 @@ local current = redis.call('HMGET', tickets, unpack(ids))
 -- ticket. The entry goes in any case: under another ticket it is void.
 local entries = {}
 for i = 1, n do entries[i] = ARGV[2 * i] end
-local ticket = take_tickets(sequence, n, now)
+local fresh = take_ticket(sequence, now)
 local removed = remove(processing, entries)
 local verdict, held = {}, {}
 for i = 1, n do
@@ -134,17 +134,17 @@ if #set_failures > 0 then redis.call('HSET', failures, unpack(set_failures)) end
 if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) end
 local struck, nudged, erred = there[strikes], there[nudges], there[errors]
 
--- One fresh ticket and one place each. What still travels under the old ticket
+-- A fresh ticket and one place each. What still travels under the old ticket
 -- is void from here on. Stamps are compared as texts: all are as long.
 local by_now = stamp(now)
-local waits = '|' .. by_now .. '|' .. NOBODY .. '|'
+local waits = fresh .. '|' .. by_now .. '|' .. NOBODY .. '|'
 local succeeded = seconds(now)
 local NEVER = stamp(0)
 local issued, again, later = {}, {u = {}, n = {}, l = {}}, {}
 for k, i in ipairs(held) do
   local id, what, behind = ids[i], ARGV[2 * i + 1], current[i]
   local rule, mark, due = sub(what, 1, 1), sub(what, 2, 2), sub(what, 3)
-  local fresh, lane, history = format('%014d', ticket + k), lane_behind(behind), nil
+  local lane, history = lane_behind(behind), nil
   if mark == MARK_OK then
     history = succeeded .. mark .. sub(behind, 25, 31)
   else
@@ -180,7 +180,7 @@ for k, i in ipairs(held) do
     redis.call('HSET', reasons, id, park[i])
   elseif due <= by_now then
     local line = again[rule == NUDGED and 'u' or lane]
-    line[#line + 1] = fresh .. waits .. id
+    line[#line + 1] = waits .. id
   else
     later[#later + 1], later[#later + 2] = due, id
   end

@@ -2,8 +2,8 @@ package poller
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -153,7 +153,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			claim:   &batch.Claims[i],
 			record:  records[i],
 			limits:  c.limiter.limitsOf(records[i]),
-			checkID: fmt.Sprintf("%d-%s", shard, batch.Claims[i].Ticket()),
+			checkID: checkID(&batch.Claims[i], i),
 			localAt: received,
 			skip:    accounts.SkipBefore(batch.Claims[i].State),
 			first:   len(batch.Claims[i].Cursor) == 0,
@@ -168,6 +168,14 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 		c.flights.start(f)
 	}
 	return started, c.nextClaim(shard, &batch, received), nil
+}
+
+// checkID names the check of a claim, which is at a place of its batch: a batch has one
+// ticket, and a shard no two batches with the same.
+func checkID(c *circulate.Claim, place int) string {
+	id := append(strconv.AppendInt(make([]byte, 0, 32), int64(c.Shard), 10), '-')
+	id = append(append(id, c.Ticket()...), '-')
+	return string(strconv.AppendInt(id, int64(place), 10))
 }
 
 // nextClaim returns when a shard should be claimed from next: when its next account is

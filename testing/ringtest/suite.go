@@ -97,6 +97,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"nudge leaves a turn in line":                         nudgeInLine,
 			"a key of a wrong type is set aside":                  mistypedKeys,
 			"tickets are never used twice":                        ticketsNeverTwice,
+			"tickets of a batch are those of each account alone":  ticketsShared,
 			"tickets of a lost sequence are not used again":       sequenceLost,
 			"a ticket sequence that is none":                      sequenceSpoilt,
 			"a stream that takes nothing more":                    streamExhausted,

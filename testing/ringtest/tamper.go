@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,6 +81,45 @@ func sequenceLost(f *fixture) {
 			f.ret(circulate.Written, circulate.Return{Claim: c})
 		}
 	}
+}
+
+// ticketsShared has accounts of one batch, which share a ticket, go different ways, beside
+// accounts with tickets of their own, as older versions give to each. No account takes
+// another's ticket for its own.
+func ticketsShared(f *fixture) {
+	f.register("a", "b", "c", "d", "e")
+	items := make([]circulate.Return, 0, 6)
+	add := func(claims ...*circulate.Claim) {
+		for _, c := range claims {
+			items = append(items, circulate.Return{Claim: c, Due: soon(c)})
+		}
+	}
+	add(f.claim(alice, "a")...)
+	add(f.claim(alice, "b")...)
+	add(f.claim(alice, "c", "d", "e")...)
+	if a, b := items[0].Claim.Ticket(), items[1].Claim.Ticket(); a == b {
+		f.Errorf("two batches have the ticket %s", a)
+	}
+	for _, h := range f.oldest() {
+		if h.Entry.ID == "c" {
+			f.requeue(circulate.Moved, h)
+		}
+	}
+	add(f.claim(bob, "c")...)
+	f.ret(circulate.Written, circulate.Return{Claim: items[3].Claim})
+	d := circulate.Entry{Stamp: items[3].Claim.Due, ID: "d"}
+	d.Ticket, _ = strconv.ParseInt(items[4].Claim.Ticket(), 10, 64)
+	f.do("RPUSH", f.key("message_queue"), d.String()) // void, although it is the ticket of e
+	if b := f.batch(bob, 1); b.Void != 1 || len(b.Claims) != 0 {
+		f.Errorf("of d's old entry: %d void, %d claims", b.Void, len(b.Claims))
+	}
+	f.conserved()
+	outcomes, err := f.ring.Return(context.Background(), 0, items)
+	if want := "[written written fenced fenced written written]"; err != nil || fmt.Sprint(outcomes) != want {
+		f.Errorf("%v, %v, want %s", outcomes, err, want)
+	}
+	f.conserved()
+	f.claim(bob, "d")
 }
 
 // streamExhausted has the stream refuse what a check found. The check is not written, and

@@ -88,7 +88,8 @@ local function take_tickets(sequence, n, now)
   return last - n
 end
 
--- Takes one ticket, as entries have it.
+-- Takes one ticket, as entries have it. All accounts of a step share it: a ticket is only
+-- ever compared with others of the same account.
 local function take_ticket(sequence, now)
   return format('%014d', take_tickets(sequence, 1, now) + 1)
 end
