@@ -353,3 +353,18 @@ func TestReleaseScriptRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesOfRPM tells a file from a folder, whose rights begin as a digest may.
+func TestFilesOfRPM(t *testing.T) {
+	digest := strings.Repeat("d1", 32)
+	for line, want := range map[string]string{
+		"/usr/bin/rounds " + digest + " -rwxr-xr-x":    "/usr/bin/rounds",
+		"/etc/rounds.env " + digest + " -rw-r----- cn": "/etc/rounds.env",
+		"/etc/rounds  drwxr-xr-x ":                     "",
+		"":                                             "",
+	} {
+		if path, _, ok := ofRPM(line); path != want || ok != (want != "") {
+			t.Errorf("%q: got %q, %v", line, path, ok)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -133,26 +135,38 @@ func (i installation) expectFiles() error {
 	return nil
 }
 
+// rpmLine has rpm print a line for each file: its path, digest, rights and flags.
+const rpmLine = `[%{FILENAMES} %{FILEDIGESTS} %{FILEMODES:perms} %{FILEFLAGS:fflags}\n]`
+
+// ofRPM returns a file's path, and its digest, rights and flags, from such a line. A folder,
+// which has no digest, is no file.
+func ofRPM(line string) (path string, words []string, ok bool) {
+	words = strings.Fields(line)
+	if len(words) < 3 || len(words[1]) != hex.EncodedLen(sha256.Size) {
+		return "", nil, false
+	}
+	return words[0], words[1:], true
+}
+
 // compare compares the .rpm with what the .deb installed: the same files with the same
 // bytes, but for where zsh and licences are looked for.
 func (i installation) compare(ctx context.Context, rpm string) error {
-	listed, err := output(ctx, "rpm", "-qp", "--nosignature", "--qf", `[%{FILENAMES} %{FILEDIGESTS} %{FILEMODES:perms} %{FILEFLAGS:fflags}\n]`, rpm)
+	listed, err := output(ctx, "rpm", "-qp", "--nosignature", "--qf", rpmLine, rpm)
 	if err != nil {
 		return fmt.Errorf("%w (the program rpm reads the package: install it)", err)
 	}
 	seen := make(map[string]bool)
 	for line := range strings.Lines(listed) {
-		words := strings.Fields(line)
-		if len(words) < 2 || strings.HasPrefix(words[1], "d") { // a folder has no digest
+		path, words, ok := ofRPM(line)
+		if !ok {
 			continue
 		}
-		path := words[0]
 		seen[path] = true
-		if want := ownFiles[path]; want != "" && words[2] != want {
-			return fmt.Errorf("%s: rights %s in the .rpm, want %s", path, words[2], want)
+		if want := ownFiles[path]; want != "" && words[1] != want {
+			return fmt.Errorf("%s: rights %s in the .rpm, want %s", path, words[1], want)
 		}
 		if path == "/etc/rounds/rounds.env" {
-			if flags := strings.Join(words[3:], ""); !strings.Contains(flags, "c") || !strings.Contains(flags, "n") {
+			if flags := strings.Join(words[2:], ""); !strings.Contains(flags, "c") || !strings.Contains(flags, "n") {
 				return fmt.Errorf("%s: has the flags %q, and would be replaced", path, flags)
 			}
 			continue // it was changed here
@@ -160,7 +174,7 @@ func (i installation) compare(ctx context.Context, rpm string) error {
 		if strings.HasPrefix(path, "/usr/share/zsh/") || strings.HasPrefix(path, "/usr/share/licenses/") {
 			continue
 		}
-		if got, err := sumOf(i.at(path)); err != nil || got != words[1] {
+		if got, err := sumOf(i.at(path)); err != nil || got != words[0] {
 			return fmt.Errorf("%s: differs between the packages, or is only in the .rpm: %w", path, errors.Join(err, os.ErrInvalid))
 		}
 	}
