@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -32,6 +33,9 @@ type Call struct {
 	// proxies. It is for secrets that are sent without TLS. A redirect to another origin
 	// does not get them.
 	Confined bool
+	// Held says that the third party may hold the answer back until there is something. Such a
+	// call takes little memory while it waits. It follows no redirect.
+	Held bool
 }
 
 // Response is an answer that was read to its end.
@@ -58,6 +62,11 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
+	if call.Held {
+		if ln, err := c.send(ctx, call); !errors.Is(err, errElsewhere) {
+			return c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would be kept
+		}
+	}
 	// Who is to blame for a timeout depends on whether the host was reached.
 	var connected atomic.Bool
 	check := ctx
@@ -72,7 +81,43 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	return response, nil
 }
 
-func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
+// await waits for the answer of a held call whose request was sent, or was not because of an error.
+func (c *Client) await(ctx context.Context, ln *line, most int64, err error) (*Response, error) {
+	if ln != nil {
+		defer ln.end()
+	}
+	if err != nil {
+		return nil, newError(ctx, err, ln != nil)
+	}
+	poller.Begun(ctx)
+	answer, err := ln.answer(ctx)
+	if err != nil {
+		return nil, newError(ctx, err, true)
+	}
+	body, err := c.readBody(ctx, answer, most)
+	if err != nil {
+		return nil, newError(ctx, err, true)
+	}
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+}
+
+// send sends the request of a held call, of which nothing is needed after that. The error is
+// errElsewhere if the call is to be made as others are.
+func (c *Client) send(ctx context.Context, call Call) (*line, error) {
+	request, err := c.request(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	l := c.way.Load().linesOf(call, request.URL)
+	if l == nil {
+		return nil, errElsewhere
+	}
+	request.Header.Set("Accept-Encoding", "gzip")
+	return l.send(ctx, request)
+}
+
+// request returns the request of a call.
+func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(ctx, cmp.Or(call.Method, http.MethodGet), call.URL, bytes.NewReader(call.Body))
 	if err != nil {
 		return nil, ErrURL
@@ -86,7 +131,14 @@ func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
 	// The transport sets this header itself: it decodes only encodings that it asked for.
 	request.Header.Del("Accept-Encoding")
 	request.Header.Set("User-Agent", c.options.UserAgent)
+	return request, nil
+}
 
+func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
+	request, err := c.request(ctx, call)
+	if err != nil {
+		return nil, err
+	}
 	var moved move
 	client := http.Client{Transport: c.way.Load().of(call, request.URL), CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
 	answer, err := client.Do(request)

@@ -97,6 +97,8 @@ type way struct {
 	dialer    net.Dialer
 	transport *http.Transport
 	confined  *http.Transport   // see Call.Confined
+	lines     *lines            // for held calls
+	quiet     *lines            // for those that are confined
 	proxied   *proxied          // nil: there is no proxy
 	round     http.RoundTripper // transport, proxied, or Options.Transport
 }
@@ -118,6 +120,8 @@ func newWay(options Options) *way {
 		IdleConnTimeout:        90 * time.Second,
 	}
 	w.confined = w.newConfined()
+	w.lines = newLines(w.transport.TLSHandshakeTimeout, w.dial)
+	w.quiet = newLines(w.transport.TLSHandshakeTimeout, w.confined.DialContext)
 	w.round = w.transport
 	if options.Proxy != "" {
 		to, err := parseProxy(options.Proxy)
@@ -156,6 +160,8 @@ func (w *way) dialUnder(ctx context.Context, network, address string, more func(
 func (w *way) close() {
 	w.transport.CloseIdleConnections()
 	w.confined.CloseIdleConnections()
+	w.lines.close()
+	w.quiet.close()
 	if w.proxied != nil {
 		w.proxied.proxy.CloseIdleConnections()
 	}

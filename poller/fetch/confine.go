@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
 // ErrPublic reports that a confined call would have gone to the public internet, or
@@ -24,6 +26,23 @@ func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
 		return w.round
 	}
 	return confinedWay{w, origin}
+}
+
+// linesOf returns the lines for a held call, or nil if it goes another way: through a proxy, or to
+// a host whose name is to be encoded first.
+func (w *way) linesOf(call Call, to *url.URL) *lines {
+	var direct http.RoundTripper = w.transport
+	switch {
+	case w.round != direct || call.MaxRedirects > 0 || !ascii(to.Host):
+		return nil
+	case call.Confined && to.Scheme != "https":
+		return w.quiet
+	}
+	return w.lines
+}
+
+func ascii(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
 // confinedWay sends requests to one origin to private addresses only, and others as usual.

@@ -14,6 +14,8 @@ import (
 )
 
 const (
+	methodUpdates = "getUpdates" // the call that may be held
+
 	maxBody = 8 << 20
 	// memory is how many bytes of memory each byte of an answer needs while it is parsed.
 	memory = 4
@@ -56,7 +58,7 @@ func (c *caller) post(ctx context.Context, method string, body any) (a answer, s
 		return a, 0, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
 	}
 	response, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: c.base + "/bot" + c.token + "/" + method, Body: raw, MaxBody: maxBody, Confined: c.open,
+		Method: http.MethodPost, URL: c.base + "/bot" + c.token + "/" + method, Body: raw, MaxBody: maxBody, Confined: c.open, Held: method == methodUpdates,
 		Header: http.Header{"Content-Type": {"application/json"}},
 	})
 	if err != nil {
@@ -82,7 +84,7 @@ func (c *caller) post(ctx context.Context, method string, body any) (a answer, s
 
 // getUpdates asks for a page.
 func (c *caller) getUpdates(ctx context.Context, q request) (updates, *poller.CheckError) {
-	a, _, failed := c.post(ctx, "getUpdates", q)
+	a, _, failed := c.post(ctx, methodUpdates, q)
 	switch {
 	case failed != nil:
 		return nil, failed

@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	pathUpdates = "getupdates" // the call that is held
+
 	maxBody = 8 << 20
 	// memory is how many bytes of memory each byte of an answer needs while it is parsed.
 	memory = 4
@@ -65,7 +67,7 @@ func (c *caller) post(ctx context.Context, path string, body any) ([]byte, *poll
 		return nil, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
 	}
 	response, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + path, Header: c.header(), Body: raw, MaxBody: maxBody, Confined: c.open,
+		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + path, Header: c.header(), Body: raw, MaxBody: maxBody, Confined: c.open, Held: path == pathUpdates,
 	})
 	switch {
 	case err != nil:
@@ -94,7 +96,7 @@ func (c *caller) notifyStart(ctx context.Context) (code int64, failed *poller.Ch
 func (c *caller) getUpdates(ctx context.Context, buf string) (*page, *poller.CheckError) {
 	lasting, end := lasting(ctx)
 	defer end()
-	body, failed := c.post(lasting, "getupdates", map[string]any{"get_updates_buf": buf, "base_info": c.info()})
+	body, failed := c.post(lasting, pathUpdates, map[string]any{"get_updates_buf": buf, "base_info": c.info()})
 	if failed != nil {
 		return nil, failed
 	}

@@ -1,0 +1,148 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// line is a connection for one call at a time.
+type line struct {
+	lines  *lines
+	origin string
+	conn   net.Conn
+	expire *time.Timer // while it is kept
+
+	// Of the call under way:
+	method string
+	stop   func() bool // ends the obedience to the call's context; false: the line was cut
+	first  [1]byte     // of the answer: nothing else is read before that has come
+	limit  io.LimitedReader
+	reader *bufio.Reader // from the first byte of the answer on
+	ended  bool          // the answer was read to its end, and another may follow
+}
+
+var (
+	errHeader = errors.New("the answer's header is too large")
+
+	lineReaders = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
+	lineWriters = sync.Pool{New: func() any { return bufio.NewWriter(nil) }}
+)
+
+// cut ends what is read and written.
+func (ln *line) cut() { _ = ln.conn.SetDeadline(time.Unix(1, 0)) }
+
+// open reports whether a kept line seems usable: the host has neither closed it nor sent what
+// nobody asked for.
+func (ln *line) open() bool {
+	if ln.conn.SetReadDeadline(time.Now().Add(lineLooks)) != nil {
+		return false
+	}
+	n, err := ln.conn.Read(ln.first[:])
+	var nothing net.Error
+	return n == 0 && errors.As(err, &nothing) && nothing.Timeout() && ln.conn.SetReadDeadline(time.Time{}) == nil
+}
+
+// write sends a request.
+func (ln *line) write(request *http.Request) error {
+	w := lineWriters.Get().(*bufio.Writer)
+	w.Reset(ln.conn)
+	defer func() {
+		w.Reset(nil)
+		lineWriters.Put(w)
+	}()
+	if err := request.Write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// answer waits for the answer, of which it reads the header.
+func (ln *line) answer(ctx context.Context) (*http.Response, error) {
+	if _, err := ln.conn.Read(ln.first[:]); err != nil {
+		return nil, err
+	}
+	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotFirstResponseByte != nil {
+		trace.GotFirstResponseByte()
+	}
+	ln.limit = io.LimitedReader{R: io.MultiReader(bytes.NewReader(ln.first[:]), ln.conn), N: lineHeader}
+	ln.reader = lineReaders.Get().(*bufio.Reader)
+	ln.reader.Reset(&ln.limit)
+	for {
+		answer, err := http.ReadResponse(ln.reader, &http.Request{Method: ln.method})
+		switch {
+		case err != nil && ln.limit.N <= 0:
+			return nil, errHeader
+		case err != nil:
+			return nil, err
+		case answer.StatusCode >= 200 || answer.StatusCode == http.StatusSwitchingProtocols:
+			ln.limit.N = math.MaxInt64
+			answer.Body = &lineBody{ReadCloser: answer.Body, line: ln, last: answer.Close || answer.StatusCode == http.StatusSwitchingProtocols}
+			if answer.Header.Get("Content-Encoding") == "gzip" {
+				answer.Body = &lineZip{ReadCloser: answer.Body}
+				answer.ContentLength, answer.Uncompressed = -1, true
+				answer.Header.Del("Content-Encoding")
+				answer.Header.Del("Content-Length")
+			}
+			return answer, nil
+		}
+	}
+}
+
+// end ends the call. The line is kept if another call may follow on it.
+func (ln *line) end() {
+	whole := ln.stop() && ln.ended && ln.reader.Buffered() == 0
+	if ln.reader != nil {
+		ln.reader.Reset(nil)
+		lineReaders.Put(ln.reader)
+	}
+	ln.method, ln.stop, ln.limit, ln.reader, ln.ended = "", nil, io.LimitedReader{}, nil, false
+	if whole {
+		ln.lines.keep(ln)
+		return
+	}
+	_ = ln.conn.Close()
+}
+
+// lineBody is the body of an answer. It notes that it was read to its end.
+type lineBody struct {
+	io.ReadCloser
+	line *line
+	last bool // no other answer may follow
+}
+
+// Read implements io.Reader.
+func (b *lineBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) && !b.last {
+		b.line.ended = true
+	}
+	return n, err
+}
+
+// lineZip is a compressed body. It reads nothing before it is read itself.
+type lineZip struct {
+	io.ReadCloser
+	zip *gzip.Reader
+}
+
+// Read implements io.Reader.
+func (z *lineZip) Read(p []byte) (int, error) {
+	if z.zip == nil {
+		zip, err := gzip.NewReader(z.ReadCloser)
+		if err != nil {
+			return 0, err
+		}
+		z.zip = zip
+	}
+	return z.zip.Read(p)
+}
