@@ -34,7 +34,7 @@ func HeldMemory(lookup settings.Lookup) func(held int) {
 // each has a connection, and mostly they do nothing.
 const (
 	heldMany  = 1000
-	heldGC    = 25
+	heldGC    = 15
 	defaultGC = 100
 )
 

@@ -70,7 +70,7 @@ func TestHeldMemory(t *testing.T) {
 	for _, held := range []int{0, 999, 1000, 20_000, 999, 1000, 500, 499, 0, 1000} {
 		tell(held)
 	}
-	if want := []int{25, 100, 25}; !slices.Equal(got, want) {
+	if want := []int{15, 100, 15}; !slices.Equal(got, want) {
 		t.Errorf("set %v, want %v", got, want)
 	}
 	if heldMemory(func(name string) (string, bool) { return "50", name == "GOGC" }, set) != nil {
