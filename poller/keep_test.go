@@ -258,6 +258,35 @@ func TestStopEndsHeldCalls(t *testing.T) {
 	})
 }
 
+// Very many accounts are released no faster than other replicas can connect. Until then they stay
+// held here.
+func TestHeldCallsEndInWaves(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		third := newThirdParty()
+		w.checker.check = third.check
+		const accounts = 600
+		for i := range accounts {
+			w.registerHeld(fmt.Sprint("held-", i), "30", "every 0")
+		}
+		stop := w.startHolding(poller.Config{})
+		time.Sleep(10 * time.Second)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			stop()
+		}()
+		for before := accounts; before > 0; {
+			time.Sleep(100 * time.Millisecond) // 150 accounts, and one shard's more
+			n := third.calls()
+			if n == before || before-n > 300 {
+				t.Fatalf("of %d calls %d go on after 100 ms", before, n)
+			}
+			before = n
+		}
+		<-stopped
+	})
+}
+
 // A replica that joins gets its part of the held accounts when their calls end.
 func TestHeldAccountsMoveToAReplicaThatJoins(t *testing.T) {
 	inFakeTime(t, func(w *world) {

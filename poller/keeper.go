@@ -19,9 +19,9 @@ const (
 	heldPause    = 10 * time.Second // the longest wait of an account for which there is no place
 	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
 	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
-	heldWave     = 256              // held calls that end at once at shutdown, at least
-	heldWaves    = 50 * time.Millisecond
-	secretPause  = 4 * time.Second // longer than processes keep the value of a secret
+	heldWave     = 128              // held calls that end at once at shutdown, at least
+	heldStops    = 1500             // in a second, if the grace period allows that: the others must connect as often
+	secretPause  = 4 * time.Second  // longer than processes keep the value of a secret
 )
 
 // keeper has the held checks of a replica: their places, which are apart from those of other
@@ -74,10 +74,13 @@ func (k *keeper) giveAway(f *flight) {
 }
 
 // stopHeld ends all held calls and releases their accounts, next in line and in waves, so that
-// the other replicas keep up. In a hurry it does not wait between waves. What it cannot release
-// within the grace period the monitors requeue.
+// the other replicas keep up: until its wave comes, an account stays held here. In a hurry it does
+// not wait between waves. What it cannot release within the grace period the monitors requeue.
 func (fs *flights) stopHeld(hurry <-chan struct{}) {
-	all, until := fs.keeper.flights.all(), time.Now().Add(fs.config.GracePeriod)
+	began := time.Now()
+	all, until := fs.keeper.flights.all(), began.Add(fs.config.GracePeriod)
+	each := min(time.Second/heldStops, fs.config.GracePeriod/2/time.Duration(max(1, len(all))))
+	next := began
 	slices.SortFunc(all, func(a, b *flight) int { return a.claim.Shard - b.claim.Shard })
 	for len(all) > 0 {
 		n := min(heldWave, len(all))
@@ -98,9 +101,10 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 		if all = all[n:]; len(all) == 0 {
 			return
 		}
+		next = next.Add(time.Duration(n) * each)
 		select {
 		case <-hurry:
-		case <-time.After(heldWaves):
+		case <-time.After(time.Until(next)):
 		}
 	}
 }
