@@ -33,6 +33,8 @@ type heldBench struct {
 	report   reporter
 	length   time.Duration
 	accounts int
+	only     string // replica: without the restarts; restarts: without messages; empty: both
+	http2    bool
 
 	redis  *redistest.Server
 	server *connect.Single
@@ -62,7 +64,7 @@ func (b *heldBench) run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	authority := filepath.Join(dir, "authority.pem")
-	if b.fake, err = newHeldFake(b.accounts, authority); err != nil {
+	if b.fake, err = newHeldFake(b.accounts, authority, b.http2); err != nil {
 		return err
 	}
 	defer b.fake.close()
@@ -89,6 +91,9 @@ func (b *heldBench) run(ctx context.Context) error {
 	if err := b.one(ctx, first); err != nil {
 		return err
 	}
+	if b.only == "replica" {
+		return nil
+	}
 	return b.three(ctx, &replicas)
 }
 
@@ -114,6 +119,9 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 		return err
 	}
 	b.report.figure("held_start_s", time.Since(began).Seconds(), "s until all accounts are held")
+	if b.only == "restarts" {
+		return nil
+	}
 	if err := pause(ctx, heldSettle); err != nil {
 		return err
 	}
@@ -175,7 +183,8 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 	}
 	ms := arrived.all()
 	if len(ms) != sent {
-		return fmt.Errorf("%d messages were sent, %d are in the streams", sent, len(ms))
+		waiting, called := b.fake.waiting()
+		return fmt.Errorf("%d messages were sent, %d are in the streams; those of %d accounts are not confirmed, of which %d have a call under way", sent, len(ms), waiting, called)
 	}
 	b.report.figure("held_messages_per_s", float64(sent)/took.Seconds(), "messages/s")
 	b.report.figure("held_message_p50_ms", ms[len(ms)/2], "ms")

@@ -27,7 +27,7 @@ import (
 
 const heldHosts = 10 // addresses of 127/8, because the ports of one would run out
 
-// heldFake holds requests of connectors until there is a message, over HTTP/1.1 and TLS.
+// heldFake holds requests of connectors until there is a message, over TLS and one version of HTTP.
 type heldFake struct {
 	port   int
 	server *http.Server
@@ -47,7 +47,7 @@ type heldAccount struct {
 	arrived chan struct{}
 }
 
-func newHeldFake(accounts int, authority string) (*heldFake, error) {
+func newHeldFake(accounts int, authority string, http2 bool) (*heldFake, error) {
 	f := &heldFake{accounts: make([]heldAccount, accounts)}
 	for i := range f.accounts {
 		f.accounts[i].arrived = make(chan struct{}, 1)
@@ -64,9 +64,11 @@ func newHeldFake(accounts int, authority string) (*heldFake, error) {
 	f.port = listener.Addr().(*net.TCPAddr).Port
 	f.server = &http.Server{
 		Handler: f, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		Protocols: new(http.Protocols),
 	}
+	f.server.Protocols.SetHTTP1(!http2)
+	f.server.Protocols.SetHTTP2(http2)
 	go func() { _ = f.server.ServeTLS(listener, "", "") }()
 	return f, nil
 }
@@ -164,6 +166,22 @@ func (f *heldFake) end(account int) {
 		f.held--
 		a.since = time.Now()
 	}
+}
+
+// waiting returns how many accounts have messages that no later call has confirmed, and how many of
+// them have a call under way: messages are late with the others, and lost or delivered with these.
+func (f *heldFake) waiting() (accounts, called int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.accounts {
+		if len(f.accounts[i].queue) > 0 {
+			accounts++
+			if f.accounts[i].calls > 0 {
+				called++
+			}
+		}
+	}
+	return accounts, called
 }
 
 // forget begins to measure gaps anew.

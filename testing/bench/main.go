@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
 		"       bench dashboard [--json] [--for 30s] [--rounds 2] [--accounts 1000000] [--failing 20000] [--requests 120]\n" +
 		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]\n" +
-		"       bench held [--json] [--for 1m] [--accounts 20000]"
+		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -227,6 +228,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return b.run(ctx)
 	case "held":
 		length := flags.Duration("for", time.Minute, "how long messages are sent")
+		only := flags.String("only", "", "replica: without restarts; restarts: without messages")
+		http2 := flags.Bool("http2", false, "over HTTP/2 instead of HTTP/1.1")
 		flags.Lookup("accounts").DefValue = "20000"
 		if err := flags.Set("accounts", "20000"); err != nil {
 			return err
@@ -237,11 +240,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *accounts < 100 || *length < time.Second {
 			return errors.New("accounts must be at least 100, and the time a second")
 		}
+		if !slices.Contains([]string{"", "replica", "restarts"}, *only) {
+			return fmt.Errorf("--only: %q is neither replica nor restarts", *only)
+		}
 		report, err := newReporter(ctx, out, *asJSON)
 		if err != nil {
 			return err
 		}
-		b := &heldBench{report: report, length: *length, accounts: *accounts}
+		b := &heldBench{report: report, length: *length, accounts: *accounts, only: *only, http2: *http2}
 		return b.run(ctx)
 	case "bulk":
 		b := &bulkBench{}
