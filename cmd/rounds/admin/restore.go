@@ -25,6 +25,21 @@ type Restoring struct {
 	Shards    int    // 0: as many as the backup has
 }
 
+// Lookup finds settings as the given one does, but for the Redis' URL where To is it. So a
+// setting that goes with a URL, such as the file of its password, goes with that one.
+func (r Restoring) Lookup(found settings.Lookup) settings.Lookup {
+	return func(name string) (string, bool) {
+		switch {
+		case name == "ROUNDS_REDIS_URL" && r.To != "":
+			return r.To, true
+		case found == nil:
+			return "", false
+		default:
+			return found(name)
+		}
+	}
+}
+
 // NewRestore returns the command that restores a backup.
 func NewRestore(env Env) *cobra.Command {
 	var where Restoring
@@ -91,7 +106,7 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 	}
 	fmt.Fprintf(env.Stdout, "%s: of namespace %s with %d shards, taken %s: %s\n",
 		name, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts))
-	keys, err := privateKeys(env, cmd, &found)
+	keys, err := privateKeys(env, cmd, where, &found)
 	if err != nil {
 		return err
 	}
@@ -133,12 +148,12 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 }
 
 // privateKeys returns the keys of ROUNDS_SECRETS_KEY if there is something that they may open.
-func privateKeys(env Env, cmd *cobra.Command, found *backup.Contents) (opener.Keys, error) {
+func privateKeys(env Env, cmd *cobra.Command, where Restoring, found *backup.Contents) (opener.Keys, error) {
 	if len(found.SealedFor) == 0 {
 		return nil, nil
 	}
 	lookup, faults := settings.Layer(env.Lookup, cmd.Flags())
-	_, seal, err := settings.ReadSeal(lookup, cmd.Flags())
+	_, seal, err := settings.ReadSeal(where.Lookup(lookup), cmd.Flags())
 	if err := errors.Join(faults, err); err != nil {
 		return nil, err
 	}

@@ -1,10 +1,13 @@
 package command
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
@@ -82,6 +85,37 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if _, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "partly"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A backup is restored into the Redis that --to names, with a password from a file, as the
+// guide has it where there is no Redis yet.
+func TestRestoreToWithAPasswordFile(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=http://127.0.0.1:9/a")
+	file, password := filepath.Join(t.TempDir(), "b.ndjson"), filepath.Join(t.TempDir(), "password")
+	s.must("backup", file)
+	if err := os.WriteFile(password, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to := "redis://" + redistest.Start(t).Addr()
+	conn, err := redis.DialURL(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Do("CONFIG", "SET", "requirepass", "hunter2")
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"ROUNDS_REDIS_PASSWORD_FILE": password}
+	if got, err := runWith(t.Context(), env, "", "restore", file, "--to", to); err != nil || !strings.Contains(got.out, "restored 1 account") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := runWith(t.Context(), nil, "", "restore", file, "--to", to); err == nil || strings.Contains(err.Error(), "restored") {
+		t.Errorf("without the password: %v", err)
+	}
+	if _, err := runWith(t.Context(), env, "", "restore", file, "--to", "127.0.0.1:6379"); err == nil || !strings.Contains(err.Error(), "must be a URL such as") {
+		t.Errorf("no URL: %v", err)
 	}
 }
 

@@ -76,7 +76,7 @@ func (e environment) admin() admin.Env {
 // settings name.
 func (e environment) restore(cmd *cobra.Command, where admin.Restoring, use func(context.Context, *circulate.Ring) error) error {
 	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
-	s, err := settings.ReadRedis(lookup, cmd.Flags())
+	s, err := settings.ReadRedis(where.Lookup(lookup), cmd.Flags())
 	if err := errors.Join(faults, err); err != nil {
 		return err
 	}
