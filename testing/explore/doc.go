@@ -4,6 +4,7 @@
 //	go run ./testing/explore --pollers 2 --monitors 2 --crashes 2 --cuts 1 --changes 0
 //	go run ./testing/explore --pollers 3 --monitors 2 --crashes 1 --cuts 1 --changes 0
 //	go run ./testing/explore --accounts 2 --crashes 0 --cuts 0 --changes 0
+//	go run ./testing/explore --pollers 0 --keepers 2 --monitors 2 --crashes 1 --cuts 1 --changes 0
 //	go run ./testing/explore --reshard 1:2 --pollers 1 --monitors 1 --crashes 1 --cuts 0 --changes 1
 //
 // It prints how many states there are and whether all of them were reached, or the
@@ -19,8 +20,12 @@
 // claim. With a claim they return (due at once, due later, parked), release, or progress
 // and go on. Between two rounds they may release what is held under their name. Monitors
 // look at what is held and requeue any one entry of it, because without a clock any may
-// be stale; then they may quarantine it. Around them others register, update, deregister,
+// be stale; so may a claim whose renewal comes too late, and one that Redis was away for; then they may quarantine it. Around them others register, update, deregister,
 // pause, resume and nudge, and time passes until something is due.
+//
+// Keepers are pollers whose third parties hold calls: they stay with a claim, renew it, write
+// pages until the outcome is known, look whether it is still theirs, and release it when they are
+// told to stop (held.go).
 //
 // The scripts and their callers are the real ones. Redis is the embedded one, and its
 // clock stands still. What lies between a caller and a server is left out: pools,
@@ -79,7 +84,7 @@
 // which the next claim makes all but one void. While all actors rest and nothing has
 // failed, there are no such copies. In every step: a message is written only by the
 // holder of the account, in processing_list and under its current ticket; never twice;
-// and only a fresh ticket becomes current. From every state: if all stop for ever, a
+// only a fresh ticket becomes current; and what is released comes first in line. From every state: if all stop for ever, a
 // monitor and a poller that come later get every account that is not parked exactly once
 // in each round. See law.go.
 //

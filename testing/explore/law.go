@@ -135,7 +135,12 @@ func (ringLaw) mayWrite(before snapshot, e emitted) string {
 	return ""
 }
 
-func (ringLaw) goesOn(before, after snapshot, step string) string { return "" }
+func (ringLaw) goesOn(before, after snapshot, step string) string {
+	if step == "release" {
+		return releasedFirst(before, after)
+	}
+	return ""
+}
 
 // recovers has a monitor and a poller take over that come later. Each registered account
 // that is not parked must be claimed once in each of two rounds.

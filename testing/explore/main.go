@@ -29,6 +29,7 @@ func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("explore", flag.ContinueOnError)
 	pollers := flags.Int("pollers", 2, "how many pollers")
 	strangers := flags.Int("strangers", 0, "how many pollers besides that check other kinds")
+	keepers := flags.Int("keepers", 0, "how many pollers besides whose third parties hold calls")
 	monitors := flags.Int("monitors", 2, "how many monitors")
 	accounts := flags.Int("accounts", 1, "how many accounts")
 	crashes := flags.Int("crashes", 2, "the most crashes")
@@ -45,14 +46,15 @@ func run(args []string, out io.Writer) error {
 	most := flags.Int("states", 0, "give up after this many states; 0: never")
 	published := flags.String("published", "", "make all searches that are published, and write how many states they have to this page: testing/README.md")
 	short := flags.Bool("short", false, "with published: only those that the tests make too")
+	check := flags.Bool("check", false, "with published: write nothing, and fail if a number is another one")
 	profile := flags.String("profile", "", "write a CPU profile there")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *published != "" {
-		return publish(*published, *short, out)
+		return publish(*published, *short, *check, out)
 	}
-	c, err := ringConfig(*pollers, *strangers, *monitors, *accounts, list(*roles))
+	c, err := ringConfig(crew{*pollers, *strangers, *keepers, *monitors, *accounts}, list(*roles))
 	if *reshard != "" {
 		b := reshardBounds{
 			accounts: *accounts, pollers: *pollers, monitors: *monitors, movers: *movers, auditors: *auditors, ways: everyWay(),

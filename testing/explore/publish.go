@@ -58,8 +58,9 @@ func readPublished(path string) (states map[string]int, table string, err error)
 }
 
 // publish makes every search, and puts the numbers of their states into a page. With
-// short it makes only those of the tests, and leaves the others as they are.
-func publish(path string, short bool, out io.Writer) error {
+// short it makes only those of the tests, and leaves the others as they are. With check it writes
+// nothing, and a number that is another one is an error.
+func publish(path string, short, check bool, out io.Writer) error {
 	before, _, err := readPublished(path)
 	if err != nil {
 		return err
@@ -90,6 +91,11 @@ func publish(path string, short bool, out io.Writer) error {
 		return err
 	}
 	head, rest, _ := strings.Cut(string(page), tableBegin)
+	if published, _, _ := strings.Cut(rest, tableEnd); check && published == table {
+		return nil
+	} else if check {
+		return fmt.Errorf("%s must have:\n%s", path, table)
+	}
 	_, tail, _ := strings.Cut(rest, tableEnd)
 	return os.WriteFile(path, []byte(head+tableBegin+table+tableEnd+tail), 0o644)
 }

@@ -7,11 +7,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// ringConfig explores package circulate: so many pollers and monitors over so
-// many accounts, and the roles of the surroundings. Strangers are pollers that check
-// other kinds: they hand over what they claim.
-func ringConfig(pollers, strangers, monitors, accounts int, roles []string) (Config, error) {
-	if strangers > 0 {
+// crew is how many of each work on a ring with so many accounts. Strangers are pollers that check
+// other kinds: they hand over what they claim. Keepers are pollers whose third parties hold calls.
+type crew struct {
+	pollers, strangers, keepers, monitors, accounts int
+}
+
+// ringConfig explores package circulate: a crew, and the roles of the surroundings.
+func ringConfig(n crew, roles []string) (Config, error) {
+	accounts := n.accounts
+	if n.strangers > 0 {
 		roles = append(slices.Clone(roles), "recaller")
 	}
 	around, err := surroundings(roles, accounts)
@@ -20,17 +25,21 @@ func ringConfig(pollers, strangers, monitors, accounts int, roles []string) (Con
 	}
 	c := Config{Surroundings: around, Law: ringLaw{}, Rest: true, Crashes: 2, Cuts: 1}
 	p, m := poller(accounts, []int{0}, everyWay()), monitor([]int{0})
-	if strangers > 0 {
+	if n.strangers > 0 {
 		p = poller(accounts, []int{0}, everyWay(), accountKind)
 	}
 	s := poller(accounts, []int{0}, []int{handOver, release}, "another")
-	for range strangers {
+	for range n.strangers {
 		c.Actors = append(c.Actors, s)
 	}
-	for range pollers {
+	for range n.pollers {
 		c.Actors = append(c.Actors, p)
 	}
-	for range monitors {
+	h := keeper()
+	for range n.keepers {
+		c.Actors = append(c.Actors, h)
+	}
+	for range n.monitors {
 		c.Actors = append(c.Actors, m)
 	}
 	c.Begin = func(st *store) error {

@@ -11,9 +11,9 @@ type search struct {
 	name  string
 	short bool
 
-	pollers, strangers, monitors, accounts int // of the ring
-	reshard                                *reshardBounds
-	crashes, cuts, changes                 int
+	crew
+	reshard                *reshardBounds
+	crashes, cuts, changes int
 }
 
 // searches are all of them.
@@ -22,7 +22,7 @@ func searches() []search {
 	ring := func(short bool, accounts, pollers, monitors, crashes, cuts, changes int) {
 		all = append(all, search{
 			name:  fmt.Sprintf("%s, %s, %s", count(accounts, "account"), count(pollers, "poller"), count(monitors, "monitor")),
-			short: short, accounts: accounts, pollers: pollers, monitors: monitors, crashes: crashes, cuts: cuts, changes: changes,
+			short: short, crew: crew{accounts: accounts, pollers: pollers, monitors: monitors}, crashes: crashes, cuts: cuts, changes: changes,
 		})
 	}
 	ring(true, 1, 1, 1, 0, 1, 0)
@@ -31,7 +31,7 @@ func searches() []search {
 	ring(true, 1, 2, 2, 0, 0, 2)
 	ring(false, 1, 2, 2, 1, 0, 1)
 	ring(true, 2, 1, 1, 0, 0, 1)
-	ring(true, 2, 1, 1, 1, 1, 0)
+	ring(false, 2, 1, 1, 1, 1, 0)
 	ring(true, 2, 2, 1, 0, 0, 0)
 	ring(false, 1, 2, 2, 1, 1, 1)
 	ring(false, 1, 3, 2, 2, 1, 0)
@@ -40,13 +40,26 @@ func searches() []search {
 	kinds := func(short bool, pollers, strangers, monitors, crashes, cuts, changes int) {
 		all = append(all, search{
 			name:  fmt.Sprintf("kinds: 1 account, %s, %s, %s", count(pollers, "poller"), count(strangers, "stranger"), count(monitors, "monitor")),
-			short: short, accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors, crashes: crashes, cuts: cuts, changes: changes,
+			short: short, crew: crew{accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors}, crashes: crashes, cuts: cuts, changes: changes,
 		})
 	}
 	kinds(true, 1, 1, 1, 1, 1, 0)
 	kinds(true, 1, 1, 1, 0, 0, 1)
 	kinds(false, 1, 1, 2, 1, 1, 0)
 	kinds(false, 2, 1, 2, 1, 1, 0)
+	held := func(short bool, accounts, keepers, monitors, crashes, cuts, changes int) {
+		all = append(all, search{
+			name:  fmt.Sprintf("held: %s, %s, %s", count(accounts, "account"), count(keepers, "keeper"), count(monitors, "monitor")),
+			short: short, crew: crew{accounts: accounts, keepers: keepers, monitors: monitors}, crashes: crashes, cuts: cuts, changes: changes,
+		})
+	}
+	held(true, 1, 1, 1, 1, 1, 0)
+	held(true, 1, 2, 1, 1, 1, 0)
+	held(true, 1, 1, 1, 0, 0, 1)
+	held(true, 2, 1, 1, 0, 1, 0)
+	held(false, 1, 2, 2, 1, 1, 0)
+	held(false, 1, 2, 1, 1, 1, 1)
+	held(false, 2, 1, 1, 1, 1, 0)
 	for _, r := range reshardings() {
 		b := r.reshardBounds
 		all = append(all, search{name: "resharding: " + r.name, short: true, reshard: &b, crashes: b.crashes, cuts: b.cuts, changes: b.changes})
@@ -118,7 +131,7 @@ func (s search) config() (Config, error) {
 	if s.reshard != nil {
 		return reshardConfig(*s.reshard)
 	}
-	c, err := ringConfig(s.pollers, s.strangers, s.monitors, s.accounts, strings.Split(everyRole, ","))
+	c, err := ringConfig(s.crew, strings.Split(everyRole, ","))
 	c.Crashes, c.Cuts, c.Changes = s.crashes, s.cuts, s.changes
 	return c, err
 }

@@ -48,9 +48,10 @@ type Mutant struct {
 
 // Bounds are how many of each there are in an exploration.
 type Bounds struct {
-	Pollers, Strangers, Monitors, Movers, Crashes, Cuts, Changes int
+	Pollers, Strangers, Keepers, Monitors, Movers, Crashes, Cuts, Changes int
 
-	Aborts bool // movers give the change up
+	Accounts int  // 0: one
+	Aborts   bool // movers give the change up
 }
 
 // By returns the mutants that a tool must find.

@@ -15,7 +15,7 @@ func TestTable(t *testing.T) {
 		seen[m.Rule] = true
 		switch m.By {
 		case Explore:
-			if m.Bounds.Pollers == 0 {
+			if m.Bounds.Pollers+m.Bounds.Keepers == 0 {
 				t.Errorf("%q: without bounds", m.Rule)
 			}
 		case Simulate:
