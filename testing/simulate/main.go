@@ -39,6 +39,7 @@ func main() {
 	flag.IntVar(&p.monitors, "monitors", 2, "monitors")
 	flag.IntVar(&p.shards, "shards", 2, "shards")
 	flag.IntVar(&p.accounts, "accounts", 20, "accounts")
+	flag.IntVar(&p.held, "held", 5, "of so many accounts one has its calls held; 0: none has")
 	flag.IntVar(&p.places, "concurrency", 16, "checks at once of each replica")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "seeds at once")
 	flag.Parse()

@@ -25,7 +25,11 @@ func TestMutantsAreFound(t *testing.T) {
 				}
 				return changed, err
 			}
-			s := simulate(t, p, func(float64) {})
+			run := func(t *testing.T, p plan) *summary { return simulate(t, p, func(float64) {}) }
+			if m.Bounds.Keepers > 0 {
+				run = func(t *testing.T, p plan) *summary { return holding(t, p, inPeace) }
+			}
+			s := run(t, p)
 			if fits == 0 {
 				t.Fatal("the step was never taken")
 			}

@@ -120,6 +120,7 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 		o.violated("I5: the record of %q: %v", a.ID, err)
 		return
 	}
+	held := holdsOf(&record)
 	// The upstream may ask to wait for longer than the interval.
 	longest := max(every.Interval(), 3*time.Minute)
 	if a.Failures != "" {
@@ -131,7 +132,7 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 		}
 	}
 	for _, e := range a.Claims {
-		if age := c.Now.Sub(e.Stamp); age > lateness {
+		if age := c.Now.Sub(e.Stamp); age > lateness && !(held && age < renewedBy+lateness) {
 			o.violated("I2: %q has been held by %s for %v", a.ID, e.Replica, age)
 		}
 	}
@@ -142,6 +143,9 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 		if ahead := a.Due.Sub(c.Now); ahead > longest+time.Second {
 			o.violated("I6: %q, %s, is due in %v", a.ID, every, ahead)
 		}
+	}
+	if held && a.Reason == "" && a.Failures == "" {
+		o.isHeld(a)
 	}
 	if a.Reason == "" && a.Failures == "" && every.Interval() <= time.Minute {
 		o.up.mu.Lock()

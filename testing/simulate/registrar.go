@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type registrar struct {
 	registry *accounts.Registry
 	random   *rand.Rand
+	held     int // see plan
 	violated func(format string, args ...any)
 	journal  *replicas.Journal
 
@@ -31,7 +33,7 @@ type registrar struct {
 	counts  struct{ ok, refused, unknown int }
 }
 
-func newRegistrar(w *replicas.World, l *replicas.Link, up *upstream, seed uint64, n int, violated func(string, ...any)) (*registrar, error) {
+func newRegistrar(w *replicas.World, l *replicas.Link, up *upstream, p plan, violated func(string, ...any)) (*registrar, error) {
 	ring, err := w.Open(context.Background(), l)
 	if err != nil {
 		return nil, err
@@ -40,9 +42,9 @@ func newRegistrar(w *replicas.World, l *replicas.Link, up *upstream, seed uint64
 	if err != nil {
 		return nil, err
 	}
-	r := &registrar{registry: accounts.NewRegistry(ring, kinds), random: rand.New(rand.NewPCG(seed, 2)), violated: violated, journal: w.Journal,
+	r := &registrar{registry: accounts.NewRegistry(ring, kinds), random: rand.New(rand.NewPCG(p.seed, 2)), held: p.held, violated: violated, journal: w.Journal,
 		beliefs: make(map[string]belief), touched: make(map[string]time.Time)}
-	for i := range n {
+	for i := range p.accounts {
 		id := fmt.Sprintf("account-%02d", i)
 		r.ids, r.beliefs[id] = append(r.ids, id), belief{{}}
 	}
@@ -57,13 +59,17 @@ func intervals() []int { return []int{5, 15, 30, 60, 60, 120, 300} }
 func (r *registrar) account(id string) accounts.Account {
 	r.lives++
 	lane := []string{"", "", "urgent", "low"}[text(id)%4]
-	config, err := json.Marshal(settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane})
+	every := intervals()[r.random.IntN(len(intervals()))]
+	s := settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane}
+	if r.held > 0 && slices.Index(r.ids, id)%r.held == 0 {
+		s.Hold, every = holdOf.Seconds(), 0
+	}
+	config, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // a number and two words can always be marshalled
 	}
-	all := intervals()
 	return accounts.Account{ID: id, Kind: "sim", Config: config, Priority: lane,
-		Cadence: fmt.Sprintf("every %ds", all[r.random.IntN(len(all))])}
+		Cadence: fmt.Sprintf("every %ds", every)}
 }
 
 // run makes a change from time to time until ctx is done.

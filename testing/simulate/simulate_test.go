@@ -40,6 +40,9 @@ func TestSimulation(t *testing.T) {
 			began := time.Now()
 			p := small(seed)
 			p.clock = true
+			if seed == 1 { // the one that the race detector has, too
+				p.held = 3
+			}
 			s := simulate(t, p, func(float64) {})
 			s.expectNone(t)
 			if s.checks == 0 || s.messages == 0 || len(s.faults) == 0 || s.judgements == 0 || s.drills["Redis' clock a day ahead and back"].times == 0 {

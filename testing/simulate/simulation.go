@@ -20,6 +20,7 @@ type plan struct {
 	monitors int
 	shards   int
 	accounts int
+	held     int                               // of so many accounts one has its calls held; 0: none has
 	places   int                               // for checks, in each replica; 0: the default
 	clock    bool                              // Redis' clock goes a day ahead and back
 	mutate   func(text string) (string, error) // breaks a script on purpose; nil: no script
@@ -87,7 +88,7 @@ func (s *simulation) begin() bool {
 		}
 	}
 	s.clerk = w.NewLink("registrar")
-	reg, err := newRegistrar(w, s.clerk, s.up, s.seed, s.accounts, s.violated)
+	reg, err := newRegistrar(w, s.clerk, s.up, s.plan, s.violated)
 	if err != nil {
 		w.Error(err)
 		return false

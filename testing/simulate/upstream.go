@@ -61,6 +61,8 @@ type settings struct {
 	Life int    `json:"life"`
 	Host string `json:"host"`
 	Lane string `json:"lane"`
+
+	Hold float64 `json:"hold,omitempty"` // in seconds; 0: calls are not held
 }
 
 func (checker) Kind() string { return "sim" }
@@ -148,6 +150,9 @@ func (u *upstream) answer(ctx context.Context, r poller.Request, s settings, nth
 		if err := u.misbehave(ctx, r, s, chance(2), &takes); err != nil {
 			return poller.Result{}, err
 		}
+	}
+	if r.Hold > 0 {
+		return u.hold(ctx, r, s, chance)
 	}
 	if err := wait(ctx, takes); err != nil {
 		return poller.Result{}, err
