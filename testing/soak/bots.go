@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	botsEach = 10 // accounts of each kind
+	botsEach = 12 // accounts of each kind
+	voided   = 2  // of each kind, the first ones: they are refused for good half-way
 	holdOf   = 3 * time.Second
 	// inHand is how long before and after a kill an answer may have been handed out that the
 	// replica had not written: that is all that the third party's own loss allows.
@@ -30,11 +31,13 @@ type bots struct {
 	random   *rand.Rand
 	stops    []func()
 	killed   []time.Time
-	injected map[string]int
+	injected map[string]int // how often each error was, by kind and name
+	turn     int            // of the errors
+	hooked   string         // the token of a Telegram bot that may have a webhook
 }
 
 func newBots(random *rand.Rand) (*bots, error) {
-	b := &bots{random: random, injected: make(map[string]int)}
+	b := &bots{random: random, injected: make(map[string]int), hooked: tokenOf("telegram", botsEach-1)}
 	w, stop, err := ilink.Serve(ilink.Options{Hold: holdOf, NextHold: holdOf})
 	if err != nil {
 		return nil, err
@@ -80,41 +83,11 @@ func (b *bots) records() *bytes.Buffer {
 	return &out
 }
 
-// post sends a message to one bot of each kind.
+// post sends a message to one healthy bot of each kind.
 func (b *bots) post() {
-	n := b.random.IntN(botsEach)
+	n := voided + b.random.IntN(botsEach-voided)
 	b.weixin.Post(tokenOf("weixin", n), anyOf(b.random, ilink.Types()))
 	b.telegram.Post(tokenOf("telegram", n), "message")
-}
-
-// breakSomething has a few calls of each kind fail in one of the ways there are.
-func (b *bots) breakSomething() {
-	held := map[string]ilink.Fault{
-		"524": {Status: 524, After: time.Second}, "502": {Status: 502}, "reset": {Reset: true}, "an answer that is cut": {Cut: true}, "garbage": {Garbage: true},
-		"nothing at once": {Empty: true}, "an unheard-of code": {Code: -99}, "-14 at the wrong time": {Code: -14, Times: 1}, "429": {Status: 429},
-	}
-	name := anyOf(b.random, slices.Sorted(maps.Keys(held)))
-	f := held[name]
-	if f.Times == 0 {
-		f.Times = 3
-	}
-	b.weixin.Fail(ilink.GetUpdates, f)
-	b.injected["weixin: "+name]++
-	b.weixin.Idle(tokenOf("weixin", b.random.IntN(botsEach)))
-	b.injected["weixin: idle"]++
-	other := map[string]telegram.Fault{
-		"409": {Code: 409}, "429": {RetryAfter: 1}, "500": {Code: 500}, "502": {Status: 502}, "reset": {Reset: true}, "garbage": {Garbage: true}, "a moved chat": {MigrateTo: -5},
-	}
-	name = anyOf(b.random, slices.Sorted(maps.Keys(other)))
-	g := other[name]
-	g.Times = 2
-	b.telegram.Fail(tokenOf("telegram", b.random.IntN(botsEach)), g)
-	b.injected["telegram: "+name]++
-}
-
-func (b *bots) heal() {
-	b.weixin.Heal()
-	b.telegram.Heal()
 }
 
 // sum is what became of the messages of a kind.
@@ -134,7 +107,7 @@ func (b *bots) count(ctx context.Context, ring *circulate.Ring) (weixin, telegra
 	if err != nil {
 		return weixin, telegrams, err
 	}
-	for n := range botsEach {
+	for n := voided; n < botsEach; n++ {
 		token := tokenOf("weixin", n)
 		b.tally(&weixin, found[fmt.Sprintf("weixin-%d", n)], b.weixin.Stats(token).Posted, func(i int) (given, mayBeLost bool) {
 			at := b.weixin.GivenAt(token, i)
@@ -179,10 +152,14 @@ func (b *bots) excused(at time.Time) bool {
 }
 
 // findings are what is expected of bots.
-func (b *bots) findings(weixin, telegrams sum) []finding {
+func (b *bots) findings(weixin, telegrams sum, parked map[string]string, short bool) []finding {
 	total := 0
 	for _, n := range b.injected {
 		total += n
+	}
+	var why []string
+	for _, id := range b.doomed() {
+		why = append(why, fmt.Sprintf("%s: %s", id, parked[id]))
 	}
 	return []finding{
 		{"every message of every Telegram bot is in the streams once",
@@ -190,6 +167,7 @@ func (b *bots) findings(weixin, telegrams sum) []finding {
 		{"every message of every WeChat account is in the streams once, but for answers that were cut and pages in hand of a killed replica: the server gives those once",
 			fmt.Sprintf("%d posted; %d missing where that is allowed (%d answers cut, %d replicas killed), %d lost or behind otherwise, %d doubled",
 				weixin.posted, weixin.allowed, len(b.weixin.Cuts()), len(b.killed), weixin.lost+weixin.behind, weixin.doubled), weixin.lost+weixin.behind+weixin.doubled == 0},
-		{"the errors of bots were injected", fmt.Sprintf("%d times, %d kinds", total, len(b.injected)), total > 0},
+		{"every error of bots was injected", fmt.Sprintf("%d times, %d kinds: %s", total, len(b.injected), strings.Join(sortedKeys(b.injected), "; ")), short || len(b.injected) == kindsOfErrors()},
+		{"bots whose token is void are parked as auth, and that says what to do", strings.Join(why, "; "), b.onlyDoomed(parked)},
 	}
 }

@@ -80,14 +80,14 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 	}
 	busy, calm, wrong := e.world.Fake.Stats(e.busy.ID), e.world.Fake.Stats(e.calm.ID), e.world.Fake.Stats(e.wrong.ID)
 	limited, calmIDs := all(e.busy), ids[:e.calm.Accounts-len(e.doomed)]
-	return append(e.bots.findings(weixin, telegrams), []finding{
+	return append(e.bots.findings(weixin, telegrams, parked, e.short()), []finding{
 		{"every message of every healthy account is in the streams once",
 			fmt.Sprintf("%d posted to %d accounts; %d lost, %d doubled, %d made up; all settled %v after the end", counted.posted, len(ids), counted.lost, counted.doubled, counted.strange, caughtUp),
 			counted.lost+counted.doubled+counted.strange == 0},
 		{"every error was injected", fmt.Sprintf("%d times, %d kinds: %s", injected, len(e.injected), strings.Join(sortedKeys(e.injected), ", ")),
 			len(e.injected) >= len(parking())+len(passing())+2 || e.length < 5*time.Minute},
-		{"accounts that WeCom refuses for good are parked, and only they and those of the wrong secret",
-			fmt.Sprintf("%d parked of %d", len(parked), e.wrong.Accounts+len(e.doomed)), e.onlyDoomed(parked)},
+		{"accounts that WeCom, WeChat or Telegram refuses for good are parked, and only they and those of the wrong secret",
+			fmt.Sprintf("%d parked of %d", len(parked), e.wrong.Accounts+len(e.doomed)+len(e.bots.doomed())), e.onlyDoomed(parked)},
 		{"a wrong secret is tried at most twice", fmt.Sprintf("%d times for %d accounts", wrong.WrongSecrets, e.wrong.Accounts), wrong.WrongSecrets >= 1 && wrong.WrongSecrets <= 2},
 		{"our address is not banned", fmt.Sprint(e.world.Fake.Banned()), !e.world.Fake.Banned()},
 		{fmt.Sprintf("the limited corporation has at most %d calls a minute", busyCalls),
@@ -137,7 +137,7 @@ func (e *endurance) count(ctx context.Context, ring *circulate.Ring, ids []strin
 }
 
 func (e *endurance) onlyDoomed(parked map[string]string) bool {
-	want := e.wrong.Accounts + len(e.doomed)
+	want := e.wrong.Accounts + len(e.doomed) + len(e.bots.doomed())
 	for n := range e.doomed {
 		if parked[e.calm.Account(n)] == "" {
 			return false

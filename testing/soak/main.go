@@ -6,11 +6,11 @@
 //
 // One corporation is healthy and gets the errors. One has more accounts than its limit of
 // calls lets through. Of one the program knows a wrong secret. Half of the messages are
-// announced by callbacks. Ten personal WeChat accounts and ten Telegram bots, whose calls are
-// held, are among them. The WeChat server gives each message once, so what it gave to a replica
-// that was just killed, or in an answer that broke, may be missing; the report counts these.
-// In the end every other message of every healthy account must be in
-// the streams once. The command prints what was expected and what was found.
+// announced by callbacks. Twelve personal WeChat accounts and twelve Telegram bots, whose calls
+// are held, are among them, and get every error of their tables. The WeChat server gives each
+// message once: what it gave to a replica that was just killed, or in an answer that broke, may
+// be missing, and the report counts that. In the end every other message of every healthy
+// account must be in the streams once. The command prints what was expected and what was found.
 package main
 
 import (

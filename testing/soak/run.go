@@ -37,6 +37,7 @@ type endurance struct {
 	revoked           map[string]bool
 	callbacks         int
 	kills             int
+	ticks             int
 	bots              *bots
 }
 
@@ -92,7 +93,12 @@ func (e *endurance) post(ctx context.Context) error {
 			e.bots.post()
 		case <-faults.C:
 			e.breakSomething()
-			e.bots.breakSomething()
+			if e.ticks++; e.short() && e.ticks%3 > 0 {
+				break // or bots fail several times in a row, and wait long
+			}
+			if err := e.bots.breakSomething(ctx); err != nil {
+				return err
+			}
 		}
 		for len(events) > 0 && time.Since(began) >= time.Duration(events[0].at*float64(e.length)) {
 			if err := events[0].do(); err != nil {
@@ -152,7 +158,7 @@ func (e *endurance) events() []event {
 		return nil
 	}
 	return []event{
-		{0.15, revoke}, {0.25, kill(0)}, {0.35, e.limitOnce}, {0.5, revoke}, {0.6, kill(1)}, {0.75, revoke},
+		{0.15, revoke}, {0.25, kill(0)}, {0.35, e.limitOnce}, {0.4, e.bots.doom}, {0.5, revoke}, {0.6, kill(1)}, {0.75, revoke},
 		{0.8, func() error {
 			e.kills++
 			e.bots.killed = append(e.bots.killed, time.Now())
