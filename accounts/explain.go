@@ -36,6 +36,7 @@ type Explanation struct {
 	Warning string // what was wrong at the last check though it succeeded; empty: nothing
 
 	Retention time.Duration // how long the third party keeps its messages; 0: unknown
+	Hold      time.Duration // how long the third party holds a call until something comes; 0: not at all
 	Skip      time.Time     // older messages are dropped until the account has caught up; zero: none are
 }
 
@@ -108,7 +109,7 @@ func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) 
 		return Explanation{}, err
 	}
 	e := explain(&view, account.Shard(), position)
-	e.readRetention(r.kinds)
+	e.readThirdParty(r.kinds)
 	return e, nil
 }
 

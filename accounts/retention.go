@@ -14,6 +14,13 @@ type Retentions interface {
 	Retention(kind string, config json.RawMessage) time.Duration
 }
 
+// Holds says how long third parties hold calls. A Kinds may implement it.
+type Holds interface {
+	// Hold returns how long the third party of this kind, with this config, holds a call until
+	// something comes; 0 means not at all.
+	Hold(kind string, config json.RawMessage) time.Duration
+}
+
 // Headroom sums up, for the accounts of one kind, the time that is left until the third
 // party forgets messages that no check has fetched. An account's headroom is its retention
 // time minus its staleness. Parked and paused accounts count. Accounts that were checked
@@ -50,10 +57,18 @@ func (h *Headroom) Add(id string, keeps, age time.Duration, parked bool) {
 	}
 }
 
-// readRetention sets how long the third party keeps this account's messages.
-func (e *Explanation) readRetention(kinds Kinds) {
-	if known, ok := kinds.(Retentions); ok && e.View.Fault == "" {
+// readThirdParty sets how long the third party keeps this account's messages, and how long it
+// holds a call.
+func (e *Explanation) readThirdParty(kinds Kinds) {
+	if e.View.Fault != "" {
+		return
+	}
+	if known, ok := kinds.(Retentions); ok {
 		e.Retention = known.Retention(e.Kind, e.Config)
+	}
+	if known, ok := kinds.(Holds); ok {
+		e.Hold = known.Hold(e.Kind, e.Config)
+		e.Rule, e.Why = e.reason()
 	}
 }
 

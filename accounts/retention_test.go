@@ -3,6 +3,8 @@ package accounts
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +17,37 @@ type keeper struct{ testKinds }
 func (keeper) Retaining() []string { return []string{"plain"} }
 
 func (keeper) Retention(string, json.RawMessage) time.Duration { return 2 * time.Hour }
+
+// held has third parties that hold each call of "plain" accounts for 35 seconds.
+type held struct{ testKinds }
+
+func (held) Hold(kind string, _ json.RawMessage) time.Duration {
+	return map[string]time.Duration{"plain": 35 * time.Second}[kind]
+}
+
+func TestExplainTellsThatACallIsHeld(t *testing.T) {
+	faketime.Run(t, 4, func(c *faketime.World) {
+		ctx := c.Context()
+		r := NewRegistry(c.Ring, held{})
+		for _, kind := range []string{"plain", "web"} {
+			if _, err := r.Create(ctx, Account{ID: kind, Kind: kind, Config: json.RawMessage(`{"url":"https://x.example"}`)}); err != nil {
+				c.Fatal(err)
+			}
+			if _, err := c.Ring.Claim(ctx, c.Ring.ShardOf(kind), "replica001", 9, 0); err != nil {
+				c.Fatal(err)
+			}
+		}
+		for kind, want := range map[string]string{
+			"plain": "the third party has held calls of replica001 since %s, each for up to 35s, until something comes; it was due by ",
+			"web":   "replica001 has been checking it since %s; it was due by ",
+		} {
+			e, err := r.Explain(ctx, kind)
+			if want = fmt.Sprintf(want, utc(e.State.Since)); err != nil || e.Rule != RuleClaimed || !strings.HasPrefix(e.Why, want) || (e.Hold > 0) != (kind == "plain") {
+				c.Errorf("%s: %v, %s: %s, held for %v", kind, err, e.Rule, e.Why, e.Hold)
+			}
+		}
+	})
+}
 
 func TestExplainTellsTheHeadroom(t *testing.T) {
 	faketime.Run(t, 4, func(c *faketime.World) {

@@ -25,7 +25,10 @@ func (e *Explanation) reason() (rule, why string) {
 	case circulate.Waiting:
 		return RulePriority, e.whyWaiting()
 	case circulate.Claimed:
-		why = fmt.Sprintf("%s has been checking it since %s; it was due by %s: %s", e.State.Replica, utc(e.State.Since), e.DueRule, e.whyDue())
+		if why = fmt.Sprintf("%s has been checking it since %s", e.State.Replica, utc(e.State.Since)); e.Hold > 0 {
+			why = fmt.Sprintf("the third party has held calls of %s since %s, each for up to %s, until something comes", e.State.Replica, utc(e.State.Since), e.Hold)
+		}
+		why += fmt.Sprintf("; it was due by %s: %s", e.DueRule, e.whyDue())
 		if !e.Nudged.IsZero() {
 			why += "; somebody asked for a check meanwhile, so it is due again at " + utc(e.Nudged) + " at the latest"
 		}

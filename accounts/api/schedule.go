@@ -45,6 +45,7 @@ type Schedule struct {
 	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good."`
 
 	Retention *float64  `json:"retention_seconds,omitempty" doc:"How long the third party keeps messages; left out if unknown."`
+	Hold      float64   `json:"hold_seconds,omitempty" doc:"How long the third party holds a call until something comes, as the kind knows it; left out if not at all. While such an account is claimed, one call follows the other, and since is when its claim was last written."`
 	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"The time left until it forgets messages that no check has fetched; negative if that is past."`
 	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
 
@@ -110,6 +111,7 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		Priority: e.Lane, Rule: e.Rule, Why: e.Why, DueRule: e.DueRule,
 		Cadence: e.Cadence, Slots: make([]time.Time, len(e.Slots)), Nudged: inUTC(e.Nudged),
 		Failures: e.State.Failures, Strikes: e.State.Strikes,
+		Hold:      e.Hold.Seconds(),
 		Succeeded: inUTC(e.History.Succeeded), NeverSucceeded: e.NeverSucceeded(),
 		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Warning: e.Warning, Skip: inUTC(e.Skip),
 	}

@@ -71,6 +71,7 @@ type schedule struct {
 	Warning   string    `json:"warning"`
 	Retention float64   `json:"retention_seconds"` // 0: unknown
 	Headroom  float64   `json:"headroom_seconds"`
+	Hold      float64   `json:"hold_seconds"` // 0: calls are not held
 	Skip      time.Time `json:"passing_over_before"`
 }
 
@@ -99,9 +100,14 @@ func (s *schedule) State() string {
 		return "failing"
 	case s.Error != "":
 		return "hindered" // by what does not count against it
+	case s.Held():
+		return "held"
 	}
 	return s.Place
 }
+
+// Held reports whether the third party holds a call of the account.
+func (s *schedule) Held() bool { return s.Place == "claimed" && s.Hold > 0 }
 
 // Paused reports whether somebody paused the account.
 func (s *schedule) Paused() bool { return s.Rule == "paused" }

@@ -75,6 +75,7 @@ type replica struct {
 	Version     string    `json:"version"`
 	Concurrency int       `json:"concurrency"`
 	InFlight    int       `json:"in_flight"`
+	Held        int       `json:"held"`
 	Checks      float64   `json:"checks_per_second"`
 	P99         float64   `json:"lateness_p99_seconds"`
 }
@@ -214,6 +215,16 @@ func (o *overview) Flying() (flying [2]int) {
 		}
 	}
 	return flying
+}
+
+// Held returns how many calls third parties hold.
+func (o *overview) Held() (held int) {
+	for _, r := range o.Stats.Replicas {
+		if r.Alive {
+			held += r.Held
+		}
+	}
+	return held
 }
 
 // part is one place in the bar of all accounts, in thousandths of its width.

@@ -72,7 +72,7 @@ func words(h http.Handler, path string, header ...string) string {
 const someStats = `{"accounts":{"registered":1000000,"scheduled":994112,"waiting":806,"claimed":3341,"parked":1741,"waiting_by_lane":{"urgent":2,"normal":790,"low":14}},
 	"messages":1204,"overdue_seconds":75,"failing":{"accounts":2914},
 	"staleness":{"seconds_p99":91,"seconds_max":300,"headroom":[{"kind":"mail","least_seconds":500000},{"kind":"wecom-kf","least_seconds":255600}]},
-	"replicas":[{"name":"alice00000","alive":true,"host":"poll-1","version":"v0.3.0","concurrency":4096,"in_flight":1120,"checks_per_second":5551,"lateness_p99_seconds":0.084},
+	"replicas":[{"name":"alice00000","alive":true,"host":"poll-1","version":"v0.3.0","concurrency":4096,"in_flight":1120,"held":18002,"checks_per_second":5551,"lateness_p99_seconds":0.084},
 		{"name":"bob0000000","alive":false,"host":"<poll>","in_flight":3,"concurrency":256}],
 	"processes":[{"roles":["poller","monitor"],"alive":true},{"roles":["api"],"alive":true},{"roles":["delivery"],"alive":false}]}`
 
@@ -92,12 +92,12 @@ func TestOverviewTellsWhatIsKnown(t *testing.T) {
 		{"en", []string{
 			"1,000,000 accounts, each in exactly one place. 0 lost, 0 doubled.", "every 10 min",
 			"urgent Webhook &lt;crm&gt; is disabled: 12 messages wait, the oldest for 20 min.", "warning Accounts are overdue: 1 account wait, the longest for 1 min 15 s. Replicas", "note something &lt;new&gt;",
-			"checks a second 16,500 1,120 of 4,096 in flight", "messages a second 2 1,204 kept", "failing checks 0.31 % 2,914 accounts fail", "lateness p50 · p99 34 ms · 88 ms staleness p99 1 min 31 s",
+			"checks a second 16,500 1,120 of 4,096 in flight · 18,002 held", "messages a second 2 1,204 kept", "failing checks 0.31 % 2,914 accounts fail", "lateness p50 · p99 34 ms · 88 ms staleness p99 1 min 31 s",
 			"overdue 1 min 15 s at this pace caught up in 3 min", "least headroom 2 d 23 h wecom-kf · mail 5 d 18 h", "Checks a second now 17,000",
 			"scheduled 994,112", "waiting 806 urgent 2 · normal 790 · low 14", "1 poller · 1 monitor · 1 API",
-			"bob0000000 &lt;poll&gt; 3 / 256 silent never", "alice00000 poll-1 v0.3.0 1,120 / 4,096 5,551 84 ms",
+			"in flight held checks/s", "bob0000000 &lt;poll&gt; 3 / 256 0 silent never", "alice00000 poll-1 v0.3.0 1,120 / 4,096 18,002 5,551 84 ms",
 		}},
-		{"zh", []string{"1,000,000 个账号，每个恰好在一处。 丢失 0，重复 0。", "紧急 Webhook &lt;crm&gt; 已停用：12 条消息在等待，最久 20 分钟。", "每秒检查 16,500"}},
+		{"zh", []string{"1,000,000 个账号，每个恰好在一处。 丢失 0，重复 0。", "紧急 Webhook &lt;crm&gt; 已停用：12 条消息在等待，最久 20 分钟。", "每秒检查 16,500", "保持 18,002 个"}},
 	} {
 		got := words(site, "/", "Accept-Language", c.language)
 		for _, want := range c.want {
@@ -114,6 +114,9 @@ func TestOverviewTellsWhatIsKnown(t *testing.T) {
 func TestOverviewWithoutTheRest(t *testing.T) {
 	site := newSite(t, said(map[string]string{"/v1/stats": `{"accounts":{}}`}))
 	got := words(site, "/")
+	if strings.Contains(got, "held") {
+		t.Errorf("nothing is held: %s", got)
+	}
 	for _, want := range []string{"is not known now", "There are no charts", "checks a second –", "There are no accounts yet.", "No replica is alive", "failing checks –"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
