@@ -35,8 +35,23 @@
 // It has two meanings: the server wants to be told that a client is there, or the account was
 // bound elsewhere, or signed out. So notifystart is called and the same is asked once more at
 // once. If the code comes again, the account is parked as auth: somebody has to scan again.
-// A replica that stops does not call notifystop, because another one goes on at
-// once.
+//
+// # What is not called
+//
+// notifystop is never called, neither at a shutdown nor when an account is paused, changed or
+// deleted. Another replica goes on at once when one stops, and which of the two calls comes to
+// the server last is not known: a late notifystop would end the session of who goes on. A paused
+// account is to be resumed and to find what came meanwhile, and what becomes of messages of a
+// client that has said goodbye is not known. A client that just stays away is what the server
+// knows from every phone without a network, and notifystart brings it back. Who wants to end a
+// binding for good does so in WeChat, which makes the token void.
+//
+// local_token_list, with the tokens that a client has already, is sent empty by NewCode. With
+// them the server answers binded_redirect to a person who is bound already, and gives no token.
+// Here somebody scans to get one: because the account is parked and its token in doubt, or for an
+// account of their own, which need not know of others. No token but the one that is asked for
+// leaves the service, and none goes to a server that it is not bound to. A person who scans twice
+// has one account that works, the later one: the other is parked as auth and says so.
 //
 // Two clients of one account steal each other's messages. An account must therefore be
 // registered once, and with nobody else.
