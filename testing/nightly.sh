@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
-# requests against the API, others every day, a hundred kills of a service that keeps
-# everything itself, a release that is made twice and tried, and two versions side by side.
+# requests against the API, others every day, every published search of the protocol, a night of
+# simulated replicas, ten minutes under every error of third parties, a hundred kills of a service
+# that keeps everything itself, a release that is made twice and tried, and two versions side by
+# side.
 #
-#   testing/nightly.sh               all of it, in about an hour
+#   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
 #   testing/nightly.sh --release     only the release, and the version before beside this one
 #   testing/nightly.sh --list        only name the fuzz targets: package and name
@@ -27,7 +29,7 @@ release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,18s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,20s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -129,6 +131,9 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "two versions side by side" upgraded
 	seed=$(($(date +%s) / 86400))
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
+	run "every published search" go run ./testing/explore --published testing/README.md --check
+	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
+	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run TestKilledProcessGoesOn
 fi
 ran=0
