@@ -89,7 +89,7 @@ func (s *simulation) throughput(c *census.Census, before, after map[string]int) 
 		}
 		least := int(counted/interval) - 1
 		if n := after[a.ID] - before[a.ID]; n < least {
-			s.violated("I6: %q, %s, was checked %d times in %v after Redis' clock went back, want %d", a.ID, every, n, counted, least)
+			s.violated("I6: %q, %s, was checked %d times in %v after Redis' clock went back, want %d: %s", a.ID, every, n, counted, least, s.reg.why(a.ID))
 		}
 	}
 	s.world.Journal.Write("%d accounts are on their cadence again", active)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -62,6 +63,15 @@ func (o *oracle) isHeld(a *census.Account) {
 	last := o.up.last[a.ID]
 	o.up.mu.Unlock()
 	if since := time.Since(last); since > usualEnd && !o.reg.touchedSince(a.ID, time.Now().Add(-usualEnd)) {
-		o.violated("I6: no call of %q is under way, the last ended %v ago; it is in %v, due %v", a.ID, since, a.Places, a.Due.Sub(o.world.Now()))
+		o.violated("I6: no call of %q is under way, the last ended %v ago; it is in %v: %s", a.ID, since, a.Places, o.reg.why(a.ID))
 	}
+}
+
+// why returns why an account is where it is.
+func (r *registrar) why(id string) string {
+	e, err := r.registry.Explain(context.Background(), id)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s (%v)", e.Why, e.Marks)
 }

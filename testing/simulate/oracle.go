@@ -141,7 +141,7 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 			o.violated("I6: %q has been due for %v", a.ID, late)
 		}
 		if ahead := a.Due.Sub(c.Now); ahead > longest+time.Second {
-			o.violated("I6: %q, %s, is due in %v", a.ID, every, ahead)
+			o.violated("I6: %q, %s, is due in %v: %s", a.ID, every, ahead, o.reg.why(a.ID))
 		}
 	}
 	if held && a.Reason == "" && a.Failures == "" {
