@@ -59,6 +59,20 @@ func Tickets(ctx context.Context, r *Ring, shard int, ids []string) ([]string, e
 	return values, nil
 }
 
+// Acquit forgets that accounts of a shard were taken from replicas, as a good return does. It is
+// for accounts whose calls are held: one that has been held for a while does no harm, and may yet
+// be held for long.
+func Acquit(ctx context.Context, r *Ring, shard int, ids []string) error {
+	if err := wire.CheckBatch("acquit", len(ids)); err != nil {
+		return err
+	}
+	key := r.keys[shard].strikes
+	if _, err := r.wire.PipelineOn(ctx, wire.Vital, shard, key, append(wire.Command{"HDEL", key}, anyOf(ids)...)); err != nil {
+		return fmt.Errorf("acquit, shard %d: %w", shard, err)
+	}
+	return nil
+}
+
 // Batch is the result of one Claim.
 type Batch struct {
 	Now     time.Time // Redis' clock

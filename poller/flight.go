@@ -41,6 +41,8 @@ type flight struct {
 	limitsLeft atomic.Bool                // its leases of limits are ended
 	beginning  atomic.Pointer[time.Timer] // it has a place among the calls that begin
 	inHand     atomic.Bool                // a held call has brought messages that are not written
+	heldSince  atomic.Int64               // when its call has reached the third party, unix ns; 0: not yet
+	acquitted  bool                       // its strikes are forgotten; of who watches alone
 
 	owner atomic.Int32 // what settles the flight: the first to claim that
 

@@ -101,6 +101,7 @@ func (f *flight) begin() bool {
 func (f *flight) begun() {
 	if timer := f.beginning.Swap(nil); timer != nil {
 		timer.Stop()
+		f.heldSince.Store(time.Now().UnixNano())
 		f.flights.keeper.begins.give(1)
 	}
 }

@@ -152,7 +152,11 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 	if err != nil {
 		return err
 	}
+	var harmless []*flight
 	for i, f := range some {
+		if current[i] == *tickets[i] && f.isHarmless(time.Now()) {
+			harmless = append(harmless, f)
+		}
 		// A page that was written meanwhile, or is being written, has changed the ticket.
 		if current[i] == *tickets[i] || f.isWriting() || f.ticket.Load() != tickets[i] {
 			continue
@@ -162,6 +166,32 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 			fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
 			fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
 		}
+	}
+	return fs.acquit(ctx, shard, harmless)
+}
+
+// isHarmless reports whether the flight's account was taken from another replica, and its call
+// has been held here for a while.
+func (f *flight) isHarmless(now time.Time) bool {
+	since := f.heldSince.Load()
+	return f.claim.Strikes > 0 && !f.acquitted && since > 0 && now.UnixNano()-since >= int64(suspectHeld)
+}
+
+// acquit has the accounts of flights no longer suspected of what killed the replicas that held
+// them before. They may be held for long, and would be suspects when the next replica dies.
+func (fs *flights) acquit(ctx context.Context, shard int, harmless []*flight) error {
+	if len(harmless) == 0 {
+		return nil
+	}
+	ids := make([]string, len(harmless))
+	for i, f := range harmless {
+		ids[i] = f.claim.ID
+	}
+	if err := circulate.Acquit(ctx, fs.keeper.ring, shard, ids); err != nil {
+		return err
+	}
+	for _, f := range harmless {
+		f.acquitted = true
 	}
 	return nil
 }
