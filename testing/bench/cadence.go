@@ -3,11 +3,17 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
@@ -21,7 +27,7 @@ const (
 	checkTakes = 50 * time.Millisecond
 	settle     = time.Minute
 	idleFor    = 30 * time.Second
-	replicas   = 3
+	idlers     = 3
 )
 
 // cadenceBench measures whole replicas: how late checks are under load, and what idle
@@ -30,11 +36,58 @@ type cadenceBench struct {
 	report   reporter
 	length   time.Duration
 	accounts int
+	interval time.Duration // between two checks of an account under load
+	pools    int           // replicas under load
+	only     string        // "idle" or "load": measure that alone
+	commands io.Writer     // where commands by name are printed; nil: nowhere
+}
+
+// flags adds the bench's own settings.
+func (b *cadenceBench) flags(set *flag.FlagSet) {
+	set.DurationVar(&b.length, "for", 5*time.Minute, "how long the load is measured, after a minute to settle")
+	set.DurationVar(&b.interval, "every", interval, "how often each account is checked under load")
+	set.IntVar(&b.pools, "replicas", 1, "how many replicas share the load")
+	set.StringVar(&b.only, "only", "", "measure this alone: idle or load")
+	set.BoolFunc("commands", "print on standard error how often each command was run", func(string) error {
+		b.commands = os.Stderr
+		return nil
+	})
+}
+
+func (b *cadenceBench) validate() error {
+	if b.accounts < 1 || b.pools < 1 || b.interval < time.Second || b.length < 2*time.Second {
+		return errors.New("accounts and replicas must be at least 1, every a second, and for 2 s")
+	}
+	if b.only != "" && b.only != "idle" && b.only != "load" {
+		return errors.New("only must be idle or load")
+	}
+	return nil
+}
+
+// args are those of one run with the same settings. The defaults are left out, because another
+// build may not know them.
+func (b *cadenceBench) args() []string {
+	args := []string{"cadence", "--json", "--for", b.length.String(), "--accounts", strconv.Itoa(b.accounts)}
+	if b.interval != interval {
+		args = append(args, "--every", b.interval.String())
+	}
+	if b.pools != 1 {
+		args = append(args, "--replicas", strconv.Itoa(b.pools))
+	}
+	if b.only != "" {
+		args = append(args, "--only", b.only)
+	}
+	return args
 }
 
 func (b *cadenceBench) run(ctx context.Context) error {
-	if err := b.idle(ctx); err != nil {
-		return err
+	if b.only != "load" {
+		if err := b.idle(ctx); err != nil {
+			return err
+		}
+	}
+	if b.only == "idle" {
+		return nil
 	}
 	return b.load(ctx)
 }
@@ -73,7 +126,7 @@ func (b *cadenceBench) fill(ctx context.Context, server *connect.Single, first, 
 		s := ring.ShardOf(id)
 		shards[s] = append(shards[s], circulate.Registration{
 			ID:     id,
-			Record: fmt.Appendf(nil, `{"id":%q,"kind":"sleep","cadence":"every 60s"}`, id),
+			Record: fmt.Appendf(nil, `{"id":%q,"kind":"sleep","cadence":"every %s"}`, id, b.interval),
 			Due:    now.Add(first + time.Duration(float64(spread)*float64(i)/float64(b.accounts))),
 		})
 	}
@@ -88,7 +141,7 @@ func (b *cadenceBench) fill(ctx context.Context, server *connect.Single, first, 
 }
 
 // start runs pools and one monitor until the returned function is called.
-func start(ring *circulate.Ring, pools, concurrency int) (stop func() error, err error) {
+func start(ring *circulate.Ring, pools, concurrency int, metrics *poller.Metrics) (stop func() error, err error) {
 	checkers, err := poller.NewCheckers(sleeper{})
 	if err != nil {
 		return nil, err
@@ -99,7 +152,7 @@ func start(ring *circulate.Ring, pools, concurrency int) (stop func() error, err
 	}
 	running := []func(context.Context) error{m.Run}
 	for range pools {
-		p, err := poller.New(ring, checkers, poller.Config{Concurrency: concurrency, RecordsKept: 2_000_000}, poller.Options{})
+		p, err := poller.New(ring, checkers, poller.Config{Concurrency: concurrency, RecordsKept: 2_000_000}, poller.Options{Metrics: metrics})
 		if err != nil {
 			return nil, err
 		}
@@ -135,21 +188,21 @@ func (b *cadenceBench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := start(ring, replicas, 256)
+	stop, err := start(ring, idlers, 256, nil)
 	if err != nil {
 		return err
 	}
 	if err := pause(ctx, 10*time.Second); err != nil {
 		return err
 	}
-	before, err := sample(server)
+	before, err := b.sample(server, nil)
 	if err != nil {
 		return err
 	}
 	if err := pause(ctx, idleFor); err != nil {
 		return err
 	}
-	after, err := sample(server)
+	after, err := b.sample(server, nil)
 	if err != nil {
 		return err
 	}
@@ -157,10 +210,11 @@ func (b *cadenceBench) idle(ctx context.Context) error {
 	b.report.figure("idle_commands_per_s", (after.commands-before.commands)/seconds, "commands/s")
 	b.report.figure("idle_redis_cpu_share", 100*(after.redis-before.redis)/seconds, "% of a core")
 	b.report.figure("idle_replicas_cpu_share", 100*(after.own-before.own)/seconds, "% of a core, three replicas and a monitor")
+	b.tell("idle", before, after)
 	return stop()
 }
 
-// load has one replica check every account once a minute.
+// load has replicas check every account once in each interval.
 func (b *cadenceBench) load(ctx context.Context) error {
 	_, server, stopRedis, err := startRedis()
 	if err != nil {
@@ -168,19 +222,21 @@ func (b *cadenceBench) load(ctx context.Context) error {
 	}
 	defer stopRedis()
 	// Registering takes a while: the first accounts are not due before it ends.
-	ring, err := b.fill(ctx, server, interval/2, interval)
+	first := max(b.interval/2, time.Duration(b.accounts)*30*time.Microsecond)
+	ring, err := b.fill(ctx, server, first, b.interval)
 	if err != nil {
 		return err
 	}
-	perSecond := float64(b.accounts) / interval.Seconds()
-	stop, err := start(ring, 1, max(256, int(3*perSecond*checkTakes.Seconds())))
+	perSecond := float64(b.accounts) / b.interval.Seconds()
+	registry := prometheus.NewRegistry()
+	stop, err := start(ring, b.pools, max(256, int(3*perSecond*checkTakes.Seconds())/b.pools), poller.NewMetrics(registry))
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, interval/2+settle); err != nil {
+	if err := pause(ctx, first+min(b.interval, settle)); err != nil {
 		return err
 	}
-	before, err := sample(server)
+	before, err := b.sample(server, registry)
 	if err != nil {
 		return err
 	}
@@ -193,16 +249,19 @@ func (b *cadenceBench) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		rate := 0.0
 		for _, r := range reports {
 			p99, p50 = append(p99, 1000*r.LatenessP99), append(p50, 1000*r.LatenessP50)
-			rates = append(rates, r.ChecksPerSecond)
+			rate += r.ChecksPerSecond
 		}
+		rates = append(rates, rate)
 	}
-	after, err := sample(server)
+	after, err := b.sample(server, registry)
 	if err != nil {
 		return err
 	}
 	seconds := after.at.Sub(before.at).Seconds()
+	checks := after.claimed - before.claimed
 	b.report.figure("checks_per_s", median(rates), "checks/s")
 	b.report.figure("p50_lateness_ms", median(p50), "ms, the median of two-second windows")
 	b.report.figure("p99_lateness_ms", median(p99), "ms, the median of two-second windows")
@@ -210,6 +269,11 @@ func (b *cadenceBench) load(ctx context.Context) error {
 	b.report.figure("redis_cpu_share", 100*(after.redis-before.redis)/seconds, "% of a core")
 	b.report.figure("replica_cpu_share", 100*(after.own-before.own)/seconds, "% of a core")
 	b.report.figure("redis_commands_per_s", (after.commands-before.commands)/seconds, "commands/s, those of scripts among them")
+	b.report.figure("redis_commands_per_check", (after.commands-before.commands)/checks, "commands, those of scripts among them")
+	b.report.figure("redis_us_per_check", 1e6*(after.redis-before.redis)/checks, "µs")
+	b.report.figure("accounts_per_claim", checks/(after.claims-before.claims), "accounts")
+	b.report.figure("steps_per_100_checks", 100*(after.steps["evalsha"].calls-before.steps["evalsha"].calls)/checks, "scripts run")
+	b.tell("load", before, after)
 	return stop()
 }
 
@@ -225,35 +289,6 @@ func reports(ctx context.Context, ring *circulate.Ring) ([]accounts.Report, erro
 		}
 	}
 	return reports, nil
-}
-
-// used is the processor time that was used up to a moment.
-type used struct {
-	at         time.Time
-	commands   float64
-	redis, own float64 // seconds of processor time
-}
-
-func sample(server *connect.Single) (used, error) {
-	u := used{at: time.Now()}
-	var err error
-	if u.redis, err = usedCPU(server); err != nil {
-		return u, err
-	}
-	if u.commands, err = usedCommands(server); err != nil {
-		return u, err
-	}
-	u.own, err = ownCPU()
-	return u, err
-}
-
-// ownCPU returns how many seconds of processor time this process has used.
-func ownCPU() (float64, error) {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		return 0, err
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds(), nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

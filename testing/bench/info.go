@@ -62,3 +62,27 @@ func usedCommands(server *connect.Single) (float64, error) {
 	}
 	return strconv.ParseFloat(info["total_commands_processed"], 64)
 }
+
+// commandUse is how often a command was run and how long that took.
+type commandUse struct{ calls, micros float64 }
+
+// commandUses returns that of each command, those that scripts call among them.
+func commandUses(server *connect.Single) (map[string]commandUse, error) {
+	info, err := infoOf(server, "commandstats")
+	if err != nil {
+		return nil, err
+	}
+	uses := make(map[string]commandUse)
+	for name, value := range info {
+		name, ok := strings.CutPrefix(name, "cmdstat_")
+		if !ok {
+			continue
+		}
+		var u commandUse
+		if _, err := fmt.Sscanf(value, "calls=%g,usec=%g", &u.calls, &u.micros); err != nil {
+			return nil, fmt.Errorf("command %s: %q: %w", name, value, err)
+		}
+		uses[name] = u
+	}
+	return uses, nil
+}

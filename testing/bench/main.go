@@ -82,7 +82,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	const usage = "usage: bench ring|cadence [--json] [--for 4s] [--accounts 1000000] [--against BINARY]\n" +
+	const usage = "usage: bench ring [--json] [--for 4s] [--accounts 1000000] [--against BINARY]\n" +
+		"       bench cadence [--json] [--for 5m] [--accounts 1000000] [--every 1m] [--replicas 1] [--only idle|load] [--commands] [--against BINARY]\n" +
 		"       bench delivery [--json] [--for 10s] [--messages 100000] [--waiting 10000000]\n" +
 		"       bench bulk [--json] [--accounts 1000000]\n" +
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
@@ -135,21 +136,24 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		b := &ringBench{report: report, each: *each, rounds: *rounds, large: *accounts}
 		return b.run(ctx)
 	case "cadence":
-		length := flags.Duration("for", 5*time.Minute, "how long the load is measured, after a minute to settle")
+		b := &cadenceBench{}
+		b.flags(flags)
 		rounds := flags.Int("rounds", 3, "with --against: how often both run")
 		other := flags.String("against", "", "another build of this program, to compare with: both run in turns")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
-		report, err := newReporter(ctx, out, *asJSON)
-		if err != nil {
+		b.accounts = *accounts
+		if err := b.validate(); err != nil {
+			return err
+		}
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
 			return err
 		}
 		if *other != "" {
-			one := []string{"cadence", "--json", "--for", length.String(), "--accounts", strconv.Itoa(*accounts)}
-			return (&against{report: report, other: *other, args: one, pairs: *rounds}).run(ctx)
+			return (&against{report: b.report, other: *other, args: b.args(), pairs: *rounds}).run(ctx)
 		}
-		b := &cadenceBench{report: report, length: *length, accounts: *accounts}
 		return b.run(ctx)
 	case "delivery":
 		b := &deliveryBench{}
