@@ -61,6 +61,24 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	return held, now, nil
 }
 
+// NothingHeld reports that no account of any shard is claimed, which one command tells if one
+// node serves all shards. If there are several nodes, it reports false and asks nothing.
+func NothingHeld(ctx context.Context, r *Ring) (bool, error) {
+	if r.Node(0) != "" {
+		return false, nil
+	}
+	command := make(wire.Command, 1, 1+len(r.keys))
+	command[0] = "EXISTS"
+	for i := range r.keys {
+		command = append(command, r.keys[i].processing)
+	}
+	replies, err := r.wire.PipelineFor(ctx, wire.Vital, r.keys[0].processing, command)
+	if err != nil {
+		return false, fmt.Errorf("nothing held: %w", err)
+	}
+	return replies[0] == int64(0), nil
+}
+
 // Requeued is the outcome of a requeue.
 type Requeued uint8
 

@@ -42,7 +42,11 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 		errs = append(errs, err)
 		dead = func(string) bool { return false }
 	}
-	for shard := range m.ring.Shards() {
+	shards := m.ring.Shards()
+	if nothing, err := circulate.NothingHeld(ctx, m.ring); err == nil && nothing {
+		shards = 0
+	}
+	for shard := range shards {
 		if err := m.sweepShard(ctx, shard, dead, &swept); err != nil {
 			errs = append(errs, err)
 			if m.allAway(shard, err) {

@@ -35,6 +35,24 @@ func TestClaimsBeyondTheLongTimeoutAreRequeued(t *testing.T) {
 	})
 }
 
+// While nothing is claimed, a sweep costs an idle ring no more for more shards.
+func TestSweepOfNothingCostsAsMuchForAnyShards(t *testing.T) {
+	cost := func(shards int) (commands int) {
+		inFakeTime(t, shards, func(w *world) {
+			w.register("a")
+			m := w.monitor(monitor.Config{})
+			w.sweep(m, 0, 0) // sends the script's text
+			before := w.Miniredis().CommandCount()
+			w.sweep(m, 0, 0)
+			commands = w.Miniredis().CommandCount() - before
+		})
+		return commands
+	}
+	if few, many := cost(2), cost(64); many > few {
+		t.Errorf("a sweep of 64 shards costs %d commands, and one of 2 shards %d", many, few)
+	}
+}
+
 func TestDeadReplicasClaimsNeedTwoSweeps(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.register("a", "b", "c")
