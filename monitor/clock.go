@@ -15,8 +15,8 @@ const (
 	// rewinds is in how many successive turns a shard is put right. A check under way may
 	// still be returned by the old clock until its replica has read the clock again.
 	rewinds = 3
-	// clockRotation is in how many turns each shard's clock is read once: two minutes.
-	clockRotation = 24
+	// clockRotation is in how many turns each shard's clock is read once: five minutes.
+	clockRotation = 60
 )
 
 // clockWatch notices steps of Redis' clock, and reschedules what is due too late after a
