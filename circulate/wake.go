@@ -18,8 +18,8 @@ import (
 // there too, when a stored secret has changed; versions that do not know it pass it over.
 
 const (
-	wakePing    = 400 * time.Millisecond
-	wakeSilence = time.Second // without even a pong: the connection is dead
+	wakePing    = time.Second
+	wakeSilence = 2500 * time.Millisecond // without even a pong: the connection is dead
 )
 
 // Woken is a message that something in a shard became due earlier.
