@@ -14,18 +14,22 @@ even_when_full(KEYS[2])
 local now = clock()
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+-- A beat from the future was written before the clock went back. It counts as a current
+-- one. A live replica beats again, and a dead one is silent from now on.
+local names, silent = {}, {}
+local beats = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 1, #beats, 2 do
+  local name, beat = beats[i], tonumber(beats[i + 1])
+  if beat > now - tonumber(ARGV[4]) then
+    names[#names + 1] = name
+    if beat > now then redis.call('ZADD', KEYS[1], now, name) end
+  elseif beat <= now - tonumber(ARGV[3]) and #silent < 1000 then
+    silent[#silent + 1] = name
+  end
+end
 -- It forgets some at a time, because another heartbeat follows soon.
-local silent = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, 1000)
 if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))
-end
--- A beat from the future was written before the clock went back. It counts as a current
--- one. A live replica beats again, and a dead one is silent from now on.
-local names = {}
-local beats = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. format('%.0f', now - tonumber(ARGV[4])), '+inf', 'WITHSCORES')
-for i = 1, #beats, 2 do
-  names[#names + 1] = beats[i]
-  if tonumber(beats[i + 1]) > now then redis.call('ZADD', KEYS[1], now, beats[i]) end
 end
 return names
