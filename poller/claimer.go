@@ -181,7 +181,7 @@ func checkID(c *circulate.Claim, place int) string {
 // nextClaim returns when a shard should be claimed from next: when its next account is
 // due. If the shard is another replica's part, that replica gets some more time.
 func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) time.Time {
-	idle := c.idle()
+	idle := c.idle() * time.Duration(c.timetable.aloof(shard))
 	switch {
 	case b.More:
 		return received
@@ -196,7 +196,7 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) t
 	return received.Add(min(idle, wait+c.timetable.patience(shard, rand.Float64())))
 }
 
-// idle returns the longest time between two claims from a shard.
+// idle returns the longest time between two claims from a shard of the replica's own.
 func (c *claimer) idle() time.Duration {
 	if c.subscribed.Load() {
 		return c.config.IdleInterval

@@ -25,7 +25,7 @@ type Config struct {
 	PageLimit      int           // messages wanted on one page; 200
 	RecordsKept    int           // decoded records kept in memory; 500,000
 	RecordBytes    int64         // the most bytes of their texts; 256 MiB, enough for 500,000 of 500 bytes
-	IdleInterval   time.Duration // the longest time between two looks at a shard; 30 s
+	IdleInterval   time.Duration // the longest time between two looks at a shard of the own part; 30 s
 	Limits         Limits        // limits that replicas share; none
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
 	GatherInterval time.Duration // the same on a busy replica, and the least time between its claims of a shard; 150 ms

@@ -13,6 +13,7 @@ import (
 
 const (
 	roomLook      = 2 * time.Second        // between two looks at Redis' memory
+	roomCalm      = 10 * time.Second       // the same while there is room and this replica writes no messages
 	roomLeast     = 100 * time.Millisecond // the least between two looks, however much is written
 	roomBytes     = 4 << 20                // bytes written since the last look that call for another
 	roomMargin    = 0.05                   // how far below the mark messages are taken again
@@ -41,6 +42,7 @@ type room struct {
 	metrics *Metrics
 
 	some  atomic.Bool   // there is such a node
+	calm  atomic.Bool   // the next look is in roomCalm
 	bytes atomic.Int64  // bytes written since the last look
 	kick  chan struct{} // has a value when it is time for another look
 
@@ -73,9 +75,14 @@ func (r *room) run(ctx context.Context) {
 		case <-timer.C:
 		case <-r.kick:
 		}
+		calm := r.bytes.Load() == 0 && !r.some.Load()
 		r.look(ctx)
 		if !sleep(ctx, roomLeast) {
 			return
+		}
+		if r.calm.Store(calm); calm && r.bytes.Load() == 0 {
+			timer.Reset(roomCalm)
+			continue
 		}
 		timer.Reset(roomLook)
 	}
@@ -83,7 +90,10 @@ func (r *room) run(ctx context.Context) {
 
 // wrote notes that bytes were written: the more is written, the more often room looks.
 func (r *room) wrote(bytes int) {
-	if r.bytes.Add(int64(bytes)) >= roomBytes {
+	if bytes == 0 {
+		return
+	}
+	if r.bytes.Add(int64(bytes)) >= roomBytes || r.calm.Swap(false) {
 		select {
 		case r.kick <- struct{}{}:
 		default:

@@ -172,6 +172,18 @@ func (t *timetable) patience(shard int, chance float64) time.Duration {
 	return wait
 }
 
+// aloof returns how many times longer the replica may go without a look at a shard than the
+// shard's own replica, which looks at it in any case. So the looks of all others together are
+// at most a quarter of its looks. If it dies, the shards are divided anew.
+func (t *timetable) aloof(shard int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ours[shard] {
+		return 1
+	}
+	return 4 * max(1, len(t.peers)-1)
+}
+
 // leave lets other replicas come first in a shard for a while, even if it is ours: it has an
 // account that this replica does not know.
 func (t *timetable) leave(shard int, until time.Time) {

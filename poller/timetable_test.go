@@ -229,6 +229,29 @@ func TestReplicasDivideTheShardsAmongThem(t *testing.T) {
 	}
 }
 
+// However many replicas there are, those to which a shard does not belong look at it a quarter
+// as often, all together, as the one to which it belongs.
+func TestOthersLookAtIdleShardsLessOften(t *testing.T) {
+	names := []string{"alice00000", "bob0000000", "carol00000", "dave000000"}
+	for n := 2; n <= len(names); n++ {
+		for shard := range 8 {
+			looks, owners := 0.0, 0
+			for _, self := range names[:n] {
+				table := newTimetable(8, noon)
+				table.divide(self, slices.Clone(names[:n]), noon)
+				if times := table.aloof(shard); times == 1 {
+					owners++
+				} else {
+					looks += 1 / float64(times)
+				}
+			}
+			if owners != 1 || looks < 0.24 || looks > 0.26 {
+				t.Errorf("%d replicas: shard %d has %d of its own, and %.2f looks of others to one of its own", n, shard, owners, looks)
+			}
+		}
+	}
+}
+
 func TestShardThatBecomesOursIsLookedAtNow(t *testing.T) {
 	table := newTimetable(16, noon)
 	table.divide("alice00000", []string{"alice00000", "bob0000000"}, noon)
