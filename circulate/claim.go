@@ -100,17 +100,35 @@ type Batch struct {
 // Kinds are those that the replica checks; none means any. Accounts that were handed over
 // for another kind are passed by. See [Kinds].
 func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64, kinds ...string) (Batch, error) {
+	return ClaimAhead(ctx, r, shard, replica, n, known, 0, kinds...)
+}
+
+// MaxAhead is the longest time before it is due that an account can be claimed.
+const MaxAhead = time.Second
+
+// ClaimAhead is [Ring.Claim] that also takes accounts which become due within a time, at most
+// MaxAhead, if there is room for them and no account waits. The caller must not check them
+// before they are due. So a replica that is always busy claims more at once, and no check is
+// later for it.
+func ClaimAhead(ctx context.Context, r *Ring, shard int, replica string, n int, known int64, ahead time.Duration, kinds ...string) (Batch, error) {
 	if err := wire.CheckBatch("claim", n); err != nil {
 		return Batch{}, err
 	}
 	if err := ValidateReplica(replica); err != nil {
 		return Batch{}, err
 	}
+	if ahead < 0 || ahead > MaxAhead {
+		return Batch{}, fmt.Errorf("%w: claim: at most %v ahead, not %v", wire.ErrInput, MaxAhead, ahead)
+	}
+	args := append([]any{replica, n, known}, append(r.wakeArgs(shard), claimedKinds(kinds))...)
+	if ahead > 0 {
+		args = append(args, ahead.Milliseconds())
+	}
 	k := &r.keys[shard]
 	reply, err := r.wire.Run(ctx, claimScript, shard, []string{
 		k.queue, k.processing, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.nudges, k.changes, k.setAside, k.strikes, k.states,
 		k.urgent, k.low, k.laneCounter, k.leaving, k.ticketMark, k.byKind, k.kinds,
-	}, append([]any{replica, n, known}, append(r.wakeArgs(shard), claimedKinds(kinds))...)...)
+	}, args...)
 	if err != nil {
 		return Batch{}, err
 	}

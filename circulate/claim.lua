@@ -24,6 +24,8 @@
 -- ARGV[3]   up to which change the replica knows the shard's records
 -- ARGV[4], ARGV[5]  the channel to wake replicas on, and the shard
 -- ARGV[6]   the kinds that the replica checks, a tab before each; empty = any
+-- ARGV[7]   how many ms before it is due an account may be taken, where nothing waits;
+--           without it none is
 --
 -- Returns {now, next due, void, malformed, change, changed ids or false,
 --          entries, what they were before, what stood in tickets, long
@@ -37,6 +39,7 @@ local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], 
 local urgent, low, turns, leaving = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local by_kind, kinds = KEYS[18], KEYS[19]
 local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local ahead = tonumber(ARGV[7] or '0')
 local now = clock()
 
 local function next_due()
@@ -48,7 +51,7 @@ end
 -- schedule behind accounts that became due earlier.
 local PROMOTE = 512
 
-local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now, 'WITHSCORES', 'LIMIT', 0, math.max(want, PROMOTE))
+local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now + ahead, 'WITHSCORES', 'LIMIT', 0, math.max(want, PROMOTE))
 if #due == 0 and redis.call('EXISTS', queue, urgent, low, by_kind) == 0 then
   return {now, next_due()}
 end
@@ -67,6 +70,13 @@ if there[leaving] then
 end
 
 even_when_full(tickets)
+
+-- Of what is due later only as much is promoted as is taken: another replica would check
+-- the rest too early.
+if ahead > 0 then
+  local most = (there[queue] or there[urgent] or there[low] or there[by_kind]) and 0 or 2 * want
+  while #due > most and tonumber(due[#due]) > now do due[#due], due[#due - 1] = nil, nil end
+end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule. What
 -- is due stands at its front, so that it goes by rank.

@@ -108,7 +108,9 @@
 //
 //	Claim     promotes what is due, then RPOPLPUSHes up to n entries from
 //	          message_queue to processing_list; void ones are dropped, the others
-//	          get a fresh ticket, the replica and the time.
+//	          get a fresh ticket, the replica and the time. A busy replica may
+//	          take what is due within a second as well, if nothing waits, and
+//	          checks it when it is due ([ClaimAhead]).
 //	Return    gives claims back: messages, cursor, failures and next place are
 //	          written together, and only for an entry that was still in
 //	          processing_list (LREM answers 1) under the current ticket.
@@ -153,7 +155,7 @@
 // # Redis' clock
 //
 // All times are Redis', and its clock may be wrong for a while. The monitor on duty
-// reads each shard's clock every five seconds and keeps the newest time seen
+// reads each node's clock every five seconds and keeps the newest time seen
 // ([Clocks.Read]). If the clock went back by [ClockStep] or more, the monitor walks the
 // schedule in small steps and moves what is due later than it can be: a slot of a
 // cadence to the next one, a wait by as much as the clock went back. It does the same

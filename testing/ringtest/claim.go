@@ -81,6 +81,48 @@ func claimNextDue(f *fixture) {
 	}
 }
 
+// claimAhead: what is due soon is taken with what is due, but only where nothing waits, and
+// nothing waits that is not due.
+func claimAhead(f *fixture) {
+	ahead := func(n int, want ...string) circulate.Batch {
+		f.Helper()
+		b, err := circulate.ClaimAhead(context.Background(), f.ring, 0, alice, n, 0, circulate.MaxAhead)
+		var got []string
+		for i := range b.Claims {
+			got = append(got, b.Claims[i].ID)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			f.Errorf("claimed %q, %v, want %q", got, err, want)
+		}
+		return b
+	}
+	f.register("a", "b", "c", "d", "e")
+	claims := f.claim(alice, "a", "b", "c", "d", "e")
+	now := f.batch(alice, 1).Now
+	for i, in := range []time.Duration{0, 900 * time.Millisecond, 940 * time.Millisecond, 980 * time.Millisecond, time.Hour} {
+		f.ret(circulate.Written, circulate.Return{Claim: claims[i], Due: now.Add(in)})
+	}
+	f.placed("a", circulate.Waiting)
+	ahead(4, "a") // it waits, so that nothing else is promoted
+	for _, id := range []string{"b", "c", "d", "e"} {
+		f.placed(id, circulate.Scheduled)
+	}
+	if b := ahead(2, "b", "c"); !b.Claims[0].Due.Equal(now.Add(900*time.Millisecond).Truncate(time.Millisecond)) || !b.More {
+		f.Errorf("b is due at %v, %v from now, more: %v", b.Claims[0].Due, b.Claims[0].Due.Sub(now), b.More)
+	}
+	f.placed("d", circulate.Scheduled)
+	if b := ahead(4, "d"); b.More || b.NextDue.Sub(now) < time.Minute {
+		f.Errorf("next due %v from now, more: %v", b.NextDue.Sub(now), b.More)
+	}
+	f.placed("e", circulate.Scheduled)
+	f.conserved()
+	for _, wrong := range []time.Duration{-time.Millisecond, circulate.MaxAhead + time.Millisecond} {
+		if _, err := circulate.ClaimAhead(context.Background(), f.ring, 0, alice, 1, 0, wrong); err == nil {
+			f.Errorf("claimed %v ahead", wrong)
+		}
+	}
+}
+
 func claimDropsVoid(f *fixture) {
 	f.register("a")
 	old := f.claim(alice, "a")[0]

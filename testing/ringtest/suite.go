@@ -32,6 +32,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"claim is stamped by Redis' clock":                    claimStamped,
 			"claim promotes what is due and no more":              claimPromotesDue,
 			"claim says when the next is due":                     claimNextDue,
+			"claim ahead":                                         claimAhead,
 			"claim drops what is void":                            claimDropsVoid,
 			"claim takes one of two copies":                       claimTakesOneCopy,
 			"claim sets garbage aside":                            claimSetsGarbageAside,
