@@ -3,7 +3,9 @@ package poller
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +18,13 @@ const (
 	claimBatch = 128 // accounts of one claim at most
 
 	gatherPlaces = 2 * time.Millisecond
+
+	// Checks of accounts that were claimed ahead begin at most so late: several begin at once,
+	// and limits are asked for several at once.
+	departGap    = 10 * time.Millisecond
+	departLimits = 50 * time.Millisecond
+	// departWait is how long they wait for places, before their accounts are released.
+	departWait = 50 * time.Millisecond
 
 	claimRetry    = 100 * time.Millisecond // after a claim that failed, doubled each time
 	claimRetryMax = 5 * time.Second
@@ -34,6 +43,9 @@ type claimer struct {
 	holding    *holding
 	records    *circulate.Records[*record]
 	subscribed atomic.Bool // wake-ups arrive
+
+	early     atomic.Int64   // accounts that were claimed ahead and are not due yet
+	departing sync.WaitGroup // of goroutines that have these
 }
 
 func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer) *claimer {
@@ -46,13 +58,12 @@ func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, 
 func (c *claimer) run(ctx context.Context) {
 	failures := 0
 	for {
-		n := c.takePlaces(ctx)
-		if n == 0 {
-			return
-		}
 		shard, ok := c.awaitShard(ctx)
 		if !ok {
-			c.flights.places.give(n)
+			return
+		}
+		n := c.takePlaces(ctx)
+		if n == 0 {
 			return
 		}
 		started, next, err := c.claimShard(ctx, shard, n)
@@ -115,7 +126,8 @@ func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 // many it started and when the shard should be claimed from next.
 func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
 	c.metrics.claims.Inc()
-	batch, err := c.ring.Claim(ctx, shard, c.config.Replica, n, c.records.Known(shard), c.peers.kinds...)
+	ahead := c.ahead(shard)
+	batch, err := circulate.ClaimAhead(ctx, c.ring, shard, c.config.Replica, n, c.records.Known(shard), ahead, c.peers.kinds...)
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
 			// The next answer may come from another server that lost the last writes. It
@@ -160,14 +172,24 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			used:    accounts.UsedUntil(batch.Claims[i].State),
 		}
 	}
-	admitted := c.flights.admit(ctx, shard, c.passOn(ctx, shard, claimed))
-	for _, f := range admitted {
+	due, later := dueNow(c.passOn(ctx, shard, claimed), &batch)
+	if len(later) > 0 {
+		c.early.Add(int64(len(later)))
+		c.departing.Go(func() { c.depart(ctx, shard, later, batch.Now, received) })
+	}
+	return c.start(ctx, shard, due), c.nextClaim(shard, &batch, received, ahead), nil
+}
+
+// start starts the checks of a shard's accounts that are admitted. It returns how many took a
+// place.
+func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started int) {
+	for _, f := range c.flights.admit(ctx, shard, claimed) {
 		if !f.isHeld() {
 			started++
 		}
 		c.flights.start(f)
 	}
-	return started, c.nextClaim(shard, &batch, received), nil
+	return started
 }
 
 // checkID names the check of a claim, which is at a place of its batch: a batch has one
@@ -180,7 +202,7 @@ func checkID(c *circulate.Claim, place int) string {
 
 // nextClaim returns when a shard should be claimed from next: when its next account is
 // due. If the shard is another replica's part, that replica gets some more time.
-func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) time.Time {
+func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time, ahead time.Duration) time.Time {
 	idle := c.idle() * time.Duration(c.timetable.aloof(shard))
 	switch {
 	case b.More:
@@ -190,7 +212,11 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time) t
 	}
 	// Redis truncates its time to milliseconds. Without one more, the claim would be early.
 	wait := max(0, b.NextDue.Sub(b.Now)) + time.Millisecond
-	if c.meter.isBusy(received) {
+	switch {
+	case ahead > 0:
+		// What is due until then was claimed ahead. It comes back before what is due next.
+		wait = max(wait-(ahead-c.gather()), c.gather())
+	case c.meter.isBusy(received):
 		wait = max(wait, c.config.GatherInterval)
 	}
 	return received.Add(min(idle, wait+c.timetable.patience(shard, rand.Float64())))
@@ -214,4 +240,83 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
+}
+
+// gather returns the least time between two claims of a shard that take accounts ahead.
+func (c *claimer) gather() time.Duration {
+	return min(2*c.config.GatherInterval, circulate.MaxAhead*3/4)
+}
+
+// ahead returns how long before they are due the next claim of a shard may take accounts. A busy
+// replica takes what becomes due in a shard of its own until its next claim of it, and somewhat
+// later. It takes nothing ahead while most places are taken, because an account that waits here
+// must not wait longer than anywhere else.
+func (c *claimer) ahead(shard int) time.Duration {
+	if !c.meter.isBusy(time.Now()) || c.timetable.patience(shard, 0) > 0 || 4*c.flights.count() > 3*c.config.Concurrency ||
+		int(c.early.Load()) > 2*c.config.Concurrency {
+		return 0
+	}
+	return (c.gather() * 4 / 3).Truncate(time.Millisecond)
+}
+
+// dueNow parts the flights of a batch into those that are due and those that are due later, the
+// earliest first. What is due beyond circulate.MaxAhead was claimed by a clock that went back.
+func dueNow(claimed []*flight, b *circulate.Batch) (due, later []*flight) {
+	due = claimed[:0:len(claimed)]
+	for _, f := range claimed {
+		if wait := f.claim.Due.Sub(b.Now); wait > 0 && wait <= circulate.MaxAhead {
+			later = append(later, f)
+			continue
+		}
+		due = append(due, f)
+	}
+	slices.SortFunc(later, func(f, g *flight) int { return f.claim.Due.Compare(g.claim.Due) })
+	return due, later
+}
+
+// depart starts the checks of accounts that were claimed before they were due, by Redis' clock
+// and by ours. If ctx ends first, or there are no places for them, it releases them.
+func (c *claimer) depart(ctx context.Context, shard int, later []*flight, claimed, received time.Time) {
+	gap := departGap
+	for _, f := range later {
+		if f.limits != (limitsOfCheck{}) {
+			gap = departLimits
+		}
+	}
+	for len(later) > 0 {
+		// Redis truncates its time to milliseconds.
+		first := received.Add(later[0].claim.Due.Sub(claimed) + time.Millisecond)
+		if len(later) > 1 {
+			first = first.Add(gap)
+		}
+		if !sleep(ctx, time.Until(first)) {
+			c.release(ctx, shard, later)
+			c.early.Add(-int64(len(later)))
+			return
+		}
+		now, n := claimed.Add(time.Since(received)), 0
+		for n < len(later) && later[n].claim.Due.Before(now) {
+			later[n].localAt = time.Now()
+			n++
+		}
+		places := c.flights.places.tryTake(n)
+		for until := time.Now().Add(departWait); places < n && time.Now().Before(until) && sleep(ctx, departGap); {
+			places += c.flights.places.tryTake(n - places)
+		}
+		if places < n {
+			c.release(ctx, shard, later[places:n])
+		}
+		c.flights.places.give(places - c.start(ctx, shard, later[:places]))
+		c.early.Add(-int64(n))
+		later = later[n:]
+	}
+}
+
+// release returns the accounts of flights that have not begun.
+func (c *claimer) release(ctx context.Context, shard int, waiting []*flight) {
+	claims := make([]*circulate.Claim, len(waiting))
+	for i, f := range waiting {
+		claims[i] = f.claim
+	}
+	c.writer.release(ctx, shard, claims)
 }

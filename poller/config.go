@@ -28,7 +28,7 @@ type Config struct {
 	IdleInterval   time.Duration // the longest time between two looks at a shard of the own part; 30 s
 	Limits         Limits        // limits that replicas share; none
 	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
-	GatherInterval time.Duration // the same on a busy replica, and the least time between its claims of a shard; 150 ms
+	GatherInterval time.Duration // the same on a busy replica, and the least time between its claims of a shard, both doubled if no check is later for it; 150 ms
 }
 
 const (

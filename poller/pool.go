@@ -153,6 +153,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.log.Info("shutting down: no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
 	claiming.Wait()
+	p.claimer.departing.Wait()
 	p.flights.stopHeld(p.hurry)
 	if !p.flights.drained(p.config.GracePeriod, p.hurry) {
 		p.log.Info("grace period over: ending checks", "running", p.flights.count())

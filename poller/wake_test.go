@@ -3,7 +3,6 @@ package poller_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -48,19 +47,7 @@ func TestWhatIsDueEarlierIsCheckedAtOnce(t *testing.T) {
 // something in the schedule is overdue.
 func TestANudgeDoesNotWaitForOthers(t *testing.T) {
 	inFakeTime(t, func(w *world) {
-		items := make([][]circulate.Registration, 2)
-		for i := range 2300 { // a second
-			id := fmt.Sprint("a", i)
-			shard := w.ring.ShardOf(id)
-			items[shard] = append(items[shard], circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"scripted","cadence":"every 1s"}`, id)})
-		}
-		for shard, all := range items {
-			for part := range slices.Chunk(all, circulate.MaxBatch) {
-				if _, err := w.ring.Register(w.Context(), shard, part); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		w.registerMany(2300) // a second
 		w.register("every 1h", "n")
 		stop := w.start(poller.Config{Concurrency: 1000})
 		time.Sleep(time.Second)
