@@ -18,9 +18,11 @@ const (
 )
 
 // committer gathers returns by shard and writes them in batches. It writes a batch when the
-// batch is full, or when its first return has waited long enough.
+// batch is full, or when its first return has waited long enough. A calm return, which nobody
+// waits for, may wait twice as long.
 type committer struct {
 	linger func(now time.Time) time.Duration
+	calm   func(*circulate.Return) bool // nil: none is
 	write  func(shard int, items []circulate.Return)
 
 	slots chan struct{} // one for each return that is not written yet, to bound them
@@ -37,6 +39,7 @@ type gathering struct {
 	items []circulate.Return
 	bytes int
 	since time.Time
+	hasty time.Time // since when one waits that is not calm; zero: none does
 }
 
 type batchOfShard struct {
@@ -68,14 +71,19 @@ func (c *committer) submitHeld(item circulate.Return, written func()) {
 		c.held[item.Claim] = written
 	}
 	shard := item.Claim.Shard
+	now := time.Now()
 	g, ok := c.pending[shard]
 	if !ok {
-		g = &gathering{since: time.Now()}
+		g = &gathering{since: now}
 		c.pending[shard] = g
 	}
 	g.items = append(g.items, item)
 	g.bytes += size(&item)
 	wake := g.full() || len(c.pending) == 1 && len(g.items) == 1 || c.crowded()
+	if g.hasty.IsZero() && (c.calm == nil || !c.calm(&item)) {
+		g.hasty = now
+		wake = wake || c.calm != nil // others may be calm
+	}
 	c.mu.Unlock()
 	if wake {
 		select {
@@ -152,7 +160,10 @@ func (c *committer) take(now time.Time, all bool) (ready []batchOfShard, wait ti
 		linger = 0
 	}
 	for shard, g := range c.pending {
-		left := linger - now.Sub(g.since)
+		left := 2*linger - now.Sub(g.since)
+		if !g.hasty.IsZero() {
+			left = min(left, linger-now.Sub(g.hasty))
+		}
 		if !all && !g.full() && left > 0 {
 			wait = min(wait, left)
 			continue

@@ -23,6 +23,7 @@ type writer struct {
 func newWriter(r *replica, ring *circulate.Ring, once map[string]bool) *writer {
 	w := &writer{replica: r, ring: ring, once: once, holding: newHolding()}
 	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.commit)
+	w.committer.calm = w.calm
 	return w
 }
 
@@ -32,6 +33,12 @@ func (w *writer) linger(now time.Time) time.Duration {
 		return w.config.GatherInterval
 	}
 	return min(w.config.CommitInterval, w.config.GatherInterval)
+}
+
+// calm reports whether nobody waits for a return: it brings no messages, and its account is not due
+// for a while. Then it may be written with the following ones if the replica is busy.
+func (w *writer) calm(item *circulate.Return) bool {
+	return len(item.Messages) == 0 && w.meter.isBusy(time.Now()) && item.Due.Sub(w.clocks.now()) > 4*w.config.GatherInterval
 }
 
 // run writes what is submitted until ctx is done, and then what is left.
