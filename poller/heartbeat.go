@@ -48,6 +48,7 @@ func (p *Pool) beat(ctx context.Context) error {
 	}
 	now := time.Now()
 	p.timetable.divide(p.config.Replica, sharing, now)
+	p.meter.share(p.timetable.part())
 	if gone {
 		p.timetable.bringAll(now)
 	}

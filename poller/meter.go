@@ -12,17 +12,28 @@ import (
 
 const (
 	meterWindow = 100 * time.Millisecond
-	// busyRate is the number of checks a second from which on it pays to gather work for
-	// larger steps: half of a step's cost is the same for one account and for twenty.
+	meterLeast  = 20 // checks, from which on a window shows a rate
+	// busyRate is the number of checks a second, in all shards, from which on it pays to gather
+	// work for larger steps: half of a step's cost is the same for one account and for twenty.
 	busyRate = 2000
 )
 
-// meter measures whether a replica is busy enough to gather work for larger steps.
+// meter measures whether a replica is busy enough to gather work for larger steps. That depends on
+// how much each shard brings, and so a replica with a part of the shards needs that part of the
+// rate.
 type meter struct {
 	mu    sync.Mutex
 	since time.Time
 	count int
 	busy  bool
+	part  float64 // of the shards; 0: all
+}
+
+// share tells which part of the shards the replica has.
+func (m *meter) share(part float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.part = part
 }
 
 // add counts a check that ended.
@@ -33,7 +44,7 @@ func (m *meter) add(now time.Time) {
 	m.count++
 }
 
-// isBusy reports whether checks ended at busyRate in the last whole window.
+// isBusy reports whether checks ended at the replica's part of busyRate in the last whole window.
 func (m *meter) isBusy(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,10 +54,14 @@ func (m *meter) isBusy(now time.Time) bool {
 
 func (m *meter) roll(now time.Time) {
 	passed := now.Sub(m.since)
-	if passed < meterWindow {
+	rate := float64(busyRate)
+	if m.part > 0 {
+		rate *= m.part
+	}
+	if passed < max(meterWindow, time.Duration(meterLeast/rate*float64(time.Second))) {
 		return
 	}
-	m.busy = float64(m.count) >= busyRate*passed.Seconds()
+	m.busy = float64(m.count) >= rate*passed.Seconds()
 	m.since, m.count = now, 0
 }
 

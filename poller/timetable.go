@@ -172,6 +172,19 @@ func (t *timetable) patience(shard int, chance float64) time.Duration {
 	return wait
 }
 
+// part returns which part of the shards is the replica's own.
+func (t *timetable) part() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, ours := range t.ours {
+		if ours {
+			n++
+		}
+	}
+	return float64(n) / float64(len(t.ours))
+}
+
 // aloof returns how many times longer the replica may go without a look at a shard than the
 // shard's own replica, which looks at it in any case. So the looks of all others together are
 // at most a quarter of its looks. If it dies, the shards are divided anew.
