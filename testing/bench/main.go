@@ -9,6 +9,7 @@
 //	go run ./testing/bench dashboard [--json]
 //	go run ./testing/bench backup [--json]
 //	go run ./testing/bench held [--json]
+//	go run ./testing/bench fetch [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -89,7 +90,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench wecom [--json] [--for 1m] [--accounts 5000]\n" +
 		"       bench dashboard [--json] [--for 30s] [--rounds 2] [--accounts 1000000] [--failing 20000] [--requests 120]\n" +
 		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]\n" +
-		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]"
+		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]\n" +
+		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -113,6 +115,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if args[0] == "heldserve" { // bench held starts these
 		return heldServe(ctx, args[1:], os.Stdin, out)
+	}
+	fetches := map[string]func(context.Context, []string, io.Reader, io.Writer) error{ // bench fetch starts these
+		"fetchfake": fetchFakeServe, "fetchloop": fetchLoopServe, "fetchserve": fetchServe,
+	}
+	if serve, ok := fetches[args[0]]; ok {
+		return serve(ctx, args[1:], os.Stdin, out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -253,6 +261,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		b := &heldBench{report: report, length: *length, accounts: *accounts, only: *only, http2: *http2}
 		return b.run(ctx)
+	case "fetch":
+		return fetchMain(ctx, flags, args[1:], accounts, asJSON, out)
 	case "bulk":
 		b := &bulkBench{}
 		flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the serving process to this file")
