@@ -3,6 +3,7 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"strings"
@@ -22,6 +23,9 @@ type Options struct {
 	HeaderTimeout time.Duration // from the request to the answer's header; 0: only ctx limits it
 	Timeout       time.Duration // for a whole call whose ctx has no deadline; 0: 30 s
 	Resolver      *net.Resolver // nil: the system's
+	// Kept is how many connections are kept open between calls at most, and of how many
+	// hosts the last TLS session is remembered, which makes the next handshake cheaper; 0: 1024.
+	Kept int
 	// Proxy is the URL of an HTTP proxy for calls, which may have a user and a password;
 	// see ValidateProxy. The proxy then resolves names and decides where they may lead.
 	// Dial does not use it. Empty: none, whatever the environment says.
@@ -106,14 +110,16 @@ type way struct {
 func newWay(options Options) *way {
 	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved}}
 	w.dialer = net.Dialer{Timeout: cmp.Or(options.DialTimeout, 10*time.Second), Resolver: options.Resolver}
+	kept := cmp.Or(options.Kept, 1024)
 	w.transport = &http.Transport{
 		Proxy:                  nil, // the environment's is not used: newProxied decides what goes through a proxy
 		DialContext:            w.dial,
 		ForceAttemptHTTP2:      true,
+		TLSClientConfig:        &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(kept)},
 		TLSHandshakeTimeout:    cmp.Or(options.TLSTimeout, 10*time.Second),
 		ResponseHeaderTimeout:  options.HeaderTimeout,
 		MaxResponseHeaderBytes: 64 << 10,
-		MaxIdleConns:           1024,
+		MaxIdleConns:           kept,
 		ReadBufferSize:         connBuffer,
 		WriteBufferSize:        connBuffer,
 		MaxIdleConnsPerHost:    32, // many accounts share a host

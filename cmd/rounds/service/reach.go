@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -25,7 +26,7 @@ func newClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Cl
 	networks, _ := fetch.ParseNetworks(s.AllowNetworks) // validated: a fault leaves none
 	return fetch.New(fetch.Options{
 		UserAgent: fetch.UserAgent(o.Version, o.Commit), AllowPrivate: s.AllowPrivate, Networks: networks, Reserved: reserved,
-		Proxy: s.Proxy, NoProxy: s.NoProxy,
+		Proxy: s.Proxy, NoProxy: s.NoProxy, Kept: keptConnections(s.KeptConnections, openFiles(os.DirFS("/"))),
 	})
 }
 
