@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/timebox"
 )
 
 // flight is one claimed account on its way through its check.
@@ -27,10 +28,11 @@ type flight struct {
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	held    held        // what it holds until its messages are written
-	found   bool        // an earlier page had messages
-	used    time.Time   // until when its messages use up the account's share
-	suspect atomic.Bool // it has the one place for suspects
+	box     *timebox.Box // bounds its calls in time
+	held    held         // what it holds until its messages are written
+	found   bool         // an earlier page had messages
+	used    time.Time    // until when its messages use up the account's share
+	suspect atomic.Bool  // it has the one place for suspects
 
 	calls      context.Context // of a held check's calls; nil: it is not held
 	endCalls   context.CancelFunc
@@ -104,8 +106,10 @@ func (f *flight) set() *running {
 // may have been corrected since.
 func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
 
-func (f *flight) run() {
+// run makes the check. Box bounds its calls in time.
+func (f *flight) run(box *timebox.Box) {
 	fs := f.flights
+	f.box = box
 	written := false // the writer has what was found
 	defer func() {
 		if f.owner.Load() == settledByWatch {
@@ -173,22 +177,8 @@ func (f *flight) run() {
 func (f *flight) page() (result Result, err error) {
 	fs := f.flights
 	hold, timeout := f.holds()
-	calls := fs.checks
-	if f.isHeld() {
-		calls = f.calls
-	}
-	ctx, cancel := context.WithTimeout(context.WithValue(calls, heldKey{}, &f.held), timeout)
-	defer cancel()
-	fired := make(chan struct{})
-	watch := time.AfterFunc(timeout+abandonAfter, func() {
-		defer close(fired)
-		f.abandon()
-	})
-	defer func() {
-		if !watch.Stop() {
-			<-fired // two must not touch the claim at once
-		}
-	}()
+	ctx := f.box.Begin(timebox.Limits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, heldKey{}, &f.held)
+	defer f.box.End(ctx) // two must not touch the claim at once
 	defer func() {
 		if reason := recover(); reason != nil {
 			fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
@@ -209,14 +199,14 @@ func (f *flight) page() (result Result, err error) {
 	if err == nil {
 		f.record.told.Store(int64(result.Hold))
 		err = result.Validate()
-	} else if ctx.Err() == context.DeadlineExceeded {
+	} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = timedOut(err, timeout)
 	}
 	return result, err
 }
 
-// abandon ends a flight whose checker does not return.
-func (f *flight) abandon() {
+// Overrun abandons a flight whose checker does not return.
+func (f *flight) Overrun() {
 	f.end(settledByWatch, func() {
 		fs := f.flights
 		fs.abandoned.Add(1)

@@ -6,7 +6,13 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/crew"
+	"github.com/rounds-dev/rounds/poller/timebox"
 )
+
+// idleWorkers is how many goroutines without a check wait for the next one at most: a claim
+// brings half as many checks at once.
+const idleWorkers = 2 * claimBatch
 
 // flights are the checks under way. A claimed account that may be checked becomes a flight,
 // until it is settled. Flights do not claim, and return accounts through the writer.
@@ -19,6 +25,7 @@ type flights struct {
 	places    *places
 	running   *running
 	keeper    *keeper
+	crew      *crew.Crew[*flight]
 	abandoned atomic.Int64
 	warned    recent      // warnings of checks, by kind and code
 	suspect   atomic.Bool // the one place for suspects is taken
@@ -28,20 +35,38 @@ type flights struct {
 }
 
 func newFlights(r *replica, l *limiter, w *writer, m *mover, k *keeper) *flights {
-	return &flights{
+	fs := &flights{
 		replica: r, limiter: l, writer: w, mover: m, keeper: k,
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
+	fs.crew = crew.New(idleWorkers, func() crew.Worker[*flight] { return worker{timebox.New(fs.checks)} })
+	return fs
 }
 
-// start begins a check in a goroutine of its own.
+// worker makes checks, one after the other.
+type worker struct{ box *timebox.Box }
+
+// Do makes a check.
+func (w worker) Do(f *flight) { f.run(w.box) }
+
+// Leave ends the worker.
+func (w worker) Leave() { w.box.Close() }
+
+// start begins a check. One that is held lasts, and has a goroutine of its own.
 func (fs *flights) start(f *flight) {
-	f.noteTicket()
-	if f.isHeld() {
-		fs.metrics.held.Inc()
+	if !f.isHeld() {
+		f.set().add(f)
+		fs.crew.Do(f)
+		return
 	}
+	f.noteTicket()
+	fs.metrics.held.Inc()
 	f.set().add(f)
-	go f.run()
+	go func() {
+		box := timebox.New(f.calls)
+		defer box.Close()
+		f.run(box)
+	}()
 }
 
 func (fs *flights) stopping() bool { return fs.halt.Load() }

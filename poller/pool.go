@@ -126,6 +126,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	heart, endHeart := context.WithCancel(base)
 	defer endHeart()
 	p.flights.checks, p.writer.writes = checks, writes
+	defer p.flights.crew.Close()
 
 	// The monitors must know the replica before it holds anything.
 	for p.beat(ctx) != nil {

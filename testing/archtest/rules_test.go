@@ -80,8 +80,10 @@ var mayImport = []struct {
 	{"accounts/api/outlook", append([]string{"circulate/credential", "circulate/limit"}, forEdges...)},
 	{"accounts/...", forEdges}, // api, dashboard: not each other
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
-	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/hold"}},
+	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/crew", "poller/hold", "poller/timebox"}},
+	{"poller/crew", nil},
 	{"poller/hold", nil},
+	{"poller/timebox", nil},
 	{"poller/fetch", []string{"poller"}},
 	{"poller/header", []string{"accounts/form", "accounts/strict", "poller/fetch", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "poller"}},
