@@ -90,6 +90,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		timetable: newTimetable(ring.Shards(), now),
 		room:      newRoom(ring, config.MemoryMark, log, o.Metrics),
 	}
+	r.timetable.idle = config.IdleInterval
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring, checkers.once())
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newKeeper(r, ring, writer))

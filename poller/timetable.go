@@ -28,6 +28,8 @@ type timetable struct {
 	times int      // how often the shards were divided anew
 
 	left []time.Time // shard -> until when others come first, although it may be ours
+
+	idle time.Duration // how often a shard of ours is looked at while nothing is due; zero: unknown
 }
 
 // never is a time after all others.
@@ -134,8 +136,11 @@ func (t *timetable) divide(self string, alive []string, now time.Time) {
 	for shard := range t.ours {
 		was := t.ours[shard]
 		t.ours[shard] = circulate.Preferred(shard, alive) == self
-		if t.ours[shard] && !was {
+		switch {
+		case t.ours[shard] && !was:
 			t.bringLocked(shard, now)
+		case was && !t.ours[shard] && !t.busy[shard] && t.idle > 0 && t.at[shard].Sub(t.claimed[shard]) >= t.idle:
+			t.at[shard] = t.at[shard].Add(t.idle * time.Duration(t.aloofLocked(shard)-1)) // nothing is due there
 		}
 	}
 }
@@ -191,6 +196,10 @@ func (t *timetable) part() float64 {
 func (t *timetable) aloof(shard int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.aloofLocked(shard)
+}
+
+func (t *timetable) aloofLocked(shard int) int {
 	if t.ours[shard] {
 		return 1
 	}

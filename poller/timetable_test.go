@@ -252,6 +252,34 @@ func TestOthersLookAtIdleShardsLessOften(t *testing.T) {
 	}
 }
 
+// A replica that learns of others goes on looking at their shards when something is due there, and
+// rarely where nothing is.
+func TestShardThatIsNoLongerOursIsLookedAtWhenDue(t *testing.T) {
+	table := newTimetable(16, noon)
+	table.idle = time.Minute
+	for shard := range 16 {
+		table.taken(t, noon, shard)
+		next := noon.Add(time.Minute)
+		if shard%2 == 0 {
+			next = noon.Add(time.Second)
+		}
+		table.put(shard, next)
+	}
+	table.divide("alice00000", []string{"alice00000", "bob0000000"}, noon)
+	for shard, ours := range table.ours {
+		want := noon.Add(time.Minute)
+		switch {
+		case shard%2 == 0:
+			want = noon.Add(time.Second)
+		case !ours:
+			want = noon.Add(4 * time.Minute)
+		}
+		if !table.at[shard].Equal(want) {
+			t.Errorf("shard %d, ours: %v, is looked at after %v, want %v", shard, ours, table.at[shard].Sub(noon), want.Sub(noon))
+		}
+	}
+}
+
 func TestShardThatBecomesOursIsLookedAtNow(t *testing.T) {
 	table := newTimetable(16, noon)
 	table.divide("alice00000", []string{"alice00000", "bob0000000"}, noon)
