@@ -21,7 +21,7 @@ const (
 
 	// Checks of accounts that were claimed ahead begin at most so late: several begin at once,
 	// and limits are asked for several at once.
-	departGap    = 10 * time.Millisecond
+	departGap    = 20 * time.Millisecond
 	departLimits = 50 * time.Millisecond
 	// departWait is how long they wait for places, before their accounts are released.
 	departWait = 50 * time.Millisecond
