@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,8 +44,9 @@ func (w *world) held() (n int) {
 }
 
 // TestABusyReplicaClaimsAhead has a replica that is so busy that it gathers work. Its checks
-// begin when they are due, and not when it next looks at a shard. When checks suddenly last, it
-// keeps no account for which it has no place, and at its end it holds none.
+// begin when they are due, and not when it next looks at a shard. Lost replies cost it no account.
+// When checks suddenly last, it keeps no account for which it has no place, and at its end it
+// holds none.
 func TestABusyReplicaClaimsAhead(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		const accounts, places = 2300, 600
@@ -63,7 +65,6 @@ func TestABusyReplicaClaimsAhead(t *testing.T) {
 		time.Sleep(1300 * time.Millisecond)
 		began := time.Now()
 		time.Sleep(time.Second)
-		close(hanging)
 		late, early := time.Duration(0), time.Duration(0)
 		for i := range accounts {
 			calls := w.checker.calls(fmt.Sprint("a", i))
@@ -79,6 +80,25 @@ func TestABusyReplicaClaimsAhead(t *testing.T) {
 		if limit := 30 * time.Millisecond; late > limit || early < -limit {
 			t.Errorf("a check began %v later after the one before than its cadence, and one %v earlier", late, -early)
 		}
+
+		var replies atomic.Int64
+		w.faulty.set(func(command string) fault {
+			if command == "EVALSHA" && replies.Add(1)%4 == 0 {
+				return replyLost
+			}
+			return healthy
+		})
+		time.Sleep(time.Second)
+		w.faulty.set(nil)
+		time.Sleep(2 * time.Second)
+		for i := range accounts {
+			calls := w.checker.calls(fmt.Sprint("a", i))
+			if last := time.Since(calls[len(calls)-1].at); last > 1100*time.Millisecond {
+				t.Fatalf("a%d was checked %v ago", i, last)
+			}
+		}
+
+		close(hanging)
 		time.Sleep(time.Second)
 		if n := w.held(); n > places {
 			t.Errorf("it holds %d accounts and has %d places", n, places)
