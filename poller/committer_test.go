@@ -132,6 +132,28 @@ func TestReturnWaitsForOthersAsLongAsTheInterval(t *testing.T) {
 	})
 }
 
+// A return that nobody waits for waits twice as long, but goes along with one that cannot.
+func TestCalmReturnsWaitTwiceAsLong(t *testing.T) {
+	committing(t, 5*time.Millisecond, 1000, nil, func(t *testing.T, c *committer, w *written, stop func()) {
+		c.calm = func(r *circulate.Return) bool { return len(r.Messages) == 0 }
+		c.submit(item(1, 0, 0))
+		time.Sleep(time.Millisecond)
+		c.submit(item(2, 0, 0))
+		time.Sleep(time.Millisecond)
+		c.submit(item(2, 1, 100))
+		time.Sleep(time.Millisecond)
+		c.submit(item(3, 0, 100))
+		time.Sleep(3 * time.Millisecond)
+		c.submit(item(1, 1, 100)) // later than the first one can wait
+		time.Sleep(time.Second)
+		want := []batch{{7 * time.Millisecond, 2, []string{"2/0", "2/1"}}, {8 * time.Millisecond, 3, []string{"3/0"}}, {10 * time.Millisecond, 1, []string{"1/0", "1/1"}}}
+		if got := w.seen(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("wrote %v, want %v", got, want)
+		}
+		stop()
+	})
+}
+
 func TestFullBatchIsWrittenAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		items, bytes int

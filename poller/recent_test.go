@@ -43,3 +43,31 @@ func TestRecentIsBounded(t *testing.T) {
 		t.Errorf("%d sorts are counted, %+v is reported", len(r.now), got)
 	}
 }
+
+// How busy a replica is depends on what each of its shards brings, and so on its part of them.
+func TestAReplicaIsBusyByItsPartOfTheShards(t *testing.T) {
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		part float64
+		rate int
+		busy bool
+	}{
+		{0, 1900, false}, {0, 2100, true}, {1, 1900, false}, {1, 2100, true},
+		{0.1, 1900, true}, {0.1, 210, true}, {0.1, 190, false}, {1. / 64, 33, true}, {1. / 64, 29, false}, {1. / 64, 0, false},
+	} {
+		var m meter
+		m.share(c.part)
+		m.add(begin)
+		busy := 0
+		for i := range 5 * c.rate { // five seconds
+			now := begin.Add(time.Duration(i) * time.Second / time.Duration(c.rate))
+			m.add(now)
+			if m.isBusy(now) {
+				busy++
+			}
+		}
+		if got := m.isBusy(begin.Add(5 * time.Second)); got != c.busy || c.busy && busy < 4*c.rate {
+			t.Errorf("%d checks a second with %.2f of the shards: busy is %v, and was for %d of %d checks", c.rate, c.part, got, busy, 5*c.rate)
+		}
+	}
+}
