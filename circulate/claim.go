@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,6 +30,10 @@ type Claim struct {
 	State    string    // what the account's cadence kept; opaque to the ring
 	Strikes  int       // times taken from a replica since the last check that was returned
 	Rule     Rule      // what decided when it was due
+
+	// Succeeded is when a check last succeeded completely, cut to seconds, or when the account was
+	// registered if none did.
+	Succeeded time.Time
 
 	entry string
 	found int // messages of the pages before the last one
@@ -205,6 +210,11 @@ func (c *Claim) read(columns [8][]any, i int) error {
 	c.Due = time.UnixMilli(due)
 	if len(ticket) > ruleOffset {
 		c.Rule = Rule(ticket[ruleOffset])
+	}
+	if len(ticket) >= ruleOffset+9 {
+		if seconds, err := strconv.ParseInt(string(ticket[ruleOffset+1:ruleOffset+9]), 16, 64); err == nil {
+			c.Succeeded = time.Unix(seconds, 0)
+		}
 	}
 	if cursor := wire.BytesAt(columns[3], i); len(cursor) > 0 {
 		c.Cursor = cursor
