@@ -3,6 +3,7 @@ package poller
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -16,11 +17,11 @@ const (
 	heldRate     = 3000             // calls a second that a replica begins after a claim or a break
 	heldBegins   = 256              // calls at once that have not reached their third party
 	heldBeginsIn = 2 * time.Second  // after which a call counts as having reached it
-	heldPause    = 10 * time.Second // the longest wait of an account for which there is no place
+	heldPause    = 10 * time.Second // after a call, while accounts find no place, at least
 	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
 	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
 	heldWave     = 128              // held calls that end at once at shutdown, at least
-	heldStops    = 1500             // in a second, if the grace period allows that: the others must connect as often
+	heldStops    = 1000             // in a second, if the grace period allows that: the others must connect as often
 	secretPause  = 4 * time.Second  // longer than processes keep the value of a secret
 )
 
@@ -35,6 +36,7 @@ type keeper struct {
 	gate    *hold.Gate
 	begins  *places      // for calls that begin
 	turned  atomic.Int64 // when an account last found no place, unix ns
+	turns   hold.Turns
 }
 
 func newKeeper(r *replica, ring *circulate.Ring, w *writer) *keeper {
@@ -58,14 +60,20 @@ func (fs *flights) placed(claimed []*flight) []*flight {
 		}
 		if fs.keeper.places.tryTake(1) == 0 {
 			fs.keeper.turned.Store(time.Now().UnixNano())
-			f.putBack("held_full", f.now().Add(upTo(heldPause)))
+			f.putBack("held_full", f.now().Add(fs.keeper.turns.Pause(f.waited(), rand.Float64())))
 			continue
+		}
+		if fs.keeper.crowded(time.Now()) {
+			fs.keeper.turns.Took(f.waited())
 		}
 		f.hold(fs.checks)
 		rest = append(rest, f)
 	}
 	return rest
 }
+
+// waited returns how long ago a check of the account last succeeded.
+func (f *flight) waited() time.Duration { return f.now().Sub(f.claim.Succeeded) }
 
 // giveAway releases a settled flight's account for another replica.
 func (k *keeper) giveAway(f *flight) {
