@@ -137,10 +137,10 @@ func (a *arrivals) count() int {
 	return len(a.ms)
 }
 
-// all returns the milliseconds of all messages, sorted.
-func (a *arrivals) all() []float64 {
+// from returns the milliseconds of all messages but the first ones, sorted.
+func (a *arrivals) from(first int) []float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	slices.Sort(a.ms)
-	return a.ms
+	slices.Sort(a.ms[first:])
+	return a.ms[first:]
 }
