@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -111,6 +112,11 @@ func (s *schedule) Held() bool { return s.Place == "claimed" && s.Hold > 0 }
 
 // Paused reports whether somebody paused the account.
 func (s *schedule) Paused() bool { return s.Rule == "paused" }
+
+// Refused reports whether the account is parked because the third party refuses its secret.
+func (s *schedule) Refused() bool {
+	return s.Place == "parked" && strings.HasPrefix(s.Reason, "auth: ")
+}
 
 // Late reports whether the account is due and no replica has claimed it.
 func (s *schedule) Late() bool { return s.Place == "scheduled" && !s.Due.After(s.Now) }

@@ -112,6 +112,12 @@ func (m *accountMessage) Line() string {
 			}
 		}
 	}
+	var items []struct { // of WeChat
+		Of struct{ Text string } `json:"text_item"`
+	}
+	if json.Unmarshal(data["item_list"], &items) == nil && len(items) > 0 && strings.TrimSpace(items[0].Of.Text) != "" {
+		return short(items[0].Of.Text, messageLine)
+	}
 	return short(string(m.Data), messageLine)
 }
 

@@ -93,7 +93,7 @@ func (d *Dashboard) Handler(inside http.Handler) http.Handler {
 			mux.HandleFunc("POST "+path, s.acts(p, action))
 		}
 		for pattern, handler := range p.raw {
-			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handler(s.visit(r), w) })
+			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { handler(s.visit(w, r), w) })
 		}
 	}
 	mux.Handle("GET /assets/", d.static)

@@ -46,7 +46,7 @@ func (s *site) fail(w http.ResponseWriter, v *visit, err error) {
 
 // missing answers requests that no page has.
 func (s *site) missing(w http.ResponseWriter, r *http.Request) {
-	v := s.visit(r)
+	v := s.visit(w, r)
 	status, detail := http.StatusNotFound, "layout.missing"
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		status, detail = http.StatusMethodNotAllowed, "layout.method"

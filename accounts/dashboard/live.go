@@ -47,7 +47,7 @@ func (s *site) streams(p *page) http.HandlerFunc {
 		defer end.Stop()
 		known := make(map[string]string)
 		for {
-			if s.send(w, p, s.visit(r), known) != nil || out.Flush() != nil {
+			if s.send(w, p, s.visit(w, r), known) != nil || out.Flush() != nil {
 				return
 			}
 			select {

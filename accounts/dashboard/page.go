@@ -88,13 +88,17 @@ func (p *page) view(v *visit) (*view, error) {
 // shows answers a request for a page.
 func (s *site) shows(p *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := s.visit(r)
+		v := s.visit(w, r)
 		shown, err := p.view(v)
-		if err != nil {
+		var elsewhere *moved
+		switch {
+		case errors.As(err, &elsewhere):
+			http.Redirect(w, r, local(elsewhere.to), http.StatusSeeOther)
+		case err != nil:
 			s.fail(w, v, err)
-			return
+		default:
+			s.write(w, v, http.StatusOK, p, shown)
 		}
-		s.write(w, v, http.StatusOK, p, shown)
 	}
 }
 
@@ -118,7 +122,7 @@ func (s *site) write(w http.ResponseWriter, v *visit, status int, p *page, shown
 // acts answers a form.
 func (s *site) acts(p *page, do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := s.visit(r)
+		v := s.visit(w, r)
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
 			s.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
@@ -146,6 +150,11 @@ type again struct {
 }
 
 func (a *again) Error() string { return "dashboard: the form is shown again" }
+
+// moved is the error of a page that leads to another one.
+type moved struct{ to string }
+
+func (m *moved) Error() string { return "dashboard: the page leads elsewhere" }
 
 // maxForm is the most bytes of a form: a record and its name as a form encodes them.
 const maxForm = 512 << 10

@@ -8,7 +8,7 @@ func allPages() []*page {
 		overviewPage(),
 		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), limitsPage(),
 		problemsPage(),
-		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(),
+		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(), weixinPage(), scanPage(),
 		systemPage(),
 		auditRunPage(),
 		trailOfAllPage(),

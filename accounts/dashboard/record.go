@@ -186,18 +186,8 @@ func (k *kind) record(values url.Values) (record, []fault) {
 	if text := strings.TrimSpace(values.Get("retry_budget")); text != "" {
 		r["retry_budget"] = numberOf(text)
 	}
-	labels := make(map[string]any)
-	for line := range strings.Lines(values.Get("labels")) {
-		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		if _, twice := labels[name]; !ok || twice {
-			faults = append(faults, fault{"body.labels", line})
-			continue
-		}
-		labels[name] = value
-	}
+	labels, wrong := labelsOf(values)
+	faults = append(faults, wrong...)
 	if len(labels) > 0 {
 		r["labels"] = labels
 	}
@@ -216,6 +206,24 @@ func (k *kind) record(values url.Values) (record, []fault) {
 		r["config"] = config
 	}
 	return r, faults
+}
+
+// labelsOf returns the labels of a form, and the lines that are none.
+func labelsOf(values url.Values) (map[string]any, []fault) {
+	var faults []fault
+	labels := make(map[string]any)
+	for line := range strings.Lines(values.Get("labels")) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if _, twice := labels[name]; !ok || twice {
+			faults = append(faults, fault{"body.labels", line})
+			continue
+		}
+		labels[name] = value
+	}
+	return labels, faults
 }
 
 // numberOf returns a number as JSON has it, or the text, which the API then refuses.

@@ -12,15 +12,16 @@ import (
 type visit struct {
 	*site
 	r    *http.Request
+	out  http.ResponseWriter // takes cookies until the page is written
 	who  access.Principal
 	lang *language
 
 	figures *figures // what the menu shows; nil: not asked yet
 }
 
-func (s *site) visit(r *http.Request) *visit {
+func (s *site) visit(w http.ResponseWriter, r *http.Request) *visit {
 	who, _ := access.From(r.Context()) // the zero principal may do nothing
-	return &visit{site: s, r: r, who: who, lang: s.languageOf(r)}
+	return &visit{site: s, out: w, r: r, who: who, lang: s.languageOf(r)}
 }
 
 // Lang returns the language of the page, such as en.
@@ -37,6 +38,9 @@ func (v *visit) Version() string { return v.options.Version }
 
 // Who returns the visitor's name, role and labels.
 func (v *visit) Who() access.Principal { return v.who }
+
+// DemoOn reports whether this is a demonstration.
+func (v *visit) DemoOn() bool { return v.options.Demo }
 
 // CanSignOut reports whether the visitor signed in with a session.
 func (v *visit) CanSignOut() bool {

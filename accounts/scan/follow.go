@@ -150,7 +150,7 @@ func (d *Desk) obey(ctx context.Context, k *kept, told Told) error {
 // draw replaces a code that is of no more use, a few times.
 func (d *Desk) draw(ctx context.Context, k *kept) error {
 	k.Tried = false
-	if k.Drawn >= maxDrawn {
+	if k.Drawn >= MaxDrawn {
 		k.State = Expired
 		return nil
 	}

@@ -34,12 +34,14 @@ import (
 
 const (
 	life      = 15 * time.Minute
-	maxDrawn  = 3 // codes of one sign-in
 	maxRecord = 1 << 10
 	maxDigits = 16
 
 	maxTrouble = 512 // bytes
 )
+
+// MaxDrawn is how many codes a sign-in has.
+const MaxDrawn = 3
 
 // The states of a sign-in.
 const (

@@ -76,7 +76,7 @@ var mayImport = []struct {
 	{"accounts/api", append([]string{"accounts/api/intake", "accounts/api/outlook"}, forEdges...)},
 	{"accounts/timeline", []string{"accounts/access", "accounts/cursor", "accounts/trail", "circulate", "circulate/timeline"}},
 	{"accounts/api", append([]string{"accounts/api/outlook"}, forEdges...)},
-	{"accounts/dashboard", []string{"accounts/access", "accounts/scan"}}, // it asks the API for everything else
+	{"accounts/dashboard", []string{"accounts/access", "accounts/access/origin", "accounts/scan"}}, // it asks the API for everything else
 	{"accounts/api/outlook", append([]string{"circulate/credential", "circulate/limit"}, forEdges...)},
 	{"accounts/...", forEdges}, // api, dashboard: not each other
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
@@ -106,7 +106,7 @@ var mayImport = []struct {
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "accounts/api/intake", "accounts/concern", "accounts/law", "accounts/api/outlook", "circulate"}},
 	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
-	{"cmd/rounds/demo", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts", "accounts/api", "accounts/api/outlook", "circulate/connect", "poller/secrets"}},
+	{"cmd/rounds/demo", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts", "accounts/api", "accounts/api/outlook", "circulate/connect", "poller/secrets", "poller/secrets/opener"}},
 	{"cmd/rounds/admin", []string{"cmd/rounds/doctor", "accounts/backup", "circulate", "cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/api/intake", "accounts/api/outlook", "accounts/problem", "accounts/scan", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
 	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/doctor", "cmd/rounds/build", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
 	{"cmd/...", []string{"cmd/rounds/command"}},

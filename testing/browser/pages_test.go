@@ -32,6 +32,7 @@ func TestInBrowser(t *testing.T) {
 	h := w.hands(t)
 	t.Run("actions", h.testActions)
 	t.Run("keyboard", w.testKeyboard)
+	t.Run("scan", w.testScan)
 	t.Run("revive", h.testRevive)
 	t.Run("payloads", w.testPayloads)
 	t.Run("shards", w.testShards)

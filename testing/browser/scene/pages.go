@@ -30,6 +30,7 @@ func Forms(account string) []Page {
 	id := url.QueryEscape(account)
 	return []Page{
 		{"new", "/account/new?kind=feed"},
+		{"weixin", "/account/weixin"},
 		{"edit", "/account/edit?id=" + id},
 		{"edit as JSON", "/account/edit?as=json&id=" + id},
 		{"pause many", "/accounts/bulk?do=pause&kind=feed"},

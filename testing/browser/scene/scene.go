@@ -25,6 +25,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -96,6 +97,13 @@ func (s *Scene) serve(ctx context.Context, group *errgroup.Group, o Options) err
 		"ROUNDS_CHECK_TIMEOUT": "4s", "ROUNDS_LIMITS": "feed/* rate=50/s concurrency=8; http/crm.example rate=5/s",
 		"ROUNDS_AUDIT_INTERVAL": "1m", "ROUNDS_WEBHOOKS_FILE": webhooks,
 		"ROUNDS_SERVICE_SECRET_CRM": key, "ROUNDS_SERVICE_SECRET_ARCHIVE": key,
+	}
+	sealing, err := opener.Generate()
+	if err != nil {
+		return err
+	}
+	if variables["ROUNDS_SECRETS_KEY"], err = sealing.Text(); err != nil {
+		return err
 	}
 	token := ""
 	if o.Locked {

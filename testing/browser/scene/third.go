@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // ThirdParty answers for every host. What it answers is in the address, so that an
@@ -24,7 +26,10 @@ import (
 //	/refused/ID       a connector's error of the kind auth
 //	/hooks/ID, /in    receivers of webhooks: the first accepts, the second does not
 //	/said/ID          what Say has set
+//	/ilink/           WeChat
 type ThirdParty struct {
+	WeChat *ilink.Ilink // whose phones the caller plays
+
 	http     *http.Server
 	listener net.Listener
 	born     time.Time
@@ -45,7 +50,7 @@ func startThirdParty() (*ThirdParty, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &ThirdParty{listener: listener, born: time.Now(), said: make(map[string]Answer)}
+	p := &ThirdParty{WeChat: ilink.New(ilink.Options{}), listener: listener, born: time.Now(), said: make(map[string]Answer)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/feeds/{id}", p.feed)
 	mux.HandleFunc("/connector/{id}", p.connector)
@@ -65,6 +70,7 @@ func startThirdParty() (*ThirdParty, error) {
 		write(w, Answer{http.StatusInternalServerError, "text/plain", "the archive's disk is full"})
 	})
 	mux.HandleFunc("/said/{id}", p.answer)
+	mux.Handle("/ilink/", p.WeChat)
 	p.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = p.http.Serve(listener) }() // it ends with close
 	return p, nil
