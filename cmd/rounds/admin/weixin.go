@@ -62,20 +62,7 @@ and circulates again if it was parked.`,
 				}
 				request.Labels[name] = value
 			}
-			ctx := cmd.Context()
-			l, err := calls.BeginLogin(ctx, request)
-			if err != nil {
-				return err
-			}
-			defer func() {
-				if l.State != scan.Done {
-					within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-					defer cancel()
-					_ = calls.AbandonLogin(within, l.Login) // it ends by itself too
-				}
-			}()
-			s := scanning{Env: env, json: jsonOutput, lines: bufio.NewReader(io.LimitReader(env.Stdin, 4<<10))}
-			return s.follow(ctx, calls, &l)
+			return SignIn(cmd.Context(), env, calls, request, jsonOutput)
 		}),
 	}
 	flags := cmd.Flags()
@@ -84,6 +71,24 @@ and circulates again if it was parked.`,
 	flags.StringVar(&base, "base-url", "", "the `URL` where signing in begins, if not at WeChat")
 	flags.BoolVar(&jsonOutput, "json", false, "print each state as JSON, one a line, and draw nothing; digits are read from standard input")
 	return cmd
+}
+
+// SignIn draws a code, follows what the phone does, and returns when the account is registered.
+// If ctx is done before, nothing is left of it.
+func SignIn(ctx context.Context, env Env, calls *client.Client, request intake.LoginRequest, asJSON bool) error {
+	l, err := calls.BeginLogin(ctx, request)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if l.State != scan.Done {
+			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			_ = calls.AbandonLogin(within, l.Login) // it ends by itself too
+		}
+	}()
+	s := scanning{Env: env, json: asJSON, lines: bufio.NewReader(io.LimitReader(env.Stdin, 4<<10))}
+	return s.follow(ctx, calls, &l)
 }
 
 // scanning shows a sign-in as it goes on.

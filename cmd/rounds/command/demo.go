@@ -9,22 +9,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/accounts/api/intake"
+	"github.com/rounds-dev/rounds/cmd/rounds/admin"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/demo"
 )
 
 func newDemoCommand(env environment) *cobra.Command {
 	var length time.Duration
+	scans := false
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the service at work, with nothing to set up",
 		Long: `Show the service at work: a Redis inside the process, a small internet on loopback
-with some dozens of feeds and connectors, of which some fail on purpose, and all
-roles. It prints where the dashboard is, and then messages as they are found.
+with some dozens of feeds, connectors and a WeChat account, of which some fail on
+purpose, and all roles. It prints where the dashboard is, and then messages as they are found.
 
 The three pollers are processes of their own. The dashboard's first page has a button
 that kills one, as kill -9 does: the others take over its accounts, and after half a
-minute another takes its place. Nothing is kept when the demo ends.`,
+minute another takes its place. Nothing is kept when the demo ends.
+
+One account is at a pretend WeChat, with a phone whose address is printed: it scans the codes
+of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. With
+--weixin-login one more account is signed in here first, and the phone scans by itself.`,
 		Example: `  rounds demo
+  rounds demo --weixin-login
   rounds demo --for 10s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,15 +43,24 @@ minute another takes its place. Nothing is kept when the demo ends.`,
 				ctx, cancel = context.WithTimeout(ctx, length)
 				defer cancel()
 			}
-			return demo.Run(ctx, demo.Options{
+			options := demo.Options{
 				Service: serviceOptions(env), Program: env.self, Arguments: []string{"demo", demoPoller},
 				Ready:  awaitReady,
 				Show:   func(m api.Message) error { return printMessage(env.stdout, m, false) },
 				Change: env.change,
 				Out:    env.stdout, Err: env.stderr,
-			})
+			}
+			if scans {
+				options.SignIn = func(ctx context.Context, base, id string) error {
+					calls := client.New(base, "")
+					defer calls.Close()
+					return admin.SignIn(ctx, env.admin(), calls, intake.LoginRequest{ID: id, Labels: map[string]string{"team": "sales"}}, false)
+				}
+			}
+			return demo.Run(ctx, options)
 		},
 	}
+	cmd.Flags().BoolVar(&scans, "weixin-login", false, "sign a WeChat account in first, by a code in the terminal that a pretend phone scans")
 	cmd.Flags().DurationVar(&length, "for", 0, "end after this time; 0: when interrupted")
 	cmd.AddCommand(newDemoPollerCommand(env))
 	return cmd

@@ -186,8 +186,8 @@ func TestDemoSurvivesTheDeathOfAPoller(t *testing.T) {
 func TestDemoShowsMessagesAndEndsWithAllItsPollers(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	p := startProgram(t, nil, "demo", "--for", "1h")
-	for _, text := range []string{"/docs", "  news-", "  shop-"} {
+	p := startProgram(t, nil, "demo", "--weixin-login", "--for", "1h")
+	for _, text := range []string{"/docs", "Scanned.", "weixin-mei is signed in", "  news-", "  shop-", "  weixin-1", "  weixin-mei"} {
 		p.out.Await(t, text)
 	}
 	d := &demonstration{T: t, base: addressOf(p.out.String())}

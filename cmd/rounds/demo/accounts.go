@@ -12,12 +12,13 @@ import (
 type batch struct {
 	site  sample.Site
 	name  string // of an account, before its number
-	path  string // of an account's address, with %s for its id
+	path  string // of an account's address, with %s for its id; empty if its config has none
 	kind  string
 	count int
 	team  string
 	// cadences and priorities are those of the accounts, in turns.
 	cadences, priorities []string
+	token                bool // its config has the token of WeChat's account
 	login                bool // its config has a login, which the site takes
 	wrong                bool // the same, and the site refuses it
 }
@@ -35,6 +36,7 @@ func batches() []batch {
 			site: sample.Shops, name: "shop", path: "/%s", kind: "http", count: 30, team: "sales",
 			cadences: []string{"every 5s", "every 10s"}, priorities: []string{"", "urgent", ""},
 		},
+		{site: sample.WeChat, name: "weixin", kind: "weixin", count: 1, team: "sales", cadences: []string{"every 0"}, token: true},
 		{site: sample.Members, name: "club", path: "/%s.xml", kind: "feed", count: 4, team: "press", cadences: []string{"every 10s"}, login: true},
 		{site: sample.Blogs, name: "blog", path: "/%s", kind: "feed", count: 5, team: "press", cadences: []string{"every 10s"}},
 		{site: sample.Wiki, name: "wiki", path: "/%s.xml", kind: "feed", count: 6, team: "support", cadences: []string{"every 5s"}},
@@ -56,6 +58,8 @@ func (b batch) records(world *sample.Upstream) []accounts.Account {
 		id := fmt.Sprintf("%s-%d", b.name, i+1)
 		config := map[string]any{"url": world.URL(b.site, fmt.Sprintf(b.path, id))}
 		switch {
+		case b.token:
+			config = map[string]any{"base_url": world.URL(b.site, ""), "token": map[string]string{"secret": tokenSecret}}
 		case b.login:
 			config["login"] = login("reader")
 		case b.wrong:

@@ -32,6 +32,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/secrets/opener"
 )
 
 const (
@@ -44,10 +45,11 @@ const (
 
 	office        = "office" // a webhook endpoint
 	loginSecret   = "DEMO_LOGIN"
+	tokenSecret   = "DEMO_WEIXIN"
 	webhookSecret = "DEMO_WEBHOOK"
 )
 
-// Options are what a demo needs. All fields are required, except Change.
+// Options are what a demo needs. All fields are required, except SignIn and Change.
 type Options struct {
 	// Service are the options that the service gets from its surroundings. Lookup finds
 	// secrets, besides those of the demo.
@@ -62,6 +64,10 @@ type Options struct {
 	Ready func(ctx context.Context, base string) error
 	// Show shows a message.
 	Show func(api.Message) error
+
+	// SignIn signs a WeChat account in at the API at a URL, in view of whoever runs the demo,
+	// while the phone scans by itself; nil: nobody is signed in so.
+	SignIn func(ctx context.Context, base, id string) error
 
 	// Change changes the settings of a process; nil: it does not.
 	Change func(*settings.Settings)
@@ -89,8 +95,17 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer done()
 	change(o.Change, &own)
+	key, err := opener.Generate() // tokens of accounts that are signed in are sealed
+	if err != nil {
+		return err
+	}
+	private, err := key.Text()
+	if err != nil {
+		return err
+	}
+	own.Seal.PublicKey = key.Public().String()
 	at := url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: addr.String()}
-	crew, err := newCrew(o, orders{Redis: at.String(), Limits: own.Poller.Limits, Login: sample.Password})
+	crew, err := newCrew(o, orders{Redis: at.String(), Limits: own.Poller.Limits, Login: sample.Password, Token: sample.FirstToken, Key: private})
 	if err != nil {
 		return err
 	}
@@ -106,6 +121,7 @@ func Run(ctx context.Context, o Options) error {
 		options.Lookup = with(o.Service.Lookup, map[string]string{
 			secrets.ServiceEnvPrefix + webhookSecret: signingKey(), secrets.EnvPrefix + loginSecret: sample.Password,
 		})
+		options.WeChat = world.URL(sample.WeChat, "")
 		options.Demo = &outlook.Demo{Pollers: crew.list, Kill: crew.kill}
 		return service.Run(used, own, options)
 	})

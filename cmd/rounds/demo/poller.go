@@ -20,6 +20,8 @@ type orders struct {
 	Redis  string `json:"redis"` // its URL
 	Limits string `json:"limits"`
 	Login  string `json:"login"` // the password for the sites of members
+	Token  string `json:"token"` // of WeChat's first account
+	Key    string `json:"key"`   // opens stored secrets
 }
 
 // named is what a poller tells on its output, one line of JSON each time.
@@ -51,10 +53,11 @@ func RunPoller(ctx context.Context, in io.Reader, out io.Writer, o service.Optio
 	s.Redis.URL = given.Redis
 	s.Poller.AllowNetworks = allowed
 	s.Poller.Limits = given.Limits
+	s.Seal.PrivateKeys = given.Key
 	s.Poller.GracePeriod = grace
 	change(by, &s)
 
-	o.Lookup = with(o.Lookup, map[string]string{secrets.EnvPrefix + loginSecret: given.Login})
+	o.Lookup = with(o.Lookup, map[string]string{secrets.EnvPrefix + loginSecret: given.Login, secrets.EnvPrefix + tokenSecret: given.Token})
 	o.Polling = func(replica string) { _ = json.NewEncoder(out).Encode(named{replica}) } // without a name it cannot be killed, no more
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

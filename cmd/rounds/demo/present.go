@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,10 @@ const (
 	archivePace = 200 * time.Millisecond // of a message, so that the group is seen to lag now and then
 	lookEvery   = 2 * time.Second
 	paused      = "shop-30"
+
+	signedIn  = "weixin-mei" // the account that is signed in in view of who runs the demo
+	owner     = "Mei"
+	phoneWait = 4 * time.Second // before the phone scans by itself, and again before it confirms
 )
 
 // present says where everything is, registers the accounts, and shows what is found until
@@ -34,17 +39,19 @@ func present(ctx context.Context, o Options, base string, world *sample.Upstream
 	_, err = fmt.Fprintf(o.Out, `Dashboard      %[1]s/
 
 This is rounds with a Redis in the process and %[4]d pollers that are processes of their
-own. They check %[2]d feeds and connectors on loopback, of which %[3]d fail on purpose. Kill
+own. They check %[2]d accounts, all on loopback, of which %[3]d fail on purpose. Kill
 a poller on the dashboard's first page: the others take over its accounts. Interrupt to
 end; nothing is kept.
 
+One account is at a pretend WeChat. Sign another one in on the dashboard's page of accounts,
+or by "rounds weixin login ID" in another terminal: a pretend phone scans the code.
+
+  phone        %[5]s
   API          %[1]s/v1/accounts   (try: curl %[1]s/v1/stats)
   description  %[1]s/docs
   metrics      %[1]s/metrics
 
-Messages as they are found:
-
-`, base, all, failing, pollers)
+`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"))
 	if err != nil {
 		return err
 	}
@@ -60,6 +67,14 @@ Messages as they are found:
 	if err != nil {
 		return unless(ctx, err)
 	}
+	if o.SignIn != nil {
+		if err := signIn(ctx, o, base, world); err != nil {
+			return unless(ctx, err)
+		}
+	}
+	if _, err := fmt.Fprint(o.Out, "Messages as they are found:\n\n"); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	ignore := func(error, time.Duration) {}
 	group.Go(func() error {
@@ -72,6 +87,19 @@ Messages as they are found:
 	})
 	group.Go(func() error { return unless(ctx, bury(ctx, calls)) })
 	return group.Wait()
+}
+
+// signIn shows how an account is signed in, while the phone scans by itself.
+func signIn(ctx context.Context, o Options, base string, world *sample.Upstream) error {
+	if _, err := fmt.Fprintf(o.Out, "Signing in to WeChat: the pretend phone scans this code in %v, and confirms %v later.\n\n", phoneWait, phoneWait); err != nil {
+		return err
+	}
+	phone, put := context.WithCancel(ctx)
+	var hand sync.WaitGroup
+	hand.Go(func() { world.Scans(phone, owner, phoneWait) })
+	defer hand.Wait()
+	defer put()
+	return o.SignIn(ctx, base, signedIn)
 }
 
 // allRecords returns all accounts, one a line, with the number of them and of those that

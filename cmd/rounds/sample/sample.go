@@ -1,6 +1,6 @@
 // Package sample is a small internet on loopback for the demo: sites with feeds and
 // connectors that have something new every few seconds, sites that fail in the ways that
-// sites fail, and a receiver of webhooks.
+// sites fail, a WeChat with a phone to sign in to it, and a receiver of webhooks.
 package sample
 
 import (
@@ -23,6 +23,7 @@ const (
 	Wiki    Site = "wiki"    // every answer is a 500, but a 410 below /closed
 	Weather Site = "weather" // every answer is a 429
 	Members Site = "members" // feeds at /ID.xml for the user reader with Password; everybody else gets a 401
+	WeChat  Site = "wechat"  // the bot interface of WeChat, with the account whose token is FirstToken; everything else there is a phone, at /phone
 	Office  Site = "office"  // receives webhooks at /hook; refuses the messages of some types
 )
 
@@ -41,6 +42,7 @@ const (
 type Upstream struct {
 	born    time.Time
 	slowest time.Duration
+	weixin  *weixin
 	addrs   map[Site]string
 	servers []*http.Server
 	serving sync.WaitGroup
@@ -48,9 +50,9 @@ type Upstream struct {
 
 // Start opens the sites, each at a free port of loopback. Close ends them.
 func Start() (*Upstream, error) {
-	u := &Upstream{born: time.Now(), slowest: slowest, addrs: make(map[Site]string)}
+	u := &Upstream{born: time.Now(), slowest: slowest, weixin: newWeixin(), addrs: make(map[Site]string)}
 	for site, handler := range map[Site]http.HandlerFunc{
-		News: u.news, Shops: u.shop, Blogs: u.blog, Wiki: broken, Weather: busy, Members: u.members, Office: receive,
+		News: u.news, Shops: u.shop, Blogs: u.blog, Wiki: broken, Weather: busy, Members: u.members, WeChat: u.weixin.ServeHTTP, Office: receive,
 	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -79,10 +79,10 @@ func TestSites(t *testing.T) {
 		}
 	}
 	hosts := make(map[string]bool)
-	for _, site := range []Site{News, Shops, Blogs, Wiki, Weather, Members, Office} {
+	for _, site := range []Site{News, Shops, Blogs, Wiki, Weather, Members, WeChat, Office} {
 		hosts[u.Host(site)] = true
 	}
-	if len(hosts) != 7 || hosts[""] {
+	if len(hosts) != 8 || hosts[""] {
 		t.Errorf("the sites' hosts are %v", hosts)
 	}
 }

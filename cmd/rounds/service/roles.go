@@ -36,7 +36,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 	}
 	client := newClient(s.Poller, o, reserved)
 	context.AfterFunc(ctx, client.Close)
-	o.scan = scanAt(client)
+	o.scan = scanAt(client, o.WeChat)
 	checkers, err := newCheckers(client, s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -10,10 +11,11 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// scanAt returns where WeChat accounts are signed in, reached under the pollers' rules.
-func scanAt(client *fetch.Client) *scan.Server {
+// scanAt returns where WeChat accounts are signed in, reached under the pollers' rules: at a
+// base; empty: at WeChat.
+func scanAt(client *fetch.Client, base string) *scan.Server {
 	return &scan.Server{
-		Base: weixin.DefaultBaseURL, Kind: weixin.Kind, Validate: client.Validate,
+		Base: cmp.Or(base, weixin.DefaultBaseURL), Kind: weixin.Kind, Validate: client.Validate,
 		NewCode: func(ctx context.Context, base string) (scan.Code, error) {
 			code, err := weixin.NewCode(ctx, client, base)
 			return scan.Code(code), toldOf(err)

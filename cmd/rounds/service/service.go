@@ -71,6 +71,9 @@ type Options struct {
 	// Redis is used in place of the one that the settings name, and stays open; nil: it is
 	// not. The caller closes it after Run.
 	Redis connect.Server
+	// WeChat is the URL where WeChat accounts are signed in, unless the caller names another;
+	// empty: WeChat's own.
+	WeChat string
 	// Demo is what visitors of a demonstration may do; nil: this is none.
 	Demo *outlook.Demo
 

@@ -1,0 +1,189 @@
+package sample
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"html/template"
+	"math/big"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxText is the longest name or message that somebody types into the phone, in bytes.
+const maxText = 200
+
+// phonePage is a phone with WeChat in it: it scans codes, and its owners get messages.
+var phonePage = template.Must(template.New("phone").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<title>A pretend phone · rounds demo</title>
+<style>body { font: 15px/1.5 system-ui, sans-serif; max-width: 420px; margin: 24px auto; padding: 0 16px } form { margin: 0 0 14px } button, input { font: inherit; padding: 4px 10px } section { border: 1px solid #8888; border-radius: 12px; padding: 4px 16px; margin: 0 0 16px } b { letter-spacing: .15em }</style></head>
+<body><h1>A pretend phone</h1><p>It plays the phone of somebody with WeChat, for the demo alone.</p>
+{{range .Codes}}<section><h2>A code, {{.Age}} old</h2>
+{{if eq .Status "wait"}}<form method="post" action="/phone/scan"><input type="hidden" name="code" value="{{.ID}}"><p><label>I am <input name="person" value="{{$.Name}}" maxlength="40" required></label></p>
+<p><button>Scan it</button> <button name="digits" value="yes">Scan it, and show digits</button></p></form>
+{{else if eq .Status "scaned"}}<form method="post" action="/phone/confirm"><input type="hidden" name="code" value="{{.ID}}"><p>{{.Person}} has scanned it.</p><p><button>Confirm</button></p></form>
+{{else}}<p>{{.Person}} has scanned it. Type these digits where the code is shown:</p><p><b>{{.Digits}}</b></p>{{end}}
+<form method="post" action="/phone/expire"><input type="hidden" name="code" value="{{.ID}}"><button>Let it expire</button></form></section>
+{{else}}<p>No code waits to be scanned.</p>{{end}}
+{{range .Accounts}}<section><h2>{{.Name}}</h2><p>Messages: {{.Posted}}, fetched: {{.Given}}.</p>
+<form method="post" action="/phone/write"><input type="hidden" name="person" value="{{.Name}}"><label>A friend writes <input name="text" value="Hello {{.Next}}" maxlength="200"></label> <button>Send</button></form>
+<form method="post" action="/phone/leave"><input type="hidden" name="person" value="{{.Name}}"><button>Sign out</button></form></section>{{end}}
+<p><a href="/phone">Look again</a></p></body></html>
+`))
+
+// shownCode and shownAccount are what the phone shows.
+type shownCode struct {
+	ID, Status, Person, Digits string
+	Age                        time.Duration
+}
+
+type shownAccount struct {
+	Name                string
+	Posted, Given, Next int
+}
+
+// phone answers what a person does with a phone.
+func (w *weixin) phone(rw http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(rw, r.Body, 4<<10)
+	if err := r.ParseForm(); err != nil {
+		http.Error(rw, err.Error(), http.StatusBadRequest)
+		return
+	}
+	switch {
+	case r.Method == http.MethodGet && (r.URL.Path == "/" || r.URL.Path == "/phone"):
+		w.show(rw)
+	case r.Method != http.MethodPost:
+		http.NotFound(rw, r)
+	case r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin":
+		http.Error(rw, "the phone is not in your hands", http.StatusForbidden) // another site sends its form
+	case !w.does(strings.TrimPrefix(r.URL.Path, "/phone/"), r):
+		http.Error(rw, "there is no such code or person any more", http.StatusConflict)
+	default:
+		http.Redirect(rw, r, "/phone", http.StatusSeeOther)
+	}
+}
+
+// does does something on the phone, and reports whether that was possible.
+func (w *weixin) does(what string, r *http.Request) bool {
+	person := strings.TrimSpace(r.PostForm.Get("person"))
+	if len(person) > maxText {
+		person = person[:maxText]
+	}
+	code := r.PostForm.Get("code")
+	switch what {
+	case "scan":
+		return person != "" && w.scan(code, person, r.PostForm.Get("digits") != "")
+	case "confirm":
+		return w.change(code, "scaned", "confirmed")
+	case "expire":
+		return w.change(code, "", "expired")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.named(person)
+	if b == nil {
+		return false
+	}
+	switch what {
+	case "write":
+		text := r.PostForm.Get("text")
+		w.write(b, strings.ToValidUTF8(text[:min(len(text), maxText)], ""))
+	case "leave":
+		b.token = rand.Text() // nobody has it
+		w.changed()
+	default:
+		return false
+	}
+	return true
+}
+
+// scan has a person scan a code.
+func (w *weixin) scan(id, person string, digits bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.find(id)
+	if c == nil || c.status != "wait" {
+		return false
+	}
+	c.status, c.person = "scaned", person
+	if digits {
+		n, _ := rand.Int(rand.Reader, big.NewInt(9000)) // it never fails
+		c.status, c.digits = "need_verifycode", fmt.Sprint(1000+n.Int64())
+	}
+	w.changed()
+	return true
+}
+
+// change gives a code another status, if it has the one that is expected; empty: any.
+func (w *weixin) change(id, from, to string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.find(id)
+	if c == nil || from != "" && c.status != from || time.Now().After(c.until) {
+		return false
+	}
+	c.status = to
+	w.changed()
+	return true
+}
+
+// open reports whether a code can still be used.
+func (c *code) open() bool {
+	return time.Now().Before(c.until) && (c.status == "wait" || c.status == "scaned" || c.status == "need_verifycode")
+}
+
+// show writes what the phone shows.
+func (w *weixin) show(rw http.ResponseWriter) {
+	var shown struct {
+		Name     string
+		Codes    []shownCode
+		Accounts []shownAccount
+	}
+	w.mu.Lock()
+	for _, c := range w.codes {
+		if c.open() {
+			shown.Codes = append(shown.Codes, shownCode{c.id, c.status, c.person, c.digits, time.Until(c.until.Add(-codeLife)).Abs().Round(time.Second)})
+		}
+	}
+	for _, b := range w.bots {
+		shown.Accounts = append(shown.Accounts, shownAccount{b.name, len(b.posted), b.given, len(b.posted) + 1})
+	}
+	w.mu.Unlock()
+	shown.Name = []string{"Mei", "Chen", "Wang"}[len(shown.Accounts)%3]
+	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	rw.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	_ = phonePage.Execute(rw, shown) // a client that has hung up misses nothing
+}
+
+// Scans has the phone scan the next code by itself, and confirm: each after a pause. It
+// returns when that is done, or ctx is.
+func (u *Upstream) Scans(ctx context.Context, person string, wait time.Duration) {
+	pause := func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+			return true
+		}
+	}
+	for {
+		u.weixin.mu.Lock()
+		id, news := "", u.weixin.news
+		for _, c := range u.weixin.codes {
+			if c.open() {
+				id = c.id
+			}
+		}
+		u.weixin.mu.Unlock()
+		if id != "" && pause() && u.weixin.scan(id, person, false) && pause() && u.weixin.change(id, "scaned", "confirmed") {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-news:
+		}
+	}
+}

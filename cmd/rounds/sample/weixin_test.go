@@ -1,0 +1,142 @@
+package sample
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// told is what WeChat answers.
+type told struct {
+	Ret    int    `json:"ret"`
+	QRCode string `json:"qrcode"`
+	Image  string `json:"qrcode_img_content"`
+	Status string `json:"status"`
+	Token  string `json:"bot_token"`
+	Base   string `json:"baseurl"`
+	Msgs   []struct {
+		ID json.Number `json:"message_id"`
+	} `json:"msgs"`
+}
+
+// wechat asks WeChat without a network.
+func wechat(t *testing.T, w *weixin, method, path, token, body string) (told, string) {
+	t.Helper()
+	r := request(t, method, "http://wechat.example"+path, body)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if method == "POST" && !strings.HasPrefix(path, "/ilink/") {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	out := &recorder{header: make(http.Header)}
+	w.ServeHTTP(out, r)
+	var answer told
+	_ = json.Unmarshal([]byte(out.body.String()), &answer) // the phone's pages are no JSON
+	return answer, fmt.Sprint(out.status, " ", out.body.String())
+}
+
+type recorder struct {
+	header http.Header
+	status int
+	body   strings.Builder
+}
+
+func (r *recorder) Header() http.Header            { return r.header }
+func (r *recorder) WriteHeader(status int)         { r.status = status }
+func (r *recorder) Write(text []byte) (int, error) { return r.body.Write(text) }
+
+// A code is scanned, digits are typed in, and the account that is bound gets what friends write,
+// each message once. Signed out, its token is void.
+func TestWeChat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWeixin()
+		phone := func(what string, form url.Values) string {
+			_, text := wechat(t, w, "POST", "/phone/"+what, "", form.Encode())
+			return text
+		}
+		status := func(code, digits string) told {
+			answer, _ := wechat(t, w, "GET", "/ilink/bot/get_qrcode_status?qrcode="+code+"&verify_code="+digits, "", "")
+			return answer
+		}
+		c, _ := wechat(t, w, "POST", "/ilink/bot/get_bot_qrcode?bot_type=3", "", "{}")
+		if !strings.HasPrefix(c.Image, "http://wechat.example/phone?code=") {
+			t.Errorf("got %+v", c)
+		}
+		began := time.Now()
+		if s := status(c.QRCode, ""); s.Status != "wait" || time.Since(began) != heldFor {
+			t.Errorf("got %+v after %v", s, time.Since(began))
+		}
+		phone("scan", url.Values{"code": {c.QRCode}, "person": {"<Mei>"}, "digits": {"yes"}})
+		_, page := wechat(t, w, "GET", "/phone", "", "")
+		digits := regexp.MustCompile(`<b>(\d{4})</b>`).FindStringSubmatch(page)
+		if digits == nil || !strings.Contains(page, "&lt;Mei&gt;") || strings.Contains(page, "<Mei>") {
+			t.Fatalf("the phone shows %s", page)
+		}
+		for _, step := range []struct{ digits, want string }{{"", "need_verifycode"}, {"1", "need_verifycode"}, {digits[1], "scaned"}} {
+			if s := status(c.QRCode, step.digits); s.Status != step.want {
+				t.Errorf("%q: got %+v", step.digits, s)
+			}
+		}
+		phone("confirm", url.Values{"code": {c.QRCode}})
+		bound := status(c.QRCode, "")
+		if bound.Status != "confirmed" || bound.Token == "" || bound.Base != "http://wechat.example" || status(c.QRCode, "").Status != "expired" {
+			t.Errorf("got %+v", bound)
+		}
+
+		seen := make(map[string]bool)
+		for n := range 3 {
+			phone("write", url.Values{"person": {"<Mei>"}, "text": {fmt.Sprint(n)}})
+		}
+		for len(seen) < 5 { // friends write by themselves too
+			got, text := wechat(t, w, "POST", "/ilink/bot/getupdates", bound.Token, "{}")
+			for _, m := range got.Msgs {
+				if seen[m.ID.String()] {
+					t.Errorf("%s comes twice", m.ID)
+				}
+				seen[m.ID.String()] = true
+			}
+			if len(got.Msgs) == 0 && time.Since(began) > time.Hour {
+				t.Fatalf("got %s", text)
+			}
+		}
+		phone("leave", url.Values{"person": {"<Mei>"}})
+		for _, call := range []string{"getupdates", "msg/notifystart"} {
+			if got, text := wechat(t, w, "POST", "/ilink/bot/"+call, bound.Token, "{}"); got.Ret != -14 {
+				t.Errorf("%s: %s", call, text)
+			}
+		}
+		for what, form := range map[string]url.Values{"write": {"person": {"nobody"}}, "scan": {"code": {"x"}, "person": {"U"}}, "odd": {"person": {"Lin"}}} {
+			if text := phone(what, form); !strings.HasPrefix(text, "409") {
+				t.Errorf("%s: %s", what, text)
+			}
+		}
+	})
+}
+
+// The phone scans the next code by itself, unless somebody was faster.
+func TestThePhoneScansByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &Upstream{weixin: newWeixin()}
+		ended := make(chan struct{})
+		go func() {
+			u.Scans(t.Context(), "Mei", time.Second)
+			close(ended)
+		}()
+		synctest.Wait()
+		first, _ := wechat(t, u.weixin, "POST", "/ilink/bot/get_bot_qrcode", "", "{}")
+		u.weixin.change(first.QRCode, "", "expired")
+		time.Sleep(time.Minute)
+		next, _ := wechat(t, u.weixin, "POST", "/ilink/bot/get_bot_qrcode", "", "{}")
+		<-ended
+		if s, _ := wechat(t, u.weixin, "GET", "/ilink/bot/get_qrcode_status?qrcode="+next.QRCode, "", ""); s.Status != "confirmed" {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
