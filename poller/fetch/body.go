@@ -10,6 +10,9 @@ import (
 // readBody reads an answer of at most the given number of bytes. An answer larger than
 // smallBody waits for room first.
 func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64) ([]byte, error) {
+	if answer.Body == http.NoBody {
+		return nil, nil
+	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		// Only the status counts: a body that breaks off changes nothing.
 		body, err := io.ReadAll(io.LimitReader(answer.Body, errorBody))
@@ -17,6 +20,9 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 			return nil, err
 		}
 		return body, nil
+	}
+	if length := answer.ContentLength; length > 0 && length <= min(most, smallBody) {
+		return readKnown(answer.Body, int(length))
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, min(most, smallBody)+1))
 	switch {
@@ -42,6 +48,22 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	}
 	keep(ctx, release)
 	return body, nil
+}
+
+// readKnown reads an answer that has stated its length, and is at most as long.
+func readKnown(from io.Reader, length int) ([]byte, error) {
+	body := make([]byte, length+1) // one more byte, to see the end
+	for n := 0; ; {
+		more, err := from.Read(body[n:])
+		switch n += more; {
+		case errors.Is(err, io.EOF):
+			return body[:n], nil
+		case err != nil:
+			return nil, err
+		case n > length:
+			return nil, ErrTooLarge // a transport that does not hold it to its word
+		}
+	}
 }
 
 // readLarge continues to read after the bytes that are there. It rarely copies: an answer

@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
@@ -67,16 +66,10 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 			return c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would be kept
 		}
 	}
-	// Who is to blame for a timeout depends on whether the host was reached.
-	var connected atomic.Bool
-	check := ctx
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { connected.Store(false) },
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true); poller.Begun(check) },
-	})
-	response, err := c.do(ctx, call)
+	e := newExchange(ctx)
+	response, err := c.do(e, call)
 	if err != nil {
-		return nil, newError(ctx, err, connected.Load())
+		return nil, newError(ctx, err, e.connected.Load())
 	}
 	return response, nil
 }
@@ -118,7 +111,11 @@ func (c *Client) send(ctx context.Context, call Call) (*line, error) {
 
 // request returns the request of a call.
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, cmp.Or(call.Method, http.MethodGet), call.URL, bytes.NewReader(call.Body))
+	var body io.Reader
+	if len(call.Body) > 0 {
+		body = bytes.NewReader(call.Body)
+	}
+	request, err := http.NewRequestWithContext(ctx, cmp.Or(call.Method, http.MethodGet), call.URL, body)
 	if err != nil {
 		return nil, ErrURL
 	}
@@ -130,27 +127,27 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	}
 	// The transport sets this header itself: it decodes only encodings that it asked for.
 	request.Header.Del("Accept-Encoding")
-	request.Header.Set("User-Agent", c.options.UserAgent)
+	request.Header["User-Agent"] = c.userAgent
 	return request, nil
 }
 
-func (c *Client) do(ctx context.Context, call Call) (*Response, error) {
-	request, err := c.request(ctx, call)
+func (c *Client) do(e *exchange, call Call) (*Response, error) {
+	request, err := c.request(e, call)
 	if err != nil {
 		return nil, err
 	}
-	var moved move
-	client := http.Client{Transport: c.way.Load().of(call, request.URL), CheckRedirect: checkRedirect(call.MaxRedirects, &moved)}
-	answer, err := client.Do(request)
+	e.redirects = call.MaxRedirects
+	e.client = http.Client{Transport: c.way.Load().of(call, request.URL), CheckRedirect: e.checkRedirect}
+	answer, err := e.client.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	body, err := c.readBody(ctx, answer, cmp.Or(call.MaxBody, defaultMaxBody))
+	body, err := c.readBody(e.Context, answer, cmp.Or(call.MaxBody, defaultMaxBody))
 	if err != nil {
 		return nil, err
 	}
-	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body, Moved: moved.to}, nil
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body, Moved: e.moved.to}, nil
 }
 
 // move records where permanent redirects lead.
@@ -171,26 +168,24 @@ func (m *move) follow(request *http.Request, from *url.URL) {
 	}
 }
 
-// checkRedirect returns the rule for redirects of one call.
-func checkRedirect(most int, moved *move) func(*http.Request, []*http.Request) error {
-	return func(request *http.Request, via []*http.Request) error {
-		if len(via) > most {
-			return http.ErrUseLastResponse
-		}
-		if err := checkURL(request.URL); err != nil {
-			return err
-		}
-		moved.follow(request, via[len(via)-1].URL)
-		// The query of the previous URL may hold a token.
-		request.Header.Del("Referer")
-		for _, earlier := range append(via[1:len(via):len(via)], request) {
-			if !sameOrigin(earlier.URL, via[0].URL) {
-				keepHarmless(request.Header)
-				break
-			}
-		}
-		return nil
+// checkRedirect is the rule for redirects of the call.
+func (e *exchange) checkRedirect(request *http.Request, via []*http.Request) error {
+	if len(via) > e.redirects {
+		return http.ErrUseLastResponse
 	}
+	if err := checkURL(request.URL); err != nil {
+		return err
+	}
+	e.moved.follow(request, via[len(via)-1].URL)
+	// The query of the previous URL may hold a token.
+	request.Header.Del("Referer")
+	for _, earlier := range append(via[1:len(via):len(via)], request) {
+		if !sameOrigin(earlier.URL, via[0].URL) {
+			keepHarmless(request.Header)
+			break
+		}
+	}
+	return nil
 }
 
 // keepHarmless drops headers that another origin must not see. Any header could be a

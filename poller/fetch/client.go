@@ -66,16 +66,17 @@ func token(text string) string {
 // A Client makes calls. It is safe for concurrent use. A process should have only one,
 // because it holds the connections that are kept open, and bounds the memory of answers.
 type Client struct {
-	options Options
-	way     atomic.Pointer[way]
-	room    room
+	options   Options
+	userAgent []string // the header's values
+	way       atomic.Pointer[way]
+	room      room
 }
 
 // New returns a client.
 func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, UserAgent("", ""))
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
-	c := &Client{options: options, room: newRoom()}
+	c := &Client{options: options, userAgent: []string{options.UserAgent}, room: newRoom()}
 	c.way.Store(newWay(options))
 	return c
 }
