@@ -70,7 +70,7 @@ func public(addr netip.Addr) bool {
 // host.
 func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn) error {
 	name := host
-	if _, err := netip.ParseAddr(host); err == nil {
+	if _, ok := addrOf(host); ok {
 		name = ""
 	}
 	return func(network, address string, _ syscall.RawConn) error {

@@ -75,7 +75,7 @@ func (r Rule) Validate(raw string) error {
 	if err := checkURL(parsed); err != nil {
 		return err
 	}
-	if addr, err := netip.ParseAddr(parsed.Hostname()); err == nil && !r.permits(addr, portOf(parsed), "") {
+	if addr, ok := addrOf(parsed.Hostname()); ok && !r.permits(addr, portOf(parsed), "") {
 		return ErrPrivate
 	}
 	return nil
@@ -83,7 +83,7 @@ func (r Rule) Validate(raw string) error {
 
 // validateHost checks a host as Client.ValidateHost does.
 func (r Rule) validateHost(host string) error {
-	if addr, err := netip.ParseAddr(host); err == nil {
+	if addr, ok := addrOf(host); ok {
 		if addr.Zone() != "" || !r.permits(addr, 0, "") {
 			return ErrPrivate
 		}
@@ -102,7 +102,7 @@ func (r Rule) validateHost(host string) error {
 // were dialled. Of names, only those with a fixed meaning are judged.
 func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
-	if addr, err := netip.ParseAddr(host); err == nil {
+	if addr, ok := addrOf(host); ok {
 		if !r.permits(addr, portOf(u), "") {
 			return refusal{addr}
 		}
@@ -112,6 +112,16 @@ func (r Rule) judge(u *url.URL) error {
 		return ErrRefusedAddress
 	}
 	return nil
+}
+
+// addrOf returns the address that a host is, and false for a name. It makes no error for a name, as
+// the hosts of nearly all checks are.
+func addrOf(host string) (netip.Addr, bool) {
+	if host == "" || !strings.Contains(host, ":") && !digits(host[len(host)-1:]) {
+		return netip.Addr{}, false // an IPv4 address ends with a digit, an IPv6 address has a colon
+	}
+	addr, err := netip.ParseAddr(host)
+	return addr, err == nil
 }
 
 // isLocalhost reports whether a name means this machine everywhere (RFC 6761).
