@@ -72,8 +72,9 @@ func urlDigest(url string) string {
 // do, because mostly the same feed has moved.
 type cursor struct {
 	validators
-	seen  []digest
-	index map[digest]struct{}
+	unread []byte // the digests, as they stand in the JSON
+	seen   []digest
+	index  map[digest]struct{} // nil: unread are not read yet
 }
 
 // wire is the cursor's JSON.
@@ -90,22 +91,33 @@ type wire struct {
 
 // decodeCursor reads a cursor. An empty one is that of a feed never seen.
 func decodeCursor(raw []byte) (cursor, error) {
-	c := cursor{index: make(map[digest]struct{})}
 	if len(raw) == 0 {
-		return c, nil
+		return cursor{}, nil
 	}
 	var w wire
 	if json.Unmarshal(raw, &w) != nil || w.Version != 1 || len(w.Seen)%digestSize != 0 {
 		return cursor{}, errCursor
 	}
-	c.validators = validators{url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified), flaw: flaw{line: max(0, w.BrokenLine)}}
-	for rest := w.Seen; len(rest) > 0; rest = rest[digestSize:] {
+	return cursor{
+		validators: validators{url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified), flaw: flaw{line: max(0, w.BrokenLine)}},
+		unread:     w.Seen,
+	}, nil
+}
+
+// read reads the digests, once: most checks need the validators alone.
+func (c *cursor) read() {
+	if c.index != nil {
+		return
+	}
+	n := len(c.unread) / digestSize
+	c.seen, c.index = make([]digest, 0, n), make(map[digest]struct{}, n)
+	for rest := c.unread; len(rest) > 0; rest = rest[digestSize:] {
 		c.add(digest(rest))
 	}
-	return c, nil
 }
 
 func (c *cursor) encode() ([]byte, error) {
+	c.read()
 	w := wire{Version: 1, URL: c.url, ETag: c.etag, Modified: c.modified, BrokenLine: c.flaw.kept(), Seen: make([]byte, 0, len(c.seen)*digestSize)}
 	for _, key := range c.seen {
 		w.Seen = append(w.Seen, key[:]...)
@@ -114,6 +126,7 @@ func (c *cursor) encode() ([]byte, error) {
 }
 
 func (c *cursor) has(key digest) bool {
+	c.read()
 	_, ok := c.index[key]
 	return ok
 }
@@ -143,6 +156,7 @@ func (c *cursor) condition(url string, header http.Header) bool {
 // next returns the cursor after a check. Items are all that the feed shows, and
 // present are those of them that are reported by now.
 func (c *cursor) next(present []digest, items []item, found validators) *cursor {
+	c.read()
 	n := &cursor{validators: found, index: make(map[digest]struct{}, len(present))}
 	// Known items that this page did not get to are present too. The newest go
 	// first, because the last ones are forgotten first.
