@@ -98,6 +98,10 @@ func TestRebindingIsJudgedAtEachConnection(t *testing.T) {
 		t.Fatalf("allowed: got %v", err)
 	}
 	addr = netip.MustParseAddr("127.0.0.2")
+	if _, err := c.Do(t.Context(), call); err != nil {
+		t.Errorf("the address that is remembered: got %v", err)
+	}
+	c.way.Load().names.expire("rebind.example.")
 	if _, err := c.Do(t.Context(), call); !isNoAddress(err) {
 		t.Errorf("rebound: got %v", err)
 	}

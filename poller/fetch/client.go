@@ -18,7 +18,7 @@ type Options struct {
 	AllowPrivate  bool          // see Rule
 	Networks      Networks      // see Rule, and Client.Permit
 	Reserved      *Reserved     // see Rule
-	DialTimeout   time.Duration // for each address; 0: 10 s
+	DialTimeout   time.Duration // for a host's name and all its addresses; 0: 10 s
 	TLSTimeout    time.Duration // 0: 10 s
 	HeaderTimeout time.Duration // from the request to the answer's header; 0: only ctx limits it
 	Timeout       time.Duration // for a whole call whose ctx has no deadline; 0: 30 s
@@ -100,6 +100,7 @@ const connBuffer = 1 << 10
 type way struct {
 	rule      Rule
 	dialer    net.Dialer
+	names     *names
 	transport *http.Transport
 	confined  *http.Transport   // see Call.Confined
 	lines     *lines            // for held calls
@@ -111,6 +112,7 @@ type way struct {
 func newWay(options Options) *way {
 	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved}}
 	w.dialer = net.Dialer{Timeout: cmp.Or(options.DialTimeout, 10*time.Second), Resolver: options.Resolver}
+	w.names = newNames(options.Resolver)
 	kept := cmp.Or(options.Kept, 1024)
 	w.transport = &http.Transport{
 		Proxy:                  nil, // the environment's is not used: newProxied decides what goes through a proxy
@@ -155,13 +157,13 @@ type control = func(network, address string, conn syscall.RawConn) error
 
 // dialUnder connects under the rule that more returns for the rule's own hook.
 func (w *way) dialUnder(ctx context.Context, network, address string, more func(control) control) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, ErrHost
 	}
 	dialer := w.dialer
 	dialer.Control = more(w.rule.guard(host))
-	return dialer.DialContext(ctx, network, address)
+	return w.names.reach(ctx, dialer, network, host, port)
 }
 
 func (w *way) close() {

@@ -125,6 +125,7 @@ func TestNamesAllowWhatTheyLeadTo(t *testing.T) {
 		}
 	}
 	addr = netip.MustParseAddr("169.254.169.254")
+	c.way.Load().names.expire("inner.example.")
 	if _, err := c.Do(t.Context(), Call{URL: "http://inner.example.:" + port + "/"}); !isNoAddress(err) {
 		t.Errorf("rebound to the metadata: %v", err)
 	}
