@@ -26,14 +26,16 @@ type findings struct {
 // NewReader returns a reader of an object's fields. The reader owns the map and removes the
 // fields from it.
 func NewReader(fields map[string]json.RawMessage) *Reader {
-	return &Reader{fields: fields, found: &findings{fields: make(map[string]bool)}}
+	return &Reader{fields: fields, found: &findings{}}
 }
 
 // ReadConfig returns a reader of the config of an account's record, which must be an object.
 // An empty config and null count as {}. Faults name fields such as config.url.
 func ReadConfig(config json.RawMessage) *Reader {
 	r := NewReader(nil)
-	if len(config) > 0 && json.Unmarshal(config, &r.fields) != nil {
+	if fields, err := Stored(config); err == nil {
+		r.fields = fields // in a third of the time: each check reads its config
+	} else if len(config) > 0 && json.Unmarshal(config, &r.fields) != nil {
 		r.Fault("config", "must be a JSON object")
 		r.broken = true
 	}
@@ -72,16 +74,15 @@ func (r *Reader) Take(name string) json.RawMessage {
 // Text takes a field that must be a string and must not be missing or empty.
 func (r *Reader) Text(name string) string {
 	raw := r.Take(name)
-	if raw == nil {
+	if len(raw) == 0 {
 		r.Fault(name, "missing")
 		return ""
 	}
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
+	text, ok := Text(raw)
+	switch {
+	case !ok:
 		r.Fault(name, "must be a string")
-		return ""
-	}
-	if text == "" {
+	case text == "":
 		r.Fault(name, "missing")
 	}
 	return text
@@ -100,6 +101,9 @@ func (r *Reader) Fault(name, reason string) {
 	field := r.within + name
 	if r.broken || r.found.fields[field] {
 		return
+	}
+	if r.found.fields == nil {
+		r.found.fields = make(map[string]bool)
 	}
 	r.found.fields[field] = true
 	r.found.faults = append(r.found.faults, Fault{field, reason})
