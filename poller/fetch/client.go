@@ -90,7 +90,12 @@ func (c *Client) Permit(networks Networks) {
 }
 
 // Close closes the connections that are kept open. Running calls continue.
-func (c *Client) Close() { c.way.Load().close() }
+func (c *Client) Close() {
+	w := c.way.Load()
+	w.lines.empty()
+	w.quiet.empty()
+	w.closeIdle()
+}
 
 // connBuffer is how many bytes a connection has for reading, and for writing. Very many
 // connections wait for an answer most of the time. What is larger is read and written past it.
@@ -103,10 +108,11 @@ type way struct {
 	names     *names
 	transport *http.Transport
 	confined  *http.Transport   // see Call.Confined
-	lines     *lines            // for held calls
+	lines     *lines            // for calls over HTTP/1.1
 	quiet     *lines            // for those that are confined
+	direct    http.RoundTripper // over lines, or the transport
 	proxied   *proxied          // nil: there is no proxy
-	round     http.RoundTripper // transport, proxied, or Options.Transport
+	round     http.RoundTripper // direct, proxied, or Options.Transport
 }
 
 func newWay(options Options) *way {
@@ -129,9 +135,13 @@ func newWay(options Options) *way {
 		IdleConnTimeout:        90 * time.Second,
 	}
 	w.confined = w.newConfined()
-	w.lines = newLines(w.transport.TLSHandshakeTimeout, w.dial)
-	w.quiet = newLines(w.transport.TLSHandshakeTimeout, w.confined.DialContext)
-	w.round = w.transport
+	w.lines = newLines(kept, w.transport.TLSHandshakeTimeout, w.dial)
+	w.quiet = newLines(kept, w.transport.TLSHandshakeTimeout, w.confined.DialContext)
+	w.direct = overLines{w.lines, w.transport}
+	if options.HeaderTimeout > 0 {
+		w.direct = w.transport
+	}
+	w.round = w.direct
 	if options.Proxy != "" {
 		to, err := parseProxy(options.Proxy)
 		if err != nil {
@@ -166,11 +176,16 @@ func (w *way) dialUnder(ctx context.Context, network, address string, more func(
 	return w.names.reach(ctx, dialer, network, host, port)
 }
 
+// close closes the connections that are kept open, and those of running calls after them.
 func (w *way) close() {
-	w.transport.CloseIdleConnections()
-	w.confined.CloseIdleConnections()
 	w.lines.close()
 	w.quiet.close()
+	w.closeIdle()
+}
+
+func (w *way) closeIdle() {
+	w.transport.CloseIdleConnections()
+	w.confined.CloseIdleConnections()
 	if w.proxied != nil {
 		w.proxied.proxy.CloseIdleConnections()
 	}

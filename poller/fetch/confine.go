@@ -18,7 +18,7 @@ var ErrPublic = errors.New("a secret goes without TLS to private addresses only,
 
 // of returns the transport for the requests of a call to an origin.
 func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
-	var direct, proxied http.RoundTripper = w.transport, w.proxied
+	direct, proxied := w.direct, http.RoundTripper(w.proxied)
 	// A transport that replaces the network has no addresses, and one that refuses every call
 	// sends nothing.
 	replaced := w.round != direct && w.round != proxied
@@ -31,9 +31,8 @@ func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
 // linesOf returns the lines for a held call, or nil if it goes another way: through a proxy, or to
 // a host whose name is to be encoded first.
 func (w *way) linesOf(call Call, to *url.URL) *lines {
-	var direct http.RoundTripper = w.transport
 	switch {
-	case w.round != direct || call.MaxRedirects > 0 || !ascii(to.Host):
+	case w.round != w.direct || call.MaxRedirects > 0 || !ascii(to.Host):
 		return nil
 	case call.Confined && to.Scheme != "https":
 		return w.quiet
@@ -65,7 +64,7 @@ func (c confinedWay) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, ErrPublic
 		}
 	}
-	return c.way.confined.RoundTrip(request)
+	return overLines{c.way.quiet, c.way.confined}.RoundTrip(request)
 }
 
 // newConfined returns the transport of confined calls. It has its own connections,

@@ -19,7 +19,7 @@ func tlsServer(t *testing.T, c *Client, handler http.HandlerFunc, change func(*h
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	c.way.Load().transport.TLSClientConfig.RootCAs = roots
+	c.way.Load().lines.config("127.0.0.1").RootCAs = roots
 	return server.URL
 }
 
@@ -38,9 +38,9 @@ func TestTLSSessionsAreResumed(t *testing.T) {
 		}
 		c.Close() // the connection
 	}
-	roots := c.way.Load().transport.TLSClientConfig.RootCAs
+	roots := c.way.Load().lines.config("127.0.0.1").RootCAs
 	c.Permit(networks("127.0.0.1"))
-	c.way.Load().transport.TLSClientConfig.RootCAs = roots
+	c.way.Load().lines.config("127.0.0.1").RootCAs = roots
 	if _, err := c.Do(t.Context(), Call{URL: url}); err != nil || last.Load().DidResume {
 		t.Errorf("after the rule has changed: resumed %t, %v", last.Load().DidResume, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -20,7 +21,11 @@ type line struct {
 	lines  *lines
 	origin string
 	conn   net.Conn
-	expire *time.Timer // while it is kept
+
+	// While it is kept:
+	place  *list.Element // nil: it is not
+	expire *time.Timer   // nil: it never was
+	until  time.Time
 
 	// Of the call under way:
 	method string
@@ -44,6 +49,10 @@ func (ln *line) cut() { _ = ln.conn.SetDeadline(time.Unix(1, 0)) }
 // open reports whether a kept line seems usable: the host has neither closed it nor sent what
 // nobody asked for.
 func (ln *line) open() bool {
+	if silent(ln.conn) {
+		return true
+	}
+	// What has come may be a ticket of TLS.
 	if ln.conn.SetReadDeadline(time.Now().Add(lineLooks)) != nil {
 		return false
 	}
@@ -86,7 +95,12 @@ func (ln *line) answer(ctx context.Context) (*http.Response, error) {
 			return nil, err
 		case answer.StatusCode >= 200 || answer.StatusCode == http.StatusSwitchingProtocols:
 			ln.limit.N = math.MaxInt64
-			answer.Body = &lineBody{ReadCloser: answer.Body, line: ln, last: answer.Close || answer.StatusCode == http.StatusSwitchingProtocols}
+			last := answer.Close || answer.StatusCode == http.StatusSwitchingProtocols
+			if answer.Body == http.NoBody {
+				ln.ended = !last
+				return answer, nil
+			}
+			answer.Body = &lineBody{ReadCloser: answer.Body, line: ln, last: last}
 			if answer.Header.Get("Content-Encoding") == "gzip" {
 				answer.Body = &lineZip{ReadCloser: answer.Body}
 				answer.ContentLength, answer.Uncompressed = -1, true

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,18 +14,15 @@ import (
 )
 
 const (
-	linesIdle  = 1024             // that are kept for further calls
-	lineIdle   = 90 * time.Second // for which one is kept
-	lineHosts  = 1024             // of which something is known
+	lineIdle   = 90 * time.Second // for which a line is kept for further calls
 	lineLooks  = time.Millisecond // how long a kept line is looked at, whether it was closed
 	lineHeader = 64 << 10         // bytes of an answer's header
-	sessions   = 256              // of TLS, one for each host
 )
 
 // errElsewhere reports a call that lines do not make.
 var errElsewhere = errors.New("not over lines")
 
-// lines makes calls that the third party holds, over HTTP/1.1. Very many of them wait at once, so
+// lines makes calls over HTTP/1.1. Of those that the third party holds very many wait at once, so
 // each costs little memory: its connection has no goroutine besides the caller's, and while it
 // waits it has no buffers, and its request is forgotten. With net/http each connection has two
 // goroutines and two buffers, which is more than all the rest. Requests are still written, and
@@ -34,86 +32,119 @@ var errElsewhere = errors.New("not over lines")
 type lines struct {
 	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
 	timeout time.Duration // of a TLS handshake
+	most    int           // lines that are kept for further calls, and hosts of which something is known
 
 	mu      sync.Mutex
-	closed  bool
-	idle    map[string][]*line // by origin
-	idles   int
+	closed  bool                   // for good
+	closing bool                   // until the next call
+	idle    map[string][]*line     // by origin
+	oldest  *list.List             // of the lines that are kept, in the order in which they came
 	configs map[string]*tls.Config // by host: connections share them
 	newer   map[string]bool        // origins that speak HTTP/2
 	session tls.ClientSessionCache
 }
 
-func newLines(timeout time.Duration, dial func(ctx context.Context, network, address string) (net.Conn, error)) *lines {
+func newLines(most int, timeout time.Duration, dial func(ctx context.Context, network, address string) (net.Conn, error)) *lines {
 	return &lines{
-		dialer: dial, timeout: timeout, session: tls.NewLRUClientSessionCache(sessions),
+		dialer: dial, timeout: timeout, most: most, session: tls.NewLRUClientSessionCache(most), oldest: list.New(),
 		idle: make(map[string][]*line), configs: make(map[string]*tls.Config), newer: make(map[string]bool),
 	}
 }
 
-// close closes the lines that are kept. Those of running calls are closed after them.
+// close closes the lines that are kept, and those of running calls after them.
 func (l *lines) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	for _, kept := range l.idle {
-		for _, ln := range kept {
-			ln.expire.Stop()
-			_ = ln.conn.Close()
-		}
+	l.emptyLocked()
+}
+
+// empty closes the lines that are kept, and those of running calls after them, until the next call
+// begins.
+func (l *lines) empty() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+	l.emptyLocked()
+}
+
+func (l *lines) emptyLocked() {
+	for first := l.oldest.Front(); first != nil; first = l.oldest.Front() {
+		l.dropLocked(first.Value.(*line))
 	}
-	clear(l.idle)
-	l.idles = 0
 }
 
 // take returns a line for a request: one that is kept, or a new one. The error is errElsewhere if
 // the host speaks HTTP/2.
-func (l *lines) take(ctx context.Context, to *url.URL) (*line, error) {
+func (l *lines) take(ctx context.Context, to *url.URL) (ln *line, kept bool, err error) {
 	origin := to.Scheme + "://" + to.Host
 	for {
 		l.mu.Lock()
+		l.closing = false
 		if l.newer[origin] {
 			l.mu.Unlock()
-			return nil, errElsewhere
+			return nil, false, errElsewhere
 		}
-		kept := l.idle[origin]
-		if len(kept) == 0 {
+		idle := l.idle[origin]
+		if len(idle) == 0 {
 			l.mu.Unlock()
-			return l.dial(ctx, to, origin)
+			ln, err = l.dial(ctx, to, origin)
+			return ln, false, err
 		}
-		ln := kept[len(kept)-1]
-		l.removeLocked(ln, len(kept)-1)
+		ln := idle[len(idle)-1]
+		l.removeLocked(ln)
 		l.mu.Unlock()
-		if ln.expire.Stop() && ln.open() {
-			return ln, nil
+		if ln.open() {
+			return ln, true, nil
 		}
 		_ = ln.conn.Close()
 	}
 }
 
-// keep keeps a line for further calls.
+// keep keeps a line for further calls. The one that was kept for longest makes room.
 func (l *lines) keep(ln *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.idles >= linesIdle {
+	if l.closed || l.closing {
 		_ = ln.conn.Close()
 		return
 	}
-	l.idles++
+	if l.oldest.Len() >= l.most {
+		l.dropLocked(l.oldest.Front().Value.(*line))
+	}
 	l.idle[ln.origin] = append(l.idle[ln.origin], ln)
-	ln.expire = time.AfterFunc(lineIdle, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if at := slices.Index(l.idle[ln.origin], ln); at >= 0 {
-			l.removeLocked(ln, at)
-			_ = ln.conn.Close()
-		}
-	})
+	ln.place = l.oldest.PushBack(ln)
+	if ln.expire == nil {
+		ln.expire = time.AfterFunc(lineIdle, func() { l.expire(ln) })
+	} else {
+		ln.expire.Reset(lineIdle)
+	}
+	ln.until = time.Now().Add(lineIdle)
 }
 
-func (l *lines) removeLocked(ln *line, at int) {
-	l.idles--
-	if l.idle[ln.origin] = slices.Delete(l.idle[ln.origin], at, at+1); len(l.idle[ln.origin]) == 0 {
+// expire closes a line that was kept for long enough.
+func (l *lines) expire(ln *line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ln.place != nil && !time.Now().Before(ln.until) { // else it was used meanwhile
+		l.dropLocked(ln)
+	}
+}
+
+// dropLocked closes a line that is kept.
+func (l *lines) dropLocked(ln *line) {
+	l.removeLocked(ln)
+	_ = ln.conn.Close()
+}
+
+// removeLocked takes a line out of those that are kept.
+func (l *lines) removeLocked(ln *line) {
+	ln.expire.Stop()
+	l.oldest.Remove(ln.place)
+	ln.place = nil
+	idle := l.idle[ln.origin]
+	at := slices.Index(idle, ln)
+	if l.idle[ln.origin] = slices.Delete(idle, at, at+1); len(idle) == 1 {
 		delete(l.idle, ln.origin)
 	}
 }
@@ -157,7 +188,7 @@ func (l *lines) connect(ctx context.Context, to *url.URL, origin string) (net.Co
 		_ = over.Close()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if len(l.newer) >= lineHosts {
+		if len(l.newer) >= l.most {
 			clear(l.newer)
 		}
 		l.newer[origin] = true
@@ -172,7 +203,7 @@ func (l *lines) config(host string) *tls.Config {
 	defer l.mu.Unlock()
 	config, ok := l.configs[host]
 	if !ok {
-		if len(l.configs) >= lineHosts {
+		if len(l.configs) >= l.most {
 			clear(l.configs)
 		}
 		config = &tls.Config{ServerName: host, NextProtos: []string{"h2", "http/1.1"}, ClientSessionCache: l.session}
@@ -184,7 +215,7 @@ func (l *lines) config(host string) *tls.Config {
 // send sends a request. The answer comes on the line that it returns, which the caller ends. With
 // an error there is a line if the host was reached.
 func (l *lines) send(ctx context.Context, request *http.Request) (*line, error) {
-	ln, err := l.take(ctx, request.URL)
+	ln, _, err := l.take(ctx, request.URL)
 	if err != nil {
 		return nil, err
 	}

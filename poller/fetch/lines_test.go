@@ -150,7 +150,7 @@ func TestAHeldCallEndsWithItsContext(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if n := c.way.Load().lines.idles; n != 0 {
+	if n := c.way.Load().lines.oldest.Len(); n != 0 {
 		t.Errorf("%d connections are kept", n)
 	}
 }
@@ -221,7 +221,7 @@ func TestAHeldCallOverTLS(t *testing.T) {
 			}
 		}
 	}
-	if way.lines.idles != 1 {
-		t.Errorf("%d connections are kept, want that of HTTP/1.1", way.lines.idles)
+	if way.lines.oldest.Len() != 1 {
+		t.Errorf("%d connections are kept, want that of HTTP/1.1", way.lines.oldest.Len())
 	}
 }

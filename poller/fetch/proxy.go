@@ -66,7 +66,7 @@ type proxied struct {
 // transport.
 func (w *way) newProxied(to *url.URL, except string) *proxied {
 	config := httpproxy.Config{HTTPProxy: to.String(), HTTPSProxy: to.String(), NoProxy: except}
-	p := &proxied{rule: w.rule, through: config.ProxyFunc(), direct: w.transport, proxy: w.transport.Clone()}
+	p := &proxied{rule: w.rule, through: config.ProxyFunc(), direct: w.direct, proxy: w.transport.Clone()}
 	// The operator names the proxy, so its address is not judged.
 	dialer := w.dialer
 	p.proxy.Proxy = http.ProxyURL(to)

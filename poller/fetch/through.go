@@ -1,0 +1,106 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+)
+
+// lineRequest is how many bytes of a body a line sends. A host may answer before it has read a
+// larger one, and read no more of it, which net/http notices while it writes.
+const lineRequest = 16 << 10
+
+// overLines makes requests over lines, and those that lines do not make over a transport. A
+// request over a line needs no other goroutine than the caller's.
+type overLines struct {
+	lines     *lines
+	transport http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o overLines) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !ascii(request.URL.Host) || request.ContentLength > lineRequest {
+		return o.transport.RoundTrip(request)
+	}
+	for {
+		answer, again, err := o.lines.roundTrip(request)
+		switch {
+		case errors.Is(err, errElsewhere):
+			return o.transport.RoundTrip(request)
+		case err == nil || !again:
+			return answer, err
+		}
+	}
+}
+
+// roundTrip makes a request. Again says that it may be made again: the host has closed a kept
+// line at the moment at which it was used, and the request has no consequences.
+func (l *lines) roundTrip(request *http.Request) (answer *http.Response, again bool, err error) {
+	ctx := request.Context()
+	trace := httptrace.ContextClientTrace(ctx)
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn("")
+	}
+	ln, kept, err := l.take(ctx, request.URL)
+	if err != nil {
+		return nil, false, err
+	}
+	if trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: ln.conn, Reused: kept})
+	}
+	ln.method = request.Method
+	ln.stop = context.AfterFunc(ctx, ln.cut)
+	err = ln.write(outgoing(request))
+	if err == nil {
+		answer, err = ln.answer(ctx)
+	}
+	if err != nil {
+		untouched := ln.reader == nil // not a byte of an answer has come
+		ln.end()
+		return nil, kept && untouched && ctx.Err() == nil && (request.Method == http.MethodGet || request.Method == http.MethodHead), err
+	}
+	answer.Request = request
+	if answer.Body == http.NoBody {
+		ln.end()
+		return answer, false, nil
+	}
+	answer.Body = &lentBody{ReadCloser: answer.Body, line: ln}
+	return answer, false, nil
+}
+
+// outgoing returns a request with the header that the transport would add.
+func outgoing(request *http.Request) *http.Request {
+	if request.Header.Get("Accept-Encoding") != "" || request.Method == http.MethodHead {
+		return request
+	}
+	sent := new(http.Request)
+	*sent = *request
+	sent.Header = request.Header.Clone() // the caller's is looked at when it follows a redirect
+	sent.Header.Set("Accept-Encoding", "gzip")
+	return sent
+}
+
+// lentBody is the body of an answer that returns its line when it is closed.
+type lentBody struct {
+	io.ReadCloser
+	line *line
+}
+
+// Read implements io.Reader.
+func (b *lentBody) Read(p []byte) (int, error) {
+	if b.line == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return b.ReadCloser.Read(p)
+}
+
+// Close implements io.Closer.
+func (b *lentBody) Close() error {
+	if b.line != nil {
+		b.line.end()
+		b.line = nil
+	}
+	return nil
+}
