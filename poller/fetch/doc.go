@@ -5,7 +5,8 @@
 //
 //   - The address is judged inside the dialer, after name resolution and for
 //     each connection. Neither a redirect nor a name that changes its address
-//     reaches an address that a [Rule] does not allow. Proxies of the environment are
+//     reaches an address that a [Rule] does not allow. What a name resolved to is remembered
+//     for half a minute, but it is no permission. Proxies of the environment are
 //     not used, because they would resolve names themselves.
 //   - Every phase has a time limit and every answer a size limit, counted after
 //     decompression.

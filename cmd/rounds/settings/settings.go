@@ -91,7 +91,7 @@ type Access struct {
 type Poller struct {
 	Concurrency       int           `env:"ROUNDS_CONCURRENCY,default=256" min:"1" max:"100000" about:"how many checks a replica makes at once"`
 	HeldChecks        int           `env:"ROUNDS_HELD_CHECKS,default=20000" min:"1" max:"1000000" about:"how many checks that third parties hold until something comes a replica makes at once, besides ROUNDS_CONCURRENCY; each needs a connection and some 24 KiB"`
-	KeptConnections   int           `env:"ROUNDS_KEPT_CONNECTIONS,default=8192" min:"1" max:"1000000" about:"how many connections to third parties a process keeps open between calls, for up to 90 seconds; each needs an open file, of which all together take no more than half, and some 20 KiB"`
+	KeptConnections   int           `env:"ROUNDS_KEPT_CONNECTIONS,default=8192" min:"1" max:"1000000" about:"how many connections to third parties a process keeps open between calls, for up to 90 seconds; each needs an open file, of which all together take no more than half, and some 6 KiB, or 20 over HTTP/2"`
 	CheckTimeout      time.Duration `env:"ROUNDS_CHECK_TIMEOUT,default=30s" min:"10ms" max:"1h" about:"how long one check may take"`
 	HeartbeatInterval time.Duration `env:"ROUNDS_HEARTBEAT_INTERVAL,default=2s" min:"10ms" max:"1h" about:"how often a replica reports that it is alive"`
 	GracePeriod       time.Duration `env:"ROUNDS_GRACE_PERIOD,default=20s" min:"0s" max:"1h" about:"how long checks and deliveries under way may go on at shutdown"`
