@@ -31,7 +31,8 @@ type flight struct {
 	box     *timebox.Box // bounds its calls in time
 	held    held         // what it holds until its messages are written
 	found   bool         // an earlier page had messages
-	used    time.Time    // until when its messages use up the account's share
+	used    time.Time    // until when its messages use up the account's share, by Redis' clock
+	asked   instant      // when that was last looked at
 	suspect atomic.Bool  // it has the one place for suspects
 
 	calls      context.Context // of a held check's calls; nil: it is not held

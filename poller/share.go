@@ -5,6 +5,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // An account has a share: the bytes of messages that it may bring in an hour, or all at once.
@@ -23,7 +24,7 @@ func (f *flight) uses(result *Result) {
 	if share < 0 || len(result.Messages) == 0 {
 		return
 	}
-	now := f.now()
+	now := f.shareNow()
 	if f.used.Before(now) {
 		f.used = now
 	}
@@ -31,9 +32,20 @@ func (f *flight) uses(result *Result) {
 	f.used = f.used.Add(time.Duration(part * float64(shareWindow)))
 }
 
+// shareNow returns the time by Redis' clock. If that clock has stepped since it was last asked, it
+// moves what is used with it: an account whose calls are held may stay for long under one claim.
+func (f *flight) shareNow() time.Time {
+	now, local := f.now(), time.Now()
+	if step := now.Sub(f.asked.server) - local.Sub(f.asked.local); !f.asked.local.IsZero() && step.Abs() >= circulate.ClockStep {
+		f.used = f.used.Add(step)
+	}
+	f.asked = instant{now, local}
+	return now
+}
+
 // owes returns when the share is full again, at most shareMost from now.
 func (f *flight) owes() time.Time {
-	if most := f.now().Add(shareMost); f.used.After(most) {
+	if most := f.shareNow().Add(shareMost); f.used.After(most) {
 		f.used = most
 	}
 	return f.used

@@ -76,3 +76,30 @@ func (w *world) state(id string) string {
 	}
 	return turn.State
 }
+
+// Redis' clock is a day ahead for a while. A held account that has brought messages meanwhile goes
+// on when the clock is right again: what it used was by the wrong clock.
+func TestAHeldAccountsShareSurvivesAWrongClock(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		var ahead atomic.Int64
+		w.server.SetClock(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		third := newThirdParty()
+		w.checker.check = third.check
+		w.registerHeld("a", "30", "every 0")
+		ahead.Store(int64(24 * time.Hour))
+		stop := w.startHolding(poller.Config{})
+		defer func() { stop() }()
+		for _, id := range []string{"1", "2"} { // the first goes with a return, and the account stays after it
+			time.Sleep(10 * time.Second)
+			third.send("a", id)
+		}
+		time.Sleep(10 * time.Second)
+		ahead.Store(0)
+		time.Sleep(2 * time.Minute) // the replica has read the clock again
+		third.send("a", "3")
+		time.Sleep(10 * time.Second)
+		if v := w.look("a"); third.calls() != 1 || v.Place != circulate.Claimed {
+			t.Errorf("%d calls; it is %s, due in %v by %s", third.calls(), v.Place, v.Due.Sub(v.Now), w.rule("a"))
+		}
+	})
+}
