@@ -65,7 +65,7 @@ func (s *simulation) allHeld(after string) {
 }
 
 // Calls are held for longer than a check may usually take. Then replicas stop, die at each step,
-// stand still, and lose replies, and Redis is away. Each message is in the stream once, and other
+// stand still, and lose replies, Redis is away, and its clock is wrong. Each message is in the stream once, and other
 // replicas go on with the calls, even if several die during one hold: accounts whose calls were held
 // meanwhile are not suspected of that.
 func TestHeldCallsOutlastFaults(t *testing.T) {
@@ -82,6 +82,11 @@ func TestHeldCallsOutlastFaults(t *testing.T) {
 			time.Sleep(takeover + 5*time.Second)
 			s.allHeld(fmt.Sprintf("and Redis is back after %v", away))
 		}
+		s.aDayAhead()
+		time.Sleep(5 * holdOf)
+		s.rightClock()
+		time.Sleep(rightAgain + holdOf) // each call has ended since
+		s.allHeld("and Redis' clock went a day ahead and back")
 		for n := range 5 {
 			for _, after := range []bool{false, true} {
 				p := s.fleet.replicas[n%len(s.fleet.replicas)]
