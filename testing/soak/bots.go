@@ -91,7 +91,11 @@ func (b *bots) post() {
 }
 
 // sum is what became of the messages of a kind.
-type sum struct{ posted, lost, allowed, doubled, behind int }
+type sum struct {
+	posted, lost, allowed, doubled, behind int
+
+	late []string // accounts that are behind
+}
 
 // count compares the streams with what was posted.
 func (b *bots) count(ctx context.Context, ring *circulate.Ring) (weixin, telegrams sum, err error) {
@@ -109,19 +113,25 @@ func (b *bots) count(ctx context.Context, ring *circulate.Ring) (weixin, telegra
 	}
 	for n := voided; n < botsEach; n++ {
 		token := tokenOf("weixin", n)
-		b.tally(&weixin, found[fmt.Sprintf("weixin-%d", n)], b.weixin.Stats(token).Posted, func(i int) (given, mayBeLost bool) {
+		b.tally(&weixin, fmt.Sprintf("weixin-%d", n), found, b.weixin.Stats(token).Posted, func(i int) (given, mayBeLost bool) {
 			at := b.weixin.GivenAt(token, i)
 			return !at.IsZero(), b.excused(at)
 		})
-		b.tally(&telegrams, found[fmt.Sprintf("telegram-%d", n)], b.telegram.Stats(tokenOf("telegram", n)).Posted, func(int) (bool, bool) { return false, false })
+		b.tally(&telegrams, fmt.Sprintf("telegram-%d", n), found, b.telegram.Stats(tokenOf("telegram", n)).Posted, func(int) (bool, bool) { return false, false })
 	}
 	return weixin, telegrams, nil
 }
 
 // tally counts one account. Given says whether the third party has handed a message out for
 // good, and whether its loss is excused.
-func (b *bots) tally(s *sum, found map[int]int, posted int, given func(n int) (given, excused bool)) {
+func (b *bots) tally(s *sum, id string, all map[string]map[int]int, posted int, given func(n int) (given, excused bool)) {
 	s.posted += posted
+	found, behind := all[id], s.behind
+	defer func() {
+		if s.behind > behind {
+			s.late = append(s.late, id)
+		}
+	}()
 	for i := 1; i <= posted; i++ {
 		switch c := found[i]; {
 		case c > 1:

@@ -62,6 +62,11 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 		if counted.lost+weixin.behind+telegrams.behind == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
 			break
 		}
+		for _, id := range append(weixin.late, telegrams.late...) { // they wait after failures
+			if err := e.world.Nudge(ctx, id); err != nil {
+				return nil, err
+			}
+		}
 		for _, id := range counted.behind { // a callback would bring them soon
 			if err := e.world.Callback(ctx, corpOf(id), id); err != nil {
 				return nil, err

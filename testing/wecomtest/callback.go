@@ -35,6 +35,23 @@ func (w *World) Callback(ctx context.Context, corp, openKfID string) error {
 	return nil
 }
 
+// Nudge asks for a check of an account now.
+func (w *World) Nudge(ctx context.Context, id string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.api+"/v1/accounts/"+id+"/nudge", http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		return fmt.Errorf("nudge of %s: %s", id, answer.Status)
+	}
+	return nil
+}
+
 // Parked returns the reasons of the parked accounts.
 func (w *World) Parked(ctx context.Context) (map[string]string, error) {
 	parked := make(map[string]string)
