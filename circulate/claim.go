@@ -1,6 +1,7 @@
 package circulate
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -150,7 +151,7 @@ func ClaimAhead(ctx context.Context, r *Ring, shard int, replica string, n int, 
 
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 2 && len(fields) != 15 {
+	if !ok || len(fields) != 2 && len(fields) != 16 {
 		return Batch{}, wire.ErrReply
 	}
 	now, nowOK := fields[0].(int64)
@@ -169,7 +170,7 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	batch.Void, err[0] = redis.Int(fields[2], nil)
 	batch.Malformed, err[1] = redis.Int(fields[3], nil)
 	batch.Change, err[2] = redis.Int64(fields[4], nil)
-	batch.Passed, err[4] = redis.Int(fields[14], nil)
+	batch.Passed, err[4] = redis.Int(fields[15], nil)
 	if fields[5] == nil {
 		batch.ForgetAll = true
 	} else {
@@ -178,34 +179,70 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	if joined := errors.Join(err[:]...); joined != nil {
 		return Batch{}, joined
 	}
-	var columns [8][]any
-	for i := range columns {
-		if columns[i], ok = fields[6+i].([]any); !ok {
-			return Batch{}, wire.ErrReply
-		}
-	}
-	batch.Claims = make([]Claim, len(columns[0]))
-	for i := range batch.Claims {
-		if err := batch.Claims[i].read(columns, i); err != nil {
-			return Batch{}, err
-		}
-		batch.Claims[i].Shard = shard
+	var failed error
+	if batch.Claims, failed = readClaims(fields[6:15], shard); failed != nil {
+		return Batch{}, failed
 	}
 	return batch, nil
 }
 
-// read reads one account of a claim's reply. Columns are the entries, what they were before,
-// what stood in tickets, long cursors, failures, hints, states and strikes.
-func (c *Claim) read(columns [8][]any, i int) error {
-	entry, before, ticket := wire.BytesAt(columns[0], i), wire.BytesAt(columns[1], i), wire.BytesAt(columns[2], i)
-	if len(entry) < idOffset || len(before) < idOffset || len(ticket) < ticketWidth {
-		return wire.ErrReply
+// readClaims reads the accounts of a claim's reply. Columns are the lengths, the entries,
+// what they were before and what stood in tickets, one text each, and then, with a value
+// for each account or none at all, long cursors, failures, hints, states and strikes.
+//
+// The claims share the texts, which therefore live as long as any of them.
+func readClaims(columns []any, shard int) ([]Claim, error) {
+	lengths, were, tickets := wire.BytesAt(columns, 0), wire.BytesAt(columns, 2), wire.BytesAt(columns, 3)
+	entries := string(wire.BytesAt(columns, 1))
+	var rare [5][]any
+	for i := range rare {
+		rare[i], _ = columns[4+i].([]any)
 	}
-	c.entry = string(entry)
+	claims := make([]Claim, bytes.Count(lengths, []byte{' '})/2)
+	for i := range claims {
+		var entry, ticket int
+		entry, lengths = cutLength(lengths)
+		ticket, lengths = cutLength(lengths)
+		if entry < idOffset || entry > len(entries) || entry > len(were) || ticket < ticketWidth || ticket > len(tickets) {
+			return nil, wire.ErrReply
+		}
+		c := &claims[i]
+		c.Shard, c.entry = shard, entries[:entry]
+		if err := c.read(were[:entry], tickets[:ticket:ticket], &rare, i); err != nil {
+			return nil, err
+		}
+		entries, were, tickets = entries[entry:], were[entry:], tickets[ticket:]
+	}
+	if len(lengths)+len(entries)+len(were)+len(tickets) > 0 {
+		return nil, wire.ErrReply
+	}
+	return claims, nil
+}
+
+// cutLength reads a number and the space after it; -1 is none.
+func cutLength(text []byte) (n int, rest []byte) {
+	for i, c := range text {
+		switch {
+		case c == ' ' && i > 0:
+			return n, text[i+1:]
+		case c < '0' || c > '9' || i == 9:
+			return -1, nil
+		}
+		n = 10*n + int(c-'0')
+	}
+	return -1, nil
+}
+
+// read reads one account, from what its entry was before, what stood in tickets and what
+// few accounts have.
+func (c *Claim) read(before, ticket []byte, rare *[5][]any, i int) (err error) {
 	c.ID = c.entry[idOffset:]
-	due, err := digits(string(before[ticketWidth+1 : ticketWidth+1+stampWidth]))
-	if err != nil {
-		return err
+	var due int64
+	for _, digit := range before[ticketWidth+1 : ticketWidth+1+stampWidth] {
+		if digit < '0' || digit > '9' {
+			return ErrMalformedEntry
+		}
+		due = 10*due + int64(digit-'0')
 	}
 	c.Due = time.UnixMilli(due)
 	if len(ticket) > ruleOffset {
@@ -216,19 +253,19 @@ func (c *Claim) read(columns [8][]any, i int) error {
 			c.Succeeded = time.Unix(seconds, 0)
 		}
 	}
-	if cursor := wire.BytesAt(columns[3], i); len(cursor) > 0 {
+	if cursor := wire.BytesAt(rare[0], i); len(cursor) > 0 {
 		c.Cursor = cursor
 	} else if len(ticket) > cursorOffset {
 		c.Cursor = ticket[cursorOffset:]
 	}
-	if failures := wire.BytesAt(columns[4], i); failures != nil {
+	if failures := wire.BytesAt(rare[1], i); failures != nil {
 		if c.Failures, err = redis.Int(failures, nil); err != nil {
 			c.Failures = 0 // an unreadable count must not hold up the account
 		}
 	}
-	c.Hint = wire.BytesAt(columns[5], i)
-	c.State = string(wire.BytesAt(columns[6], i))
-	if strikes := wire.BytesAt(columns[7], i); strikes != nil {
+	c.Hint = wire.BytesAt(rare[2], i)
+	c.State = string(wire.BytesAt(rare[3], i))
+	if strikes := wire.BytesAt(rare[4], i); strikes != nil {
 		c.Strikes, _ = redis.Int(strikes, nil) // as above
 	}
 	return nil

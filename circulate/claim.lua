@@ -28,10 +28,13 @@
 --           without it none is
 --
 -- Returns {now, next due, void, malformed, change, changed ids or false,
---          entries, what they were before, what stood in tickets, long
---          cursors, failures, hints, states, strikes, passed by}.
+--          lengths, entries, what they were before, what stood in tickets,
+--          long cursors, failures, hints, states, strikes, passed by}.
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
--- is false where the replica must forget every record that it knows.
+-- is false where the replica must forget every record that it knows. Entries, what
+-- they were, which is as long, and what stood in tickets are one text each. Lengths
+-- is a text that tells how long the parts are, of an entry and of what stood in
+-- tickets, a space after each. Of what follows, false is none at all.
 
 local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
 local tickets, cursors, sequence = KEYS[4], KEYS[6], {KEYS[5], KEYS[17]}
@@ -51,16 +54,32 @@ end
 -- schedule behind accounts that became due earlier.
 local PROMOTE = 512
 
-local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', now + ahead, 'WITHSCORES', 'LIMIT', 0, math.max(want, PROMOTE))
+local by_now = stamp(now)
+local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', ahead > 0 and stamp(now + ahead) or by_now, 'WITHSCORES', 'LIMIT', '0', math.max(want, PROMOTE))
 if #due == 0 and redis.call('EXISTS', queue, urgent, low, by_kind) == 0 then
   return {now, next_due()}
 end
 
-local wrong, there = mistyped_mostly(
-  {queue, 'list', processing, 'list', tickets, 'hash', KEYS[5], 'string'},
-  {cursors, 'hash', failures, 'hash', nudges, 'hash', changes, 'zset', set_aside, 'list', strikes, 'hash',
-    states, 'hash', urgent, 'list', low, 'list', turns, 'string', leaving, 'string', by_kind, 'zset', kinds, 'hash'})
-if wrong then return wrong end
+-- Types are checked before the first write: by what is read in any case, and otherwise
+-- only where one of the keys exists that mostly do not. What is not checked here is
+-- checked by its first write, which then has no effect.
+local there = {}
+local rare = {cursors, failures, nudges, strikes, states, changes, set_aside, urgent, low, turns, leaving, by_kind, kinds}
+local found = redis.call('EXISTS', unpack(rare))
+local newest -- {account, change}, of the last change
+if found > 0 then
+  for k = 1, 5 do
+    if redis.call('HLEN', rare[k]) > 0 then there[rare[k]], found = true, found - 1 end
+  end
+  newest = redis.call('ZREVRANGE', changes, '0', '0', 'WITHSCORES')
+  if newest[2] then found = found - 1 end
+end
+if found > 0 then
+  local wrong, more = mistyped(set_aside, 'list', urgent, 'list', low, 'list', turns, 'string', leaving, 'string',
+    by_kind, 'zset', kinds, 'hash', queue, 'list', processing, 'list')
+  if wrong then return wrong end
+  for key in pairs(more) do there[key] = true end
+end
 
 -- The mover repeats this again and again, so a mover that has stopped, or a clock that
 -- went back, blocks claims only for a short time.
@@ -70,43 +89,53 @@ if there[leaving] then
 end
 
 even_when_full(tickets)
+local fresh = take_ticket(sequence, now)
 
 -- Of what is due later only as much is promoted as is taken: another replica would check
 -- the rest too early.
 if ahead > 0 then
-  local most = (there[queue] or there[urgent] or there[low] or there[by_kind]) and 0 or 2 * want
+  local most = redis.call('EXISTS', queue, urgent, low, by_kind) > 0 and 0 or 2 * want
   while #due > most and tonumber(due[#due]) > now do due[#due], due[#due - 1] = nil, nil end
 end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule. What
 -- is due stands at its front, so that it goes by rank.
-local held_by = {} -- what stands in tickets, of those that were promoted
+local held_by -- what stands in tickets, of those that were promoted
 if #due > 0 then
-  local ids, promoted = {}, {u = {}, n = {}, l = {}}
-  for i = 1, #due, 2 do ids[#ids + 1] = due[i] end
+  held_by = {}
+  local ids, n = {}, 0
+  for i = 1, #due, 2 do
+    n = n + 1
+    ids[n] = due[i]
+  end
   local current = redis.call('HMGET', tickets, unpack(ids))
-  for i, id in ipairs(ids) do
-    local at = current[i]
+  local promoted, lanes = {u = {}, n = {}, l = {}}, {} -- lanes by lane and rule
+  for i = 1, n do
+    local id, at = ids[i], current[i]
     if at then
-      local lane, since = promoted[lane_of(at)], due[2 * i]
+      local since, of = due[2 * i], sub(at, 15, 16)
+      local lane = lanes[of]
+      if not lane then
+        lane = promoted[lane_of(at)]
+        lanes[of] = lane
+      end
       if #since ~= 13 then since = stamp(tonumber(since)) end
-      lane[#lane + 1] = ticket_of(at) .. '|' .. since .. '|' .. NOBODY .. '|' .. id
+      lane[#lane + 1] = ticket_of(at) .. '|' .. since .. WAITS .. id
       held_by[id] = at
     end
   end
-  for lane, key in pairs({u = urgent, n = queue, l = low}) do
-    if #promoted[lane] > 0 then
-      redis.call('LPUSH', key, unpack(promoted[lane]))
-      there[key] = true
-    end
-  end
-  redis.call('ZREMRANGEBYRANK', schedule, 0, #ids - 1)
+  -- The normal lane comes first: whether it is a list was not looked up.
+  if #promoted.n > 0 then redis.call('LPUSH', queue, unpack(promoted.n)) end
+  if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
+  if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
+  there[urgent], there[low] = there[urgent] or #promoted.u > 0, there[low] or #promoted.l > 0
+  redis.call('ZREMRANGEBYRANK', schedule, '0', n - 1)
 end
 
 -- Take. Of what waits by kind at most half, first, while others wait as well, so
 -- that neither keeps the other from being taken.
 local taken, ids = {}, {}
-local checks = {}
+local checks
 if there[by_kind] or there[kinds] then checks = checked_kinds(ARGV[6]) end
 if there[by_kind] then
   local alone = redis.call('EXISTS', queue, urgent, low) == 0
@@ -125,6 +154,7 @@ else
   -- Urgent before normal before low; but of each sixteen turns one is low's
   -- first, and three are normal's, so that no lane starves.
   local usual, normal_first, low_first = {urgent, queue, low}, {queue, urgent, low}, {low, urgent, queue}
+  there[queue] = redis.call('LLEN', queue) > 0
   local turn = tonumber(redis.call('GET', turns) or '0') or 0
   for i = first, want do
     local slot = (turn + i - first) % 16
@@ -148,63 +178,67 @@ if there[by_kind] and #taken < want then
   take_by_kind(by_kind, processing, checks, now, want - had, taken)
   for i = had + 1, #taken do ids[i] = sub(taken[i], ID) end
 end
-local more = #taken == want
-local claimed, were, had = {}, {}, {} -- id, entry before, what stood in tickets
-local entries, malformed = {}, 0
-local passed = {}
-if #taken > 0 then
-  local current, ask, places = {}, {}, {}
-  for i, id in ipairs(ids) do
-    current[i] = held_by[id]
-    if not current[i] then ask[#ask + 1], places[#places + 1] = id, i end
+local count, more = #taken, #taken == want
+local n, claimed, were, had, entries, issued, lengths = 0, {}, {}, {}, {}, {}, {} -- of each that is claimed
+local void, malformed, passed = 0, 0, nil
+if count > 0 then
+  local current
+  if held_by then
+    local ask, places = {}, {}
+    current = {}
+    for i = 1, count do
+      current[i] = held_by[ids[i]]
+      if not current[i] then ask[#ask + 1], places[#places + 1] = ids[i], i end
+    end
+    if #ask > 0 then
+      for k, at in ipairs(redis.call('HMGET', tickets, unpack(ask))) do current[places[k]] = at end
+    end
+  else
+    current = redis.call('HMGET', tickets, unpack(ids))
   end
-  if #ask > 0 then
-    for k, at in ipairs(redis.call('HMGET', tickets, unpack(ask))) do current[places[k]] = at end
-  end
-  local known_kinds = there[kinds] and not checks.any and redis.call('HMGET', kinds, unpack(ids)) or {}
-  local once = {}
-  for i, entry in ipairs(taken) do
-    local id = ids[i]
-    if current[i] and sub(current[i], 1, 14) == sub(entry, 1, 14) and not once[id] then
+  local known_kinds = there[kinds] and not checks.any and redis.call('HMGET', kinds, unpack(ids)) or nil
+  local once, known_lengths = {}, {}
+  local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
+  for i = 1, count do
+    local entry, id, at = taken[i], ids[i], current[i]
+    if at and sub(at, 1, 14) == sub(entry, 1, 14) and not once[id] then
       -- Two monitors may have put the same entry back twice. The first one takes the
       -- ticket, the second one is void.
       once[id] = true
-      if known_kinds[i] and not checks[known_kinds[i]] then
-        passed[#passed + 1] = i
+      if known_kinds and known_kinds[i] and not checks[known_kinds[i]] then
+        passed = passed or {}
+        passed[#passed + 1] = {known_kinds[i], id, at, fresh .. sub(entry, 15)}
       else
-        local n = #claimed + 1
-        claimed[n], were[n], had[n] = id, entry, current[i]
+        n = n + 1
+        claimed[n], were[n], had[n], entries[n] = id, entry, at, head .. id
+        issued[2 * n - 1], issued[2 * n] = id, fresh .. sub(at, 15)
+        local both = #entry * 4294967296 + #at
+        local length = known_lengths[both]
+        if not length then
+          length = #entry .. ' ' .. #at .. ' '
+          known_lengths[both] = length
+        end
+        lengths[n] = length
       end
-    elseif not well_formed(entry) then
-      malformed = malformed + 1
-      redis.call('LPUSH', set_aside, entry)
-    elseif not current[i] then
-      -- The account was deregistered, and requeued since: no field of it may stay.
-      redis.call('HDEL', strikes, id)
+    else
+      void = void + 1
+      if not well_formed(entry) then
+        void, malformed = void - 1, malformed + 1
+        redis.call('LPUSH', set_aside, entry)
+      elseif not at then
+        -- The account was deregistered, and requeued since: no field of it may stay.
+        redis.call('HDEL', strikes, id)
+      end
     end
   end
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
 
-  local fresh = #claimed + #passed > 0 and take_ticket(sequence, now)
-
   -- Accounts that this replica cannot check wait for replicas that can.
-  if #passed > 0 then
-    local passed_on = {}
-    for k, i in ipairs(passed) do
-      passed_on[k] = {known_kinds[i], ids[i], current[i], fresh .. sub(taken[i], 15)}
-    end
-    wait_by_kind(by_kind, tickets, passed_on, ARGV[4], ARGV[5], now)
-  end
+  if passed then wait_by_kind(by_kind, tickets, passed, ARGV[4], ARGV[5], now) end
 
   -- The taken entries stand at the head: the fresh ones take their place.
-  redis.call('LTRIM', processing, #taken, -1)
-  if #claimed > 0 then
-    local issued = {}
-    local head = fresh .. '|' .. stamp(now) .. '|' .. replica .. '|'
-    for i, id in ipairs(claimed) do
-      issued[2 * i - 1], issued[2 * i] = id, fresh .. sub(had[i], 15)
-      entries[i] = head .. id
-    end
+  redis.call('LTRIM', processing, count, '-1')
+  if n > 0 then
     redis.call('LPUSH', processing, unpack(entries))
     redis.call('HSET', tickets, unpack(issued))
   end
@@ -212,8 +246,8 @@ end
 
 -- This is what else a check needs. Long cursors, failures, states and nudges are rare,
 -- so their absence is looked up once and not for each account.
-local long, failed, hints, state, struck = {}, {}, {}, {}, {}
-if #claimed > 0 then
+local long, failed, hints, state, struck = false, false, false, false, false
+if n > 0 then
   if there[cursors] then
     long = redis.call('HMGET', cursors, unpack(claimed))
   end
@@ -227,6 +261,7 @@ if #claimed > 0 then
     state = redis.call('HMGET', states, unpack(claimed))
   end
   if there[nudges] then
+    hints = {}
     for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(claimed))) do
       hints[i] = false
       if nudge then
@@ -244,17 +279,17 @@ if #claimed > 0 then
   end
 end
 
-local change, changed = 0, {}
-local newest = there[changes] and redis.call('ZREVRANGE', changes, 0, 0, 'WITHSCORES') or {}
-if #newest > 0 then change = tonumber(newest[2]) end
-if change ~= known then
+local change, changed = '0', {}
+if newest and newest[2] then change = format('%.0f', tonumber(newest[2])) end
+if tonumber(change) ~= known then
   local oldest = redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')
-  if #oldest > 0 and known >= tonumber(oldest[2]) and known < change then
+  if #oldest > 0 and known >= tonumber(oldest[2]) and known < tonumber(change) then
     changed = redis.call('ZRANGEBYSCORE', changes, '(' .. format('%.0f', known), '+inf')
   else
     changed = false
   end
 end
 
-return {now, more and 0 or next_due(), #taken - malformed - #claimed - #passed, malformed, format('%.0f', change), changed,
-  entries, were, had, long, failed, hints, state, struck, #passed}
+local concat = table.concat
+return {now, more and 0 or next_due(), void, malformed, change, changed,
+  concat(lengths), concat(entries), concat(were), concat(had), long, failed, hints, state, struck, passed and #passed or 0}

@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type Records[T any] struct {
 	ring   *Ring
 	decode func(id string, record []byte) T
 	keep   time.Duration
+	began  time.Time
 	most   int64        // bytes
 	bytes  atomic.Int64 // of the texts of everything that is kept
 	shards []recordShard[T]
@@ -38,8 +40,9 @@ type recordShard[T any] struct {
 
 type kept[T any] struct {
 	record T
-	size   int64 // of its text; the decoded record takes about as much
-	until  time.Time
+	id     string        // that claims get for their own, which keeps its whole batch
+	size   int64         // of its text; the decoded record takes about as much
+	until  time.Duration // since Records.began
 }
 
 // lookedAt is how many kept records are looked at to make room.
@@ -49,7 +52,7 @@ const lookedAt = 16
 // for at most keep. Decode gets nil for a record that is missing. Records beyond the
 // limits are read at each claim.
 func NewRecords[T any](ring *Ring, limit int, bytes int64, keep time.Duration, decode func(id string, record []byte) T) *Records[T] {
-	r := &Records[T]{ring: ring, decode: decode, keep: keep, most: bytes, shards: make([]recordShard[T], ring.Shards())}
+	r := &Records[T]{ring: ring, decode: decode, keep: keep, began: time.Now(), most: bytes, shards: make([]recordShard[T], ring.Shards())}
 	for i := range r.shards {
 		r.shards[i].known = make(map[string]kept[T])
 		r.shards[i].limit = (limit + len(r.shards) - 1) / len(r.shards)
@@ -66,7 +69,8 @@ func (r *Records[T]) Known(shard int) int64 {
 }
 
 // Resolve returns the records of a batch's claims, in their order. It reads from Redis
-// those that it does not have.
+// those that it does not have. The claims' ids may be kept afterwards: before, each keeps
+// the texts of its whole batch.
 func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, error) {
 	s := &r.shards[shard]
 	s.mu.Lock()
@@ -82,16 +86,16 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 	}
 	s.change = b.Change
 
-	now := time.Now()
+	now := time.Since(r.began)
 	records := make([]T, len(b.Claims))
 	var unknown []int
 	for i := range b.Claims {
 		k, ok := s.known[b.Claims[i].ID]
-		if !ok || now.After(k.until) {
+		if !ok || now > k.until {
 			unknown = append(unknown, i)
 			continue
 		}
-		records[i] = k.record
+		records[i], b.Claims[i].ID = k.record, k.id
 	}
 	if len(unknown) == 0 {
 		return records, nil
@@ -109,9 +113,9 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 		return nil, fmt.Errorf("records, shard %d: %w", shard, wire.ErrReply)
 	}
 	for j, i := range unknown {
-		id := b.Claims[i].ID
-		records[i] = r.decode(id, texts[j])
-		r.remember(s, id, kept[T]{records[i], int64(len(texts[j])), now.Add(r.keep)}, now)
+		id := strings.Clone(b.Claims[i].ID)
+		records[i], b.Claims[i].ID = r.decode(id, texts[j]), id
+		r.remember(s, kept[T]{records[i], id, int64(len(texts[j])), now + r.keep}, now)
 	}
 	return records, nil
 }
@@ -126,12 +130,12 @@ func (r *Records[T]) forget(s *recordShard[T], id string) {
 
 // remember keeps a record if there is room for it, or if others have been kept for too
 // long.
-func (r *Records[T]) remember(s *recordShard[T], id string, k kept[T], now time.Time) {
-	r.forget(s, id)
+func (r *Records[T]) remember(s *recordShard[T], k kept[T], now time.Duration) {
+	r.forget(s, k.id)
 	for try := range 2 {
 		if len(s.known) < s.limit {
 			if r.bytes.Add(k.size) <= r.most {
-				s.known[id] = k
+				s.known[k.id] = k
 				return
 			}
 			r.bytes.Add(-k.size)
@@ -143,10 +147,10 @@ func (r *Records[T]) remember(s *recordShard[T], id string, k kept[T], now time.
 }
 
 // makeRoom looks at a few records and forgets those that would be read again anyway.
-func (r *Records[T]) makeRoom(s *recordShard[T], now time.Time) {
+func (r *Records[T]) makeRoom(s *recordShard[T], now time.Duration) {
 	looked := 0
 	for id, k := range s.known {
-		if now.After(k.until) {
+		if now > k.until {
 			r.forget(s, id)
 		}
 		if looked++; looked == lookedAt {

@@ -5,6 +5,7 @@
 
 local ID = 41
 local NOBODY = '----------'
+local WAITS = '|' .. NOBODY .. '|' -- between the stamp and the id of an entry that waits
 local sub, byte, format = string.sub, string.byte, string.format
 
 -- The time by Redis' own clock, unix ms.
