@@ -93,7 +93,7 @@ local fresh = take_ticket(sequence, now)
 
 -- Of what is due later only as much is promoted as is taken: another replica would check
 -- the rest too early.
-if ahead > 0 then
+if ahead > 0 and #due > 0 and tonumber(due[#due]) > now then
   local most = redis.call('EXISTS', queue, urgent, low, by_kind) > 0 and 0 or 2 * want
   while #due > most and tonumber(due[#due]) > now do due[#due], due[#due - 1] = nil, nil end
 end

@@ -68,11 +68,13 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	if err := wire.CheckBatch("return", len(items)); err != nil {
 		return nil, err
 	}
-	args := make([]any, 1, 1+2*len(items))
-	args[0] = len(items)
+	args := make([]any, 2, 2+len(items))
+	whats := make([]byte, 0, whatWidth*len(items))
 	for i := range items {
-		args = append(args, items[i].Claim.entry, items[i].what())
+		whats = items[i].appendWhat(whats)
+		args = append(args, items[i].Claim.entry)
 	}
+	args[0], args[1] = len(items), whats
 	if brings(items) {
 		args = append(args, "messages")
 	}
@@ -111,9 +113,12 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 // latestDue is the last time that a stamp of thirteen digits can tell, in 2286.
 const latestDue = 9999999999999
 
-// what returns the rule, the mark and the due time as the script takes them: it compares
-// stamps as texts, so all are as long.
-func (it *Return) what() []byte {
+// whatWidth is the length of what appendWhat appends.
+const whatWidth = 2 + stampWidth
+
+// appendWhat appends the rule, the mark and the due time as the script takes them: it
+// compares stamps as texts, so all are as long.
+func (it *Return) appendWhat(b []byte) []byte {
 	rule, mark := it.Rule, it.Mark
 	if rule == 0 {
 		rule = it.Claim.Rule
@@ -122,7 +127,7 @@ func (it *Return) what() []byte {
 		mark = noMark
 	}
 	due := min(max(0, it.Due.UnixMilli()), latestDue)
-	return appendDigits(append(make([]byte, 0, 2+stampWidth), byte(rule), byte(mark)), due, stampWidth)
+	return appendDigits(append(b, byte(rule), byte(mark)), due, stampWidth)
 }
 
 // appendExtras appends what most returns do not have. Place counts from 1.

@@ -19,9 +19,10 @@
 -- KEYS[17]  ticket_mark      STRING
 -- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines
 -- ARGV[1]   n, how many accounts
--- then n times:  entry as claimed, and: the rule that decided (a letter), the
---   check's mark (a letter; '-' = it was not checked), next due (a stamp; what is
+-- ARGV[2]   of each of them, one behind the other: the rule that decided (a letter),
+--   the check's mark (a letter; '-' = it was not checked), next due (a stamp; what is
 --   past means now)
+-- then the n entries as claimed
 -- then the word messages, where any come along
 -- then, for some of them, with i the place among the n:
 --   found i N · line i EVENT N TEXT, which come first
@@ -43,42 +44,62 @@ local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local messages, states, urgent, low, errors = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local n = tonumber(ARGV[1])
 
-local wrong, there = mistyped_mostly(
-  {processing, 'list', queue, 'list', schedule, 'zset', tickets, 'hash', KEYS[5], 'string', messages, 'stream'},
-  {cursors, 'hash', failures, 'hash', strikes, 'hash', nudges, 'hash', parked, 'zset', reasons, 'hash',
-    states, 'hash', urgent, 'list', low, 'list', errors, 'hash'})
-if wrong then return wrong end
+local whats = ARGV[2]
+local brings = ARGV[n + 3] == 'messages'
+local first, last = n + (brings and 4 or 3), #ARGV - (KEYS[18] and 1 or 0) -- of what only some have
+
+-- Types are checked before the first write, by reading. Tickets, their sequence and
+-- processing_list are checked by what comes first to them, which then has no effect.
+redis.call('LLEN', queue)
+redis.call('ZCARD', schedule)
+local struck, nudged, erred = false, false, false
+if redis.call('EXISTS', strikes, nudges, errors, urgent, low) > 0 then
+  struck, nudged, erred = redis.call('HLEN', strikes) > 0, redis.call('HLEN', nudges) > 0, redis.call('HLEN', errors) > 0
+  redis.call('LLEN', urgent)
+  redis.call('LLEN', low)
+end
+if first <= last then
+  redis.call('HLEN', cursors)
+  redis.call('HLEN', failures)
+  redis.call('HLEN', states)
+  redis.call('HLEN', errors)
+  redis.call('HLEN', reasons)
+  redis.call('ZCARD', parked)
+  if brings then redis.call('XLEN', messages) end
+end
 
 -- A full Redis accepts no messages: it refuses the tickets.
-local brings = ARGV[2 * n + 2] == 'messages'
 if not brings then even_when_full(tickets) end
 
 local now = clock()
-local ids = {}
-for i = 1, n do ids[i] = sub(ARGV[2 * i], ID) end
+local entries, ids = {unpack(ARGV, 3, n + 2)}, {}
+for i = 1, n do ids[i] = sub(entries[i], ID) end
 local current = redis.call('HMGET', tickets, unpack(ids))
 
 -- A claim holds if its entry is still in processing_list and under the current
 -- ticket. The entry goes in any case: under another ticket it is void.
-local entries = {}
-for i = 1, n do entries[i] = ARGV[2 * i] end
 local fresh = take_ticket(sequence, now)
 local removed = remove(processing, entries)
-local verdict, held = {}, {}
+local verdict, held, count = {}, {}, 0
 for i = 1, n do
-  if removed[i] and current[i] and sub(current[i], 1, 14) == sub(entries[i], 1, 14) then
+  local at = current[i]
+  if removed[i] and at and sub(at, 1, 14) == sub(entries[i], 1, 14) then
     verdict[i] = '1'
-    held[#held + 1] = i
+    count = count + 1
+    held[count] = i
   else
     verdict[i] = '0'
   end
 end
-if #held == 0 then return table.concat(verdict) end
+if count == 0 then return table.concat(verdict) end
 
-local short, set_cursors, drop_cursors, set_failures, drop_failures, park = {}, {}, {}, {}, {}, {}
+-- What only some have.
 local FAILS = {failed = true, hindered = true, cursor_reset = true}
-local lines, finds, last = {}, {}, #ARGV - (KEYS[18] and 1 or 0)
-local a = 2 * n + (brings and 3 or 2)
+local short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures
+if first <= last then
+  short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures = {}, {}, {}, {}, {}, {}, {}, {}
+end
+local a = first
 while a <= last do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
   local holds, id, value = verdict[i] == '1', ids[i], ARGV[a + 2]
@@ -89,7 +110,7 @@ while a <= last do
         'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
       if type(added) == 'table' and added.err then
         -- The stream accepts nothing more: the claims stay as they were.
-        for k = 1, #held do redis.call('RPUSH', processing, entries[held[k]]) end
+        for k = 1, count do redis.call('RPUSH', processing, entries[held[k]]) end
         return added
       end
     end
@@ -128,70 +149,85 @@ while a <= last do
     park[i] = value
   end
 end
-if #set_cursors > 0 then redis.call('HSET', cursors, unpack(set_cursors)) end
-if #drop_cursors > 0 then redis.call('HDEL', cursors, unpack(drop_cursors)) end
-if #set_failures > 0 then redis.call('HSET', failures, unpack(set_failures)) end
-if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) end
-local struck, nudged, erred = there[strikes], there[nudges], there[errors]
+if short then
+  if #set_cursors > 0 then redis.call('HSET', cursors, unpack(set_cursors)) end
+  if #drop_cursors > 0 then redis.call('HDEL', cursors, unpack(drop_cursors)) end
+  if #set_failures > 0 then redis.call('HSET', failures, unpack(set_failures)) end
+  if #drop_failures > 0 then redis.call('HDEL', failures, unpack(drop_failures)) end
+end
+nudged = nudged and redis.call('HMGET', nudges, unpack(ids))
 
 -- A fresh ticket and one place each. What still travels under the old ticket
 -- is void from here on. Stamps are compared as texts: all are as long.
 local by_now = stamp(now)
-local waits = fresh .. '|' .. by_now .. '|' .. NOBODY .. '|'
+local waits = fresh .. '|' .. by_now .. WAITS
 local succeeded = seconds(now)
-local NEVER = stamp(0)
-local issued, again, later = {}, {u = {}, n = {}, l = {}}, {}
-for k, i in ipairs(held) do
-  local id, what, behind = ids[i], ARGV[2 * i + 1], current[i]
-  local rule, mark, due = sub(what, 1, 1), sub(what, 2, 2), sub(what, 3)
-  local lane, history = lane_behind(behind), nil
+local rules, marks = {}, {} -- by both
+local issued, again, later, after = {}, {}, {}, 0
+local healed, checked = erred and {}, struck and {} -- accounts
+for k = 1, count do
+  local i = held[k]
+  local id, behind, at = ids[i], current[i], 15 * i - 14
+  local both, due = sub(whats, at, at + 1), sub(whats, at + 2, at + 14)
+  local rule, mark = rules[both], marks[both]
+  if not rule then
+    rule, mark = sub(both, 1, 1), sub(both, 2)
+    rules[both], marks[both] = rule, mark
+  end
+  local lane = LANES[sub(behind, 15, 15)] or 'n'
+  local success, newest, older -- the history, in three parts
   if mark == MARK_OK then
-    history = succeeded .. mark .. sub(behind, 25, 31)
+    success, newest, older = succeeded, mark, sub(behind, 25, 31)
+    if erred then healed[#healed + 1] = id end
   else
-    history = history_behind(behind)
-  end
-  if mark ~= '-' then
-    if mark == MARK_OK then
-      if erred then redis.call('HDEL', errors, id) end
-    else
+    success, newest, older = history_behind(behind), '', ''
+    if mark ~= '-' then
       -- Before any success the last place stays free, which shows that there was none.
-      local before = sub(history, 9, 15)
-      if sub(history, 16) == '-' and not string.find(before, MARK_OK, 1, true) then before = sub(before, 1, 6) .. '-' end
-      history = sub(history, 1, 8) .. mark .. before
+      local history = success
+      older = sub(history, 9, 15)
+      if sub(history, 16) == '-' and not string.find(older, MARK_OK, 1, true) then older = sub(older, 1, 6) .. '-' end
+      success, newest = sub(history, 1, 8), mark
     end
-    if struck then redis.call('HDEL', strikes, id) end
   end
-  if nudged then
+  if struck and mark ~= '-' then checked[#checked + 1] = id end
+  local nudge = nudged and nudged[i]
+  if nudge then
     -- Due 0: this check was the answer, or there was none and the hint is for the
     -- next. Otherwise the nudge came meanwhile.
-    local nudge = redis.call('HGET', nudges, id)
-    if nudge then
-      local asked = sub(nudge, 1, 13)
-      if asked == NEVER then
-        if mark ~= '-' then redis.call('HDEL', nudges, id) end
-      elseif asked < due and rule ~= TURN then
-        due, rule = asked, NUDGED
-        verdict[i] = '2'
-      end
+    local asked = sub(nudge, 1, 13)
+    if asked == NEVER then
+      if mark ~= '-' then redis.call('HDEL', nudges, id) end
+    elseif asked < due and rule ~= TURN then
+      due, rule = asked, NUDGED
+      verdict[i] = '2'
     end
   end
-  if park[i] then
+  if park and park[i] then
     redis.call('ZADD', parked, now, id)
     redis.call('HSET', reasons, id, park[i])
   elseif due <= by_now then
-    local line = again[rule == NUDGED and 'u' or lane]
+    local to = rule == NUDGED and 'u' or lane
+    local line = again[to]
+    if not line then
+      line = {}
+      again[to] = line
+    end
     line[#line + 1] = waits .. id
   else
-    later[#later + 1], later[#later + 2] = due, id
+    after = after + 2
+    later[after - 1], later[after] = due, id
   end
   issued[2 * k - 1] = id
-  issued[2 * k] = fresh .. lane .. rule .. history .. (short[i] or cursor_behind(behind))
+  issued[2 * k] = fresh .. lane .. rule .. success .. newest .. older .. (short and short[i] or cursor_behind(behind))
 end
 redis.call('HSET', tickets, unpack(issued))
-for lane, key in pairs({u = urgent, n = queue, l = low}) do
-  if #again[lane] > 0 then redis.call('LPUSH', key, unpack(again[lane])) end
-end
-if #later > 0 then redis.call('ZADD', schedule, unpack(later)) end
+if again.n then redis.call('LPUSH', queue, unpack(again.n)) end
+if again.u then redis.call('LPUSH', urgent, unpack(again.u)) end
+if again.l then redis.call('LPUSH', low, unpack(again.l)) end
+if after > 0 then redis.call('ZADD', schedule, unpack(later)) end
+if healed and #healed > 0 then redis.call('HDEL', errors, unpack(healed)) end
+if checked and #checked > 0 then redis.call('HDEL', strikes, unpack(checked)) end
+if not short then return table.concat(verdict) end
 if #finds > 0 then tell_finds(KEYS[19], ARGV[#ARGV], finds) end
 
 -- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or if

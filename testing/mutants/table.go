@@ -2,13 +2,13 @@ package mutants
 
 // table holds every mutant, those of one tool together.
 func table() []Mutant {
-	const compare = "sub(current[i], 1, 14) == sub(entries[i], 1, 14)"
+	const compare = "sub(at, 1, 14) == sub(entries[i], 1, 14)"
 	return []Mutant{
 		{Rule: "no fresh ticket at claim", By: Explore, Script: "claim",
 			Old: "issued[2 * n - 1], issued[2 * n] = id, fresh .. sub(at, 15)", New: "issued[2 * n - 1], issued[2 * n], entries[n] = id, at, ticket_of(at) .. sub(entries[n], 15)",
 			Bounds: Bounds{Pollers: 2, Monitors: 2}},
 		{Rule: "no fresh ticket at return", By: Explore, Script: "return",
-			Old: "local lane, history = lane_behind(behind), nil", New: "local fresh, lane, history = ticket_of(behind), lane_behind(behind), nil\n  local waits = fresh .. sub(waits, 15)",
+			Old: "local success, newest, older", New: "local fresh, success, newest, older = ticket_of(behind)\n  local waits = fresh .. sub(waits, 15)",
 			Bounds: Bounds{Pollers: 2, Monitors: 2}},
 		{Rule: "no fresh ticket at release", By: Explore, Script: "release",
 			Old: "redis.call('HSET', tickets, id, fresh .. sub(current, 15))", New: "local fresh = ticket_of(current)",
@@ -17,10 +17,10 @@ func table() []Mutant {
 			Old: "redis.call('HSET', tickets, id, fresh .. lane_behind(current) .. rule_behind(current) .. sub(current, 17))", New: "",
 			Bounds: Bounds{Pollers: 1, Monitors: 1, Changes: 1}},
 		{Rule: "return accepted without LREM = 1", By: Explore, Script: "return",
-			Old: "if removed[i] and current[i] and " + compare, New: "if current[i] and " + compare,
+			Old: "if removed[i] and at and " + compare, New: "if at and " + compare,
 			Bounds: Bounds{Pollers: 2, Monitors: 1}},
 		{Rule: "return accepted without the ticket", By: Explore, Script: "return",
-			Old: "if removed[i] and current[i] and " + compare, New: "if removed[i] and current[i]",
+			Old: "if removed[i] and at and " + compare, New: "if removed[i] and at",
 			Bounds: Bounds{Pollers: 1, Monitors: 1, Changes: 1}},
 		{Rule: "return pushes before it checks", By: Explore, Script: "return",
 			Old:    "    verdict[i] = '0'\n",
@@ -112,7 +112,7 @@ func table() []Mutant {
 			Old: "once[id] = true\n", New: "once[id] = true\n      redis.call('HDEL', strikes, id)\n",
 			Test: "failures and strikes"},
 		{Rule: "keep strikes after a good return", By: Conformance, Script: "return",
-			Old: "if struck then redis.call('HDEL', strikes, id) end", New: "",
+			Old: "checked[#checked + 1] = id", New: "",
 			Test: "failures and strikes"},
 		{Rule: "a page of a check that goes on counts as no success", By: Conformance, Script: "progress",
 			Old: "if ARGV[5] == MARK_OK then history = seconds(now) .. MARK_OK .. sub(history, 9, 15) end", New: "",
@@ -165,6 +165,9 @@ func table() []Mutant {
 		{Rule: "what is set aside by a repair is not bounded", By: Conformance, Script: "repair",
 			Old: "redis.call('LTRIM', set_aside, 0, 999)", New: "",
 			Test: "what is set aside is bounded"},
+		{Rule: "a return begins before it knows the types of its keys", By: Conformance, Script: "return",
+			Old: "redis.call('ZCARD', schedule)\n", New: "",
+			Test: "a key of a wrong type is found before any write"},
 		{Rule: "a return loses an entry of each 4,000 that others hold", By: Conformance, Script: "return",
 			Old: "math.min(from + 3999, #all)", New: "math.min(from + 3998, #all)",
 			Test: "return while thousands are in flight"},

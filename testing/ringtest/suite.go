@@ -99,6 +99,8 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"a key of a wrong type is set aside":                  mistypedKeys,
 			"tickets are never used twice":                        ticketsNeverTwice,
 			"tickets of a batch are those of each account alone":  ticketsShared,
+			"a key of a wrong type is found before any write":     mistypedBetween,
+			"claims of any ids and cursors are told apart":        repliesApart,
 			"tickets of a lost sequence are not used again":       sequenceLost,
 			"a ticket sequence that is none":                      sequenceSpoilt,
 			"a stream that takes nothing more":                    streamExhausted,

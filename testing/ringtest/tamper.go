@@ -122,6 +122,97 @@ func ticketsShared(f *fixture) {
 	f.claim(bob, "d")
 }
 
+// mistypedBetween spoils one key before a claim that uses every lane, and before a return
+// that writes to every key. Neither may have done a part of it when it finds the key: done
+// again, once the key is set aside, the return still holds every claim.
+func mistypedBetween(f *fixture) {
+	ctx := context.Background()
+	spoil := func(name string) {
+		f.do("DEL", f.key(name))
+		if name == "turns" {
+			f.do("LPUSH", f.key(name), "spoilt")
+		} else {
+			f.do("SET", f.key(name), "spoilt")
+		}
+	}
+	conserved := func(name string) {
+		f.Helper()
+		if is := f.text("TYPE", f.key(name)); is == "string" && name != "turns" {
+			f.do("DEL", f.key(name)) // the step has nothing to do with it
+		}
+		f.conserved()
+	}
+	for _, name := range strings.Fields(`schedule message_queue message_queue:urgent message_queue:low message_queue:by_kind turns kinds changes
+		cursors failures strikes nudges states set_aside errors parked park_reasons messages`) {
+		ids := []string{"u " + name, "n " + name, "l " + name}
+		for i, lane := range []circulate.Priority{circulate.Urgent, circulate.Normal, circulate.Low} {
+			f.registerIn(lane, ids[i])
+		}
+		if name != "schedule" { // there they are
+			spoil(name)
+		}
+		b, c := f.batch(alice, 10), make([]*circulate.Claim, 3)
+		for i := range b.Claims {
+			c[slices.Index(ids, b.Claims[i].ID)] = &b.Claims[i]
+		}
+		if len(b.Claims) != 3 {
+			f.Fatalf("with %s spoilt, %d accounts could be claimed", name, len(b.Claims))
+		}
+		conserved(name)
+		spoil(name)
+		page := []circulate.Message{message(name)}
+		outcomes, err := f.ring.Return(ctx, 0, []circulate.Return{
+			{Claim: c[0], Messages: page, Cursor: []byte(strings.Repeat("c", 99)), State: "s"},
+			{Claim: c[1], Due: soon(c[1]), Failures: 1, Error: "e", Mark: '?'},
+			{Claim: c[2], Park: "gone"},
+		})
+		if err != nil || fmt.Sprint(outcomes) != "[written written written]" {
+			f.Errorf("with %s spoilt: %v, %v", name, outcomes, err)
+		}
+		conserved(name)
+		if n, err := f.ring.Deregister(ctx, 0, ids); err != nil || n != 3 {
+			f.Errorf("deregistered %d, %v", n, err)
+		}
+	}
+}
+
+// repliesApart claims accounts whose ids and cursors look like what stands between them in
+// a reply, and have every length.
+func repliesApart(f *fixture) {
+	cursors := make(map[string]string)
+	var ids []string
+	for i, text := range []string{"7", "7 7 ", "12|1234567890123|----------|x", "日本", strings.Repeat("9", 256), strings.Repeat("é", 128), " ", "54 32 "} {
+		for k, cursor := range []string{"", "32 ", "\x00\xff\r\n", strings.Repeat("7", 44), "00000000000001un|", strings.Repeat("8 ", 40)} {
+			id := string(rune('a'+k)) + text
+			id = id[:min(len(id), 255)] + string(rune('a'+i))
+			if i == 5 {
+				id = text // as long as can be
+			}
+			if _, twice := cursors[id]; !twice {
+				cursors[id], ids = cursor, append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids) // as what is due at once is claimed
+	f.register(ids...)
+	for range 3 {
+		items := make([]circulate.Return, 0, len(ids))
+		for _, c := range f.claim(alice, ids...) {
+			items = append(items, circulate.Return{Claim: c, Cursor: []byte(cursors[c.ID]), Rule: circulate.RuleSlot})
+		}
+		outcomes, err := f.ring.Return(context.Background(), 0, items)
+		if err != nil || slices.Contains(outcomes, circulate.Fenced) {
+			f.Fatal(outcomes, err)
+		}
+	}
+	for _, c := range f.claim(bob, ids...) {
+		if string(c.Cursor) != cursors[c.ID] || c.Rule != circulate.RuleSlot || c.Due.IsZero() {
+			f.Errorf("%q: cursor %q and rule %c, want %q", c.ID, c.Cursor, c.Rule, cursors[c.ID])
+		}
+	}
+	f.conserved()
+}
+
 // streamExhausted has the stream refuse what a check found. The check is not written, and
 // its account stays claimed.
 func streamExhausted(f *fixture) {

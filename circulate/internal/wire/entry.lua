@@ -49,6 +49,7 @@ local function lane_of(ticket)
 end
 
 local function stamp(ms) return format('%013d', ms) end
+local NEVER = '0000000000000'
 
 -- A sequence of tickets is two keys: ticket_seq has the last one that was issued, and
 -- ticket_mark a number that none has reached, at most BLOCK further on.
