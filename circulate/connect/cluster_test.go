@@ -2,6 +2,7 @@ package connect_test
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,9 +110,19 @@ func TestTryAgainIsTriedAgainForAWhile(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	long := node(t, map[string]handler{"GET": refuses("TRYAGAIN Multiple keys request during rehashing of slot")})
-	var refused redis.Error
-	if _, err := do1(t, openCluster(t, long.address()), 50*time.Millisecond); !errors.As(err, &refused) {
-		t.Errorf("got %v, want the refusal: it was not done", err)
+	// On a busy machine the time may be over before the node has answered at all. The
+	// outcome is unknown then, which is right, and shows nothing.
+	c := openCluster(t, long.address())
+	for try := range 20 {
+		_, err := do1(t, c, 50*time.Millisecond)
+		var refused redis.Error
+		if errors.As(err, &refused) {
+			return
+		}
+		var late net.Error
+		if !errors.As(err, &late) || !late.Timeout() || try == 19 {
+			t.Fatalf("got %v, want the refusal: it was not done", err)
+		}
 	}
 }
 

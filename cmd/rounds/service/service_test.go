@@ -168,7 +168,7 @@ func TestServeRefusesAServerThatIsTooOld(t *testing.T) {
 		}
 	}
 	for _, role := range []string{"api", "poller", "monitor"} {
-		p := start(t, map[string]string{"ROUNDS_REDIS_URL": "redis://" + old.Addr().String(), "ROUNDS_ROLES": role})
+		p := start(t, map[string]string{"ROUNDS_REDIS_URL": "redis://" + old.Addr().String(), "ROUNDS_ROLES": role, "ROUNDS_API_ADDR": "127.0.0.1:0"})
 		if err := p.wait(); err == nil || !strings.Contains(err.Error(), "is Redis 6.0.16, and rounds needs Redis 6.2 or newer") {
 			t.Errorf("%s: %v", role, err)
 		}
