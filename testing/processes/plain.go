@@ -24,13 +24,28 @@ func TestWithoutRaceDetector(only ...string) error {
 	build := Go(context.Background(), "test", "-c", "-vet=off", "-ldflags=-w", "-o", path, ".")
 	args := os.Args[1:]
 	if len(only) > 0 {
-		args = append(slices.Clone(args), "-test.run=^("+strings.Join(only, "|")+")$")
+		args = append(slices.Clone(args), "-test.run="+pattern(only))
 	}
 	test := exec.Command(path, args...)
 	for _, cmd := range []*exec.Cmd{build, test} {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("without the race detector: %w", err)
+		}
+	}
+	return missing(path, only)
+}
+
+// missing returns an error for names that no test of a binary has.
+func missing(path string, names []string) error {
+	list, err := exec.Command(path, "-test.list=.").Output()
+	if err != nil {
+		return fmt.Errorf("the list of tests: %w", err)
+	}
+	tests := strings.Fields(string(list))
+	for _, name := range names {
+		if name, _, _ := strings.Cut(name, "/"); !slices.Contains(tests, name) {
+			return fmt.Errorf("there is no test %s", name)
 		}
 	}
 	return nil

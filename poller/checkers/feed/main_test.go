@@ -13,9 +13,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Tests of large answers, which are decoded by one goroutine, run without the race detector.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestHostileBodies", "TestDataIsBounded", "TestLargeFeed"))
+}
 
 func TestSuite(t *testing.T) {
 	for _, route := range []string{"feed", "atom", "jsonfeed"} {
