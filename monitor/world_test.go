@@ -11,11 +11,17 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
+// Tests of hours and days run without the race detector, which sees the same steps in the
+// others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(processes.Apart(m,
+		"TestWithoutProbeIntervalParkedStaysParked", "TestWithoutRetentionMessagesStay", "TestMessagesAreKeptForTheirRetention", "TestGroupsShowHowFarTheyAre",
+		"TestParkedAccountsAreTriedAgain", "TestAuditIsKeptAndContinued", "TestStalenessFindsWhoFellOutOfTheRing", "TestFailingShows",
+		"TestDeadLettersAreKeptForTheirRetentionAndShown"))
 }
 
 const (

@@ -15,11 +15,14 @@ import (
 
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
+// Tests of many deaths or groups run without the race detector, which sees the same steps in
+// the others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(processes.Apart(m, "TestEffectsAreAppliedOnceWhereverConsumersDie", "TestManyIdleGroupsCostLittle", "TestHangingHandlersAreNoHindranceToPeers"))
 }
 
 // world is a ring with messages in it.
