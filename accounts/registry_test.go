@@ -15,10 +15,14 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// What takes long is a list of many accounts. It runs without the race detector.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestLargeShardsAreListedInWindows"))
+}
 
 // testKinds knows "plain", which accepts any config, and "web", which needs a url.
 type testKinds struct{}
