@@ -2,9 +2,9 @@
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every published search of the protocol, a night of
-# simulated replicas, ten minutes under every error of third parties, a hundred kills of a service
-# that keeps everything itself, a release that is made twice and tried, and two versions side by
-# side.
+# simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
+# runs without the race detector with it, a hundred kills of a service that keeps everything
+# itself, a release that is made twice and tried, and two versions side by side.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -117,6 +117,13 @@ released() {
 	return $tried
 }
 
+# watched has the race detector watch what testing/run.sh runs without it.
+watched() {
+	local folders=()
+	while read -r folder; do folders+=("$folder"); done < <(grep -rl --include='*_test.go' 'processes\.Apart(' . | xargs -n 1 dirname | sort -u)
+	[ ${#folders[@]} -gt 0 ] && ROUNDS_TEST_RACE_ALL=1 go test -race -count=1 -timeout 30m "${folders[@]}"
+}
+
 # upgraded has the version that was released last and this one run side by side.
 upgraded() { need redis-server && go run ./testing/upgrade; }
 
@@ -134,6 +141,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "every published search" go run ./testing/explore --published testing/README.md --check
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
+	run "with the race detector" watched
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run TestKilledProcessGoesOn
 fi
 ran=0
