@@ -7,13 +7,16 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 func TestMain(m *testing.M) {
 	// The proxy may leave a pipe of its own behind when a toxic is added to a link that
 	// ends.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
+	//
+	// The runs go apart, without the race detector: what they break are other processes.
+	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
 // quick are the faults of TestShortRun: some of each sort, which take little time.
