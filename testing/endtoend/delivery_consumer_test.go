@@ -24,12 +24,15 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // consumerVariable holds the role that a process of this program plays instead of running
 // tests. It is set in the process's environment.
 const consumerVariable = "ROUNDS_ENDTOEND_CONSUMER"
 
+// TestMain has most tests run without the race detector, as what they test are other processes.
+// It watches the consumers.
 func TestMain(m *testing.M) {
 	if text, ok := os.LookupEnv(consumerVariable); ok {
 		if err := consumeAs(text); err != nil {
@@ -38,7 +41,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := processes.Apart(m,
+		"TestKilledProcessGoesOn", "TestThirdPartyThatAlwaysHasMoreStopsNobody", "TestHostileAnswersStopNobody", "TestIdleEndpointsHoldNothingUp",
+		"TestKilledProcessesLoseNothing", "TestNoSecretAppears", "TestTheWayAroundLosesNothing", "TestSlowCheckWhileShardsChangeOnAFullRedis").Run()
+	removeBinary()
+	os.Exit(code)
 }
 
 // role is what a consumer process does.

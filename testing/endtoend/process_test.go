@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,14 +14,36 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// build makes the binary.
+// binary is the program, which is built once for all tests. It is empty before.
+var binary struct {
+	sync.Mutex
+	dir, path string
+}
+
+// build makes the binary, if no test has made it yet.
 func build(t *testing.T) string {
 	t.Helper()
-	path, err := processes.Build(t.TempDir())
+	binary.Lock()
+	defer binary.Unlock()
+	if binary.path != "" {
+		return binary.path
+	}
+	dir, err := os.MkdirTemp("", "endtoend")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	binary.dir = dir
+	if binary.path, err = processes.Build(dir); err != nil {
+		t.Fatal(err)
+	}
+	return binary.path
+}
+
+// removeBinary removes what build made.
+func removeBinary() {
+	if binary.dir != "" {
+		_ = os.RemoveAll(binary.dir)
+	}
 }
 
 // process is one running program.
