@@ -167,6 +167,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			limits:  c.limiter.limitsOf(records[i]),
 			checkID: checkID(&batch.Claims[i], i),
 			localAt: received,
+			due:     batch.Claims[i].Due,
 			skip:    accounts.SkipBefore(batch.Claims[i].State),
 			first:   len(batch.Claims[i].Cursor) == 0,
 			used:    accounts.UsedUntil(batch.Claims[i].State),

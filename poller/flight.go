@@ -23,6 +23,7 @@ type flight struct {
 	checkID string
 
 	localAt time.Time // our clock at the claim
+	due     time.Time // as claimed: a shutdown sets the claim's
 
 	skip    time.Time // older messages are dropped; zero: none are
 	skipped int
@@ -121,7 +122,7 @@ func (f *flight) run(box *timebox.Box) {
 		}
 		f.freeLimits() // only now: an abandoned check still runs
 	}()
-	if late := max(0, f.now().Sub(f.claim.Due)); !f.isHeld() || f.claim.Strikes == 0 { // else Due is when its dead holder last wrote
+	if late := max(0, f.now().Sub(f.due)); !f.isHeld() || f.claim.Strikes == 0 { // else due is when its dead holder last wrote
 		fs.metrics.lateness.Observe(late.Seconds())
 		fs.tally.late(late)
 	}

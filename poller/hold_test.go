@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,13 +54,12 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, func(w *world) {
-				var may time.Duration
-				calls := 0
+				var may atomic.Int64
+				var calls atomic.Int32
 				w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {
 					deadline, _ := ctx.Deadline()
-					may = time.Until(deadline)
-					calls++
-					if calls == 1 {
+					may.Store(int64(time.Until(deadline)))
+					if calls.Add(1) == 1 {
 						return poller.Result{Hold: tt.told}, nil
 					}
 					<-ctx.Done()
@@ -73,8 +73,8 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 				if len(seen) == 0 {
 					t.Fatal("no call")
 				}
-				if got := seen[len(seen)-1].request.Hold; got != tt.want || may != tt.take {
-					t.Errorf("held for %v, may take %v; want %v and %v", got, may, tt.want, tt.take)
+				if got := seen[len(seen)-1].request.Hold; got != tt.want || time.Duration(may.Load()) != tt.take {
+					t.Errorf("held for %v, may take %v; want %v and %v", got, time.Duration(may.Load()), tt.want, tt.take)
 				}
 			})
 		})
