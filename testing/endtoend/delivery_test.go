@@ -256,6 +256,11 @@ func (w *deliveryWorld) freeze(at map[string]point) (frozen []*processes.Process
 	return frozen
 }
 
+// readWithin is how long consumers may take to read what was posted. What several consumers may
+// have died of they are given one by one, each step from a Redis whose requests and replies are
+// lost. The longer the deaths took, the more there is.
+const readWithin = 3 * time.Minute
+
 // awaitRead waits until all posted messages are in the streams, and all groups have read
 // and acknowledged them. Nothing may be posted meanwhile.
 func (w *deliveryWorld) awaitRead(what string) {
@@ -267,7 +272,7 @@ func (w *deliveryWorld) awaitRead(what string) {
 			w.Log(missing)
 		}
 	}()
-	took := eventually(w.T, time.Minute, what, func() bool {
+	took := eventually(w.T, readWithin, what, func() bool {
 		var err error
 		missing, err = w.unread(posted)
 		if err != nil && !circulate.Unavailable(err) { // a connection from before a restart is unavailable
