@@ -122,21 +122,6 @@ local function mistyped(...)
   return nil, there
 end
 
--- Is mistyped for keys that often exist, and for others that mostly do not. Those are
--- looked up one by one only if any exists.
-local function mistyped_mostly(often, rarely)
-  local wrong, there = mistyped(unpack(often))
-  if wrong then return wrong end
-  local keys = {}
-  for i = 1, #rarely, 2 do keys[#keys + 1] = rarely[i] end
-  if redis.call('EXISTS', unpack(keys)) == 0 then return nil, there end
-  local more
-  wrong, more = mistyped(unpack(rarely))
-  if wrong then return wrong end
-  for key in pairs(more) do there[key] = true end
-  return nil, there
-end
-
 -- On a Redis at its memory limit a script must not begin with a command that could need
 -- more, but may go on with one. A step that frees memory, or moves what is there, begins
 -- by removing nothing from a HASH, so that a full Redis does not stop it. A step that
