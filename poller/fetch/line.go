@@ -61,6 +61,13 @@ func (ln *line) open() bool {
 	return n == 0 && errors.As(err, &nothing) && nothing.Timeout() && ln.conn.SetReadDeadline(time.Time{}) == nil
 }
 
+// begin begins a call, which ends with the context, and sends its request.
+func (ln *line) begin(ctx context.Context, request *http.Request) error {
+	ln.method = request.Method
+	ln.stop = context.AfterFunc(ctx, ln.cut)
+	return ln.write(request)
+}
+
 // write sends a request.
 func (ln *line) write(request *http.Request) error {
 	w := lineWriters.Get().(*bufio.Writer)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -169,11 +170,7 @@ func (l *lines) dial(ctx context.Context, to *url.URL, origin string) (*line, er
 }
 
 func (l *lines) connect(ctx context.Context, to *url.URL, origin string) (net.Conn, error) {
-	port := to.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
-	}
-	conn, err := l.dialer(ctx, "tcp", net.JoinHostPort(to.Hostname(), port))
+	conn, err := l.dialer(ctx, "tcp", net.JoinHostPort(to.Hostname(), strconv.Itoa(int(portOf(to)))))
 	if err != nil || to.Scheme != "https" {
 		return conn, err
 	}
@@ -219,7 +216,5 @@ func (l *lines) send(ctx context.Context, request *http.Request) (*line, error) 
 	if err != nil {
 		return nil, err
 	}
-	ln.method = request.Method
-	ln.stop = context.AfterFunc(ctx, ln.cut)
-	return ln, ln.write(request)
+	return ln, ln.begin(ctx, request)
 }

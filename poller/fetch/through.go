@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -50,10 +49,7 @@ func (l *lines) roundTrip(request *http.Request) (answer *http.Response, again b
 	if trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: ln.conn, Reused: kept})
 	}
-	ln.method = request.Method
-	ln.stop = context.AfterFunc(ctx, ln.cut)
-	err = ln.write(outgoing(request))
-	if err == nil {
+	if err = ln.begin(ctx, outgoing(request)); err == nil {
 		answer, err = ln.answer(ctx)
 	}
 	if err != nil {
