@@ -17,7 +17,6 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/command"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
-	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -319,11 +318,7 @@ func backupServe(ctx context.Context, args []string, in io.Reader, out io.Writer
 		return err
 	}
 	variables := map[string]string{"ROUNDS_REDIS_URL": url, "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ROLES": "api"}
-	lookup := func(name string) (string, bool) {
-		value, ok := variables[name]
-		return value, ok
-	}
-	s, err := settings.Read(lookup, nil)
+	s, lookup, err := serviceSettings(variables)
 	if err != nil {
 		return err
 	}

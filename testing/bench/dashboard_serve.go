@@ -19,7 +19,6 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
-	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
@@ -74,11 +73,7 @@ func dashboardServe(ctx context.Context, args []string, in io.Reader, out io.Wri
 		"ROUNDS_WEBHOOKS_FILE": endpoints, "ROUNDS_ALLOW_NETWORKS": "127.0.0.1", "ROUNDS_LIMITS": dashboardLimits,
 		"ROUNDS_SERVICE_SECRET_CRM": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 	}
-	lookup := func(name string) (string, bool) {
-		value, ok := variables[name]
-		return value, ok
-	}
-	s, err := settings.Read(lookup, nil)
+	s, lookup, err := serviceSettings(variables)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -74,14 +73,10 @@ func fetchMain(ctx context.Context, flags *flag.FlagSet, args []string, accounts
 }
 
 func (b *fetchBench) run(ctx context.Context) error {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return err
-	}
+	var err error
 	// The fake has the connections of the replica and of the loop, some hosts with several.
-	if most := (int(min(files.Max, 1<<30)) - fetchSpare) / 3; b.hosts > most {
-		fmt.Fprintf(os.Stderr, "bench: a process may have %d files here: %d hosts instead of %d\n", files.Max, most, b.hosts)
-		b.hosts = most
+	if b.hosts, err = fitFiles(b.hosts, "hosts", func(files int) int { return (files - fetchSpare) / 3 }); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "rounds-bench")
 	if err != nil {

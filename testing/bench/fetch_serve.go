@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
-	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
@@ -27,11 +26,7 @@ func fetchServe(ctx context.Context, args []string, in io.Reader, out io.Writer)
 		"ROUNDS_REDIS_URL": *url, "ROUNDS_NAMESPACE": fetchSpace, "ROUNDS_ROLES": "poller", "ROUNDS_ALLOW_NETWORKS": "127.0.0.0/8",
 		"ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_LOG_LEVEL": "warn",
 	}
-	lookup := func(name string) (string, bool) {
-		value, ok := variables[name]
-		return value, ok
-	}
-	s, err := settings.Read(lookup, nil)
+	s, lookup, err := serviceSettings(variables)
 	if err != nil {
 		return err
 	}

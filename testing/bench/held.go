@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -45,13 +44,9 @@ type heldBench struct {
 }
 
 func (b *heldBench) run(ctx context.Context) error {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+	var err error
+	if b.accounts, err = fitFiles(b.accounts, "accounts", func(files int) int { return files - heldSpare }); err != nil {
 		return err
-	}
-	if most := int(min(files.Max, 1<<30)) - heldSpare; b.accounts > most {
-		fmt.Fprintf(os.Stderr, "bench: a process may have %d files here: %d accounts instead of %d\n", files.Max, most, b.accounts)
-		b.accounts = most
 	}
 	redis, server, stop, err := startRedis()
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
-	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // heldServe is the service with one role.
@@ -32,11 +31,7 @@ func heldServe(ctx context.Context, args []string, in io.Reader, out io.Writer) 
 		"ROUNDS_REDIS_URL": url, "ROUNDS_NAMESPACE": heldSpace, "ROUNDS_ROLES": args[3], "ROUNDS_ALLOW_NETWORKS": "127.0.0.0/8",
 		"ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_LOG_LEVEL": "warn",
 	}
-	lookup := func(name string) (string, bool) {
-		value, ok := variables[name]
-		return value, ok
-	}
-	s, err := settings.Read(lookup, nil)
+	s, lookup, err := serviceSettings(variables)
 	if err != nil {
 		return err
 	}
