@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -11,6 +12,20 @@ import (
 // other kinds: they hand over what they claim. Keepers are pollers whose third parties hold calls.
 type crew struct {
 	pollers, strangers, keepers, monitors, accounts int
+}
+
+// names counts them, such as "1 account, 2 pollers, 1 monitor".
+func (n crew) names() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		noun string
+	}{{n.accounts, "account"}, {n.pollers, "poller"}, {n.strangers, "stranger"}, {n.keepers, "keeper"}, {n.monitors, "monitor"}} {
+		if part.n > 0 {
+			parts = append(parts, count(part.n, part.noun))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // ringConfig explores package circulate: a crew, and the roles of the surroundings.

@@ -19,11 +19,11 @@ type search struct {
 // searches are all of them.
 func searches() []search {
 	var all []search
+	add := func(prefix string, short bool, c crew, crashes, cuts, changes int) {
+		all = append(all, search{name: prefix + c.names(), short: short, crew: c, crashes: crashes, cuts: cuts, changes: changes})
+	}
 	ring := func(short bool, accounts, pollers, monitors, crashes, cuts, changes int) {
-		all = append(all, search{
-			name:  fmt.Sprintf("%s, %s, %s", count(accounts, "account"), count(pollers, "poller"), count(monitors, "monitor")),
-			short: short, crew: crew{accounts: accounts, pollers: pollers, monitors: monitors}, crashes: crashes, cuts: cuts, changes: changes,
-		})
+		add("", short, crew{accounts: accounts, pollers: pollers, monitors: monitors}, crashes, cuts, changes)
 	}
 	ring(true, 1, 1, 1, 0, 1, 0)
 	ring(true, 1, 2, 2, 1, 1, 0)
@@ -38,20 +38,14 @@ func searches() []search {
 	ring(false, 2, 2, 1, 1, 0, 0)
 	ring(false, 2, 2, 2, 0, 0, 0)
 	kinds := func(short bool, pollers, strangers, monitors, crashes, cuts, changes int) {
-		all = append(all, search{
-			name:  fmt.Sprintf("kinds: 1 account, %s, %s, %s", count(pollers, "poller"), count(strangers, "stranger"), count(monitors, "monitor")),
-			short: short, crew: crew{accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors}, crashes: crashes, cuts: cuts, changes: changes,
-		})
+		add("kinds: ", short, crew{accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors}, crashes, cuts, changes)
 	}
 	kinds(true, 1, 1, 1, 1, 1, 0)
 	kinds(true, 1, 1, 1, 0, 0, 1)
 	kinds(false, 1, 1, 2, 1, 1, 0)
 	kinds(false, 2, 1, 2, 1, 1, 0)
 	held := func(short bool, accounts, keepers, monitors, crashes, cuts, changes int) {
-		all = append(all, search{
-			name:  fmt.Sprintf("held: %s, %s, %s", count(accounts, "account"), count(keepers, "keeper"), count(monitors, "monitor")),
-			short: short, crew: crew{accounts: accounts, keepers: keepers, monitors: monitors}, crashes: crashes, cuts: cuts, changes: changes,
-		})
+		add("held: ", short, crew{accounts: accounts, keepers: keepers, monitors: monitors}, crashes, cuts, changes)
 	}
 	held(true, 1, 1, 1, 1, 1, 0)
 	held(true, 1, 2, 1, 1, 1, 0)
