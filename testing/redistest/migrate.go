@@ -1,7 +1,9 @@
 package redistest
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -22,9 +24,22 @@ func (c *Cluster) Migrate(tb testing.TB, slot int, to *Server) *Migration {
 	return m
 }
 
+// ownerSettles is how long a node may take to learn whose slot it is, right after another move.
+const ownerSettles = 5 * time.Second
+
 // BeginMigration begins to move a slot to a master. From then on, commands for keys that
 // are not there, or no longer, are redirected.
 func (c *Cluster) BeginMigration(slot int, to *Server) (*Migration, error) {
+	for until := time.Now().Add(ownerSettles); ; {
+		m, err := c.beginMigration(slot, to)
+		if err == nil || !strings.Contains(err.Error(), "not the owner of hash slot") || time.Now().After(until) {
+			return m, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (c *Cluster) beginMigration(slot int, to *Server) (*Migration, error) {
 	from, err := c.Serving(slot)
 	if err != nil {
 		return nil, err
