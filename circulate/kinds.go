@@ -20,7 +20,7 @@ var (
 	//go:embed recallkind.lua
 	recallKindLua string
 
-	handOverScript   = wire.NewVitalScript("handover", listLua+byKindLua+handOverLua)
+	handOverScript   = wire.NewVitalScript("handover", listLua, byKindLua, handOverLua)
 	recallKindScript = wire.NewScript("recallkind", byKindLua+recallKindLua)
 )
 

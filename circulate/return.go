@@ -18,7 +18,7 @@ var listLua string
 //go:embed return.lua
 var returnLua string
 
-var returnScript = wire.NewTellingScript("return", listLua+returnLua).Vitally()
+var returnScript = wire.NewTellingScript("return", listLua, returnLua).Vitally()
 
 // Outcome is the outcome of one account's return.
 type Outcome uint8
@@ -170,7 +170,7 @@ func brings(items []Return) bool {
 //go:embed release.lua
 var releaseLua string
 
-var releaseScript = wire.NewVitalScript("release", listLua+releaseLua)
+var releaseScript = wire.NewVitalScript("release", listLua, releaseLua)
 
 // Release puts claims of one shard back unchecked, next in line and as late as they were,
 // as a replica does at shutdown. It returns how many it still held.

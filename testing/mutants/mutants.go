@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// all is the text that every script begins with.
+// all is the text that scripts share: each has what it uses of it.
 const all = "entry"
 
 // Tool is what finds a mutant.
@@ -78,8 +78,17 @@ func Named(rule string) (Mutant, bool) {
 // Apply returns what runs in place of a script: its changed text, or the same text if the
 // mutant changes another script.
 func (m Mutant) Apply(text string) (string, error) {
-	if m.Script == "" || m.Script != all && m.Script != ScriptName(text) && (m.Script != shared || !strings.Contains(text, "\n-- "+shared+": ")) {
+	switch m.Script {
+	case "":
 		return text, nil
+	case all, shared: // a script has of these what it uses
+		if !strings.Contains(text, m.Old) {
+			return text, nil
+		}
+	default:
+		if m.Script != ScriptName(text) {
+			return text, nil
+		}
 	}
 	return m.replace(text)
 }

@@ -5,10 +5,10 @@ func table() []Mutant {
 	const compare = "sub(at, 1, 14) == sub(entries[i], 1, 14)"
 	return []Mutant{
 		{Rule: "no fresh ticket at claim", By: Explore, Script: "claim",
-			Old: "issued[2 * n - 1], issued[2 * n] = id, fresh .. sub(at, 15)", New: "issued[2 * n - 1], issued[2 * n], entries[n] = id, at, ticket_of(at) .. sub(entries[n], 15)",
+			Old: "issued[2 * n - 1], issued[2 * n] = id, fresh .. sub(at, 15)", New: "issued[2 * n - 1], issued[2 * n], entries[n] = id, at, sub(at, 1, 14) .. sub(entries[n], 15)",
 			Bounds: Bounds{Pollers: 2, Monitors: 2}},
 		{Rule: "no fresh ticket at return", By: Explore, Script: "return",
-			Old: "local success, newest, older", New: "local fresh, success, newest, older = ticket_of(behind)\n  local waits = fresh .. sub(waits, 15)",
+			Old: "local success, newest, older", New: "local fresh, success, newest, older = sub(behind, 1, 14)\n  local waits = fresh .. sub(waits, 15)",
 			Bounds: Bounds{Pollers: 2, Monitors: 2}},
 		{Rule: "no fresh ticket at release", By: Explore, Script: "release",
 			Old: "redis.call('HSET', tickets, id, fresh .. sub(current, 15))", New: "local fresh = ticket_of(current)",
@@ -24,7 +24,7 @@ func table() []Mutant {
 			Bounds: Bounds{Pollers: 1, Monitors: 1, Changes: 1}},
 		{Rule: "return pushes before it checks", By: Explore, Script: "return",
 			Old:    "    verdict[i] = '0'\n",
-			New:    "    verdict[i] = '0'\n    if current[i] then redis.call('LPUSH', queue, renew(tickets, sequence, ids[i], current[i], now) .. '|' .. stamp(now) .. '|' .. NOBODY .. '|' .. ids[i]) end\n",
+			New:    "    verdict[i] = '0'\n    if current[i] then local void = take_ticket(sequence, now)\n      redis.call('HSET', tickets, ids[i], void .. sub(current[i], 15))\n      redis.call('LPUSH', queue, void .. '|' .. stamp(now) .. '|' .. NOBODY .. '|' .. ids[i]) end\n",
 			Bounds: Bounds{Pollers: 2, Monitors: 1}},
 		{Rule: "progress accepted without the ticket", By: Explore, Script: "progress",
 			Old: "or ticket_of(current) ~= ticket_of(entry)", New: "",

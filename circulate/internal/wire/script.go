@@ -5,8 +5,8 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +19,11 @@ var entryLua string
 //go:embed group.lua
 var groupLua string
 
-// Script is a step that Redis runs atomically: entry.lua and the step's own text.
+// entryParts and groupParts are shared by many scripts.
+var entryParts, groupParts, timelineParts = parts(entryLua), parts(groupLua), parts(timelineLua)
+
+// Script is a step that Redis runs atomically: the step's own text, and what it uses of
+// entry.lua.
 type Script struct {
 	name    string
 	text    string
@@ -27,9 +31,17 @@ type Script struct {
 	purpose Purpose // of its calls
 }
 
-// NewScript makes a script of texts that follow one another, after entry.lua.
-func NewScript(name string, texts ...string) *Script {
-	text := entryLua + strings.Join(texts, "")
+// NewScript makes a script of its own text, which is the last one, and of what it uses of
+// entry.lua and of those before it.
+func NewScript(name string, texts ...string) *Script { return newScript(name, nil, texts) }
+
+func newScript(name string, more []part, texts []string) *Script {
+	shared := slices.Concat(entryParts, more)
+	own := len(texts) - 1
+	for _, text := range texts[:own] {
+		shared = append(shared, parts(text)...)
+	}
+	text := assemble(shared, texts[own])
 	sum := sha1.Sum([]byte(text))
 	return &Script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
@@ -43,7 +55,7 @@ func NewVitalScript(name string, texts ...string) *Script {
 
 // NewGroupScript is NewScript for a step of a consumer group, with group.lua.
 func NewGroupScript(name string, texts ...string) *Script {
-	s := NewScript(name, groupLua+strings.Join(texts, ""))
+	s := newScript(name, groupParts, texts)
 	s.purpose = ForGroups
 	return s
 }

@@ -43,5 +43,5 @@ func (t Timeline) Tell(kept, id, event, text string) Command {
 
 // NewTellingScript is NewScript for a step that may write lines of a timeline.
 func NewTellingScript(name string, texts ...string) *Script {
-	return NewScript(name, append([]string{timelineLua}, texts...)...)
+	return newScript(name, timelineParts, texts)
 }

@@ -1,0 +1,203 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// part is a statement of a text that scripts share, with the comment above it.
+type part struct {
+	text    string
+	defines []string // the names of its locals
+}
+
+// parts cuts a text that scripts share into its statements. A statement begins with "local"
+// at the start of a line. What stands before the first one is a part that defines nothing.
+func parts(text string) []part {
+	var found []part
+	current, comment := part{}, "" // the statement so far, and the lines of comment after it
+	for line := range strings.Lines(text) {
+		declared, begins := strings.CutPrefix(line, "local ")
+		switch {
+		case strings.HasPrefix(line, "--"):
+			comment += line
+			continue
+		case begins:
+			found = append(found, current)
+			current = part{defines: names(declared)}
+		}
+		current.text += comment + line
+		comment = ""
+	}
+	current.text += comment
+	return append(found, current)
+}
+
+// names returns what a statement declares, by what follows "local" in its first line.
+func names(declared string) []string {
+	if function, ok := strings.CutPrefix(declared, "function "); ok {
+		name, _, _ := strings.Cut(function, "(")
+		return []string{strings.TrimSpace(name)}
+	}
+	list, _, _ := strings.Cut(declared, "=")
+	all := strings.Split(list, ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
+// rareHere is a line of a script's own text. What the block that it begins uses of shared
+// texts, and nothing outside of such blocks does, is put there: a block ends with the first
+// line that is indented less.
+const rareHere = "-- shared here"
+
+// assemble puts a script together: its own text, and before it what that uses of the texts
+// that scripts share. Redis makes each function and table anew whenever a script runs, so
+// what a run does not use would cost it something.
+func assemble(shared []part, own string) string {
+	var usual strings.Builder // what is outside of blocks that begin with rareHere
+	pieces := pieces(own)
+	for _, p := range pieces {
+		if !p.rare {
+			usual.WriteString(p.text)
+		}
+	}
+	taken := make([]bool, len(shared))
+	var script strings.Builder
+	script.WriteString(used(shared, usual.String(), taken))
+	for _, p := range pieces {
+		if p.rare {
+			script.WriteString(used(shared, p.text, slices.Clone(taken)))
+		}
+		script.WriteString(p.text)
+	}
+	return script.String()
+}
+
+// used returns those parts that a text uses, and notes that they are taken. What is taken
+// already is left out.
+func used(shared []part, text string, taken []bool) string {
+	wanted := make(map[string]bool)
+	want := func(text string) {
+		for _, word := range words(text) {
+			wanted[word] = true
+		}
+	}
+	want(text)
+	var found []string
+	for i, p := range slices.Backward(shared) { // a statement uses only those before it
+		if taken[i] || len(p.defines) > 0 && !slices.ContainsFunc(p.defines, func(name string) bool { return wanted[name] }) {
+			continue
+		}
+		taken[i] = true
+		want(p.text)
+		found = append(found, p.text)
+	}
+	slices.Reverse(found)
+	return strings.Join(found, "")
+}
+
+// piece is some lines of a script's own text.
+type piece struct {
+	text string
+	rare bool // the block of a rareHere
+}
+
+// pieces cuts a script's own text before and after each block that begins with rareHere.
+func pieces(own string) []piece {
+	var found []piece
+	var current piece
+	indent := 0 // of the block
+	for line := range strings.Lines(own) {
+		code := strings.TrimLeft(line, " ")
+		switch begins := strings.TrimRight(code, "\n") == rareHere; {
+		case current.rare && code != "\n" && len(line)-len(code) < indent:
+			found = append(found, current)
+			current = piece{}
+		case begins && !current.rare:
+			found = append(found, current)
+			current, indent = piece{rare: true}, len(line)-len(code)
+		}
+		current.text += line
+	}
+	return append(found, current)
+}
+
+// words returns the names in a text of Lua: neither what is in texts and comments nor the
+// names of fields that follow a point.
+func words(lua string) []string {
+	var found []string
+	for i := 0; i < len(lua); {
+		switch c := lua[i]; {
+		case strings.HasPrefix(lua[i:], "--"):
+			if end := longEnd(lua, i+2); end > 0 {
+				i = end
+			} else {
+				i += lineLength(lua[i:])
+			}
+		case c == '\'' || c == '"':
+			i = textEnd(lua, i)
+		case c == '[' && longEnd(lua, i) > 0:
+			i = longEnd(lua, i)
+		case wordByte(c):
+			end := i
+			for end < len(lua) && wordByte(lua[end]) {
+				end++
+			}
+			field := i > 0 && (lua[i-1] == '.' || lua[i-1] == ':') && !strings.HasSuffix(lua[:i], "..")
+			if (c < '0' || c > '9') && !field {
+				found = append(found, lua[i:end])
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	return found
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func lineLength(text string) int {
+	if end := strings.IndexByte(text, '\n'); end >= 0 {
+		return end
+	}
+	return len(text)
+}
+
+// textEnd returns where a text in quotes ends that begins at a place.
+func textEnd(lua string, at int) int {
+	for i := at + 1; i < len(lua); i++ {
+		switch lua[i] {
+		case '\\':
+			i++
+		case lua[at], '\n':
+			return i + 1
+		}
+	}
+	return len(lua)
+}
+
+// longEnd returns where a text or comment in long brackets ends whose brackets begin at a
+// place, 0 if none do.
+func longEnd(lua string, at int) int {
+	if at >= len(lua) || lua[at] != '[' {
+		return 0
+	}
+	level := 0
+	for at+1+level < len(lua) && lua[at+1+level] == '=' {
+		level++
+	}
+	if !strings.HasPrefix(lua[at+1+level:], "[") {
+		return 0
+	}
+	closing := "]" + strings.Repeat("=", level) + "]"
+	end := strings.Index(lua[at:], closing)
+	if end < 0 {
+		return len(lua)
+	}
+	return at + end + len(closing)
+}
