@@ -151,7 +151,7 @@ func ClaimAhead(ctx context.Context, r *Ring, shard int, replica string, n int, 
 
 func readBatch(reply any, shard int, known int64) (Batch, error) {
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 2 && len(fields) != 16 {
+	if !ok || len(fields) != 2 && len(fields) != 7 && len(fields) != 15 {
 		return Batch{}, wire.ErrReply
 	}
 	now, nowOK := fields[0].(int64)
@@ -166,49 +166,75 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	if len(fields) == 2 {
 		return batch, nil
 	}
-	var err [5]error
-	batch.Void, err[0] = redis.Int(fields[2], nil)
-	batch.Malformed, err[1] = redis.Int(fields[3], nil)
-	batch.Change, err[2] = redis.Int64(fields[4], nil)
-	batch.Passed, err[4] = redis.Int(fields[15], nil)
-	if fields[5] == nil {
-		batch.ForgetAll = true
-	} else {
-		batch.Changed, err[3] = redis.Strings(fields[5], nil)
+	if err := batch.readChanges(fields[2]); err != nil {
+		return Batch{}, err
 	}
-	if joined := errors.Join(err[:]...); joined != nil {
-		return Batch{}, joined
+	var rare []any
+	if len(fields) == 15 {
+		var err [3]error
+		batch.Void, err[0] = redis.Int(fields[7], nil)
+		batch.Malformed, err[1] = redis.Int(fields[8], nil)
+		batch.Passed, err[2] = redis.Int(fields[9], nil)
+		if joined := errors.Join(err[:]...); joined != nil {
+			return Batch{}, joined
+		}
+		rare = fields[10:]
 	}
 	var failed error
-	if batch.Claims, failed = readClaims(fields[6:15], shard); failed != nil {
+	if batch.Claims, failed = readClaims(fields[3:7], rare, shard); failed != nil {
 		return Batch{}, failed
 	}
 	return batch, nil
 }
 
-// readClaims reads the accounts of a claim's reply. Columns are the lengths, the entries,
-// what they were before and what stood in tickets, one text each, and then, with a value
-// for each account or none at all, long cursors, failures, hints, states and strikes.
+// readChanges reads what changed since the known change: 0 is nothing, a text the change up
+// to which the replica must forget every record, and a list the ids and then the change.
+func (b *Batch) readChanges(reply any) (err error) {
+	if none, ok := reply.(int64); ok && none == 0 {
+		return nil
+	}
+	last := reply
+	if all, ok := reply.([]any); ok && len(all) > 0 {
+		last = all[len(all)-1]
+		if b.Changed, err = redis.Strings(all[:len(all)-1], nil); err != nil {
+			return err
+		}
+	} else {
+		b.ForgetAll = true
+	}
+	b.Change, err = redis.Int64(last, nil)
+	return err
+}
+
+// readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries, what
+// they were before and what stood in tickets. Rare has long cursors, failures, hints, states
+// and strikes, each with a value for each account or none at all.
 //
 // The claims share the texts, which therefore live as long as any of them.
-func readClaims(columns []any, shard int) ([]Claim, error) {
-	lengths, were, tickets := wire.BytesAt(columns, 0), wire.BytesAt(columns, 2), wire.BytesAt(columns, 3)
-	entries := string(wire.BytesAt(columns, 1))
-	var rare [5][]any
-	for i := range rare {
-		rare[i], _ = columns[4+i].([]any)
+func readClaims(texts, rare []any, shard int) ([]Claim, error) {
+	lengths, were, tickets := wire.BytesAt(texts, 0), wire.BytesAt(texts, 2), wire.BytesAt(texts, 3)
+	entries := string(wire.BytesAt(texts, 1))
+	var columns [5][]any
+	for i := range min(len(rare), len(columns)) {
+		columns[i], _ = rare[i].([]any)
 	}
 	claims := make([]Claim, bytes.Count(lengths, []byte{' '})/2)
+	single := len(lengths) == 0 && len(entries) > 0
+	if single {
+		claims = make([]Claim, 1)
+	}
 	for i := range claims {
-		var entry, ticket int
-		entry, lengths = cutLength(lengths)
-		ticket, lengths = cutLength(lengths)
+		entry, ticket := len(entries), len(tickets)
+		if !single {
+			entry, lengths = cutLength(lengths)
+			ticket, lengths = cutLength(lengths)
+		}
 		if entry < idOffset || entry > len(entries) || entry > len(were) || ticket < ticketWidth || ticket > len(tickets) {
 			return nil, wire.ErrReply
 		}
 		c := &claims[i]
 		c.Shard, c.entry = shard, entries[:entry]
-		if err := c.read(were[:entry], tickets[:ticket:ticket], &rare, i); err != nil {
+		if err := c.read(were[:entry], tickets[:ticket:ticket], &columns, i); err != nil {
 			return nil, err
 		}
 		entries, were, tickets = entries[entry:], were[entry:], tickets[ticket:]

@@ -27,54 +27,49 @@
 -- ARGV[7]   how many ms before it is due an account may be taken, where nothing waits;
 --           without it none is
 --
--- Returns {now, next due, void, malformed, change, changed ids or false,
---          lengths, entries, what they were before, what stood in tickets,
---          long cursors, failures, hints, states, strikes, passed by}.
--- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changed
--- is false where the replica must forget every record that it knows. Entries, what
--- they were, which is as long, and what stood in tickets are one text each. Lengths
--- is a text that tells how long the parts are, of an entry and of what stood in
--- tickets, a space after each. Of what follows, false is none at all.
+-- Returns {now, next due, changes, lengths, entries, what they were before, what stood in
+-- tickets}, and then, where any of them is anything: {..., void, malformed, passed by, long
+-- cursors, failures, hints, states, strikes}. Where nothing waits: {now, next due}.
+-- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changes is 0 where
+-- the replica knows all, or else the ids of the records that changed, and at last the change
+-- up to which it knows them then, or that change alone where it must forget every record.
+-- Entries, what they were, which is as long, and what stood in tickets are one text each.
+-- Lengths is a text that tells how long the parts are, of an entry and of what stood in
+-- tickets, a space after each, and empty where there is one account. Of what follows, false
+-- is none at all.
 
-local queue, processing, schedule = KEYS[1], KEYS[2], KEYS[3]
-local tickets, cursors, sequence = KEYS[4], KEYS[6], {KEYS[5], KEYS[17]}
-local failures, nudges, changes, set_aside, strikes, states = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local urgent, low, turns, leaving = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local by_kind, kinds = KEYS[18], KEYS[19]
-local replica, want, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local ahead = tonumber(ARGV[7] or '0')
+local queue, processing, schedule, tickets, ticket_seq, cursors, failures, nudges, changes, set_aside,
+  strikes, states, urgent, low, turns, leaving, ticket_mark, by_kind, kinds = unpack(KEYS)
+local replica, want, known = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local ahead = ARGV[7] and tonumber(ARGV[7]) or 0
 local now = clock()
-
-local function next_due()
-  local due = first_due(schedule)
-  return due == math.huge and -1 or math.max(1, due)
-end
 
 -- More accounts are promoted than taken, so that an urgent one does not wait in the
 -- schedule behind accounts that became due earlier.
 local PROMOTE = 512
 
 local by_now = stamp(now)
-local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', ahead > 0 and stamp(now + ahead) or by_now, 'WITHSCORES', 'LIMIT', '0', math.max(want, PROMOTE))
+local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', ahead > 0 and stamp(now + ahead) or by_now,
+  'WITHSCORES', 'LIMIT', '0', want > PROMOTE and ARGV[2] or '512')
 if #due == 0 and redis.call('EXISTS', queue, urgent, low, by_kind) == 0 then
-  return {now, next_due()}
+  -- shared here
+  return {now, next_due(schedule)}
 end
 
 -- Types are checked before the first write: by what is read in any case, and otherwise
 -- only where one of the keys exists that mostly do not. What is not checked here is
 -- checked by its first write, which then has no effect.
+local newest = redis.call('ZREVRANGE', changes, '0', '0', 'WITHSCORES')[2] -- of the last change
+local found = redis.call('EXISTS', cursors, failures, nudges, strikes, states, set_aside, urgent, low, turns, leaving, by_kind, kinds)
 local there = {}
-local rare = {cursors, failures, nudges, strikes, states, changes, set_aside, urgent, low, turns, leaving, by_kind, kinds}
-local found = redis.call('EXISTS', unpack(rare))
-local newest -- {account, change}, of the last change
 if found > 0 then
+  local hashes = {cursors, failures, nudges, strikes, states}
   for k = 1, 5 do
-    if redis.call('HLEN', rare[k]) > 0 then there[rare[k]], found = true, found - 1 end
+    if redis.call('HLEN', hashes[k]) > 0 then there[hashes[k]], found = true, found - 1 end
   end
-  newest = redis.call('ZREVRANGE', changes, '0', '0', 'WITHSCORES')
-  if newest[2] then found = found - 1 end
 end
 if found > 0 then
+  -- shared here
   local wrong, more = mistyped(set_aside, 'list', urgent, 'list', low, 'list', turns, 'string', leaving, 'string',
     by_kind, 'zset', kinds, 'hash', queue, 'list', processing, 'list')
   if wrong then return wrong end
@@ -88,8 +83,8 @@ if there[leaving] then
   if till > now and till - now <= 10000 then return {now, till} end
 end
 
-even_when_full(tickets)
-local fresh = take_ticket(sequence, now)
+redis.call('HDEL', tickets, '') -- as even_when_full does
+local fresh = take_ticket({ticket_seq, ticket_mark}, now)
 
 -- Of what is due later only as much is promoted as is taken: another replica would check
 -- the rest too early.
@@ -102,6 +97,7 @@ end
 -- is due stands at its front, so that it goes by rank.
 local held_by -- what stands in tickets, of those that were promoted
 if #due > 0 then
+  -- shared here
   held_by = {}
   local ids, n = {}, 0
   for i = 1, #due, 2 do
@@ -134,21 +130,29 @@ end
 
 -- Take. Of what waits by kind at most half, first, while others wait as well, so
 -- that neither keeps the other from being taken.
-local taken, ids = {}, {}
+local taken, ids -- are made with their first elements, which costs half of what growing does
 local checks
-if there[by_kind] or there[kinds] then checks = checked_kinds(ARGV[6]) end
+if there[by_kind] or there[kinds] then
+  -- shared here
+  checks = checked_kinds(ARGV[6])
+end
 if there[by_kind] then
+  -- shared here
+  taken, ids = {}, {}
   local alone = redis.call('EXISTS', queue, urgent, low) == 0
   take_by_kind(by_kind, processing, checks, now, alone and want or math.floor((want + now % 2) / 2), taken)
   for i = 1, #taken do ids[i] = sub(taken[i], ID) end
 end
-local first = #taken + 1
+local first = taken and #taken + 1 or 1
 if not there[urgent] and not there[low] then
   for i = first, want do
     local entry = redis.call('RPOPLPUSH', queue, processing)
     if not entry then break end
-    taken[i] = entry
-    ids[i] = sub(entry, ID)
+    if taken then
+      taken[i], ids[i] = entry, sub(entry, ID)
+    else
+      taken, ids = {entry}, {sub(entry, ID)}
+    end
   end
 else
   -- Urgent before normal before low; but of each sixteen turns one is low's
@@ -156,6 +160,7 @@ else
   local usual, normal_first, low_first = {urgent, queue, low}, {queue, urgent, low}, {low, urgent, queue}
   there[queue] = redis.call('LLEN', queue) > 0
   local turn = tonumber(redis.call('GET', turns) or '0') or 0
+  taken, ids = taken or {}, ids or {}
   for i = first, want do
     local slot = (turn + i - first) % 16
     local order = slot == 15 and low_first or slot % 4 == 3 and normal_first or usual
@@ -174,15 +179,16 @@ else
   redis.call('SET', turns, format('%.0f', (turn + #taken - first + 1) % 16))
 end
 if there[by_kind] and #taken < want then
+  -- shared here
   local had = #taken
   take_by_kind(by_kind, processing, checks, now, want - had, taken)
   for i = had + 1, #taken do ids[i] = sub(taken[i], ID) end
 end
-local count, more = #taken, #taken == want
-local n, claimed, were, had, entries, issued, lengths = 0, {}, {}, {}, {}, {}, {} -- of each that is claimed
+local count = taken and #taken or 0
+-- What is claimed stays in taken, ids and current, without gaps.
+local n, current, entries, issued = 0, nil, nil, nil
 local void, malformed, passed = 0, 0, nil
 if count > 0 then
-  local current
   if held_by then
     local ask, places = {}, {}
     current = {}
@@ -197,31 +203,30 @@ if count > 0 then
     current = redis.call('HMGET', tickets, unpack(ids))
   end
   local known_kinds = there[kinds] and not checks.any and redis.call('HMGET', kinds, unpack(ids)) or nil
-  local once, known_lengths = {}, {}
+  local once = {}
   local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
   for i = 1, count do
     local entry, id, at = taken[i], ids[i], current[i]
     if at and sub(at, 1, 14) == sub(entry, 1, 14) and not once[id] then
       -- Two monitors may have put the same entry back twice. The first one takes the
       -- ticket, the second one is void.
-      once[id] = true
+      if count > 1 then once[id] = true end
       if known_kinds and known_kinds[i] and not checks[known_kinds[i]] then
         passed = passed or {}
         passed[#passed + 1] = {known_kinds[i], id, at, fresh .. sub(entry, 15)}
       else
         n = n + 1
-        claimed[n], were[n], had[n], entries[n] = id, entry, at, head .. id
-        issued[2 * n - 1], issued[2 * n] = id, fresh .. sub(at, 15)
-        local both = #entry * 4294967296 + #at
-        local length = known_lengths[both]
-        if not length then
-          length = #entry .. ' ' .. #at .. ' '
-          known_lengths[both] = length
+        if n < i then taken[n], ids[n], current[n] = entry, id, at end
+        local held, renewed = head .. id, fresh .. sub(at, 15)
+        if n > 1 then
+          entries[n], issued[2 * n - 1], issued[2 * n] = held, id, renewed
+        else
+          entries, issued = {held}, {id, renewed}
         end
-        lengths[n] = length
       end
     else
       void = void + 1
+      -- shared here
       if not well_formed(entry) then
         void, malformed = void - 1, malformed + 1
         redis.call('LPUSH', set_aside, entry)
@@ -234,10 +239,13 @@ if count > 0 then
   if malformed > 0 then redis.call('LTRIM', set_aside, 0, 999) end
 
   -- Accounts that this replica cannot check wait for replicas that can.
-  if passed then wait_by_kind(by_kind, tickets, passed, ARGV[4], ARGV[5], now) end
+  if passed then
+    -- shared here
+    wait_by_kind(by_kind, tickets, passed, ARGV[4], ARGV[5], now)
+  end
 
   -- The taken entries stand at the head: the fresh ones take their place.
-  redis.call('LTRIM', processing, count, '-1')
+  redis.call('LTRIM', processing, count == 1 and '1' or count, '-1')
   if n > 0 then
     redis.call('LPUSH', processing, unpack(entries))
     redis.call('HSET', tickets, unpack(issued))
@@ -247,49 +255,77 @@ end
 -- This is what else a check needs. Long cursors, failures, states and nudges are rare,
 -- so their absence is looked up once and not for each account.
 local long, failed, hints, state, struck = false, false, false, false, false
-if n > 0 then
+for i = n + 1, count do taken[i], ids[i], current[i] = nil, nil, nil end
+if n > 0 and next(there) then
   if there[cursors] then
-    long = redis.call('HMGET', cursors, unpack(claimed))
+    long = redis.call('HMGET', cursors, unpack(ids))
   end
   if there[failures] then
-    failed = redis.call('HMGET', failures, unpack(claimed))
+    failed = redis.call('HMGET', failures, unpack(ids))
   end
   if there[strikes] then
-    struck = redis.call('HMGET', strikes, unpack(claimed))
+    struck = redis.call('HMGET', strikes, unpack(ids))
   end
   if there[states] then
-    state = redis.call('HMGET', states, unpack(claimed))
+    state = redis.call('HMGET', states, unpack(ids))
   end
   if there[nudges] then
     hints = {}
-    for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(claimed))) do
+    for i, nudge in ipairs(redis.call('HMGET', nudges, unpack(ids))) do
       hints[i] = false
       if nudge then
         -- This check answers the nudge. Its hint stays until the check is returned,
         -- because another replica may have to repeat the check.
         local hint = sub(nudge, 29)
         if hint == '' or tonumber(sub(nudge, 15, 27)) <= now then
-          redis.call('HDEL', nudges, claimed[i])
+          redis.call('HDEL', nudges, ids[i])
         else
           hints[i] = hint
-          redis.call('HSET', nudges, claimed[i], stamp(0) .. sub(nudge, 14))
+          redis.call('HSET', nudges, ids[i], stamp(0) .. sub(nudge, 14))
         end
       end
     end
   end
 end
 
-local change, changed = '0', {}
-if newest and newest[2] then change = format('%.0f', tonumber(newest[2])) end
-if tonumber(change) ~= known then
-  local oldest = redis.call('ZRANGE', changes, 0, 0, 'WITHSCORES')
-  if #oldest > 0 and known >= tonumber(oldest[2]) and known < tonumber(change) then
-    changed = redis.call('ZRANGEBYSCORE', changes, '(' .. format('%.0f', known), '+inf')
+local changed = 0
+if (newest or '0') ~= known then
+  local change, least = newest and format('%.0f', tonumber(newest)) or '0', tonumber(known)
+  local oldest = redis.call('ZRANGE', changes, '0', '0', 'WITHSCORES')[2]
+  if change == known then
+    changed = 0 -- it was written in another way
+  elseif oldest and least >= tonumber(oldest) and least < tonumber(change) then
+    changed = redis.call('ZRANGEBYSCORE', changes, '(' .. known, '+inf')
+    changed[#changed + 1] = change
   else
-    changed = false
+    changed = change
   end
 end
 
-local concat = table.concat
-return {now, more and 0 or next_due(), void, malformed, change, changed,
-  concat(lengths), concat(entries), concat(were), concat(had), long, failed, hints, state, struck, passed and #passed or 0}
+local next_one = 0
+if count < want then
+  -- shared here
+  next_one = next_due(schedule)
+end
+local lengths, after, before, had = '', '', '', ''
+if n == 1 then
+  after, before, had = entries[1], taken[1], current[1]
+elseif n > 1 then
+  local of, known_lengths = {}, {}
+  for i = 1, n do
+    local both = #taken[i] * 4294967296 + #current[i]
+    local length = known_lengths[both]
+    if not length then
+      length = #taken[i] .. ' ' .. #current[i] .. ' '
+      known_lengths[both] = length
+    end
+    of[i] = length
+  end
+  local concat = table.concat
+  lengths, after, before, had = concat(of), concat(entries), concat(taken), concat(current)
+end
+if n == count and not (long or failed or hints or state or struck) then
+  return {now, next_one, changed, lengths, after, before, had}
+end
+return {now, next_one, changed, lengths, after, before, had,
+  void, malformed, passed and #passed or 0, long, failed, hints, state, struck}

@@ -77,9 +77,10 @@ end
 
 even_when_full(departures)
 local answer = {}
-local number = #order > 0 and take_tickets(sequence, #order, now)
+local _, number
+if #order > 0 then _, number = take_ticket(sequence, now, #order) end
 for i, target in ipairs(order) do
-  local field, accounts = target .. ':' .. format('%014d', number + i), table.concat(batches[target])
+  local field, accounts = target .. ':' .. format('%014d', number + i - 1), table.concat(batches[target])
   redis.call('HSET', departures, field, accounts)
   answer[2 * i - 1], answer[2 * i] = field, accounts
 end

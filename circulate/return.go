@@ -68,25 +68,28 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	if err := wire.CheckBatch("return", len(items)); err != nil {
 		return nil, err
 	}
-	args := make([]any, 2, 2+len(items))
+	args := make([]any, 1, 2+len(items))
 	whats := make([]byte, 0, whatWidth*len(items))
 	for i := range items {
 		whats = items[i].appendWhat(whats)
 		args = append(args, items[i].Claim.entry)
 	}
-	args[0], args[1] = len(items), whats
+	args[0] = whats
+	usual := len(args)
 	if brings(items) {
 		args = append(args, "messages")
 	}
 	k := &r.keys[shard]
 	keys := []string{
-		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.cursors, k.failures, k.strikes, k.nudges,
-		k.parked, k.reasons, k.messages, k.states, k.urgent, k.low, k.errors, k.ticketMark,
+		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.ticketMark, k.strikes, k.nudges, k.errors, k.urgent, k.low,
 	}
 	kept := ""
 	args, kept = r.appendLines(args, items)
 	for i := range items {
 		args = items[i].appendExtras(args, i+1)
+	}
+	if len(args) > usual {
+		keys = append(keys, k.cursors, k.failures, k.states, k.parked, k.reasons, k.messages)
 	}
 	if kept != "" {
 		args, keys = append(args, kept), append(keys, k.timeline.Keys()...)

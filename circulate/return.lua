@@ -5,26 +5,26 @@
 -- KEYS[3]   schedule         ZSET    id -> due
 -- KEYS[4]   tickets          HASH    id -> current ticket and what follows it
 -- KEYS[5]   ticket_seq       STRING
--- KEYS[6]   cursors          HASH    id -> long cursor
--- KEYS[7]   failures         HASH    id -> failures in a row
--- KEYS[8]   strikes          HASH    id -> requeues since the last return
--- KEYS[9]   nudges           HASH    id -> due|expiry|hint
--- KEYS[10]  parked           ZSET    id -> parked at
--- KEYS[11]  park_reasons     HASH    id -> reason
--- KEYS[12]  messages         STREAM
--- KEYS[13]  states           HASH    id -> what its cadence keeps
--- KEYS[14]  message_queue:urgent  LIST
--- KEYS[15]  message_queue:low     LIST
--- KEYS[16]  errors           HASH    id -> when|what went wrong with its last check
--- KEYS[17]  ticket_mark      STRING
+-- KEYS[6]   ticket_mark      STRING
+-- KEYS[7]   strikes          HASH    id -> requeues since the last return
+-- KEYS[8]   nudges           HASH    id -> due|expiry|hint
+-- KEYS[9]   errors           HASH    id -> when|what went wrong with its last check
+-- KEYS[10]  message_queue:urgent  LIST
+-- KEYS[11]  message_queue:low     LIST
+-- then, where some have what not all have:
+-- KEYS[12]  cursors          HASH    id -> long cursor
+-- KEYS[13]  failures         HASH    id -> failures in a row
+-- KEYS[14]  states           HASH    id -> what its cadence keeps
+-- KEYS[15]  parked           ZSET    id -> parked at
+-- KEYS[16]  park_reasons     HASH    id -> reason
+-- KEYS[17]  messages         STREAM
 -- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines
--- ARGV[1]   n, how many accounts
--- ARGV[2]   of each of them, one behind the other: the rule that decided (a letter),
+-- ARGV[1]   of each of n accounts, one behind the other: the rule that decided (a letter),
 --   the check's mark (a letter; '-' = it was not checked), next due (a stamp; what is
 --   past means now)
 -- then the n entries as claimed
--- then the word messages, where any come along
--- then, for some of them, with i the place among the n:
+-- then, where some have what not all have, the word messages, if any come along
+-- then, for those, with i the place among the n:
 --   found i N · line i EVENT N TEXT, which come first
 --   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON ·
 --   error i TEXT
@@ -38,27 +38,28 @@
 -- the account is due before that, for it was nudged, 0 where the claim was lost
 -- and nothing was.
 
-local processing, queue, schedule = KEYS[1], KEYS[2], KEYS[3]
-local tickets, sequence, cursors, failures = KEYS[4], {KEYS[5], KEYS[17]}, KEYS[6], KEYS[7]
-local strikes, nudges, parked, reasons = KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local messages, states, urgent, low, errors = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local n = tonumber(ARGV[1])
-
-local whats = ARGV[2]
-local brings = ARGV[n + 3] == 'messages'
-local first, last = n + (brings and 4 or 3), #ARGV - (KEYS[18] and 1 or 0) -- of what only some have
+local processing, queue, schedule, tickets, ticket_seq, ticket_mark, strikes, nudges, errors, urgent, low,
+  cursors, failures, states, parked, reasons, messages, timeline, routine = unpack(KEYS)
+local whats = ARGV[1]
+local n = #whats / 15
+local brings = ARGV[n + 2] == 'messages'
+local first, last = n + (brings and 3 or 2), #ARGV - (timeline and 1 or 0) -- of what only some have
 
 -- Types are checked before the first write, by reading. Tickets, their sequence and
 -- processing_list are checked by what comes first to them, which then has no effect.
-redis.call('LLEN', queue)
-redis.call('ZCARD', schedule)
+local now = clock()
+local by_now = stamp(now)
 local struck, nudged, erred = false, false, false
 if redis.call('EXISTS', strikes, nudges, errors, urgent, low) > 0 then
   struck, nudged, erred = redis.call('HLEN', strikes) > 0, redis.call('HLEN', nudges) > 0, redis.call('HLEN', errors) > 0
   redis.call('LLEN', urgent)
   redis.call('LLEN', low)
 end
-if first <= last then
+-- A single account that no nudge moves goes to one of both.
+local to = n == 1 and not nudged and sub(whats, 3)
+if not to or to <= by_now then redis.call('LLEN', queue) end
+if not to or to > by_now then redis.call('ZCARD', schedule) end
+if cursors then
   redis.call('HLEN', cursors)
   redis.call('HLEN', failures)
   redis.call('HLEN', states)
@@ -69,18 +70,23 @@ if first <= last then
 end
 
 -- A full Redis accepts no messages: it refuses the tickets.
-if not brings then even_when_full(tickets) end
+if not brings then redis.call('HDEL', tickets, '') end -- as even_when_full does
 
-local now = clock()
-local entries, ids = {unpack(ARGV, 3, n + 2)}, {}
-for i = 1, n do ids[i] = sub(entries[i], ID) end
+local entries, ids = {unpack(ARGV, 2, n + 1)}, {sub(ARGV[2], ID)}
+for i = 2, n do ids[i] = sub(entries[i], ID) end
 local current = redis.call('HMGET', tickets, unpack(ids))
 
 -- A claim holds if its entry is still in processing_list and under the current
 -- ticket. The entry goes in any case: under another ticket it is void.
-local fresh = take_ticket(sequence, now)
-local removed = remove(processing, entries)
-local verdict, held, count = {}, {}, 0
+local fresh = take_ticket({ticket_seq, ticket_mark}, now)
+local removed
+if n == 1 then
+  removed = {redis.call('LREM', processing, '-1', entries[1]) == 1}
+else
+  -- shared here
+  removed = remove(processing, entries)
+end
+local verdict, held, count = {false}, {false}, 0
 for i = 1, n do
   local at = current[i]
   if removed[i] and at and sub(at, 1, 14) == sub(entries[i], 1, 14) then
@@ -94,9 +100,9 @@ end
 if count == 0 then return table.concat(verdict) end
 
 -- What only some have.
-local FAILS = {failed = true, hindered = true, cursor_reset = true}
-local short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures
-if first <= last then
+local FAILS, short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures
+if cursors then
+  FAILS = {failed = true, hindered = true, cursor_reset = true}
   short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures = {}, {}, {}, {}, {}, {}, {}, {}
 end
 local a = first
@@ -159,28 +165,29 @@ nudged = nudged and redis.call('HMGET', nudges, unpack(ids))
 
 -- A fresh ticket and one place each. What still travels under the old ticket
 -- is void from here on. Stamps are compared as texts: all are as long.
-local by_now = stamp(now)
 local waits = fresh .. '|' .. by_now .. WAITS
-local succeeded = seconds(now)
-local rules, marks = {}, {} -- by both
-local issued, again, later, after = {}, {}, {}, 0
+local what, decided, mark, succeeded = nil, nil, nil, nil
+-- What goes to tickets, to the normal lane and to the schedule. A table that is made with its
+-- first elements costs half of one that grows.
+local issued, again, waiting, later, after = nil, nil, 0, nil, 0
+local lanes -- what goes to the other lanes
 local healed, checked = erred and {}, struck and {} -- accounts
 for k = 1, count do
   local i = held[k]
   local id, behind, at = ids[i], current[i], 15 * i - 14
   local both, due = sub(whats, at, at + 1), sub(whats, at + 2, at + 14)
-  local rule, mark = rules[both], marks[both]
-  if not rule then
-    rule, mark = sub(both, 1, 1), sub(both, 2)
-    rules[both], marks[both] = rule, mark
+  if both ~= what then
+    what, decided, mark = both, sub(both, 1, 1), sub(both, 2)
   end
-  local lane = LANES[sub(behind, 15, 15)] or 'n'
+  local rule, lane = decided, sub(behind, 15, 15)
+  if lane ~= 'u' and lane ~= 'l' then lane = 'n' end
   local success, newest, older -- the history, in three parts
   if mark == MARK_OK then
+    succeeded = succeeded or format('%08x', (now - now % 1000) / 1000)
     success, newest, older = succeeded, mark, sub(behind, 25, 31)
     if erred then healed[#healed + 1] = id end
   else
-    success, newest, older = history_behind(behind), '', ''
+    success, newest, older = sub(behind, 17, 32), '', ''
     if mark ~= '-' then
       -- Before any success the last place stays free, which shows that there was none.
       local history = success
@@ -206,29 +213,41 @@ for k = 1, count do
     redis.call('ZADD', parked, now, id)
     redis.call('HSET', reasons, id, park[i])
   elseif due <= by_now then
-    local to = rule == NUDGED and 'u' or lane
-    local line = again[to]
-    if not line then
-      line = {}
-      again[to] = line
+    local entry, to = waits .. id, rule == NUDGED and 'u' or lane
+    if to ~= 'n' then
+      lanes = lanes or {u = {}, l = {}}
+      lanes[to][#lanes[to] + 1] = entry
+    elseif again then
+      waiting = waiting + 1
+      again[waiting] = entry
+    else
+      again, waiting = {entry}, 1
     end
-    line[#line + 1] = waits .. id
-  else
+  elseif later then
     after = after + 2
     later[after - 1], later[after] = due, id
+  else
+    later, after = {due, id}, 2
   end
-  issued[2 * k - 1] = id
-  issued[2 * k] = fresh .. lane .. rule .. success .. newest .. older .. (short and short[i] or cursor_behind(behind))
+  local renewed = fresh .. lane .. rule .. success .. newest .. older .. (short and short[i] or sub(behind, 33))
+  if issued then
+    issued[2 * k - 1], issued[2 * k] = id, renewed
+  else
+    issued = {id, renewed}
+  end
 end
 redis.call('HSET', tickets, unpack(issued))
-if again.n then redis.call('LPUSH', queue, unpack(again.n)) end
-if again.u then redis.call('LPUSH', urgent, unpack(again.u)) end
-if again.l then redis.call('LPUSH', low, unpack(again.l)) end
-if after > 0 then redis.call('ZADD', schedule, unpack(later)) end
+if again then redis.call('LPUSH', queue, unpack(again)) end
+if lanes then
+  if #lanes.u > 0 then redis.call('LPUSH', urgent, unpack(lanes.u)) end
+  if #lanes.l > 0 then redis.call('LPUSH', low, unpack(lanes.l)) end
+end
+if later then redis.call('ZADD', schedule, unpack(later)) end
 if healed and #healed > 0 then redis.call('HDEL', errors, unpack(healed)) end
 if checked and #checked > 0 then redis.call('HDEL', strikes, unpack(checked)) end
-if not short then return table.concat(verdict) end
-if #finds > 0 then tell_finds(KEYS[19], ARGV[#ARGV], finds) end
+if not short then return n == 1 and verdict[1] or table.concat(verdict) end
+-- shared here
+if #finds > 0 then tell_finds(routine, ARGV[#ARGV], finds) end
 
 -- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or if
 -- it is another than the one before: what stands before the colon of its text differs. The
@@ -244,6 +263,6 @@ for _, line in ipairs(lines) do
   for m = 10, 16 do
     if (sub(of, m, m) == MARK_OK) ~= (sub(of, m - 1, m - 1) == MARK_OK) and sub(of, m, m) ~= '-' then flaps = flaps + 1 end
   end
-  if worth then tell({KEYS[18], KEYS[19]}, ARGV[#ARGV], ids[i], event, count, text, flaps > 2 and event ~= 'parked') end
+  if worth then tell({timeline, routine}, ARGV[#ARGV], ids[i], event, count, text, flaps > 2 and event ~= 'parked') end
 end
 return table.concat(verdict)

@@ -20,7 +20,7 @@ for i = 1, #ARGV, 3 do names[#names + 1] = ARGV[i] end
 local leases = redis.call('HMGET', KEYS[1], unpack(names))
 local found = groups_of(stream)
 even_when_full(KEYS[1])
-local ticket = take_tickets({KEYS[2], KEYS[3]}, #names, now)
+local _, ticket = take_ticket({KEYS[2], KEYS[3]}, now, #names)
 
 local out, taken, n = {}, {}, 0
 for i, group in ipairs(names) do
@@ -29,7 +29,7 @@ for i, group in ipairs(names) do
   if taken[group] or left > 0 and sub(lease, 30) ~= consumer then
     out[n + 1], out[n + 2], out[n + 3] = '', taken[group] or left, ''
   else
-    local token, fields = format('%014d', ticket + i), found[group]
+    local token, fields = format('%014d', ticket + i - 1), found[group]
     redis.call('HSET', KEYS[1], group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
     taken[group] = ttl
     local last = fields and fields.pending == 0 and fields.consumers == 0 and fields['last-delivered-id'] or ''

@@ -5,13 +5,15 @@
 
 local ID = 41
 local NOBODY = '----------'
-local WAITS = '|' .. NOBODY .. '|' -- between the stamp and the id of an entry that waits
-local sub, byte, format = string.sub, string.byte, string.format
+local WAITS = '|----------|' -- between the stamp and the id of an entry that waits
+local sub, format = string.sub, string.format
+local byte = string.byte
 
 -- The time by Redis' own clock, unix ms.
 local function clock()
   local t = redis.call('TIME')
-  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  local us = t[2] + 0
+  return t[1] * 1000 + (us - us % 1000) / 1000
 end
 
 local function well_formed(entry)
@@ -56,44 +58,33 @@ local NEVER = '0000000000000'
 local LAST_TICKET = 99999999999999
 local BLOCK = 4096
 
--- Writes the mark for a sequence that has come to a ticket.
-local function mark(sequence, last)
-  redis.call('SET', sequence[2], format('%.0f', last - last % BLOCK + BLOCK))
-end
-
--- Begins a sequence that is lost, or no usable number, n tickets above its mark. If the
--- mark is lost as well, it begins at ten for each millisecond since 1970, which is more
--- than a shard issues in the long run.
-local function begin_tickets(sequence, n, now)
-  local known = redis.pcall('GET', sequence[2])
-  known = type(known) == 'string' and tonumber(known) or 0
-  local last = now * 10 + n
-  if known + n > last and known % 1 == 0 and known < LAST_TICKET - BLOCK then last = known + n end
-  redis.call('SET', sequence[1], format('%.0f', last))
-  mark(sequence, last)
-  return last
-end
-
--- Takes n tickets, at most BLOCK, and returns the number before the first. A server that
--- accepts no writes refuses that, so it comes before anything that removes. An unused
--- ticket does no harm.
-local function take_tickets(sequence, n, now)
-  local last = redis.pcall('INCRBY', sequence[1], n)
-  if type(last) == 'table' and not (string.find(last.err, 'not an integer', 1, true) or string.find(last.err, 'overflow', 1, true)) then
-    last = redis.call('INCRBY', sequence[1], n) -- refused, and so is the step
-  end
-  if type(last) ~= 'number' or last <= n or last > LAST_TICKET then
-    last = begin_tickets(sequence, n, now)
-  elseif last % BLOCK < n then
-    mark(sequence, last)
-  end
-  return last - n
-end
-
--- Takes one ticket, as entries have it. All accounts of a step share it: a ticket is only
+-- Takes a ticket, or so many, at most BLOCK, and returns the first as entries have it, and
+-- its number. A server that accepts no writes refuses that, so it comes before anything that
+-- removes. An unused ticket does no harm. All accounts of a step share one: a ticket is only
 -- ever compared with others of the same account.
-local function take_ticket(sequence, now)
-  return format('%014d', take_tickets(sequence, 1, now) + 1)
+--
+-- A sequence that is lost, or no usable number, begins so many tickets above its mark. If the
+-- mark is lost as well, it begins at ten for each millisecond since 1970, which is more than
+-- a shard issues in the long run.
+local function take_ticket(sequence, now, many)
+  local n = many or 1
+  local last = redis.pcall('INCRBY', sequence[1], many or '1')
+  local usable = type(last) == 'number' and last > n and last <= LAST_TICKET
+  if not usable or last % BLOCK < n then
+    if type(last) == 'table' and not (string.find(last.err, 'not an integer', 1, true) or string.find(last.err, 'overflow', 1, true)) then
+      redis.call('INCRBY', sequence[1], n) -- refused, and so is the step
+    end
+    if not usable then
+      local known = redis.pcall('GET', sequence[2])
+      known = type(known) == 'string' and tonumber(known) or 0
+      last = now * 10 + n
+      if known + n > last and known % 1 == 0 and known < LAST_TICKET - BLOCK then last = known + n end
+      redis.call('SET', sequence[1], format('%.0f', last))
+    end
+    redis.call('SET', sequence[2], format('%.0f', last - last % BLOCK + BLOCK))
+  end
+  local first = last - n + 1
+  return format('%014d', first), first
 end
 
 -- Gives an account a fresh ticket, and another rule if one is passed, and keeps what
@@ -132,6 +123,12 @@ local function even_when_full(hash) redis.call('HDEL', hash, '') end
 local function first_due(schedule)
   local first = redis.call('ZRANGE', schedule, 0, 0, 'WITHSCORES')
   return first[2] and tonumber(first[2]) or math.huge
+end
+
+-- The same as claims reply it: -1 if it is empty, and never 0.
+local function next_due(schedule)
+  local due = first_due(schedule)
+  return due == math.huge and -1 or math.max(1, due)
 end
 
 -- Tells replicas that sleep until a shard's first due time about an earlier one.
