@@ -61,16 +61,20 @@ end
 -- checked by its first write, which then has no effect.
 local newest = redis.call('ZREVRANGE', changes, '0', '0', 'WITHSCORES')[2] -- of the last change
 local found = redis.call('EXISTS', cursors, failures, nudges, strikes, states, set_aside, urgent, low, turns, leaving, by_kind, kinds)
-local there = {}
+local there, turn = {}, nil
 if found > 0 then
-  local hashes = {cursors, failures, nudges, strikes, states}
+  local hashes = {failures, states, cursors, nudges, strikes} -- first what exists most often
   for k = 1, 5 do
-    if redis.call('HLEN', hashes[k]) > 0 then there[hashes[k]], found = true, found - 1 end
+    if found > 0 and redis.call('HLEN', hashes[k]) > 0 then there[hashes[k]], found = true, found - 1 end
   end
 end
 if found > 0 then
+  turn = redis.call('GET', turns)
+  if turn then found = found - 1 end
+end
+if found > 0 then
   -- shared here
-  local wrong, more = mistyped(set_aside, 'list', urgent, 'list', low, 'list', turns, 'string', leaving, 'string',
+  local wrong, more = mistyped(set_aside, 'list', urgent, 'list', low, 'list', leaving, 'string',
     by_kind, 'zset', kinds, 'hash', queue, 'list', processing, 'list')
   if wrong then return wrong end
   for key in pairs(more) do there[key] = true end
@@ -159,7 +163,7 @@ else
   -- first, and three are normal's, so that no lane starves.
   local usual, normal_first, low_first = {urgent, queue, low}, {queue, urgent, low}, {low, urgent, queue}
   there[queue] = redis.call('LLEN', queue) > 0
-  local turn = tonumber(redis.call('GET', turns) or '0') or 0
+  turn = tonumber(turn or '0') or 0
   taken, ids = taken or {}, ids or {}
   for i = first, want do
     local slot = (turn + i - first) % 16

@@ -50,8 +50,13 @@ local first, last = n + (brings and 3 or 2), #ARGV - (timeline and 1 or 0) -- of
 local now = clock()
 local by_now = stamp(now)
 local struck, nudged, erred = false, false, false
-if redis.call('EXISTS', strikes, nudges, errors, urgent, low) > 0 then
-  struck, nudged, erred = redis.call('HLEN', strikes) > 0, redis.call('HLEN', nudges) > 0, redis.call('HLEN', errors) > 0
+local found = redis.call('EXISTS', strikes, nudges, errors, urgent, low)
+if found > 0 then
+  erred = redis.call('HLEN', errors) > 0
+  if erred then found = found - 1 end
+end
+if found > 0 then
+  struck, nudged = redis.call('HLEN', strikes) > 0, redis.call('HLEN', nudges) > 0
   redis.call('LLEN', urgent)
   redis.call('LLEN', low)
 end

@@ -1,5 +1,5 @@
--- entry: what every script shares about clocks, entries and types; it comes before each
--- of them.
+-- entry: what scripts share about clocks, entries and types. Each script has what it uses
+-- of it: see parts.go.
 --
 -- An entry is ticket(14) | stamp(13) | replica(10) | id. See entry.go.
 
