@@ -56,6 +56,47 @@ func lanes(f *fixture) {
 	f.conserved()
 }
 
+// lanesOfDue: what is due is claimed in one order, whether it comes by message_queue or at once,
+// and after what waits.
+func lanesOfDue(f *fixture) {
+	f.registerIn(circulate.Low, "l1", "l2")
+	f.registerIn(circulate.Normal, "n1", "n2", "n3")
+	f.registerIn(circulate.Urgent, "u1", "u2")
+	later := func(claims []*circulate.Claim) {
+		f.Helper()
+		for _, c := range claims {
+			f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c)})
+		}
+	}
+	due := func(ids ...string) {
+		f.Helper()
+		for i, id := range ids {
+			f.do("ZADD", f.key("schedule"), f.now().Add(time.Duration(i-100)*time.Second).UnixMilli(), id)
+		}
+	}
+	later(f.claim(alice, "u1", "u2", "n1", "n2", "n3", "l1", "l2"))
+	for _, lane := range [][]string{{"l2", "l1"}, {"n3", "n1", "n2"}, {"u2", "u1"}} {
+		due(lane...)
+		later(f.claim(alice, lane...))
+	}
+	f.do("DEL", f.key("turns")) // else it may be another lane's turn
+	due("n2", "l1", "u2", "n1", "u1", "l2")
+	later(f.claim(alice, "u2", "u1", "n2", "n1", "l1", "l2"))
+
+	due("n1")
+	f.ret(circulate.Written, circulate.Return{Claim: f.claim(alice, "n1")[0]})
+	due("n3", "n2")
+	f.placed("n1", circulate.Waiting)
+	later(f.claim(alice, "n1", "n3", "n2"))
+
+	due("n2", "nobody", "n1")
+	later(f.claim(alice, "n2", "n1"))
+	if n := f.number("EXISTS", f.key("message_queue")); n != 0 {
+		f.Error("something is left in message_queue")
+	}
+	f.conserved()
+}
+
 // lanesOfSteps follows an account of each lane through the steps that put it back. A
 // nudged account goes to the urgent lane once.
 func lanesOfSteps(f *fixture) {

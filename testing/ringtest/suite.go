@@ -49,6 +49,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"failures and strikes":                                failuresAndStrikes,
 			"lanes, urgent first, and none starves":               lanes,
 			"lanes of all steps":                                  lanesOfSteps,
+			"lanes of what is due":                                lanesOfDue,
 			"a claim passes by what was handed over":              kindsPassedBy,
 			"handing over what was lost moves nothing":            handOverLost,
 			"what waits by kind, in its order":                    kindsInOrder,
