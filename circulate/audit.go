@@ -168,14 +168,15 @@ func (a *audit) pause(ctx context.Context) error {
 func (a *audit) travellers(ctx context.Context) error {
 	a.travelling, a.suspects = make(map[suspect]bool), make(map[suspect]bool)
 	bare := make(map[string]bool)
+	records := "" // not counted yet
 	for cursor := ScanDone; ; {
-		reply, err := a.look(ctx, "tickets", cursor, auditTickets)
+		reply, err := a.look(ctx, "tickets", cursor, auditTickets, records)
 		if err != nil {
 			return err
 		}
 		var n int
 		var columns [3][]string
-		if _, err := redis.Scan(reply, &cursor, &n, &columns[0], &columns[1], &columns[2]); err != nil {
+		if _, err := redis.Scan(reply, &cursor, &n, &columns[0], &columns[1], &columns[2], &records); err != nil {
 			return errors.Join(wire.ErrReply, err)
 		}
 		a.found.Accounts += n

@@ -7,9 +7,10 @@
 -- KEYS[5]  message_queue:by_kind  ZSET
 -- KEYS[6…] processing_list and the lanes of message_queue, LISTs
 -- ARGV[1]  what to look at:
---   tickets CURSOR COUNT   a page of the registered accounts. Returns {next, how many,
---                          {id, ticket of each in no ZSET}, {id, ticket of each
---                          in both}, {ids without a record}}
+--   tickets CURSOR COUNT RECORDS   a page of the registered accounts. Returns {next, how
+--                          many, {id, ticket of each in no ZSET}, {id, ticket of each
+--                          in both}, {ids without a record}, RECORDS}. RECORDS is all,
+--                          or some if records are missing; '' has them counted
 --   2, 3 or 4 CURSOR COUNT a page of that key. Returns {next, {ids that are not
 --                          registered, each with its score or record}}
 --   judge LIMIT, then pairs: id, ticket. Returns {1 if the lists have at most
@@ -25,7 +26,8 @@ if what == 'tickets' then
   local all = page[2]
   local travelling, both, bare = {}, {}, {}
   -- Records are looked up if their number says that some are missing.
-  local records = redis.call('HLEN', accounts) == redis.call('HLEN', tickets)
+  local records = ARGV[4]
+  if records == '' then records = redis.call('HLEN', accounts) == redis.call('HLEN', tickets) and 'all' or 'some' end
   for from = 1, #all, 2000 do
     local ids, current = {}, {}
     for i = from, math.min(from + 1999, #all), 2 do
@@ -36,10 +38,10 @@ if what == 'tickets' then
     for i, id in ipairs(ids) do
       local into = not due[i] and not since[i] and travelling or due[i] and since[i] and both
       if into then into[#into + 1], into[#into + 2] = id, current[i] end
-      if not records and redis.call('HEXISTS', accounts, id) == 0 then bare[#bare + 1] = id end
+      if records == 'some' and redis.call('HEXISTS', accounts, id) == 0 then bare[#bare + 1] = id end
     end
   end
-  return {page[1], #all / 2, travelling, both, bare}
+  return {page[1], #all / 2, travelling, both, bare, records}
 end
 
 if what == 'judge' then

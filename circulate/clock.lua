@@ -9,11 +9,8 @@
 -- Returns {now, the newest time seen if the clock went back behind it, otherwise 0}. The
 -- time is kept until it is forgotten, so that every caller is told.
 
-local wrong = mistyped(KEYS[1], 'hash')
-if wrong then return wrong end
-
-local now = clock()
 local kept = redis.call('HGET', KEYS[1], 'newest')
+local now = clock()
 local newest = tonumber(kept or '') or 0
 if newest > now + tonumber(ARGV[1]) and kept ~= ARGV[2] then return {now, newest} end
 if newest < now or kept == ARGV[2] then

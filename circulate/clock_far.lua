@@ -12,9 +12,6 @@
 
 local schedule, tickets, accounts, states = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
-local wrong = mistyped(schedule, 'zset', tickets, 'hash', accounts, 'hash', states, 'hash')
-if wrong then return wrong end
-
 local now = clock()
 local page = redis.call('ZSCAN', schedule, ARGV[1], 'COUNT', ARGV[2])
 local all, after = page[2], now + tonumber(ARGV[3])

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// A pause follows each step of an audit, which costs Redis six commands and about a
+// A pause follows each step of an audit, which costs Redis four commands and about a
 // millisecond. An audit is spread over half of the time until the next one, with the longest
 // pause at most, which keeps an idle ring idle. Where that is not enough, an audit of up to a
 // million accounts goes on with the short pause: a million take auditLong, at four
