@@ -29,6 +29,7 @@ type line struct {
 
 	// Of the call under way:
 	method string
+	held   bool        // the third party may hold it
 	stop   func() bool // ends the obedience to the call's context; false: the line was cut
 	first  [1]byte     // of the answer: nothing else is read before that has come
 	limit  io.LimitedReader

@@ -16,6 +16,7 @@ import (
 
 const (
 	lineIdle   = 90 * time.Second // for which a line is kept for further calls
+	heldIdle   = 10 * time.Second // the same after a held call, which the next follows at once, unless its account is elsewhere now
 	lineLooks  = time.Millisecond // how long a kept line is looked at, whether it was closed
 	lineHeader = 64 << 10         // bytes of an answer's header
 )
@@ -95,7 +96,7 @@ func (l *lines) take(ctx context.Context, to *url.URL) (ln *line, kept bool, err
 		ln := idle[len(idle)-1]
 		l.removeLocked(ln)
 		l.mu.Unlock()
-		if ln.open() {
+		if ln.held = false; ln.open() {
 			return ln, true, nil
 		}
 		_ = ln.conn.Close()
@@ -115,12 +116,16 @@ func (l *lines) keep(ln *line) {
 	}
 	l.idle[ln.origin] = append(l.idle[ln.origin], ln)
 	ln.place = l.oldest.PushBack(ln)
-	if ln.expire == nil {
-		ln.expire = time.AfterFunc(lineIdle, func() { l.expire(ln) })
-	} else {
-		ln.expire.Reset(lineIdle)
+	idle := lineIdle
+	if ln.held {
+		idle = heldIdle
 	}
-	ln.until = time.Now().Add(lineIdle)
+	if ln.expire == nil {
+		ln.expire = time.AfterFunc(idle, func() { l.expire(ln) })
+	} else {
+		ln.expire.Reset(idle)
+	}
+	ln.until = time.Now().Add(idle)
 }
 
 // expire closes a line that was kept for long enough.
@@ -209,12 +214,13 @@ func (l *lines) config(host string) *tls.Config {
 	return config
 }
 
-// send sends a request. The answer comes on the line that it returns, which the caller ends. With
-// an error there is a line if the host was reached.
+// send sends the request of a held call. The answer comes on the line that it returns, which the
+// caller ends. With an error there is a line if the host was reached.
 func (l *lines) send(ctx context.Context, request *http.Request) (*line, error) {
 	ln, _, err := l.take(ctx, request.URL)
 	if err != nil {
 		return nil, err
 	}
+	ln.held = true
 	return ln, ln.begin(ctx, request)
 }
