@@ -40,9 +40,14 @@ func startFetch(ctx context.Context, what, where, redis, authority string, flags
 		}
 		args = append([]string{"taskset", "-c", where}, args...)
 	}
+	return startAnswering(ctx, "SSL_CERT_FILE="+authority, args...)
+}
+
+// startAnswering starts a command that answers lines until its input ends, with one more variable.
+func startAnswering(ctx context.Context, variable string, args ...string) (_ *fetchChild, err error) {
 	c := &fetchChild{cmd: exec.CommandContext(ctx, args[0], args[1:]...)}
 	c.cmd.Stderr = os.Stderr
-	c.cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+authority)
+	c.cmd.Env = append(os.Environ(), variable)
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

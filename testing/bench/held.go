@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -39,7 +40,7 @@ type heldBench struct {
 	redis  *redistest.Server
 	server *connect.Single
 	ring   *circulate.Ring
-	fake   *heldFake
+	fake   *heldFakes
 	env    []string
 }
 
@@ -60,7 +61,7 @@ func (b *heldBench) run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	authority := filepath.Join(dir, "authority.pem")
-	if b.fake, err = newHeldFake(b.accounts, authority, b.http2); err != nil {
+	if b.fake, err = newHeldFakes(ctx, b.accounts, authority, b.http2); err != nil {
 		return err
 	}
 	defer b.fake.close()
@@ -111,7 +112,7 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 		return err
 	}
 	began := time.Now()
-	if err := b.fake.await(ctx, b.accounts, 2*time.Minute); err != nil {
+	if err := b.fake.await(ctx, 2*time.Minute); err != nil {
 		return err
 	}
 	b.report.figure("held_start_s", time.Since(began).Seconds(), "s until all accounts are held")
@@ -178,8 +179,9 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 	}
 	ms := arrived.from(warm)
 	if len(ms) != sent-warm {
-		waiting, called := b.fake.waiting()
-		return fmt.Errorf("%d messages were sent, %d are in the streams; those of %d accounts are not confirmed, of which %d have a call under way", sent, warm+len(ms), waiting, called)
+		waiting, err := b.fake.waiting()
+		return errors.Join(err, fmt.Errorf("%d messages were sent, %d are in the streams; those of %d accounts are not confirmed, of which %d have a call under way",
+			sent, warm+len(ms), waiting.Accounts, waiting.Called))
 	}
 	b.report.figure("held_messages_per_s", float64(measured)/took.Seconds(), "messages/s")
 	b.report.figure("held_message_p50_ms", ms[len(ms)/2], "ms")
@@ -200,7 +202,9 @@ func (b *heldBench) send(ctx context.Context, length time.Duration) (sent int, e
 		case <-ctx.Done():
 			return sent, ctx.Err()
 		case <-tick.C:
-			b.fake.send(rand.IntN(b.accounts))
+			if err := b.fake.send(rand.IntN(b.accounts)); err != nil {
+				return sent, err
+			}
 		}
 	}
 	return sent, nil
@@ -218,7 +222,9 @@ func (b *heldBench) three(ctx context.Context, replicas *[]*child) error {
 	if err := pause(ctx, heldHold+20*time.Second); err != nil { // each has its part
 		return err
 	}
-	b.fake.forget()
+	if err := b.fake.forget(); err != nil {
+		return err
+	}
 	for i := range *replicas {
 		(*replicas)[i].stop()
 		r, err := b.start(ctx, "poller")
@@ -230,27 +236,35 @@ func (b *heldBench) three(ctx context.Context, replicas *[]*child) error {
 			return err
 		}
 	}
-	if err := b.fake.await(ctx, b.accounts, time.Minute); err != nil {
+	if err := b.fake.await(ctx, time.Minute); err != nil {
 		return err
 	}
-	gaps := b.fake.gaps()
+	gaps, err := b.fake.gaps()
+	if err != nil {
+		return err
+	}
 	b.report.figure("held_gap_p50_s", gaps[len(gaps)/2], "s, the longest of each account in a rolling restart")
 	b.report.figure("held_gap_p99_s", gaps[len(gaps)*99/100], "s")
 	b.report.figure("held_gap_worst_s", gaps[len(gaps)-1], "s")
 	if err := pause(ctx, heldHold+10*time.Second); err != nil {
 		return err
 	}
-	b.fake.forget()
+	if err := b.fake.forget(); err != nil {
+		return err
+	}
 	if err := (*replicas)[0].cmd.Process.Kill(); err != nil {
 		return err
 	}
 	if err := pause(ctx, time.Second); err != nil {
 		return err
 	}
-	if err := b.fake.await(ctx, b.accounts, time.Minute); err != nil {
+	if err := b.fake.await(ctx, time.Minute); err != nil {
 		return err
 	}
-	gaps = slices.DeleteFunc(b.fake.gaps(), func(s float64) bool { return s < 1 }) // those of the dead one
+	if gaps, err = b.fake.gaps(); err != nil {
+		return err
+	}
+	gaps = slices.DeleteFunc(gaps, func(s float64) bool { return s < 1 }) // those of the dead one
 	if len(gaps) == 0 {
 		return fmt.Errorf("the dead replica held no account")
 	}

@@ -3,35 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	crand "crypto/rand"
 )
 
-const heldHosts = 10 // addresses of 127/8, because the ports of one would run out
-
-// heldFake holds requests of connectors until there is a message, over TLS and one version of HTTP.
+// heldFake is one process of the fake. It holds requests of connectors until there is a message,
+// over TLS and one version of HTTP.
 type heldFake struct {
-	port   int
-	server *http.Server
-
 	mu       sync.Mutex
 	accounts []heldAccount
 	held     int // accounts with a call under way
@@ -39,6 +27,7 @@ type heldFake struct {
 }
 
 type heldAccount struct {
+	known   bool // it was called
 	calls   int
 	since   time.Time // when its last call ended, while none is under way
 	gap     time.Duration
@@ -47,38 +36,55 @@ type heldAccount struct {
 	arrived chan struct{}
 }
 
-func newHeldFake(accounts int, authority string, http2 bool) (*heldFake, error) {
-	f := &heldFake{accounts: make([]heldAccount, accounts)}
+// heldFakeServe is one of the fake's processes, until its input ends.
+func heldFakeServe(_ context.Context, args []string, in io.Reader, out io.Writer) error {
+	flags := flag.NewFlagSet("heldfake", flag.ContinueOnError)
+	accounts := flags.Int("accounts", 0, "how many there are")
+	authority := flags.String("authority", "", "the file with its certificate; that of its key is beside it")
+	http2 := flags.Bool("http2", false, "over HTTP/2 instead of HTTP/1.1")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	f := &heldFake{accounts: make([]heldAccount, *accounts)}
 	for i := range f.accounts {
 		f.accounts[i].arrived = make(chan struct{}, 1)
 	}
-	f.forget()
-	certificate, err := heldCertificate(authority)
+	certificate, err := tls.LoadX509KeyPair(*authority, *authority+keySuffix)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	listener, err := net.Listen("tcp4", "0.0.0.0:0") // all of 127/8
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f.port = listener.Addr().(*net.TCPAddr).Port
-	f.server = &http.Server{
+	server := &http.Server{
 		Handler: f, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
 		Protocols: new(http.Protocols),
 	}
-	f.server.Protocols.SetHTTP1(!http2)
-	f.server.Protocols.SetHTTP2(http2)
-	go func() { _ = f.server.ServeTLS(listener, "", "") }()
-	return f, nil
-}
-
-func (f *heldFake) close() { _ = f.server.Close() }
-
-func heldHost(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n) }
-
-func (f *heldFake) url(account int) string {
-	return fmt.Sprintf("https://%s:%d/", heldHost(account%heldHosts), f.port)
+	server.Protocols.SetHTTP1(!*http2)
+	server.Protocols.SetHTTP2(*http2)
+	defer server.Close()
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	return answering(in, out, "", func(what string, n int) (any, error) {
+		switch what {
+		case "where":
+			return fetchAddress{listener.Addr().(*net.TCPAddr).Port}, nil
+		case "send":
+			f.send(n)
+			return true, nil
+		case "forget":
+			f.forget()
+			return true, nil
+		case "held":
+			return f.underWay(), nil
+		case "waiting":
+			return f.waiting(), nil
+		case "gaps":
+			return f.gaps(), nil
+		}
+		return nil, fmt.Errorf("heldfake: %q", what)
+	})
 }
 
 // send has a message for an account, with the time.
@@ -152,6 +158,7 @@ func (f *heldFake) begin(account int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a := &f.accounts[account]
+	a.known = true
 	if a.calls++; a.calls == 1 {
 		f.held++
 		a.gap = max(a.gap, time.Since(a.since))
@@ -168,20 +175,23 @@ func (f *heldFake) end(account int) {
 	}
 }
 
-// waiting returns how many accounts have messages that no later call has confirmed, and how many of
-// them have a call under way: messages are late with the others, and lost or delivered with these.
-func (f *heldFake) waiting() (accounts, called int) {
+// heldWaiting are the accounts that have messages which no later call has confirmed, and those of
+// them that have a call under way: messages are late with the others, and lost or delivered with
+// these.
+type heldWaiting struct{ Accounts, Called int }
+
+func (f *heldFake) waiting() (w heldWaiting) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range f.accounts {
 		if len(f.accounts[i].queue) > 0 {
-			accounts++
+			w.Accounts++
 			if f.accounts[i].calls > 0 {
-				called++
+				w.Called++
 			}
 		}
 	}
-	return accounts, called
+	return w
 }
 
 // forget begins to measure gaps anew.
@@ -193,57 +203,25 @@ func (f *heldFake) forget() {
 	}
 }
 
-// gaps returns the longest time without a call of each account, in seconds, sorted.
+// gaps returns the longest time without a call of each account that has ever had one, in seconds.
 func (f *heldFake) gaps() []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]float64, len(f.accounts))
+	var all []float64
 	for i := range f.accounts {
-		all[i] = f.accounts[i].gap.Seconds()
+		a := &f.accounts[i]
+		if a.known && a.calls == 0 {
+			all = append(all, max(a.gap, time.Since(a.since)).Seconds())
+		} else if a.known {
+			all = append(all, a.gap.Seconds())
+		}
 	}
-	slices.Sort(all)
 	return all
 }
 
-// await waits until nearly all accounts are held: at any time a few are between two calls.
-func (f *heldFake) await(ctx context.Context, accounts int, most time.Duration) error {
-	for end := time.Now().Add(most); ; {
-		f.mu.Lock()
-		held := f.held
-		f.mu.Unlock()
-		if held >= accounts-accounts/1000 {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("only %d of %d accounts are held after %v", held, accounts, most)
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// heldCertificate makes a certificate for the fake, and writes it to a file as the authority.
-func heldCertificate(authority string) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	for n := range heldHosts {
-		template.IPAddresses = append(template.IPAddresses, net.ParseIP(heldHost(n)))
-	}
-	der, err := x509.CreateCertificate(crand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := os.WriteFile(authority, text, 0o600); err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+// underWay returns how many accounts have a call under way.
+func (f *heldFake) underWay() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held
 }

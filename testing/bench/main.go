@@ -116,6 +116,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if args[0] == "heldserve" { // bench held starts these
 		return heldServe(ctx, args[1:], os.Stdin, out)
 	}
+	if args[0] == "heldfake" {
+		return heldFakeServe(ctx, args[1:], os.Stdin, out)
+	}
 	fetches := map[string]func(context.Context, []string, io.Reader, io.Writer) error{ // bench fetch starts these
 		"fetchfake": fetchFakeServe, "fetchloop": fetchLoopServe, "fetchserve": fetchServe,
 	}
