@@ -69,6 +69,7 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 	defer func() {
 		stop()
 		<-pinged
+		spend(conn)
 		_ = conn.Close()
 	}()
 	for {
@@ -88,6 +89,15 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 				wake(w)
 			}
 		}
+	}
+}
+
+// spend makes a connection unusable, so that nobody is lent it again. What was published last may
+// still come on it after the end of the subscription was confirmed, from a Redis that delivers
+// messages beside its replies, as the one inside the process does. It would be taken for a reply.
+func spend(conn redis.Conn) {
+	for conn.Err() == nil {
+		_, _ = redis.ReceiveWithTimeout(conn, time.Nanosecond) // a time-out ends it
 	}
 }
 
