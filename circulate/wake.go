@@ -15,7 +15,8 @@ import (
 // A replica sleeps until the first due time of its shards. When something becomes due
 // before that, the step that put it there publishes "SS due" on NS:wake. It only saves time:
 // after each new subscription a replica looks at every shard once. "secret NAME" is published
-// there too, when a stored secret has changed; versions that do not know it pass it over.
+// there too, when a stored secret has changed, and "leaving REPLICA", when a replica shuts down;
+// versions that do not know these pass them over.
 
 const (
 	wakePing    = time.Second
@@ -27,7 +28,8 @@ type Woken struct {
 	Shard int
 	Due   time.Time // by Redis' clock
 
-	Secret string // the name of a stored secret that has changed; then there is no shard
+	Secret  string // the name of a stored secret that has changed; then there is no shard
+	Leaving string // a replica that claims no more; then there is no shard
 }
 
 // WakeSecret is what is published when a stored secret has changed.
@@ -35,7 +37,21 @@ func WakeSecret(namespace, name string) (channel, text string) {
 	return wakeChannel(namespace), secretWord + name
 }
 
-const secretWord = "secret "
+const (
+	secretWord  = "secret "
+	leavingWord = "leaving "
+)
+
+// Leave tells the other replicas that one claims no more, so that they need not wait for it to
+// look at its shards first. It goes on beating until it has returned all that it holds. If Leave
+// fails, the others come a moment later.
+func Leave(ctx context.Context, r *Ring, replica string) error {
+	channel := wakeChannel(r.namespace)
+	if _, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, leavingWord + replica}); err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}
 
 // Wake wakes sleeping replicas because a shard has something to claim now, as after a
 // monitor's requeue. If it fails, replicas find it a little later by themselves.
@@ -122,6 +138,9 @@ func pingOn(ctx context.Context, sub redis.PubSubConn) {
 func (r *Ring) parseWake(text string) (Woken, error) {
 	if name, ok := strings.CutPrefix(text, secretWord); ok {
 		return Woken{Secret: name}, nil
+	}
+	if name, ok := strings.CutPrefix(text, leavingWord); ok {
+		return Woken{Leaving: name}, nil
 	}
 	name, due, ok := strings.Cut(text, " ")
 	ms, err := strconv.ParseInt(due, 10, 64)

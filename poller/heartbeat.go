@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 func (p *Pool) beatOn(ctx context.Context) {
@@ -68,6 +70,15 @@ func (p *Pool) noteOutage() {
 	}
 	p.metrics.outage.Set(0)
 	p.log.Info("hosts can be reached again")
+}
+
+// leave tells the other replicas that this one claims no more.
+func (p *Pool) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
+	defer cancel()
+	if err := circulate.Leave(ctx, p.ring, p.config.Replica); err != nil {
+		p.log.Debug("the other replicas are not told of the shutdown; they will notice", "error", err)
+	}
 }
 
 func (p *Pool) retire(ctx context.Context) error {

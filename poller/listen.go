@@ -37,6 +37,10 @@ func (c *claimer) listen(ctx context.Context) {
 				go c.flights.secretChanged(w.Secret) // it may have to wait for many returns
 				return
 			}
+			if w.Leaving != "" {
+				c.left(w.Leaving)
+				return
+			}
 			c.metrics.woken.Inc()
 			at := c.clocks.local(w.Due)
 			if now := time.Now(); at.Before(now) {
@@ -54,5 +58,13 @@ func (c *claimer) listen(ctx context.Context) {
 			c.timetable.bringAll(time.Now())
 		}
 		sleep(ctx, min(claimRetryMax, listenRetry<<min(try, 6)))
+	}
+}
+
+// left divides the shards anew without a replica that claims no more.
+func (c *claimer) left(replica string) {
+	if sharing, ok := c.peers.left(replica); ok {
+		c.timetable.divide(c.config.Replica, sharing, time.Now())
+		c.meter.share(c.timetable.part())
 	}
 }

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
@@ -23,14 +24,15 @@ type peers struct {
 	others map[string]bool // the kinds that the other living replicas check
 
 	different map[string]bool // the living replicas that check other kinds
+	leaving   map[string]bool // the living replicas that claim no more
 }
 
 func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
-	return &peers{ring: ring, self: self, kinds: kinds}
+	return &peers{ring: ring, self: self, kinds: kinds, leaving: make(map[string]bool)}
 }
 
 // among returns the living replicas with which this one shares the shards: those that check
-// the same kinds or do not say which. Each shard belongs to the part of one of them, so that
+// the same kinds, or do not say which, and are not leaving. Each shard belongs to the part of one of them, so that
 // each kind has a replica that looks at the shard first. Gone reports that a replica which
 // checks other kinds has left. The accounts that it would have claimed next are in shards that
 // no other replica has looked at.
@@ -39,8 +41,9 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.Equal(alive, p.alive) {
-		return slices.Clone(p.same), false, nil
+		return p.sharingLocked(), false, nil
 	}
+	maps.DeleteFunc(p.leaving, func(name string, _ bool) bool { return !slices.Contains(alive, name) })
 	before, different := p.different, make(map[string]bool)
 	p.alive = nil // if this fails, the next heartbeat reads again
 	replicas, _, err := p.ring.Replicas(ctx)
@@ -69,7 +72,23 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 	for name := range before {
 		gone = gone || !different[name]
 	}
-	return slices.Clone(same), gone, nil
+	return p.sharingLocked(), gone, nil
+}
+
+// left notes that another replica claims no more. It returns the replicas with which this one
+// shares the shards from now on, or false if the other is none of them.
+func (p *peers) left(name string) (same []string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if name == p.self || !slices.Contains(p.same, name) {
+		return nil, false
+	}
+	p.leaving[name] = true
+	return p.sharingLocked(), true
+}
+
+func (p *peers) sharingLocked() []string {
+	return slices.DeleteFunc(slices.Clone(p.same), func(name string) bool { return p.leaving[name] })
 }
 
 // check reports whether another living replica checks a kind and accounts can wait by it.

@@ -154,6 +154,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	<-ctx.Done()
 	p.log.Info("shutting down: no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
+	writing.Go(func() { p.leave(writes) })
 	claiming.Wait()
 	p.claimer.departing.Wait()
 	p.flights.stopHeld(p.hurry)

@@ -10,7 +10,7 @@ import (
 )
 
 // wakes schedules accounts that may be due before everything else in the shard, and
-// listens.
+// listens. It also listens to who leaves and to changed secrets.
 func wakes(f *fixture) {
 	ctx, cancel := context.WithCancel(context.Background())
 	heard, ready, done := make(chan circulate.Woken, 100), make(chan struct{}), make(chan error, 1)
@@ -85,6 +85,17 @@ func wakes(f *fixture) {
 		f.Fatal(n, err)
 	}
 	expect("a release", 1)
+	if err := circulate.Leave(ctx, f.ring, alice); err != nil {
+		f.Fatal(err)
+	}
+	if w := <-heard; w != (circulate.Woken{Leaving: alice}) {
+		f.Errorf("who leaves: %+v", w)
+	}
+	channel, text := circulate.WakeSecret(f.ns, "key")
+	f.do("PUBLISH", channel, text)
+	if w := <-heard; w != (circulate.Woken{Secret: "key"}) {
+		f.Errorf("a secret: %+v", w)
+	}
 	cancel()
 	if err := <-done; err != nil {
 		f.Errorf("subscribe: %v", err)
