@@ -91,9 +91,13 @@ func (c *claimer) run(ctx context.Context) {
 // one, and a claim for each would cost Redis more than a claim for several. It therefore
 // waits a moment until several are free.
 func (c *claimer) takePlaces(ctx context.Context) int {
-	n := c.flights.places.take(ctx, claimBatch)
-	if few := min(claimBatch, c.config.Concurrency/8); n > 0 && n < few && sleep(ctx, gatherPlaces) {
-		n += c.flights.places.tryTake(claimBatch - n)
+	most := claimBatch
+	if c.flights.keeper.behind() {
+		most = heldClaim
+	}
+	n := c.flights.places.take(ctx, most)
+	if few := min(most, c.config.Concurrency/8); n > 0 && n < few && sleep(ctx, gatherPlaces) {
+		n += c.flights.places.tryTake(most - n)
 	}
 	return n
 }
@@ -178,19 +182,23 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 		c.early.Add(int64(len(later)))
 		c.departing.Go(func() { c.depart(ctx, shard, later, batch.Now, received) })
 	}
-	return c.start(ctx, shard, due), c.nextClaim(shard, &batch, received, ahead), nil
+	started, held := c.start(ctx, shard, due)
+	c.flights.keeper.pace(ctx, held)
+	return started, c.nextClaim(shard, &batch, received, ahead), nil
 }
 
 // start starts the checks of a shard's accounts that are admitted. It returns how many took a
-// place.
-func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started int) {
+// place, and how many are held instead.
+func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started, held int) {
 	for _, f := range c.flights.admit(ctx, shard, claimed) {
-		if !f.isHeld() {
+		if f.isHeld() {
+			held++
+		} else {
 			started++
 		}
 		c.flights.start(f)
 	}
-	return started
+	return started, held
 }
 
 // checkID names the check of a claim, which is at a place of its batch: a batch has one
@@ -307,7 +315,8 @@ func (c *claimer) depart(ctx context.Context, shard int, later []*flight, claime
 		if places < n {
 			c.release(ctx, shard, later[places:n])
 		}
-		c.flights.places.give(places - c.start(ctx, shard, later[:places]))
+		started, _ := c.start(ctx, shard, later[:places])
+		c.flights.places.give(places - started)
 		c.early.Add(-int64(n))
 		later = later[n:]
 	}

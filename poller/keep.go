@@ -90,7 +90,9 @@ func (f *flight) keep() (written bool) {
 // before they reach their third parties. It reports false if the calls are ended meanwhile.
 func (f *flight) begin() bool {
 	k := f.flights.keeper
-	if k.begins.take(f.calls, 1) == 0 {
+	k.queued.Add(1)
+	got := k.begins.take(f.calls, 1)
+	if k.queued.Add(-1); got == 0 {
 		return false
 	}
 	f.beginning.Store(time.AfterFunc(heldBeginsIn, f.begun))

@@ -20,9 +20,24 @@ const (
 	heldPause    = 10 * time.Second // after a call, while accounts find no place, at least
 	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
 	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
-	heldWave     = 128              // held calls that end at once at shutdown, at least
-	heldStops    = 1000             // in a second, if the grace period allows that: the others must connect as often
 	secretPause  = 4 * time.Second  // longer than processes keep the value of a secret
+)
+
+const (
+	heldWave      = 128                   // held calls that end at once at shutdown
+	heldChunk     = 32                    // of these, in the same shard
+	heldStops     = 1000                  // in a second, if the grace period allows that: the others must connect as often
+	heldStopShare = 0.7                   // of the grace period, in which all end
+	heldRecent    = 1024                  // accounts released last, in whose shards a wave looks for what waits
+	heldBacklog   = 128                   // of them may wait while the next wave ends
+	heldWavePause = 50 * time.Millisecond // between two looks
+
+	// A replica that has more held calls which wait to begin than heldQueue claims more accounts
+	// only at a pace, and few at once. Those that it leaves in the queue show the replica that stops
+	// how far the others are.
+	heldQueue = 128
+	heldClaim = 32                   // accounts of a claim
+	heldEach  = 8 * time.Millisecond // after it, for each held one
 )
 
 // keeper has the held checks of a replica: their places, which are apart from those of other
@@ -35,6 +50,7 @@ type keeper struct {
 	flights *running
 	gate    *hold.Gate
 	begins  *places      // for calls that begin
+	queued  atomic.Int64 // calls that wait for such a place
 	turned  atomic.Int64 // when an account last found no place, unix ns
 	turns   hold.Turns
 }
@@ -72,6 +88,18 @@ func (fs *flights) placed(claimed []*flight) []*flight {
 	return rest
 }
 
+// behind reports whether many held calls wait to begin.
+func (k *keeper) behind() bool { return k.queued.Load() > heldQueue }
+
+// pace waits after a claim that brought held accounts while the replica is behind with others.
+func (k *keeper) pace(ctx context.Context, held int) {
+	for end := time.Now().Add(time.Duration(min(held, 2*heldClaim)) * heldEach); k.behind() && time.Now().Before(end); {
+		if !sleep(ctx, heldEach) {
+			return
+		}
+	}
+}
+
 // waited returns how long ago a check of the account last succeeded.
 func (f *flight) waited() time.Duration { return f.now().Sub(f.claim.Succeeded) }
 
@@ -82,21 +110,19 @@ func (k *keeper) giveAway(f *flight) {
 }
 
 // stopHeld ends all held calls and releases their accounts, next in line and in waves, so that
-// the other replicas keep up: until its wave comes, an account stays held here. In a hurry it does
-// not wait between waves. What it cannot release within the grace period the monitors requeue.
+// the other replicas keep up: until its wave comes, an account stays held here. A wave waits until
+// the others have taken most of those before it, but not so long that the grace period would not
+// suffice. In a hurry it does not wait. What it cannot release within the grace period the monitors
+// requeue.
 func (fs *flights) stopHeld(hurry <-chan struct{}) {
 	began := time.Now()
-	all, until := fs.keeper.flights.all(), began.Add(fs.config.GracePeriod)
-	each := min(time.Second/heldStops, fs.config.GracePeriod/2/time.Duration(max(1, len(all))))
-	next := began
-	slices.SortFunc(all, func(a, b *flight) int { return a.claim.Shard - b.claim.Shard })
-	for len(all) > 0 {
-		n := min(heldWave, len(all))
-		for n < len(all) && all[n].claim.Shard == all[n-1].claim.Shard && n < circulate.MaxBatch {
-			n++
-		}
+	all, until, next := spread(fs.keeper.flights.all()), began.Add(fs.config.GracePeriod), began
+	latest := time.Duration(heldStopShare * float64(fs.config.GracePeriod) / float64(max(1, len(all))))
+	each := min(time.Second/heldStops, latest)
+	for done := 0; done < len(all); {
+		wave := all[done:min(done+heldWave, len(all))]
 		var ended []*flight
-		for _, f := range all[:n] {
+		for _, f := range wave {
 			if !f.isWriting() && f.end(settledByShutdown, func() {}) { // else it ends by itself
 				f.endCalls()
 				f.claim.Due = f.now() // it was held until now
@@ -106,14 +132,67 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 		if time.Now().Before(until) {
 			fs.release(ended)
 		}
-		if all = all[n:]; len(all) == 0 {
-			return
+		next = next.Add(time.Duration(len(wave)) * each)
+		if done += len(wave); done == len(all) || !within(hurry, next) {
+			continue
 		}
-		next = next.Add(time.Duration(n) * each)
-		select {
-		case <-hurry:
-		case <-time.After(time.Until(next)):
+		for end := began.Add(time.Duration(done) * latest); time.Now().Before(end) && fs.backlog(all[max(0, done-heldRecent):done]); {
+			if !within(hurry, time.Now().Add(heldWavePause)) {
+				break
+			}
+			next = time.Now()
 		}
+	}
+}
+
+// spread orders flights so that those which follow one another are in several shards, because
+// each shard is the part of one replica.
+func spread(all []*flight) []*flight {
+	slices.SortFunc(all, func(f, g *flight) int { return f.claim.Shard - g.claim.Shard })
+	round := make(map[*flight]int, len(all)) // which chunk of its shard each belongs to
+	first := 0
+	for i, f := range all {
+		if f.claim.Shard != all[first].claim.Shard {
+			first = i
+		}
+		round[f] = (i - first) / heldChunk
+	}
+	slices.SortStableFunc(all, func(f, g *flight) int { return round[f] - round[g] })
+	return all
+}
+
+// backlog reports whether the other replicas leave too much waiting in the shards of flights that
+// were released lately. If there are no others, nothing that waits is a reason to wait.
+func (fs *flights) backlog(released []*flight) bool {
+	if fs.timetable.alone() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(fs.writer.writes, time.Second)
+	defer cancel()
+	waiting, shards := 0, make(map[int]bool)
+	for _, f := range released {
+		if shards[f.claim.Shard] {
+			continue
+		}
+		shards[f.claim.Shard] = true
+		count, err := fs.keeper.ring.Count(ctx, f.claim.Shard)
+		if err != nil {
+			return true // nobody can take them while Redis is away
+		}
+		waiting += count.Waiting
+	}
+	return waiting > heldBacklog
+}
+
+// within waits until a time, and reports false if hurry is closed before.
+func within(hurry <-chan struct{}, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-hurry:
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

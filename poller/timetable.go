@@ -177,6 +177,13 @@ func (t *timetable) patience(shard int, chance float64) time.Duration {
 	return wait
 }
 
+// alone reports whether there is no other replica that shares the shards.
+func (t *timetable) alone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.peers) <= 1
+}
+
 // part returns which part of the shards is the replica's own.
 func (t *timetable) part() float64 {
 	t.mu.Lock()
