@@ -26,16 +26,16 @@ const (
 const (
 	heldWave      = 128                   // held calls that end at once at shutdown
 	heldChunk     = 32                    // of these, in the same shard
-	heldStops     = 1000                  // in a second, if the grace period allows that: the others must connect as often
+	heldStops     = 750                   // in a second, if the grace period allows that: the others must connect as often
 	heldStopShare = 0.7                   // of the grace period, in which all end
 	heldRecent    = 1024                  // accounts released last, in whose shards a wave looks for what waits
-	heldBacklog   = 128                   // of them may wait while the next wave ends
+	heldBacklog   = 64                    // of them may wait while the next wave ends
 	heldWavePause = 50 * time.Millisecond // between two looks
 
 	// A replica that has more held calls which wait to begin than heldQueue claims more accounts
 	// only at a pace, and few at once. Those that it leaves in the queue show the replica that stops
 	// how far the others are.
-	heldQueue = 128
+	heldQueue = 64
 	heldClaim = 32                   // accounts of a claim
 	heldEach  = 8 * time.Millisecond // after it, for each held one
 )
