@@ -65,6 +65,7 @@ type Monitor struct {
 	cutTold  time.Time  // when it last warned that messages were dropped early
 
 	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it saw none
+	soon  time.Duration        // after the last sweep, until a silent replica counts as dead, or the interval
 }
 
 // New makes a monitor. Its Run may be called once, and its other methods must not be
@@ -84,7 +85,7 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, steps: o.Steps, warned: make(map[string]warning)}, nil
 }
 
-// Run sweeps at once and then every interval, until ctx is done; then it returns nil. A
+// Run sweeps at once and then every interval, and when a silent replica counts as dead, until ctx is done; then it returns nil. A
 // turn that fails is counted and tried again: a Redis that is away does not end the
 // monitor.
 func (m *Monitor) Run(ctx context.Context) error {
@@ -98,11 +99,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	tasks.Go(func() {
 		every(ctx, m.config.SweepInterval, m.log, "look who attends", (&attendance{monitor: m}).look)
 	})
-	every(ctx, m.config.SweepInterval, m.log, "sweep", func(ctx context.Context) error {
-		swept, err := m.Sweep(ctx)
-		m.report(swept, err)
-		return err
-	})
+	m.sweepOn(ctx)
 	return nil
 }
 

@@ -9,7 +9,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-const sweepChunk = 128 // entries looked at in one step
+const (
+	sweepChunk = 128                  // entries looked at in one step
+	deadSince  = 2 * time.Millisecond // after which a silent replica is surely beyond DeadAfter: Redis' time is whole milliseconds
+)
 
 // QuarantineReason is how the reason begins with which an account is parked that was
 // taken from too many replicas. Only resuming the account, or changing its record, brings
@@ -33,6 +36,7 @@ type Swept struct {
 // replica counts as dead, and the shards are swept by the long timeout alone.
 func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	swept := Swept{Dead: make(map[string]int)}
+	m.soon = m.config.SweepInterval
 	dead, err := m.judge(ctx)
 	var errs []error
 	if err != nil {
@@ -62,6 +66,26 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	return swept, nil
 }
 
+// sweepOn sweeps until ctx is done: every interval, and once more as soon as a replica that has
+// been silent for one counts as dead.
+func (m *Monitor) sweepOn(ctx context.Context) {
+	for {
+		began := time.Now()
+		swept, err := m.Sweep(ctx)
+		m.report(swept, err)
+		if err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
+			m.log.Error("sweep failed", "error", err)
+		}
+		timer := time.NewTimer(min(m.soon, m.config.SweepInterval-time.Since(began)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
 // allAway reports whether an error at one shard means that the others need not be tried:
 // Redis is away, and one node serves them all.
 func (m *Monitor) allAway(shard int, err error) bool {
@@ -80,6 +104,9 @@ func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, er
 	before, beats := m.beats, make(map[string]time.Time, len(replicas))
 	for _, r := range replicas {
 		beats[r.Name] = r.Beat
+		if left := r.Beat.Add(m.config.DeadAfter).Sub(now); left >= 0 && r.Beat.Equal(before[r.Name]) {
+			m.soon = min(m.soon, left+deadSince)
+		}
 	}
 	m.beats = beats
 	return func(replica string) bool {

@@ -76,6 +76,32 @@ func TestDeadReplicasClaimsNeedTwoSweeps(t *testing.T) {
 	})
 }
 
+// A monitor at work does not wait for its next turn when a replica's time is up, whenever in
+// between that is. Of a replica that beats it asks no more.
+func TestDeadReplicasClaimsAreRequeuedAtOnce(t *testing.T) {
+	for phase := range 5 {
+		inFakeTime(t, 1, func(w *world) {
+			w.register("a", "b")
+			m := w.monitor(monitor.Config{})
+			stop := faketime.Go(w, m.Run)
+			defer stop()
+			w.pass(time.Duration(phase)*time.Second, alice, bob)
+			w.claim(0, alice, 1)
+			w.claim(0, bob, 1)
+			w.pass(10*time.Second-time.Millisecond, bob)
+			w.Placed(circulate.Claimed, "a", "b")
+			w.pass(20*time.Millisecond, bob)
+			w.Placed(circulate.Waiting, "a")
+			w.Placed(circulate.Claimed, "b")
+			before := w.Counted("rounds_sweeps_total", "ok")
+			w.pass(time.Minute, bob)
+			if n := w.Counted("rounds_sweeps_total", "ok") - before; n > 13 {
+				w.Errorf("%v sweeps in a minute", n)
+			}
+		})
+	}
+}
+
 func TestNobodyIsTakenForDeadAfterAFailedSweep(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a", "b", "c", "d")
