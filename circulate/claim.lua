@@ -51,8 +51,7 @@ local PROMOTE = 512
 local by_now = stamp(now)
 local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', ahead > 0 and stamp(now + ahead) or by_now,
   'WITHSCORES', 'LIMIT', '0', want > PROMOTE and ARGV[2] or '512')
-local waiting = redis.call('EXISTS', queue, urgent, low, by_kind) > 0
-if #due == 0 and not waiting then
+if #due == 0 and redis.call('EXISTS', queue, urgent, low, by_kind) == 0 then
   -- shared here
   return {now, next_due(schedule)}
 end
@@ -94,28 +93,25 @@ local fresh = take_ticket({ticket_seq, ticket_mark}, now)
 -- Of what is due later only as much is promoted as is taken: another replica would check
 -- the rest too early.
 if ahead > 0 and #due > 0 and tonumber(due[#due]) > now then
-  local most = waiting and 0 or 2 * want
+  local most = redis.call('EXISTS', queue, urgent, low, by_kind) > 0 and 0 or 2 * want
   while #due > most and tonumber(due[#due]) > now do due[#due], due[#due - 1] = nil, nil end
 end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule. What
--- is due stands at its front, so that it goes by rank. What is of one lane need not come
--- to message_queue where nothing waits there and all of it is taken: it would leave it in
--- the same order, in this very step.
+-- is due stands at its front, so that it goes by rank.
 local held_by -- what stands in tickets, of those that were promoted
-local taken, ids, current -- of taken and ids most are made with their first elements, which costs half of what growing does
-local straight = false
 if #due > 0 then
   -- shared here
-  local all, n = {}, 0
+  held_by = {}
+  local ids, n = {}, 0
   for i = 1, #due, 2 do
     n = n + 1
-    all[n] = due[i]
+    ids[n] = due[i]
   end
-  local standing = redis.call('HMGET', tickets, unpack(all))
+  local current = redis.call('HMGET', tickets, unpack(ids))
   local promoted, lanes = {u = {}, n = {}, l = {}}, {} -- lanes by lane and rule
   for i = 1, n do
-    local id, at = all[i], standing[i]
+    local id, at = ids[i], current[i]
     if at then
       local since, of = due[2 * i], sub(at, 15, 16)
       local lane = lanes[of]
@@ -125,26 +121,20 @@ if #due > 0 then
       end
       if #since ~= 13 then since = stamp(tonumber(since)) end
       lane[#lane + 1] = ticket_of(at) .. '|' .. since .. WAITS .. id
+      held_by[id] = at
     end
   end
-  local whole = #promoted.n == n and promoted.n or #promoted.u == n and promoted.u or #promoted.l == n and promoted.l
-  straight = whole and n <= want and not waiting and not there[kinds]
-  if straight then
-    taken, ids, current = whole, all, standing
-  else
-    held_by = {}
-    for i = 1, n do held_by[all[i]] = standing[i] end
-    -- The normal lane comes first: whether it is a list was not looked up.
-    if #promoted.n > 0 then redis.call('LPUSH', queue, unpack(promoted.n)) end
-    if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
-    if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
-    there[urgent], there[low] = there[urgent] or #promoted.u > 0, there[low] or #promoted.l > 0
-    redis.call('ZREMRANGEBYRANK', schedule, '0', n - 1)
-  end
+  -- The normal lane comes first: whether it is a list was not looked up.
+  if #promoted.n > 0 then redis.call('LPUSH', queue, unpack(promoted.n)) end
+  if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
+  if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
+  there[urgent], there[low] = there[urgent] or #promoted.u > 0, there[low] or #promoted.l > 0
+  redis.call('ZREMRANGEBYRANK', schedule, '0', n - 1)
 end
 
 -- Take. Of what waits by kind at most half, first, while others wait as well, so
 -- that neither keeps the other from being taken.
+local taken, ids -- are made with their first elements, which costs half of what growing does
 local checks
 if there[by_kind] or there[kinds] then
   -- shared here
@@ -158,9 +148,7 @@ if there[by_kind] then
   for i = 1, #taken do ids[i] = sub(taken[i], ID) end
 end
 local first = taken and #taken + 1 or 1
-if straight then
-  -- It is in the schedule until it is claimed below.
-elseif not there[urgent] and not there[low] then
+if not there[urgent] and not there[low] then
   for i = first, want do
     local entry = redis.call('RPOPLPUSH', queue, processing)
     if not entry then break end
@@ -202,12 +190,10 @@ if there[by_kind] and #taken < want then
 end
 local count = taken and #taken or 0
 -- What is claimed stays in taken, ids and current, without gaps.
-local n, entries, issued = 0, nil, nil
+local n, current, entries, issued = 0, nil, nil, nil
 local void, malformed, passed = 0, 0, nil
 if count > 0 then
-  if current then
-    -- It has been looked up already.
-  elseif held_by then
+  if held_by then
     local ask, places = {}, {}
     current = {}
     for i = 1, count do
@@ -263,12 +249,11 @@ if count > 0 then
   end
 
   -- The taken entries stand at the head: the fresh ones take their place.
-  if not straight then redis.call('LTRIM', processing, count == 1 and '1' or count, '-1') end
+  redis.call('LTRIM', processing, count == 1 and '1' or count, '-1')
   if n > 0 then
     redis.call('LPUSH', processing, unpack(entries))
     redis.call('HSET', tickets, unpack(issued))
   end
-  if straight then redis.call('ZREMRANGEBYRANK', schedule, '0', count - 1) end
 end
 
 -- This is what else a check needs. Long cursors, failures, states and nudges are rare,

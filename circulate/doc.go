@@ -108,12 +108,9 @@
 //
 //	Claim     promotes what is due, then RPOPLPUSHes up to n entries from
 //	          message_queue to processing_list; void ones are dropped, the others
-//	          get a fresh ticket, the replica and the time. Where nothing waits,
-//	          and all that is due is taken and of one lane, it would leave
-//	          message_queue in the step in which it came there: it goes from the
-//	          schedule to processing_list. A busy replica may take what is due
-//	          within a second as well, if nothing waits, and checks it when it
-//	          is due ([ClaimAhead]).
+//	          get a fresh ticket, the replica and the time. A busy replica may
+//	          take what is due within a second as well, if nothing waits, and
+//	          checks it when it is due ([ClaimAhead]).
 //	Return    gives claims back: messages, cursor, failures and next place are
 //	          written together, and only for an entry that was still in
 //	          processing_list (LREM answers 1) under the current ticket.
