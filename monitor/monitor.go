@@ -85,9 +85,9 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, steps: o.Steps, warned: make(map[string]warning)}, nil
 }
 
-// Run sweeps at once and then every interval, and when a silent replica counts as dead, until ctx is done; then it returns nil. A
-// turn that fails is counted and tried again: a Redis that is away does not end the
-// monitor.
+// Run sweeps at once and then every interval, and when a silent replica counts as dead, until
+// ctx is done; then it returns nil. A turn that fails is counted and tried again: a Redis that
+// is away does not end the monitor.
 func (m *Monitor) Run(ctx context.Context) error {
 	m.log.Info("sweeping", "every", m.config.SweepInterval, "long_timeout", m.config.LongTimeout, "dead_after", m.config.DeadAfter)
 	var tasks sync.WaitGroup
