@@ -113,7 +113,7 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 // messages beside its replies, as the one inside the process does. It would be taken for a reply.
 func spend(conn redis.Conn) {
 	for conn.Err() == nil {
-		_, _ = redis.ReceiveWithTimeout(conn, time.Nanosecond) // a time-out ends it
+		_, _ = redis.ReceiveWithTimeout(conn, -time.Nanosecond) // it has timed out already, which ends it
 	}
 }
 

@@ -128,7 +128,7 @@ func (c *faultyConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	if c.subscribed {
 		at = Notified
 	}
-	if c.subscribed && c.server.Quiet {
+	if c.subscribed && c.server.Quiet && timeout > 0 {
 		timeout = 0 // no timeout
 	}
 	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
