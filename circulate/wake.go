@@ -21,6 +21,7 @@ import (
 const (
 	wakePing    = time.Second
 	wakeSilence = 2500 * time.Millisecond // without even a pong: the connection is dead
+	spendMost   = 1000                    // messages that may have come meanwhile
 )
 
 // Woken is a message that something in a shard became due earlier.
@@ -112,8 +113,11 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 // still come on it after the end of the subscription was confirmed, from a Redis that delivers
 // messages beside its replies, as the one inside the process does. It would be taken for a reply.
 func spend(conn redis.Conn) {
-	for conn.Err() == nil {
-		_, _ = redis.ReceiveWithTimeout(conn, -time.Nanosecond) // it has timed out already, which ends it
+	for range spendMost {
+		// It has timed out already, which ends it; what has come before is passed over.
+		if _, err := redis.ReceiveWithTimeout(conn, -time.Nanosecond); conn.Err() != nil || err != nil && !wire.Replied(err) {
+			return
+		}
 	}
 }
 
