@@ -47,8 +47,7 @@ const (
 // look at its shards first. It goes on beating until it has returned all that it holds. If Leave
 // fails, the others come a moment later.
 func Leave(ctx context.Context, r *Ring, replica string) error {
-	channel := wakeChannel(r.namespace)
-	if _, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, leavingWord + replica}); err != nil {
+	if err := r.publish(ctx, leavingWord+replica); err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	return nil
@@ -57,11 +56,17 @@ func Leave(ctx context.Context, r *Ring, replica string) error {
 // Wake wakes sleeping replicas because a shard has something to claim now, as after a
 // monitor's requeue. If it fails, replicas find it a little later by themselves.
 func (r *Ring) Wake(ctx context.Context, shard int) error {
-	channel := wakeChannel(r.namespace)
-	if _, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, r.shardName(shard) + " 0"}); err != nil {
+	if err := r.publish(ctx, r.shardName(shard)+" 0"); err != nil {
 		return fmt.Errorf("wake, shard %d: %w", shard, err)
 	}
 	return nil
+}
+
+// publish sends a text to all who subscribe.
+func (r *Ring) publish(ctx context.Context, text string) error {
+	channel := wakeChannel(r.namespace)
+	_, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, text})
+	return err
 }
 
 // Subscribe calls wake for every message, from one goroutine, until ctx is done or the
