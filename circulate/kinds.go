@@ -21,7 +21,7 @@ var (
 	recallKindLua string
 
 	handOverScript   = wire.NewVitalScript("handover", listLua, byKindLua, handOverLua)
-	recallKindScript = wire.NewScript("recallkind", byKindLua+recallKindLua)
+	recallKindScript = wire.NewScript("recallkind", byKindLua, recallKindLua)
 )
 
 const (

@@ -30,12 +30,7 @@ func TestScriptsHaveWhatTheyUse(t *testing.T) {
 		t.Errorf("%d scripts found, want more", len(scripts))
 	}
 	for where, s := range scripts {
-		chunk, err := luaparse.Parse(strings.NewReader(s.text), where)
-		if err != nil {
-			t.Errorf("%s: %v", where, err)
-			continue
-		}
-		compiled, err := lua.Compile(chunk, where)
+		compiled, err := compile(s.text, where)
 		if err != nil {
 			t.Errorf("%s: %v", where, err)
 			continue
@@ -46,11 +41,7 @@ func TestScriptsHaveWhatTheyUse(t *testing.T) {
 	}
 	t.Run("a name that nothing defines is found", func(t *testing.T) {
 		s := NewScript("broken", "return function() return stump(clock()) end")
-		chunk, err := luaparse.Parse(strings.NewReader(s.text), "broken")
-		if err != nil {
-			t.Fatal(err)
-		}
-		compiled, err := lua.Compile(chunk, "broken")
+		compiled, err := compile(s.text, "broken")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +49,14 @@ func TestScriptsHaveWhatTheyUse(t *testing.T) {
 			t.Errorf("found %q", got)
 		}
 	})
+}
+
+func compile(text, where string) (*lua.FunctionProto, error) {
+	chunk, err := luaparse.Parse(strings.NewReader(text), where)
+	if err != nil {
+		return nil, err
+	}
+	return lua.Compile(chunk, where)
 }
 
 // foreign returns the globals of compiled Lua that Redis does not give, read or written.
