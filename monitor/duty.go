@@ -135,9 +135,7 @@ func (m *Monitor) renewDuty(ctx context.Context) error {
 func (m *Monitor) repeat(ctx context.Context, name string, interval time.Duration, task func(context.Context) error) {
 	for m.duty.await(ctx) {
 		began := time.Now()
-		if err := task(ctx); err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
-			m.log.Error(name+" failed", "error", err)
-		}
+		turn(ctx, m.log, name, task)
 		rest(ctx, max(dutyRest, interval-time.Since(began)))
 	}
 }

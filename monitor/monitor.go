@@ -108,14 +108,19 @@ func every(ctx context.Context, interval time.Duration, log *slog.Logger, name s
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if err := task(ctx); err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
-			log.Error(name+" failed", "error", err)
-		}
+		turn(ctx, log, name, task)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// turn does a task once, and logs its error unless Redis is away.
+func turn(ctx context.Context, log *slog.Logger, name string, task func(context.Context) error) {
+	if err := task(ctx); err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
+		log.Error(name+" failed", "error", err)
 	}
 }
 

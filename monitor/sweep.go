@@ -71,17 +71,13 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 func (m *Monitor) sweepOn(ctx context.Context) {
 	for {
 		began := time.Now()
-		swept, err := m.Sweep(ctx)
-		m.report(swept, err)
-		if err != nil && ctx.Err() == nil && !circulate.Unavailable(err) {
-			m.log.Error("sweep failed", "error", err)
-		}
-		timer := time.NewTimer(min(m.soon, m.config.SweepInterval-time.Since(began)))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		turn(ctx, m.log, "sweep", func(ctx context.Context) error {
+			swept, err := m.Sweep(ctx)
+			m.report(swept, err)
+			return err
+		})
+		if rest(ctx, min(m.soon, m.config.SweepInterval-time.Since(began))); ctx.Err() != nil {
 			return
-		case <-timer.C:
 		}
 	}
 }
