@@ -49,12 +49,17 @@ func (p *Pool) beat(ctx context.Context) error {
 		p.log.Debug("which kinds the others check is not known", "error", err)
 	}
 	now := time.Now()
-	p.timetable.divide(p.config.Replica, sharing, now)
-	p.meter.share(p.timetable.part())
+	p.divide(sharing, now)
 	if gone {
 		p.timetable.bringAll(now)
 	}
 	return nil
+}
+
+// divide divides the shards among the replicas that share them.
+func (r *replica) divide(sharing []string, now time.Time) {
+	r.timetable.divide(r.config.Replica, sharing, now)
+	r.meter.share(r.timetable.part())
 }
 
 // noteOutage logs when our own network begins to seem down, and when it is back.

@@ -64,7 +64,6 @@ func (c *claimer) listen(ctx context.Context) {
 // left divides the shards anew without a replica that claims no more.
 func (c *claimer) left(replica string) {
 	if sharing, ok := c.peers.left(replica); ok {
-		c.timetable.divide(c.config.Replica, sharing, time.Now())
-		c.meter.share(c.timetable.part())
+		c.divide(sharing, time.Now())
 	}
 }

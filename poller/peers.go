@@ -32,10 +32,10 @@ func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
 }
 
 // among returns the living replicas with which this one shares the shards: those that check
-// the same kinds, or do not say which, and are not leaving. Each shard belongs to the part of one of them, so that
-// each kind has a replica that looks at the shard first. Gone reports that a replica which
-// checks other kinds has left. The accounts that it would have claimed next are in shards that
-// no other replica has looked at.
+// the same kinds, or do not say which, and are not leaving. Each shard belongs to the part of
+// one of them, so that each kind has a replica that looks at the shard first. Gone reports that
+// a replica which checks other kinds has left. The accounts that it would have claimed next are
+// in shards that no other replica has looked at.
 func (p *peers) among(ctx context.Context, alive []string) (same []string, gone bool, err error) {
 	alive = slices.Sorted(slices.Values(alive))
 	p.mu.Lock()
