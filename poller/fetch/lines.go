@@ -96,7 +96,8 @@ func (l *lines) take(ctx context.Context, to *url.URL) (ln *line, kept bool, err
 		ln := idle[len(idle)-1]
 		l.removeLocked(ln)
 		l.mu.Unlock()
-		if ln.held = false; ln.open() {
+		ln.held = false
+		if ln.open() {
 			return ln, true, nil
 		}
 		_ = ln.conn.Close()
