@@ -2,6 +2,7 @@ package poller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -148,16 +149,14 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 // spread orders flights so that those which follow one another are in several shards, because
 // each shard is the part of one replica.
 func spread(all []*flight) []*flight {
-	slices.SortFunc(all, func(f, g *flight) int { return f.claim.Shard - g.claim.Shard })
-	round := make(map[*flight]int, len(all)) // which chunk of its shard each belongs to
-	first := 0
-	for i, f := range all {
-		if f.claim.Shard != all[first].claim.Shard {
-			first = i
-		}
-		round[f] = (i - first) / heldChunk
+	chunk, of := make(map[*flight]int, len(all)), make(map[int]int) // of its shard; how many each shard has so far
+	for _, f := range all {
+		chunk[f] = of[f.claim.Shard] / heldChunk
+		of[f.claim.Shard]++
 	}
-	slices.SortStableFunc(all, func(f, g *flight) int { return round[f] - round[g] })
+	slices.SortFunc(all, func(f, g *flight) int {
+		return cmp.Or(chunk[f]-chunk[g], f.claim.Shard-g.claim.Shard)
+	})
 	return all
 }
 
@@ -169,17 +168,14 @@ func (fs *flights) backlog(released []*flight) bool {
 	}
 	ctx, cancel := context.WithTimeout(fs.writer.writes, time.Second)
 	defer cancel()
-	waiting, shards := 0, make(map[int]bool)
+	counts, err := circulate.CountAll(ctx, fs.keeper.ring)
+	if err != nil {
+		return true // nobody can take them while Redis is away
+	}
+	waiting := 0
 	for _, f := range released {
-		if shards[f.claim.Shard] {
-			continue
-		}
-		shards[f.claim.Shard] = true
-		count, err := fs.keeper.ring.Count(ctx, f.claim.Shard)
-		if err != nil {
-			return true // nobody can take them while Redis is away
-		}
-		waiting += count.Waiting
+		waiting += counts[f.claim.Shard].Waiting
+		counts[f.claim.Shard].Waiting = 0 // counted
 	}
 	return waiting > heldBacklog
 }
