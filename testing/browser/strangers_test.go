@@ -148,6 +148,10 @@ func (w *world) testPayloads(t *testing.T) {
 			s.look(t, tab, "/account/edit?id="+url.QueryEscape(id), false)
 		}
 	}
+	// The page of all messages shows the latest, and other accounts' have come since.
+	for _, id := range s.ids[len(payloads):] {
+		s.look(t, tab, "/messages?account="+url.QueryEscape(id), false)
+	}
 	s.reflect(t, tab)
 	missing := make(map[string]int)
 	for _, field := range s.wanted {
