@@ -108,6 +108,16 @@ func (c *Cluster) ServingEach(slots []int) ([]*Server, error) {
 	return each, nil
 }
 
+// awaitEpochs waits until a server knows how late the views of all live ones are. A master that
+// is given a slot makes its view later than those that it knows. If there is one later yet, what
+// its old master said before counts for more, and both then send every call to the other for ever.
+func (c *Cluster) awaitEpochs(s *Server) error {
+	return await("a new owner knows the epochs of the others", func() bool {
+		known, err := strconv.Atoi(s.field("CLUSTER", "cluster_current_epoch"))
+		return err == nil && !slices.ContainsFunc(c.members(), func(m member) bool { return m.epoch > known })
+	})
+}
+
 // Following returns a live replica of a server.
 func (c *Cluster) Following(master *Server) (*Server, error) {
 	for _, m := range c.members() {

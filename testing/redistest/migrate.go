@@ -91,6 +91,9 @@ func (m *Migration) End() error {
 			break
 		}
 	}
+	if err := m.cluster.awaitEpochs(m.to); err != nil {
+		return err
+	}
 	for _, s := range []*Server{m.to, m.from} {
 		if _, err := s.command("CLUSTER", "SETSLOT", m.slot, "NODE", m.cluster.ids[m.to]); err != nil {
 			return err
