@@ -207,8 +207,9 @@ func (b *Batch) readChanges(reply any) (err error) {
 }
 
 // readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries, what
-// they were before and what stood in tickets. Rare has long cursors, failures, hints, states
-// and strikes, each with a value for each account or none at all.
+// they were before, whole or the stamps alone, and what stood in tickets. Rare has long
+// cursors, failures, hints, states and strikes, each with a value for each account or none
+// at all.
 //
 // The claims share the texts, which therefore live as long as any of them.
 func readClaims(texts, rare []any, shard int) ([]Claim, error) {
@@ -223,21 +224,30 @@ func readClaims(texts, rare []any, shard int) ([]Claim, error) {
 	if single {
 		claims = make([]Claim, 1)
 	}
+	stamps := len(were) == stampWidth*len(claims) // entries are longer
 	for i := range claims {
 		entry, ticket := len(entries), len(tickets)
 		if !single {
 			entry, lengths = cutLength(lengths)
 			ticket, lengths = cutLength(lengths)
 		}
-		if entry < idOffset || entry > len(entries) || entry > len(were) || ticket < ticketWidth || ticket > len(tickets) {
+		before := entry
+		if stamps {
+			before = stampWidth
+		}
+		if entry < idOffset || entry > len(entries) || before > len(were) || ticket < ticketWidth || ticket > len(tickets) {
 			return nil, wire.ErrReply
+		}
+		since := were[:before]
+		if !stamps {
+			since = since[ticketWidth+1:][:stampWidth]
 		}
 		c := &claims[i]
 		c.Shard, c.entry = shard, entries[:entry]
-		if err := c.read(were[:entry], tickets[:ticket:ticket], &columns, i); err != nil {
+		if err := c.read(since, tickets[:ticket:ticket], &columns, i); err != nil {
 			return nil, err
 		}
-		entries, were, tickets = entries[entry:], were[entry:], tickets[ticket:]
+		entries, were, tickets = entries[entry:], were[before:], tickets[ticket:]
 	}
 	if len(lengths)+len(entries)+len(were)+len(tickets) > 0 {
 		return nil, wire.ErrReply
@@ -259,12 +269,12 @@ func cutLength(text []byte) (n int, rest []byte) {
 	return -1, nil
 }
 
-// read reads one account, from what its entry was before, what stood in tickets and what
+// read reads one account, from the stamp of its entry before, what stood in tickets and what
 // few accounts have.
-func (c *Claim) read(before, ticket []byte, rare *[5][]any, i int) (err error) {
+func (c *Claim) read(since, ticket []byte, rare *[5][]any, i int) (err error) {
 	c.ID = c.entry[idOffset:]
 	var due int64
-	for _, digit := range before[ticketWidth+1 : ticketWidth+1+stampWidth] {
+	for _, digit := range since {
 		if digit < '0' || digit > '9' {
 			return ErrMalformedEntry
 		}

@@ -33,10 +33,10 @@
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changes is 0 where
 -- the replica knows all, or else the ids of the records that changed, and at last the change
 -- up to which it knows them then, or that change alone where it must forget every record.
--- Entries, what they were, which is as long, and what stood in tickets are one text each.
--- Lengths is a text that tells how long the parts are, of an entry and of what stood in
--- tickets, a space after each, and empty where there is one account. Of what follows, false
--- is none at all.
+-- Entries, what they were, which is as long, or the stamps alone, and what stood in tickets are
+-- one text each. Lengths is a text that tells how long the parts are, of an entry and of what
+-- stood in tickets, a space after each, and empty where there is one account. Of what follows,
+-- false is none at all.
 
 local queue, processing, schedule, tickets, ticket_seq, cursors, failures, nudges, changes, set_aside,
   strikes, states, urgent, low, turns, leaving, ticket_mark, by_kind, kinds = unpack(KEYS)
@@ -51,7 +51,8 @@ local PROMOTE = 512
 local by_now = stamp(now)
 local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', ahead > 0 and stamp(now + ahead) or by_now,
   'WITHSCORES', 'LIMIT', '0', want > PROMOTE and ARGV[2] or '512')
-if #due == 0 and redis.call('EXISTS', queue, urgent, low, by_kind) == 0 then
+local waiting = redis.call('EXISTS', queue, urgent, low, by_kind) > 0
+if #due == 0 and not waiting then
   -- shared here
   return {now, next_due(schedule)}
 end
@@ -93,48 +94,80 @@ local fresh = take_ticket({ticket_seq, ticket_mark}, now)
 -- Of what is due later only as much is promoted as is taken: another replica would check
 -- the rest too early.
 if ahead > 0 and #due > 0 and tonumber(due[#due]) > now then
-  local most = redis.call('EXISTS', queue, urgent, low, by_kind) > 0 and 0 or 2 * want
+  local most = waiting and 0 or 2 * want
   while #due > most and tonumber(due[#due]) > now do due[#due], due[#due - 1] = nil, nil end
 end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule. What
 -- is due stands at its front, so that it goes by rank.
 local held_by -- what stands in tickets, of those that were promoted
+local taken, ids -- are made with their first elements, which costs half of what growing does
+-- What is claimed stays in ids and current, and in taken but where it is claimed at once,
+-- without gaps.
+local n, current, entries, issued = 0, nil, nil, nil
+local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
+local since -- when they became due, of those that are claimed at once
 if #due > 0 then
-  -- shared here
-  held_by = {}
-  local ids, n = {}, 0
+  local all, many = {}, 0
   for i = 1, #due, 2 do
-    n = n + 1
-    ids[n] = due[i]
+    many = many + 1
+    all[many] = due[i]
   end
-  local current = redis.call('HMGET', tickets, unpack(ids))
-  local promoted, lanes = {u = {}, n = {}, l = {}}, {} -- lanes by lane and rule
-  for i = 1, n do
-    local id, at = ids[i], current[i]
-    if at then
-      local since, of = due[2 * i], sub(at, 15, 16)
-      local lane = lanes[of]
-      if not lane then
-        lane = promoted[lane_of(at)]
-        lanes[of] = lane
+  local standing = redis.call('HMGET', tickets, unpack(all))
+  local at_once = not waiting and many <= want and not there[kinds]
+  if at_once then
+    -- shared here
+    for i = 1, many do
+      local lane, rule = byte(standing[i] or '', 15, 16)
+      if lane ~= NORMAL or rule == NUDGED_BYTE then
+        at_once = false
+        break
       end
-      if #since ~= 13 then since = stamp(tonumber(since)) end
-      lane[#lane + 1] = ticket_of(at) .. '|' .. since .. WAITS .. id
-      held_by[id] = at
     end
   end
-  -- The normal lane comes first: whether it is a list was not looked up.
-  if #promoted.n > 0 then redis.call('LPUSH', queue, unpack(promoted.n)) end
-  if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
-  if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
-  there[urgent], there[low] = there[urgent] or #promoted.u > 0, there[low] or #promoted.l > 0
-  redis.call('ZREMRANGEBYRANK', schedule, '0', n - 1)
+  if at_once then
+    -- Nothing waits, and all are taken, by the normal lane: they come to message_queue as
+    -- they leave it, and are not looked at again.
+    redis.call('LLEN', processing)
+    n, ids, current, entries, issued, since = many, all, standing, {}, {}, {}
+    for i = 1, n do
+      local id, at = ids[i], due[2 * i]
+      entries[i], issued[2 * i - 1], issued[2 * i] = head .. id, id, fresh .. sub(current[i], 15)
+      since[i] = #at == 13 and at or stamp(tonumber(at))
+    end
+    redis.call('LPUSH', queue, unpack(entries))
+    for _ = 1, n do redis.call('RPOPLPUSH', queue, processing) end
+    redis.call('HSET', tickets, unpack(issued))
+    redis.call('ZREMRANGEBYRANK', schedule, '0', n - 1)
+  else
+    -- shared here
+    held_by = {}
+    local promoted, lanes = {u = {}, n = {}, l = {}}, {} -- lanes by lane and rule
+    for i = 1, many do
+      local id, at = all[i], standing[i]
+      if at then
+        local since, of = due[2 * i], sub(at, 15, 16)
+        local lane = lanes[of]
+        if not lane then
+          lane = promoted[lane_of(at)]
+          lanes[of] = lane
+        end
+        if #since ~= 13 then since = stamp(tonumber(since)) end
+        lane[#lane + 1] = ticket_of(at) .. '|' .. since .. WAITS .. id
+        held_by[id] = at
+      end
+    end
+    -- The normal lane comes first: whether it is a list was not looked up.
+    if #promoted.n > 0 then redis.call('LPUSH', queue, unpack(promoted.n)) end
+    if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
+    if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
+    there[urgent], there[low] = there[urgent] or #promoted.u > 0, there[low] or #promoted.l > 0
+    redis.call('ZREMRANGEBYRANK', schedule, '0', many - 1)
+  end
 end
 
 -- Take. Of what waits by kind at most half, first, while others wait as well, so
 -- that neither keeps the other from being taken.
-local taken, ids -- are made with their first elements, which costs half of what growing does
 local checks
 if there[by_kind] or there[kinds] then
   -- shared here
@@ -148,7 +181,9 @@ if there[by_kind] then
   for i = 1, #taken do ids[i] = sub(taken[i], ID) end
 end
 local first = taken and #taken + 1 or 1
-if not there[urgent] and not there[low] then
+if since then
+  -- They are claimed.
+elseif not there[urgent] and not there[low] then
   for i = first, want do
     local entry = redis.call('RPOPLPUSH', queue, processing)
     if not entry then break end
@@ -188,11 +223,9 @@ if there[by_kind] and #taken < want then
   take_by_kind(by_kind, processing, checks, now, want - had, taken)
   for i = had + 1, #taken do ids[i] = sub(taken[i], ID) end
 end
-local count = taken and #taken or 0
--- What is claimed stays in taken, ids and current, without gaps.
-local n, current, entries, issued = 0, nil, nil, nil
+local count = since and n or taken and #taken or 0
 local void, malformed, passed = 0, 0, nil
-if count > 0 then
+if count > 0 and not since then
   if held_by then
     local ask, places = {}, {}
     current = {}
@@ -208,7 +241,6 @@ if count > 0 then
   end
   local known_kinds = there[kinds] and not checks.any and redis.call('HMGET', kinds, unpack(ids)) or nil
   local once = {}
-  local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
   for i = 1, count do
     local entry, id, at = taken[i], ids[i], current[i]
     if at and sub(at, 1, 14) == sub(entry, 1, 14) and not once[id] then
@@ -313,20 +345,20 @@ if count < want then
 end
 local lengths, after, before, had = '', '', '', ''
 if n == 1 then
-  after, before, had = entries[1], taken[1], current[1]
+  after, before, had = entries[1], (since or taken)[1], current[1]
 elseif n > 1 then
   local of, known_lengths = {}, {}
   for i = 1, n do
-    local both = #taken[i] * 4294967296 + #current[i]
+    local both = #entries[i] * 4294967296 + #current[i]
     local length = known_lengths[both]
     if not length then
-      length = #taken[i] .. ' ' .. #current[i] .. ' '
+      length = #entries[i] .. ' ' .. #current[i] .. ' '
       known_lengths[both] = length
     end
     of[i] = length
   end
   local concat = table.concat
-  lengths, after, before, had = concat(of), concat(entries), concat(taken), concat(current)
+  lengths, after, before, had = concat(of), concat(entries), concat(since or taken), concat(current)
 end
 if n == count and not (long or failed or hints or state or struck) then
   return {now, next_one, changed, lengths, after, before, had}

@@ -108,8 +108,10 @@
 //
 //	Claim     promotes what is due, then RPOPLPUSHes up to n entries from
 //	          message_queue to processing_list; void ones are dropped, the others
-//	          get a fresh ticket, the replica and the time. A busy replica may
-//	          take what is due within a second as well, if nothing waits, and
+//	          get a fresh ticket, the replica and the time. Where nothing waits,
+//	          and all that is promoted is taken, it gets them as it comes to
+//	          message_queue, for it leaves that in the same step. A busy replica
+//	          may take what is due within a second as well, if nothing waits, and
 //	          checks it when it is due ([ClaimAhead]).
 //	Return    gives claims back: messages, cursor, failures and next place are
 //	          written together, and only for an entry that was still in

@@ -95,6 +95,13 @@ func kindsPassedBy(f *fixture) {
 		}
 		f.conserved()
 	}
+	// So it does when the account becomes due.
+	c, _ = f.claimKinds(bob, 10, mails, "m")
+	f.ret(circulate.Written, circulate.Return{Claim: c[0], Due: soon(c[0]), Rule: circulate.RuleRegistered})
+	f.do("ZADD", f.key("schedule"), f.now().Add(-time.Second).UnixMilli(), "m")
+	if _, b := f.claimKinds(alice, 10, feeds); b.Passed != 1 {
+		f.Errorf("%d were passed by when the account became due", b.Passed)
+	}
 	// A replica that names no kinds gets accounts of any kind.
 	f.claimKinds(alice, 10, nil, "m")
 	f.conserved()

@@ -94,6 +94,10 @@ func lanesOfDue(f *fixture) {
 	if n := f.number("EXISTS", f.key("message_queue")); n != 0 {
 		f.Error("something is left in message_queue")
 	}
+
+	due("n3", "n1")
+	f.do("SET", f.key("processing_list"), "spoilt")
+	later(f.claim(alice, "n3", "n1"))
 	f.conserved()
 }
 

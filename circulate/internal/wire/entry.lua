@@ -52,6 +52,7 @@ end
 
 local function stamp(ms) return format('%013d', ms) end
 local NEVER = '0000000000000'
+local NORMAL, NUDGED_BYTE = byte('n'), byte(NUDGED)
 
 -- A sequence of tickets is two keys: ticket_seq has the last one that was issued, and
 -- ticket_mark a number that none has reached, at most BLOCK further on.
