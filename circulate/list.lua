@@ -4,12 +4,14 @@
 -- Does LREM list -1 for each of the entries and returns the set of the places for which
 -- that would have answered 1. One LREM costs time with the length of the list, so for
 -- many entries of a list not much longer the list is read once and what remains is put
--- in its place: pushed behind, then the old part cut off. A missing entry costs a walk
--- through the whole list. After a few of them a longer list is read once as well, to
--- find out which entries exist.
+-- in its place. What was claimed together is mostly returned together, and then stands at
+-- the end: the end is read first, and all of it only if some are not there. A missing entry
+-- costs a walk through the whole list. After a few of them a longer list is read once as
+-- well, to find out which entries exist.
 local function remove(list, entries)
   local removed, n = {}, #entries
-  if n < 8 or redis.call('LLEN', list) > 8 * n then
+  local length = n < 8 or redis.call('LLEN', list)
+  if n < 8 or length > 8 * n then
     local absent, there = 0, nil
     for i = 1, n do
       if not there or there[entries[i]] then
@@ -28,23 +30,27 @@ local function remove(list, entries)
     end
     return removed
   end
-  local wanted = {}
+  local wanted, all, kept, found, first = {}, nil, nil, nil, nil
   for i = n, 1, -1 do wanted[entries[i]] = i end
-  local all, kept = redis.call('LRANGE', list, 0, -1), {}
-  local first = #all + 1
-  for j = #all, 1, -1 do
-    local i = wanted[all[j]]
-    if i then
-      removed[i] = true
-      wanted[all[j]] = nil
-    else
-      first = first - 1
-      kept[first] = all[j]
+  for _, reach in ipairs({math.floor(n * 9 / 8), length}) do
+    removed, kept, found = {}, {}, 0
+    all = redis.call('LRANGE', list, -reach, -1)
+    first = #all + 1
+    for j = #all, 1, -1 do
+      local entry = all[j]
+      local i = wanted[entry]
+      if i and not removed[i] then
+        removed[i], found = true, found + 1
+      else
+        first = first - 1
+        kept[first] = entry
+      end
     end
+    if found == n or #all == length then break end
   end
+  redis.call('LTRIM', list, 0, -1 - #all)
   for from = first, #all, 4000 do
     redis.call('RPUSH', list, unpack(kept, from, math.min(from + 3999, #all)))
   end
-  redis.call('LTRIM', list, #all, -1)
   return removed
 end
