@@ -5,9 +5,9 @@
 -- that would have answered 1. One LREM costs time with the length of the list, so for
 -- many entries of a list not much longer the list is read once and what remains is put
 -- in its place. What was claimed together is mostly returned together, and then stands at
--- the end: the end is read first, and all of it only if some are not there. A missing entry
--- costs a walk through the whole list. After a few of them a longer list is read once as
--- well, to find out which entries exist.
+-- the end. If it looks so, the end is read first, and all of it only if some are not there. A
+-- missing entry costs a walk through the whole list. After a few of them a longer list is read
+-- once as well, to find out which entries exist.
 local function remove(list, entries)
   local removed, n = {}, #entries
   local length = n < 8 or redis.call('LLEN', list)
@@ -32,7 +32,8 @@ local function remove(list, entries)
   end
   local wanted, all, kept, found, first = {}, nil, nil, nil, nil
   for i = n, 1, -1 do wanted[entries[i]] = i end
-  for _, reach in ipairs({math.floor(n * 9 / 8), length}) do
+  local together = length > n * 5 / 4 and wanted[redis.call('LINDEX', list, '-1')] and wanted[redis.call('LINDEX', list, -n)]
+  for _, reach in ipairs({together and math.floor(n * 9 / 8) or length, length}) do
     removed, kept, found = {}, {}, 0
     all = redis.call('LRANGE', list, -reach, -1)
     first = #all + 1
