@@ -30,6 +30,7 @@ local function remove(list, entries)
     end
     return removed
   end
+  if length == 0 then return removed end
   local wanted, all, kept, found, first = {}, nil, nil, nil, nil
   for i = n, 1, -1 do wanted[entries[i]] = i end
   local together = length > n * 5 / 4 and wanted[redis.call('LINDEX', list, '-1')] and wanted[redis.call('LINDEX', list, -n)]
