@@ -109,34 +109,50 @@ func returnItemByItem(f *fixture) {
 // once. It expects the same result as single returns would have.
 func returnManyEqualsSingle(f *fixture) {
 	for _, size := range []int{8, 9, 60, 200, 1000} {
-		var ids []string
-		for i := range size {
-			ids = append(ids, fmt.Sprintf("%d-%04d", size, i))
+		n := max(8, size/3)
+		f.returnOf(fmt.Sprintf("%d any", size), size, rand.Perm(size)[:n])
+		first := make([]int, n) // they stand at the end of the list
+		for i := range first {
+			first[i] = i
 		}
-		f.register(ids...)
-		claims := f.claim(alice, ids...)
-		before := f.strings("LRANGE", f.key("processing_list"), 0, -1)
-		var items []circulate.Return
-		gone := make(map[string]bool)
-		for _, i := range rand.Perm(size)[:max(8, size/3)] {
-			items = append(items, circulate.Return{Claim: claims[i], Due: soon(claims[i])})
-			gone[claims[i].ID] = true
+		f.returnOf(fmt.Sprintf("%d first", size), size, first)
+		if n < size {
+			first[n/2] = size - 1
+			f.returnOf(fmt.Sprintf("%d but one", size), size, first)
 		}
-		outcomes, err := f.ring.Return(context.Background(), 0, items)
-		if err != nil || slices.Contains(outcomes, circulate.Fenced) {
-			f.Fatalf("outcomes %v, %v", outcomes, err)
-		}
-		want := slices.DeleteFunc(before, func(text string) bool { return gone[text[strings.LastIndexByte(text, '|')+1:]] })
-		if got := f.strings("LRANGE", f.key("processing_list"), 0, -1); !slices.Equal(got, want) {
-			f.Fatalf("of %d claims %d were returned, and processing_list is\n%v\nwant\n%v", size, len(items), got, want)
-		}
-		f.conserved()
-		if n, err := f.ring.Release(context.Background(), 0, claims); err != nil || n != size-len(items) {
-			f.Fatalf("released %d, %v", n, err)
-		}
-		for _, c := range f.batch(alice, 1000).Claims {
-			f.ret(circulate.Written, circulate.Return{Claim: &c, Due: soon(&c)})
-		}
+	}
+}
+
+// returnOf claims accounts and returns those of some places together, as it would one by one.
+func (f *fixture) returnOf(name string, size int, places []int) {
+	f.Helper()
+	var ids []string
+	for i := range size {
+		ids = append(ids, fmt.Sprintf("%s-%04d", name, i))
+	}
+	f.register(ids...)
+	claims := f.claim(alice, ids...)
+	before := f.strings("LRANGE", f.key("processing_list"), 0, -1)
+	var items []circulate.Return
+	gone := make(map[string]bool)
+	for _, i := range places {
+		items = append(items, circulate.Return{Claim: claims[i], Due: soon(claims[i])})
+		gone[claims[i].ID] = true
+	}
+	outcomes, err := f.ring.Return(context.Background(), 0, items)
+	if err != nil || slices.Contains(outcomes, circulate.Fenced) {
+		f.Fatalf("outcomes %v, %v", outcomes, err)
+	}
+	want := slices.DeleteFunc(before, func(text string) bool { return gone[text[strings.LastIndexByte(text, '|')+1:]] })
+	if got := f.strings("LRANGE", f.key("processing_list"), 0, -1); !slices.Equal(got, want) {
+		f.Fatalf("of %d claims %d were returned, and processing_list is\n%v\nwant\n%v", size, len(items), got, want)
+	}
+	f.conserved()
+	if n, err := f.ring.Release(context.Background(), 0, claims); err != nil || n != size-len(items) {
+		f.Fatalf("released %d, %v", n, err)
+	}
+	for _, c := range f.batch(alice, 1000).Claims {
+		f.ret(circulate.Written, circulate.Return{Claim: &c, Due: soon(&c)})
 	}
 }
 
