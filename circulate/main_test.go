@@ -10,4 +10,6 @@ import (
 
 // The suite on the embedded Redis runs without the race detector, which watches the same callers
 // on a real server, and the embedded one in its own tests and in those of all loops.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestRing/embedded")) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestRing/embedded", "TestRing/sentinel"))
+}

@@ -30,7 +30,9 @@ func TestMain(m *testing.M) {
 		"TestRateIsBackAMinuteAfterAnOutage", "TestFiveDaysOfEveryCadence", "TestEveryAccountIsBackOnItsPhase",
 		"TestStandingOverloadIsSharedAndCostsLittle", "TestWhatLaterVersionsWriteIsNeverParked", "TestBusyShardsAreNotLookedAtByAll",
 		"TestUntimedMessagesArePassedOverForADay", "TestANudgeDoesNotWaitForOthers", "TestMovesAreFollowedOnceWritten", "TestLimitsAreShared",
-		"TestResumingSaysFromWhere", "TestOwnOutageIsHeldAgainstNobody", "TestAccountKeepsToItsShareOverAllReplicas", "TestNoMessagesAreTakenAboveTheMark"))
+		"TestResumingSaysFromWhere", "TestOwnOutageIsHeldAgainstNobody", "TestAccountKeepsToItsShareOverAllReplicas", "TestNoMessagesAreTakenAboveTheMark",
+		"TestHeldCallsEndAsOthersConnect", "TestHeldAccountsTakeTurns", "TestABusyReplicaClaimsAhead", "TestChecksAtEverySlotOfItsPhase",
+		"TestAfterAnOutageNothingRunsAtOnce"))
 }
 
 func TestChecksAtEverySlotOfItsPhase(t *testing.T) {
