@@ -28,7 +28,7 @@ func searches() []search {
 	ring(true, 1, 1, 1, 0, 1, 0)
 	ring(true, 1, 2, 2, 1, 1, 0)
 	ring(false, 1, 2, 2, 2, 1, 0)
-	ring(false, 1, 2, 2, 0, 0, 2)
+	ring(true, 1, 2, 2, 0, 0, 2)
 	ring(false, 1, 2, 2, 1, 0, 1)
 	ring(true, 2, 1, 1, 0, 0, 1)
 	ring(false, 2, 1, 1, 1, 1, 0)
