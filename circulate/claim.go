@@ -206,14 +206,13 @@ func (b *Batch) readChanges(reply any) (err error) {
 	return err
 }
 
-// readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries, what
-// they were before, whole or the stamps alone, and what stood in tickets. Rare has long
-// cursors, failures, hints, states and strikes, each with a value for each account or none
-// at all.
+// readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries, the
+// stamps since when they waited and what stood in tickets. Rare has long cursors, failures,
+// hints, states and strikes, each with a value for each account or none at all.
 //
 // The claims share the texts, which therefore live as long as any of them.
 func readClaims(texts, rare []any, shard int) ([]Claim, error) {
-	lengths, were, tickets := wire.BytesAt(texts, 0), wire.BytesAt(texts, 2), wire.BytesAt(texts, 3)
+	lengths, since, tickets := wire.BytesAt(texts, 0), wire.BytesAt(texts, 2), wire.BytesAt(texts, 3)
 	entries := string(wire.BytesAt(texts, 1))
 	var columns [5][]any
 	for i := range min(len(rare), len(columns)) {
@@ -224,32 +223,23 @@ func readClaims(texts, rare []any, shard int) ([]Claim, error) {
 	if single {
 		claims = make([]Claim, 1)
 	}
-	stamps := len(were) == stampWidth*len(claims) // entries are longer
 	for i := range claims {
 		entry, ticket := len(entries), len(tickets)
 		if !single {
 			entry, lengths = cutLength(lengths)
 			ticket, lengths = cutLength(lengths)
 		}
-		before := entry
-		if stamps {
-			before = stampWidth
-		}
-		if entry < idOffset || entry > len(entries) || before > len(were) || ticket < ticketWidth || ticket > len(tickets) {
+		if entry < idOffset || entry > len(entries) || len(since) < stampWidth || ticket < ticketWidth || ticket > len(tickets) {
 			return nil, wire.ErrReply
-		}
-		since := were[:before]
-		if !stamps {
-			since = since[ticketWidth+1:][:stampWidth]
 		}
 		c := &claims[i]
 		c.Shard, c.entry = shard, entries[:entry]
-		if err := c.read(since, tickets[:ticket:ticket], &columns, i); err != nil {
+		if err := c.read(since[:stampWidth], tickets[:ticket:ticket], &columns, i); err != nil {
 			return nil, err
 		}
-		entries, were, tickets = entries[entry:], were[before:], tickets[ticket:]
+		entries, since, tickets = entries[entry:], since[stampWidth:], tickets[ticket:]
 	}
-	if len(lengths)+len(entries)+len(were)+len(tickets) > 0 {
+	if len(lengths)+len(entries)+len(since)+len(tickets) > 0 {
 		return nil, wire.ErrReply
 	}
 	return claims, nil
@@ -269,7 +259,7 @@ func cutLength(text []byte) (n int, rest []byte) {
 	return -1, nil
 }
 
-// read reads one account, from the stamp of its entry before, what stood in tickets and what
+// read reads one account, from the stamp since when it waited, what stood in tickets and what
 // few accounts have.
 func (c *Claim) read(since, ticket []byte, rare *[5][]any, i int) (err error) {
 	c.ID = c.entry[idOffset:]

@@ -27,16 +27,16 @@
 -- ARGV[7]   how many ms before it is due an account may be taken, where nothing waits;
 --           without it none is
 --
--- Returns {now, next due, changes, lengths, entries, what they were before, what stood in
+-- Returns {now, next due, changes, lengths, entries, since when they waited, what stood in
 -- tickets}, and then, where any of them is anything: {..., void, malformed, passed by, long
 -- cursors, failures, hints, states, strikes}. Where nothing waits: {now, next due}.
 -- Next due is 0 where more may wait now, -1 where nothing is scheduled. Changes is 0 where
 -- the replica knows all, or else the ids of the records that changed, and at last the change
 -- up to which it knows them then, or that change alone where it must forget every record.
--- Entries, what they were, which is as long, or the stamps alone, and what stood in tickets are
--- one text each. Lengths is a text that tells how long the parts are, of an entry and of what
--- stood in tickets, a space after each, and empty where there is one account. Of what follows,
--- false is none at all.
+-- Entries, the stamps since when they waited, and what stood in tickets are one text each.
+-- Lengths is a text that tells how long the parts are, of an entry and of what stood in
+-- tickets, a space after each, and empty where there is one account. Of what follows, false
+-- is none at all.
 
 local queue, processing, schedule, tickets, ticket_seq, cursors, failures, nudges, changes, set_aside,
   strikes, states, urgent, low, turns, leaving, ticket_mark, by_kind, kinds = unpack(KEYS)
@@ -102,19 +102,19 @@ end
 -- is due stands at its front, so that it goes by rank.
 local held_by -- what stands in tickets, of those that were promoted
 local taken, ids -- are made with their first elements, which costs half of what growing does
--- What is claimed stays in ids and current, and in taken but where it is claimed at once,
--- without gaps.
-local n, current, entries, issued = 0, nil, nil, nil
+-- What is claimed: its ids, since when each waited, what stood in tickets, the new entries,
+-- and what tickets get.
+local n, since, current, entries, issued = 0, nil, nil, nil, nil
 local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
-local since -- when they became due, of those that are claimed at once
+local at_once = false
 if #due > 0 then
-  local all, many = {}, 0
+  local all, dues, many = {}, {}, 0
   for i = 1, #due, 2 do
     many = many + 1
-    all[many] = due[i]
+    all[many], dues[many] = due[i], #due[i + 1] == 13 and due[i + 1] or stamp(tonumber(due[i + 1]))
   end
   local standing = redis.call('HMGET', tickets, unpack(all))
-  local at_once = not waiting and many <= want and not there[kinds]
+  at_once = not waiting and many <= want and not there[kinds]
   if at_once then
     -- shared here
     for i = 1, many do
@@ -129,11 +129,10 @@ if #due > 0 then
     -- Nothing waits, and all are taken, by the normal lane: they come to message_queue as
     -- they leave it, and are not looked at again.
     redis.call('LLEN', processing)
-    n, ids, current, entries, issued, since = many, all, standing, {}, {}, {}
+    n, ids, since, current, entries, issued = many, all, dues, standing, {}, {}
     for i = 1, n do
-      local id, at = ids[i], due[2 * i]
+      local id = ids[i]
       entries[i], issued[2 * i - 1], issued[2 * i] = head .. id, id, fresh .. sub(current[i], 15)
-      since[i] = #at == 13 and at or stamp(tonumber(at))
     end
     redis.call('LPUSH', queue, unpack(entries))
     for _ = 1, n do redis.call('RPOPLPUSH', queue, processing) end
@@ -146,14 +145,13 @@ if #due > 0 then
     for i = 1, many do
       local id, at = all[i], standing[i]
       if at then
-        local since, of = due[2 * i], sub(at, 15, 16)
+        local of = sub(at, 15, 16)
         local lane = lanes[of]
         if not lane then
           lane = promoted[lane_of(at)]
           lanes[of] = lane
         end
-        if #since ~= 13 then since = stamp(tonumber(since)) end
-        lane[#lane + 1] = ticket_of(at) .. '|' .. since .. WAITS .. id
+        lane[#lane + 1] = ticket_of(at) .. '|' .. dues[i] .. WAITS .. id
         held_by[id] = at
       end
     end
@@ -181,7 +179,7 @@ if there[by_kind] then
   for i = 1, #taken do ids[i] = sub(taken[i], ID) end
 end
 local first = taken and #taken + 1 or 1
-if since then
+if at_once then
   -- They are claimed.
 elseif not there[urgent] and not there[low] then
   for i = first, want do
@@ -223,9 +221,9 @@ if there[by_kind] and #taken < want then
   take_by_kind(by_kind, processing, checks, now, want - had, taken)
   for i = had + 1, #taken do ids[i] = sub(taken[i], ID) end
 end
-local count = since and n or taken and #taken or 0
+local count = at_once and n or taken and #taken or 0
 local void, malformed, passed = 0, 0, nil
-if count > 0 and not since then
+if count > 0 and not at_once then
   if held_by then
     local ask, places = {}, {}
     current = {}
@@ -252,12 +250,12 @@ if count > 0 and not since then
         passed[#passed + 1] = {known_kinds[i], id, at, fresh .. sub(entry, 15)}
       else
         n = n + 1
-        if n < i then taken[n], ids[n], current[n] = entry, id, at end
-        local held, renewed = head .. id, fresh .. sub(at, 15)
+        if n < i then ids[n], current[n] = id, at end
+        local held, waited, renewed = head .. id, sub(entry, 16, 28), fresh .. sub(at, 15)
         if n > 1 then
-          entries[n], issued[2 * n - 1], issued[2 * n] = held, id, renewed
+          entries[n], since[n], issued[2 * n - 1], issued[2 * n] = held, waited, id, renewed
         else
-          entries, issued = {held}, {id, renewed}
+          entries, since, issued = {held}, {waited}, {id, renewed}
         end
       end
     else
@@ -291,7 +289,7 @@ end
 -- This is what else a check needs. Long cursors, failures, states and nudges are rare,
 -- so their absence is looked up once and not for each account.
 local long, failed, hints, state, struck = false, false, false, false, false
-for i = n + 1, count do taken[i], ids[i], current[i] = nil, nil, nil end
+for i = n + 1, count do ids[i], current[i] = nil, nil end
 if n > 0 and next(there) then
   if there[cursors] then
     long = redis.call('HMGET', cursors, unpack(ids))
@@ -343,9 +341,9 @@ if count < want then
   -- shared here
   next_one = next_due(schedule)
 end
-local lengths, after, before, had = '', '', '', ''
+local lengths, held, waited, had = '', '', '', ''
 if n == 1 then
-  after, before, had = entries[1], (since or taken)[1], current[1]
+  held, waited, had = entries[1], since[1], current[1]
 elseif n > 1 then
   local of, known_lengths = {}, {}
   for i = 1, n do
@@ -358,10 +356,10 @@ elseif n > 1 then
     of[i] = length
   end
   local concat = table.concat
-  lengths, after, before, had = concat(of), concat(entries), concat(since or taken), concat(current)
+  lengths, held, waited, had = concat(of), concat(entries), concat(since), concat(current)
 end
 if n == count and not (long or failed or hints or state or struck) then
-  return {now, next_one, changed, lengths, after, before, had}
+  return {now, next_one, changed, lengths, held, waited, had}
 end
-return {now, next_one, changed, lengths, after, before, had,
+return {now, next_one, changed, lengths, held, waited, had,
   void, malformed, passed and #passed or 0, long, failed, hints, state, struck}

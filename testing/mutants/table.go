@@ -5,7 +5,7 @@ func table() []Mutant {
 	const compare = "sub(at, 1, 14) == sub(entries[i], 1, 14)"
 	return []Mutant{
 		{Rule: "no fresh ticket at claim", By: Explore, Script: "claim",
-			Old: "local held, renewed = head .. id, fresh .. sub(at, 15)", New: "local held, renewed = sub(at, 1, 14) .. sub(head .. id, 15), at",
+			Old: "local held, waited, renewed = head .. id, sub(entry, 16, 28), fresh .. sub(at, 15)", New: "local held, waited, renewed = sub(at, 1, 14) .. sub(head .. id, 15), sub(entry, 16, 28), at",
 			Bounds: Bounds{Pollers: 2, Monitors: 2}},
 		{Rule: "no fresh ticket at return", By: Explore, Script: "return",
 			Old: "local success, newest, older", New: "local fresh, success, newest, older = sub(behind, 1, 14)\n  local waits = fresh .. sub(waits, 15)",
@@ -133,7 +133,7 @@ func table() []Mutant {
 			Old: "while #due > most and tonumber(due[#due]) > now do", New: "while false do",
 			Test: "claim ahead"},
 		{Rule: "what is due is taken past what waits", By: Conformance, Script: "claim",
-			Old: "local at_once = not waiting and many", New: "local at_once = many",
+			Old: "at_once = not waiting and many", New: "at_once = many",
 			Test: "lanes of what is due"},
 		{Rule: "more is taken from the schedule than was asked for", By: Conformance, Script: "claim",
 			Old: "not waiting and many <= want and", New: "not waiting and",
