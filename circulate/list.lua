@@ -10,8 +10,8 @@
 -- once as well, to find out which entries exist.
 local function remove(list, entries)
   local removed, n = {}, #entries
-  local length = n < 8 or redis.call('LLEN', list)
-  if n < 8 or length > 8 * n then
+  local length = n >= 8 and redis.call('LLEN', list)
+  if not length or length > 8 * n then
     local absent, there = 0, nil
     for i = 1, n do
       if not there or there[entries[i]] then
@@ -31,11 +31,15 @@ local function remove(list, entries)
     return removed
   end
   if length == 0 then return removed end
-  local wanted, all, kept, found, first = {}, nil, nil, nil, nil
+  local wanted, reach = {}, length
   for i = n, 1, -1 do wanted[entries[i]] = i end
-  local together = length > n * 5 / 4 and wanted[redis.call('LINDEX', list, '-1')] and wanted[redis.call('LINDEX', list, -n)]
-  for _, reach in ipairs({together and math.floor(n * 9 / 8) or length, length}) do
-    removed, kept, found = {}, {}, 0
+  if length > n * 5 / 4 and wanted[redis.call('LINDEX', list, '-1')] and wanted[redis.call('LINDEX', list, -n)] then
+    reach = math.floor(n * 9 / 8)
+  end
+  local all, kept, first, done
+  repeat
+    local found = 0
+    removed, kept = {}, {}
     all = redis.call('LRANGE', list, -reach, -1)
     first = #all + 1
     for j = #all, 1, -1 do
@@ -48,8 +52,8 @@ local function remove(list, entries)
         kept[first] = entry
       end
     end
-    if found == n or #all == length then break end
-  end
+    done, reach = found == n or reach == length, length
+  until done
   redis.call('LTRIM', list, 0, -1 - #all)
   for from = first, #all, 4000 do
     redis.call('RPUSH', list, unpack(kept, from, math.min(from + 3999, #all)))
