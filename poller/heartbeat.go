@@ -15,14 +15,18 @@ func (p *Pool) beatOn(ctx context.Context) {
 	}
 }
 
+// tellHeld tells Options.Holding how many checks are held, until ctx is done.
+func (p *Pool) tellHeld(ctx context.Context) {
+	for p.holding != nil && sleep(ctx, holdingEvery) {
+		p.holding(p.flights.keeper.flights.count())
+	}
+}
+
 // beat sends a heartbeat with the replica's report.
 func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
 	report.Held, report.HeldChecks = p.flights.keeper.flights.count(), p.config.HeldChecks
-	if p.holding != nil {
-		p.holding(report.Held)
-	}
 	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
 	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.some.Load()
 	report.Denials, report.Warnings = p.limiter.recent.report(time.Now()), p.flights.warned.report(time.Now())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // holding is a scripted checker whose third party holds calls, as the config's hold says, in
@@ -79,4 +80,28 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever wants to know how many checks are held is told so, often.
+func TestHoldingIsTold(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = newThirdParty().check
+		w.registerHeld("a", "30", "every 0")
+		w.registerHeld("b", "30", "every 0")
+		checkers, err := poller.NewCheckers(&holding{w.checker})
+		if err != nil {
+			w.Fatal(err)
+		}
+		var told []int
+		pool, err := poller.New(w.ring, checkers, poller.Config{}, poller.Options{Log: testLog(w.T), Holding: func(held int) { told = append(told, held) }})
+		if err != nil {
+			w.Fatal(err)
+		}
+		stop := faketime.Go(w, pool.Run)
+		time.Sleep(10 * time.Second)
+		stop()
+		if n := len(told); n < 19 || told[n-1] != 2 {
+			t.Errorf("told %v in ten seconds", told)
+		}
+	})
 }

@@ -20,6 +20,7 @@ const (
 	heldBeginsIn = 2 * time.Second  // after which a call counts as having reached it
 	heldPause    = 10 * time.Second // after a call, while accounts find no place, at least
 	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
+	holdingEvery = time.Second / 2  // between two calls of Options.Holding
 	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
 	secretPause  = 4 * time.Second  // longer than processes keep the value of a secret
 )

@@ -21,8 +21,8 @@ type Options struct {
 	// time. Nil: nothing does.
 	Hurry <-chan struct{}
 
-	// Holding is called with each heartbeat, from one goroutine, with the number of checks that
-	// third parties hold. Nil: nobody wants to know.
+	// Holding is called twice a second, from one goroutine, with the number of checks that third
+	// parties hold. Nil: nobody wants to know.
 	Holding func(held int)
 
 	// Follow changes the record of an account that has moved for good and was checked at
@@ -144,6 +144,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	writing.Go(func() { p.writer.run(gathering) })
 	writing.Go(func() { p.limiter.run(gathering, writes) })
 	beating.Go(func() { p.beatOn(heart) })
+	beating.Go(func() { p.tellHeld(heart) })
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.failures.tell(heart, p.log, p.metrics.failing) })

@@ -24,38 +24,6 @@ func LimitMemory(lookup settings.Lookup, log *slog.Logger) {
 	limitMemory(lookup, os.DirFS("/"), log, debug.SetMemoryLimit)
 }
 
-// HeldMemory returns a function for Options.Holding that has the runtime collect garbage earlier
-// while very many checks are held, or nil if GOGC is set: lookup is the environment.
-func HeldMemory(lookup settings.Lookup) func(held int) {
-	return heldMemory(lookup, debug.SetGCPercent)
-}
-
-// heldMany is from how many held checks on memory counts more than the time to collect garbage:
-// each has a connection, and mostly they do nothing.
-const (
-	heldMany  = 1000
-	heldGC    = 15
-	defaultGC = 100
-)
-
-// heldMemory is HeldMemory. Set is debug.SetGCPercent.
-func heldMemory(lookup settings.Lookup, set func(int) int) func(held int) {
-	if value, ok := lookup("GOGC"); ok && value != "" {
-		return nil
-	}
-	many := false
-	return func(held int) {
-		switch {
-		case held >= heldMany && !many:
-			many = true
-			set(heldGC)
-		case held < heldMany/2 && many:
-			many = false
-			set(defaultGC)
-		}
-	}
-}
-
 func limitMemory(lookup settings.Lookup, root fs.FS, log *slog.Logger, set func(int64) int64) {
 	if value, ok := lookup("GOMEMLIMIT"); ok && value != "" {
 		return

@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -58,22 +57,5 @@ func TestMemoryLimit(t *testing.T) {
 		if got != c.want || strings.Contains(log.String(), "limit=900000000") != (c.want != 0) {
 			t.Errorf("%s: set to %d, said %s", name, got, log.String())
 		}
-	}
-}
-
-// While very many checks are held, garbage is collected earlier. It does not change back and forth
-// with each of them.
-func TestHeldMemory(t *testing.T) {
-	var got []int
-	set := func(percent int) int { got = append(got, percent); return 0 }
-	tell := heldMemory(func(string) (string, bool) { return "", false }, set)
-	for _, held := range []int{0, 999, 1000, 20_000, 999, 1000, 500, 499, 0, 1000} {
-		tell(held)
-	}
-	if want := []int{15, 100, 15}; !slices.Equal(got, want) {
-		t.Errorf("set %v, want %v", got, want)
-	}
-	if heldMemory(func(name string) (string, bool) { return "50", name == "GOGC" }, set) != nil {
-		t.Error("GOGC is set, and would be overruled")
 	}
 }
