@@ -280,9 +280,9 @@ func TestHeldCallsEndInWaves(t *testing.T) {
 			stop()
 		}()
 		for before := accounts; before > 0; {
-			time.Sleep(260 * time.Millisecond) // one wave or two, of 128 accounts and the rest of a shard's
+			time.Sleep(260 * time.Millisecond) // one wave or two, of 64 accounts and the rest of a shard's
 			n := third.calls()
-			if n == before || before-n > 300 {
+			if n == before || before-n > 200 {
 				t.Fatalf("of %d calls %d go on after 260 ms", before, n)
 			}
 			before = n

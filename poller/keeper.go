@@ -26,9 +26,9 @@ const (
 )
 
 const (
-	heldWave      = 128                   // held calls that end at once at shutdown
+	heldWave      = 64                    // held calls that end at once at shutdown
 	heldChunk     = 32                    // of these, in the same shard
-	heldStops     = 500                   // in a second, if the grace period allows that: the others must connect as often
+	heldStops     = 400                   // in a second, if the grace period allows that: the others must connect as often
 	heldStopShare = 0.7                   // of the grace period, in which all end
 	heldRecent    = 1024                  // accounts released last, in whose shards a wave looks for what waits
 	heldBacklog   = 64                    // of them may wait while the next wave ends
