@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
@@ -88,20 +89,14 @@ func TestHoldingIsTold(t *testing.T) {
 		w.checker.check = newThirdParty().check
 		w.registerHeld("a", "30", "every 0")
 		w.registerHeld("b", "30", "every 0")
-		checkers, err := poller.NewCheckers(&holding{w.checker})
-		if err != nil {
-			w.Fatal(err)
-		}
 		var told []int
-		pool, err := poller.New(w.ring, checkers, poller.Config{}, poller.Options{Log: testLog(w.T), Holding: func(held int) { told = append(told, held) }})
-		if err != nil {
-			w.Fatal(err)
-		}
+		pool := w.pool(poller.Config{}, poller.Options{Log: testLog(w.T), Holding: func(held int) { told = append(told, held) }}, &holding{w.checker})
 		stop := faketime.Go(w, pool.Run)
-		time.Sleep(10 * time.Second)
-		stop()
+		time.Sleep(10*time.Second - time.Millisecond)
+		synctest.Wait()
 		if n := len(told); n < 19 || told[n-1] != 2 {
 			t.Errorf("told %v in ten seconds", told)
 		}
+		stop()
 	})
 }

@@ -25,14 +25,7 @@ func newOf(kind string) *of { return &of{scripted{seen: make(map[string][]call)}
 func startKinds(w *world, name string, checkers ...poller.Checker) (in *world, stop func()) {
 	w.Helper()
 	in = w.another()
-	known, err := poller.NewCheckers(checkers...)
-	if err != nil {
-		w.Fatal(err)
-	}
-	pool, err := poller.New(in.ring, known, poller.Config{Replica: name}, poller.Options{Log: testLog(w.T), Metrics: poller.NewMetrics(in.metrics)})
-	if err != nil {
-		w.Fatal(err)
-	}
+	pool := in.pool(poller.Config{Replica: name}, poller.Options{Log: testLog(w.T), Metrics: poller.NewMetrics(in.metrics)}, checkers...)
 	return in, faketime.Go(w, pool.Run)
 }
 

@@ -16,14 +16,7 @@ import (
 // follow runs a pool that follows moves, until the function it returns is called.
 func (w *world) follow(follow func(context.Context, poller.Move) error) (stop func()) {
 	w.Helper()
-	checkers, err := poller.NewCheckers(w.checker)
-	if err != nil {
-		w.Fatal(err)
-	}
-	pool, err := poller.New(w.ring, checkers, poller.Config{}, poller.Options{Log: testLog(w.T), Metrics: poller.NewMetrics(w.metrics), Follow: follow})
-	if err != nil {
-		w.Fatal(err)
-	}
+	pool := w.pool(poller.Config{}, poller.Options{Log: testLog(w.T), Metrics: poller.NewMetrics(w.metrics), Follow: follow}, w.checker)
 	return faketime.Go(w, pool.Run)
 }
 

@@ -187,15 +187,7 @@ func TestFullRedisTakesAccountsBackWithoutMessages(t *testing.T) {
 // startLogged is start with a log to read.
 func (w *world) startLogged(config poller.Config, log *strings.Builder) (stop func()) {
 	w.Helper()
-	checkers, err := poller.NewCheckers(w.checker)
-	if err != nil {
-		w.Fatal(err)
-	}
-	pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: faketime.Log(w, log), Metrics: poller.NewMetrics(w.metrics)})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return faketime.Go(w, pool.Run)
+	return w.startLogging(config, faketime.Log(w, log))
 }
 
 func (c *fillingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {

@@ -109,14 +109,7 @@ func TestShutdownThatHurries(t *testing.T) {
 		}
 		w.register("every 1h", "a", "b")
 		hurry := make(chan struct{})
-		checkers, err := poller.NewCheckers(w.checker)
-		if err != nil {
-			w.Fatal(err)
-		}
-		pool, err := poller.New(w.ring, checkers, poller.Config{GracePeriod: time.Hour, CheckTimeout: time.Hour, LongTimeout: 3 * time.Hour}, poller.Options{Log: testLog(w.T), Hurry: hurry})
-		if err != nil {
-			w.Fatal(err)
-		}
+		pool := w.pool(poller.Config{GracePeriod: time.Hour, CheckTimeout: time.Hour, LongTimeout: 3 * time.Hour}, poller.Options{Log: testLog(w.T), Hurry: hurry}, w.checker)
 		ctx, cancel := context.WithCancel(w.Context())
 		done := make(chan error, 1)
 		go func() { done <- pool.Run(ctx) }()

@@ -10,7 +10,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
 // newer is a checker that older replicas do not have.
@@ -30,10 +29,6 @@ func TestWhatAReplicaDoesNotKnowIsLeftToOthers(t *testing.T) {
 		}
 		other := w.another()
 		known := &newer{scripted{seen: make(map[string][]call)}}
-		checkers, err := poller.NewCheckers(known)
-		if err != nil {
-			w.Fatal(err)
-		}
 		// Every shard is the older replica's part.
 		oldName, newName := circulate.NewReplica(), circulate.NewReplica()
 		for alive := []string{oldName, newName}; circulate.Preferred(0, alive) != oldName || circulate.Preferred(1, alive) != oldName; alive[1] = newName {
@@ -49,11 +44,7 @@ func TestWhatAReplicaDoesNotKnowIsLeftToOthers(t *testing.T) {
 		if n := w.counted("rounds_put_back_total", "unknown_kind"); n < 200 || n > 20*20 {
 			t.Errorf("they were given back %v times in ten minutes", n)
 		}
-		pool, err := poller.New(other.ring, checkers, poller.Config{Replica: newName}, poller.Options{Log: testLog(w.T), Metrics: poller.NewMetrics(other.metrics)})
-		if err != nil {
-			w.Fatal(err)
-		}
-		stop := faketime.Go(w, func(ctx context.Context) error { return pool.Run(ctx) })
+		stop := other.startChecking(poller.Config{Replica: newName}, known, testLog(w.T))
 		time.Sleep(10 * time.Minute)
 		for _, id := range ids {
 			if n := len(known.calls(id)); n < 8 {

@@ -167,18 +167,11 @@ func TestBusyShardsAreNotLookedAtByAll(t *testing.T) {
 // startMany starts replicas that share their metrics.
 func (w *world) startMany(n int, config poller.Config) (stop func()) {
 	w.Helper()
-	checkers, err := poller.NewCheckers(w.checker)
-	if err != nil {
-		w.Fatal(err)
-	}
 	metrics := poller.NewMetrics(w.metrics)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, n)
 	for range n {
-		pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: testLog(w.T), Metrics: metrics})
-		if err != nil {
-			w.Fatal(err)
-		}
+		pool := w.pool(config, poller.Options{Log: testLog(w.T), Metrics: metrics}, w.checker)
 		go func() { done <- pool.Run(ctx) }()
 	}
 	return func() {

@@ -83,15 +83,22 @@ func (w *world) startLogging(config poller.Config, log *slog.Logger) (stop func(
 // startChecking is startLogging with another checker.
 func (w *world) startChecking(config poller.Config, checker poller.Checker, log *slog.Logger) (stop func()) {
 	w.Helper()
-	checkers, err := poller.NewCheckers(checker)
-	if err != nil {
-		w.Fatal(err)
-	}
-	pool, err := poller.New(w.ring, checkers, config, poller.Options{Log: log, Metrics: poller.NewMetrics(w.metrics)})
-	if err != nil {
-		w.Fatal(err)
-	}
+	pool := w.pool(config, poller.Options{Log: log, Metrics: poller.NewMetrics(w.metrics)}, checker)
 	return faketime.Go(w, pool.Run)
+}
+
+// pool returns a pool that does not run yet.
+func (w *world) pool(config poller.Config, o poller.Options, all ...poller.Checker) *poller.Pool {
+	w.Helper()
+	checkers, err := poller.NewCheckers(all...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	pool, err := poller.New(w.ring, checkers, config, o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return pool
 }
 
 func (w *world) look(id string) circulate.View {
