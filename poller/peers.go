@@ -35,21 +35,24 @@ func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
 // the same kinds, or do not say which, and are not leaving. Each shard belongs to the part of
 // one of them, so that each kind has a replica that looks at the shard first. Gone reports that
 // a replica which checks other kinds has left. The accounts that it would have claimed next are
-// in shards that no other replica has looked at.
+// in shards that no other replica has looked at. It is called by one goroutine.
 func (p *peers) among(ctx context.Context, alive []string) (same []string, gone bool, err error) {
 	alive = slices.Sorted(slices.Values(alive))
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if slices.Equal(alive, p.alive) {
+		defer p.mu.Unlock()
 		return p.sharingLocked(), false, nil
 	}
 	maps.DeleteFunc(p.leaving, func(name string, _ bool) bool { return !slices.Contains(alive, name) })
-	before, different := p.different, make(map[string]bool)
 	p.alive = nil // if this fails, the next heartbeat reads again
+	// Whoever hears of a replica that leaves must not wait for this call: a Redis inside the
+	// process answers it only after all have heard.
+	p.mu.Unlock()
 	replicas, _, err := p.ring.Replicas(ctx)
 	if err != nil {
 		return alive, false, err
 	}
+	different := make(map[string]bool)
 	others := make(map[string]bool)
 	for _, r := range replicas {
 		if r.Name == p.self || !slices.Contains(alive, r.Name) {
@@ -68,10 +71,12 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 			others[kind] = true
 		}
 	}
-	p.alive, p.same, p.different, p.others = alive, same, different, others
-	for name := range before {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.different {
 		gone = gone || !different[name]
 	}
+	p.alive, p.same, p.different, p.others = alive, same, different, others
 	return p.sharingLocked(), gone, nil
 }
 

@@ -1,11 +1,14 @@
 package poller
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
@@ -68,5 +71,51 @@ func TestPeersByKind(t *testing.T) {
 	}
 	if p.check("nobody's") || !p.check("chat") {
 		t.Error("what others check is not read anew")
+	}
+}
+
+// reading is a Redis of which a test sees when it is called.
+type reading struct {
+	circulate.Server
+	before func()
+}
+
+func (r *reading) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	if r.before != nil {
+		r.before()
+	}
+	return r.Server.Conn(ctx, key)
+}
+
+// While a replica reads who the others are, it hears at once of one that leaves: until it does, a
+// Redis inside the process may answer nobody.
+func TestPeersAreReadWithoutALock(t *testing.T) {
+	server := &reading{Server: redistest.Embedded(t)}
+	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive := []string{"alice00000", "bob0000000", "carol00000"}
+	for _, name := range alive {
+		if _, err := ring.Heartbeat(t.Context(), name, []byte(`{"kinds":["feed"]}`), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newPeers(ring, "alice00000", []string{"feed"})
+	if same, _, err := p.among(t.Context(), alive[:2]); err != nil || !slices.Equal(same, alive[1:2]) {
+		t.Fatalf("shares with %v, %v", same, err)
+	}
+	left := false
+	server.before = func() {
+		if !p.mu.TryLock() {
+			t.Error("the lock is held while Redis is called")
+			return
+		}
+		p.mu.Unlock()
+		_, left = p.left("bob0000000")
+	}
+	same, _, err := p.among(t.Context(), alive)
+	if err != nil || !left || !slices.Equal(same, alive[2:]) {
+		t.Errorf("shares with %v, %v, and the other left: %v", same, err, left)
 	}
 }
