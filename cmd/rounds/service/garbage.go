@@ -10,9 +10,9 @@ import (
 
 // From heldMany held checks on memory counts more than the time to collect garbage: each has a
 // connection, and mostly they do nothing. But while they connect, as they do when another replica
-// stops, each allocates about 100 KB at once, and with heldGC collecting took more of the processor
-// than connecting. With defaultGC the connections would lie so far apart in memory that a tenth of
-// it could not be given back.
+// stops, each allocates about 100 KB at once, and with heldGC collecting took two fifths of the
+// processor. With defaultGC what stays would lie further apart in memory, and less of it could be
+// given back.
 const (
 	heldMany  = 1000
 	defaultGC = 100 // garbage that there may be, in percent of what lives
