@@ -76,17 +76,10 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	}
 	args[0] = whats
 	usual := len(args)
-	if brings(items) {
-		args = append(args, "messages")
-	}
+	args, kept := r.appendExtras(args, items)
 	k := &r.keys[shard]
 	keys := []string{
 		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.ticketMark, k.strikes, k.nudges, k.errors, k.urgent, k.low,
-	}
-	kept := ""
-	args, kept = r.appendLines(args, items)
-	for i := range items {
-		args = items[i].appendExtras(args, i+1)
 	}
 	if len(args) > usual {
 		keys = append(keys, k.cursors, k.failures, k.states, k.parked, k.reasons, k.messages)
@@ -133,13 +126,80 @@ func (it *Return) appendWhat(b []byte) []byte {
 	return appendDigits(append(b, byte(rule), byte(mark)), due, stampWidth)
 }
 
-// appendExtras appends what most returns do not have. Place counts from 1.
-func (it *Return) appendExtras(args []any, place int) []any {
+// appendExtras appends what only some returns have, and returns how many lines timelines keep
+// if one is written. It appends nothing where none has anything, as in most batches. Without
+// timelines it appends the same whether a check had pages or not.
+func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
+	some, paged := false, false
+	for i := range items {
+		some, paged = some || items[i].extra(), paged || items[i].Claim.found > 0
+	}
+	if !some && !paged {
+		return args, ""
+	}
+	told := r.told()
+	if !some && told == "" {
+		return args, ""
+	}
+	brought := make([]byte, len(items))
+	args = append(args, brought)
+	var before *Return
+	for i := range items {
+		it, pages := &items[i], 0
+		if told != "" {
+			pages = it.Claim.found
+		}
+		args, brought[i] = it.appendBrought(args, before, pages)
+		if len(it.Messages) > 0 {
+			before = it
+		}
+		if event, _ := it.event(); event != "" || pages+len(it.Messages) > 0 {
+			kept = told
+		}
+	}
+	for i := range items {
+		if kept != "" {
+			args = items[i].appendLines(args, i+1)
+		}
+		args = items[i].appendRare(args, i+1)
+	}
+	return args, kept
+}
+
+// extra reports whether a return has anything besides its place.
+func (it *Return) extra() bool {
+	return it.Cursor != nil || len(it.Messages) > 0 || it.Failures != it.Claim.Failures || it.DropCursor ||
+		it.State != it.Claim.State || it.Error != "" || it.Park != ""
+}
+
+// appendBrought appends a cursor and messages, and returns the letter that tells the script
+// which there are. Before is the return whose messages came before, nil if there is none, and
+// pages is how many messages the check's pages had before.
+func (it *Return) appendBrought(args []any, before *Return, pages int) (_ []any, letter byte) {
+	letters := "-mM"
+	if it.Cursor != nil && !it.DropCursor {
+		letters = "cbB"
+		args = append(args, it.Cursor)
+	}
 	switch {
-	case it.DropCursor:
+	case len(it.Messages) == 0:
+		return args, letters[0]
+	case len(it.Messages) == 1 && pages == 0 && before != nil && before.Kind == it.Kind:
+		letter = letters[1]
+	default:
+		letter = letters[2]
+		args = append(args, it.Kind, len(it.Messages), pages+len(it.Messages))
+	}
+	for i := range it.Messages {
+		args = it.Messages[i].appendFields(args)
+	}
+	return args, letter
+}
+
+// appendRare appends what most returns do not have. Place counts from 1.
+func (it *Return) appendRare(args []any, place int) []any {
+	if it.DropCursor {
 		args = append(args, "nocursor", place)
-	case it.Cursor != nil:
-		args = append(args, "cursor", place, it.Cursor)
 	}
 	if it.Failures != it.Claim.Failures {
 		args = append(args, "failures", place, it.Failures)
@@ -153,21 +213,36 @@ func (it *Return) appendExtras(args []any, place int) []any {
 	if it.Park != "" {
 		args = append(args, "park", place, it.Park)
 	}
-	for j := range it.Messages {
-		args = append(args, "message", place, it.Kind)
-		args = it.Messages[j].appendFields(args)
+	return args
+}
+
+// appendLines appends what a return writes to its account's timeline and the script does not
+// see in its messages. Place counts from 1.
+func (it *Return) appendLines(args []any, place int) []any {
+	if it.Claim.found > 0 && len(it.Messages) == 0 {
+		args = append(args, "found", place, it.Claim.found)
+	}
+	if event, text := it.event(); event != "" {
+		args = append(args, "line", place, event, max(it.Failures, it.Claim.Failures), text)
 	}
 	return args
 }
 
-// brings reports whether any of some returns has messages.
-func brings(items []Return) bool {
-	for i := range items {
-		if len(items[i].Messages) > 0 {
-			return true
-		}
+// event returns what a return is in the account's timeline, besides messages.
+func (it *Return) event() (event, text string) {
+	switch {
+	case it.Park != "":
+		return "parked", it.Park
+	case it.Error != "" && it.DropCursor:
+		return "cursor_reset", clip(it.Error)
+	case it.Error != "" && it.Failures > it.Claim.Failures:
+		return "failed", clip(it.Error)
+	case it.Error != "":
+		return "hindered", clip(it.Error)
+	case it.Claim.Failures > 0 && it.Failures == 0 && it.Mark != 0:
+		return "recovered", ""
 	}
-	return false
+	return "", ""
 }
 
 //go:embed release.lua
@@ -265,47 +340,4 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		c.Cursor = p.Cursor
 	}
 	return nil
-}
-
-// appendLines appends what returns write to timelines, and returns how many lines those keep.
-// Most returns write none. Then that is empty, and the script's call is the same as without
-// timelines.
-func (r *Ring) appendLines(args []any, items []Return) (_ []any, kept string) {
-	for i := range items {
-		it := &items[i]
-		found := it.Claim.found + len(it.Messages)
-		event, text := it.event()
-		if found == 0 && event == "" {
-			continue
-		}
-		if kept == "" {
-			if kept = r.told(); kept == "" {
-				return args, ""
-			}
-		}
-		if found > 0 {
-			args = append(args, "found", i+1, found)
-		}
-		if event != "" {
-			args = append(args, "line", i+1, event, max(it.Failures, it.Claim.Failures), text)
-		}
-	}
-	return args, kept
-}
-
-// event returns what a return is in the account's timeline, besides messages.
-func (it *Return) event() (event, text string) {
-	switch {
-	case it.Park != "":
-		return "parked", it.Park
-	case it.Error != "" && it.DropCursor:
-		return "cursor_reset", clip(it.Error)
-	case it.Error != "" && it.Failures > it.Claim.Failures:
-		return "failed", clip(it.Error)
-	case it.Error != "":
-		return "hindered", clip(it.Error)
-	case it.Claim.Failures > 0 && it.Failures == 0 && it.Mark != 0:
-		return "recovered", ""
-	}
-	return "", ""
 }

@@ -23,12 +23,13 @@
 --   the check's mark (a letter; '-' = it was not checked), next due (a stamp; what is
 --   past means now)
 -- then the n entries as claimed
--- then, where some have what not all have, the word messages, if any come along
--- then, for those, with i the place among the n:
---   found i N · line i EVENT N TEXT, which come first
---   cursor i VALUE · nocursor i · failures i N · state i VALUE · park i REASON ·
---   error i TEXT
---   message i KIND ID TYPE TIME DATA
+-- then, where some have what not all have, a text of n letters, each with what it says of
+--   its account behind it, in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA,
+--   of the kind of the message before · M KIND N FOUND, and N messages, where the check found
+--   so many with those of its pages before · b CURSOR and as m · B CURSOR and as M
+-- then, with i the place among the n:
+--   found i FOUND, where only pages before had messages · line i EVENT N TEXT · nocursor i ·
+--   failures i N · state i VALUE · error i TEXT, after its line · park i REASON
 -- and at last, with any line, how many lines timelines keep, as tell takes it
 --
 -- A Redis at its memory limit refuses a batch with messages, before anything is
@@ -42,8 +43,8 @@ local processing, queue, schedule, tickets, ticket_seq, ticket_mark, strikes, nu
   cursors, failures, states, parked, reasons, messages, timeline, routine = unpack(KEYS)
 local whats = ARGV[1]
 local n = #whats / 15
-local brings = ARGV[n + 2] == 'messages'
-local first, last = n + (brings and 3 or 2), #ARGV - (timeline and 1 or 0) -- of what only some have
+local some = cursors and ARGV[n + 2]
+local brings = some and string.find(some, '[mbMB]')
 
 -- Types are checked before the first write, by reading. Tickets, their sequence and
 -- processing_list are checked by what comes first to them, which then has no effect.
@@ -110,23 +111,50 @@ if cursors then
   FAILS = {failed = true, hindered = true, cursor_reset = true}
   short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures = {}, {}, {}, {}, {}, {}, {}, {}
 end
-local a = first
+local a = n + 3
+if some then
+  local kind
+  for i, what in string.gmatch(some, '()([^-])') do
+    local holds, id = verdict[i] == '1', ids[i]
+    if what == 'c' or what == 'b' or what == 'B' then
+      local cursor = ARGV[a]
+      a = a + 1
+      if holds and #cursor > SHORT then
+        short[i] = ''
+        set_cursors[#set_cursors + 1], set_cursors[#set_cursors + 2] = id, cursor
+      elseif holds then
+        if #current[i] == 32 then drop_cursors[#drop_cursors + 1] = id end
+        short[i] = cursor
+      end
+    end
+    if what ~= 'c' then
+      local many, found = 1, '1'
+      if what == 'M' or what == 'B' then
+        kind, many, found = ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2]
+        a = a + 3
+      end
+      if timeline and holds then finds[#finds + 1], finds[#finds + 2] = id, found end
+      for _ = 1, many do
+        if holds then
+          local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
+            'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
+          if type(added) == 'table' and added.err then
+            -- The stream accepts nothing more: the claims stay as they were.
+            for k = 1, count do redis.call('RPUSH', processing, entries[held[k]]) end
+            return added
+          end
+        end
+        a = a + 4
+      end
+    end
+  end
+end
+local last = some and #ARGV - (timeline and 1 or 0) or 0
 while a <= last do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
   local holds, id, value = verdict[i] == '1', ids[i], ARGV[a + 2]
   a = a + 3
-  if op == 'message' then
-    if holds then
-      local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', value,
-        'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
-      if type(added) == 'table' and added.err then
-        -- The stream accepts nothing more: the claims stay as they were.
-        for k = 1, count do redis.call('RPUSH', processing, entries[held[k]]) end
-        return added
-      end
-    end
-    a = a + 4
-  elseif op == 'found' then
+  if op == 'found' then
     if holds then finds[#finds + 1], finds[#finds + 2] = id, value end
   elseif op == 'line' then
     if holds then lines[#lines + 1] = {i, value, ARGV[a], ARGV[a + 1], FAILS[value] and redis.call('HGET', errors, id)} end
@@ -134,14 +162,6 @@ while a <= last do
   elseif op == 'nocursor' then
     a = a - 1
     if holds then short[i], drop_cursors[#drop_cursors + 1] = '', id end
-  elseif holds and op == 'cursor' then
-    if #value > SHORT then
-      short[i] = ''
-      set_cursors[#set_cursors + 1], set_cursors[#set_cursors + 2] = id, value
-    else
-      if #current[i] == 32 then drop_cursors[#drop_cursors + 1] = id end
-      short[i] = value
-    end
   elseif holds and op == 'failures' then
     if value == '0' then
       drop_failures[#drop_failures + 1] = id

@@ -43,6 +43,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"return twice is written once":                        returnTwice,
 			"return at once goes to the queue":                    returnAtOnce,
 			"return tells item by item":                           returnItemByItem,
+			"return of many that bring different things":          returnMixed,
 			"return of many equals many returns":                  returnManyEqualsSingle,
 			"return while thousands are in flight":                returnFromLongList,
 			"cursor short and long":                               cursorShortAndLong,
