@@ -1,8 +1,10 @@
 package faketime
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +47,14 @@ type Step struct {
 	Command string // Call, Called and Send
 	Args    []any  // of Call, Called and Send
 	Reply   any    // Called, Receive and Notified
+}
+
+// ReturnsMessages reports whether a step returns accounts of which some have messages.
+func (s Step) ReturnsMessages() bool {
+	return s.Command == "EVALSHA" && slices.ContainsFunc(s.Args, func(a any) bool {
+		brought, ok := a.([]byte) // a letter for each account, as the script of a return has them
+		return ok && len(bytes.Trim(brought, "-cmbMB")) == 0 && bytes.ContainsAny(brought, "mbMB")
+	})
 }
 
 // Faulty is a server whose connections fail as a test says.

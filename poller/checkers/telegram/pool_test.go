@@ -70,7 +70,6 @@ func start(b *faketime.World, fake *telegram.Telegram, fate func(faketime.Step, 
 // Nothing is lost and nothing comes twice: an update is confirmed only by the call after the
 // commit.
 func TestKilledAnywhereNothingIsLost(t *testing.T) {
-	isReturn := func(s faketime.Step) bool { return s.Command == "EVALSHA" && slices.Contains(s.Args, any("message")) }
 	for name, tt := range map[string]struct {
 		answered bool
 		at       faketime.Point
@@ -94,7 +93,7 @@ func TestKilledAnywhereNothingIsLost(t *testing.T) {
 				defer faketime.Go(b, m.Run)()
 				var armed atomic.Bool
 				l, kill, stop := start(b, fake, func(s faketime.Step, kill context.CancelFunc) faketime.Fate {
-					if armed.Load() && tt.fate != faketime.Healthy && s.At == tt.at && isReturn(s) {
+					if armed.Load() && tt.fate != faketime.Healthy && s.At == tt.at && s.ReturnsMessages() {
 						kill()
 						return tt.fate
 					}
@@ -113,6 +112,9 @@ func TestKilledAnywhereNothingIsLost(t *testing.T) {
 				}
 				fake.PostN(tokenOf("a"), 2)
 				time.Sleep(time.Second)
+				if l.life.Err() == nil {
+					t.Error("it was not killed")
+				}
 				_, _, stopToo := start(b, fake, nil)
 				defer stopToo()
 				time.Sleep(30 * time.Second)

@@ -77,11 +77,6 @@ func start(b *faketime.World, fake *ilink.Ilink, config poller.Config) (r *repli
 	return r, func() { stopped(); r.kill() }
 }
 
-// isReturn reports whether a step returns an account with messages.
-func isReturn(s faketime.Step) bool {
-	return s.Command == "EVALSHA" && slices.Contains(s.Args, any("messages"))
-}
-
 func (r *replica) set(fate func(faketime.Step) faketime.Fate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +134,7 @@ func TestKilledWithAPageInHand(t *testing.T) {
 					first.answer.Store(&first.kill)
 				case tt.fate != faketime.Healthy:
 					first.set(func(s faketime.Step) faketime.Fate {
-						if s.At == tt.at && isReturn(s) {
+						if s.At == tt.at && s.ReturnsMessages() {
 							first.kill()
 							return tt.fate
 						}
@@ -151,9 +146,11 @@ func TestKilledWithAPageInHand(t *testing.T) {
 				}
 				fake.PostN(tokenOf("a"), 2)
 				time.Sleep(time.Second)
-				second, stopSecond := start(b, fake, poller.Config{})
+				if first.life.Err() == nil {
+					t.Error("it was not killed")
+				}
+				_, stopSecond := start(b, fake, poller.Config{})
 				defer stopSecond()
-				_ = second
 				time.Sleep(30 * time.Second)
 				fake.PostN(tokenOf("a"), 2)
 				time.Sleep(10 * time.Second)
@@ -204,7 +201,7 @@ func TestThePageInHandIsCommittedAgain(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					switch {
-					case s.At != faketime.Call || !isReturn(s) && until.IsZero():
+					case s.At != faketime.Call || !s.ReturnsMessages() && until.IsZero():
 						return faketime.Healthy
 					case until.IsZero():
 						until = time.Now().Add(tt.away)
@@ -220,6 +217,11 @@ func TestThePageInHandIsCommittedAgain(t *testing.T) {
 				})
 				fake.PostN(tokenOf("a"), 2)
 				time.Sleep(tt.away + 30*time.Second)
+				mu.Lock()
+				if until.IsZero() {
+					t.Error("no commit failed")
+				}
+				mu.Unlock()
 				fake.PostN(tokenOf("a"), 2)
 				time.Sleep(10 * time.Second)
 				if got := found(b, "a"); !slices.Equal(got, tt.want) {
