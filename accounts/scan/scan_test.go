@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -306,6 +307,7 @@ func TestWhatIsRefused(t *testing.T) {
 			w.fake.Fail(ilink.GetStatus, f)
 			w.step(l, "", scan.Waiting)
 			w.fake.Heal()
+			synctest.Wait() // a call that hung is answered before the next fault
 		}
 		w.bound(l)
 	})

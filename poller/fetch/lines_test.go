@@ -112,6 +112,10 @@ func TestAHeldCallHasWhatAnotherHas(t *testing.T) {
 			}
 			other, _ := scripted(t, !tt.closes, tt.answer)
 			want, wantErr := twice(t, other, false)
+			// net/http may take a connection for the second call that is about to be closed.
+			for tries := 0; tries < 20 && tt.closes && err == nil && wantErr != nil; tries++ {
+				want, wantErr = twice(t, other, false)
+			}
 			var failed, wantFailed *Error
 			if errors.As(err, &failed) != errors.As(wantErr, &wantFailed) || failed != nil && failed.Code != wantFailed.Code {
 				t.Fatalf("got error %v, want %v", err, wantErr)

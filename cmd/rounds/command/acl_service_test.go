@@ -147,6 +147,7 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 		"ROUNDS_LIMITS": "feed rate=1000/s; http concurrency=4", "ROUNDS_HEARTBEAT_INTERVAL": "200ms", "ROUNDS_DEAD_AFTER": "1s",
 		"ROUNDS_SWEEP_INTERVAL": "100ms", "ROUNDS_AUDIT_INTERVAL": "1s", "ROUNDS_AUDIT_REPAIR": "true",
 		"ROUNDS_MESSAGES_KEPT": "1", "ROUNDS_DEAD_LETTERS_KEPT": "1", "ROUNDS_LOG_FORMAT": "json",
+		"VISUAL": filepath.Join(t.TempDir(), "editor"), // set before the service, which reads the same, runs
 	}}
 	p := startProgram(t, u.variables, "serve")
 	processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
@@ -238,11 +239,9 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 		u.run(append([]string{"account", "list"}, flags...)...)
 	}
 	u.run("account", "set", "news", "--every", "2s", "--priority", "urgent")
-	edited := filepath.Join(u.TempDir(), "editor")
-	if err := os.WriteFile(edited, []byte("#!/bin/sh\nsed -i s/press/desk/ \"$1\"\n"), 0o700); err != nil {
+	if err := os.WriteFile(u.variables["VISUAL"], []byte("#!/bin/sh\nsed -i s/press/desk/ \"$1\"\n"), 0o700); err != nil {
 		u.Fatal(err)
 	}
-	u.variables["VISUAL"] = edited
 	u.run("account", "edit", "news")
 	u.run("account", "nudge", "news")
 	u.run("account", "pause", "news")
