@@ -128,10 +128,13 @@ func TestReshardUnderWay(t *testing.T) {
 		name  string
 		seeds int
 		kills bool
-		late  time.Duration // the most; what a dead process held is requeued within 20 s
+		late  time.Duration // the most
 	}{
 		{"in peace", 1, false, circulate.MoveGate + time.Second},
-		{"while processes are killed", 2, true, 25 * time.Second},
+		// What a dead process held is requeued within 20 s. If two monitors do that at once, the
+		// account has two strikes until one of them has taken its own back. Who claims it in that
+		// moment beside another such account takes it for a suspect, and puts it back for up to 30 s.
+		{"while processes are killed", 2, true, 45 * time.Second},
 	} {
 		for seed := range uint64(test.seeds) {
 			t.Run(fmt.Sprintf("%s, seed %d", test.name, seed), func(t *testing.T) {
