@@ -225,14 +225,20 @@ func (f *fixture) placed(id string, want circulate.Place) {
 	f.conserved()
 }
 
-func (f *fixture) messages() []string {
+// found returns what is in the stream, the oldest first.
+func (f *fixture) found() []circulate.Found {
 	f.Helper()
 	found, err := f.ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 1000)
 	if err != nil {
 		f.Fatal(err)
 	}
+	return found
+}
+
+func (f *fixture) messages() []string {
+	f.Helper()
 	var ids []string
-	for _, m := range found {
+	for _, m := range f.found() {
 		ids = append(ids, m.Account+"/"+m.Message.ID)
 	}
 	return ids

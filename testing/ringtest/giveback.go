@@ -22,10 +22,7 @@ func returnWritesAll(f *fixture) {
 	if v := f.look("a"); v.Due.UnixMilli() != soon(c).UnixMilli() {
 		f.Errorf("due %v, want %v", v.Due, soon(c))
 	}
-	found, err := f.ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 10)
-	if err != nil {
-		f.Fatal(err)
-	}
+	found := f.found()
 	if len(found) != 2 || found[0].Message.ID != "1" || found[1].Message.ID != "2" || found[0].Account != "a" || found[0].Kind != "feed" ||
 		string(found[0].Message.Data) != `{"n":1}` || !found[0].Message.Time.Equal(message("1").Time) || found[0].Message.Type != "text" {
 		f.Errorf("stream holds %+v", found)

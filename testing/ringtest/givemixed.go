@@ -152,12 +152,8 @@ func (m *mixed) expect(f *fixture, next *circulate.Claim) {
 // streams expects messages in the stream, in that order.
 func (f *fixture) streams(want []string) {
 	f.Helper()
-	found, err := f.ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 1000)
-	if err != nil {
-		f.Fatal(err)
-	}
 	var got []string
-	for _, m := range found {
+	for _, m := range f.found() {
 		got = append(got, fmt.Sprintf("%s %s %s", m.Account, m.Kind, m.Message.ID))
 		if m.Message.Type != "text" || string(m.Message.Data) != `{"n":1}` || !m.Message.Time.Equal(message("").Time) {
 			f.Errorf("a message of %s is %+v", m.Account, m.Message)
