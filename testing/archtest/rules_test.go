@@ -9,13 +9,6 @@ import (
 	"testing"
 )
 
-// maxLines is the length from which a file probably holds a second noun, and maxFiles the
-// same for a package.
-const (
-	maxLines = 400
-	maxFiles = 40
-)
-
 // forCheckers are what every kind may import.
 var forCheckers = []string{"accounts/form", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
 
@@ -144,15 +137,6 @@ func faults(t tree) []string {
 			fault("%s/ is missing", folder)
 		}
 	}
-	files := make(map[string]int)
-	for _, f := range t.files {
-		if f.isTest() {
-			continue
-		}
-		if files[f.dir()]++; files[f.dir()] == maxFiles+1 {
-			fault("%s/: more than %d files", f.dir(), maxFiles)
-		}
-	}
 	for _, f := range t.files {
 		if slices.Contains([]string{".", "cmd", "deployments", "testing"}, f.dir()) {
 			fault("%s: %s/ holds folders only", f.path, path.Clean(f.dir()))
@@ -166,9 +150,6 @@ func faults(t tree) []string {
 		supports := isSuite(f.dir())
 		if f.hasInit {
 			fault("%s: has an init: what it does nobody asked for", f.path)
-		}
-		if f.lines > maxLines {
-			fault("%s: %d lines, at most %d", f.path, f.lines, maxLines)
 		}
 		for _, imported := range f.imports {
 			to, ours := strings.CutPrefix(imported, t.module+"/")

@@ -1,7 +1,6 @@
 package archtest
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -25,7 +24,6 @@ type file struct {
 	name    string // of its package
 	imports []string
 	hasInit bool
-	lines   int
 }
 
 func (f *file) dir() string  { return path.Dir(f.path) }
@@ -78,7 +76,7 @@ func readFile(top fs.FS, name string) (file, error) {
 	if err != nil {
 		return file{}, fmt.Errorf("parse: %w", err)
 	}
-	f := file{path: name, name: parsed.Name.Name, lines: bytes.Count(text, []byte{'\n'})}
+	f := file{path: name, name: parsed.Name.Name}
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
