@@ -175,6 +175,8 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			skip:    accounts.SkipBefore(batch.Claims[i].State),
 			first:   len(batch.Claims[i].Cursor) == 0,
 			used:    accounts.UsedUntil(batch.Claims[i].State),
+
+			unsynced: len(batch.Claims[i].Cursor) > 0 && confirms(records[i].checker),
 		}
 	}
 	due, later := dueNow(c.passOn(ctx, shard, claimed), &batch)

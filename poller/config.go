@@ -11,24 +11,25 @@ import (
 // Config has the settings of a pool. A zero field means the default, which stands behind the
 // semicolon.
 type Config struct {
-	Replica        string        // the replica's name; a new one of circulate.NewReplica
-	Host           string        // the host's name for people, in the replica's report; none
-	Version        string        // of the program, likewise; none
-	Concurrency    int           // checks at once; 256
-	HeldChecks     int           // held checks at once, besides the others; 20,000
-	CheckTimeout   time.Duration // the time for one page; 30 s
-	Heartbeat      time.Duration // the time between two heartbeats; 2 s
-	GracePeriod    time.Duration // how long checks may go on after Run's context is done; 20 s
-	MemoryMark     int           // per cent of Redis' maxmemory from which on no messages are taken; 85
-	AccountShare   int64         // bytes of messages an hour that an account may bring, negative: any; 64 MiB
-	LongTimeout    time.Duration // the monitors' timeout, after which a claim is no longer ours; 5 min
-	PageLimit      int           // messages wanted on one page; 200
-	RecordsKept    int           // decoded records kept in memory; 500,000
-	RecordBytes    int64         // the most bytes of their texts; 256 MiB, enough for 500,000 of 500 bytes
-	IdleInterval   time.Duration // the longest time between two looks at a shard of the own part; 30 s
-	Limits         Limits        // limits that replicas share; none
-	CommitInterval time.Duration // the longest that a result waits for others of its shard; 2 ms
-	GatherInterval time.Duration // the same on a busy replica, and the least time between its claims of a shard, both doubled if no check is later for it; 150 ms
+	Replica         string        // the replica's name; a new one of circulate.NewReplica
+	Host            string        // the host's name for people, in the replica's report; none
+	Version         string        // of the program, likewise; none
+	Concurrency     int           // checks at once; 256
+	HeldChecks      int           // held checks at once, besides the others; 20,000
+	CheckTimeout    time.Duration // the time for one page; 30 s
+	Heartbeat       time.Duration // the time between two heartbeats; 2 s
+	GracePeriod     time.Duration // how long checks may go on after Run's context is done; 20 s
+	MemoryMark      int           // per cent of Redis' maxmemory from which on no messages are taken; 85
+	AccountShare    int64         // bytes of messages an hour that an account may bring, negative: any; 64 MiB
+	LongTimeout     time.Duration // the monitors' timeout, after which a claim is no longer ours; 5 min
+	PageLimit       int           // messages wanted on one page; 200
+	RecordsKept     int           // decoded records kept in memory; 500,000
+	RecordBytes     int64         // the most bytes of their texts; 256 MiB, enough for 500,000 of 500 bytes
+	IdleInterval    time.Duration // the longest time between two looks at a shard of the own part; 30 s
+	Limits          Limits        // limits that replicas share; none
+	ConfirmUnsynced bool          // calls do not wait until Redis has on its disk what they confirm; see Confirmer
+	CommitInterval  time.Duration // the longest that a result waits for others of its shard; 2 ms
+	GatherInterval  time.Duration // the same on a busy replica, and the least time between its claims of a shard, both doubled if no check is later for it; 150 ms
 }
 
 const (

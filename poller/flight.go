@@ -29,12 +29,14 @@ type flight struct {
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	box     *timebox.Box // bounds its calls in time
-	held    held         // what it holds until its messages are written
-	found   bool         // an earlier page had messages
-	used    time.Time    // until when its messages use up the account's share, by Redis' clock
-	asked   instant      // when that was last looked at
-	suspect atomic.Bool  // it has the one place for suspects
+	box   *timebox.Box // bounds its calls in time
+	held  held         // what it holds until its messages are written
+	found bool         // an earlier page had messages
+
+	unsynced bool        // the next call has the third party forget what may not be on Redis' disk yet
+	used     time.Time   // until when its messages use up the account's share, by Redis' clock
+	asked    instant     // when that was last looked at
+	suspect  atomic.Bool // it has the one place for suspects
 
 	calls      context.Context // of a held check's calls; nil: it is not held
 	endCalls   context.CancelFunc
@@ -136,7 +138,11 @@ func (f *flight) run(box *timebox.Box) {
 	}
 	began, empty := time.Now(), 0
 	for page := 1; ; page++ {
-		result, err := f.page()
+		var result Result
+		err := f.synced()
+		if err == nil {
+			result, err = f.page()
+		}
 		if f.isSettled() {
 			return // settled by another: what was found must not be written
 		}
@@ -234,6 +240,7 @@ func (f *flight) progress(result Result) bool {
 	switch {
 	case err == nil:
 		f.found = f.found || len(result.Messages) > 0
+		f.unsynced = f.unsynced || len(result.Messages) > 0 && confirms(f.record.checker)
 		f.noteTicket()
 		return true
 	case circulate.Full(err) && givenOnce(f.record.checker):

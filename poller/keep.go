@@ -46,6 +46,10 @@ func (f *flight) keep() (written bool) {
 	f.held.begun = f.begun
 	wait := fs.keeper.gate.Pass(f.renewed) // many accounts may be claimed at once
 	for fresh := true; sleep(f.calls, wait); {
+		if err := f.synced(); err != nil {
+			f.fail(classify(err))
+			return false
+		}
 		if fresh && !f.begin() {
 			break
 		}

@@ -52,6 +52,20 @@ type Once interface {
 	GivenOnce() bool
 }
 
+// A Confirmer is a Checker whose call has the third party forget what earlier calls found: all
+// that is older than the cursor. So the pool makes such a call only once Redis has on its disk
+// what the cursor says was found, if Redis can tell; see circulate.Syncer. The same is done for
+// a Once.
+type Confirmer interface {
+	// Confirms reports whether a call has the third party forget what earlier ones found.
+	Confirms() bool
+}
+
+func confirms(c Checker) bool {
+	confirmer, ok := c.(Confirmer)
+	return ok && confirmer.Confirms() || givenOnce(c)
+}
+
 func givenOnce(c Checker) bool {
 	once, ok := c.(Once)
 	return ok && once.GivenOnce()
@@ -64,4 +78,36 @@ func (c Checkers) once() map[string]bool {
 		kinds[kind] = givenOnce(checker)
 	}
 	return kinds
+}
+
+const (
+	syncTries = 3           // of a call that would confirm what may not be on Redis' disk yet
+	syncRetry = time.Second // between two of them
+)
+
+// synced waits until Redis has on its disk what the account's cursor says was found, if the
+// next call confirms that to the third party.
+func (f *flight) synced() error {
+	fs := f.flights
+	if !f.unsynced || fs.config.ConfirmUnsynced {
+		return nil
+	}
+	ctx := fs.checks
+	if f.isHeld() {
+		ctx = f.calls
+	}
+	for try := 1; ; try++ {
+		_, err := fs.writer.syncer.Sync(ctx, f.claim.Shard)
+		if err == nil {
+			f.unsynced = false
+			return nil
+		}
+		if ctx.Err() == nil {
+			fs.metrics.redisErrors.WithLabelValues("sync").Inc()
+		}
+		if try == syncTries || !sleep(ctx, syncRetry) {
+			return &CheckError{Kind: Transient, Scope: ScopeChecker, Code: "redis_not_synced", Err: err,
+				Message: "Redis did not say that it has on its disk what the last check found, and another call would have the third party forget it"}
+		}
+	}
 }

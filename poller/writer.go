@@ -13,6 +13,7 @@ import (
 type writer struct {
 	*replica
 	ring      *circulate.Ring
+	syncer    *circulate.Syncer
 	committer *committer
 	holding   *holding
 	once      map[string]bool // the kinds whose third parties give each message once
@@ -21,7 +22,7 @@ type writer struct {
 }
 
 func newWriter(r *replica, ring *circulate.Ring, once map[string]bool) *writer {
-	w := &writer{replica: r, ring: ring, once: once, holding: newHolding()}
+	w := &writer{replica: r, ring: ring, syncer: circulate.NewSyncer(ring), once: once, holding: newHolding()}
 	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.commit)
 	w.committer.calm = w.calm
 	return w

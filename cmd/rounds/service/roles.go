@@ -196,6 +196,8 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		LongTimeout:  s.Monitor.LongTimeout,
 		MemoryMark:   s.Poller.MemoryMark,
 		AccountShare: accountShare(s.Poller),
+
+		ConfirmUnsynced: !s.Poller.ConfirmSynced,
 	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller)})
 }
 

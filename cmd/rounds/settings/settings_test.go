@@ -44,7 +44,7 @@ func TestSettingsDefaults(t *testing.T) {
 		Access: Access{URL: "http://127.0.0.1:8080"},
 		OIDC:   OIDC{GroupsClaim: "groups"},
 		Poller: Poller{
-			Concurrency: 256, HeldChecks: 20_000, KeptConnections: 8192, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second,
+			Concurrency: 256, HeldChecks: 20_000, KeptConnections: 8192, CheckTimeout: 30 * time.Second, HeartbeatInterval: 2 * time.Second, GracePeriod: 20 * time.Second, ConfirmSynced: true,
 			MemoryMark: 85, AccountShare: 64, SecretsUnbound: Allow,
 		},
 		Monitor: Monitor{

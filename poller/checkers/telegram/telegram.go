@@ -50,9 +50,10 @@ type Checker struct {
 }
 
 var (
-	_ poller.Checker  = (*Checker)(nil)
-	_ poller.Holder   = (*Checker)(nil)
-	_ poller.Retainer = (*Checker)(nil)
+	_ poller.Checker   = (*Checker)(nil)
+	_ poller.Holder    = (*Checker)(nil)
+	_ poller.Retainer  = (*Checker)(nil)
+	_ poller.Confirmer = (*Checker)(nil)
 )
 
 // New returns a checker that calls through client and takes from secrets what configs refer
@@ -84,6 +85,9 @@ func (*Checker) Hold(json.RawMessage) time.Duration { return hold }
 
 // Retention returns how long Telegram keeps updates that are not confirmed.
 func (*Checker) Retention(json.RawMessage) time.Duration { return 24 * time.Hour }
+
+// Confirms is true: an offset has Telegram forget all updates below it.
+func (*Checker) Confirms() bool { return true }
 
 // tokenPattern allows what tokens consist of, so that none changes the URL's path.
 var tokenPattern = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)

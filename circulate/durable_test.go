@@ -1,0 +1,169 @@
+package circulate_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// A server that cannot tell what is on its disk is asked once in a while, and never an error.
+func TestSyncWhereTheServerCannotTell(t *testing.T) {
+	for name, refusal := range map[string]string{
+		"no append-only file": "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+		"not allowed":         "NOPERM User rounds has no permissions to run the 'waitaof' command",
+		"older than 7.2":      "ERR unknown command 'WAITAOF', with args beginning with: '1' '0' '2000' ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				syncer := answering(t, func(c *server.Peer) {
+					asked++
+					c.WriteError(refusal)
+				})
+				for range 3 {
+					if synced, err := syncer.Sync(t.Context(), 0); synced || err != nil {
+						t.Fatalf("%v, %v", synced, err)
+					}
+				}
+				if asked != 1 {
+					t.Errorf("asked %d times", asked)
+				}
+				time.Sleep(2 * time.Minute)
+				if _, err := syncer.Sync(t.Context(), 1); err != nil || asked != 2 {
+					t.Errorf("%v, asked %d times", err, asked)
+				}
+			})
+		})
+	}
+}
+
+// Only a server that says so has synced. What else it answers leaves that open.
+func TestSyncTakesNothingForAYes(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(*server.Peer)
+		synced bool
+		err    error
+		says   string
+	}{
+		"synced": {answer: synced(1), synced: true},
+		"late":   {answer: synced(0), err: circulate.ErrNotDurable},
+		"cannot write": {
+			answer: func(c *server.Peer) { c.WriteError("MISCONF Errors writing to the AOF file: No space left on device") },
+			says:   "MISCONF",
+		},
+		"another form": {answer: func(c *server.Peer) { c.WriteOK() }, says: "unexpected"},
+		"cut":          {answer: func(c *server.Peer) { c.Close() }, says: "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got, err := answering(t, test.answer).Sync(t.Context(), 0)
+				if got != test.synced || test.err != nil && !errors.Is(err, test.err) || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) ||
+					test.err == nil && test.says == "" && err != nil {
+					t.Errorf("%v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// Whoever comes while a round is under way waits for the next: what they wrote may be younger
+// than what the first one waits for. All of them share that one.
+func TestSyncsShareARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		gate := make(chan struct{})
+		syncer := answering(t, func(c *server.Peer) {
+			asked.Add(1)
+			<-gate
+			synced(1)(c)
+		})
+		var done atomic.Int32
+		begin := func(shard int) {
+			go func() {
+				if synced, err := syncer.Sync(t.Context(), shard); !synced || err != nil {
+					t.Errorf("%v, %v", synced, err)
+				}
+				done.Add(1)
+			}()
+		}
+		begin(0)
+		synctest.Wait()
+		for range 10 {
+			begin(0)
+			begin(1)
+		}
+		synctest.Wait()
+		gate <- struct{}{}
+		synctest.Wait()
+		if asked.Load() != 2 || done.Load() != 1 {
+			t.Errorf("asked %d times when the first was done, %d are done", asked.Load(), done.Load())
+		}
+		gate <- struct{}{}
+		synctest.Wait()
+		if asked.Load() != 2 || done.Load() != 21 {
+			t.Errorf("asked %d times for 21 callers, %d are done", asked.Load(), done.Load())
+		}
+	})
+}
+
+// A real server of 7.2 or later says what is on its disk; one that never syncs does not say
+// that it has.
+func TestSyncOnARealServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec"))
+	conn := dial(t, s)
+	_, err := conn.Do("WAITAOF", 0, 0, 0)
+	knows := err == nil
+	syncer := circulate.NewSyncer(openRing(t, redistest.Connect(t, s), 2))
+	if synced, err := syncer.Sync(t.Context(), 0); synced != knows || err != nil {
+		t.Errorf("knows WAITAOF: %v; %v, %v", knows, synced, err)
+	}
+	if !knows {
+		return
+	}
+	if _, err := conn.Do("CONFIG", "SET", "appendfsync", "no"); err != nil {
+		t.Fatal(err)
+	}
+	if synced, err := syncer.Sync(t.Context(), 1); synced || !errors.Is(err, circulate.ErrNotDurable) {
+		t.Errorf("a server that does not sync: %v, %v", synced, err)
+	}
+}
+
+func dial(t *testing.T, s *redistest.Server) redis.Conn {
+	t.Helper()
+	conn, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// synced answers WAITAOF.
+func synced(local int) func(*server.Peer) {
+	return func(c *server.Peer) {
+		c.WriteLen(2)
+		c.WriteInt(local)
+		c.WriteInt(0)
+	}
+}
+
+// answering returns a Syncer over two shards of an embedded server that answers WAITAOF so.
+func answering(t *testing.T, answer func(*server.Peer)) *circulate.Syncer {
+	t.Helper()
+	s := redistest.Embedded(t)
+	ring := openRing(t, s, 2) // which starts the server
+	if err := s.Miniredis().Server().Register("WAITAOF", func(c *server.Peer, _ string, _ []string) { answer(c) }); err != nil {
+		t.Fatal(err)
+	}
+	return circulate.NewSyncer(ring)
+}
