@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -12,18 +13,22 @@ import (
 
 // Embedded is a Redis inside the process, in memory, for a laptop and for tests. It
 // listens nowhere unless Listen is called, and its data ends with the process unless package
-// datadir saves it.
+// datadir keeps it.
 type Embedded struct {
 	server *miniredis.Miniredis
 	clock  *embeddedClock
 	pools  *pools
 
 	mu     sync.Mutex // guards the server, which must not be dialled while it is closed
+	dialed bool
 	closed bool
 	door   *doorway // nil: it listens nowhere
 
 	looking sync.Mutex // one Look at a time
 	look    look
+
+	recorder atomic.Pointer[recorder] // nil: there is no log
+	redoing  *shadow                  // does what a log has; guarded by mu
 }
 
 // embeddedClock is the server's clock. It stands still while commands run, and advances
@@ -37,12 +42,34 @@ type embeddedClock struct {
 	last time.Time
 }
 
-func (c *embeddedClock) tick() {
+// move advances the clock, and returns its time, and also the time before if it was set back.
+func (c *embeddedClock) move() (now, back time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.last).Abs() >= time.Millisecond {
+	if now := c.now().Round(0); now.Sub(c.last).Abs() >= time.Millisecond { // as Redis: its keys live by the wall clock
+		if now.Before(c.last) {
+			back = c.last
+		}
 		c.server.SetTime(now)
 		c.last = now
+	}
+	return c.last, back
+}
+
+// hold stops the clock at a moment, and returns what it followed.
+func (c *embeddedClock) hold(at time.Time) (was func() time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was = c.now
+	c.now, c.last = func() time.Time { return at }, at
+	c.server.SetTime(at)
+	return was
+}
+
+// tick advances the clock. With a log that is done where the moment is noted.
+func (e *Embedded) tick() {
+	if e.recorder.Load() == nil {
+		e.clock.move()
 	}
 }
 
@@ -51,7 +78,7 @@ func NewEmbedded() *Embedded {
 	server := miniredis.NewMiniRedis()
 	server.ClockTTL(true)
 	clock := &embeddedClock{server: server, now: time.Now}
-	clock.tick()
+	clock.move()
 	e := &Embedded{server: server, clock: clock}
 	e.pools = newPools(Options{}.withDefaults(), func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialReadTimeout(10*time.Second),
@@ -71,7 +98,8 @@ func (e *Embedded) dial() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBuffered(conn, e.clock.tick), nil
+	e.dialed = true
+	return newBuffered(conn, e.tick), nil
 }
 
 // Conn lends a connection.
@@ -118,11 +146,15 @@ func (e *Embedded) SetClock(now func() time.Time) {
 func (e *Embedded) Close() error {
 	err := e.pools.Close()
 	e.mu.Lock()
+	was := e.closed
 	e.closed = true
 	door := e.door
 	e.mu.Unlock()
 	if door != nil {
 		door.close()
+	}
+	if r := e.recorder.Load(); r != nil && !was {
+		close(r.closed)
 	}
 	e.server.Close()
 	return err

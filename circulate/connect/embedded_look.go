@@ -37,7 +37,7 @@ func (e *Embedded) Look(replies *bytes.Buffer, fn func(do func(command ...string
 	if err != nil {
 		return 0, err
 	}
-	e.clock.tick()
+	e.tick()
 	var stood time.Duration
 	called, failed := false, error(nil)
 	call := func(c *server.Peer) {
@@ -58,6 +58,9 @@ func (e *Embedded) Look(replies *bytes.Buffer, fn func(do func(command ...string
 	caller := server.NewPeer(bufio.NewWriter(&reply))
 	srv.Dispatch(caller, []string{"EVAL", lookScript, "0"})
 	caller.Flush()
+	if r := e.recorder.Load(); r != nil {
+		r.clients.Delete(caller)
+	}
 	if !called {
 		return 0, fmt.Errorf("embedded redis: %q", reply.String())
 	}

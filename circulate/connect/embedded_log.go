@@ -1,0 +1,328 @@
+package connect
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// Log keeps what changes in an embedded server. It is told of effects, as a Redis tells its
+// replicas: of the commands that changed something, those within scripts too, and not of
+// the scripts. So what is done again needs no script, and no clock but the one it is given.
+type Log interface {
+	// Append keeps what one command, script or transaction changed, at one moment of the
+	// server's clock, in order. Its caller learns that it was done once Append has returned,
+	// and is cut off after an error: nobody knows if it will have been done. Without
+	// effects the clock was set back after that moment. Calls do not overlap.
+	Append(at time.Time, effects [][]string) error
+	// Refuses returns why nothing may change now; nil: it may.
+	Refuses() error
+	// Sync returns once everything that was appended would survive a power failure.
+	Sync() error
+}
+
+// SetLog has everything that changes from now on appended to a log. It must be called once at
+// most, and before anybody has a connection. Databases but the first, scripts within
+// transactions, what takes one of several at random, and blocking commands but for XREAD and
+// XREADGROUP are refused then. WAITAOF syncs the log.
+func (e *Embedded) SetLog(log Log) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dialed || e.recorder.Load() != nil {
+		return errors.New("embedded redis: it is in use, and what changed is in no log")
+	}
+	srv, err := e.started()
+	if err != nil {
+		return err
+	}
+	r := &recorder{
+		clock: e.clock, server: srv, log: log, writes: make(map[string]bool), outer: newShadow(), inner: newShadow(),
+		woken: make(chan struct{}), closed: make(chan struct{}),
+	}
+	e.recorder.Store(r)
+	srv.SetPreHook(r.hook)
+	return nil
+}
+
+// recorder stands before an embedded server's commands, and appends their effects to its log.
+type recorder struct {
+	clock   *embeddedClock
+	server  *server.Server
+	log     Log
+	clients sync.Map // *server.Peer -> *client
+	closed  chan struct{}
+
+	mu     sync.Mutex // one command at a time; guards what follows
+	writes map[string]bool
+	outer  *shadow // runs what clients send
+	inner  *shadow // runs what scripts call
+	woken  chan struct{}
+
+	// Of the command that is being done:
+	effects [][]string
+	refuses error // why nothing may change
+	refused bool  // it was told so
+}
+
+// client is what is known of one that sends commands.
+type client struct {
+	queue  [][]string // of a transaction
+	queues bool       // it is within a transaction
+	wrong  string     // why the transaction must not be done; empty: it may
+}
+
+// shadow does commands in place of a client, so that the reply is there before the client
+// has it.
+type shadow struct {
+	peer  *server.Peer
+	out   *bufio.Writer
+	reply bytes.Buffer
+}
+
+func newShadow() *shadow {
+	s := &shadow{}
+	s.out = bufio.NewWriterSize(&s.reply, lookBuffer)
+	s.peer = server.NewPeer(s.out)
+	return s
+}
+
+// do does a command as a client would, and returns the reply, which is valid until the next.
+func (s *shadow) do(srv *server.Server, c *server.Peer, command []string) []byte {
+	s.reply.Reset()
+	s.peer.Ctx, s.peer.Resp3 = c.Ctx, c.Resp3
+	srv.Dispatch(s.peer, command)
+	s.peer.Flush()
+	c.Ctx = s.peer.Ctx
+	if s.reply.Cap() > 16*lookBuffer { // one of many messages, say
+		reply := slices.Clone(s.reply.Bytes())
+		s.reply = bytes.Buffer{}
+		return reply
+	}
+	return s.reply.Bytes()
+}
+
+// hook is called before each command, also before each that a script calls: then the server is
+// locked, and so are we.
+func (r *recorder) hook(c *server.Peer, name string, args ...string) bool {
+	if c == r.outer.peer || c == r.inner.peer {
+		return false
+	}
+	known, ok := r.clients.Load(c)
+	if !ok {
+		if c.Ctx != nil { // it had one from its first command on: it is a script
+			return r.nested(c, name, args)
+		}
+		known = &client{}
+		r.clients.Store(c, known)
+		c.OnDisconnect(func() { r.clients.Delete(c) })
+	}
+	switch {
+	case slices.Contains(asTheyAre, name):
+		return false
+	case name == "WAITAOF":
+		r.sync(c, args)
+	case name == "XREAD" && block(args) >= 0:
+		return false
+	case name == "XREADGROUP" && block(args) >= 0:
+		r.block(c, known.(*client), args)
+	default:
+		reply, _, ok := r.do(c, known.(*client), name, args)
+		r.answer(c, reply, ok)
+	}
+	return true
+}
+
+// answer releases a reply, or cuts the client off: what became of its command is not known.
+func (r *recorder) answer(c *server.Peer, reply string, ok bool) {
+	if !ok {
+		c.Close()
+		return
+	}
+	c.WriteRaw(reply)
+}
+
+// do does a client's command, and appends what it changed. The channel is closed at the next
+// change that a reader may wait for.
+func (r *recorder) do(c *server.Peer, who *client, name string, args []string) (reply string, changes <-chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, back := r.clock.move()
+	r.effects, r.refused, r.refuses = r.effects[:0], false, r.log.Refuses()
+	if r.refuses == nil && !back.IsZero() {
+		if r.log.Append(back, nil) != nil {
+			r.refuses = r.log.Refuses()
+		}
+	}
+	command := append([]string{name}, args...)
+	if why := r.unfit(who, name, args); why != "" {
+		if who.queues {
+			who.wrong = why
+		}
+		if name == "EXEC" {
+			r.outer.do(r.server, c, []string{"DISCARD"})
+			*who = client{}
+		}
+		return "-" + why + "\r\n", r.woken, true
+	}
+	raw := r.outer.do(r.server, c, command)
+	if len(raw) > 0 && raw[0] != '-' {
+		r.took(who, name, command, raw)
+	}
+	if r.refused {
+		return "-" + r.misconf() + "\r\n", r.woken, true
+	}
+	if len(r.effects) == 0 {
+		return string(raw), r.woken, true
+	}
+	if err := r.log.Append(now, r.effects); err != nil {
+		return "", r.woken, false
+	}
+	if slices.ContainsFunc(r.effects, func(effect []string) bool { return effect[0] == "XADD" || effect[0] == "XGROUP" }) {
+		close(r.woken)
+		r.woken = make(chan struct{})
+	}
+	return string(raw), r.woken, true
+}
+
+// took notes what a command did that has not failed.
+func (r *recorder) took(who *client, name string, command []string, reply []byte) {
+	switch {
+	case name == "MULTI":
+		*who = client{queues: true}
+	case name == "DISCARD":
+		*who = client{}
+	case name == "EXEC":
+		r.transacted(who.queue, reply)
+		*who = client{}
+	case who.queues:
+		if bytes.HasPrefix(reply, []byte("+QUEUED")) {
+			who.queue = append(who.queue, command)
+		}
+	case r.write(name) && !idle(name, reply):
+		r.effects = append(r.effects, command)
+	}
+}
+
+// transacted notes what a transaction did. One of its commands may fail, and others not.
+func (r *recorder) transacted(queue [][]string, reply []byte) {
+	if bytes.HasPrefix(reply, []byte("*-1")) { // a key that was watched has changed
+		return
+	}
+	_, reply, _ = bytes.Cut(reply, []byte("\r\n"))
+	for _, command := range queue {
+		next := skipReply(reply)
+		if one := reply[:len(reply)-len(next)]; r.write(command[0]) && len(one) > 0 && one[0] != '-' && !idle(command[0], one) {
+			r.effects = append(r.effects, command)
+		}
+		reply = next
+	}
+}
+
+// nested notes what a script calls.
+func (r *recorder) nested(c *server.Peer, name string, args []string) bool {
+	switch {
+	case !r.write(name):
+		return false
+	case unfit(name, args) != "":
+		c.WriteError(unfit(name, args))
+		return true
+	case r.refuses != nil:
+		r.refused = true
+		c.WriteError(r.misconf())
+		return true
+	}
+	command := append([]string{name}, args...)
+	reply := r.inner.do(r.server, c, command)
+	if len(reply) > 0 && reply[0] != '-' && !idle(name, reply) {
+		r.effects = append(r.effects, command)
+	}
+	c.WriteRaw(string(reply))
+	return true
+}
+
+// unfit returns why a client's command cannot be done; empty: it can.
+func (r *recorder) unfit(who *client, name string, args []string) string {
+	why := unfit(name, args)
+	switch {
+	case why != "":
+		return why
+	case name == "EXEC" && who.wrong != "":
+		return "EXECABORT Transaction discarded because of previous errors: " + who.wrong
+	case who.queues && (name == "EVAL" || name == "EVALSHA"):
+		return "ERR a script within a transaction cannot be kept in a data directory"
+	case r.refuses != nil && (r.write(name) || name == "EXEC" && slices.ContainsFunc(who.queue, func(command []string) bool { return r.write(command[0]) })):
+		return r.misconf()
+	}
+	return ""
+}
+
+func (r *recorder) misconf() string {
+	return "MISCONF Errors writing to the data directory: " + strings.Join(strings.Fields(r.refuses.Error()), " ")
+}
+
+// write reports whether a command may change something.
+func (r *recorder) write(name string) bool {
+	writes, known := r.writes[name]
+	if !known {
+		writes = !slices.Contains(harmless, name) && !r.server.IsReadOnlyCommand(name)
+		if r.server.IsRegisteredCommand(name) { // strangers may send any number of others
+			r.writes[name] = writes
+		}
+	}
+	return writes
+}
+
+// sync answers WAITAOF: everything that was done before would survive a power failure.
+func (r *recorder) sync(c *server.Peer, args []string) {
+	if len(args) != 3 {
+		c.WriteError("ERR wrong number of arguments for 'waitaof' command")
+		return
+	}
+	if err := r.log.Sync(); err != nil {
+		c.WriteError("MISCONF Errors writing to the data directory: " + err.Error())
+		return
+	}
+	c.WriteRaw("*2\r\n:1\r\n:0\r\n")
+}
+
+// block does an XREADGROUP that waits. Between its tries others do what they like.
+func (r *recorder) block(c *server.Peer, who *client, args []string) {
+	at := block(args)
+	ms, err := strconv.ParseInt(args[at+1], 10, 64)
+	if err != nil || ms < 0 {
+		c.WriteError("ERR timeout is not an integer or out of range")
+		return
+	}
+	var over <-chan time.Time
+	if ms > 0 {
+		t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+		defer t.Stop()
+		over = t.C
+	}
+	args = slices.Delete(slices.Clone(args), at, at+2)
+	for {
+		if c.Closed() {
+			return
+		}
+		reply, changes, ok := r.do(c, who, "XREADGROUP", args)
+		if reply != "*-1\r\n" && reply != "_\r\n" || !ok {
+			r.answer(c, reply, ok)
+			return
+		}
+		select {
+		case <-changes:
+		case <-over:
+			r.answer(c, reply, true)
+			return
+		case <-r.closed:
+			return
+		}
+	}
+}
