@@ -2,7 +2,10 @@ package datadir
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,17 +15,19 @@ import (
 	"github.com/rounds-dev/rounds/circulate/image"
 )
 
-// DefaultWithin is within which time after a change an image is saved.
-const DefaultWithin = 5 * time.Second
+// DefaultWithin is how long the log may grow before an image takes its place.
+const DefaultWithin = 5 * time.Minute
+
+var errClosed = errors.New("the data directory is closed")
 
 // Options are what a directory needs. Path is required.
 type Options struct {
 	Path    string
-	Within  time.Duration // a change is saved within this time; 0: DefaultWithin
+	Within  time.Duration // an image is saved so long after the one before, if much has changed; 0: DefaultWithin
 	Program string        // the version that the images name
 	What    string        // what the process is, for others that want the directory
 	// Passing reports whether a key changes with time alone, such as one with heartbeats. Its
-	// changes are saved with others, or within five minutes. Nil: no key does.
+	// changes are written with others, or within five minutes. Nil: no key does.
 	Passing func(key string) bool
 	Log     *slog.Logger // nil: nothing is logged
 }
@@ -30,12 +35,16 @@ type Options struct {
 // State is how the directory is.
 type State struct {
 	Path  string
-	Saved time.Time // the moment of the newest image that is saved; zero: there is none yet
-	Saves int       // since Open
+	Saved time.Time // what came until then would survive a power failure; zero: there was nothing
+	Saves int       // images, since Open
 
-	Failing time.Time // since when what changes cannot be saved; zero: it can
-	Why     error     // why it cannot
-	Fails   int       // saves that failed, since Open
+	Failing  time.Time // since when the directory cannot be written; zero: it can
+	Why      error     // why it cannot
+	Refusing bool      // the log cannot be written either: nothing may change
+	Fails    int       // what failed to be written, since Open
+
+	Log     int64 // bytes in the log that follow the newest image
+	Written int64 // bytes that were written to the log and in images, since Open
 
 	Keys   int           // of the newest image
 	Bytes  int           // of the newest image, without the messages that were packed before
@@ -65,12 +74,17 @@ type Dir struct {
 	server  *connect.Embedded
 	lock    *flock.Flock
 
-	saving sync.Mutex // one save at a time; guards what follows
-	taker  *image.Taker
-	marks  image.Marks
-	wrote  time.Time // when an image was saved
-	newest bool      // data.zst is there
-	told   bool      // that there is too much
+	log     *wal
+	release func() // has the server's clock go on; nil: it goes
+
+	saving   sync.Mutex // one save at a time; guards what follows
+	taker    *image.Taker
+	wrote    time.Time // when an image was saved, or was tried to be
+	newest   bool      // data.zst is there
+	after    int       // the segment of the log that follows the newest image
+	previous int       // the one that follows the image before it
+	stale    bool      // an image is needed, although nothing has changed
+	told     bool      // that there is too much
 
 	mu    sync.Mutex // guards state
 	state State
@@ -99,27 +113,58 @@ func open(ctx context.Context, server *connect.Embedded, o Options, on disk) (*D
 		return nil, err
 	}
 	d := &Dir{options: o, disk: on, taker: image.NewTaker(server), server: server, lock: held, state: State{Path: o.Path}}
-	if err := d.load(ctx); err != nil {
+	d.log = &wal{disk: on, passing: o.Passing, failed: func(err error) { _ = d.failed(err) }, synced: d.synced}
+	if err := d.start(ctx); err != nil {
+		d.log.close()
 		_ = held.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
+// start fills the server, and has its log go on.
+func (d *Dir) start(ctx context.Context) error {
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	d.log.start()
+	if err := d.server.SetLog(d.log); err != nil {
+		return fmt.Errorf("data directory %s: %w", d.options.Path, err)
+	}
+	if d.stale || d.log.Refuses() != nil {
+		if d.Save() != nil {
+			return nil // State and the log tell it
+		}
+	}
+	for i := range d.state.Damaged { // what is in them is in the new image, as far as it is good
+		if f := &d.state.Damaged[i]; strings.HasPrefix(f.Name, logName) && f.Reason != missing {
+			if err := d.setAside(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // State returns how the directory is.
 func (d *Dir) State() State {
+	log, written, refuses := d.log.state()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.state
+	s := d.state
+	s.Log, s.Refusing = log, refuses
+	s.Written += written
+	return s
 }
 
 // Close saves all that changed, and gives the directory free. Its error says what was not saved.
 // The server must still be there, and nobody should use it any more.
 func (d *Dir) Close() error {
-	d.saving.Lock()
-	d.wrote = time.Time{} // what changes with time alone is saved too
-	d.saving.Unlock()
 	err := d.Save()
+	if err != nil && d.log.Sync() == nil {
+		err = nil // it is in the log
+	}
+	d.log.close()
 	if closeErr := d.lock.Close(); err == nil {
 		err = closeErr
 	}

@@ -18,10 +18,12 @@ const (
 
 // disk is what the directory needs of a file system. Names are of files in it.
 type disk interface {
-	Create(name string) (file, error) // empty, also if it was there
+	Names() ([]string, error)
+	Create(name string) (file, error) // a new one, in place of one that was there
 	Open(name string) (io.ReadCloser, error)
 	Rename(from, to string) error
 	Remove(name string) error
+	Truncate(name string, size int64) error
 	Sync() error // the directory: what was renamed stays so
 }
 
@@ -35,14 +37,36 @@ type file interface {
 // folder is a directory of the operating system.
 type folder string
 
-// Create implements disk.
-func (f folder) Create(name string) (file, error) {
-	return os.OpenFile(filepath.Join(string(f), name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+// Names implements disk.
+func (f folder) Names() ([]string, error) {
+	entries, err := os.ReadDir(string(f))
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, err
 }
 
-// Open implements disk.
+// Create implements disk. It follows no link, and writes to no file that somebody else has open.
+func (f folder) Create(name string) (file, error) {
+	path := filepath.Join(string(f), name)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+}
+
+// Open implements disk. It follows no link.
 func (f folder) Open(name string) (io.ReadCloser, error) {
-	return os.Open(filepath.Join(string(f), name))
+	path := filepath.Join(string(f), name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file, but %s: nothing else is read", name, info.Mode().Type())
+	}
+	return os.Open(path)
 }
 
 // Rename implements disk.
@@ -52,6 +76,11 @@ func (f folder) Rename(from, to string) error {
 
 // Remove implements disk.
 func (f folder) Remove(name string) error { return os.Remove(filepath.Join(string(f), name)) }
+
+// Truncate implements disk.
+func (f folder) Truncate(name string, size int64) error {
+	return os.Truncate(filepath.Join(string(f), name), size)
+}
 
 // Sync implements disk.
 func (f folder) Sync() error {
@@ -65,10 +94,21 @@ func (f folder) Sync() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// prepare makes the directory if there is none.
+// prepare makes the directory if there is none. One that others own or may write is refused:
+// whatever they put there would be believed.
 func prepare(path string) error {
 	if err := os.MkdirAll(path, dirMode); err != nil {
 		return fmt.Errorf("data directory %s: cannot be made: %w", path, reason(err))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", path, reason(err))
+	}
+	if owner := foreign(info); owner != "" {
+		return fmt.Errorf("data directory %s: it belongs to user %s and not to this process's user %d, so its owner could change what is in it: give it to this user (chown), or name another directory with --data", path, owner, os.Getuid())
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("data directory %s: others may write to it (mode %04o), and so change what is in it: chmod go-w %s, or name another directory with --data", path, info.Mode().Perm(), path)
 	}
 	return nil
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,13 +42,20 @@ func (d *Dir) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	numbers, err := segments(d.disk)
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", d.options.Path, reason(err))
+	}
+	if len(numbers) > 0 {
+		d.log.number = numbers[len(numbers)-1]
+	}
 	var damaged []Damaged
 	for _, name := range names {
 		header, err := d.try(ctx, name)
 		var later *image.NewerError
 		switch {
 		case err == nil:
-			return d.begin(name, header.Time, damaged)
+			return d.begin(name, header, numbers, damaged)
 		case errors.As(err, &later):
 			return fmt.Errorf("data directory %s: %s is not for this program: %w; nothing was changed", d.options.Path, name, err)
 		case errors.Is(err, errDamaged):
@@ -59,25 +64,38 @@ func (d *Dir) load(ctx context.Context) error {
 			return fmt.Errorf("data directory %s: %s: %w", d.options.Path, name, reason(err))
 		}
 	}
-	if len(damaged) == 0 || len(names) == 1 && names[0] == writtenName {
+	if missed := d.missed(numbers); len(damaged) == 0 && missed != "" {
+		damaged = []Damaged{{Name: newestName, Reason: "it is missing, and " + missed + " follows it"}}
+	} else if len(damaged) == 0 || len(names) == 1 && names[0] == writtenName {
 		// The first image ever was being written: there is nothing to lose.
+		d.stale = true
 		d.options.Log.Info("the data directory is new", "path", d.options.Path)
 		return nil
 	}
 	return &LostError{Path: d.options.Path, Damaged: damaged}
 }
 
+// missed returns the first segment that has something.
+func (d *Dir) missed(numbers []int) string {
+	for _, n := range numbers {
+		text, err := d.text(segmentName(n))
+		if err != nil || len(text) > len(logMagic) {
+			return segmentName(n)
+		}
+	}
+	return ""
+}
+
 // images returns the images that there are, the one to use first.
 func (d *Dir) images() ([]string, error) {
 	var names []string
+	there, err := d.disk.Names()
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", d.options.Path, reason(err))
+	}
 	for _, name := range []string{newestName, writtenName, previousName} {
-		switch _, err := os.Stat(filepath.Join(d.options.Path, name)); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, fmt.Errorf("data directory %s: %s: %w", d.options.Path, name, reason(err))
-		case name == writtenName && len(names) > 0:
-			// The newest is there, so this one is of a save that did not end.
-		default:
+		// If the newest is there, one that was being written is of a save that did not end.
+		if slices.Contains(there, name) && (name != writtenName || len(names) == 0) {
 			names = append(names, name)
 		}
 	}
@@ -89,14 +107,17 @@ var errDamaged = errors.New("damaged")
 // try reads an image to its end, and then fills the server from it.
 func (d *Dir) try(ctx context.Context, name string) (image.Header, error) {
 	var header image.Header
+	size := &counter{out: io.Discard}
 	if err := d.read(name, func(in io.Reader) (err error) {
-		header, _, err = image.Verify(in)
+		header, _, err = image.Verify(io.TeeReader(in, size))
 		return err
 	}); err != nil {
 		return header, err
 	}
+	d.state.Packed, d.wrote = size.n, time.Now()
+	d.release = d.server.HoldClock(header.Time) // what ends, ends when its time comes by the log
 	return header, d.read(name, func(in io.Reader) error {
-		_, err := image.Load(ctx, d.server, in, time.Now())
+		_, err := image.Load(ctx, d.server, in, header.Time)
 		return err
 	})
 }
@@ -115,21 +136,31 @@ func (d *Dir) read(name string, use func(io.Reader) error) error {
 	return fmt.Errorf("%w: %w", errDamaged, err)
 }
 
-// begin notes which image was used, and sets damaged ones aside.
-func (d *Dir) begin(used string, of time.Time, damaged []Damaged) error {
-	log := d.options.Log
+// begin does what the log has after the image that was used, and sets damaged files aside.
+func (d *Dir) begin(used string, header image.Header, numbers []int, damaged []Damaged) error {
+	log, of := d.options.Log, header.Time
+	to, broken, err := d.redo(header, numbers)
+	if err != nil {
+		return err
+	}
 	for i := range damaged {
 		was := damaged[i].Name
-		damaged[i].Used, damaged[i].Name = of, damagedName+time.Now().UTC().Format("20060102T150405.000")+packedEnd
-		if err := d.disk.Rename(was, damaged[i].Name); err != nil {
-			return fmt.Errorf("data directory %s: %s is damaged (%s) and cannot be set aside: %w", d.options.Path, was, damaged[i].Reason, reason(err))
+		damaged[i].Used = to
+		if err := d.setAside(&damaged[i]); err != nil {
+			return err
 		}
-		log.Error("a file of the data directory is damaged: it was set aside, and the one before it is used; what came after that is lost",
-			"path", d.options.Path, "file", was, "reason", damaged[i].Reason, "set_aside", damaged[i].Name, "used", used, "of", of)
+		log.Error("a file of the data directory is damaged: it was set aside, and the one before it is used, with its log"+lost(broken),
+			"path", d.options.Path, "file", was, "reason", damaged[i].Reason, "set_aside", damaged[i].Name, "used", used, "of", of, "to", to)
 	}
 	if len(damaged) == 0 && used == previousName {
-		log.Error("the newest file of the data directory is missing: the one before it is used; what came after that is lost",
-			"path", d.options.Path, "file", newestName, "used", used, "of", of)
+		log.Error("the newest file of the data directory is missing: the one before it is used, with its log"+lost(broken),
+			"path", d.options.Path, "file", newestName, "used", used, "of", of, "to", to)
+	}
+	if broken != nil {
+		log.Error("the log of the data directory is damaged: what came after that is lost",
+			"path", d.options.Path, "file", broken.Name, "reason", broken.Reason, "to", to)
+		broken.Used = to
+		damaged = append(damaged, *broken)
 	}
 	if used == writtenName { // the process ended between the two renamings
 		if err := d.disk.Rename(writtenName, newestName); err != nil {
@@ -137,17 +168,41 @@ func (d *Dir) begin(used string, of time.Time, damaged []Damaged) error {
 		}
 		used = newestName
 	}
-	d.newest = used == newestName
-	d.state.Saved, d.state.Damaged = of, damaged
+	if d.newest = used == newestName; d.newest {
+		d.after = header.Log
+	} else {
+		d.previous = header.Log
+	}
+	// A program that knows of no log must not go on from an image whose log it passes over.
+	d.stale = header.Log == 0 || broken != nil || !d.newest
+	d.state.Saved, d.state.Damaged = to, damaged
 	// The first image reads everything. Nobody waits for that yet.
 	loaded, err := d.taker.Take()
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", d.options.Path, err)
 	}
 	d.state.Keys, d.state.Bytes = loaded.Keys(), loaded.Bytes()
-	if d.newest { // it is not saved again as long as nothing changes
-		_, _, d.marks = loaded.Changed(d.marks, nil)
+	log.Info("data loaded", "path", d.options.Path, "of", of, "to", to, "log_bytes", d.log.total)
+	return nil
+}
+
+func lost(broken *Damaged) string {
+	if broken == nil {
+		return ": nothing is lost"
 	}
-	log.Info("data loaded", "path", d.options.Path, "of", of)
+	return ""
+}
+
+// setAside gives a damaged file another name.
+func (d *Dir) setAside(file *Damaged) error {
+	was := file.Name
+	end := packedEnd
+	if strings.HasPrefix(was, logName) {
+		end = "-" + was
+	}
+	file.Name = damagedName + time.Now().UTC().Format("20060102T150405.000") + end
+	if err := d.disk.Rename(was, file.Name); err != nil {
+		return fmt.Errorf("data directory %s: %s is damaged (%s) and cannot be set aside: %w", d.options.Path, was, file.Reason, reason(err))
+	}
 	return nil
 }

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,6 +40,9 @@ func (e *InUseError) Error() string {
 
 // lock takes the lock of a directory, and says in it which process has it.
 func lock(path, what string) (*flock.Flock, error) {
+	if info, err := os.Lstat(filepath.Join(path, lockName)); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("data directory %s: %s is no file, but %s: remove it", path, lockName, info.Mode().Type())
+	}
 	l := flock.New(filepath.Join(path, lockName), flock.SetPermissions(fileMode))
 	ok, err := l.TryLock()
 	if err != nil {
@@ -53,11 +57,20 @@ func lock(path, what string) (*flock.Flock, error) {
 	}
 	text, err := json.Marshal(Holder{PID: os.Getpid(), What: what, Since: time.Now()})
 	if err == nil {
-		err = os.WriteFile(filepath.Join(path, holderName), append(text, '\n'), fileMode)
+		err = writeHolder(folder(path), append(text, '\n'))
 	}
 	if err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("data directory %s: cannot be written: %w", path, reason(err))
 	}
 	return l, nil
+}
+
+func writeHolder(on folder, text []byte) error {
+	out, err := on.Create(holderName)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return errors.Join(err, out.Close())
 }

@@ -9,8 +9,9 @@ import (
 
 const (
 	// Format is the version of the format that this program writes, and the latest that it
-	// reads.
-	Format = 1
+	// reads. One that reads version 1 alone does not know of logs, and would leave out what is
+	// in them.
+	Format = 2
 	// magic says in the header what the file is.
 	magic = "rounds data"
 	// lineBytes is about how many bytes of strings a line has at most, unless one string
@@ -28,6 +29,7 @@ type Header struct {
 	Format  int       `json:"format"`
 	Program string    `json:"program,omitempty"` // the version that wrote it
 	Time    time.Time `json:"time"`              // of the image
+	Log     int       `json:"log,omitempty"`     // as in Image
 }
 
 // Counts are how many keys, and values in them, an image has.

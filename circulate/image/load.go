@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
@@ -19,32 +17,31 @@ const (
 	loadBytes  = 1 << 20 // of them
 )
 
-// Load fills an embedded server, which must have no keys, from an image that Verify accepts.
-// Keys whose time has come by now are left out. After an error the server must not be used.
+// Load fills an embedded server, which must have no keys and no log yet, from an image that
+// Verify accepts, by a clock that stands at a moment. Keys whose time has come by then are left
+// out. After an error the server must not be used.
 func Load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.Time) (Header, error) {
-	conn, err := server.Conn(ctx, "")
-	if err != nil {
-		return Header{}, fmt.Errorf("image: %w", err)
-	}
-	l := &loader{conn: conn, now: now.UnixMilli()}
+	defer server.HoldClock(now)()
+	l := &loader{ctx: ctx, server: server, now: now}
 	r, err := open(in, l.line)
 	if err == nil {
 		l.end()
 		err = l.flush()
 	}
-	if err := errors.Join(err, conn.Close()); err != nil {
+	if err != nil {
 		return r.header, fmt.Errorf("image: %w", err)
 	}
 	return r.header, nil
 }
 
-// loader sends the commands that make the keys.
+// loader does the commands that make the keys.
 type loader struct {
-	conn  redis.Conn
-	now   int64 // unix ms
-	sent  int
-	bytes int
-	err   error
+	ctx      context.Context //nolint:containedctx // of one call
+	server   *connect.Embedded
+	now      time.Time
+	commands [][]string
+	bytes    int
+	err      error
 
 	key   *keyLine // the key whose values come now; nil: its time has come
 	least string   // of a stream: its last entry
@@ -57,7 +54,7 @@ func (l *loader) line(given *line) error {
 		l.end()
 		l.key, l.least, values = given.Key, "", given.Key.Values
 		l.first = parseID(given.Key.First)
-		if l.key.Expires != 0 && l.key.Expires <= l.now {
+		if l.key.Expires != 0 && l.key.Expires <= l.now.UnixMilli() {
 			l.key = nil
 		}
 	}
@@ -140,31 +137,27 @@ func (l *loader) send(command ...string) {
 	if l.err != nil {
 		return
 	}
-	args := make([]any, len(command)-1)
-	for i, arg := range command[1:] {
-		args[i] = arg
-		l.bytes += len(arg)
+	l.commands = append(l.commands, command)
+	for _, word := range command {
+		l.bytes += len(word)
 	}
-	l.err = l.conn.Send(command[0], args...)
-	if l.sent++; l.err == nil && (l.sent >= loadAtOnce || l.bytes >= loadBytes) {
+	if len(l.commands) >= loadAtOnce || l.bytes >= loadBytes {
 		l.err = l.flush()
 	}
 }
 
-// flush awaits the replies to everything that was sent.
+// flush does everything that was sent.
 func (l *loader) flush() error {
-	if l.err != nil {
+	if l.err != nil || len(l.commands) == 0 {
 		return l.err
 	}
-	if err := l.conn.Flush(); err != nil {
+	if err := l.ctx.Err(); err != nil {
 		return err
 	}
-	for ; l.sent > 0; l.sent-- {
-		if _, err := l.conn.Receive(); err != nil {
-			return fmt.Errorf("the embedded server refuses it: %w", err)
-		}
+	if err := l.server.Redo(l.now, l.commands); err != nil {
+		return fmt.Errorf("the embedded server refuses it: %w", err)
 	}
-	l.bytes = 0
+	l.commands, l.bytes = l.commands[:0], 0
 	return nil
 }
 

@@ -1,0 +1,20 @@
+//go:build unix
+
+package datadir
+
+import (
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// foreign returns the user to whom a directory belongs, if that is not this process's; empty: it
+// is.
+func foreign(info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) == os.Geteuid() {
+		return ""
+	}
+	return strconv.FormatUint(uint64(stat.Uid), 10)
+}

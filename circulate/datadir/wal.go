@@ -1,0 +1,331 @@
+package datadir
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	logName = "data.log."
+	// heldBytes is how much of what changes with time alone waits for something else.
+	heldBytes = 64 << 10
+)
+
+// segmentName returns the name of a segment of the log.
+func segmentName(number int) string { return fmt.Sprintf("%s%08d", logName, number) }
+
+// wal is the log of what changes. It implements connect.Log. What is appended is written at
+// once, so that it outlives the process, and synced by whoever calls Sync.
+type wal struct {
+	disk    disk
+	passing func(key string) bool
+	failed  func(error) // is told that it cannot be written
+	synced  func(time.Time)
+
+	syncing sync.Mutex // one Sync at a time: a file is closed by nobody else
+
+	mu        sync.Mutex // guards what follows
+	number    int        // of the segment
+	file      file       // nil: it could not be made
+	length    int64      // of the segment
+	ended     []file     // segments before it that may not be synced yet
+	dirty     bool       // something was written since the last Sync
+	held      []byte     // records of what changes with time alone
+	heldSince time.Time
+	total     int64 // bytes that were ever appended
+	base      int64 // how many of them the newest image has
+	found     int64 // how many of them were found there at first
+	buffer    []byte
+	apart     bool  // the segment was begun when the log had failed: no segment leads to it
+	why       error // why nothing can be appended until there is a new image; nil: it can
+	fails     int
+}
+
+// Append implements connect.Log.
+func (w *wal) Append(at time.Time, effects [][]string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.why != nil {
+		return w.why
+	}
+	if w.passes(effects) {
+		if len(w.held) == 0 {
+			w.heldSince = time.Now()
+		}
+		w.held = appendRecord(w.held, at, effects)
+		if len(w.held) < heldBytes {
+			return nil
+		}
+		return w.write(nil)
+	}
+	w.buffer = appendRecord(w.buffer[:0], at, effects)
+	record := w.buffer
+	if cap(w.buffer) > 1<<20 {
+		w.buffer = nil
+	}
+	return w.write(record)
+}
+
+// passes reports whether effects are on keys alone that change with time.
+func (w *wal) passes(effects [][]string) bool {
+	if w.passing == nil || len(effects) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(effects, func(effect []string) bool {
+		var keys []string
+		switch effect[0] {
+		case "DEL", "UNLINK":
+			keys = effect[1:]
+		case "HSET", "HDEL", "HINCRBY", "HSETNX", "SET", "INCR", "INCRBY", "EXPIRE", "PEXPIRE", "PEXPIREAT", "LPUSH", "RPUSH", "LTRIM", "LPOP", "RPOP", "LREM",
+			"SADD", "SREM", "ZADD", "ZREM", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK", "XADD", "XTRIM":
+			keys = effect[1:2]
+		}
+		return len(keys) == 0 || slices.ContainsFunc(keys, func(key string) bool { return !w.passing(key) })
+	})
+}
+
+// write writes what is held, and a record after it. The caller holds mu.
+func (w *wal) write(record []byte) error {
+	if len(w.held) > 0 {
+		w.held = append(w.held, record...)
+		record, w.held = w.held, nil
+	}
+	if len(record) == 0 {
+		return nil
+	}
+	w.dirty = true
+	if n, err := w.file.Write(record); err != nil {
+		if n > 0 { // what was written in part must not look like damage
+			_ = w.disk.Truncate(segmentName(w.number), w.length)
+		}
+		return w.fail(err)
+	}
+	w.length += int64(len(record))
+	w.total += int64(len(record))
+	return nil
+}
+
+// fail has nothing appended until there is a new image: what is in memory may have what is not
+// in the log. The caller holds mu.
+func (w *wal) fail(err error) error {
+	w.why, w.apart = reason(err), false
+	w.fails++
+	w.failed(err)
+	return w.why
+}
+
+// Refuses implements connect.Log.
+func (w *wal) Refuses() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.why
+}
+
+// Sync implements connect.Log.
+func (w *wal) Sync() error { return w.sync(true) }
+
+// sync syncs what was written. What is held is written before if everything is asked for, or
+// if it has waited for long.
+func (w *wal) sync(everything bool) error {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	began := time.Now()
+	w.mu.Lock()
+	if w.why != nil {
+		defer w.mu.Unlock()
+		return w.why
+	}
+	if len(w.held) > 0 && (everything || began.Sub(w.heldSince) >= passingWithin) {
+		if err := w.write(nil); err != nil {
+			w.mu.Unlock()
+			return err
+		}
+	}
+	ended := w.ended
+	files := slices.Clone(ended)
+	if w.dirty {
+		files = append(files, w.file)
+	}
+	w.ended, w.dirty = nil, false
+	w.mu.Unlock()
+
+	var failed error
+	for _, f := range files {
+		if err := f.Sync(); failed == nil {
+			failed = err
+		}
+	}
+	for _, f := range ended {
+		_ = f.Close() // it was synced
+	}
+	if failed != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.fail(failed)
+	}
+	if len(files) > 0 {
+		w.synced(began)
+	}
+	return nil
+}
+
+// begin makes a segment, which others do not write to before turn. Its number follows, or
+// leaves one out if what is before it has not everything.
+func (w *wal) begin() (*segment, error) {
+	w.mu.Lock()
+	next := &segment{number: w.number + 1}
+	if w.why != nil {
+		next.number++
+	}
+	if w.file != nil && w.length == int64(len(logMagic)) && len(w.held) == 0 && (w.why == nil || w.apart) {
+		next = &segment{number: w.number, file: w.file} // it has nothing yet
+	}
+	w.mu.Unlock()
+	return next, next.make(w.disk)
+}
+
+// segment is one that has nothing yet.
+type segment struct {
+	number int
+	file   file
+}
+
+// make makes the file.
+func (s *segment) make(on disk) error {
+	if s.file != nil {
+		return nil
+	}
+	name := segmentName(s.number)
+	made, err := on.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err = made.Write([]byte(logMagic)); err == nil {
+		err = made.Sync()
+	}
+	if err == nil {
+		err = on.Sync()
+	}
+	if err != nil {
+		_ = made.Close()
+		_ = on.Remove(name)
+		return err
+	}
+	s.file = made
+	return nil
+}
+
+// drop removes a segment that nobody has turned to.
+func (w *wal) drop(s *segment) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.file != w.file {
+		_ = s.file.Close()
+		_ = w.disk.Remove(segmentName(s.number))
+	}
+}
+
+// mark is how the log was when an image was taken.
+type mark struct {
+	total int64
+	fails int
+}
+
+// turn has a segment follow. It is called at the moment of an image. It refuses a segment that
+// was made before the log failed: it would seem to follow.
+func (w *wal) turn(next *segment) (mark, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if next.file != w.file {
+		if w.why != nil && next.number == w.number+1 {
+			return mark{}, w.why
+		}
+		if w.why == nil {
+			_ = w.write(nil) // what is held belongs before the image; a failure is told
+		}
+		if w.file != nil {
+			w.ended = append(w.ended, w.file)
+		}
+		w.file, w.number, w.length, w.apart = next.file, next.number, int64(len(logMagic)), w.why != nil
+	}
+	w.held = nil
+	return mark{w.total, w.fails}, nil
+}
+
+// covered notes that an image has everything up to a mark. A log that failed before goes on.
+func (w *wal) covered(m mark) {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.base = m.total
+	for _, f := range w.ended { // the image is synced, and has what they have
+		_ = f.Close()
+	}
+	w.ended = nil
+	if w.fails == m.fails {
+		w.why = nil
+	}
+}
+
+// start has the log begin where the segments end that were read. If there can be no new one,
+// it refuses everything until there is.
+func (w *wal) start() {
+	next, err := w.begin()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		_ = w.fail(err) // it is told
+		return
+	}
+	w.file, w.number, w.length = next.file, next.number, int64(len(logMagic))
+}
+
+// since returns how many bytes follow the newest image.
+func (w *wal) since() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total - w.base + int64(len(w.held))
+}
+
+// state returns the same, how many bytes were written, and whether everything is refused.
+func (w *wal) state() (since, written int64, refuses bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total - w.base + int64(len(w.held)), w.total - w.found, w.why != nil
+}
+
+// close closes the files.
+func (w *wal) close() {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range append(w.ended, w.file) {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	w.ended, w.file, w.why = nil, nil, errClosed
+}
+
+// segments returns the numbers of the segments that there are, in order.
+func segments(on disk) ([]int, error) {
+	names, err := on.Names()
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	for _, name := range names {
+		digits, ok := strings.CutPrefix(name, logName)
+		var number int
+		if _, err := fmt.Sscanf(digits, "%d", &number); ok && err == nil && name == segmentName(number) {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
