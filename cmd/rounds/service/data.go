@@ -27,8 +27,8 @@ type kept struct {
 	stop func()
 }
 
-// openKept starts an embedded server with what the directory of the settings has, and saves
-// it there from now on. What says what the process is.
+// openKept starts an embedded server with what the directory of the settings has, and keeps
+// there what changes from now on. What says what the process is.
 func openKept(ctx context.Context, s settings.Redis, version, what string, log *slog.Logger) (*kept, error) {
 	server := connect.NewEmbedded()
 	dir, err := datadir.Open(ctx, server, datadir.Options{
@@ -62,7 +62,7 @@ func (k *kept) Close() error {
 	k.stop()
 	err := k.dir.Close()
 	if err != nil {
-		err = fmt.Errorf("what changed since %s is lost: %w", clockTime(k.dir.State().Saved), err)
+		err = fmt.Errorf("what changed since %s may be lost: %w", clockTime(k.dir.State().Saved), err)
 	}
 	return errors.Join(err, k.Embedded.Close())
 }
@@ -76,7 +76,7 @@ func (k *kept) Survey(context.Context) ([]connect.Node, error) {
 	}
 	if s.Why != nil {
 		why := reasonOf(s.Why).Error()
-		say(connect.ConcernUnsaved, why, "it cannot be written since %s (%s): a restart would lose what changes; see its disk", clockTime(s.Failing), why)
+		say(connect.ConcernUnsaved, why, "it cannot be written since %s (%s), so %s; see its disk", clockTime(s.Failing), why, consequence(s))
 	}
 	for _, d := range s.Damaged {
 		if _, err := os.Stat(filepath.Join(s.Path, d.Name)); err == nil { // whoever removes the file has seen it
@@ -97,22 +97,23 @@ func (k *kept) count(registry prometheus.Registerer) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rounds", Subsystem: "data", Name: name, Help: help},
 			func() float64 { return value(k.dir.State()) }))
 	}
-	gauge("saved_timestamp_seconds", "The moment of the state that is saved in the data directory; 0: there is none.", func(s datadir.State) float64 {
+	gauge("saved_timestamp_seconds", "What came until then would survive a power failure; 0: there was nothing.", func(s datadir.State) float64 {
 		if s.Saved.IsZero() {
 			return 0
 		}
 		return float64(s.Saved.UnixMilli()) / 1000
 	})
-	gauge("unsaved", "1 while what changes cannot be saved.", func(s datadir.State) float64 {
+	gauge("unsaved", "1 while the data directory cannot be written.", func(s datadir.State) float64 {
 		if s.Why != nil {
 			return 1
 		}
 		return 0
 	})
-	gauge("paused_seconds", "How long all commands stood still for the last save.", func(s datadir.State) float64 { return s.Stood.Seconds() })
-	gauge("save_seconds", "How long the last save took, without the disk's syncing.", func(s datadir.State) float64 { return s.Took.Seconds() })
-	gauge("file_bytes", "The size of the file that is saved.", func(s datadir.State) float64 { return float64(s.Packed) })
-	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Subsystem: "data", Name: "saves_failed_total", Help: "Saves that failed."},
+	gauge("paused_seconds", "How long all commands stood still for the last image.", func(s datadir.State) float64 { return s.Stood.Seconds() })
+	gauge("save_seconds", "How long the last image took, without the disk's syncing.", func(s datadir.State) float64 { return s.Took.Seconds() })
+	gauge("file_bytes", "The size of the newest image.", func(s datadir.State) float64 { return float64(s.Packed) })
+	gauge("log_bytes", "What is in the log since the newest image.", func(s datadir.State) float64 { return float64(s.Log) })
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Subsystem: "data", Name: "saves_failed_total", Help: "Images and writes to the log that failed."},
 		func() float64 { return float64(k.dir.State().Fails) }))
 }
 
@@ -122,8 +123,16 @@ func (k *kept) failing() error {
 	if s.Why == nil {
 		return nil
 	}
-	return fmt.Errorf("the data directory cannot be written since %s (%w): what changes is in memory alone, and a restart would lose it; it is tried again all the time",
-		clockTime(s.Failing), reasonOf(s.Why))
+	return fmt.Errorf("the data directory cannot be written since %s (%w), so %s; it is tried again all the time",
+		clockTime(s.Failing), reasonOf(s.Why), consequence(s))
+}
+
+// consequence says what follows from a directory that cannot be written.
+func consequence(s datadir.State) string {
+	if s.Refusing {
+		return "nothing may change until it can, and nothing is checked"
+	}
+	return "its log grows, in which everything still is"
 }
 
 // reasonOf returns the error of the operating system, which names no path, or the whole error.

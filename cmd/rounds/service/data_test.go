@@ -143,7 +143,7 @@ func TestDataConcerns(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	own.count(registry)
 	metrics, err := registry.Gather()
-	if err != nil || len(metrics) != 6 {
+	if err != nil || len(metrics) != 7 {
 		t.Errorf("%d metrics, %v", len(metrics), err)
 	}
 	for _, m := range metrics {

@@ -33,7 +33,7 @@ type Settings struct {
 type Redis struct {
 	URL                  string        `env:"ROUNDS_REDIS_URL" secret:"in part" about:"where Redis is: redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], redis+sentinel://[USER:PASSWORD@]HOST:PORT[,…]/MASTER[?db=N&sentinel_user=U&sentinel_password=P&sentinel_tls=BOOL] or redis+cluster://[USER:PASSWORD@]HOST:PORT[,…], with rediss for TLS; unset: one inside the process, which keeps what it has in ROUNDS_DATA_DIR"`
 	DataDir              string        `env:"ROUNDS_DATA_DIR" flag:"data" about:"directory where the Redis inside the process keeps what it has, of one process alone; memory: nowhere, everything is lost when the process ends; unset: rounds in the user's state directory, such as ~/.local/state/rounds; without a meaning where ROUNDS_REDIS_URL is set"`
-	DataWithin           time.Duration `env:"ROUNDS_DATA_SAVE_WITHIN,default=5s" min:"50ms" max:"1h" about:"within which time after a change it is saved in ROUNDS_DATA_DIR: so much a process that is killed may lose"`
+	DataWithin           time.Duration `env:"ROUNDS_DATA_SAVE_WITHIN,default=5m" min:"50ms" max:"1h" about:"how long the log in ROUNDS_DATA_DIR grows before an image takes its place; what is acknowledged is in the log at once"`
 	PasswordFile         string        `env:"ROUNDS_REDIS_PASSWORD_FILE" about:"file that holds Redis' password, in place of one in ROUNDS_REDIS_URL, which may name the user as redis://USER@HOST:PORT; read again for each new connection"`
 	SentinelPasswordFile string        `env:"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE" about:"the same for the sentinels of redis+sentinel://, in place of sentinel_password"`
 

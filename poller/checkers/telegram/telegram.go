@@ -17,8 +17,9 @@
 //
 // The cursor is the next offset. Asking with an offset confirms all updates below it, and
 // Telegram forgets them. So an update is confirmed by the call after the one that found it, and
-// only once Redis has it. What is not confirmed comes again, for 24 hours. There is no loss
-// within that time, whatever dies when.
+// only once Redis has it, and so its log if Redis is within the process. What is not confirmed
+// comes again, for 24 hours. A process that dies within that time, at whatever moment, loses
+// none; what Redis itself loses of what it has accepted is lost.
 //
 // A token that is void (401, 404) parks the account as auth at once. A 409 means that a webhook
 // is set, or that another program polls the same bot: getWebhookInfo tells which. The wait of a
