@@ -142,7 +142,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
-	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run TestKilledProcessGoesOn
+	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi
 ran=0
 while read -r package name; do

@@ -204,10 +204,7 @@ func (s *segment) make(on disk) error {
 		return err
 	}
 	if _, err = made.Write([]byte(logMagic)); err == nil {
-		err = made.Sync()
-	}
-	if err == nil {
-		err = on.Sync()
+		err = on.Sync() // the name: a segment that is empty is as one with its beginning alone
 	}
 	if err != nil {
 		_ = made.Close()

@@ -36,7 +36,7 @@ func Load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.
 
 // loader does the commands that make the keys.
 type loader struct {
-	ctx      context.Context //nolint:containedctx // of one call
+	ctx      context.Context // of one call
 	server   *connect.Embedded
 	now      time.Time
 	commands [][]string
