@@ -136,7 +136,6 @@ func everything(server *connect.Embedded, now time.Time) (map[string]any, error)
 		switch {
 		case line.Key != nil:
 			name, _ = line.Key["name"].(string)
-			name, _ = line.Key["name"].(string)
 			values = []any{line.Key}
 		case line.More != nil:
 			values = append(values, line.More...)
