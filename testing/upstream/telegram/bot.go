@@ -10,29 +10,42 @@ import (
 // firstUpdate is the update_id before a bot's first.
 const firstUpdate = int64(1) << 40
 
-// UpdateID returns the update_id of a bot's n-th update, counted from 1.
+// quietWeek is how long a bot must have been without updates for the next update_id to be
+// any number.
+const quietWeek = 7 * 24 * time.Hour
+
+// UpdateID returns the update_id of a bot's n-th update, counted from 1, of a bot whose ids
+// never jumped.
 func UpdateID(_ string, n int) string { return strconv.FormatInt(firstUpdate+int64(n), 10) }
 
 // Number returns the number of an update from its JSON, or 0.
 func Number(data json.RawMessage) int {
-	var u struct {
-		ID int64 `json:"update_id"`
-	}
-	if json.Unmarshal(data, &u) != nil {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) != nil {
 		return 0
 	}
-	return int(u.ID - firstUpdate)
+	for _, raw := range fields {
+		var m struct {
+			ID int `json:"message_id"`
+		}
+		if json.Unmarshal(raw, &m) == nil && m.ID != 0 {
+			return m.ID
+		}
+	}
+	return 0
 }
 
 type update struct {
-	n    int
+	id   int64
 	at   time.Time
 	kind string
 	raw  json.RawMessage
 }
 
 type bot struct {
-	updates []update // that are kept
+	updates []update  // that are kept
+	next    int64     // the id of the next update
+	last    time.Time // when the last update came
 	posted  int
 	webhook string
 	allowed []string // the kinds that the last call allowed
@@ -50,6 +63,7 @@ type Stats struct {
 	Polls     int   // calls of getUpdates
 	Conflicts int   // of these, calls that were answered 409
 	Webhook   int   // calls of getWebhookInfo
+	Next      int64 // the update_id of the next update
 	Offset    int64 // of the last call
 	Timeout   int   // of the last call, in seconds
 }
@@ -59,7 +73,7 @@ func (w *Telegram) AddBot(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bots[token] == nil {
-		w.bots[token] = &bot{news: make(chan struct{})}
+		w.bots[token] = &bot{next: firstUpdate + 1, news: make(chan struct{})}
 	}
 }
 
@@ -79,6 +93,16 @@ func (w *Telegram) SetWebhook(token, url string) {
 	defer w.mu.Unlock()
 	w.bots[token].webhook = url
 	w.bots[token].changed()
+}
+
+// Renumber gives a bot's next update that update_id, and the following ones those behind it. It
+// stands for a server that was set up anew. What the bot has kept is gone.
+func (w *Telegram) Renumber(token string, next int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	b.updates, b.next = nil, next
+	b.changed()
 }
 
 func (b *bot) changed() {
@@ -103,9 +127,13 @@ func (w *Telegram) Post(token, kind string) int {
 	b := w.bots[token]
 	b.posted++
 	n, now := b.posted, w.options.Now()
-	raw := fmt.Sprintf(`{"update_id":%s,%q:{"message_id":%d,"date":%d,"chat":{"id":-1001234567890123,"type":"supergroup"},`+
-		`"from":{"id":7654321098,"is_bot":false,"first_name":"Zoë"},"text":"message %d 你好"}}`, UpdateID(token, n), kind, n, now.Unix(), n)
-	b.updates = append(b.updates, update{n, now, kind, json.RawMessage(raw)})
+	if !b.last.IsZero() && now.Sub(b.last) >= quietWeek {
+		b.next = w.options.Random()
+	}
+	raw := fmt.Sprintf(`{"update_id":%d,%q:{"message_id":%d,"date":%d,"chat":{"id":-1001234567890123,"type":"supergroup"},`+
+		`"from":{"id":7654321098,"is_bot":false,"first_name":"Zoë"},"text":"message %d 你好"}}`, b.next, kind, n, now.Unix(), n)
+	b.updates = append(b.updates, update{b.next, now, kind, json.RawMessage(raw)})
+	b.next, b.last = b.next+1, now
 	b.changed()
 	return n
 }
@@ -119,6 +147,6 @@ func (w *Telegram) Stats(token string) Stats {
 		return Stats{}
 	}
 	s := b.stats
-	s.Posted, s.Kept = b.posted, len(b.updates)
+	s.Posted, s.Kept, s.Next = b.posted, len(b.updates), b.next
 	return s
 }

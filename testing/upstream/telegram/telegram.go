@@ -1,20 +1,27 @@
-// Package telegram is a fake of Telegram's Bot API for tests: getUpdates and getWebhookInfo,
-// with all errors on demand.
+// Package telegram is a fake of Telegram's Bot API for tests: getUpdates, getMe, deleteWebhook
+// and getWebhookInfo, with all errors on demand. A call is a GET or a POST, and its parameters
+// are JSON, a form or a query.
 //
 // As the real one, it confirms with the offset of a call: all updates below it are forgotten.
-// What was not confirmed comes again, for 24 hours. A call is held for its timeout, until
-// there is an update. A second call of the same bot ends the first with a 409, as long as
-// they are of different clients; a bot with a webhook answers 409 as well, with another text.
+// What was not confirmed comes again, for 24 hours. A negative offset counts from the end of the
+// queue, and forgets what is before it. An offset of more than 10 beyond the queue's end, or of
+// more than 100,000 before its head, means nothing to the queue: the call gets what is there,
+// from the head, and confirms nothing. A call is held for its timeout, until there is an
+// update. A second call of the same bot ends the first with a 409, as long as they are of
+// different clients; a bot with a webhook answers 409 as well, with another text.
 //
 // A bot's messages are numbered from 1 and hold the number as message_id; see Number. Their
-// update_id is that number plus a base that no 32-bit integer holds.
+// update_id is that number plus a base that no 32-bit integer holds. After a week without
+// updates the next update_id is any number, higher or lower, and the following ones go on from
+// there.
 //
-// Fields and texts are those of https://core.telegram.org/bots/api (9.2): getUpdates,
-// getWebhookInfo, ResponseParameters. The texts of the 409s are those that the real one
-// answers.
+// Fields and texts are those of https://core.telegram.org/bots/api (9.2): getUpdates, Update,
+// getMe, deleteWebhook, getWebhookInfo, ResponseParameters. The texts of the 409s are those
+// that the real one answers. The rules for offsets are those of its server, telegram-bot-api.
 package telegram
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -27,6 +34,7 @@ type Options struct {
 	Keep    time.Duration    // for which updates are kept; 0: 24 h
 	MaxHold time.Duration    // the longest hold; 0: 50 s
 	Now     func() time.Time // nil: time.Now
+	Random  func() int64     // an update_id after a quiet week; nil: any of 31 bits
 }
 
 // Telegram is the fake. It is safe for concurrent use.
@@ -51,9 +59,16 @@ func New(options Options) *Telegram {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	if options.Random == nil {
+		options.Random = func() int64 { return 1 + rand.Int64N(1<<31-1) }
+	}
 	w := &Telegram{options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), healed: make(chan struct{})}
-	w.routes.HandleFunc("POST /{bot}/getUpdates", w.getUpdates)
-	w.routes.HandleFunc("POST /{bot}/getWebhookInfo", w.getWebhookInfo)
+	for name, method := range map[string]http.HandlerFunc{
+		"getUpdates": w.getUpdates, "getMe": w.getMe, "deleteWebhook": w.deleteWebhook, "getWebhookInfo": w.getWebhookInfo,
+	} {
+		w.routes.HandleFunc("GET /{bot}/"+name, method)
+		w.routes.HandleFunc("POST /{bot}/"+name, method)
+	}
 	return w
 }
 

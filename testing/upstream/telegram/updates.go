@@ -2,23 +2,19 @@ package telegram
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
-const maxRequest = 1 << 20 // bytes
-
-type request struct {
-	Offset  int64    `json:"offset"`
-	Limit   int      `json:"limit"`
-	Timeout int      `json:"timeout"` // seconds
-	Allowed []string `json:"allowed_updates"`
-}
+const (
+	tailAhead = 10      // how far an offset may be beyond the end of the queue
+	headBack  = 100_000 // how far it may be before the head
+)
 
 // The descriptions of a 409, as the real one writes them.
 const (
@@ -42,10 +38,8 @@ func (w *Telegram) find(rw http.ResponseWriter, r *http.Request) *bot {
 
 // getUpdates holds a call until there is an update, or until its timeout has passed.
 func (w *Telegram) getUpdates(rw http.ResponseWriter, r *http.Request) {
-	q := request{Limit: 100}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
-	if err != nil || json.Unmarshal(body, &q) != nil {
-		refuse(rw, 400, "Bad Request: can't parse", nil)
+	q, ok := readRequest(rw, r)
+	if !ok {
 		return
 	}
 	w.mu.Lock()
@@ -75,13 +69,10 @@ func (w *Telegram) getUpdates(rw http.ResponseWriter, r *http.Request) {
 	if q.Allowed != nil {
 		b.allowed = q.Allowed
 	}
-	if q.Offset > 0 {
-		b.updates = slices.DeleteFunc(b.updates, func(u update) bool { return firstUpdate+int64(u.n) < q.Offset })
-	}
 	ends := time.NewTimer(min(time.Duration(max(q.Timeout, 0))*time.Second, w.options.MaxHold))
 	defer ends.Stop()
 	for over := q.Timeout <= 0; ; {
-		page := w.page(b, q.Limit)
+		page := w.page(b, &q)
 		switch {
 		case b.polling != own:
 			b.stats.Conflicts++
@@ -103,17 +94,68 @@ func (w *Telegram) getUpdates(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page returns what is kept, the oldest first.
-func (w *Telegram) page(b *bot, limit int) []json.RawMessage {
+// page forgets what the offset confirms, and returns what is kept, the oldest first.
+func (w *Telegram) page(b *bot, q *request) []json.RawMessage {
 	now := w.options.Now()
 	b.updates = slices.DeleteFunc(b.updates, func(u update) bool {
 		return now.Sub(u.at) > w.options.Keep || len(b.allowed) > 0 && !slices.Contains(b.allowed, u.kind)
 	})
+	b.confirm(q.Offset)
 	page := make([]json.RawMessage, 0, 8)
-	for _, u := range b.updates[:min(len(b.updates), min(max(limit, 1), 100))] {
+	for _, u := range b.updates[:min(len(b.updates), min(max(q.Limit, 1), 100))] {
 		page = append(page, u.raw)
 	}
 	return page
+}
+
+// confirm forgets the updates below an offset, unless the queue does not know the offset.
+func (b *bot) confirm(offset int64) {
+	if len(b.updates) == 0 {
+		return
+	}
+	switch {
+	case offset < 0: // so many are left, or all
+		b.updates = b.updates[max(0, int64(len(b.updates))+offset):]
+	case offset > b.next+tailAhead, offset < b.updates[0].id-headBack:
+	default:
+		b.updates = slices.DeleteFunc(b.updates, func(u update) bool { return u.id < offset })
+	}
+}
+
+// getMe tells who the bot is.
+func (w *Telegram) getMe(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.find(rw, r); b != nil {
+		id, _, _ := strings.Cut(strings.TrimPrefix(r.PathValue("bot"), "bot"), ":")
+		number, _ := strconv.ParseInt(id, 10, 64) // no number: 0
+		reply(rw, 200, map[string]any{"ok": true, "result": map[string]any{
+			"id": number, "is_bot": true, "first_name": "Fake", "username": "fake_bot",
+			"can_join_groups": true, "can_read_all_group_messages": false, "supports_inline_queries": false,
+		}})
+	}
+}
+
+// deleteWebhook ends a webhook, and forgets all updates if it is told to.
+func (w *Telegram) deleteWebhook(rw http.ResponseWriter, r *http.Request) {
+	q, ok := readRequest(rw, r)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.find(rw, r)
+	if b == nil {
+		return
+	}
+	text := "Webhook was deleted"
+	if b.webhook == "" {
+		text = "Webhook is already deleted"
+	}
+	if b.webhook = ""; q.Drop {
+		b.updates = nil
+	}
+	reply(rw, 200, map[string]any{"ok": true, "result": true, "description": text})
 }
 
 func (w *Telegram) getWebhookInfo(rw http.ResponseWriter, r *http.Request) {
