@@ -2,10 +2,8 @@ package telegram
 
 import (
 	"encoding/json"
-	"errors"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -68,16 +66,4 @@ func readAllowed(r *strict.Reader, raw json.RawMessage) []string {
 		}
 	}
 	return names
-}
-
-// decodeCursor returns the next offset; 0 at first.
-func decodeCursor(raw []byte) (int64, error) {
-	if len(raw) == 0 {
-		return 0, nil
-	}
-	offset, err := strconv.ParseInt(string(raw), 10, 64)
-	if err == nil && offset <= 0 {
-		err = errors.New("not an offset")
-	}
-	return offset, err
 }

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"testing"
@@ -21,7 +22,8 @@ func FuzzUpdates(f *testing.F) {
 		if json.Unmarshal(body, &u) != nil || offset < 0 {
 			return
 		}
-		r, err := u.result(request{Offset: offset, Limit: maxLimit})
+		at := cursor{Offset: offset}
+		r, err := u.result(at, maxLimit)
 		if err != nil {
 			return
 		}
@@ -29,13 +31,39 @@ func FuzzUpdates(f *testing.F) {
 			t.Fatal(err)
 		}
 		next, err := decodeCursor(r.Cursor)
-		if err != nil || r.Cursor != nil && next <= offset {
+		if err != nil || (r.Cursor == nil) != (len(u) == 0 || len(r.Messages) == 0 && next.Offset == offset) {
 			t.Fatalf("cursor %s after %d: %v", r.Cursor, offset, err)
 		}
+		found := int64(0)
 		for _, m := range r.Messages {
-			if id, err := strconv.ParseInt(m.ID, 10, 64); err != nil || id < offset || id >= next || !json.Valid(m.Data) {
-				t.Fatalf("got %+v, then %d", m, next)
+			id, err := strconv.ParseInt(m.ID, 10, 64)
+			if err != nil || id >= next.Offset || !json.Valid(m.Data) {
+				t.Fatalf("got %+v, then %d", m, next.Offset)
 			}
+			found = max(found, id)
+		}
+		if len(r.Messages) > 0 && found != next.Offset-1 {
+			t.Fatalf("the cursor %s confirms more than the page", r.Cursor)
+		}
+		if again, err := u.result(next, maxLimit); r.Cursor != nil && len(u) <= maxRecent && (err != nil || len(again.Messages) > 0) {
+			t.Fatalf("the same page again: got %+v, %v", again, err)
+		}
+	})
+}
+
+// Whatever a cursor says, what is read of it is written again as it was.
+func FuzzCursor(f *testing.F) {
+	for _, seed := range []string{"", "17", "0", "-1", `{"offset":17}`, `{"offset":17,"queue":"x","recent":"AAAAAA"}`, `{"offset":1,"recent":"A"}`, `{"offset":1e3}`, `{`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c, err := decodeCursor(raw)
+		if err != nil || len(raw) == 0 {
+			return
+		}
+		again, err := decodeCursor(c.encode())
+		if err != nil || c.Offset <= 0 || !bytes.Equal(again.encode(), c.encode()) {
+			t.Fatalf("%q: got %+v, then %+v, %v", raw, c, again, err)
 		}
 	})
 }

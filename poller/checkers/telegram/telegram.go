@@ -15,11 +15,17 @@
 // type the name of the field beside it, such as message, edited_message or callback_query. Its
 // time is that field's edit_date or date.
 //
-// The cursor is the next offset. Asking with an offset confirms all updates below it, and
+// The cursor has the next offset. Asking with an offset confirms all updates below it, and
 // Telegram forgets them. So an update is confirmed by the call after the one that found it, and
 // only once Redis has it, and so its log if Redis is within the process. What is not confirmed
 // comes again, for 24 hours. A process that dies within that time, at whatever moment, loses
 // none; what Redis itself loses of what it has accepted is lost.
+//
+// After a week without updates Telegram chooses the next update_id at random. If it is lower than
+// the offset, Telegram answers from the head of its queue, and the cursor goes on from there. An
+// update that comes again is told from a new one by its JSON. The cursor belongs to one bot at one
+// base_url: with another one the check begins at the head of the queue, because the offset could
+// confirm updates that nobody has seen.
 //
 // A token that is void (401, 404) parks the account as auth at once. A 409 means that a webhook
 // is set, or that another program polls the same bot: getWebhookInfo tells which. The wait of a
@@ -99,7 +105,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
-	offset, err := decodeCursor(r.Cursor)
+	at, err := decodeCursor(r.Cursor)
 	if err != nil {
 		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
 	}
@@ -112,12 +118,13 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, &poller.CheckError{Kind: poller.AuthFailed, Final: true, Code: "token", Message: "the secret " + config.token.Name + " is not a bot's token"}
 	}
 	call := caller{client: c.client, base: config.base, token: token, open: use.Open()}
-	q := request{Offset: offset, Limit: limitOf(r.Limit), Timeout: int(min(r.Hold, hold) / time.Second), Allowed: config.allowed}
+	at = at.of(queueOf(config.base, token))
+	q := request{Offset: at.Offset, Limit: limitOf(r.Limit), Timeout: int(min(r.Hold, hold) / time.Second), Allowed: config.allowed}
 	updates, failed := call.getUpdates(ctx, q)
 	if failed != nil {
 		return poller.Result{}, failed
 	}
-	return updates.result(q)
+	return updates.result(at, q.Limit)
 }
 
 // maxLimit is the most updates that Telegram returns on a page.

@@ -22,30 +22,40 @@ type updates []json.RawMessage
 
 // result returns the page as the pool gets it. If any element has no update_id, the whole page
 // is refused: it could never be confirmed.
-func (u updates) result(q request) (poller.Result, error) {
+//
+// An id below the offset is not old news: after a week without updates Telegram chooses the next
+// id at random, and it answers an offset that its queue does not know with what the queue has.
+// The cursor goes on behind the page, wherever that is. Only the marks of recent updates tell what
+// has come before.
+func (u updates) result(at cursor, limit int) (poller.Result, error) {
 	r := poller.Result{Messages: make([]poller.Message, 0, len(u))}
-	next := q.Offset
+	next := cursor{Queue: at.Queue, Recent: slices.Clone(at.Recent)}
 	known := make(map[int64]bool, len(u))
 	for i, raw := range u {
 		m, id, ok := message(raw)
 		if !ok {
 			return poller.Result{}, protocolError(fmt.Sprintf("result[%d] is not an update", i))
 		}
-		next = max(next, id+1)
-		if known[id] || id < q.Offset {
-			continue // it was found before
+		next.Offset = max(next.Offset, id+1)
+		mark := markOf(raw)
+		before := known[id] || id < at.Offset && slices.Contains(at.Recent, mark)
+		if known[id] = true; !slices.Contains(next.Recent, mark) {
+			next.Recent = append(next.Recent, mark)
 		}
-		known[id] = true
+		if before {
+			continue
+		}
 		if len(raw) > maxData {
 			m.Data = json.RawMessage(`{"update_id":` + m.ID + `,"rounds_omitted_bytes":` + strconv.Itoa(len(raw)) + `}`)
 			r.Warnings = append(r.Warnings, poller.Warning{Code: "malformed", Message: "an update has more than 256 KiB, and only its id is kept"})
 		}
 		r.Messages = append(r.Messages, m)
 	}
-	if next != q.Offset {
-		r.Cursor = strconv.AppendInt(nil, next, 10)
+	if len(r.Messages) > 0 || next.Offset > 0 && next.Offset != at.Offset {
+		next.Recent = next.Recent[max(0, len(next.Recent)-maxRecent):]
+		r.Cursor = next.encode()
 	}
-	r.HasMore = len(u) >= q.Limit
+	r.HasMore = len(u) >= limit
 	return r, nil
 }
 
