@@ -117,7 +117,7 @@ func (f *flight) cleared() {
 func (f *flight) turnAway(reason string, due time.Time) {
 	f.cleared()
 	if f.isHeld() {
-		f.endCalls()
+		f.endCalls(nil)
 		f.flights.keeper.places.give(1)
 	}
 	f.putBack(reason, due)

@@ -38,22 +38,19 @@ type flight struct {
 	asked    instant     // when that was last looked at
 	suspect  atomic.Bool // it has the one place for suspects
 
-	calls      context.Context // of a held check's calls; nil: it is not held
-	endCalls   context.CancelFunc
+	calls      context.Context            // of a held check's calls; nil: it is not held
+	endCalls   context.CancelCauseFunc    // the cause says what becomes of the account; see letGo
 	call       int                        // how many calls it has made
 	renewed    time.Time                  // when a held check's claim was last written
 	ticket     atomic.Pointer[string]     // the claim's, as of its last write
 	division   int                        // of the shards, when a held check was claimed
 	limitsLeft atomic.Bool                // its leases of limits are ended
 	beginning  atomic.Pointer[time.Timer] // it has a place among the calls that begin
-	inHand     atomic.Bool                // a held call has brought messages that are not written
 	heldSince  atomic.Int64               // when its call has reached the third party, unix ns; 0: not yet
 	acquitted  bool                       // its strikes are forgotten; of who watches alone
 
-	owner atomic.Int32 // what settles the flight: the first to claim that
-
-	written atomic.Pointer[chan struct{}] // of the page that is being written, or was last; closed when it is written
-	unsure  bool                          // the claim's entry is no longer known
+	state  state
+	unsure bool // the claim's entry is no longer known
 }
 
 // Codes of failures that have marks of their own.
@@ -62,29 +59,19 @@ const (
 	codePanic = "panic"
 )
 
-// What may settle a flight.
-const (
-	settledBySelf     int32 = iota + 1
-	settledByWatch          // abandoned: the checker did not return in time
-	settledByShutdown       // released: the replica is going down
-	settledByLoss           // forgotten: another has the account
-	settledBySecret         // returned: a secret that it uses has changed
-)
-
-// settledBy reports whether the caller is the first that settles the flight.
-func (f *flight) settledBy(who int32) bool { return f.owner.CompareAndSwap(0, who) }
-
-// isSettled reports whether the account is returned or released. Later results of its checker
-// must not be written.
-func (f *flight) isSettled() bool { return f.owner.Load() != 0 }
-
 // end ends the flight. If the flight is settled already, it does nothing and returns false.
 // It calls account, which returns the account, forgets it, or leaves it to the shutdown,
 // before it frees what the flight holds.
 func (f *flight) end(by int32, account func()) bool {
-	if !f.settledBy(by) {
+	if !f.state.settle(by) {
 		return false
 	}
+	f.over(account)
+	return true
+}
+
+// over is the rest of end, after the caller has settled the flight.
+func (f *flight) over(account func()) {
 	account()
 	f.set().remove(f)
 	f.cleared()
@@ -94,7 +81,6 @@ func (f *flight) end(by int32, account func()) bool {
 	} else {
 		f.flights.places.give(1)
 	}
-	return true
 }
 
 // set returns the flights to which this one belongs.
@@ -116,7 +102,8 @@ func (f *flight) run(box *timebox.Box) {
 	f.box = box
 	written := false // the writer has what was found
 	defer func() {
-		if f.owner.Load() == settledByWatch {
+		f.state.putDown()
+		if f.state.owner() == settledByWatch {
 			fs.abandoned.Add(-1)
 		}
 		if !written {
@@ -143,8 +130,8 @@ func (f *flight) run(box *timebox.Box) {
 		if err == nil {
 			result, err = f.page()
 		}
-		if f.isSettled() {
-			return // settled by another: what was found must not be written
+		if !f.took(&result, err) {
+			return
 		}
 		if err != nil {
 			if failed := classify(err); failed.Kind == Unsupported {
@@ -169,14 +156,40 @@ func (f *flight) run(box *timebox.Box) {
 				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
 			return
 		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || fs.stopping() || f.usedUp():
-			written = f.succeed(result)
+			written = f.finish(result)
 			return
 		}
 		if !f.progress(result) {
 			return
 		}
+		f.state.putDown()
 		f.held.free()
 	}
+}
+
+// took takes the page of a call in hand, if the call has brought one, and reports whether the
+// flight goes on. If another has settled the flight, the page must not be written.
+func (f *flight) took(result *Result, err error) bool {
+	if err != nil && f.state.owner() == 0 || err == nil && f.state.take() {
+		return true
+	}
+	if err == nil && len(result.Messages) > 0 {
+		f.flights.writer.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
+	}
+	return false
+}
+
+// finish returns the account with its last page. If the shutdown has seized the account while the
+// page was in hand, finish writes the page alone, and the shutdown releases the account. It reports
+// whether the writer has taken over what was found.
+func (f *flight) finish(result Result) (written bool) {
+	if f.succeed(result) {
+		return true
+	}
+	if len(result.Messages) > 0 || result.Cursor != nil {
+		f.progress(result)
+	}
+	return false
 }
 
 // page makes one call of the checker. A checker that goes on after its context is done is
@@ -225,16 +238,10 @@ func (f *flight) Overrun() {
 	})
 }
 
-// progress writes one of several pages and reports whether the claim still holds. If another
-// settles the flight meanwhile, it waits for this write, after which the claim has another
-// entry.
+// progress writes the page in hand, one of several, and reports whether the claim still holds. If
+// the shutdown seizes the account meanwhile, it waits for this write, after which the claim has
+// another entry.
 func (f *flight) progress(result Result) bool {
-	written := make(chan struct{})
-	defer close(written)
-	f.written.Store(&written)
-	if f.isSettled() { // only now: a settler has seen written, or is seen here
-		return false
-	}
 	w := f.flights.writer
 	tried, err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor, Succeeded: f.isHeld()}, f.patience())
 	switch {
@@ -245,7 +252,9 @@ func (f *flight) progress(result Result) bool {
 		return true
 	case circulate.Full(err) && givenOnce(f.record.checker):
 		result.HasMore = false
-		f.succeed(result) // the writer goes on trying
+		if !f.succeed(result) { // if it does, the writer goes on trying
+			w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
+		}
 		return false
 	case circulate.Full(err):
 		f.unwritten()
@@ -284,31 +293,6 @@ func (f *flight) unwritten() {
 	f.end(settledBySelf, func() {
 		f.putBack(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
 	})
-}
-
-// isWriting reports whether a page is being written, or is about to be.
-func (f *flight) isWriting() bool {
-	if f.inHand.Load() {
-		return true
-	}
-	written := f.written.Load()
-	if written == nil {
-		return false
-	}
-	select {
-	case <-*written:
-		return false
-	default:
-		return true
-	}
-}
-
-// awaitWriting waits until no page is being written. The flight is settled, so no further
-// page will be.
-func (f *flight) awaitWriting() {
-	if written := f.written.Load(); written != nil {
-		<-*written
-	}
 }
 
 func outcomeLabel(err error) string {

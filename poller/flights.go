@@ -88,12 +88,12 @@ func (fs *flights) tooManyAbandoned() bool {
 	return fs.abandoned.Load() >= int64(max(fs.config.Concurrency, leastAbandoned))
 }
 
-// releaseAll returns all running accounts unchecked. If a page is being written, it returns
-// the claim after that, with its new entry.
+// releaseAll returns all running accounts unchecked. If a page is in hand, it returns the claim
+// once the page is written, with its new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
 	for _, f := range append(fs.running.seize(), fs.keeper.flights.seize()...) {
-		if f.isWriting() {
+		if f.state.hasPage() {
 			writing = append(writing, f)
 		} else {
 			idle = append(idle, f)
@@ -101,7 +101,7 @@ func (fs *flights) releaseAll() {
 	}
 	fs.release(idle)
 	for _, f := range writing {
-		f.awaitWriting()
+		f.state.page.Wait()
 	}
 	fs.release(writing)
 }
@@ -113,6 +113,9 @@ func (fs *flights) release(settled []*flight) {
 		if f.unsure {
 			fs.writer.forget(f.claim)
 			continue
+		}
+		if f.isHeld() {
+			f.claim.Due = f.now() // it was held until now
 		}
 		byShard[f.claim.Shard] = append(byShard[f.claim.Shard], f.claim)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/hold"
 )
 
@@ -35,7 +36,7 @@ const (
 // what was found.
 func (f *flight) keep() (written bool) {
 	fs := f.flights
-	defer f.endCalls()
+	defer f.endCalls(nil)
 	if f.limits.leased() {
 		defer time.AfterFunc(leaseHeld, f.freeLimits).Stop()
 	}
@@ -45,8 +46,10 @@ func (f *flight) keep() (written bool) {
 	f.renewed = time.Now()
 	f.held.begun = f.begun
 	wait := fs.keeper.gate.Pass(f.renewed) // many accounts may be claimed at once
-	for fresh := true; sleep(f.calls, wait); {
-		if err := f.synced(); err != nil {
+	for fresh := true; sleep(f.calls, wait) && f.calls.Err() == nil; {
+		if err := f.synced(); err != nil && f.calls.Err() != nil {
+			break
+		} else if err != nil {
 			f.fail(classify(err))
 			return false
 		}
@@ -58,9 +61,11 @@ func (f *flight) keep() (written bool) {
 		result, err := f.page()
 		f.begun()
 		fresh = err != nil
-		f.inHand.Store(len(result.Messages) > 0) // from here on nobody else settles the flight
-		if f.isSettled() {
+		if !f.took(&result, err) {
 			return false
+		}
+		if err != nil && f.calls.Err() != nil {
+			break
 		}
 		end, failed := f.endOf(&result, err, time.Since(began) >= holds)
 		if failed == nil {
@@ -79,15 +84,53 @@ func (f *flight) keep() (written bool) {
 			if quick && !fs.stopping() {
 				continue // this is neither a success nor yet a failure
 			}
+			if !f.state.take() { // nothing, but the claim may have to be renewed
+				return false
+			}
+		}
+		if context.Cause(f.calls) == errSecretChanged {
+			wait = max(wait, secretPause)
 		}
 		if stays, written := f.bring(result, wait); !stays {
 			return written
 		}
 	}
-	if !f.isSettled() { // the checks are ended; the account is released with the others
-		f.end(settledByShutdown, func() { f.set().keep(f) })
-	}
+	f.letGo()
 	return false
+}
+
+// Why the calls of a held check are ended.
+var (
+	errStopping      = errors.New("the replica is stopping")
+	errSecretChanged = errors.New("a secret has changed")
+	errNotOurs       = errors.New("another has the account")
+)
+
+// stopCalls ends the flight's calls. A page that has arrived, or whose answer has begun, is written
+// before the flight lets the account go. If the checker does not return, the account goes without.
+func (f *flight) stopCalls(why error) {
+	f.endCalls(why)
+	time.AfterFunc(abandonAfter, f.letGo)
+}
+
+// letGo settles a flight whose calls are ended, as the reason for that demands. It leaves a flight
+// alone that has a page in hand: that flight calls letGo itself.
+func (f *flight) letGo() {
+	fs := f.flights
+	by, account := settledByShutdown, func() { f.set().keep(f) } // it is released with the others
+	switch context.Cause(f.calls) {
+	case errSecretChanged:
+		by, account = settledBySecret, func() { f.putBack("secret_changed", f.now().Add(secretPause)) }
+	case errNotOurs:
+		by, account = settledByLoss, func() {
+			fs.writer.forget(f.claim)
+			fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
+			fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
+		}
+	}
+	if f.state.settleIdle(by) {
+		f.over(account)
+	}
 }
 
 // begin waits for a place among the calls that begin, so that very many together do not time out
@@ -159,7 +202,7 @@ func (f *flight) bring(result Result, wait time.Duration) (stays, written bool) 
 		}
 		result.NextPollAfter = max(result.NextPollAfter, wait)
 		result.HasMore = result.HasMore && result.NextPollAfter == 0
-		return false, f.succeed(result)
+		return false, f.finish(result)
 	}
 	fs.outage.reached(f.host(), time.Now())
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, "ok").Inc()
@@ -170,7 +213,7 @@ func (f *flight) bring(result Result, wait time.Duration) (stays, written bool) 
 		}
 		f.renewed = time.Now()
 	}
-	f.inHand.Store(false)
+	f.state.putDown()
 	f.held.free()
 	elsewhere = elsewhere || fs.stopping() // since it was last asked
 	if elsewhere {
@@ -224,7 +267,7 @@ func (f *flight) isHeld() bool { return f.calls != nil }
 
 // hold gives the flight its place for held checks.
 func (f *flight) hold(ctx context.Context) {
-	f.calls, f.endCalls = context.WithCancel(ctx)
+	f.calls, f.endCalls = context.WithCancelCause(ctx)
 	f.division = f.flights.timetable.divided()
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ const (
 	heldRecent    = 1024                  // accounts released last, in whose shards a wave looks for what waits
 	heldBacklog   = 64                    // of them may wait while the next wave ends
 	heldWavePause = 50 * time.Millisecond // between two looks
+	heldLinger    = 5 * time.Millisecond  // how long an ended call waits for others, to be released together
 
 	// A replica that has more held calls which wait to begin than heldQueue claims more accounts
 	// only at a pace, and few at once. Those that it leaves in the queue show the replica that stops
@@ -112,7 +114,8 @@ func (k *keeper) giveAway(f *flight) {
 }
 
 // stopHeld ends all held calls and releases their accounts, next in line and in waves, so that
-// the other replicas keep up: until its wave comes, an account stays held here. A wave waits until
+// the other replicas keep up: until its wave comes, an account stays held here. A page that has
+// arrived by then is written first, and an answer that has begun may end. A wave waits until
 // the others have taken most of those before it, but not so long that the grace period would not
 // suffice. In a hurry it does not wait. What it cannot release within the grace period the monitors
 // requeue.
@@ -121,18 +124,15 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 	all, until, next := spread(fs.keeper.flights.all()), began.Add(fs.config.GracePeriod), began
 	latest := time.Duration(heldStopShare * float64(fs.config.GracePeriod) / float64(max(1, len(all))))
 	each := min(time.Second/heldStops, latest)
+	releasing, endReleasing := context.WithCancel(fs.writer.writes)
+	var releases sync.WaitGroup
+	releases.Go(func() { fs.releaseEnded(releasing, until) })
+	defer releases.Wait()
+	defer endReleasing()
 	for done := 0; done < len(all); {
 		wave := all[done:min(done+heldWave, len(all))]
-		var ended []*flight
 		for _, f := range wave {
-			if !f.isWriting() && f.end(settledByShutdown, func() {}) { // else it ends by itself
-				f.endCalls()
-				f.claim.Due = f.now() // it was held until now
-				ended = append(ended, f)
-			}
-		}
-		if time.Now().Before(until) {
-			fs.release(ended)
+			f.stopCalls(errStopping)
 		}
 		next = next.Add(time.Duration(len(wave)) * each)
 		if done += len(wave); done == len(all) || !within(hurry, next) {
@@ -143,6 +143,23 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 				break
 			}
 			next = time.Now()
+		}
+	}
+	fs.keeper.flights.drained(2*abandonAfter, hurry) // what is left has a page that Redis does not take now
+}
+
+// releaseEnded releases the accounts of held calls that have ended, those that end together in one
+// step, until ctx is done or a time has come.
+func (fs *flights) releaseEnded(ctx context.Context, until time.Time) {
+	for time.Now().Before(until) {
+		select {
+		case <-ctx.Done():
+		case <-fs.keeper.flights.kept:
+			sleep(ctx, heldLinger)
+		}
+		fs.release(fs.keeper.flights.takeEnded())
+		if ctx.Err() != nil {
+			return
 		}
 	}
 }
@@ -198,11 +215,8 @@ func within(hurry <-chan struct{}, until time.Time) bool {
 func (fs *flights) secretChanged(name string) {
 	reference := []byte(`"secret":` + strconv.Quote(name))
 	for _, f := range fs.keeper.flights.all() {
-		if !bytes.Contains(f.record.account.Config, reference) || f.isWriting() {
-			continue
-		}
-		if f.end(settledBySecret, func() { f.putBack("secret_changed", f.now().Add(secretPause)) }) {
-			f.endCalls()
+		if bytes.Contains(f.record.account.Config, reference) {
+			f.stopCalls(errSecretChanged)
 		}
 	}
 }
@@ -242,13 +256,8 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 			harmless = append(harmless, f)
 		}
 		// A page that was written meanwhile, or is being written, has changed the ticket.
-		if current[i] == *tickets[i] || f.isWriting() || f.ticket.Load() != tickets[i] {
-			continue
-		}
-		if f.end(settledByLoss, func() { fs.writer.forget(f.claim) }) {
-			f.endCalls()
-			fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
-			fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
+		if current[i] != *tickets[i] && !f.state.hasPage() && f.ticket.Load() == tickets[i] {
+			f.stopCalls(errNotOurs)
 		}
 	}
 	return fs.acquit(ctx, shard, harmless)

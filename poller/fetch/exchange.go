@@ -26,7 +26,7 @@ type exchange struct {
 func newExchange(ctx context.Context) *exchange {
 	e := &exchange{Context: ctx}
 	e.trace.GetConn, e.trace.GotConn = e.getConn, e.gotConn
-	e.traced = httptrace.WithClientTrace(context.Background(), &e.trace)
+	e.traced = httptrace.WithClientTrace(ctx, &e.trace) // beside the caller's own trace
 	return e
 }
 
@@ -38,12 +38,7 @@ func (e *exchange) gotConn(httptrace.GotConnInfo) {
 }
 
 // Value implements context.Context.
-func (e *exchange) Value(key any) any {
-	if value := e.traced.Value(key); value != nil {
-		return value
-	}
-	return e.Context.Value(key)
-}
+func (e *exchange) Value(key any) any { return e.traced.Value(key) }
 
 // AfterFunc calls do when the context is done, unless stop was called before. Package context
 // looks for this method: without it, it would start a goroutine for each request, unless the

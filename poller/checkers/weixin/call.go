@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
@@ -118,7 +119,7 @@ func (c *caller) info() baseInfo { return baseInfo{channelVersion, c.config.agen
 // answer has come.
 func lasting(ctx context.Context) (context.Context, func()) {
 	began := make(chan struct{})
-	traced := httptrace.WithClientTrace(context.WithoutCancel(ctx), &httptrace.ClientTrace{GotFirstResponseByte: func() { close(began) }})
+	traced := httptrace.WithClientTrace(context.WithoutCancel(ctx), &httptrace.ClientTrace{GotFirstResponseByte: sync.OnceFunc(func() { close(began) })})
 	inner, cancel := context.WithCancelCause(traced)
 	if deadline, ok := ctx.Deadline(); ok {
 		var stop context.CancelFunc

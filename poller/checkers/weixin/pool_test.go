@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/vault"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -93,7 +94,7 @@ func monitored(b *faketime.World, by circulate.Server) (stop func()) {
 }
 
 func register(b *faketime.World, id string) {
-	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 0","config":%s}`, id, Kind, configOf("", id))})
+	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 0","config":{"token":{"secret":"T_%s"}}}`, id, Kind, id)})
 }
 
 // found returns the numbers of an account's messages, as they are in the stream.
@@ -162,6 +163,65 @@ func TestKilledWithAPageInHand(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A replica stops, is told to hurry, or learns that the token has changed, just when an answer
+// arrives, at each moment from before its first byte until the page is written. Nothing is lost.
+func TestAnAnswerThatHasBegunIsKept(t *testing.T) {
+	for moment := -100 * time.Millisecond; moment <= 900*time.Millisecond; moment += 100 * time.Millisecond {
+		for name, commits := range map[string]time.Duration{"": 0, ", the commit takes its time": 300 * time.Millisecond} {
+			for _, event := range []string{"it stops", "the secret changes"} {
+				t.Run(fmt.Sprint(event, " after ", moment, name), func(t *testing.T) {
+					faketime.Run(t, 2, func(b *faketime.World) {
+						fake := newFake(ilink.Options{Slow: 600 * time.Millisecond})
+						for _, id := range []string{"a", "b", "c"} {
+							fake.AddBot(tokenOf(id))
+							register(b, id)
+						}
+						r, stopFirst := start(b, fake, poller.Config{})
+						time.Sleep(10 * time.Second)
+						r.set(func(s faketime.Step) faketime.Fate {
+							if s.At == faketime.Call && s.ReturnsMessages() {
+								time.Sleep(commits)
+							}
+							return faketime.Healthy
+						})
+						time.AfterFunc(time.Second, func() {
+							for _, id := range []string{"a", "b", "c"} {
+								fake.PostN(tokenOf(id), 2)
+							}
+						})
+						time.Sleep(time.Second + moment)
+						if event == "it stops" {
+							stopFirst()
+							_, stop := start(b, fake, poller.Config{})
+							defer stop()
+						} else {
+							defer stopFirst()
+							for _, id := range []string{"a", "b", "c"} {
+								if _, _, err := vault.Of(b.Ring).Put(b.Context(), "T_"+id, []byte(tokenOf(id))); err != nil {
+									t.Fatal(err)
+								}
+							}
+						}
+						time.Sleep(30 * time.Second)
+						for _, id := range []string{"a", "b", "c"} {
+							fake.PostN(tokenOf(id), 2)
+						}
+						time.Sleep(30 * time.Second)
+						for _, id := range []string{"a", "b", "c"} {
+							if got := found(b, id); !slices.Equal(got, []int{1, 2, 3, 4}) {
+								t.Errorf("%s: found %v", id, got)
+							}
+							if s := fake.Stats(tokenOf(id)); s.AtOnce > 1 {
+								t.Errorf("%s: %d calls at once", id, s.AtOnce)
+							}
+						}
+					})
+				})
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"sync"
 	"time"
 )
@@ -33,10 +34,13 @@ func Serve(addr string, handler func(base string) http.Handler) (stop func(), er
 }
 
 // RoundTrip has a handler answer one request without a network, as an http.RoundTripper
-// does in fake time. A caller that gives up before the answer gets none. A handler that
+// does in fake time. A caller that gives up before the end of the answer gets none. A handler that
 // aborts has cut the connection.
 func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, err error) {
-	recorder := httptest.NewRecorder()
+	recorder := &recorder{ResponseRecorder: httptest.NewRecorder(), first: func() {}}
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotFirstResponseByte != nil {
+		recorder.first = sync.OnceFunc(trace.GotFirstResponseByte)
+	}
 	defer func() {
 		reason := recover()
 		if cut, ok := reason.(error); ok && errors.Is(cut, http.ErrAbortHandler) {
@@ -52,6 +56,22 @@ func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, 
 	response = recorder.Result()
 	response.Request = r
 	return response, nil
+}
+
+// recorder tells when an answer begins.
+type recorder struct {
+	*httptest.ResponseRecorder
+	first func()
+}
+
+func (r *recorder) Write(text []byte) (int, error) {
+	r.first()
+	return r.ResponseRecorder.Write(text)
+}
+
+func (r *recorder) Flush() {
+	r.first()
+	r.ResponseRecorder.Flush()
 }
 
 // Await holds a call, without the lock, until there is news or the hold ends. It reports

@@ -46,6 +46,7 @@ type Options struct {
 	Hold      time.Duration    // of held calls; negative: they end at once; 0: DefaultHold
 	NextHold  time.Duration    // is told as longpolling_timeout_ms; 0: none is told
 	Latency   time.Duration    // of an answer, after its hold
+	Slow      time.Duration    // from the first byte of an answer to its last
 	Page      int              // the most messages of an answer; 0: 100
 	CodeLife  time.Duration    // of a code to scan; 0: 5 min
 	Host      string           // a baseurl to be told at the end of a sign-in; empty: the one that was called

@@ -122,7 +122,7 @@ func (w *Ilink) told(answer map[string]any) map[string]any {
 	return answer
 }
 
-// answer writes an answer after the latency. The lock is held, and let go meanwhile.
+// answer writes an answer after the latency, perhaps slowly. The lock is held, and let go meanwhile.
 func (w *Ilink) answer(rw http.ResponseWriter, r *http.Request, body map[string]any) {
 	w.mu.Unlock()
 	defer w.mu.Lock()
@@ -132,6 +132,12 @@ func (w *Ilink) answer(rw http.ResponseWriter, r *http.Request, body map[string]
 		select {
 		case <-timer.C:
 		case <-r.Context().Done():
+			return
+		}
+	}
+	if flusher, ok := rw.(http.Flusher); ok && w.options.Slow > 0 {
+		flusher.Flush()
+		if !wait(r, nil, w.options.Slow) {
 			return
 		}
 	}
