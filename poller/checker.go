@@ -42,9 +42,13 @@ type Request struct {
 	Attempt int             // 1, and one more for each failure in a row before this check
 
 	// Hold is how long the third party may hold this call before it answers that there is
-	// nothing. Zero: not at all, as in a trial by hand, so that a checker that can ask for an
-	// answer at once does. See Holder.
+	// nothing. Zero: not at all, so that a checker that can ask for an answer at once does.
+	// See Holder.
 	Hold time.Duration
+
+	// Trial says that somebody tries the config by hand, and that what is found is shown and
+	// not kept. Such a check must not take from the account what a later one would find.
+	Trial bool
 }
 
 // Message is one thing that a check found.

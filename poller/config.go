@@ -98,3 +98,13 @@ func (c Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// validateHolds judges whether the settings leave time for calls that third parties hold.
+func (c Config) validateHolds(checkers Checkers) error {
+	for _, kind := range checkers.Kinds() {
+		if _, holds := checkers[kind].(Holder); holds && c.LongTimeout < LeastLongTimeout {
+			return fmt.Errorf("long timeout: must be at least %v, is %v: a shorter one leaves no time in which third parties may hold calls of the kind %q", LeastLongTimeout, c.LongTimeout, kind)
+		}
+	}
+	return nil
+}

@@ -3,6 +3,7 @@ package poller_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,29 @@ func (w *world) registerHeld(id, hold, cadence string) {
 	w.registerRecord(id, `{"id":"`+id+`","kind":"scripted","config":{"hold":`+hold+`},"cadence":"`+cadence+`"}`)
 }
 
+// Settings that leave no time for a hold are refused. A pool without such kinds does not mind them.
+func TestSettingsThatLeaveNoHold(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		config := poller.Config{CheckTimeout: time.Second, LongTimeout: 3*time.Second - 1}
+		for name, tt := range map[string]struct {
+			checker poller.Checker
+			want    string
+		}{
+			"held":     {&holding{w.checker}, `long timeout: must be at least 3s, is 2.999999999s`},
+			"not held": {w.checker, ""},
+		} {
+			checkers, err := poller.NewCheckers(tt.checker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = poller.New(w.ring, checkers, config, poller.Options{})
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	})
+}
+
 // A held check may take as long as the third party holds it and ten seconds more, whatever the
 // time-out of other checks is. What the third party says last overrules what the kind knows.
 func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
@@ -50,6 +74,9 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 		"held":                            {"35", 0, 5 * time.Minute, 35 * time.Second, 45 * time.Second},
 		"held for less than the time-out": {"5", 0, 5 * time.Minute, 5 * time.Second, 15 * time.Second},
 		"held for longer than is safe":    {"900", 0, 5 * time.Minute, 140 * time.Second, 150 * time.Second},
+		"a short long timeout":            {"35", 0, 60 * time.Second, 20 * time.Second, 30 * time.Second},
+		"a shorter one":                   {"35", 0, 18 * time.Second, 6 * time.Second, 9 * time.Second},
+		"the least":                       {"35", 0, 3 * time.Second, time.Second, 1500 * time.Millisecond},
 		"overruled":                       {"35", 50 * time.Second, 5 * time.Minute, 50 * time.Second, time.Minute},
 		"overruled for longer than safe":  {"35", time.Hour, 5 * time.Minute, 140 * time.Second, 150 * time.Second},
 		"overruled, though never held":    {"0", time.Hour, 5 * time.Minute, 0, 30 * time.Second},
@@ -68,7 +95,7 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 					return poller.Result{}, ctx.Err()
 				}
 				w.registerHeld("a", tt.hold, "every 0")
-				stop := w.startHolding(poller.Config{LongTimeout: tt.limit, GracePeriod: time.Second})
+				stop := w.startHolding(poller.Config{LongTimeout: tt.limit, GracePeriod: time.Second, CheckTimeout: min(30*time.Second, tt.limit/2)})
 				time.Sleep(3 * time.Second)
 				stop()
 				seen := w.checker.calls("a")

@@ -68,6 +68,9 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("poller: %w", err)
 	}
+	if err := config.validateHolds(checkers); err != nil {
+		return nil, fmt.Errorf("poller: %w", err)
+	}
 	limits, err := config.Limits.withDefaults(checkers)
 	if err != nil {
 		return nil, fmt.Errorf("poller: limits: %w", err)

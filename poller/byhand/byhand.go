@@ -62,7 +62,7 @@ func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error
 func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Request, report *trial.Report) (freed bool) {
 	request := poller.Request{
 		Account: r.Account, CheckID: fmt.Sprintf("by-hand-%d", time.Now().UnixNano()), Config: r.Config,
-		Cursor: r.Cursor, Hint: r.Hint, Limit: r.Limit, Attempt: 1,
+		Cursor: r.Cursor, Hint: r.Hint, Limit: r.Limit, Attempt: 1, Trial: true,
 	}
 	for range r.Pages {
 		began := time.Now()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
@@ -186,12 +187,19 @@ func loopback(addr string) bool {
 	return err == nil && a.Local()
 }
 
+// LeastLongTimeout is poller.LeastLongTimeout, which settings do not import.
+const LeastLongTimeout = 3 * time.Second
+
 // checkTimes compares times with each other, but only those without a fault of their own:
 // one mistake is one line.
 func (r *reading) checkTimes(s *Settings) {
 	if !r.bad["ROUNDS_LONG_TIMEOUT"] && !r.bad["ROUNDS_CHECK_TIMEOUT"] && s.Monitor.LongTimeout < 2*s.Poller.CheckTimeout {
 		r.fault("ROUNDS_LONG_TIMEOUT", fmt.Sprintf("must be at least %v, twice ROUNDS_CHECK_TIMEOUT: "+
 			"a shorter one takes accounts from checks that are still under way", 2*s.Poller.CheckTimeout))
+	}
+	if !r.bad["ROUNDS_LONG_TIMEOUT"] && s.Monitor.LongTimeout < LeastLongTimeout {
+		r.fault("ROUNDS_LONG_TIMEOUT", fmt.Sprintf("must be at least %v: "+
+			"a shorter one leaves no time in which third parties may hold calls", LeastLongTimeout))
 	}
 	if !r.bad["ROUNDS_DEAD_AFTER"] && !r.bad["ROUNDS_HEARTBEAT_INTERVAL"] && s.Monitor.DeadAfter < 3*s.Poller.HeartbeatInterval {
 		r.fault("ROUNDS_DEAD_AFTER", fmt.Sprintf("must be at least %v, three times ROUNDS_HEARTBEAT_INTERVAL: "+

@@ -154,6 +154,8 @@ func TestSettingsAgainstEachOther(t *testing.T) {
 		{"long enough", map[string]string{"ROUNDS_LONG_TIMEOUT": "60s"}, ""},
 		{"too short", map[string]string{"ROUNDS_LONG_TIMEOUT": "59s"}, `ROUNDS_LONG_TIMEOUT is "59s": must be at least 1m0s, twice ROUNDS_CHECK_TIMEOUT`},
 		{"too short by default", map[string]string{"ROUNDS_CHECK_TIMEOUT": "3m"}, `ROUNDS_LONG_TIMEOUT is "5m" by default: must be at least 6m0s`},
+		{"no time for held calls", map[string]string{"ROUNDS_CHECK_TIMEOUT": "1s", "ROUNDS_LONG_TIMEOUT": "2900ms"}, `ROUNDS_LONG_TIMEOUT is "2900ms": must be at least 3s: a shorter one leaves no time in which third parties may hold calls`},
+		{"a little time for held calls", map[string]string{"ROUNDS_CHECK_TIMEOUT": "1s", "ROUNDS_LONG_TIMEOUT": "3s"}, ""},
 		{"dead too soon", map[string]string{"ROUNDS_HEARTBEAT_INTERVAL": "4s"}, `ROUNDS_DEAD_AFTER is "10s" by default: must be at least 12s`},
 		{"open without a token", map[string]string{"ROUNDS_API_ADDR": ":8080"}, `ROUNDS_API_TOKEN: must be set, because ROUNDS_API_ADDR ":8080" is not a loopback`},
 		{"open with a token", map[string]string{"ROUNDS_API_ADDR": ":8080", "ROUNDS_API_TOKEN": "s3cret-0123456789"}, ""},

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/byhand"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
@@ -148,5 +150,23 @@ func TestAnotherQueueBeginsAtItsHead(t *testing.T) {
 	}
 	if queueOf(DefaultBaseURL, "17:a") != queueOf(DefaultBaseURL, "17:b") || queueOf(DefaultBaseURL, "17:a") == queueOf(DefaultBaseURL, "18:a") {
 		t.Error("a queue is that of a bot, whatever its token")
+	}
+}
+
+// A trial by hand takes no update away from the account, however many there are.
+func TestATrialConfirmsNothing(t *testing.T) {
+	w := telegram.New(telegram.Options{})
+	w.AddBot(tokenOf("a"))
+	w.PostN(tokenOf("a"), 250)
+	checkers, err := poller.NewCheckers(New(fetch.New(fetch.Options{Transport: w}), source()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := byhand.New(checkers, time.Minute, 1).Try(t.Context(), trial.Request{Kind: Kind, Account: "a", Config: configOf("", "a", ""), Limit: 100, Pages: 5})
+	if err != nil || report.Error != nil || len(report.Pages) != 1 || len(report.Pages[0].Messages) != 100 {
+		t.Fatalf("got %+v, %v", report, err)
+	}
+	if kept := w.Stats(tokenOf("a")).Kept; kept != 250 {
+		t.Errorf("%d of 250 are left", kept)
 	}
 }

@@ -15,6 +15,8 @@
 // type the name of the field beside it, such as message, edited_message or callback_query. Its
 // time is that field's edit_date or date.
 //
+// A trial by hand gets one page: to ask for the next one would confirm updates that nobody keeps.
+//
 // The cursor has the next offset. Asking with an offset confirms all updates below it, and
 // Telegram forgets them. So an update is confirmed by the call after the one that found it, and
 // only once Redis has it, and so its log if Redis is within the process. What is not confirmed
@@ -124,7 +126,9 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if failed != nil {
 		return poller.Result{}, failed
 	}
-	return updates.result(at, q.Limit)
+	result, err := updates.result(at, q.Limit)
+	result.HasMore = result.HasMore && !r.Trial // to ask for more would confirm this page
+	return result, err
 }
 
 // maxLimit is the most updates that Telegram returns on a page.

@@ -175,14 +175,25 @@ func TestATrialFetchesNothing(t *testing.T) {
 	w := newFake(ilink.Options{})
 	w.Post(tokenOf("a"), "text")
 	checker := New(fetch.New(fetch.Options{Transport: w}), source())
-	r, err := checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "by-hand", Config: configOf("", "a"), Limit: 200})
+	r, err := checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "by-hand", Config: configOf("", "a"), Limit: 200, Trial: true})
 	if err != nil || len(r.Messages) != 0 || len(r.Warnings) != 1 || w.Stats(tokenOf("a")).Given != 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	w.Void(tokenOf("a"))
-	_, err = checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "by-hand", Config: configOf("", "a"), Limit: 200})
+	_, err = checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "by-hand", Config: configOf("", "a"), Limit: 200, Trial: true})
 	if checktest.Failure(t, err).Kind != poller.AuthFailed {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Only a trial is one. A call that may not be held fetches what there is.
+func TestACallThatIsNotHeldFetches(t *testing.T) {
+	w := newFake(ilink.Options{Hold: -1})
+	w.Post(tokenOf("a"), "text")
+	checker := New(fetch.New(fetch.Options{Transport: w}), source())
+	r, err := checker.Check(t.Context(), poller.Request{Account: "a", CheckID: "c", Config: configOf("", "a"), Limit: 200})
+	if err != nil || len(r.Messages) != 1 {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

@@ -132,14 +132,15 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, secrets.CheckError(err)
 	}
+	late := lateness(ctx, r.Hold)
 	call := caller{client: c.client, config: config, token: token, open: use.Open()}
-	if r.Hold <= 0 {
+	if r.Trial {
 		return call.trial(ctx)
 	}
 	page, failed := call.getUpdates(ctx, buf)
 	if failed == nil && page.code == codeStale {
 		if _, failed = call.notifyStart(ctx); failed == nil {
-			if late(ctx, r.Hold) {
+			if late() {
 				return poller.Result{HasMore: true}, nil // the call could outlast the check
 			}
 			page, failed = call.getUpdates(ctx, buf)
@@ -154,13 +155,12 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	return page.result(buf), nil
 }
 
-// margin is what is left of a check behind the longest hold, or it is late for another call.
-const margin = 5 * time.Second
-
-// late reports whether a call that is held could outlast ctx.
-func late(ctx context.Context, hold time.Duration) bool {
+// lateness returns a function that reports whether a check has lasted so long that a call which
+// is held from then on could outlast it: half of what it has besides the hold is over.
+func lateness(ctx context.Context, hold time.Duration) (late func() bool) {
 	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) < hold+margin
+	margin := (time.Until(deadline) - hold) / 2
+	return func() bool { return ok && time.Until(deadline) < hold+margin }
 }
 
 // trial shows whether the server knows the token, without fetching anything.
