@@ -1,6 +1,7 @@
 package weixin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -170,7 +172,7 @@ func TestKilledWithAPageInHand(t *testing.T) {
 // arrives, at each moment from before its first byte until the page is written. Nothing is lost.
 func TestAnAnswerThatHasBegunIsKept(t *testing.T) {
 	for moment := -100 * time.Millisecond; moment <= 900*time.Millisecond; moment += 100 * time.Millisecond {
-		for name, commits := range map[string]time.Duration{"": 0, ", the commit takes its time": 300 * time.Millisecond} {
+		for name, commits := range map[string]time.Duration{"": 0, ", the commit takes its time": 300 * time.Millisecond, ", the commit takes long": 4 * time.Second} {
 			for _, event := range []string{"it stops", "the secret changes"} {
 				t.Run(fmt.Sprint(event, " after ", moment, name), func(t *testing.T) {
 					faketime.Run(t, 2, func(b *faketime.World) {
@@ -180,9 +182,9 @@ func TestAnAnswerThatHasBegunIsKept(t *testing.T) {
 							register(b, id)
 						}
 						r, stopFirst := start(b, fake, poller.Config{})
-						time.Sleep(10 * time.Second)
+						time.Sleep(50 * time.Second) // the second call is held, and its account stays
 						r.set(func(s faketime.Step) faketime.Fate {
-							if s.At == faketime.Call && s.ReturnsMessages() {
+							if s.At == faketime.Call && hasMessages(s) {
 								time.Sleep(commits)
 							}
 							return faketime.Healthy
@@ -223,6 +225,14 @@ func TestAnAnswerThatHasBegunIsKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hasMessages reports whether a step writes messages, of a page or of a return.
+func hasMessages(s faketime.Step) bool {
+	return slices.ContainsFunc(s.Args, func(a any) bool {
+		text, ok := a.([]byte)
+		return ok && bytes.Contains(text, []byte("create_time_ms"))
+	})
 }
 
 // As long as the replica lives, the page in hand is committed again until Redis has it, before
@@ -375,4 +385,27 @@ func TestOneReplicaAsksAtATime(t *testing.T) {
 			t.Errorf("found %v of %d", got, posted)
 		}
 	})
+}
+
+// After a -14 the same is asked once more within the check if there is time for a whole hold.
+// Otherwise the next check asks: a call that outlasts its check could lose what it brings.
+func TestTheSecondCallAfterAStaleCode(t *testing.T) {
+	for after, again := range map[time.Duration]bool{time.Second: true, 4 * time.Second: true, 6 * time.Second: false, 30 * time.Second: false} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFake(ilink.Options{})
+				w.Fail(ilink.GetUpdates, ilink.Fault{Times: 1, After: after, Code: -14})
+				ctx, cancel := context.WithTimeout(t.Context(), hold+10*time.Second)
+				defer cancel()
+				r, err := asked(ctx, w, nil)
+				calls := 1
+				if again {
+					calls = 2
+				}
+				if err != nil || r.HasMore == again || w.Calls(ilink.GetUpdates) != calls || w.Calls(ilink.NotifyStart) != 1 {
+					t.Errorf("%d calls: %+v, %v", w.Calls(ilink.GetUpdates), r, err)
+				}
+			})
+		})
+	}
 }
