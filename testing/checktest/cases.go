@@ -88,6 +88,26 @@ func cursorsResume(t *testing.T, p Party) {
 	}
 }
 
+// trialsTakeNothing tries an account by hand, page by page. A check that follows finds everything
+// all the same.
+func trialsTakeNothing(t *testing.T, p Party) {
+	p.Post("a", 25)
+	checker := p.New()
+	r := p.request("a", nil)
+	for r.Hold, r.Trial = 0, true; ; {
+		result := p.page(t, checker, r)
+		if result.Cursor != nil {
+			r.Cursor = result.Cursor
+		}
+		if !result.HasMore {
+			break
+		}
+	}
+	if ids, _ := p.drain(t, checker, "a", nil); len(ids) != 25 {
+		t.Errorf("after a trial: got %d of 25, %v", len(ids), ids)
+	}
+}
+
 func brokenCursor(t *testing.T, p Party) {
 	result, err := p.New().Check(t.Context(), p.request("a", []byte("\x00{")))
 	if got := Failure(t, err); got.Kind != poller.CursorInvalid || !empty(result) {

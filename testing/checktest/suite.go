@@ -1,5 +1,5 @@
 // Package checktest is the suite that every checker must pass, whatever it talks to:
-// cursors resume exactly, no message comes twice, contexts end a check, oversized and
+// cursors resume exactly, no message comes twice, trials take nothing away, contexts end a check, oversized and
 // malformed answers are errors, and no secret is revealed.
 //
 // Run applies the suite to a Kind, over the fake third party that the Kind brings. A
@@ -76,6 +76,7 @@ type Fault struct {
 func Run(t *testing.T, k Kind) {
 	t.Run("each message once", func(t *testing.T) { eachMessageOnce(t, k.Start(t)) })
 	t.Run("cursors resume exactly", func(t *testing.T) { cursorsResume(t, k.Start(t)) })
+	t.Run("trials take nothing away", func(t *testing.T) { trialsTakeNothing(t, k.Start(t)) })
 	t.Run("broken cursor", func(t *testing.T) { brokenCursor(t, k.Start(t)) })
 	t.Run("contexts end a check", func(t *testing.T) { contextsEnd(t, k.Start(t)) })
 	t.Run("faults are errors", func(t *testing.T) { faultsAreErrors(t, k.Start(t)) })
