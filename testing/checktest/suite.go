@@ -1,6 +1,6 @@
 // Package checktest is the suite that every checker must pass, whatever it talks to:
-// cursors resume exactly, no message comes twice, trials take nothing away, contexts end a check, oversized and
-// malformed answers are errors, and no secret is revealed.
+// cursors resume exactly, no message comes twice, trials take nothing away, contexts end a
+// check, oversized and malformed answers are errors, and no secret is revealed.
 //
 // Run applies the suite to a Kind, over the fake third party that the Kind brings. A
 // checker over HTTP must pass RunAddresses as well. A checker that package upstream can

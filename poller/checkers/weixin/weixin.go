@@ -24,8 +24,9 @@
 // Whatever cursor a client comes with, the server does not give again what it has handed out.
 // So the pool keeps a page in hand until Redis has it; see poller.Once. What can be lost is a
 // page that the server had handed out when the replica died before Redis had it, or when the
-// connection broke, or the replica was stopped, in the middle of the answer. Whatever in an answer
-// can be read is kept: an element that is not as it should be becomes a message too.
+// connection broke in the middle of the answer, or when a replica that was stopped had only read
+// a part of it 0.7 seconds later. Whatever in an answer can be read is kept: an element that is
+// not as it should be becomes a message too.
 //
 // A trial by hand fetches no messages, because they would be gone: it calls notifystart
 // alone.
