@@ -171,7 +171,7 @@ func TestKilledWithAPageInHand(t *testing.T) {
 // A replica stops, is told to hurry, or learns that the token has changed, just when an answer
 // arrives, at each moment from before its first byte until the page is written. Nothing is lost.
 func TestAnAnswerThatHasBegunIsKept(t *testing.T) {
-	for moment := -100 * time.Millisecond; moment <= 900*time.Millisecond; moment += 100 * time.Millisecond {
+	for moment := -100 * time.Millisecond; moment <= 900*time.Millisecond; moment += 200 * time.Millisecond {
 		for name, commits := range map[string]time.Duration{"": 0, ", the commit takes its time": 300 * time.Millisecond, ", the commit takes long": 4 * time.Second} {
 			for _, event := range []string{"it stops", "the secret changes"} {
 				t.Run(fmt.Sprint(event, " after ", moment, name), func(t *testing.T) {
