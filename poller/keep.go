@@ -88,7 +88,7 @@ func (f *flight) keep() (written bool) {
 				return false
 			}
 		}
-		if context.Cause(f.calls) == errSecretChanged {
+		if errors.Is(context.Cause(f.calls), errSecretChanged) {
 			wait = max(wait, secretPause)
 		}
 		if stays, written := f.bring(result, wait); !stays {
@@ -118,10 +118,10 @@ func (f *flight) stopCalls(why error) {
 func (f *flight) letGo() {
 	fs := f.flights
 	by, account := settledByShutdown, func() { f.set().keep(f) } // it is released with the others
-	switch context.Cause(f.calls) {
-	case errSecretChanged:
+	switch why := context.Cause(f.calls); {
+	case errors.Is(why, errSecretChanged):
 		by, account = settledBySecret, func() { f.putBack("secret_changed", f.now().Add(secretPause)) }
-	case errNotOurs:
+	case errors.Is(why, errNotOurs):
 		by, account = settledByLoss, func() {
 			fs.writer.forget(f.claim)
 			fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
