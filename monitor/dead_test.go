@@ -71,3 +71,21 @@ func TestDeadLettersAreKeptUpToANumber(t *testing.T) {
 		stop()
 	})
 }
+
+// Each shard keeps its newest letter, also where fewer are wanted than there are shards: with none
+// of them nobody would see that deliveries fail.
+func TestDeadLettersOfEachShardAreKeptBelowOneForEach(t *testing.T) {
+	inFakeTime(t, 3, func(w *world) {
+		for shard := range 3 {
+			w.die(shard, 5+shard)
+		}
+		stop := w.run(monitor.Config{DeadKept: 2})
+		time.Sleep(time.Second)
+		for shard := range 3 {
+			if n := w.Do("XLEN", w.Key(shard, "dead")); n != int64(1) {
+				t.Errorf("shard %d has %d, want the newest alone", shard, n)
+			}
+		}
+		stop()
+	})
+}
