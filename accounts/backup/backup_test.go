@@ -169,7 +169,8 @@ func bare(marked []string) []string {
 	return ids
 }
 
-// readHalf has a group read and acknowledge half of each shard's messages, and read one more.
+// readHalf has a group read and acknowledge half of each shard's messages, and get one more
+// for the third time.
 func readHalf(t *testing.T, ring *circulate.Ring, server circulate.Server, group string) {
 	t.Helper()
 	for shard := range ring.Shards() {
@@ -183,12 +184,14 @@ func readHalf(t *testing.T, ring *circulate.Ring, server circulate.Server, group
 		if all > 1 {
 			_, err = conn.Do("XREADGROUP", "GROUP", group, "c", "COUNT", all/2+1, "STREAMS", key, ">")
 			must(t, err)
-			found, err := ring.Streams().Messages(t.Context(), shard, circulate.StreamStart, all/2)
+			found, err := ring.Streams().Messages(t.Context(), shard, circulate.StreamStart, all/2+1)
 			must(t, err)
-			for _, m := range found {
+			for _, m := range found[:all/2] {
 				_, err = conn.Do("XACK", key, group, m.Position)
 				must(t, err)
 			}
+			_, err = conn.Do("XCLAIM", key, group, "c", 0, found[all/2].Position, "RETRYCOUNT", 3, "JUSTID")
+			must(t, err)
 		}
 		must(t, conn.Close())
 	}
