@@ -287,3 +287,29 @@ func TestHeldIsBounded(t *testing.T) {
 		t.Errorf("%d are held", len(o.held))
 	}
 }
+
+// A box belongs to what it was sealed about. Under another owner, or under none, it does not
+// open.
+func TestBoxOpensOnlyForWhatItWasSealedAbout(t *testing.T) {
+	key := generate(t)
+	box, err := key.Public().SealBox("owner one", []byte(hunter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := Keys{key}
+	if value, err := keys.OpenBox("owner one", box); err != nil || string(value) != hunter {
+		t.Errorf("%q, %v", value, err)
+	}
+	for _, about := range []string{"owner two", "owner on", ""} {
+		if value, err := keys.OpenBox(about, box); !errors.Is(err, ErrSeal) {
+			t.Errorf("about %q: %q, %v", about, value, err)
+		}
+	}
+	bare, err := key.Public().SealBox("", []byte(hunter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value, err := keys.OpenBox("owner one", bare); !errors.Is(err, ErrSeal) {
+		t.Errorf("a box without its owner: %q, %v", value, err)
+	}
+}
