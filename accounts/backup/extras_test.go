@@ -238,3 +238,18 @@ func TestGroupsOfMergedShardsGoOn(t *testing.T) {
 		}
 	})
 }
+
+// The box of a credential is sealed about its owner as well as its name, so nobody can pass it
+// off as that of another account.
+func TestCredentialIsSealedAboutItsOwner(t *testing.T) {
+	keys := newKey(t)
+	one, two := credentialLine{Owner: "one", Name: "token"}, credentialLine{Owner: "two", Name: "token"}
+	box, err := keys.Newest().SealBox(one.about(), []byte("value"))
+	must(t, err)
+	if _, err := keys.OpenBox(one.about(), box); err != nil {
+		t.Error(err)
+	}
+	if value, err := keys.OpenBox(two.about(), box); err == nil {
+		t.Errorf("the box of one opens for two: %q", value)
+	}
+}
