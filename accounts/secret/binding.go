@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -206,15 +207,25 @@ func splitHost(text string) (host, port string, err error) {
 	if below, ok := strings.CutPrefix(host, "*."); ok {
 		star, host = "*.", below
 	}
-	host = strings.ToLower(host)
-	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
-		host = ascii
+	if host, err = asciiHost(host); err != nil {
+		return "", "", errHost
 	}
 	host = strings.TrimSuffix(host, ".") // after ToASCII, which also turns other full stops into dots
 	if host == "" || len(host) > maxHost || strings.ContainsFunc(host, badInHost) || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ".") || strings.Contains(host, "..") {
 		return "", "", errHost
 	}
 	return star + host, port, nil
+}
+
+// asciiHost returns the name that net/http dials for a host, in lower case. It converts
+// before it lowers, as net/http does: lowered first, U+0130 becomes a plain i and the
+// name of another host.
+func asciiHost(host string) (string, error) {
+	if !strings.ContainsFunc(host, func(char rune) bool { return char >= utf8.RuneSelf }) {
+		return strings.ToLower(host), nil
+	}
+	ascii, err := idna.Lookup.ToASCII(host)
+	return strings.ToLower(ascii), err
 }
 
 func normalAddr(addr netip.Addr) (host, port string, err error) {
