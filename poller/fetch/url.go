@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"golang.org/x/net/idna"
 )
 
 // The errors of a URL. None quotes it.
@@ -66,7 +69,14 @@ func Host(raw string) string {
 	if err != nil {
 		return ""
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Host), ".")
+	host := strings.ToLower(u.Host)
+	if name := u.Hostname(); strings.ContainsFunc(name, func(char rune) bool { return char > unicode.MaxASCII }) {
+		host = u.Host // never lowered: U+0130 would become a plain i, the name of another host
+		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+			host = strings.Replace(host, name, ascii, 1)
+		}
+	}
+	host = strings.TrimSuffix(host, ".")
 	if u.Scheme == "http" {
 		return strings.TrimSuffix(host, ":80")
 	}
