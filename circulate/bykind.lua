@@ -30,6 +30,7 @@ end
 -- Takes up to so many entries of those kinds to the head of a list, and adds them to
 -- what was taken. Each time another kind is the first.
 local function take_by_kind(by_kind, list, checks, now, most, taken)
+  if most < 1 then return end -- for ZRANGE, 0 -1 is all of them
   local members = {}
   if checks.any then
     members = redis.call('ZRANGE', by_kind, 0, most - 1)
