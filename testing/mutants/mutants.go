@@ -85,6 +85,8 @@ func (m Mutant) Apply(text string) (string, error) {
 		if !strings.Contains(text, m.Old) {
 			return text, nil
 		}
+	case byKind: // a script may have it in several branches
+		return strings.ReplaceAll(text, m.Old, m.New), nil
 	default:
 		if m.Script != ScriptName(text) {
 			return text, nil
@@ -102,6 +104,9 @@ func (m Mutant) replace(text string) (string, error) {
 
 // shared is the text that all scripts of consumer groups share.
 const shared = "group"
+
+// byKind is the text that scripts share which know of accounts that wait by their kinds.
+const byKind = "bykind"
 
 var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -266,5 +267,43 @@ func limitsSeen(f *fixture) {
 	states(10, 0, 0)
 	if _, _, _, err := board.States(ctx, limit.MostStates+1); err == nil || circulate.Unknown(err) {
 		f.Errorf("too many: %v", err)
+	}
+}
+
+// limitClockBack has a limit remember everything by a clock that was a day ahead, and then asks by
+// the right one. A newcomer gets a slot behind those who wait, and leases end within their life.
+func limitClockBack(f *fixture) {
+	l := f.limited(limit.Limit{Every: time.Second, Burst: 1, Concurrency: 1})
+	l.expect("the first", l.newcomers(1), 1)
+	if a := l.newcomers(3); started(a) != 0 {
+		f.Fatal(a)
+	}
+	ahead := func(at string, unit time.Duration) string {
+		f.Helper()
+		n, err := strconv.ParseFloat(at, 64)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return strconv.FormatFloat(n+float64(aDay/unit), 'f', 0, 64)
+	}
+	for _, field := range []string{"tat", "line", "seen"} {
+		l.do("HSET", l.state(), field, ahead(l.text("HGET", l.state(), field), time.Microsecond))
+	}
+	leases := l.strings("ZRANGE", l.state()+":leases", 0, -1, "WITHSCORES")
+	if len(leases) != 2 {
+		f.Fatalf("the leases are %q", leases)
+	}
+	l.do("ZADD", l.state()+":leases", ahead(leases[1], time.Millisecond), leases[0])
+
+	a := l.newcomers(1)
+	if wait := a.At[0].Sub(a.Now); a.At[0].IsZero() || wait > 10*time.Second {
+		f.Errorf("a newcomer has to wait %v", wait)
+	}
+	if wait := a.At[0].Sub(a.Now); wait < 2*time.Second {
+		f.Errorf("a newcomer has to wait %v, and comes before those who wait", wait)
+	}
+	leases = l.strings("ZRANGE", l.state()+":leases", 0, -1, "WITHSCORES")
+	if until, err := strconv.ParseInt(leases[1], 10, 64); err != nil || time.UnixMilli(until).After(l.now().Add(l.held.Lease)) {
+		f.Errorf("a lease ends in %v, %v", time.UnixMilli(until).Sub(l.now()), err)
 	}
 }
