@@ -40,6 +40,7 @@ type reading struct{ server, local time.Time }
 type repair struct {
 	back time.Duration
 	left int
+	to   map[string]int64 // by account: where an earlier turn has moved it, unix ms; it stays there
 }
 
 func newClockWatch(m *Monitor) *clockWatch {
@@ -134,7 +135,11 @@ func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time
 	if !under {
 		step, fix = -back, w.begin(ctx, shard, back)
 	}
-	if moved, err = w.rewind(ctx, shard, back); err != nil {
+	if back >= fix.back+circulate.ClockStep {
+		clear(fix.to) // it went back once more
+	}
+	fix.back = back
+	if moved, err = w.rewind(ctx, shard, fix); err != nil {
 		return step, moved, err
 	}
 	if fix.left--; fix.left > 0 {
@@ -150,7 +155,7 @@ func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time
 
 // begin marks a shard to be put right in this turn and in the ones that follow.
 func (w *clockWatch) begin(ctx context.Context, shard int, back time.Duration) repair {
-	fix := repair{back, rewinds}
+	fix := repair{back, rewinds, make(map[string]int64)}
 	w.repairs[shard] = fix
 	// Replicas read the clock when they claim.
 	if err := w.ring.Wake(ctx, shard); err != nil {
@@ -160,8 +165,8 @@ func (w *clockWatch) begin(ctx context.Context, shard int, back time.Duration) r
 }
 
 // rewind puts a shard right whose clock went back.
-func (w *clockWatch) rewind(ctx context.Context, shard int, back time.Duration) (moved int, err error) {
-	if err := w.ring.Clocks().Rewind(ctx, shard, back); err != nil {
+func (w *clockWatch) rewind(ctx context.Context, shard int, fix repair) (moved int, err error) {
+	if err := w.ring.Clocks().Rewind(ctx, shard, fix.back); err != nil {
 		return 0, err
 	}
 	for cursor := ""; cursor != circulate.ScanDone && ctx.Err() == nil; {
@@ -172,7 +177,10 @@ func (w *clockWatch) rewind(ctx context.Context, shard int, back time.Duration) 
 		cursor = next
 		var moves []circulate.Move
 		for _, f := range far {
-			if due, beyond := accounts.Beyond(f, now, back); beyond {
+			if to, moved := fix.to[f.ID]; moved && to == f.Due.UnixMilli() {
+				continue
+			}
+			if due, beyond := accounts.Beyond(f, now, fix.back); beyond {
 				moves = append(moves, circulate.Move{Far: f, To: due})
 			}
 		}
@@ -181,6 +189,9 @@ func (w *clockWatch) rewind(ctx context.Context, shard int, back time.Duration) 
 			n, err := w.ring.Clocks().MoveDue(ctx, shard, some)
 			if err != nil {
 				return moved, err
+			}
+			for _, m := range some {
+				fix.to[m.Far.ID] = m.To.UnixMilli()
 			}
 			moved, moves = moved+n, moves[len(some):]
 		}

@@ -58,7 +58,20 @@ func (m *Monitor) trimDead(ctx context.Context, shard, most int) (int, error) {
 	if most == 0 && m.config.DeadRetention == 0 {
 		return 0, nil
 	}
-	dropped, err := group.Of(m.ring).TrimDead(ctx, shard, m.config.DeadRetention, most)
+	age := m.config.DeadRetention
+	if age > 0 {
+		tell, err := m.agesTell(ctx, shard)
+		if err != nil {
+			return 0, fmt.Errorf("dead letters: %w", err)
+		}
+		if !tell {
+			age = 0
+		}
+	}
+	if most == 0 && age == 0 {
+		return 0, nil
+	}
+	dropped, err := group.Of(m.ring).TrimDead(ctx, shard, age, most)
 	if dropped > 0 {
 		m.metrics.deadDropped.Add(float64(dropped))
 		m.log.Warn("dead letters were dropped: they were past their retention, or too many",

@@ -24,6 +24,9 @@ func (m *Monitor) trim(ctx context.Context) error {
 		if m.config.Retention == 0 {
 			return 0, nil
 		}
+		if tell, err := m.agesTell(ctx, shard); err != nil || !tell {
+			return 0, err
+		}
 		n, heldBack, err := m.ring.Streams().Trim(ctx, shard, m.config.Retention)
 		held[shard] = heldBack
 		return n, err
