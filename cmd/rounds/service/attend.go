@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,28 @@ type presence struct {
 	report   accounts.ProcessReport   // without the settings
 	settings func() settings.Settings // the current ones
 	lost     func() (int, time.Time)  // entries of the trail that Redis did not take
+	pulse    *pulse
+}
+
+// stuckAfter is after how long in one turn a loop counts as stuck. A turn of attend takes a
+// heartbeat's interval at most, even while Redis is away.
+const stuckAfter = 30 * time.Second
+
+// pulse tells whether a loop still turns. Its zero value belongs to a loop that does not run,
+// which is not stuck.
+type pulse struct{ until atomic.Pointer[time.Time] } // nil: it does not run
+
+func (p *pulse) beat(turn time.Duration) {
+	until := time.Now().Add(turn + stuckAfter) // monotonic: a clock that steps makes nobody stuck
+	p.until.Store(&until)
+}
+
+func (p *pulse) stop() { p.until.Store(nil) }
+
+// alive reports whether the loop turns, or does not run.
+func (p *pulse) alive(context.Context) bool {
+	until := p.until.Load()
+	return until == nil || time.Now().Before(*until)
 }
 
 // newPresence makes that of this process, which has just started.
@@ -34,7 +57,7 @@ func newPresence(version string, current func() settings.Settings, lost func() (
 	}
 	return presence{
 		circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(current().API.Roles, ",")},
-		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current, lost,
+		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current, lost, new(pulse),
 	}
 }
 
@@ -58,8 +81,10 @@ func (p presence) attend(ctx context.Context, ring *circulate.Ring, interval tim
 	roster := ring.Roster()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	defer p.pulse.stop()
 	var told []byte
 	for ctx.Err() == nil {
+		p.pulse.beat(max(interval, time.Second))
 		about := p.about()
 		says := about
 		if bytes.Equal(about, told) {

@@ -5,7 +5,10 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 func TestNotify(t *testing.T) {
@@ -67,4 +70,42 @@ func TestNotifyNobody(t *testing.T) {
 	if err := n.Ready(); err == nil {
 		t.Error("nobody listens, and there is no error")
 	}
+}
+
+// A process whose reports are stuck is no longer alive. One that only waits for a Redis has no
+// loop that could be stuck.
+func TestWhoIsStuckIsNotAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		turns := 0
+		p := newPresence("", func() settings.Settings {
+			if turns++; turns > 1 {
+				<-stuck
+			}
+			return settings.Settings{}
+		}, func() (int, time.Time) { return 0, time.Time{} })
+		if !p.pulse.alive(t.Context()) {
+			t.Error("it does not run yet, and counts as stuck")
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer p.pulse.stop()
+			p.pulse.beat(time.Second)
+			p.about()
+		}()
+		time.Sleep(stuckAfter)
+		if !p.pulse.alive(t.Context()) {
+			t.Error("it counts as stuck too early")
+		}
+		time.Sleep(2 * time.Second)
+		if p.pulse.alive(t.Context()) {
+			t.Error("it is stuck, and counts as alive")
+		}
+		close(stuck)
+		<-done
+		if !p.pulse.alive(t.Context()) {
+			t.Error("it has ended, and counts as stuck")
+		}
+	})
 }

@@ -199,7 +199,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		})
 	}
 	group.Go(func() error {
-		notify.Watch(ctx, func(context.Context) bool { return true })
+		notify.Watch(ctx, present.pulse.alive)
 		return nil
 	})
 	group.Go(func() error {
