@@ -290,3 +290,44 @@ func claimTellsChanges(f *fixture) {
 		f.Errorf("record %q after it was registered again", got)
 	}
 }
+
+// kindsOneByOne has accounts wait by two kinds while others wait in a lane, and claims one at a
+// time. A claim takes no more than it was asked for, whatever kinds the replica checks, and each
+// kind comes first at some time.
+func kindsOneByOne(f *fixture) {
+	const each = 40
+	var ids []string
+	for i := range each {
+		ids = append(ids, fmt.Sprintf("mail%02d", i), fmt.Sprintf("chat%02d", i))
+	}
+	f.register(ids...)
+	for _, c := range f.batch(alice, 2*each).Claims {
+		f.handOver(1, c.ID[:4], &c)
+	}
+	f.register("feed1", "feed2")
+	for i := range each / 2 {
+		b, err := f.ring.Claim(context.Background(), 0, bob, 1, 0)
+		if err != nil || len(b.Claims) != 1 {
+			f.Fatalf("claim %d of one account of any kind: %d claims, %v", i, len(b.Claims), err)
+		}
+		if n := f.number("LLEN", f.key("processing_list")); n != i+1 {
+			f.Fatalf("%d accounts are taken after %d claims of one", n, i+1)
+		}
+	}
+	first := make(map[string]bool)
+	for range 5000 { // Redis' clock, in ms, tells which kind comes first
+		b, err := f.ring.Claim(context.Background(), 0, bob, 1, 0, "mail", "chat")
+		if err != nil || len(b.Claims) != 1 {
+			f.Fatal(b, err)
+		}
+		kind := b.Claims[0].ID[:4]
+		f.handOver(1, kind, &b.Claims[0])
+		if first[kind] = true; len(first) == 2 {
+			break
+		}
+	}
+	if !first["mail"] || !first["chat"] {
+		f.Errorf("only %v came first", first)
+	}
+	f.conserved()
+}
