@@ -1,0 +1,280 @@
+package dovecottest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"github.com/rounds-dev/rounds/testing/ports"
+)
+
+// Password is the password of every account.
+const Password = "correct-horse-battery"
+
+// errMissing tells what a test that needs Dovecot is missing.
+var errMissing = errors.New("Dovecot is not installed, and this test needs it: install it " +
+	"(apt-get install dovecot-imapd, dnf install dovecot, apk add dovecot, brew install dovecot), or run testing/run.sh, which does")
+
+// Server is a Dovecot.
+type Server struct {
+	Port int
+	Dir  string // holds everything of the server and is removed by Close
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	log    *bytes.Buffer // read only after the server has ended
+}
+
+// Start starts a server and ends it with the test.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	s, err := Launch()
+	if err != nil {
+		tb.Fatalf("dovecottest: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Errorf("dovecottest: %v", err)
+		}
+	})
+	return s
+}
+
+// Launch starts a server outside of any test. The caller calls Close.
+func Launch() (s *Server, err error) {
+	program, err := find()
+	if err != nil {
+		return nil, err
+	}
+	version, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --version: %w", program, err)
+	}
+	s = &Server{exited: make(chan struct{}), log: new(bytes.Buffer)}
+	// The server makes sockets in its directory, and their paths must be short.
+	if s.Dir, err = os.MkdirTemp("/tmp", "dovecot"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(s.Dir))
+		}
+	}()
+	if s.Port, err = ports.Take(); err != nil {
+		return nil, err
+	}
+	u, err := servant()
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(s.Dir, "dovecot.conf")
+	if err := os.WriteFile(file, []byte(s.configuration(string(version), u)), 0o600); err != nil {
+		return nil, err
+	}
+	s.cmd = exec.Command(program, "-F", "-c", file)
+	s.cmd.Dir, s.cmd.Env = s.Dir, []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.WaitDelay = time.Second                           // processes of a killed server hold the log's pipe open
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the test must not reach the server
+	if os.Geteuid() == 0 {
+		credential := &syscall.Credential{Uid: number(u.Uid), Gid: number(u.Gid)}
+		s.cmd.SysProcAttr.Credential = credential
+		if err := errors.Join(os.Chown(s.Dir, int(credential.Uid), int(credential.Gid)), os.Chown(file, int(credential.Uid), int(credential.Gid))); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.run()
+}
+
+// find looks in PATH and where packages put what only root is to start.
+func find() (string, error) {
+	for _, name := range []string{"dovecot", "/usr/sbin/dovecot", "/usr/local/sbin/dovecot", "/opt/homebrew/sbin/dovecot"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errMissing
+}
+
+// servant returns the user that the server runs as.
+func servant() (*user.User, error) {
+	if os.Geteuid() != 0 {
+		return user.Current()
+	}
+	for _, name := range []string{"dovecot", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			return u, nil
+		}
+	}
+	return nil, errors.New("there is neither a user dovecot nor nobody to run as")
+}
+
+func number(id string) uint32 {
+	n, _ := strconv.ParseUint(id, 10, 32) // it is the system's
+	return uint32(n)
+}
+
+// configuration is the server's configuration. Version 2.4 changed the names of most
+// settings.
+func (s *Server) configuration(version string, u *user.User) string {
+	group := u.Gid
+	if g, err := user.LookupGroupId(u.Gid); err == nil {
+		group = g.Name
+	}
+	kind := `
+protocols = imap
+disable_plaintext_auth = no
+mail_location = maildir:%DIR/mail/%u
+passdb {
+  driver = static
+  args = password=%PASSWORD
+}
+userdb {
+  driver = static
+  args = uid=%UID gid=%GID home=%DIR/mail/%u
+}
+`
+	if !strings.HasPrefix(version, "2.3") {
+		kind = `
+dovecot_config_version = 2.4.0
+dovecot_storage_version = 2.4.0
+protocols {
+  imap = yes
+}
+auth_allow_cleartext = yes
+mail_driver = maildir
+mail_path = %DIR/mail/%{user}
+passdb static {
+  password = %PASSWORD
+}
+userdb static {
+  fields {
+    uid = %UID
+    gid = %GID
+    home = %DIR/mail/%{user}
+  }
+}
+`
+	}
+	const common = `
+base_dir = %DIR/run
+state_dir = %DIR/state
+log_path = /dev/stderr
+default_internal_user = %USER
+default_internal_group = %GROUP
+default_login_user = %USER
+first_valid_uid = 1
+ssl = no
+listen = 127.0.0.1
+service imap-login {
+  chroot =
+  inet_listener imap {
+    port = %PORT
+  }
+  inet_listener imaps {
+    port = 0
+  }
+}
+service anvil {
+  chroot =
+}
+service stats {
+  chroot =
+}
+`
+	return strings.NewReplacer("%DIR", s.Dir, "%PASSWORD", Password, "%UID", u.Uid, "%GID", u.Gid, "%USER", u.Username, "%GROUP", group,
+		"%PORT", strconv.Itoa(s.Port)).Replace(kind + common)
+}
+
+// run starts the process and waits until it serves.
+func (s *Server) run() error {
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = s.cmd.Wait() // it only matters that it has ended
+		close(s.exited)
+	}()
+	for deadline := time.Now().Add(60 * time.Second); ; {
+		client, err := s.login("probe")
+		if err == nil {
+			return client.Close()
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("dovecot ended at once:\n%s", s.log)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			s.end()
+			return fmt.Errorf("dovecot does not serve: %w\n%s", err, s.log)
+		}
+	}
+}
+
+// end ends the server, which ends its processes.
+func (s *Server) end() {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.exited:
+	case <-time.After(20 * time.Second):
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+	}
+}
+
+// Close stops the server and removes its directory.
+func (s *Server) Close() error {
+	s.end()
+	return os.RemoveAll(s.Dir)
+}
+
+// login returns a client that is logged in to an account.
+func (s *Server) login(account string) (*imapclient.Client, error) {
+	client, err := imapclient.DialInsecure(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := client.Login(account, Password).Wait(); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return client, nil
+}
+
+// Deliver adds mails to an account's INBOX, without changes, and returns the mailbox'
+// UIDVALIDITY.
+func (s *Server) Deliver(account string, mails ...[]byte) (validity uint32, err error) {
+	client, err := s.login(account)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	for _, mail := range mails {
+		command := client.Append("INBOX", int64(len(mail)), nil)
+		_, err := command.Write(mail)
+		if err := errors.Join(err, command.Close()); err != nil {
+			return 0, err
+		}
+		if _, err := command.Wait(); err != nil {
+			return 0, err
+		}
+	}
+	box, err := client.Status("INBOX", &imap.StatusOptions{UIDValidity: true}).Wait()
+	if err != nil {
+		return 0, err
+	}
+	return box.UIDValidity, nil
+}
