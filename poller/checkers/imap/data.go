@@ -29,19 +29,19 @@ type data struct {
 	To        []address `json:"to,omitempty"`
 	Cc        []address `json:"cc,omitempty"`
 	ReplyTo   []address `json:"reply_to,omitempty"`
-	Headers   []field   `json:"headers,omitempty"` // all, in their order, decoded
+	Headers   []field   `json:"headers,omitempty"` // all, in their order
 	Text      string    `json:"text,omitempty"`
 	TextType  string    `json:"text_type,omitempty"` // text/plain, or text/html where there is none
-	Size      int64     `json:"size"`                // bytes of the whole mail
-	// Truncated says that headers or text were cut, or that the text begins too late in
-	// the mail to be found.
+	// Attachments are the parts that are not the text, without their content: files,
+	// pictures within the text, forwarded mails.
+	Attachments []attachment `json:"attachments,omitempty"`
+	Size        int64        `json:"size"` // bytes of the whole mail
+	// Truncated says that headers or text were cut, or that the mail is so long that
+	// its text or attachments may not have been reached.
 	Truncated bool `json:"truncated,omitempty"`
-}
-
-// address is one address of a list. An unreadable one has its text as the name.
-type address struct {
-	Name    string `json:"name,omitempty"`
-	Address string `json:"address,omitempty"`
+	// Damaged says that the mail breaks the rules of MIME: a multipart without
+	// boundaries, wrong base64, no header. What could be read is there.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // dataOf returns a mail's data, cut to the limits, from the mail's first bytes and its
@@ -49,26 +49,29 @@ type address struct {
 func dataOf(raw []byte, size int64) json.RawMessage {
 	header, body := split(raw)
 	cutOff := size > int64(len(raw)) || len(raw) == maxRaw
+	hint := header.hint()
 	d := &data{Size: size, Truncated: len(header) == maxFields}
 	d.MessageID, d.InReplyTo = d.id(header.get("Message-Id")), d.id(header.get("In-Reply-To"))
-	d.Subject = d.cut(decodeWords(header.get("Subject")), maxLine)
+	d.Subject = d.cut(decodeWords(header.get("Subject"), hint), maxLine)
 	if at, err := mail.ParseDate(header.get("Date")); err == nil && !usable(at).IsZero() {
 		d.Date = at.Format(time.RFC3339)
 	}
-	d.From, d.To = d.addresses(header.get("From")), d.addresses(header.get("To"))
-	d.Cc, d.ReplyTo = d.addresses(header.get("Cc")), d.addresses(header.get("Reply-To"))
+	d.From, d.To = d.addresses(header.get("From"), hint), d.addresses(header.get("To"), hint)
+	d.Cc, d.ReplyTo = d.addresses(header.get("Cc"), hint), d.addresses(header.get("Reply-To"), hint)
 	room := maxHeaders
 	for _, f := range header {
-		f.Value = d.cut(decodeWords(f.Value), 2*maxLine)
-		if room -= len(f.Name) + len(f.Value); room < 0 {
+		f = f.decoded(d, hint)
+		if room -= len(f.Name) + len(f.Value) + len(f.Raw); room < 0 {
 			d.Truncated = true
 			break
 		}
 		d.Headers = append(d.Headers, f)
 	}
-	text, kind, whole := findText(header, body, cutOff)
-	d.Text, d.TextType = d.cut(text, maxBodyText), kind
-	d.Truncated = d.Truncated || !whole
+	found := find(header, body, hint, cutOff)
+	text, kind, whole := found.text()
+	d.Text, d.TextType, d.Attachments = d.cut(text, maxBodyText), kind, found.attachments
+	d.Truncated = d.Truncated || !whole || found.left
+	d.Damaged = found.damaged || header == nil
 	return d.fit()
 }
 
@@ -84,7 +87,7 @@ func (d *data) fit() json.RawMessage {
 		case d.Headers != nil:
 			d.Headers = nil
 		default:
-			d.From, d.To, d.Cc, d.ReplyTo = nil, nil, nil, nil // what remains has 72 KiB at most
+			d.From, d.To, d.Cc, d.ReplyTo = nil, nil, nil, nil // what remains has 192 KiB at most
 		}
 		raw = d.encode()
 	}
@@ -107,26 +110,7 @@ func (d *data) id(text string) string {
 	if id, ok := strings.CutPrefix(text, "<"); ok {
 		text, _, _ = strings.Cut(id, ">")
 	}
-	return d.cut(text, maxLine)
-}
-
-func (d *data) addresses(text string) (list []address) {
-	if text == "" {
-		return nil
-	}
-	parser := mail.AddressParser{WordDecoder: decoder()}
-	parsed, err := parser.ParseList(text)
-	if err != nil {
-		return []address{{Name: d.cut(decodeWords(text), maxLine)}}
-	}
-	for _, a := range parsed {
-		if len(list) == maxAddresses {
-			d.Truncated = true
-			break
-		}
-		list = append(list, address{d.cut(valid(a.Name), maxLine), d.cut(valid(a.Address), maxLine)})
-	}
-	return list
+	return d.cut(valid(text), maxLine)
 }
 
 // cut shortens a text and notes that it was cut.

@@ -2,11 +2,10 @@ package imap
 
 import (
 	"bytes"
-	"io"
-	"mime"
 	"strings"
+	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
 )
 
 const maxFields = 1000 // of one header
@@ -14,17 +13,36 @@ const maxFields = 1000 // of one header
 // field is one field of a header.
 type field struct {
 	Name  string `json:"name"`
-	Value string `json:"value"`
+	Value string `json:"value"` // in a message: decoded
+	// Raw is the field as it came, if decoding changed it. A byte beyond ASCII is the
+	// character of that number, as in ISO 8859-1, so that no byte is lost.
+	Raw string `json:"raw,omitempty"`
 }
 
-// header is a mail's or a part's header, in its order.
+// decoded returns the field for a message, of a mail that declares the hint.
+func (f field) decoded(d *data, hint *hint) field {
+	shown := field{Name: f.Name, Value: d.cut(decodeWords(f.Value, hint), 2*maxLine)}
+	if !plain(f.Value) {
+		raw := make([]rune, 0, min(len(f.Value), 2*maxLine))
+		for i := range min(len(f.Value), 2*maxLine) {
+			raw = append(raw, rune(f.Value[i]))
+		}
+		d.Truncated = d.Truncated || len(f.Value) > 2*maxLine
+		shown.Raw = string(raw)
+	}
+	return shown
+}
+
+// header is a mail's or a part's header, in its order. Its values are bytes in any
+// charset.
 type header []field
 
 // split returns the header and the body of a mail or a part. Like mail programs, and
 // unlike net/mail, it skips lines that are not fields: no message may be lost because
-// of one of its lines.
+// of one of its lines. Without any field, all of it is the body.
 func split(raw []byte) (header, []byte) {
 	var h header
+	whole := raw
 	// Lines that continue a field are joined when the field ends, because a mail may
 	// have tens of thousands of them.
 	var folded []string
@@ -38,22 +56,28 @@ func split(raw []byte) (header, []byte) {
 	defer end()
 	for len(raw) > 0 {
 		line, rest, _ := bytes.Cut(raw, []byte("\n"))
-		raw = rest
 		text := strings.TrimSuffix(string(line), "\r")
 		switch {
+		case text == "" && len(h) == 0 && len(whole) != len(raw):
+			return nil, whole
 		case text == "":
-			return h, raw
+			return h, rest
 		case text[0] == ' ' || text[0] == '\t':
 			if len(h) > 0 {
 				folded = append(folded, strings.TrimSpace(text))
 			}
+			raw = rest
 			continue
 		}
+		raw = rest
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); ok && name != "" && !strings.ContainsAny(name, " \t") && len(h) < maxFields {
 			end()
-			h = append(h, field{cut(valid(name), 256), strings.TrimSpace(value)})
+			h = append(h, field{Name: cut(valid(name), 256), Value: strings.TrimSpace(value)})
 		}
+	}
+	if len(h) == 0 {
+		return nil, whole
 	}
 	return h, nil
 }
@@ -68,22 +92,30 @@ func (h header) get(name string) string {
 	return ""
 }
 
-// decoder returns a decoder of encoded words (RFC 2047) in any charset that browsers
-// know.
-func decoder() *mime.WordDecoder { return &mime.WordDecoder{CharsetReader: charsetReader} }
-
-func charsetReader(name string, input io.Reader) (io.Reader, error) {
-	return charset.NewReaderLabel(name, input)
+// hint returns the likely charset of texts of the mail that declare none: what the header
+// names, in its type or in an encoded word, or else a guess from all of the header.
+func (h header) hint() *hint {
+	return &hint{likely: h.likely()}
 }
 
-// decodeWords returns a field's text in UTF-8. A text that cannot be decoded is left
-// unchanged.
-func decodeWords(text string) string {
-	if decoded, err := decoder().DecodeHeader(text); err == nil {
-		text = decoded
+func (h header) likely() encoding.Encoding {
+	_, params := mediaType(h.get("Content-Type"), nil)
+	if named := lookup(params["charset"]); named != nil {
+		return named
 	}
-	return valid(text)
+	var beyond []byte
+	for _, f := range h {
+		if word := encodedWord.FindStringSubmatch(f.Value); word != nil {
+			if named := lookup(word[1]); named != nil {
+				return named
+			}
+		}
+		if !utf8.ValidString(f.Value) && len(beyond) < maxSample {
+			beyond = append(append(beyond, f.Value...), '\n')
+		}
+	}
+	if len(beyond) == 0 {
+		return nil
+	}
+	return guess(beyond, nil)
 }
-
-// valid returns a text as valid UTF-8.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

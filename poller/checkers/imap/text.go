@@ -1,27 +1,38 @@
 package imap
 
 import (
-	"bytes"
-	"encoding/base64"
-	"io"
-	"mime"
-	"mime/multipart"
-	"mime/quotedprintable"
 	"strings"
+
+	"golang.org/x/net/html/charset"
 )
 
 const (
-	maxDepth = 8  // parts in parts
-	maxParts = 64 // parts that are searched
+	maxDepth = 8   // parts in parts
+	maxParts = 64  // parts that are read
+	maxName  = 256 // bytes of an attachment's name
+	maxType  = 128 // bytes of its type
 )
 
-// finder searches for a mail's text: the first text/plain, or else the first
-// text/html, that is not an attachment.
+// attachment is a part of a mail that is not its text.
+type attachment struct {
+	Name string `json:"name,omitempty"`
+	Type string `json:"type"`
+	Size int    `json:"size,omitempty"` // decoded bytes; 0 also if the part was not read to its end
+}
+
+// finder searches a mail for its text and its attachments. The text is the first
+// text/plain that is not blank, or else the first text/html. An attachment is neither.
+// Without any, it is the text of the first mail that is forwarded within this one.
 type finder struct {
-	cutOff bool // not all of the mail was read
-	parts  int
+	hint    *hint // see decodeBytes
+	cutOff  bool  // not all of the mail was read
+	parts   int
+	left    bool // there are more parts than are read
+	damaged bool // see data
 
 	plain, html *text // nil: none yet
+	attachments []attachment
+	forwarded   *forwarded // nil: none yet
 }
 
 // text is the text of a part.
@@ -30,84 +41,119 @@ type text struct {
 	whole bool
 }
 
-// findText returns a mail's text and its type, both empty if there is none, and
-// whether the text is whole.
-func findText(h header, body []byte, cutOff bool) (found, kind string, whole bool) {
-	f := &finder{cutOff: cutOff}
+// blank reports whether there is nothing to read in the text.
+func (t *text) blank() bool { return strings.TrimSpace(t.utf8) == "" }
+
+// forwarded is a mail within a mail.
+type forwarded struct {
+	raw    []byte
+	cutOff bool
+	depth  int
+}
+
+// find searches a mail.
+func find(h header, body []byte, hint *hint, cutOff bool) *finder {
+	f := &finder{hint: hint, cutOff: cutOff}
 	f.look(h, body, 0)
+	if inner := f.forwarded; inner != nil && f.plain == nil && f.html == nil {
+		f.cutOff = inner.cutOff
+		f.lookAt(inner.raw, inner.depth)
+		f.cutOff = cutOff
+	}
+	return f
+}
+
+// text returns the text and its type, both empty if there is none, and whether the text
+// is whole.
+func (f *finder) text() (found, kind string, whole bool) {
 	switch {
-	case f.plain != nil:
+	case f.plain != nil && (f.html == nil || !f.plain.blank()):
 		return f.plain.utf8, "text/plain", f.plain.whole
 	case f.html != nil:
 		return f.html.utf8, "text/html", f.html.whole
 	}
-	return "", "", !cutOff
+	return "", "", !f.cutOff
+}
+
+// lookAt searches one part with its header.
+func (f *finder) lookAt(raw []byte, depth int) {
+	h, body := split(raw)
+	f.look(h, body, depth)
 }
 
 // look searches one part.
 func (f *finder) look(h header, body []byte, depth int) {
-	if f.parts++; f.plain != nil || f.parts > maxParts || depth > maxDepth {
+	if f.parts++; f.parts > maxParts || depth > maxDepth {
+		f.left = true
 		return
 	}
-	kind, params, _ := mime.ParseMediaType(h.get("Content-Type"))
+	kind, params := mediaType(h.get("Content-Type"), f.hint)
 	if !strings.Contains(kind, "/") {
 		kind = "text/plain" // RFC 2045, section 5.2
 	}
-	disposition, _, _ := mime.ParseMediaType(h.get("Content-Disposition"))
-	switch {
-	case strings.HasPrefix(kind, "multipart/") && params["boundary"] != "":
-		f.lookInside(body, params["boundary"], depth)
-	case disposition == "attachment":
-	case kind == "text/plain":
-		f.plain = f.decode(h, body, params["charset"])
-	case kind == "text/html" && f.html == nil:
-		f.html = f.decode(h, body, params["charset"])
-	}
-}
-
-// lookInside searches the parts of a part. If the mail was cut off, only the last part
-// is incomplete.
-func (f *finder) lookInside(body []byte, boundary string, depth int) {
-	cutOff := f.cutOff
-	defer func() { f.cutOff = cutOff }()
-	reader := multipart.NewReader(bytes.NewReader(body), boundary)
-	for f.plain == nil && f.parts <= maxParts {
-		part, err := reader.NextRawPart()
-		if err != nil {
+	if strings.HasPrefix(kind, "multipart/") {
+		if f.lookInside(body, params["boundary"], depth) {
 			return
 		}
-		var h header
-		for name, values := range part.Header {
-			for _, value := range values {
-				h = append(h, field{name, value})
-			}
-		}
-		content, err := io.ReadAll(part)
-		f.cutOff = cutOff && err != nil
-		f.look(h, content, depth+1)
+		kind, f.damaged = "text/plain", true // without parts, the text is better than none
 	}
+	disposition, named := mediaType(h.get("Content-Disposition"), f.hint)
+	name := named["filename"]
+	if name == "" {
+		name = params["name"]
+	}
+	content, clean := transferred(h, body)
+	f.damaged = f.damaged || !clean
+	switch {
+	case kind == "message/rfc822" || kind == "message/global":
+		if f.forwarded == nil {
+			f.forwarded = &forwarded{content, f.cutOff, depth + 1}
+		}
+	case disposition == "attachment":
+	case kind == "text/plain" && (f.plain == nil || f.plain.blank()):
+		f.plain = f.decode(content, kind, params["charset"])
+		return
+	case kind == "text/html" && f.html == nil:
+		f.html = f.decode(content, kind, params["charset"])
+		return
+	}
+	size := len(content)
+	if f.cutOff {
+		size = 0
+	}
+	f.attachments = append(f.attachments, attachment{cut(name, maxName), cut(valid(kind), maxType), size})
 }
 
-// decode decodes transfer encoding and charset, as far as possible.
-func (f *finder) decode(h header, body []byte, label string) *text {
-	var from io.Reader = bytes.NewReader(body)
-	switch strings.ToLower(h.get("Content-Transfer-Encoding")) {
-	case "base64":
-		from = base64.NewDecoder(base64.StdEncoding, from)
-	case "quoted-printable":
-		from = quotedprintable.NewReader(from)
+// lookInside searches the parts of a part, and reports whether there are any. If the
+// mail was cut off, only the last part is incomplete.
+func (f *finder) lookInside(body []byte, boundary string, depth int) bool {
+	cutOff := f.cutOff
+	defer func() { f.cutOff = cutOff }()
+	parts := splitParts(body, boundary, maxParts+1)
+	if boundary == "" || len(parts) == 0 {
+		if boundary = findBoundary(body); boundary == "" {
+			return false
+		}
+		parts, f.damaged = splitParts(body, boundary, maxParts+1), true
 	}
-	decoded, err := io.ReadAll(io.LimitReader(from, maxBodyText+1))
-	if err != nil && len(decoded) == 0 {
-		decoded = body // the encoding is wrong: the raw text is better than none
-	}
-	whole := !f.cutOff && len(decoded) <= maxBodyText
-	if label != "" {
-		if reader, err := charsetReader(label, bytes.NewReader(decoded)); err == nil {
-			if read, err := io.ReadAll(io.LimitReader(reader, 4*maxBodyText)); err == nil {
-				decoded = read
-			}
+	for _, p := range parts {
+		f.cutOff = cutOff && !p.ended
+		f.lookAt(p.raw, depth+1)
+		if f.left {
+			break
 		}
 	}
-	return &text{valid(string(decoded)), whole}
+	return len(parts) > 0
+}
+
+// decode decodes the charset of a part.
+func (f *finder) decode(content []byte, kind, label string) *text {
+	whole := !f.cutOff && len(content) <= maxBodyText
+	content = content[:min(len(content), maxBodyText+1)]
+	if label == "" && kind == "text/html" {
+		if _, name, certain := charset.DetermineEncoding(content, kind); certain {
+			label = name
+		}
+	}
+	return &text{strings.TrimPrefix(decodeBytes(content, label, f.hint), "\ufeff"), whole}
 }

@@ -28,13 +28,26 @@ func TestTexts(t *testing.T) {
 		"Content-Transfer-Encoding: base64\n\n!!!":                                                            "text/plain !!!",
 		"Content-Transfer-Encoding: quoted-printable\n\nh=C3=A9=\nllo":                                        "text/plain héllo",
 		"Content-Type: text/plain; charset=gb2312\n\n\xc4\xe3\xba\xc3":                                        "text/plain 你好",
-		"Content-Type: text/plain; charset=nobodys\n\nx\xff":                                                  "text/plain x\uFFFD",
+		"Content-Type: text/plain; charset=nobodys\n\nx\xff":                                                  "text/plain xÿ",
 		mixed + "Content-Type: text/html\n\n<p>\n--x\n\nplain\n--x--":                                         "text/plain plain",
 		mixed + "Content-Type: text/html\n\n<p>\n--x--":                                                       "text/html <p>",
 		mixed + "Content-Disposition: attachment\n\nfile\n--x\n\nplain\n--x--":                                "text/plain plain",
 		mixed + "Content-Type: multipart/alternative; boundary=y\n\n--y\n\ninner\n--y--\n--x\n\nouter\n--x--": "text/plain inner",
 		mixed + "\nno end": "text/plain no end",
-		"Content-Type: multipart/mixed\n\nno boundary": " ",
+		"Content-Type: multipart/mixed\n\nno boundary":                                             "text/plain no boundary",
+		"Content-Type: multipart/mixed\n\n--x y\n--z\n\npart\n--z--":                               "text/plain part",
+		"Content-Type: multipart/mixed; boundary=x\n\nno boundary":                                 "text/plain no boundary",
+		"Content-Type: multipart/mixed; name=\xce\xc4; boundary=x\n\n--x\nno field\n\n--x\n\npart": "text/plain no field\r\n",
+		"Content-Type: message/rfc822\n\nSubject: inner\n\ninner":                                  "text/plain inner",
+		mixed + "Content-Type: message/rfc822\n\nSubject: inner\n\ninner\n--x\n\nouter":            "text/plain outer",
+		"no header at all\nbut lines":                                                              "text/plain no header at all\r\nbut lines",
+		"no header at all\n\nbut lines":                                                            "text/plain no header at all\r\n\r\nbut lines",
+		"Content-Transfer-Encoding: base64\n\naGVs*bG8=\nIHlvdQ=":                                  "text/plain hello you",
+		"Content-Transfer-Encoding: quoted-printable\n\n=zz=C3=A9= \n=":                            "text/plain =zzé",
+		"Content-Type: text/html\n\n<meta charset=gbk>\xc4\xe3":                                    "text/html <meta charset=gbk>你",
+		"Content-Type: text/plain; charset=utf-8\n\n\xc4\xe3\xba\xc3":                              "text/plain 你好",
+		"Content-Type: text/plain; charset=utf-8\n\n你\xff\xff好":                                    "text/plain 你\uFFFD\uFFFD好",
+		"Content-Type: text/plain; charset=gbk\n\n\xc4\xe3\xff\xba\xc3":                            "text/plain 你\uFFFD好",
 	} {
 		d := decoded(t, mail)
 		if got := d.TextType + " " + d.Text; got != want {
@@ -46,10 +59,10 @@ func TestTexts(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	d := decoded(t, "From x Mon\nSubject: =?utf-8?B?5L2g5aW9?=\n =?iso-8859-1?Q?_=E9?=\nno field\nFrom: =?utf-8?Q?J=C3=B6rg?= <j@example.com>, broken@\n"+
 		"To: undisclosed-recipients:;\nDate: yesterday\nMessage-ID: <a@b> x\nX: \xff\n\ntext")
-	if d.Subject != "你好 é" || d.From[0].Name != "Jörg <j@example.com>, broken@" || d.To != nil || d.Date != "" || d.MessageID != "a@b" || d.Text != "text" {
+	if d.Subject != "你好 é" || len(d.From) != 2 || d.From[0] != (address{"Jörg", "j@example.com"}) || d.From[1] != (address{Name: "broken@"}) || d.To != nil || d.Date != "" || d.MessageID != "a@b" || d.Text != "text" {
 		t.Errorf("got %+v", d)
 	}
-	if last := d.Headers[len(d.Headers)-1]; last.Value != "\uFFFD" || len(d.Headers) != 6 {
+	if last := d.Headers[len(d.Headers)-1]; last != (field{"X", "ÿ", "ÿ"}) || len(d.Headers) != 6 {
 		t.Errorf("got %+v", d.Headers)
 	}
 }
@@ -81,6 +94,10 @@ func TestBounds(t *testing.T) {
 func FuzzData(f *testing.F) {
 	f.Add([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\ntext\r\n--x--"), int64(9))
 	f.Add([]byte("Subject: =?utf-8?B?5L2g5aW9?=\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8="), int64(0))
+	all, _ := mails(f)
+	for _, mail := range all {
+		f.Add(mail, int64(len(mail)))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, size int64) {
 		if len(raw) > maxRaw {
 			raw = raw[:maxRaw]

@@ -1,0 +1,215 @@
+package imap
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+const maxSections = 64 // of one parameter
+
+// mediaType reads a field of a type and parameters, such as Content-Type, and decodes
+// the parameters. It is as lenient as mail programs are: a parameter that breaks the
+// rules costs no other, which package mime would refuse as well.
+func mediaType(text string, hint *hint) (kind string, params map[string]string) {
+	items := splitOutside(undeclared([]byte(text), hint), ';')
+	kind, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(items[0])), " ")
+	params = make(map[string]string)
+	sections := make(map[string][]string) // RFC 2231, section 3
+	encoded := make(map[string]bool)
+	for _, item := range items[1:] {
+		name, value, ok := strings.Cut(item, "=")
+		if name = strings.ToLower(strings.TrimSpace(name)); !ok || name == "" {
+			continue
+		}
+		value = unquote(strings.TrimSpace(value))
+		base, extended := strings.CutSuffix(name, "*")
+		base, number, numbered := strings.Cut(base, "*")
+		if !extended && !numbered {
+			if _, twice := params[name]; !twice {
+				params[name] = decodeWords(value, hint)
+			}
+			continue
+		}
+		if n, err := strconv.Atoi(number); numbered && (err != nil || n != len(sections[base]) || n >= maxSections) {
+			continue
+		}
+		if extended {
+			encoded[base] = encoded[base] || len(sections[base]) == 0
+			if encoded[base] {
+				value = unescape(value)
+			}
+		}
+		sections[base] = append(sections[base], value)
+	}
+	for name, values := range sections {
+		value := strings.Join(values, "")
+		if encoded[name] {
+			if parts := strings.SplitN(value, "'", 3); len(parts) == 3 {
+				value = decodeBytes([]byte(parts[2]), parts[0], hint)
+			}
+		}
+		params[name] = decodeWords(value, hint)
+	}
+	return kind, params
+}
+
+// unquote returns a parameter's value without quotes.
+func unquote(value string) string {
+	inner, quoted := strings.CutPrefix(value, `"`)
+	if !quoted {
+		return value
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(strings.TrimSuffix(inner, `"`))
+}
+
+// unescape decodes percent signs, and leaves those that stand for themselves.
+func unescape(value string) string {
+	out := make([]byte, 0, len(value))
+	for i := 0; i < len(value); i++ {
+		if value[i] == '%' && i+2 < len(value) {
+			if b, err := strconv.ParseUint(value[i+1:i+3], 16, 8); err == nil {
+				out = append(out, byte(b))
+				i += 2
+				continue
+			}
+		}
+		out = append(out, value[i])
+	}
+	return string(out)
+}
+
+// part is one part of a multipart body.
+type part struct {
+	raw   []byte
+	ended bool // a boundary follows
+}
+
+// splitParts returns the parts between boundaries (RFC 2046, section 5.1.1), at most so
+// many. The last one may lack its end.
+func splitParts(body []byte, boundary string, most int) (parts []part) {
+	start := -1
+	eachLine(body, func(from, to int, line []byte) bool {
+		rest, ok := bytes.CutPrefix(line, []byte("--"+boundary))
+		last := bytes.HasPrefix(rest, []byte("--"))
+		if !ok || len(bytes.TrimRight(bytes.TrimPrefix(rest, []byte("--")), " \t\r")) > 0 {
+			return true
+		}
+		if start >= 0 {
+			// The line break before a boundary belongs to the boundary.
+			content := bytes.TrimSuffix(bytes.TrimSuffix(body[start:from], []byte("\n")), []byte("\r"))
+			parts = append(parts, part{content, true})
+		}
+		if start = to; last || len(parts) == most {
+			start = len(body)
+			return false
+		}
+		return true
+	})
+	if start >= 0 && start < len(body) {
+		parts = append(parts, part{body[start:], false})
+	}
+	return parts
+}
+
+// findBoundary returns what looks like the boundary of a multipart body that does not
+// name it, or an empty text.
+func findBoundary(body []byte) (boundary string) {
+	eachLine(body, func(_, _ int, line []byte) bool {
+		name, ok := bytes.CutPrefix(bytes.TrimRight(line, " \t\r"), []byte("--"))
+		if ok && len(name) > 0 && len(name) <= 70 && !bytes.ContainsAny(name, " \t") {
+			boundary = string(name)
+		}
+		return boundary == ""
+	})
+	return boundary
+}
+
+// eachLine calls do with each line, and with where it begins and where the next does,
+// while it returns true.
+func eachLine(body []byte, do func(from, to int, line []byte) bool) {
+	for from := 0; from < len(body); {
+		to := len(body)
+		line := body[from:]
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			line, to = line[:i], from+i+1
+		}
+		if !do(from, to, line) {
+			return
+		}
+		from = to
+	}
+}
+
+// transferred decodes a part's transfer encoding, and reports whether it was correct. A
+// text in no such encoding is better than none.
+func transferred(h header, body []byte) (decoded []byte, clean bool) {
+	name, _, _ := strings.Cut(strings.ToLower(h.get("Content-Transfer-Encoding")), ";")
+	switch strings.TrimSpace(name) {
+	case "base64":
+		if decoded, clean = decodeBase64(body); len(decoded) == 0 && len(bytes.TrimSpace(body)) > 0 {
+			return body, false
+		}
+		return decoded, clean
+	case "quoted-printable":
+		return decodeQuoted(body)
+	}
+	return body, true
+}
+
+// decodeBase64 decodes what it can. It skips bytes that are not base64, and goes on
+// after padding in the middle, where texts were encoded line by line.
+func decodeBase64(raw []byte) (decoded []byte, clean bool) {
+	clean = true
+	var group []byte
+	flush := func() {
+		if len(group)%4 == 1 {
+			group, clean = group[:len(group)-1], false // 6 bits are no byte
+		}
+		out, err := base64.RawStdEncoding.AppendDecode(decoded, group)
+		clean = clean && err == nil
+		decoded, group = out, group[:0]
+	}
+	for _, b := range raw {
+		switch {
+		case b >= 'A' && b <= 'Z', b >= 'a' && b <= 'z', b >= '0' && b <= '9', b == '+', b == '/':
+			group = append(group, b)
+		case b == '=':
+			flush()
+		case b != ' ' && b != '\t' && b != '\r' && b != '\n':
+			clean = false
+		}
+	}
+	flush()
+	return decoded, clean
+}
+
+// decodeQuoted decodes quoted-printable text, and leaves what is none as it stands.
+func decodeQuoted(raw []byte) (decoded []byte, clean bool) {
+	clean = true
+	decoded = make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '=' {
+			decoded = append(decoded, raw[i])
+			continue
+		}
+		if i+2 < len(raw) {
+			if b, err := strconv.ParseUint(string(raw[i+1:i+3]), 16, 8); err == nil {
+				decoded = append(decoded, byte(b))
+				i += 2
+				continue
+			}
+		}
+		rest := bytes.TrimLeft(raw[i+1:], " \t\r")
+		switch {
+		case len(rest) == 0:
+			return decoded, clean
+		case rest[0] == '\n': // a soft line break
+			i = len(raw) - len(rest)
+		default:
+			decoded, clean = append(decoded, '='), false
+		}
+	}
+	return decoded, clean
+}
