@@ -227,6 +227,7 @@ func (s *Server) run() error {
 
 // end ends the server, which ends its processes.
 func (s *Server) end() {
+	_ = s.Resume()
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.exited:
@@ -235,6 +236,12 @@ func (s *Server) end() {
 		<-s.exited
 	}
 }
+
+// Pause stops all processes of the server, so that it answers nothing until Resume.
+func (s *Server) Pause() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP) }
+
+// Resume ends a pause, if there is one.
+func (s *Server) Resume() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGCONT) }
 
 // Close stops the server and removes its directory.
 func (s *Server) Close() error {
