@@ -81,6 +81,14 @@ func New(options Options) *Client {
 	return c
 }
 
+// Product is the name and the version that the User-Agent header has, for protocols other
+// than HTTP. The version may be empty.
+func (c *Client) Product() (name, version string) {
+	product, _, _ := strings.Cut(c.options.UserAgent, " ")
+	name, version, _ = strings.Cut(product, "/")
+	return name, version
+}
+
 // Permit replaces Options.Networks for calls that begin from now on. These calls use no
 // connection that was made before.
 func (c *Client) Permit(networks Networks) {

@@ -1,15 +1,22 @@
 package imap
 
 import (
+	"encoding/base64"
 	"errors"
+	"net/url"
+	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
+
+// maxSaid bounds the words of a server in an error, in characters.
+const maxSaid = 200
 
 // limitWait is the wait after a server names a limit without a time.
 const limitWait = 5 * time.Minute
@@ -26,6 +33,7 @@ const codeClosed = "bye"
 func (s *session) failed(err error, step string, refused func(*imap.Error) *poller.CheckError) error {
 	var status *imap.Error
 	if errors.As(err, &status) && s.ctx.Err() == nil {
+		status = s.shown(status)
 		if e := common(status, step); e != nil {
 			return e
 		}
@@ -80,7 +88,7 @@ func examineRefused(status *imap.Error) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: "mailbox: the server refused to open it: " + said(status)}
 	switch upper(status.Code) {
 	case imap.ResponseCodeNonExistent:
-		e.Kind, e.Message = poller.ConfigInvalid, "config.mailbox: there is no such mailbox"
+		e.Kind, e.Message = poller.ConfigInvalid, "config.mailbox: there is no such mailbox: "+said(status)
 	case imap.ResponseCodeNoPerm:
 		e.Kind = poller.AuthFailed
 	}
@@ -98,12 +106,60 @@ func startRefused(status *imap.Error) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Transient, Code: "starttls", Message: "STARTTLS: the server refused: " + said(status)}
 }
 
-// said returns a status without its text, which may repeat secrets.
+// said returns a status as people read it, with the server's words if shown left them.
 func said(status *imap.Error) string {
+	text := string(status.Type)
 	if code := clean(status.Code); code != "" {
-		return string(status.Type) + " [" + code + "]"
+		text += " [" + code + "]"
 	}
-	return string(status.Type)
+	if status.Text != "" {
+		text += ": " + status.Text
+	}
+	return text
+}
+
+// shown returns a status with the server's words as one printable line of at most
+// maxSaid characters. The words are left out if they repeat the password, also without
+// regard to case or encoded, or if they may have another secret.
+func (s *session) shown(status *imap.Error) *imap.Error {
+	line := strings.Join(strings.Fields(strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
+			return ' '
+		}
+		return c
+	}, status.Text)), " ")
+	lower := strings.ToLower(line)
+	for _, form := range s.forms() {
+		if form != "" && strings.Contains(lower, strings.ToLower(form)) {
+			line = ""
+		}
+	}
+	if keyed.MatchString(line) {
+		line = ""
+	}
+	if runes := []rune(line); len(runes) > maxSaid {
+		line = string(runes[:maxSaid]) + "…"
+	}
+	return &imap.Error{Type: status.Type, Code: status.Code, Text: line}
+}
+
+// keyed finds values that software calls secret.
+var keyed = regexp.MustCompile(`(?i)(token|password|passwd|secret|key|auth|bearer)\s*[=:]`)
+
+// forms returns the password as it is sent, and as a server may write it.
+func (s *session) forms() []string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s.secret)
+	forms := []string{s.secret, strings.Join(strings.Fields(s.secret), " "), quoted, url.QueryEscape(s.secret), url.PathEscape(s.secret)}
+	if s.secret == "" {
+		return nil
+	}
+	// In the base64 of SASL PLAIN, the password begins at any of three offsets.
+	for _, before := range []string{"", "\x00", "\x00\x00"} {
+		encoded := base64.RawStdEncoding.EncodeToString([]byte(before + s.secret))
+		begin := []int{0, 2, 3}[len(before)]
+		forms = append(forms, encoded[min(begin, len(encoded)):max(len(encoded)-1, min(begin, len(encoded)))])
+	}
+	return forms
 }
 
 // codeOf returns the response code as the code that people and metrics see.

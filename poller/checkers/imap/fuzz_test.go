@@ -15,6 +15,7 @@ import (
 func FuzzServer(f *testing.F) {
 	f.Add([]byte("* PREAUTH [CAPABILITY IMAP4rev1] hello\r\n" + "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 6] n\r\nT1 OK done\r\n* SEARCH 4 5\r\nT2 OK done\r\n" + mailAt(4) + mailAt(5) + "T3 OK done\r\n"))
 	f.Add([]byte("* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=PLAIN] hello\r\n+ \r\nT1 OK [CAPABILITY IMAP4rev2] in\r\n* LIST () \"/\" {3}\r\nabc\r\nT2 NO [LIMIT] no\r\n"))
+	f.Add([]byte("* PREAUTH [CAPABILITY IMAP4rev1 ID] hello\r\n* ID (\"name\" NIL)\r\nT1 OK done\r\nT2 NO none\r\n* LIST () \"/\" INBOX\r\nT3 OK done\r\n"))
 	f.Add([]byte("* BYE [UNAVAILABLE] later\r\n"))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -30,7 +31,7 @@ func FuzzServer(f *testing.F) {
 		s := &session{ctx: ctx, conn: meter(ctx, near, overhead)}
 		s.client = imapclient.New(&guarded{Conn: s.conn, below: s.conn}, nil)
 		defer s.close()
-		if s.client.WaitGreeting() != nil || s.login("a", "b") != nil {
+		if s.client.WaitGreeting() != nil || s.login("a", "b") != nil || s.identify("rounds", "1") != nil {
 			return
 		}
 		box, err := s.examine("INBOX")

@@ -25,26 +25,65 @@ type guarded struct {
 	first    []byte          // the first line, at most maxGreeting bytes of it
 	greeted  bool            // the first line has ended
 	grammar  grammar
+	held     []byte // the start of a line that may be an answer to ID
+	hidden   bool   // the line is one
+	ready    []byte // not read yet
+	ended    error  // why there is nothing after it
 }
 
-// Read returns only bytes that follow the grammar.
+// Read returns only bytes that follow the grammar, and no answer to ID: the library
+// takes a value of NIL, which RFC 2971 allows, for the end of IMAP.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.greeting != nil && g.greeting.Len() > 0 {
 		return g.greeting.Read(p)
 	}
-	n, err := g.Conn.Read(p)
-	for _, b := range p[:n] {
-		if !g.grammar.accept(b) {
-			g.below.unusable.Store(true)
-			return 0, net.ErrClosed
+	for len(p) > 0 && len(g.ready) == 0 {
+		if g.ended != nil {
+			return 0, g.ended
 		}
-		if g.greeted = g.greeted || b == '\n'; !g.greeted && len(g.first) < maxGreeting {
-			g.first = append(g.first, b)
+		n, err := g.Conn.Read(p)
+		g.ended = err
+		for _, b := range p[:n] {
+			if !g.grammar.accept(b) {
+				g.below.unusable.Store(true)
+				return 0, net.ErrClosed
+			}
+			if g.greeted = g.greeted || b == '\n'; !g.greeted && len(g.first) < maxGreeting {
+				g.first = append(g.first, b)
+			}
+			g.pass(b)
 		}
+		// TLS can end while the connection below it stays open.
+		g.below.note(err)
 	}
-	// TLS can end while the connection below it stays open.
-	g.below.note(err)
-	return n, err
+	n := copy(p, g.ready)
+	g.ready = g.ready[:copy(g.ready, g.ready[n:])]
+	return n, nil
+}
+
+// idAnswer begins an answer to ID.
+const idAnswer = "* ID "
+
+// pass takes a byte that the grammar accepted. What it makes ready is at most as long as
+// what was read, together with the start of a line.
+func (g *guarded) pass(b byte) {
+	switch {
+	case g.hidden:
+	case g.held != nil || g.grammar.length == 1 && g.grammar.state == atStart:
+		g.held = append(g.held, b)
+		begun := strings.EqualFold(string(g.held), idAnswer[:len(g.held)])
+		if g.hidden = begun && len(g.held) == len(idAnswer); !begun {
+			g.ready = append(g.ready, g.held...)
+		}
+		if g.hidden || !begun {
+			g.held = nil
+		}
+	default:
+		g.ready = append(g.ready, b)
+	}
+	if g.grammar.length == 0 && g.grammar.state == atStart { // the line has ended
+		g.hidden = false
+	}
 }
 
 // refusal returns the greeting if it refused, and else nil. It may be called when

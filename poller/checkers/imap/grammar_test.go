@@ -1,6 +1,8 @@
 package imap
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 )
@@ -44,3 +46,29 @@ func TestGrammar(t *testing.T) {
 		}
 	}
 }
+
+// The library sees everything but answers to ID, however the bytes arrive.
+func TestAnswersToIDAreHidden(t *testing.T) {
+	const said = "* OK hello\r\n* ID (\"name\" NIL \"x\" {4}\r\n* ID)\r\n* IDLE\r\n*\r\n* id nil\r\n\r\n* I"
+	const want = "* OK hello\r\n* IDLE\r\n*\r\n\r\n"
+	for size := 1; size <= len(said); size++ {
+		near, far := net.Pipe()
+		go func() {
+			_, _ = io.WriteString(far, said)
+			_ = far.Close()
+		}()
+		got, err := io.ReadAll(readsOf{&guarded{Conn: near, below: new(metered)}, size})
+		if string(got) != want || err != nil {
+			t.Errorf("by %d bytes: got %q, %v", size, got, err)
+		}
+		_ = near.Close()
+	}
+}
+
+// readsOf reads at most so many bytes at once.
+type readsOf struct {
+	io.Reader
+	size int
+}
+
+func (r readsOf) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.size)]) }

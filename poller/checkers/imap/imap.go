@@ -31,8 +31,18 @@
 // A refused login is an auth error, unless the answer's code says that the server is
 // unavailable, or that a limit was reached, which is a rate_limited error. A greeting of
 // BYE is a transient error of the host. An answer that cannot be read, or has more
-// bytes than were asked for, is a protocol error. Errors quote only codes of the
-// server, never its texts.
+// bytes than were asked for, is a protocol error. Errors quote what the server said,
+// as one short line, unless it repeats the password.
+//
+// A mailbox that cannot be opened is a config error if the server says, or its answer to
+// LIST shows, that there is none of the name.
+//
+// # Mail that breaks the rules
+//
+// A mail is reported whatever is wrong with it. Texts that declare no charset, or one
+// that does not exist, are guessed, Chinese first. Where decoding changed a field of the
+// header, the field has its raw bytes too. Of each mail the first 128 KiB are read, and
+// at most 64 of its parts, 8 deep.
 package imap
 
 import (
@@ -129,6 +139,9 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	}
 	defer s.close()
 	if err := s.login(config.user, password); err != nil {
+		return poller.Result{}, err
+	}
+	if err := s.identify(c.client.Product()); err != nil {
 		return poller.Result{}, err
 	}
 	box, err := s.examine(config.mailbox)

@@ -86,7 +86,7 @@ func party(t *testing.T, s *imapd.Server, encryption string) checktest.Party {
 		fault("no permission", imapd.Fault{Select: no(imap.ResponseCodeNoPerm)}, poller.AuthFailed, "noperm"),
 		fault("no mailbox", imapd.Fault{Select: no(imap.ResponseCodeNonExistent)}, poller.ConfigInvalid, "nonexistent"),
 		fault("select refused", imapd.Fault{Select: no("")}, poller.Transient, "imap_no"),
-		fault("bad", imapd.Fault{Select: &imap.Error{Type: imap.StatusResponseTypeBad, Text: checktest.Hidden}}, poller.Protocol, "imap_bad"),
+		fault("bad", imapd.Fault{Select: &imap.Error{Type: imap.StatusResponseTypeBad, Text: "auth=" + checktest.Hidden}}, poller.Protocol, "imap_bad"),
 		fault("privacy required", imapd.Fault{Login: no(imap.ResponseCodePrivacyRequired)}, poller.ConfigInvalid, "privacyrequired"),
 		fault("garbage at search", imapd.Fault{Search: "* GARBAGE " + checktest.Hidden + "\r\n"}, poller.Protocol, "protocol"),
 		fault("garbage at fetch", imapd.Fault{Fetch: "* 1 FETCH (UID x " + checktest.Hidden + "\r\n"}, poller.Protocol, "protocol"),

@@ -114,9 +114,9 @@ func TestAnswers(t *testing.T) {
 
 func TestGreetings(t *testing.T) {
 	for greeting, want := range map[string]string{
-		"* BYE [UNAVAILABLE] " + checktest.Hidden + "\r\n": "transient unavailable rate_key",
-		"* BYE " + checktest.Hidden + "\r\n":               "transient bye rate_key",
-		"":                                                 "transient reset rate_key",
+		"* BYE [UNAVAILABLE] key=" + checktest.Hidden + "\r\n": "transient unavailable rate_key",
+		"* BYE key=" + checktest.Hidden + "\r\n":               "transient bye rate_key",
+		"":                                                     "transient reset rate_key",
 		"HTTP/1.1 400 " + checktest.Hidden + "\r\n\r\n": "protocol protocol ",
 		"220 smtp.example.com\r\n":                      "protocol protocol ",
 	} {

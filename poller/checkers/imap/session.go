@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,7 @@ type session struct {
 	plain  *guarded
 	client *imapclient.Client
 	hold   func(ctx context.Context, bytes int64) error // see fetch.Client.Hold
+	secret string                                       // the password; no error may have it
 }
 
 // open connects and waits for the greeting.
@@ -110,6 +112,7 @@ func (s *session) login(user, password string) error {
 	if s.client.State() == imap.ConnStateAuthenticated {
 		return nil
 	}
+	s.secret = password
 	caps := s.client.Caps()
 	var err error
 	if caps.Has(imap.CapLoginDisabled) && caps.Has(imap.AuthCap("PLAIN")) {
@@ -123,6 +126,21 @@ func (s *session) login(user, password string) error {
 	return nil
 }
 
+// identify sends the name of this program where the server offers ID (RFC 2971). NetEase
+// (163.com, 126.com, yeah.net) opens no mailbox for a client without a name. A server
+// that refuses the command has lost nothing.
+func (s *session) identify(name, version string) error {
+	if !s.client.Caps().Has(imap.CapID) {
+		return nil
+	}
+	_, err := s.client.ID(&imap.IDData{Name: name, Version: version}).Wait()
+	var refused *imap.Error
+	if err == nil || errors.As(err, &refused) && refused.Type != imap.StatusResponseTypeBye {
+		return nil
+	}
+	return s.failed(err, "ID", readRefused)
+}
+
 // mailbox is an open mailbox.
 type mailbox struct {
 	validity uint32
@@ -134,10 +152,42 @@ type mailbox struct {
 func (s *session) examine(name string) (mailbox, error) {
 	data, err := s.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
 	if err != nil {
-		return mailbox{}, s.failed(err, "mailbox", examineRefused)
+		return mailbox{}, s.unopened(name, err)
 	}
 	if data.UIDValidity == 0 {
 		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: "mailbox: the server sends no UIDVALIDITY"}
 	}
 	return mailbox{validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
+}
+
+// unopened returns the error for a mailbox that could not be opened. Many servers refuse
+// without a code, so that only LIST tells whether the mailbox exists. Without an answer to
+// LIST that is unknown.
+func (s *session) unopened(name string, err error) error {
+	failed := s.failed(err, "mailbox", examineRefused)
+	var status *imap.Error
+	if !errors.As(err, &status) || status.Type != imap.StatusResponseTypeNo || clean(status.Code) != "" {
+		return failed
+	}
+	listed, err := s.client.List("", name, nil).Collect()
+	switch {
+	case s.ctx.Err() != nil:
+		return s.failed(err, "mailbox", examineRefused)
+	case err != nil:
+		return failed
+	}
+	code, fault := imap.ResponseCodeNonExistent, "there is no such mailbox"
+	for _, box := range listed {
+		if box.Mailbox != name && !(strings.EqualFold(name, "INBOX") && strings.EqualFold(box.Mailbox, "INBOX")) {
+			continue // the name has a wildcard
+		}
+		switch {
+		case slices.Contains(box.Attrs, imap.MailboxAttrNonExistent):
+		case slices.Contains(box.Attrs, imap.MailboxAttrNoSelect):
+			code, fault = imap.ResponseCodeCannot, "it only holds other mailboxes"
+		default:
+			return failed
+		}
+	}
+	return &poller.CheckError{Kind: poller.ConfigInvalid, Code: strings.ToLower(string(code)), Message: "config.mailbox: " + fault + ": " + said(s.shown(status))}
 }

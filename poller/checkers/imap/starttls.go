@@ -50,7 +50,7 @@ func upgrade(conn io.ReadWriter) error {
 			return nil
 		case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
 			// Servers without STARTTLS may answer BAD. That is a refusal.
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: status.Code}
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: status.Code, Text: status.Text}
 		default:
 			return errPlain
 		}
@@ -71,15 +71,16 @@ func readLine(r io.Reader) (string, error) {
 	return "", errPlain
 }
 
-// statusOf reads the beginning of a status line: TAG TYPE [CODE …].
+// statusOf reads a status line: TAG TYPE [CODE …] TEXT.
 func statusOf(line string) (tag string, status imap.Error) {
 	tag, rest, _ := strings.Cut(line, " ")
 	kind, text, _ := strings.Cut(rest, " ")
 	status.Type = imap.StatusResponseType(strings.ToUpper(kind))
 	if code, ok := strings.CutPrefix(text, "["); ok {
-		code, _, _ = strings.Cut(code, "]")
+		code, text, _ = strings.Cut(code, "]")
 		code, _, _ = strings.Cut(code, " ")
 		status.Code = imap.ResponseCode(code)
 	}
+	status.Text = strings.TrimSpace(text)
 	return tag, status
 }

@@ -85,12 +85,26 @@ func (s *session) Login(name, password string) error {
 	return nil
 }
 
-// Select opens a mailbox.
+// Select opens a mailbox. Like NetEase's server, it opens none for a client that was
+// offered ID and did not send it. Like Dovecot, it has no code for a mailbox that does
+// not exist.
 func (s *session) Select(name string, o *imap.SelectOptions) (*imap.SelectData, error) {
 	if f := s.fault("select"); f.Select != nil {
 		return nil, f.Select
 	}
-	return s.UserSession.Select(name, o)
+	id, offered := sent(s.conn.NetConn())
+	if offered && id == "" {
+		return nil, &imap.Error{Type: imap.StatusResponseTypeNo, Text: "EXAMINE Unsafe Login. Please contact kefu@example.com for help"}
+	}
+	s.server.mu.Lock()
+	s.server.id = id
+	s.server.mu.Unlock()
+	data, err := s.UserSession.Select(name, o)
+	var refused *imap.Error
+	if errors.As(err, &refused) && refused.Code == imap.ResponseCodeNonExistent {
+		return nil, &imap.Error{Type: imap.StatusResponseTypeNo, Text: "Mailbox doesn't exist: " + name + " (0.001 + 0.000 secs)."}
+	}
+	return data, err
 }
 
 // Search answers a search.

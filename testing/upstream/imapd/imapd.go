@@ -4,6 +4,8 @@
 // An account exists as soon as it is named, with a mailbox INBOX. Its user is its name,
 // and its password Password. Its mails are numbered from 1, and their subjects have the
 // number.
+//
+// Like real servers, it offers ID, IDLE and CONDSTORE, but ID not with "starttls".
 package imapd
 
 import (
@@ -36,6 +38,7 @@ type Server struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 	logins   int
+	id       string
 }
 
 // account is one user.
@@ -67,11 +70,13 @@ func Start(encryption string) (*Server, error) {
 		},
 		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}},
 		Logger:       log.New(io.Discard, "", 0),
-		InsecureAuth: encryption == "none",
+		InsecureAuth: encryption != "starttls", // of TLS below identified it does not know
 	}
 	switch encryption {
 	case "implicit":
-		listener = tls.NewListener(listener, settings)
+		listener = identified{tls.NewListener(listener, settings)}
+	case "none":
+		listener = identified{listener}
 	case "starttls":
 		options.TLSConfig = settings
 	}
@@ -154,6 +159,13 @@ func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logins
+}
+
+// ID returns what the client said of itself that opened a mailbox last.
+func (s *Server) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
 }
 
 // account finds or makes an account. The caller holds the lock.
