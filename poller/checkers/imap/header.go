@@ -39,10 +39,11 @@ type header []field
 
 // split returns the header and the body of a mail or a part. Like mail programs, and
 // unlike net/mail, it skips lines that are not fields: no message may be lost because
-// of one of its lines. Without any field, all of it is the body.
+// of one of its lines. Without any field, all of it is the body. If no empty line ends the
+// header, the body is what follows the last field.
 func split(raw []byte) (header, []byte) {
 	var h header
-	whole := raw
+	whole, after := raw, raw // after the last field
 	// Lines that continue a field are joined when the field ends, because a mail may
 	// have tens of thousands of them.
 	var folded []string
@@ -65,6 +66,7 @@ func split(raw []byte) (header, []byte) {
 		case text[0] == ' ' || text[0] == '\t':
 			if len(h) > 0 {
 				folded = append(folded, strings.TrimSpace(text))
+				after = rest
 			}
 			raw = rest
 			continue
@@ -74,12 +76,13 @@ func split(raw []byte) (header, []byte) {
 		if name = strings.TrimSpace(name); ok && name != "" && !strings.ContainsAny(name, " \t") && len(h) < maxFields {
 			end()
 			h = append(h, field{Name: cut(valid(name), 256), Value: strings.TrimSpace(value)})
+			after = rest
 		}
 	}
 	if len(h) == 0 {
 		return nil, whole
 	}
-	return h, nil
+	return h, after
 }
 
 // get returns the text of the first field of a name, or an empty text.

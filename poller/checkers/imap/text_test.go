@@ -40,6 +40,7 @@ func TestTexts(t *testing.T) {
 		"Content-Type: multipart/mixed; name=\xce\xc4; boundary=x\n\n--x\nno field\n\n--x\n\npart": "text/plain no field\r\n",
 		"Content-Type: message/rfc822\n\nSubject: inner\n\ninner":                                  "text/plain inner",
 		mixed + "Content-Type: message/rfc822\n\nSubject: inner\n\ninner\n--x\n\nouter":            "text/plain outer",
+		"Subject: x\nno empty line\nhere":                                                          "text/plain no empty line\r\nhere",
 		"no header at all\nbut lines":                                                              "text/plain no header at all\r\nbut lines",
 		"no header at all\n\nbut lines":                                                            "text/plain no header at all\r\n\r\nbut lines",
 		"Content-Transfer-Encoding: base64\n\naGVs*bG8=\nIHlvdQ=":                                  "text/plain hello you",
