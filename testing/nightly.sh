@@ -4,7 +4,8 @@
 # requests against the API, others every day, every published search of the protocol, a night of
 # simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
 # runs without the race detector with it, a hundred kills of a service that keeps everything
-# itself, a release that is made twice and tried, and two versions side by side.
+# itself, mails that others wrote for tests of theirs, a release that is made twice and tried, and
+# two versions side by side.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -29,7 +30,7 @@ release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,20s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,21s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -127,6 +128,20 @@ watched() {
 # upgraded has the version that was released last and this one run side by side.
 upgraded() { need redis-server && go run ./testing/upgrade; }
 
+# mailed has the mails of Python's own tests read, and compares with what Python reads in
+# them. They come from the distribution's package, and nothing of them stays.
+mailed() {
+	local folder package bad=0 root=()
+	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
+	folder=$(mktemp -d)
+	need python3 && "${root[@]}" apt-get update -qq &&
+		package=$(apt-cache pkgnames libpython3. | grep -- '-testsuite$' | sort -V | tail -n 1) &&
+		(cd "$folder" && apt-get download -qq "$package" && dpkg-deb -x ./*.deb . && mkdir mails && cp usr/lib/python3*/test/test_email/data/msg_*.txt mails) &&
+		ROUNDS_TEST_MAILS=$folder/mails go test -count=1 ./poller/checkers/imap -run TestCorpus || bad=1
+	rm -rf "$folder"
+	return $bad
+}
+
 if [ -n "$release" ]; then
 	run "a release, twice" released
 	run "two versions side by side" upgraded
@@ -142,6 +157,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
+	run "mails of others" mailed
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi
 ran=0

@@ -110,6 +110,15 @@ postgres_bin() {
 	return 1
 }
 
+# dovecot_path gives where a Dovecot is, as testing/dovecottest looks for it.
+dovecot_path() {
+	local path
+	for path in dovecot /usr/sbin/dovecot /usr/local/sbin/dovecot /opt/homebrew/sbin/dovecot; do
+		command -v "$path" && return
+	done
+	return 1
+}
+
 # compiler tells whether Go finds a C compiler that works, which the race detector needs.
 compiler() {
 	local cc
@@ -183,6 +192,15 @@ else
 	if ! install postgresql postgresql-server postgresql postgresql || ! postgres_bin >/dev/null; then
 		[ -z "$strict" ] || die "postgresql cannot be installed: install it and try again"
 		echo "postgresql cannot be installed: tests that need it will fail"
+	fi
+fi
+if dovecot=$(dovecot_path); then
+	say "Dovecot $("$dovecot" --version)"
+else
+	say "installing dovecot, which the tests start on ports of their own"
+	if ! install dovecot-imapd dovecot dovecot dovecot || ! dovecot_path >/dev/null; then
+		[ -z "$strict" ] || die "dovecot cannot be installed: install it and try again"
+		echo "dovecot cannot be installed: tests that need it will fail"
 	fi
 fi
 if ! command -v python3 >/dev/null; then
