@@ -25,7 +25,7 @@ import (
 const Password = "correct-horse-battery"
 
 // errMissing tells what a test that needs Dovecot is missing.
-var errMissing = errors.New("Dovecot is not installed, and this test needs it: install it " +
+var errMissing = errors.New("this test needs Dovecot, which is not installed: install it " +
 	"(apt-get install dovecot-imapd, dnf install dovecot, apk add dovecot, brew install dovecot), or run testing/run.sh, which does")
 
 // Server is a Dovecot.

@@ -40,8 +40,8 @@ func (h *hint) spend() bool {
 }
 
 // decodeBytes returns a text in UTF-8. The label is the charset that the text declares,
-// or empty. Nothing is lost
-// because of a charset: what cannot be decoded becomes U+FFFD, byte by byte.
+// or empty. Nothing is lost because of a charset: what cannot be decoded becomes U+FFFD,
+// byte by byte.
 func decodeBytes(raw []byte, label string, hint *hint) string {
 	declared := lookup(label)
 	if declared == nil {

@@ -103,13 +103,13 @@ func (h header) hint() *hint {
 
 func (h header) likely() encoding.Encoding {
 	_, params := mediaType(h.get("Content-Type"), nil)
-	if named := lookup(params["charset"]); named != nil {
+	if named := lookup(params["charset"]); extendsASCII(named) {
 		return named
 	}
 	var beyond []byte
 	for _, f := range h {
 		if word := encodedWord.FindStringSubmatch(f.Value); word != nil {
-			if named := lookup(word[1]); named != nil {
+			if named := lookup(word[1]); extendsASCII(named) {
 				return named
 			}
 		}
@@ -121,4 +121,14 @@ func (h header) likely() encoding.Encoding {
 		return nil
 	}
 	return guess(beyond, nil)
+}
+
+// extendsASCII reports whether a charset can be that of a header. UTF-16 cannot, and nearly
+// all bytes mean something in it.
+func extendsASCII(named encoding.Encoding) bool {
+	if named == nil {
+		return false
+	}
+	text, _ := decodeAs(named, []byte("Az"))
+	return text == "Az"
 }

@@ -89,6 +89,14 @@ func TestGuess(t *testing.T) {
 	}
 }
 
+// A charset that no header can be in says nothing about the header.
+func TestHintOfUTF16(t *testing.T) {
+	d := decoded(t, "Subject: \xb7\xa2\xc6\xb1\nContent-Type: text/plain; charset=utf-16\n\n\xfe\xff\x4f\x60")
+	if d.Subject != "发票" || d.Text != "你" {
+		t.Errorf("got %q, %q", d.Subject, d.Text)
+	}
+}
+
 // The raw field is beside the decoded one, byte for byte.
 func TestRawHeaders(t *testing.T) {
 	d := decoded(t, "Subject: =?gbk?B?xOM=?=\nX-A: \xc4\xe3\nX-B: plain\n\n")
