@@ -3,9 +3,9 @@
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every published search of the protocol, a night of
 # simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
-# runs without the race detector with it, a hundred kills of a service that keeps everything
-# itself, mails that others wrote for tests of theirs, a release that is made twice and tried, and
-# two versions side by side.
+# runs without the race detector with it, mails that others wrote for tests of theirs, the newest
+# Redis and Valkey of the distribution, a hundred kills of a service that keeps everything
+# itself, a release that is made twice and tried, and two versions side by side.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -13,7 +13,8 @@
 #   testing/nightly.sh --list        only name the fuzz targets: package and name
 #   testing/nightly.sh NAME...       only the fuzz targets whose package or name has NAME in it
 #   testing/nightly.sh --server PATH only the tests that use Redis, against another server, such
-#                                    as valkey-server; may be given several times
+#                                    as valkey-server; may be given several times. "newer" stands
+#                                    for what testing/newer.sh finds: the distribution's newest
 #
 # The targets are found in the source, so that none is forgotten. One that fails leaves what
 # it failed with in its package's testdata/fuzz, where testing/run.sh finds it from then on:
@@ -30,7 +31,7 @@ release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,21s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,22s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -84,14 +85,36 @@ run() {
 	"$@" || failed+=("$*")
 }
 
-if [ ${#servers[@]} -gt 0 ]; then
-	for server in "${servers[@]}"; do
+# served runs the tests that use Redis against other servers. "newer" stands for the newest that
+# the distribution has, which go again afterwards.
+served() {
+	local folder='' list server
+	local -a all=()
+	for server in "$@"; do
+		if [ "$server" != newer ]; then
+			all+=("$server")
+			continue
+		fi
+		folder=$(mktemp -d)
+		if list=$(testing/newer.sh "$folder"); then
+			mapfile -t -O ${#all[@]} all <<<"$list"
+		else
+			failed+=("testing/newer.sh")
+		fi
+	done
+	for server in ${all[@]+"${all[@]}"}; do
 		command -v "$server" >/dev/null || {
 			printf 'testing/nightly.sh: there is no server %s\n' "$server" >&2
-			exit 1
+			failed+=("$server")
+			continue
 		}
 		run "$("$server" --version)" env ROUNDS_TEST_REQUIRE_REDIS=1 ROUNDS_TEST_REDIS_SERVER="$server" go test -count=1 "${stores[@]}"
 	done
+	[ -z "$folder" ] || rm -rf "$folder"
+}
+
+if [ ${#servers[@]} -gt 0 ]; then
+	served "${servers[@]}"
 	if [ ${#failed[@]} -gt 0 ]; then
 		printf 'failed: %s\n' "${failed[@]}" >&2
 		exit 1
@@ -158,6 +181,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "mails of others" mailed
+	served newer
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi
 ran=0

@@ -11,7 +11,7 @@
 # Then the tests of the other module are left out.
 #
 # ROUNDS_TEST_REDIS_SERVER names another server to test against, such as valkey-server:
-# a name in PATH, or a path.
+# a name in PATH, or a path. "newer" is the newest Redis that the distribution has in any suite.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -173,6 +173,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 command -v go >/dev/null || die "go is needed: https://go.dev/dl"
 
+if [ "${ROUNDS_TEST_REDIS_SERVER:-}" = newer ]; then
+	say "unpacking the newest redis-server of the distribution beside the system"
+	ROUNDS_TEST_REDIS_SERVER=$(testing/newer.sh "$work/newer" redis-server) || die "there is no newer redis-server"
+	export ROUNDS_TEST_REDIS_SERVER
+fi
 redis=${ROUNDS_TEST_REDIS_SERVER:-redis-server} # what testing/redistest starts
 if command -v "$redis" >/dev/null; then
 	say "$("$redis" --version)"
