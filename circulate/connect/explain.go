@@ -33,7 +33,8 @@ func explain(address string, secure bool, err error) error {
 	case strings.HasPrefix(text, "ERR unknown command") && strings.Contains(text, "SELECT"):
 		return fmt.Errorf("redis at %s has no databases, as Sentinels do not: a URL with Sentinels begins with redis+sentinel:// (or rediss+sentinel://) and ends with /MASTER: %w", address, err)
 	case strings.HasPrefix(text, "ERR DB index is out of range"):
-		return fmt.Errorf("redis at %s has no database of the number behind the port: %w", address, err)
+		// Valkey 9 says so on a node of a cluster, too.
+		return fmt.Errorf("redis at %s has no database of the number behind the port; if it is a node of a cluster, begin the URL with redis+cluster:// and end it with the port: %w", address, err)
 	}
 	return err
 }

@@ -49,6 +49,7 @@ func TestWrongWaysToReachAServerAreExplained(t *testing.T) {
 		"redis://" + closedAddress(t):                                                 "cannot be reached",
 		"redis://" + plain.Addr() + "/99":                                             "has no database of the number",
 		"redis://" + node.Addr() + "/2":                                               "redis+cluster://",
+		"redis://" + speaks("-ERR DB index is out of range\r\n") + "/2":               "redis+cluster://", // so says a node of Valkey 9
 		"redis+cluster://" + plain.Addr():                                             "is in no cluster",
 		"redis+sentinel://" + plain.Addr() + "/main":                                  "is no Sentinel",
 	} {
