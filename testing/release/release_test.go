@@ -131,6 +131,7 @@ func TestPackageIsWhole(t *testing.T) {
 			Expand                   bool
 		}
 		Scripts map[string]string
+		Depends []string
 	}
 	if err := yaml.Unmarshal(text, &spec); err != nil {
 		t.Fatal(err)
@@ -164,6 +165,9 @@ func TestPackageIsWhole(t *testing.T) {
 		if !slices.Contains(installed, path) && !slices.Contains(installed, filepath.Dir(path)+"/") {
 			t.Errorf("%s is not in the packages", path)
 		}
+	}
+	if !slices.Equal(spec.Depends, needed) {
+		t.Errorf("the packages depend on %q, want %q", spec.Depends, needed)
 	}
 	if len(spec.Scripts) != 3 {
 		t.Errorf("scripts: %v", spec.Scripts)

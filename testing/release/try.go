@@ -60,6 +60,10 @@ func try(ctx context.Context, out string, say io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(root) }()
 	i := installation{root: root, say: say}
+	wants, err := output(ctx, "dpkg-deb", "--field", deb, "Depends")
+	if err != nil || strings.TrimSpace(wants) != strings.Join(needed, ", ") {
+		return fmt.Errorf("the .deb depends on %q, want %q: %w", wants, needed, errors.Join(err, os.ErrInvalid))
+	}
 	if err := i.install(ctx, deb); err != nil {
 		return err
 	}
@@ -181,6 +185,15 @@ func (i installation) compare(ctx context.Context, rpm string) error {
 	for path := range ownFiles {
 		if !seen[path] {
 			return fmt.Errorf("%s: is not in the .rpm", path)
+		}
+	}
+	wants, err := output(ctx, "rpm", "-qp", "--nosignature", "--requires", rpm)
+	if err != nil {
+		return err
+	}
+	for _, name := range needed {
+		if !slices.Contains(strings.Fields(wants), name) {
+			return fmt.Errorf("the .rpm does not depend on %s", name)
 		}
 	}
 	scripts, err := output(ctx, "rpm", "-qp", "--nosignature", "--scripts", rpm)

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -27,6 +29,32 @@ func TestUnitRunsWhatThereIs(t *testing.T) {
 			t.Errorf("%s names no setting", path)
 		}
 		expectVariables(t, path, variables)
+	}
+}
+
+// TestUnitReloadsWithTheShellAlone runs what the unit reloads by. It must do without programs
+// that a small system may lack, such as kill of procps.
+func TestUnitReloadsWithTheShellAlone(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^ExecReload=(/\S+) -c '(.*)'$`).FindStringSubmatch(deployment(t, "systemd/rounds.service"))
+	if line == nil || line[1] != "/bin/sh" {
+		t.Fatalf("ExecReload: %q", line)
+	}
+	process := exec.CommandContext(t.Context(), "cat")
+	if _, err := process.StdinPipe(); err != nil { // it waits
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reload := exec.CommandContext(t.Context(), line[1], "-c", strings.ReplaceAll(line[2], "${MAINPID}", strconv.Itoa(process.Process.Pid))) // systemd puts the number in
+	reload.Env = []string{"PATH="}
+	if out, err := reload.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+		_ = process.Process.Kill()
+	}
+	var ended *exec.ExitError
+	if err := process.Wait(); !errors.As(err, &ended) || ended.String() != "signal: hangup" {
+		t.Errorf("the process ended so: %v", err)
 	}
 }
 
