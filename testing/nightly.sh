@@ -31,7 +31,7 @@ release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,22s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,21s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
