@@ -17,26 +17,31 @@ var renewLua string
 // what was being handled is delivered again.
 var renewScript = wire.NewGroupScript("renew", renewLua).Vitally()
 
-// renewal is a requested renewal of a lease and its result.
-type renewal struct {
-	lease  *Lease
-	behind bool
-	err    error
-	done   chan struct{}
+// Renewed is what a renewal tells of a group in a shard.
+type Renewed struct {
+	Behind  bool // there may be something to read
+	Pending int  // how many messages are delivered and not acknowledged
 }
 
-// Renew renews a lease that its holder does not read with just now, and reports whether
-// there may be something to read. Renewals of leases of one shard at about the same time,
+// renewal is a requested renewal of a lease and its result.
+type renewal struct {
+	lease   *Lease
+	renewed Renewed
+	err     error
+	done    chan struct{}
+}
+
+// Renew renews a lease that its holder does not read with just now. Renewals of leases of one shard at about the same time,
 // of any groups, are done in one step. So the cost does not grow with the number of
 // groups.
-func (g *Groups) Renew(ctx context.Context, l *Lease) (behind bool, err error) {
+func (g *Groups) Renew(ctx context.Context, l *Lease) (Renewed, error) {
 	n := &renewal{lease: l, done: make(chan struct{})}
 	g.renewals.ask(l.Shard, n, g.renew)
 	select {
 	case <-n.done:
-		return n.behind, n.err
+		return n.renewed, n.err
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return Renewed{}, ctx.Err()
 	}
 }
 
@@ -47,9 +52,18 @@ func (g *Groups) renew(shard int, all []*renewal) {
 		args = append(args, n.lease.Group, n.lease.Consumer, n.lease.token, n.lease.TTL.Milliseconds())
 	}
 	k := g.streams.Keys(shard)
-	verdict, err := redis.Bytes(g.wire.Run(context.Background(), renewScript, shard, []string{k.Leases, k.Messages}, args...))
-	if err == nil && len(verdict) != len(all) {
-		err = fmt.Errorf("renew, shard %d: %w", shard, wire.ErrReply)
+	reply, err := redis.Values(g.wire.Run(context.Background(), renewScript, shard, []string{k.Leases, k.Messages}, args...))
+	var verdict []byte
+	var pending []int
+	if err == nil {
+		var first error
+		if len(reply) > 0 {
+			verdict, first = redis.Bytes(reply[0], nil)
+			pending, err = redis.Ints(reply[1:], nil)
+		}
+		if err != nil || first != nil || len(verdict) != len(all) || len(pending) != len(all) {
+			err = fmt.Errorf("renew, shard %d: %w", shard, wire.ErrReply)
+		}
 	}
 	for i, n := range all {
 		switch {
@@ -58,7 +72,7 @@ func (g *Groups) renew(shard int, all []*renewal) {
 		case verdict[i] == '0':
 			n.err = ErrLeaseLost
 		default:
-			n.behind = verdict[i] == '2'
+			n.renewed = Renewed{Behind: verdict[i] == '2', Pending: pending[i]}
 		}
 		close(n.done)
 	}

@@ -5,8 +5,9 @@
 -- ARGV     of each lease: the group, the consumer, its token, and for how many ms
 --          it lives; 256 leases at most
 --
--- Returns a digit for each: 0 the lease is lost, 1 it is held and the group has read
--- everything, 2 it is held and there may be something to read.
+-- Returns a text with a digit for each: 0 the lease is lost, 1 it is held and the group
+-- has read everything, 2 it is held and there may be something to read. Then how many
+-- messages are pending in each one's group.
 
 local stream, now = KEYS[2], clock()
 local names = {}
@@ -31,10 +32,11 @@ local function behind(group)
   return fields['last-delivered-id'] ~= last
 end
 
-local out, renewed = {}, {}
+local out, renewed, reply = {}, {}, {''}
 for i, group in ipairs(names) do
   local consumer, token, ttl = ARGV[4 * i - 2], ARGV[4 * i - 1], tonumber(ARGV[4 * i])
   local lease = leases[i]
+  reply[i + 1] = found[group] and found[group].pending or 0
   if not lease or sub(lease, 1, 14) ~= token or sub(lease, 30) ~= consumer then
     out[i] = '0'
   else
@@ -47,4 +49,5 @@ if renewed[1] then
   even_when_full(KEYS[1])
   redis.call('HSET', KEYS[1], unpack(renewed))
 end
-return table.concat(out)
+reply[1] = table.concat(out)
+return reply

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -54,7 +53,7 @@ func (s *session) retry() bool {
 	if err != nil {
 		// Read everything pending again: only Redis knows now which messages were redelivered.
 		s.held.clear()
-		s.last, s.unsure = circulate.StreamStart, true
+		s.doubt()
 		s.trouble("redeliver", err)
 		return true
 	}

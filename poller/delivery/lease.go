@@ -80,9 +80,9 @@ func (s *session) parks(is bool) {
 }
 
 // renew renews the lease, and reports whether there may be messages to read.
-func (s *session) renew() (behind bool, err error) {
+func (s *session) renew() (renewed group.Renewed, err error) {
 	err = s.step(func(ctx context.Context) (err error) {
-		behind, err = group.Of(s.Ring).Renew(ctx, s.lease)
+		renewed, err = group.Of(s.Ring).Renew(ctx, s.lease)
 		return err
 	})
 	if err != nil && s.work.Err() == nil {
@@ -91,7 +91,7 @@ func (s *session) renew() (behind bool, err error) {
 	if errors.Is(err, group.ErrLeaseLost) {
 		s.lost(err)
 	}
-	return behind, err
+	return renewed, err
 }
 
 // untilRenewal returns the time until the lease's next renewal. Each shard has its own times,
@@ -130,14 +130,18 @@ func (s *session) trouble(step string, err error) {
 		return
 	case errors.Is(err, circulate.ErrNoGroup):
 		s.ensure()
-	case circulate.Unknown(err):
-		s.unsure, s.last = true, circulate.StreamStart
 	}
+	s.doubt() // a Redis that did not answer, or not as usual, may have been restarted
 	if s.failures < 5 {
 		s.failures++
 	}
 	_ = sleep(s.reading, 50*time.Millisecond<<s.failures)
 }
+
+// doubt has the session look for pending messages that are not held here. A read of unknown
+// outcome may have left some anywhere, for the group may have been rewound, and a Redis that lost
+// its last writes may have forgotten acknowledgements.
+func (s *session) doubt() { s.unsure, s.last = true, circulate.StreamStart }
 
 // ensure creates the group in the shard if it is missing.
 func (s *session) ensure() bool {

@@ -14,8 +14,7 @@ import (
 const suspect = 2
 
 // recover delivers what is pending in the shard, but for what is held here: at
-// first all of it, whoever was given it, later what a read of unknown outcome may
-// have left. That may be anywhere: the group may have been rewound. It ends early
+// first all of it, whoever was given it, later what doubt says. It ends early
 // where the session does.
 //
 // XAUTOCLAIM would take over and tell neither how often a message was delivered

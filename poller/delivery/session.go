@@ -29,7 +29,7 @@ type session struct {
 	last     string        // the last position seen; pending messages after it are unknown
 	atEnd    bool          // the stream ended at last when it was read
 	woken    bool          // there should be messages to read
-	unsure   bool          // a read of unknown outcome may have left pending messages
+	unsure   bool          // there may be pending messages that are not held; see doubt
 	failures int           // failed steps with Redis in a row
 	stuck    bool          // a handler did not return
 
@@ -170,7 +170,10 @@ func (s *session) idle(after string) {
 			if !retry.IsZero() && !time.Now().Before(retry) {
 				return
 			}
-			if behind, err := s.renew(); err == nil && !behind && s.goesOn() {
+			renewed, err := s.renew()
+			if err == nil && renewed.Pending > s.held.count() {
+				s.doubt() // Redis has forgotten an acknowledgement, or a read was lost
+			} else if err == nil && !renewed.Behind && s.goesOn() {
 				continue
 			}
 		case <-s.reading.Done():

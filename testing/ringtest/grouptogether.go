@@ -55,17 +55,17 @@ func groupTogether(f *fixture) {
 		f.Errorf("while another has it: %+v", b)
 	}
 
-	renew := func(l *group.Lease, behind bool) {
+	renew := func(l *group.Lease, want group.Renewed) {
 		f.Helper()
-		if got, err := group.Of(f.ring).Renew(ctx, l); err != nil || got != behind {
-			f.Errorf("renewed: behind %v, %v; want %v", got, err, behind)
+		if got, err := group.Of(f.ring).Renew(ctx, l); err != nil || got != want {
+			f.Errorf("renewed: %+v, %v; want %+v", got, err, want)
 		}
 	}
 	l := begun[0].Lease
-	renew(l, true)
+	renew(l, group.Renewed{Behind: true})
 	found := f.read(l, "a/1", "a/2")
-	renew(l, false)
-	renew(begun[1].Lease, true)
+	renew(l, group.Renewed{Pending: 2})
+	renew(begun[1].Lease, group.Renewed{Behind: true})
 	for _, name := range append(names, "none") {
 		want, wantErr := f.ring.Streams().GroupState(ctx, 0, name)
 		got, err := group.Of(f.ring).Survey(ctx, 0, name)

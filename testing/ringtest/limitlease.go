@@ -303,7 +303,7 @@ func limitClockBack(f *fixture) {
 		f.Errorf("a newcomer has to wait %v, and comes before those who wait", wait)
 	}
 	leases = l.strings("ZRANGE", l.state()+":leases", 0, -1, "WITHSCORES")
-	if until, err := strconv.ParseInt(leases[1], 10, 64); err != nil || time.UnixMilli(until).After(l.now().Add(l.held.Lease)) {
+	if until, err := strconv.ParseInt(leases[1], 10, 64); err != nil || time.UnixMilli(until).After(l.now().Add(l.held.Lease+time.Millisecond)) { // it is a whole ms
 		f.Errorf("a lease ends in %v, %v", time.UnixMilli(until).Sub(l.now()), err)
 	}
 }
