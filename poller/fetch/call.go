@@ -122,6 +122,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if err := checkURL(request.URL); err != nil {
 		return nil, err
 	}
+	request.Host = request.URL.Host
 	for name, values := range call.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}

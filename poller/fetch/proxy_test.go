@@ -104,7 +104,7 @@ func TestCallsGoThroughTheProxy(t *testing.T) {
 func TestAddressesAreRefusedBeforeTheProxy(t *testing.T) {
 	g := newGateway(t, serve(t, func(w http.ResponseWriter, r *http.Request) {}))
 	c := proxiedClient(t, Options{Proxy: g.url})
-	for _, host := range []string{"10.0.0.1", "169.254.169.254", "[fd00::1]", "[::ffff:10.0.0.1]", "2130706433", "0x7f000001", "0x7f.1", "10.0.0.0x1", "10.0.1", "0177.0.0.1", "x.localhost", "a.localhost."} {
+	for _, host := range []string{"10.0.0.1", "169.254.169.254", "[fd00::1]", "[::ffff:10.0.0.1]", "2130706433", "0x7f000001", "0x7f.1", "10.0.0.0x1", "10.0.1", "0177.0.0.1", "\uff11\uff12\uff17.0.0.1", "169\u3002254\u3002169\u3002254", "x.localhost", "a.localhost."} {
 		for _, scheme := range []string{"http://", "https://"} {
 			_, err := c.Do(t.Context(), Call{URL: scheme + host + "/"})
 			if !errors.Is(err, ErrRefusedAddress) {

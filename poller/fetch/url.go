@@ -16,6 +16,7 @@ var (
 	ErrURL      = errors.New("is not a URL")
 	ErrScheme   = errors.New("must be http or https")
 	ErrHost     = errors.New("must have a host and, if any, a port from 1 to 65535")
+	ErrName     = errors.New("has a host's name with characters that no name has: write it as the domain is registered, such as xn--fiqs8s.example")
 	ErrUserinfo = errors.New("must not hold a user name or password")
 	ErrText     = errors.New("must be a string")
 	ErrQuery    = errors.New("must not have a query or a fragment")
@@ -24,7 +25,7 @@ var (
 
 // Validate checks a URL when an account is registered. A host that is an address is
 // checked against the rule at once, a name only when it is resolved. The error is ErrURL,
-// ErrScheme, ErrHost, ErrUserinfo or ErrPrivate.
+// ErrScheme, ErrHost, ErrName, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 
 // BaseURL reads a config's JSON string of a URL that paths are put behind, and returns it
@@ -43,6 +44,9 @@ func (c *Client) BaseURL(raw json.RawMessage) (string, error) {
 	return strings.TrimRight(base, "/"), nil
 }
 
+// checkURL judges a URL that is to be called, and makes its host ASCII. From there on the rule
+// for addresses, the proxy, the comparison of origins and net/http all have the name that is
+// dialled, and none of them converts it in a way of its own.
 func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return ErrScheme
@@ -53,12 +57,23 @@ func checkURL(u *url.URL) error {
 	if u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
 		return ErrHost
 	}
+	if name := u.Hostname(); !isASCII(name) {
+		ascii, err := idna.Lookup.ToASCII(name)
+		if err != nil || ascii == "" || !isASCII(ascii) {
+			return ErrName
+		}
+		u.Host = strings.Replace(u.Host, name, ascii, 1)
+	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return ErrHost
 		}
 	}
 	return nil
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(char rune) bool { return char > unicode.MaxASCII })
 }
 
 // Host returns the host of a URL in lower case, with its port unless that is the
@@ -70,7 +85,7 @@ func Host(raw string) string {
 		return ""
 	}
 	host := strings.ToLower(u.Host)
-	if name := u.Hostname(); strings.ContainsFunc(name, func(char rune) bool { return char > unicode.MaxASCII }) {
+	if name := u.Hostname(); !isASCII(name) {
 		host = u.Host // never lowered: U+0130 would become a plain i, the name of another host
 		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
 			host = strings.Replace(host, name, ascii, 1)
