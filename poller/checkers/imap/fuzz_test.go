@@ -17,6 +17,8 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte("* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=PLAIN] hello\r\n+ \r\nT1 OK [CAPABILITY IMAP4rev2] in\r\n* LIST () \"/\" {3}\r\nabc\r\nT2 NO [LIMIT] no\r\n"))
 	f.Add([]byte("* PREAUTH [CAPABILITY IMAP4rev1 ID] hello\r\n* ID (\"name\" NIL)\r\nT1 OK done\r\nT2 NO none\r\n* LIST () \"/\" INBOX\r\nT3 OK done\r\n"))
 	f.Add([]byte("* BYE [UNAVAILABLE] later\r\n"))
+	f.Add([]byte("* OK [CAPABILITY(00aa00000p 0000"))
+	f.Add([]byte("* OK hello\r\n* CAPABILITY  (\r\n"))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()

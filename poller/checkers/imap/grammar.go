@@ -113,7 +113,13 @@ type grammar struct {
 	digits  int    // digits of its size so far
 	fresh   bool   // at the start of free text, where a response code may begin
 	code    bool   // within a response code
+	word    []byte // the first bytes of that code
+	caps    bool   // within a list of capabilities
 }
+
+// capability begins a list of capabilities, which has no list in it: where a parenthesis
+// stands for a capability, the library looks for a space for ever.
+const capability = "CAPABILITY"
 
 type state uint8
 
@@ -195,7 +201,7 @@ func (g *grammar) begin(b byte) bool {
 	case "OK", "NO", "BAD", "BYE", "PREAUTH":
 		g.state, g.fresh = inText, true
 	default:
-		g.state = inTokens
+		g.state, g.caps = inTokens, strings.EqualFold(words[len(words)-1], capability)
 	}
 	return true
 }
@@ -203,11 +209,15 @@ func (g *grammar) begin(b byte) bool {
 // text skips free text, but refuses the end of a line while a code is still open.
 func (g *grammar) text(b byte) bool {
 	if g.fresh {
-		g.fresh, g.code = false, b == '['
+		g.fresh, g.code, g.word = false, b == '[', g.word[:0]
+	} else if g.code && len(g.word) < len(capability) {
+		g.word = append(g.word, b)
 	}
 	switch b {
 	case ']':
 		g.code = false
+	case '(':
+		return !g.code || !strings.EqualFold(string(g.word), capability)
 	case '\n':
 		open := g.code
 		g.end()
@@ -219,6 +229,9 @@ func (g *grammar) text(b byte) bool {
 func (g *grammar) token(b byte) bool {
 	switch b {
 	case '(':
+		if g.caps {
+			return false
+		}
 		g.depth++
 	case ')':
 		g.depth--

@@ -18,6 +18,12 @@ func TestGrammar(t *testing.T) {
 		"* 1 FETCH (BODY[] {0}\r\n)\r\n":                                                                    true,
 		"\r\n":                                                                                              true,
 
+		"* OK [PERMANENTFLAGS (\\Seen)] x (y)\r\n* OK [CAPABILITY IMAP4rev1] (ready)\r\n": true,
+
+		"* OK [CAPABILITY(00aa":         false, // where the library would look for a space for ever
+		"* OK [capability IMAP4rev1  (": false,
+		"* CAPABILITY IMAP4rev1 (":      false,
+
 		"* 1 FETCH " + deep:                              false,
 		"* 1 FETCH (BODY[] {1}\r\nx " + deep:             false,
 		"* OK {999999}\r\n* 1 FETCH " + deep:             false, // a text, no literal
