@@ -100,7 +100,7 @@ func read(t *testing.T, variables map[string]string, args ...string) (settings.S
 		t.Fatal(err)
 	}
 	env := testEnvironment(variables)
-	s, _, err := readSettings(env, flags)
+	s, _, err := readSettings(env, new(settings.Source), flags)
 	return s, err
 }
 

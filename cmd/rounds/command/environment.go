@@ -165,7 +165,7 @@ func addServiceFlags(cmd *cobra.Command) { settings.AddFlags(cmd.Flags()) }
 // examination returns what rounds doctor looks at: the settings as serve reads them, with
 // their faults.
 func (e environment) examination(cmd *cobra.Command) doctor.Options {
-	s, lookup, err := readSettings(e, cmd.Flags(), settings.InProcess)
+	s, lookup, err := readSettings(e, new(settings.Source), cmd.Flags(), settings.InProcess)
 	if lookup != nil {
 		e.lookup = lookup
 	}

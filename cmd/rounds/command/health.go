@@ -61,7 +61,7 @@ func healthTarget(env environment, flags *pflag.FlagSet) (string, error) {
 		access, err := settings.ReadAccess(lookup, flags)
 		return access.URL, err
 	}
-	s, _, err := readSettings(env, flags)
+	s, _, err := readSettings(env, new(settings.Source), flags)
 	if err != nil {
 		return "", err
 	}

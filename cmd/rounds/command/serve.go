@@ -42,8 +42,9 @@ without a restart. If there is any fault, none of them changes.
 			if env.hangups != nil {
 				options.Hangups = env.hangups() // first of all: the signal must never end a process that serves
 			}
+			var file settings.Source
 			options.Read = func() (settings.Settings, settings.Lookup, error) {
-				return readSettings(env, cmd.Flags(), settings.InProcess)
+				return readSettings(env, &file, cmd.Flags(), settings.InProcess)
 			}
 			s, lookup, err := options.Read()
 			if err != nil {
@@ -99,8 +100,8 @@ func serviceOptions(env environment) service.Options {
 
 // readSettings reads the settings of the service and others, and validates them. The
 // lookup finds variables that are no settings in the same place.
-func readSettings(env environment, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, settings.Lookup, error) {
-	lookup, faults := settings.Layer(env.lookup, flags)
+func readSettings(env environment, file *settings.Source, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, settings.Lookup, error) {
+	lookup, faults := file.Layer(env.lookup, flags)
 	env.lookup = lookup
 	s, err := settings.Read(lookup, flags, append(checks, func(s settings.Settings) error {
 		return service.Validate(s, serviceOptions(env))

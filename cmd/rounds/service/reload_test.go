@@ -35,8 +35,9 @@ func startReloading(t *testing.T, text string) *reloading {
 	t.Helper()
 	r := &reloading{T: t, running: &running{}, path: writeFile(t, text), hangups: make(chan os.Signal, 1), applied: make(chan settings.Settings, 10)}
 	o := Options{Log: slog.New(slog.NewJSONHandler(&r.log, nil)), Hangups: r.hangups, Applied: func(s settings.Settings) { r.applied <- s }}
+	var source settings.Source
 	o.Read = func() (settings.Settings, settings.Lookup, error) {
-		lookup, faults := settings.Layer(lookupIn(map[string]string{"ROUNDS_SETTINGS_FILE": r.path}), nil)
+		lookup, faults := source.Layer(lookupIn(map[string]string{"ROUNDS_SETTINGS_FILE": r.path}), nil)
 		s, err := settings.Read(lookup, nil, func(s settings.Settings) error { return Validate(s, Options{Lookup: lookup}) })
 		return s, lookup, errors.Join(faults, err)
 	}
@@ -113,9 +114,21 @@ func TestReload(t *testing.T) {
 		t.Errorf("the token that was refused: %v", err)
 	}
 
-	// A signal does the same, and never ends the process.
+	// A signal does the same, and never ends the process. Its fault is another one, because
+	// only that tells when the file has been read.
+	r.write(with("ROUNDS_API_TOKEN=" + tokenTwo + "\nROUNDS_CONCURRENCY=-1\n"))
 	r.hangups <- syscall.SIGHUP
-	r.log.Await(t, "nothing changes\",\"fault\":\"ROUNDS_CONCURRENCY is \\\"0\\\": must be")
+	r.log.Await(t, "nothing changes\",\"fault\":\"ROUNDS_CONCURRENCY is \\\"-1\\\": must be")
+
+	// A file that is read while it is written, and is empty, does not stand for defaults: the
+	// token would fall away.
+	r.write("")
+	if _, err := one.Reload(t.Context()); !errors.As(err, &refused) || !strings.Contains(err.Error(), "had settings") {
+		t.Errorf("an empty file: %v", err)
+	}
+	if _, err := client.New(base, "").Stats(t.Context()); client.Status(err) != http.StatusUnauthorized {
+		t.Errorf("without a token: %v", err)
+	}
 
 	if err := os.WriteFile(webhooks, []byte(hooks("audit")), 0o600); err != nil {
 		t.Fatal(err)
@@ -185,19 +198,20 @@ func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 	}
 }
 
-// If one part cannot apply the settings, no part applies them.
+// If one part of three cannot apply the settings, no part applies them.
 func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
+	const nobody = 3
 	level := "info"
 	again := newReloader(settings.Settings{Redis: settings.Redis{Timeline: 100_000}}, Options{Read: func() (settings.Settings, settings.Lookup, error) {
 		s, err := settings.Read(lookupIn(map[string]string{"ROUNDS_LOG_LEVEL": level}), nil)
 		return s, nil, err
 	}}.withDefaults())
-	fails, taken := false, 0
-	for range 3 {
+	failing, taken := nobody, 0
+	for part := range nobody {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if err := again.join(ctx, func(settings.Settings, settings.Lookup) (func(), []string, error) {
-			if fails {
+			if failing == part {
 				return nil, nil, errors.New("a file has changed since it was judged")
 			}
 			return func() { taken++ }, nil, nil
@@ -205,12 +219,14 @@ func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fails, taken = true, 0
-	if _, err := again.reload(t.Context()); err == nil || taken != 0 {
-		t.Errorf("%v, %d parts have taken it", err, taken)
+	level, taken = "error", 0
+	for failing = range nobody {
+		if _, err := again.reload(t.Context()); err == nil || taken != 0 || again.settings().Log.Level != slog.LevelInfo {
+			t.Errorf("part %d fails: %v, %d parts have taken it, the level is %v", failing, err, taken, again.settings().Log.Level)
+		}
 	}
-	fails = false
-	if done, err := again.reload(t.Context()); err != nil || taken != 3 || len(done.Changed) != 0 {
+	failing = nobody
+	if done, err := again.reload(t.Context()); err != nil || taken != 3 || !slices.Equal(done.Changed, []string{"ROUNDS_LOG_LEVEL"}) || again.settings().Log.Level != slog.LevelError {
 		t.Errorf("%+v, %v, %d parts have taken it", done, err, taken)
 	}
 	if _, err := newReloader(settings.Settings{}, Options{}.withDefaults()).reload(t.Context()); !errors.Is(err, errNoReload) {

@@ -1,9 +1,10 @@
 package settings
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -15,6 +16,13 @@ const (
 	maxFile     = 1 << 20 // bytes
 )
 
+// Source reads the settings file of a process again and again. It remembers what the file was
+// like, to tell whether a part of it is missing. The zero value has read nothing yet.
+type Source struct {
+	filled bool // there were settings
+	ended  bool // and the last line was ended
+}
+
 // Layer returns a lookup of the environment and, for variables that it lacks, of the file
 // that ROUNDS_SETTINGS_FILE names, as it is now. It is for Read, ReadAccess and
 // ReadPoller, and for secrets. Without such a file it is the environment alone.
@@ -22,12 +30,20 @@ const (
 // The error has every fault of the file with its line, and never a value. What could be
 // read is returned all the same, so that Read can report its faults as well.
 func Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
+	return new(Source).Layer(environment, flags)
+}
+
+// Layer is the function Layer for a file that was read before. A file is easily read while
+// somebody writes it, and one that is empty or cut off is as valid as any: all settings that
+// it lacks would have their defaults. So it is a fault if the file had settings and has none,
+// or if its last line was ended and is not.
+func (s *Source) Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
 	r := newReading(environment, flags)
 	path, ok := r.value(fileSetting)
 	if !ok {
 		return environment, nil
 	}
-	values, faults := readFile(path)
+	values, faults := s.read(path)
 	for _, reason := range faults {
 		r.fault(fileSetting, reason)
 	}
@@ -42,33 +58,78 @@ func Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
 	}, errors.Join(r.faults...)
 }
 
-// readFile reads NAME=VALUE lines, in the form of systemd's EnvironmentFile: empty lines
-// and those that begin with # are skipped, and quotes around a value are not part of it.
-func readFile(path string) (values map[string]string, faults []string) {
+// read reads the file at a path, and compares it with what it was before.
+func (s *Source) read(path string) (values map[string]string, faults []string) {
+	text, err := readText(path)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	values, faults = parse(text)
+	ended := strings.HasSuffix(text, "\n")
+	switch {
+	case len(faults) > 0:
+	case s.filled && len(values) == 0:
+		faults = append(faults, "had settings when it was read before, and has none: it may have been read while it was written; a restart takes it as it is")
+	case s.ended && !ended:
+		faults = append(faults, "its last line was ended when it was read before, and is not: it may be cut off; end the line")
+	case len(values) > 0:
+		s.filled, s.ended = true, ended
+	}
+	return values, faults
+}
+
+// readText returns all of a file, unless it changes meanwhile.
+func readText(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, []string{"must be a file that can be read: " + reasonOf(err)}
+		return "", errors.New("must be a file that can be read: " + reasonOf(err))
 	case !info.Mode().IsRegular() || info.Size() > maxFile:
-		return nil, []string{"must be a regular file of at most 1 MiB"}
+		return "", errors.New("must be a regular file of at most 1 MiB")
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, []string{"must be a file that can be read: " + reasonOf(err)}
+		return "", errors.New("must be a file that can be read: " + reasonOf(err))
 	}
 	defer func() { _ = file.Close() }() // it is only read
+	return readWhole(file)
+}
+
+// readWhole reads a file that must stay as it is meanwhile.
+func readWhole(file fs.File) (string, error) {
+	before, err := file.Stat()
+	if err != nil {
+		return "", errors.New(reasonOf(err))
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return "", errors.New(reasonOf(err))
+	}
+	after, err := file.Stat()
+	if err != nil {
+		return "", errors.New(reasonOf(err))
+	}
+	if size := int64(len(text)); size != before.Size() || size != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+		return "", errors.New("changed while it was read: read it again, and better write it beside and rename it")
+	}
+	return string(text), nil
+}
+
+// parse reads NAME=VALUE lines, in the form of systemd's EnvironmentFile: empty lines
+// and those that begin with # are skipped, and quotes around a value are not part of it.
+func parse(text string) (values map[string]string, faults []string) {
 	known := make(map[string]bool)
 	for _, s := range All() {
 		known[s.Name] = true
 	}
 	values = make(map[string]string)
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, maxFile+1)
-	for n := 1; lines.Scan(); n++ {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
 		fault := func(format string, args ...any) {
 			faults = append(faults, fmt.Sprintf("line %d: ", n)+fmt.Sprintf(format, args...))
 		}
-		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -89,9 +150,6 @@ func readFile(path string) (values map[string]string, faults []string) {
 			}
 			values[name] = value
 		}
-	}
-	if err := lines.Err(); err != nil {
-		faults = append(faults, reasonOf(err))
 	}
 	return values, faults
 }

@@ -1,11 +1,14 @@
 package settings
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 func writeSettings(t *testing.T, text string) string {
@@ -58,6 +61,89 @@ func TestFaultsOfASettingsFile(t *testing.T) {
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
 		if _, err := Layer(lookupIn(map[string]string{fileSetting: path}), nil); err == nil || !strings.Contains(err.Error(), "must be a ") {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// A process reads its file while somebody writes it. What is missing then is no default.
+func TestASettingsFileThatLostSomethingIsRefused(t *testing.T) {
+	const full = "# all of it\nROUNDS_API_TOKEN=one-0123456789abc\nROUNDS_LIMITS=feed rate=2/s\n"
+	path := writeSettings(t, "# nothing yet\n")
+	var source Source
+	read := func(text string) error {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := source.Layer(lookupIn(map[string]string{fileSetting: path}), nil)
+		return err
+	}
+	for _, text := range []string{"# nothing yet\n", "", "ROUNDS_CONCURRENCY=7", full, full} {
+		if err := read(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, text := range []string{"", "\n", "# all of it\n", "# all of it"} {
+		if err := read(text); err == nil || !strings.Contains(err.Error(), `ROUNDS_SETTINGS_FILE is "`+path+`": had settings when it was read before, and has none`) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for n := len("# all of it\nROUNDS_API_TOKEN="); n < len(full)-1; n++ {
+		// What was a whole line before is a setting less. Nothing tells that it is not meant.
+		if err := read(full[:n]); (err == nil) != strings.HasSuffix(full[:n], "\n") {
+			t.Errorf("%q: %v", full[:n], err)
+		}
+	}
+	if err := read(full); err != nil { // what was refused is not remembered
+		t.Error(err)
+	}
+	// Another process, and one that is started anew, takes the file as it is.
+	if err := read(""); err == nil {
+		t.Error("an empty file is taken")
+	}
+	if _, err := Layer(lookupIn(map[string]string{fileSetting: path}), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// moving is a file that somebody writes while it is read.
+type moving struct {
+	fs.File
+	write func()
+}
+
+func (m moving) Read(into []byte) (int, error) {
+	m.write()
+	return m.File.Read(into)
+}
+
+func TestASettingsFileThatChangesMeanwhileIsRefused(t *testing.T) {
+	long := "ROUNDS_LIMITS=" + strings.Repeat("x", 3000) + "\n"
+	for name, write := range map[string]func(path string) error{
+		"emptied":   func(path string) error { return os.Truncate(path, 0) },
+		"cut":       func(path string) error { return os.Truncate(path, 100) },
+		"longer":    func(path string) error { return os.WriteFile(path, []byte(long+long), 0o600) },
+		"as long":   func(path string) error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, // written again
+		"untouched": func(string) error { return nil },
+		// The file that was opened stays whole.
+		"replaced": func(path string) error { return os.Rename(writeSettings(t, long), path) },
+	} {
+		path := writeSettings(t, long)
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := readWhole(moving{file, sync.OnceFunc(func() {
+			if err := write(path); err != nil {
+				t.Error(err)
+			}
+		})})
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+		whole := name == "untouched" || name == "replaced"
+		if whole && (err != nil || text != long) || !whole && (err == nil || !strings.Contains(err.Error(), "changed while it was read")) {
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func FuzzFile(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		values, faults := readFile(path)
+		values, faults := new(Source).read(path)
 		for name, value := range values {
 			if !isName(name) || strings.ContainsRune(value, '\n') {
 				t.Errorf("%q is %q", name, value)
