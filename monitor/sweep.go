@@ -12,6 +12,10 @@ import (
 const (
 	sweepChunk = 128                  // entries looked at in one step
 	deadSince  = 2 * time.Millisecond // after which a silent replica is surely beyond DeadAfter: Redis' time is whole milliseconds
+	// offDuty is how much later a monitor that is not on duty sweeps for a replica that has
+	// become silent. All monitors know the same moment, and where two requeue the same entries
+	// at once, accounts get two strikes for a round trip.
+	offDuty = time.Second
 )
 
 // QuarantineReason is how the reason begins with which an account is parked that was
@@ -101,6 +105,9 @@ func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, er
 	for _, r := range replicas {
 		beats[r.Name] = r.Beat
 		if left := r.Beat.Add(m.config.DeadAfter).Sub(now); left >= 0 && r.Beat.Equal(before[r.Name]) {
+			if !m.duty.held() {
+				left += offDuty
+			}
 			m.soon = min(m.soon, left+deadSince)
 		}
 	}

@@ -29,7 +29,31 @@ const (
 // admit returns the claimed accounts of a shard that may be checked now. It returns the
 // others to the schedule at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
-	return fs.withinLimits(ctx, fs.unsuspected(fs.placed(fs.withRoom(shard, claimed))))
+	return fs.withinLimits(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed)))))
+}
+
+// recounted reads the strikes of those flights again that have just enough to be suspects. Two
+// monitors that requeue an entry at the same moment both count it, and one of them takes its
+// strike back at once: an account that was claimed in between is no suspect.
+func (fs *flights) recounted(ctx context.Context, shard int, claimed []*flight) []*flight {
+	suspects := make(map[string]*flight)
+	var ids []string
+	for _, f := range claimed {
+		if f.claim.Strikes == suspectStrikes {
+			suspects[f.claim.ID], ids = f, append(ids, f.claim.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return claimed
+	}
+	views, err := fs.keeper.ring.Look(ctx, shard, ids)
+	if err != nil {
+		return claimed // they count as suspects: that costs time, and nothing else
+	}
+	for i := range views {
+		suspects[views[i].ID].claim.Strikes = views[i].Strikes
+	}
+	return claimed
 }
 
 // withRoom returns the flights of a shard if Redis has room for the messages that they may

@@ -3,9 +3,12 @@ package poller_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
@@ -172,6 +175,49 @@ func TestSuspectsAreCheckedOneAtATime(t *testing.T) {
 		}
 		if most.Load() != 1 {
 			t.Errorf("%d suspects were checked at once", most.Load())
+		}
+	})
+}
+
+// A strike that its monitor takes back at once makes no suspect: two monitors counted one entry.
+func TestAStrikeThatIsTakenBackIsolatesNobody(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
+			time.Sleep(2 * time.Second)
+			return poller.Result{}, nil
+		}
+		struck := names("s", 10)
+		w.register("every 10m", struck...)
+		for _, id := range struck {
+			w.strike(id, 2)
+		}
+		taken := make(map[string]bool)
+		w.faulty.set(func(string) fault {
+			for shard := range w.ring.Shards() {
+				held, err := redis.Strings(w.bubble().Do("LRANGE", w.ring.Tag(shard)+":processing_list", 0, -1), nil)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, entry := range held {
+					if id := entry[strings.LastIndexByte(entry, '|')+1:]; !taken[id] {
+						taken[id] = true
+						w.strike(id, -1)
+					}
+				}
+			}
+			return healthy
+		})
+		stop := w.start(poller.Config{})
+		time.Sleep(5 * time.Second)
+		w.faulty.set(nil)
+		stop()
+		for _, id := range struck {
+			if v := w.look(id); len(w.checker.calls(id)) != 1 || v.Strikes != 0 {
+				t.Errorf("%s was checked %d times and has %d strikes", id, len(w.checker.calls(id)), v.Strikes)
+			}
+		}
+		if len(taken) != len(struck) || w.counted("rounds_put_back_total", "isolation") != 0 {
+			t.Errorf("%d strikes were taken back, %v accounts isolated", len(taken), w.counted("rounds_put_back_total", "isolation"))
 		}
 	})
 }
