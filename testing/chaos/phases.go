@@ -172,15 +172,10 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 		}
 	}
 	var late []violation
-	leaked := func() (found []violation) {
-		for role, n := range w.goroutines(ctx) {
-			if n > before[role]+spareGoroutines {
-				found = append(found, violation{what: fmt.Sprintf("I6: a process with role %s has %.0f goroutines, and had %.0f", role, n, before[role])})
-			}
-		}
-		return found
-	}
-	t.untilWithin(idleWithin, func() bool { late = leaked(); return len(late) == 0 || t.last(time.Second) != nil })
+	t.untilWithin(idleWithin, func() bool {
+		late = leaked(before, w.goroutines(ctx))
+		return len(late) == 0 || t.last(time.Second) != nil
+	})
 	for _, role := range []string{rolePoller, roleMonitor, roleAPI} {
 		for _, m := range w.ofRole(role) {
 			if err := m.process.Terminate(20 * time.Second); err != nil {
@@ -194,6 +189,16 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 	}
 	v.violations = append(v.violations, late...)
 	return summarize(turns, v, allowed), nil
+}
+
+// leaked compares the goroutines of each role with those before.
+func leaked(before, now map[string]float64) (found []violation) {
+	for role, n := range now {
+		if n > before[role]+spareGoroutines {
+			found = append(found, violation{what: fmt.Sprintf("I6: a process with role %s has %.0f goroutines, and had %.0f", role, n, before[role])})
+		}
+	}
+	return found
 }
 
 // certainlyActive returns the accounts that must still be checked.
