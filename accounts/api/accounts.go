@@ -81,7 +81,8 @@ type putRequest struct {
 	AccountID
 	From
 	IfMatch
-	RawBody []byte `contentType:"application/json"`
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: register the account only if it does not exist. Otherwise 412."`
+	RawBody     []byte `contentType:"application/json"`
 }
 
 type putReply struct {
@@ -101,9 +102,11 @@ func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, erro
 		return nil, s.problem(ctx, "put account", err)
 	}
 	// A new account needs no If-Match.
-	save := accounts.Save{Match: match, From: r.From.From, New: s.misses(r.IfMatch)}
+	save := accounts.Save{Match: match, From: r.From.From, New: r.IfNoneMatch != "" || s.misses(r.IfMatch)}
 	view, change, err := s.registry(ctx).Save(ctx, a, save)
 	switch {
+	case r.IfNoneMatch != "" && errors.Is(err, accounts.ErrExists):
+		return nil, newProblem(http.StatusPreconditionFailed, "the account exists: without If-None-Match, or with the If-Match of its ETag, it is changed")
 	case save.New && errors.Is(err, accounts.ErrExists):
 		return nil, matchMissing()
 	case err != nil:

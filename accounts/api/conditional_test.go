@@ -92,3 +92,23 @@ func TestFromNow(t *testing.T) {
 		}
 	}
 }
+
+// A PUT with If-None-Match: * makes an account and never overwrites one.
+func TestIfNoneMatch(t *testing.T) {
+	f := newFixture(t, nil)
+	put := func(condition, body string, status int) {
+		t.Helper()
+		r := f.request("PUT", "/v1/accounts/a", body)
+		r.Header.Set("If-None-Match", condition)
+		if got := f.do(r); got.status != status {
+			t.Errorf("If-None-Match: %s answered %d, want %d: %s", condition, got.status, status, got.body)
+		}
+	}
+	put("*", `{"kind":"plain"}`, 201)
+	put("*", `{"kind":"plain","cadence":"every 9m"}`, 412)
+	put("*", `{"kind":"plain"}`, 412)
+	put(`"some-tag"`, `{"kind":"plain"}`, 422)
+	if got := f.do(f.request("GET", "/v1/accounts/a", "")); strings.Contains(got.body, "every 9m") {
+		t.Errorf("it was overwritten: %s", got.body)
+	}
+}
