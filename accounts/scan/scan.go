@@ -205,15 +205,16 @@ func (d *Desk) config(id, base string) json.RawMessage {
 }
 
 // SecretOf returns the name of the secret that an account's token is stored as: weixin- and
-// the id, if a name may have its characters, or else a digest of it.
+// the id, if a name may have its characters, or else a digest of it. No two ids have one name:
+// an id that looks like a digest has one of its own.
 func SecretOf(id string) string {
-	const prefix = "weixin-"
-	plain := len(id) <= 40 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	const prefix, digest = "weixin-", "sha256-"
+	plain := !strings.HasPrefix(id, digest) && len(id) <= 40 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 	if plain {
 		return prefix + id
 	}
 	sum := sha256.Sum256([]byte(id))
-	return prefix + "sha256-" + hex.EncodeToString(sum[:16])
+	return prefix + digest + hex.EncodeToString(sum[:16])
 }
 
 func (k *kept) login(name string) *Login {

@@ -361,4 +361,8 @@ func TestSecretNames(t *testing.T) {
 			t.Errorf("%s: got %s", id, got)
 		}
 	}
+	digest := strings.TrimPrefix(scan.SecretOf("a b"), "weixin-")
+	if scan.SecretOf(digest) == scan.SecretOf("a b") {
+		t.Errorf("%q has the secret of another id", digest)
+	}
 }
