@@ -354,6 +354,12 @@ func (a Archive) LoadMessages(ctx context.Context, shard int, messages []Found) 
 		}
 		commands[i] = wire.Command{"XADD", key, m.Position, "account", m.Account, "kind", m.Kind, "id", m.Message.ID,
 			"type", m.Message.Type, "time", when, "data", []byte(m.Message.Data)}
+		if m.Only != "" {
+			commands[i] = append(commands[i], "group", m.Only)
+		}
+		if m.First != "" {
+			commands[i] = append(commands[i], "origin", m.First)
+		}
 	}
 	if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {
 		return fmt.Errorf("load messages, shard %d: %w", shard, err)

@@ -25,6 +25,11 @@ type Found struct {
 	Account  string
 	Kind     string
 	Message  Message
+
+	// A dead letter that was replayed is for one group only, and knows the position that the
+	// message had first. Both are empty otherwise.
+	Only  string
+	First string
 }
 
 // Messages returns up to n messages of a shard's stream that come after a position,
@@ -192,7 +197,7 @@ func readStream(shard int, reply any) ([]Found, error) {
 		if err != nil {
 			return nil, wire.ErrReply
 		}
-		f := Found{Shard: shard, Position: at, Account: fields["account"], Kind: fields["kind"]}
+		f := Found{Shard: shard, Position: at, Account: fields["account"], Kind: fields["kind"], Only: fields["group"], First: fields["origin"]}
 		f.Message.ID, f.Message.Type = fields["id"], fields["type"]
 		f.Message.Time, _ = time.Parse(time.RFC3339Nano, fields["time"])
 		if data := fields["data"]; data != "" {

@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -85,7 +87,7 @@ func contents(t *testing.T, ring *circulate.Ring) (map[string]circulate.Archived
 		found, err := ring.Streams().Messages(t.Context(), shard, circulate.StreamStart, 10_000)
 		must(t, err)
 		for _, m := range found {
-			messages[m.Account] = append(messages[m.Account], fmt.Sprintf("%s %s %s %s %q", m.Kind, m.Message.ID, m.Message.Type, m.Message.Time.Format(time.RFC3339Nano), m.Message.Data))
+			messages[m.Account] = append(messages[m.Account], fmt.Sprintf("%s%s %s %s %s %s %q", m.Only, m.First, m.Kind, m.Message.ID, m.Message.Type, m.Message.Time.Format(time.RFC3339Nano), m.Message.Data))
 		}
 		letters, err := ring.Archive().Letters(t.Context(), shard, circulate.StreamStart, 1000)
 		must(t, err)
@@ -126,6 +128,27 @@ func fill(t *testing.T, ring *circulate.Ring) {
 	_, err := ring.Claim(ctx, ring.ShardOf("account/1 é"), "replica001", 2, 0)
 	must(t, err)
 	must(t, ring.Archive().LoadLetters(ctx, ring.ShardOf("parked"), []circulate.Letter{{Fields: []string{"account", "parked", "data", "\xff\x00"}}}))
+	shard, position := bury(t, ring, "account/7 é", "replayed")
+	replay(t, ring, shard, position)
+}
+
+// bury puts a letter that the group crm could not handle among an account's dead letters.
+func bury(t *testing.T, ring *circulate.Ring, account, id string) (shard int, position string) {
+	t.Helper()
+	shard = ring.ShardOf(account)
+	must(t, ring.Archive().LoadLetters(t.Context(), shard, []circulate.Letter{{Fields: []string{
+		"for", "crm", "error", "bad", "deliveries", "8", "position", "5-1", "account", account, "kind", "plain", "id", id, "type", "", "time", "", "data", "{}",
+	}}}))
+	letters, err := group.Of(ring).DeadLetters(t.Context(), shard, circulate.StreamStart, 1000)
+	must(t, err)
+	return shard, letters[len(letters)-1].Position
+}
+
+func replay(t *testing.T, ring *circulate.Ring, shard int, position string) {
+	t.Helper()
+	if at, err := group.Of(ring).ReplayDead(t.Context(), shard, position); err != nil || at == "" {
+		t.Fatalf("replayed to %q, %v", at, err)
+	}
 }
 
 // unread returns the messages of each account that a group has not acknowledged, in their
@@ -254,6 +277,66 @@ func TestRestoreIsWhatWasThere(t *testing.T) {
 	})
 }
 
+// A dead letter that is replayed while a backup is taken is in it, for the group that it was
+// replayed for. It may be replayed before any command of the backup.
+func TestALetterThatIsReplayedIsInTheBackup(t *testing.T) {
+	server := redistest.Embedded(t)
+	most := 0 // commands of a backup
+	for moment := 0; moment <= most; moment++ {
+		ring := open(t, server, fmt.Sprint("letters", moment), 2)
+		register(t, ring, "a", nil)
+		for shard := range ring.Shards() {
+			_, err := ring.Streams().EnsureGroup(t.Context(), shard, "crm", circulate.StreamStart)
+			must(t, err)
+		}
+		shard, position := bury(t, ring, "a", "m1")
+		commands := 0
+		observed, err := circulate.Open(t.Context(), disturbed{server, func() {
+			if commands++; commands == moment {
+				replay(t, ring, shard, position)
+			}
+		}}, circulate.Options{Namespace: ring.Namespace()})
+		must(t, err)
+		var file bytes.Buffer
+		counts, err := Write(t.Context(), observed, &file, Options{})
+		must(t, err)
+		most = max(most, commands)
+		if counts.Dead+counts.Messages == 0 {
+			t.Errorf("replayed before command %d: it is in neither:\n%s", moment, file.String())
+			continue
+		}
+		to := open(t, server, fmt.Sprint("to", moment), 3)
+		_, err = Restore(t.Context(), to, &file, Restoring{})
+		must(t, err)
+		found, err := to.Streams().Messages(t.Context(), to.ShardOf("a"), circulate.StreamStart, 10)
+		must(t, err)
+		if len(found) != counts.Messages || len(found) == 1 && (found[0].Only != "crm" || found[0].First != "5-1") {
+			t.Errorf("replayed before command %d: restored %+v", moment, found)
+		}
+	}
+	if most < 10 {
+		t.Errorf("a backup has %d commands: the test shows nothing", most)
+	}
+}
+
+// A file of format 1 has the dead letters after the messages.
+func TestFilesOfFormat1AreRestored(t *testing.T) {
+	server := redistest.Embedded(t)
+	var out bytes.Buffer
+	w := newWriter(&out, Options{})
+	must(t, w.write(line{Header: &Header{Is: magic, Format: 1, Shards: 1}}))
+	must(t, w.write(line{Message: &messageLine{At: "5-1", Account: "a", ID: "1"}}))
+	must(t, w.write(line{Dead: &deadLine{Fields: []text{"account", "a", "id", "2"}}}))
+	sum := hex.EncodeToString(w.sum.Sum(nil))
+	must(t, w.write(line{End: &Trailer{Counts{Messages: 1, Dead: 1}, sum}}))
+	must(t, w.out.Flush())
+	_, err := Restore(t.Context(), open(t, server, "one", 2), bytes.NewReader(out.Bytes()), Restoring{})
+	must(t, err)
+	if _, err := Verify(strings.NewReader(strings.Replace(out.String(), `"format":1`, `"format":2`, 1)), nil); err == nil || !strings.Contains(err.Error(), "order") {
+		t.Errorf("as format 2: %v", err)
+	}
+}
+
 func TestFilesThatCannotBeRestoredAreRefusedWithTheirLine(t *testing.T) {
 	server := redistest.Embedded(t)
 	from := open(t, server, "from", 2)
@@ -280,7 +363,7 @@ func TestFilesThatCannotBeRestoredAreRefusedWithTheirLine(t *testing.T) {
 		{"another JSON", "{\"id\":\"x\"}\n", 1, "no backup of rounds"},
 		{"no trailer", strings.Join(lines[:4], ""), 5, "cut off"},
 		{"within a line", whole[:len(whole)-3], 5, "cut off"},
-		{"a later format", strings.Replace(whole, `"format":1`, `"format":2`, 1), 1, "format is 2"},
+		{"a later format", strings.Replace(whole, `"format":2`, `"format":3`, 1), 1, "format is 3"},
 		{"one account less", strings.Replace(whole, account, "", 1), 4, "altered"},
 		{"a record altered", strings.Replace(whole, "plain", "Plain", 1), 5, "altered"},
 		{"something after it", whole + "{}\n", 6, "follows"},

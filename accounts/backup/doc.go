@@ -1,12 +1,13 @@
 // Package backup writes everything that a namespace has to a file, and restores it from one.
 //
-// A backup is lines of JSON: a header, the consumer groups, the accounts, the messages, the
-// dead letters, the API's keys, the disabled webhook endpoints, perhaps secrets and
+// A backup is lines of JSON: a header, the consumer groups, the accounts, the dead letters,
+// the messages, the API's keys, the disabled webhook endpoints, perhaps secrets and
 // credentials, and a trailer with counts and a checksum. It is taken in small steps from
 // a service that runs, so it is of no single moment. What holds is an order: groups are read
-// before accounts, and accounts before messages. So a cursor of the backup is never ahead of
+// before accounts, and accounts and dead letters before messages. So a cursor of the backup is never ahead of
 // the messages in it: what was found after the cursor was read is found again, under the
-// same account and message id, and no message is missed. A group may get again what it has
+// same account and message id, and no message is missed. A dead letter that is
+// replayed meanwhile is among the dead letters, among the messages, or both. A group may get again what it has
 // acknowledged, and knows it by account and message id.
 //
 // Each account is as it was at one moment. One that was waiting or being checked is due at

@@ -14,7 +14,7 @@ import (
 const (
 	// Format is the version of the format that this program writes, and the latest that it
 	// reads.
-	Format = 1
+	Format = 2
 	// magic says in the header what the file is.
 	magic = "rounds backup"
 	// maxLine is the most bytes of a line: a message and what else stands beside it.
@@ -73,9 +73,10 @@ type part struct {
 	check func(*line) error // what is wrong with it
 }
 
-// parts are in the order that they have in a backup.
-func parts() []part {
-	return []part{
+// parts are in the order that they have in a backup of a format. Format 1 has dead letters
+// after the messages, and so misses one that is replayed between.
+func parts(format int) []part {
+	all := []part{
 		{"group", func(l *line) bool { return l.Group != nil }, func(c *Counts) *int { return &c.Groups }, func(l *line) error {
 			_, err := l.Group.position()
 			return err
@@ -84,16 +85,20 @@ func parts() []part {
 			_, err := l.Account.archived()
 			return err
 		}},
+		{"dead", func(l *line) bool { return l.Dead != nil }, func(c *Counts) *int { return &c.Dead }, func(l *line) error { return l.Dead.check() }},
 		{"message", func(l *line) bool { return l.Message != nil }, func(c *Counts) *int { return &c.Messages }, func(l *line) error {
 			_, _, err := l.Message.found()
 			return err
 		}},
-		{"dead", func(l *line) bool { return l.Dead != nil }, func(c *Counts) *int { return &c.Dead }, func(l *line) error { return l.Dead.check() }},
 		{"key", func(l *line) bool { return l.Key != nil }, func(c *Counts) *int { return &c.Keys }, func(l *line) error { return l.Key.check() }},
 		{"webhook", func(l *line) bool { return l.Webhook != nil }, func(c *Counts) *int { return &c.Webhooks }, func(l *line) error { return l.Webhook.check() }},
 		{"secret", func(l *line) bool { return l.Secret != nil }, func(c *Counts) *int { return &c.Secrets }, func(l *line) error { return l.Secret.check() }},
 		{"credential", func(l *line) bool { return l.Credential != nil }, func(c *Counts) *int { return &c.Credentials }, func(l *line) error { return l.Credential.check() }},
 	}
+	if dead := 2; format == 1 {
+		all[dead], all[dead+1] = all[dead+1], all[dead]
+	}
+	return all
 }
 
 type accountLine struct {
@@ -119,7 +124,9 @@ type messageLine struct {
 	Type    string          `json:"type,omitempty"`
 	Time    time.Time       `json:"time,omitzero"`
 	Data    json.RawMessage `json:"data,omitempty"`
-	Raw     text            `json:"raw,omitempty"` // data that would not stay as it is
+	Raw     text            `json:"raw,omitempty"`   // data that would not stay as it is
+	Only    string          `json:"only,omitempty"`  // the group that it was replayed for
+	First   string          `json:"first,omitempty"` // the position that it had before it was replayed
 }
 
 type deadLine struct {
@@ -244,7 +251,7 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 const minLine = 2
 
 func messageOf(m *circulate.Found) *messageLine {
-	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time}
+	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time, Only: m.Only, First: m.First}
 	switch {
 	case len(m.Message.Data) == 0:
 	case stays(m.Message.Data):
@@ -260,7 +267,7 @@ func (l *messageLine) found() (circulate.Found, circulate.StreamID, error) {
 	if err != nil || at == (circulate.StreamID{}) {
 		return circulate.Found{}, at, fmt.Errorf("message: at: %q is no position", l.At)
 	}
-	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind}
+	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First}
 	f.Message = circulate.Message{ID: l.ID, Type: l.Type, Time: l.Time, Data: l.Data}
 	if l.Raw != "" {
 		f.Message.Data = json.RawMessage(l.Raw)

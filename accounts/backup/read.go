@@ -102,7 +102,7 @@ func (r *reader) begin(l *line) error {
 	case l.Header.Format < 1 || l.Header.Shards < 1:
 		return r.wrong("its header says format %d and %d shards", l.Header.Format, l.Header.Shards)
 	}
-	r.header = *l.Header
+	r.header, r.parts = *l.Header, parts(l.Header.Format)
 	return nil
 }
 
@@ -197,5 +197,5 @@ const (
 )
 
 func newReader(in io.Reader) *reader {
-	return &reader{in: bufio.NewReaderSize(in, 64<<10), parts: parts()}
+	return &reader{in: bufio.NewReaderSize(in, 64<<10)}
 }

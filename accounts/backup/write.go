@@ -94,7 +94,7 @@ func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) 
 		Is: magic, Format: Format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC(),
 		About: about,
 	}})
-	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.messages, w.dead, w.keys, w.webhooks, w.secrets, w.credentials} {
+	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials} {
 		if err == nil {
 			err = part(ctx, ring)
 		}

@@ -56,10 +56,6 @@ func (g *Groups) Deliveries(ctx context.Context, shard int, position circulate.S
 	if len(found) == 0 {
 		return nil, nil, nil
 	}
-	only, err := groupField(replies[0])
-	if err != nil {
-		return fail(err)
-	}
 	states, err := g.lastRead(ctx, shard)
 	if err != nil {
 		return fail(err)
@@ -70,7 +66,7 @@ func (g *Groups) Deliveries(ctx context.Context, shard int, position circulate.S
 	for _, s := range states {
 		d := Delivery{Group: s.name, Stage: Passed}
 		switch {
-		case only != "" && only != s.name:
+		case found[0].Only != "" && found[0].Only != s.name:
 			d.Stage = Foreign
 		case s.last.Before(position):
 			d.Stage = Unread
@@ -114,20 +110,6 @@ func (d *Delivery) read(reply any) error {
 	}
 	d.Stage, d.Idle = Reading, time.Duration(idle)*time.Millisecond
 	return nil
-}
-
-// groupField returns the group that an entry of a stream is for, or "" if it is for all.
-func groupField(reply any) (string, error) {
-	entries, err := redis.Values(reply, nil)
-	if err != nil || len(entries) != 1 {
-		return "", errors.Join(wire.ErrReply, err)
-	}
-	pair, err := redis.Values(entries[0], nil)
-	if err != nil || len(pair) != 2 {
-		return "", errors.Join(wire.ErrReply, err)
-	}
-	fields, err := redis.StringMap(pair[1], nil)
-	return fields["group"], err
 }
 
 // lastRead is a group, and the last message that it has read.

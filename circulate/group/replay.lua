@@ -1,5 +1,6 @@
 -- replay: put a dead letter back into the stream, for the group that could not
--- handle it.
+-- handle it. Its fields are those of the message, the group, and as origin the position
+-- that the message had when it was found.
 --
 -- KEYS[1]  dead      STREAM
 -- KEYS[2]  messages  STREAM
@@ -13,12 +14,15 @@ if wrong then return wrong end
 local entry = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not entry then return '' end
 local about = { ['for'] = true, error = true, deliveries = true, position = true, group = true }
-local fields, group, v = {}, '', entry[2]
+local fields, group, position, origin, v = {}, '', '', nil, entry[2]
 for i = 1, #v, 2 do
   if v[i] == 'for' then group = v[i + 1] end
+  if v[i] == 'position' then position = v[i + 1] end
+  if v[i] == 'origin' then origin = v[i + 1] end
   if not about[v[i]] then fields[#fields + 1], fields[#fields + 2] = v[i], v[i + 1] end
 end
 fields[#fields + 1], fields[#fields + 2] = 'group', group
-local position = redis.call('XADD', KEYS[2], '*', unpack(fields))
+if not origin then fields[#fields + 1], fields[#fields + 2] = 'origin', position end
+local replayed = redis.call('XADD', KEYS[2], '*', unpack(fields))
 redis.call('XDEL', KEYS[1], ARGV[1])
-return position
+return replayed

@@ -213,6 +213,10 @@ func deadLetters(f *fixture) {
 		f.Errorf("another group is told of %v, %v; want %q", batch.Others, err, position)
 	}
 	f.named(batch.Messages, "a/1", "a/2", "a/3")
+	found, err := f.ring.Streams().Messages(ctx, 0, circulate.StreamStart, 10)
+	if err != nil || len(found) != 4 || found[3].Only != crew || found[3].First != positions[0] || found[0].Only+found[0].First != "" {
+		f.Errorf("a replayed letter: %+v, %v", found, err)
+	}
 	// A replayed letter that dies again is the same as before.
 	if _, err := group.Of(f.ring).Bury(ctx, l, group.Pending{Position: position, Deliveries: 1}, "worse"); err != nil {
 		f.Fatal(err)
@@ -220,5 +224,11 @@ func deadLetters(f *fixture) {
 	letters, err = group.Of(f.ring).DeadLetters(ctx, 0, circulate.StreamStart, 10)
 	if err != nil || len(letters) != 1 || letters[0].Error != "worse" || letters[0].Group != crew || letters[0].Origin != position {
 		f.Errorf("after a replay: %+v, %v", letters, err)
+	}
+	if _, err := group.Of(f.ring).ReplayDead(ctx, 0, letters[0].Position); err != nil {
+		f.Fatal(err)
+	}
+	if found, err := f.ring.Streams().Messages(ctx, 0, position, 10); err != nil || len(found) != 1 || found[0].Only != crew || found[0].First != positions[0] {
+		f.Errorf("replayed twice: %+v, %v", found, err)
 	}
 }
