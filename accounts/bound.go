@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -113,15 +114,16 @@ func (r *Registry) deleteBound(ctx context.Context, id string, m Match) error {
 	return fmt.Errorf("%w: %q", ErrContended, id)
 }
 
-// Seen returns those of some ids whose accounts are there for whom the registry is bound to.
-// It takes at most circulate.MaxBatch ids of a shard.
-func (r *Registry) Seen(ctx context.Context, ids []string) (map[string]bool, error) {
+// Seen returns those of some ids whose accounts are there for whom the registry is bound to, and
+// when each was registered; the zero time where that is not known. What an id stood for before
+// that is somebody else's. It takes at most circulate.MaxBatch ids of a shard.
+func (r *Registry) Seen(ctx context.Context, ids []string) (map[string]time.Time, error) {
 	shards := make(map[int][]string)
 	for _, id := range ids {
 		shard := r.ring.ShardOf(id)
 		shards[shard] = append(shards[shard], id)
 	}
-	seen := make(map[string]bool, len(ids))
+	seen := make(map[string]time.Time, len(ids))
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
 		views, _, err := r.ring.LookBrief(ctx, shard, shards[shard])
 		if err != nil {
@@ -129,7 +131,8 @@ func (r *Registry) Seen(ctx context.Context, ids []string) (map[string]bool, err
 		}
 		for i := range views {
 			if r.sees(views[i].Record) {
-				seen[views[i].ID] = true
+				_, revision := SplitRevision(views[i].Record)
+				seen[views[i].ID] = revision.Created
 			}
 		}
 	}

@@ -122,7 +122,10 @@ func (w *revivalWalk) seen(ctx context.Context, shards map[int][]circulate.Resum
 	if err != nil {
 		return err
 	}
-	shards[shard] = slices.DeleteFunc(shards[shard], func(item circulate.Resumption) bool { return !seen[item.ID] })
+	shards[shard] = slices.DeleteFunc(shards[shard], func(item circulate.Resumption) bool {
+		_, there := seen[item.ID]
+		return !there
+	})
 	w.done.NotFound += len(ids) - len(shards[shard])
 	return nil
 }

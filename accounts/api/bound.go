@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,18 +63,37 @@ type sight struct {
 type sightOf struct{ labels, id string }
 
 type seenAt struct {
-	seen bool
-	at   time.Time
+	sighted
+	at time.Time
+}
+
+// sighted says whether a caller sees an account, and since when there is one of this id.
+type sighted struct {
+	seen  bool
+	since time.Time // whole seconds, rounded down; zero: not known
+}
+
+func sightedIn(looked map[string]time.Time, id string) sighted {
+	since, seen := looked[id]
+	return sighted{seen, since}
+}
+
+// found reports whether a message is this account's. A dead letter that was replayed is as old
+// as when it was found.
+func (s sighted) found(f *circulate.Found) bool {
+	id, err := circulate.ParseStreamID(cmp.Or(f.First, f.Position))
+	return s.seen && err == nil && !id.Time().Before(s.since)
 }
 
 // visible returns the messages whose accounts the caller sees. A bound caller sees no
-// messages of deleted accounts, because their labels are no longer known.
+// messages of deleted accounts, because their labels are no longer known, and none of an
+// account that had the same id before: it may have had other labels.
 func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circulate.Found, error) {
 	labels := boundTo(ctx)
 	if labels == "" || len(found) == 0 {
 		return found, nil
 	}
-	seen := make(map[string]bool)
+	seen := make(map[string]sighted)
 	var unknown []string
 	now := time.Now()
 	s.sight.mu.Lock()
@@ -86,7 +106,7 @@ func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circul
 		if !ok || now.Sub(known.at) >= sightLasts {
 			unknown = append(unknown, id)
 		}
-		seen[id] = known.seen
+		seen[id] = known.sighted
 	}
 	s.sight.mu.Unlock()
 	if len(unknown) > 0 {
@@ -96,26 +116,26 @@ func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circul
 		}
 		s.sight.keep(labels, unknown, looked, now)
 		for _, id := range unknown {
-			seen[id] = looked[id]
+			seen[id] = sightedIn(looked, id)
 		}
 	}
 	shown := found[:0:0]
 	for i := range found {
-		if seen[found[i].Account] {
+		if seen[found[i].Account].found(&found[i]) {
 			shown = append(shown, found[i])
 		}
 	}
 	return shown, nil
 }
 
-func (s *sight) keep(labels string, ids []string, seen map[string]bool, at time.Time) {
+func (s *sight) keep(labels string, ids []string, seen map[string]time.Time, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil || len(s.known)+len(ids) > sights {
 		s.known = make(map[sightOf]seenAt) // dropping all costs less than finding the oldest
 	}
 	for _, id := range ids {
-		s.known[sightOf{labels, id}] = seenAt{seen[id], at}
+		s.known[sightOf{labels, id}] = seenAt{sightedIn(seen, id), at}
 	}
 }
 

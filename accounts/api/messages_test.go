@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,15 +25,22 @@ func (f *fixture) find(account string, ids ...string) {
 	if err := f.ring.Account(account).Nudge(ctx, circulate.Nudge{}); err != nil {
 		f.Fatal(err)
 	}
-	batch, err := f.ring.Claim(ctx, shard, "replica001", 1, 0)
-	if err != nil || len(batch.Claims) != 1 || batch.Claims[0].ID != account {
+	batch, err := f.ring.Claim(ctx, shard, "replica001", 100, 0)
+	items, wrote := make([]circulate.Return, len(batch.Claims)), false
+	for i := range items {
+		items[i] = circulate.Return{Claim: &batch.Claims[i], Due: time.Now().Add(time.Hour), Kind: "plain"}
+		if batch.Claims[i].ID != account {
+			continue // it is due as well
+		}
+		wrote = true
+		for _, id := range ids {
+			items[i].Messages = append(items[i].Messages, circulate.Message{ID: id, Type: "note", Time: time.UnixMilli(1_700_000_000_123), Data: json.RawMessage(`{"n":1}`)})
+		}
+	}
+	if err != nil || !wrote {
 		f.Fatalf("claim of %s: %+v, %v", account, batch.Claims, err)
 	}
-	item := circulate.Return{Claim: &batch.Claims[0], Due: time.Now().Add(time.Hour), Kind: "plain"}
-	for _, id := range ids {
-		item.Messages = append(item.Messages, circulate.Message{ID: id, Type: "note", Time: time.UnixMilli(1_700_000_000_123), Data: json.RawMessage(`{"n":1}`)})
-	}
-	if outcomes, err := f.ring.Return(ctx, shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
+	if outcomes, err := f.ring.Return(ctx, shard, items); err != nil || slices.ContainsFunc(outcomes, func(o circulate.Outcome) bool { return o != circulate.Written }) {
 		f.Fatalf("return of %s: %v, %v", account, outcomes, err)
 	}
 	// Messages of the same millisecond are in the order of their shards. Wait, so that the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -86,11 +87,18 @@ func (s *Server) listTrail(ctx context.Context, r *trailRequest) (*trailReply, e
 }
 
 func (s *Server) listAccountTrail(ctx context.Context, r *accountTrailRequest) (*trailReply, error) {
-	if _, err := s.registry(ctx).Get(ctx, r.ID); err != nil {
+	registry := s.registry(ctx)
+	seen, err := registry.Seen(ctx, []string{r.ID})
+	if err == nil {
+		_, err = registry.Get(ctx, r.ID)
+	}
+	if err != nil {
 		return nil, s.problem(ctx, "list account's trail", err)
 	}
 	reply, err := s.lookTrail(ctx, trail.Query{Account: r.ID, Limit: r.Limit, Cursor: r.Cursor})
 	if err == nil && boundTo(ctx) != "" {
+		entries := &reply.Body.Entries // what came before the registration is about another account of this id
+		*entries = slices.DeleteFunc(*entries, func(e TrailEntry) bool { return e.Time.Before(seen[r.ID]) })
 		for i := range reply.Body.Entries {
 			reply.Body.Entries[i].about(r.ID)
 		}
