@@ -8,7 +8,7 @@ type Concern struct {
 	Text string // what it leads to and what to do, for people
 
 	// Value is the policy of ConcernEviction, the percentage in use of ConcernMemory, and what
-	// may not be asked of ConcernUnasked; empty for other codes.
+	// other codes say; empty for those that say nothing.
 	Value string
 }
 
@@ -16,6 +16,8 @@ type Concern struct {
 const (
 	RemarkEverySecond ConcernCode = "everysec"  // the append-only file is synced once a second
 	RemarkMayEvict    ConcernCode = "may_evict" // keys would be evicted if there were a memory limit
+	RemarkSettings    ConcernCode = "settings"  // the server does not tell its settings
+	RemarkPasswords   ConcernCode = "passwords" // the server tells its passwords; Value: the settings
 )
 
 // ConcernCode names what a Concern is about.
@@ -28,7 +30,7 @@ const (
 	ConcernEviction    ConcernCode = "eviction"       // keys are evicted when memory is short
 	ConcernReplicas    ConcernCode = "min_replicas"   // a master that is cut off still accepts writes
 	ConcernMemory      ConcernCode = "memory"         // little is left below maxmemory
-	ConcernUnasked     ConcernCode = "unasked"        // the server does not answer the question
+	ConcernUnasked     ConcernCode = "unasked"        // the server does not answer the question; Value: the command
 	ConcernNoSync      ConcernCode = "no_fsync"       // the system alone decides when the append-only file is on disk
 	ConcernSnapshot    ConcernCode = "snapshot_fails" // the last snapshot failed, and writes are refused
 	ConcernUnsaved     ConcernCode = "unsaved"        // a process that has everything itself cannot save it; Value: why

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +20,8 @@ const (
 // Concerns asks every server that holds data what could lose it: an append-only file that
 // is off, cannot be written or is never synced, snapshots that fail, eviction of keys, a
 // replicated master that accepts writes without any replica, memory that is almost used up.
-// A server that refuses the questions
-// has a concern of its own. A server that cannot be reached has none: the error names it,
+// A server that refuses INFO has a concern of its own. One that refuses CONFIG has a remark:
+// most is in INFO, and who may read the settings may read the server's passwords. A server that cannot be reached has none: the error names it,
 // and the concerns of the others are returned.
 //
 // The embedded server has none, because it keeps nothing anyway.
@@ -42,28 +43,26 @@ type questions struct {
 func (q *questions) ask() {
 	n := q.node
 	q.askPersistence()
-	policy, limit := q.setting("maxmemory-policy"), q.setting("maxmemory")
+	info := q.info("memory")
+	policy := infoField(info, "maxmemory_policy")
 	n.Policy = policy
+	n.Used, _ = strconv.ParseInt(infoField(info, "used_memory"), 10, 64)
+	n.Limit, _ = strconv.ParseInt(infoField(info, "maxmemory"), 10, 64)
 	switch {
 	case policy == "" || policy == "noeviction":
-	case limit == "0":
+	case n.Limit == 0:
 		q.remark(RemarkMayEvict, policy, "maxmemory-policy is %s, which does nothing without maxmemory: set it to noeviction before there is a limit, or accounts are dropped with their keys", policy)
 	default:
 		q.say(ConcernEviction, policy, "maxmemory-policy is %s: when memory is full, accounts are dropped with their keys; set it to noeviction", policy)
 	}
-	info := q.info("replication")
-	n.Replicas, _ = strconv.Atoi(infoField(info, "connected_slaves"))
-	if n.Replicas > 0 {
-		n.MinReplicas = q.setting("min-replicas-to-write")
-	}
-	if n.MinReplicas == "0" {
-		q.say(ConcernReplicas, "", "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
-	}
-	info = q.info("memory")
-	n.Used, _ = strconv.ParseInt(infoField(info, "used_memory"), 10, 64)
-	n.Limit, _ = strconv.ParseInt(infoField(info, "maxmemory"), 10, 64)
 	if share := 100 * float64(n.Used) / float64(n.Limit); n.Limit > 0 && share >= memoryConcern {
 		q.say(ConcernMemory, strconv.Itoa(int(share)), "it uses %.0f %% of maxmemory: messages are not taken above the mark of ROUNDS_MEMORY_MARK; raise maxmemory, or keep less", share)
+	}
+	info = q.info("replication")
+	n.Replicas, _ = strconv.Atoi(infoField(info, "connected_slaves"))
+	// The field is there only where min-replicas-to-write is not 0.
+	if n.Guarded = infoField(info, "min_slaves_good_slaves") != ""; n.Replicas > 0 && !n.Guarded {
+		q.say(ConcernReplicas, "", "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
 	}
 	info = q.info("server")
 	if is := identify(info); is.version != "" {
@@ -71,24 +70,40 @@ func (q *questions) ask() {
 	}
 	seconds, _ := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64)
 	n.Up = time.Duration(seconds) * time.Second
-	if len(q.refused) > 0 {
-		q.say(ConcernUnasked, strings.Join(q.refused, ", "), "%s may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +config|get and +info", strings.Join(q.refused, " and "))
+	if slices.Contains(q.refused, "INFO") {
+		q.say(ConcernUnasked, "INFO", "INFO may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +info")
 	}
+	if slices.Contains(q.refused, "CONFIG") {
+		q.remark(RemarkSettings, "", "its settings are not told to rounds, which is as it should be; see yourself that appendfsync is everysec or always")
+	} else if open := q.passwords(); open != "" {
+		q.remark(RemarkPasswords, open, "who connects as rounds can read %s with CONFIG GET; give rounds a user without +config|get, as the guide's page on operations has it", open)
+	}
+}
+
+// passwords returns the settings with passwords that the user may read.
+func (q *questions) passwords() string {
+	var open []string
+	for _, key := range []string{"requirepass", "masterauth"} {
+		if value, _ := q.told(key); value != "" {
+			open = append(open, key)
+		}
+	}
+	return strings.Join(open, " and ")
 }
 
 // askPersistence asks what a restart or a crash would lose.
 func (q *questions) askPersistence() {
-	n := q.node
-	n.AppendOnly = q.setting("appendonly")
+	n, info := q.node, q.info("persistence")
+	n.AppendOnly = map[string]string{"0": "no", "1": "yes"}[infoField(info, "aof_enabled")]
 	switch n.AppendOnly {
 	case "no":
-		if save, told := q.told("save"); told && save == "" {
+		if q.is("save", "") {
 			q.say(ConcernAppendOnly, "", "appendonly is no, and no snapshots are made: a restart loses everything; set appendonly to yes")
 			break
 		}
 		q.say(ConcernAppendOnly, "", "appendonly is no: a restart loses what was written since the last snapshot, if there is one; set it to yes")
 	case "yes":
-		n.Fsync = q.setting("appendfsync")
+		n.Fsync, _ = q.told("appendfsync")
 		switch n.Fsync {
 		case "everysec":
 			q.remark(RemarkEverySecond, "", "appendfsync is everysec: when its machine dies, up to a second of what it acknowledged is lost. Each account is then in one place as before: checks of that second are done again, and their messages found again under the same ids. Accounts registered or changed in that second must be again; with appendfsync always nothing is lost")
@@ -96,12 +111,11 @@ func (q *questions) askPersistence() {
 			q.say(ConcernNoSync, "", "appendfsync is no: when its machine dies, half a minute of what it acknowledged may be lost; set it to everysec or always")
 		}
 	}
-	info := q.info("persistence")
 	n.AppendStatus = infoField(info, "aof_last_write_status")
 	if n.AppendStatus != "" && n.AppendStatus != "ok" {
 		q.say(ConcernAppendFails, "", "its append-only file cannot be written: a restart loses what came since; see its disk")
 	}
-	if infoField(info, "rdb_last_bgsave_status") == "err" && q.setting("stop-writes-on-bgsave-error") != "no" && q.setting("save") != "" {
+	if infoField(info, "rdb_last_bgsave_status") == "err" && !q.is("stop-writes-on-bgsave-error", "no") && !q.is("save", "") {
 		q.say(ConcernSnapshot, "", "its last snapshot failed, so it refuses all writes (MISCONF) until one succeeds; see its disk, its memory and its log, and then BGSAVE")
 	}
 }
@@ -118,10 +132,10 @@ func (q *questions) concern(code ConcernCode, value, format string, args ...any)
 	return Concern{Node: q.node.Name, Code: code, Value: value, Text: "redis " + q.node.Name + ": " + fmt.Sprintf(format, args...)}
 }
 
-// setting returns the value of one setting, or "" if it is not answered.
-func (q *questions) setting(key string) string {
-	value, _ := q.told(key)
-	return value
+// is reports whether a setting is known to have a value.
+func (q *questions) is(key, value string) bool {
+	known, told := q.told(key)
+	return told && known == value
 }
 
 // told returns the value of one setting, and whether it is answered.

@@ -30,7 +30,8 @@ func TestConcerns(t *testing.T) {
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--save", "3600", "1"))), "since the last snapshot")
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "no"))), "no_fsync: redis")
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))), "maxmemory-policy is allkeys-lru")
-	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--rename-command", "CONFIG", ""))), "unasked: redis")
+	expect(redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--rename-command", "CONFIG", ""))), "since the last snapshot")
+	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--rename-command", "CONFIG", "", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))), "maxmemory-policy is allkeys-lru")
 	expect(redistest.StartSentinels(t, redistest.WithAOF()).Connect(t), "min-replicas-to-write is 0")
 	expect(redistest.StartCluster(t, 0).Connect(t), "appendonly is no", "appendonly is no", "appendonly is no")
 	expect(redistest.Connect(t, redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "850kb"))), "memory: redis")
@@ -57,7 +58,7 @@ func TestSurvey(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	if n.Name != server.Name() || n.Away || n.Version == "" || n.Used <= 0 || n.Limit != 100<<20 || n.Policy != "noeviction" ||
-		n.AppendOnly != "yes" || n.AppendStatus != "ok" || n.Replicas != 0 || n.MinReplicas != "" || n.Up < 0 {
+		n.AppendOnly != "yes" || n.AppendStatus != "ok" || n.Replicas != 0 || n.Guarded || n.Up < 0 {
 		t.Errorf("%+v", n)
 	}
 	process.Kill()
@@ -84,8 +85,26 @@ func TestConcernsMayNotBeAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := connect.Concerns(t.Context(), server)
-	if err != nil || len(got) != 1 || got[0].Code != connect.ConcernUnasked || !strings.Contains(got[0].Text, "CONFIG and INFO may not be asked") {
+	if err != nil || len(got) != 1 || got[0].Code != connect.ConcernUnasked || !strings.Contains(got[0].Text, "INFO may not be asked") {
 		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := conn.Do("ACL", "SETUSER", "default", "+info"); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := connect.Survey(t.Context(), server)
+	if err != nil || len(nodes[0].Concerns) > 0 || len(nodes[0].Remarks) != 1 || nodes[0].Remarks[0].Code != connect.RemarkSettings || nodes[0].AppendOnly != "yes" {
+		t.Errorf("without CONFIG: %+v, %v", nodes, err)
+	}
+	// Who may ask for settings may ask for passwords.
+	if _, err := conn.Do("ACL", "SETUSER", "default", "+config"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Do("CONFIG", "SET", "masterauth", "correct-horse"); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err = connect.Survey(t.Context(), server)
+	if err != nil || len(nodes[0].Remarks) != 1 || nodes[0].Remarks[0].Code != connect.RemarkPasswords || nodes[0].Remarks[0].Value != "masterauth" || strings.Contains(nodes[0].Remarks[0].Text, "horse") {
+		t.Errorf("with a password among the settings: %+v, %v", nodes, err)
 	}
 }
 
@@ -107,10 +126,14 @@ func TestRemarks(t *testing.T) {
 // A server whose last snapshot failed refuses writes, unless it is told not to.
 func TestFailedSnapshot(t *testing.T) {
 	t.Parallel()
-	info := says("# Persistence\r\nrdb_last_bgsave_status:err\r\naof_last_write_status:ok\r\n")
-	for stops, want := range map[string]int{"yes": 1, "no": 0} {
+	info := says("# Persistence\r\naof_enabled:1\r\nrdb_last_bgsave_status:err\r\naof_last_write_status:ok\r\n")
+	for stops, want := range map[string]int{"yes": 1, "no": 0, "": 1} {
 		settings := map[string]string{"appendonly": "yes", "appendfsync": "always", "save": "60 1", "stop-writes-on-bgsave-error": stops}
 		s := claiming(t, "", map[string]handler{"INFO": info, "CONFIG": func(c *server.Peer, args []string) {
+			if stops == "" {
+				c.WriteError("NOPERM this user has no permissions to run the 'config|get' command")
+				return
+			}
 			c.WriteStrings([]string{args[1], settings[args[1]]})
 		}})
 		got, err := connect.Concerns(t.Context(), s)

@@ -23,9 +23,9 @@ type Node struct {
 	Policy       string // maxmemory-policy
 	AppendOnly   string // appendonly: yes or no
 	AppendStatus string // of the last write of the append-only file: ok, or an error
-	Fsync        string // appendfsync: always, everysec or no
+	Fsync        string // appendfsync: always, everysec or no; empty: not told
 	Replicas     int    // that are connected
-	MinReplicas  string // min-replicas-to-write, if there are replicas
+	Guarded      bool   // min-replicas-to-write is not 0
 
 	Concerns []Concern
 	// Remarks are what is as it may be, and worth knowing all the same. They end in no

@@ -28,7 +28,7 @@ type StoreNode struct {
 	AppendStatus string // of the last write of the append-only file: ok, or an error
 	Fsync        string // always, everysec or no
 	Replicas     int    // that are connected
-	MinReplicas  string // min-replicas-to-write, if there are replicas
+	Guarded      bool   // min-replicas-to-write is not 0
 }
 
 // Verdict judges one property of a Redis server.
@@ -105,9 +105,7 @@ func (n *StoreNode) replicas() Verdict {
 	switch {
 	case n.Replicas == 0:
 		v.Code, v.Value = "none", ""
-	case n.MinReplicas == "":
-		v.Code = "unknown"
-	case n.MinReplicas == "0":
+	case !n.Guarded:
 		v.Level, v.Code = "warn", "may_forget"
 	default:
 		v.Level, v.Code = "good", "waits_for_replicas"

@@ -11,7 +11,7 @@ import (
 
 func TestServersAreJudged(t *testing.T) {
 	t.Parallel()
-	good := StoreNode{Used: 50, Limit: 100, Policy: "noeviction", AppendOnly: "yes", AppendStatus: "ok", Replicas: 2, MinReplicas: "1"}
+	good := StoreNode{Used: 50, Limit: 100, Policy: "noeviction", AppendOnly: "yes", AppendStatus: "ok", Replicas: 2, Guarded: true}
 	for name, test := range map[string]struct {
 		change func(n *StoreNode)
 		want   string
@@ -29,8 +29,7 @@ func TestServersAreJudged(t *testing.T) {
 		"may evict":         {func(n *StoreNode) { n.Policy, n.Limit = "allkeys-lru", 0 }, "eviction note may_evict allkeys-lru,"},
 		"eviction not told": {func(n *StoreNode) { n.Policy = "" }, "eviction note unknown,"},
 		"no replicas":       {func(n *StoreNode) { n.Replicas = 0 }, "replicas note none"},
-		"may forget":        {func(n *StoreNode) { n.MinReplicas = "0" }, "replicas warn may_forget 2"},
-		"replicas not told": {func(n *StoreNode) { n.MinReplicas = "" }, "replicas note unknown 2"},
+		"may forget":        {func(n *StoreNode) { n.Guarded = false }, "replicas warn may_forget 2"},
 	} {
 		n := good
 		test.change(&n)

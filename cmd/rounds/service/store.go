@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ func (s *store) servers(ctx context.Context) outlook.Store {
 	for _, n := range s.nodes {
 		all.Nodes = append(all.Nodes, outlook.StoreNode{
 			Name: n.Name, Away: n.Away, Software: n.Software, Version: n.Version, Up: n.Up.Seconds(), Used: n.Used, Limit: n.Limit,
-			Policy: n.Policy, AppendOnly: n.AppendOnly, AppendStatus: n.AppendStatus, Fsync: n.Fsync, Replicas: n.Replicas, MinReplicas: n.MinReplicas,
+			Policy: n.Policy, AppendOnly: n.AppendOnly, AppendStatus: n.AppendStatus, Fsync: n.Fsync, Replicas: n.Replicas, Guarded: n.Guarded,
 		})
 	}
 	return all
@@ -88,7 +89,7 @@ func (s *store) tell(ctx context.Context, log *slog.Logger) {
 	}
 	for _, n := range nodes {
 		for _, c := range append(n.Concerns, n.Remarks...) {
-			if c.Code == connect.ConcernUnasked {
+			if slices.Contains([]connect.ConcernCode{connect.ConcernUnasked, connect.RemarkSettings, connect.RemarkPasswords}, c.Code) {
 				log.Info(c.Text)
 			} else {
 				log.Warn(c.Text)
