@@ -34,14 +34,14 @@ func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes i
 			pending[i].Deliveries++
 			deliveries[pending[i].Position] = pending[i].Deliveries
 		}
-		again, err := group.Of(ring).Redeliver(ctx, lease, pending)
+		again, came, err := group.Of(ring).Redeliver(ctx, lease, pending, bytes)
 		if err == nil {
 			err = keep(again)
 		}
 		if err != nil {
 			return nil, err
 		}
-		after = pending[len(pending)-1].Position
+		after = pending[came-1].Position
 	}
 	if len(messages) >= n || bytes <= 0 {
 		return messages, nil

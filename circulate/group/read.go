@@ -102,24 +102,28 @@ func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]
 }
 
 // Redeliver takes over pending messages from any consumer, and sets how often each was
-// delivered. It returns those that are still pending.
-func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending) (Batch, error) {
+// delivered. It returns those that are still pending, and to how many it came: it stops after so
+// many bytes of data, which one message may exceed. With bytes = 0 it sets the counts of all,
+// and returns no message.
+func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending, bytes int) (batch Batch, came int, err error) {
 	if len(pending) < 1 || len(pending) > MaxRead {
-		return Batch{}, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
+		return Batch{}, 0, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
 	}
-	args := make([]any, 0, 2*len(pending))
+	args := append(make([]any, 0, 1+2*len(pending)), bytes)
 	for _, p := range pending {
 		args = append(args, p.Position, p.Deliveries)
 	}
 	reply, err := redis.Values(g.withLease(ctx, redeliverScript, l, args...))
 	if err != nil {
-		return Batch{}, err
+		return Batch{}, 0, err
 	}
-	batch, err := readBatch(reply, l, 2)
+	if batch, err = readBatch(reply, l, 3); err == nil {
+		came, err = redis.Int(reply[2], nil)
+	}
 	if err != nil {
-		return Batch{}, fmt.Errorf("redeliver, shard %d: %w", l.Shard, err)
+		return Batch{}, 0, fmt.Errorf("redeliver, shard %d: %w", l.Shard, err)
 	}
-	return batch, nil
+	return batch, came, nil
 }
 
 // groupColumns are the values that scripts reply for each message.

@@ -76,10 +76,8 @@ func (c *Control) Hasten(account string) (n int) {
 		if n += hastened; hastened == 0 {
 			continue
 		}
-		select {
-		case s.hurry <- struct{}{}:
-		default: // it knows already
-		}
+		s.outages.hasten()
+		s.hasten()
 	}
 	return n
 }

@@ -41,15 +41,29 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 
 // retry delivers the messages that are due again, and reports whether there were any.
 func (s *session) retry() bool {
-	if next := s.held.next(); next.IsZero() || next.After(time.Now()) {
+	if next := s.due(); next.IsZero() || next.After(time.Now()) {
 		return false
 	}
 	if !s.takeSlot() {
 		return true
 	}
 	defer s.giveSlot()
-	taken, accounts := s.held.take(time.Now(), s.Batch)
-	batch, err := s.redeliver(taken)
+	most := s.Batch
+	if s.away != "" {
+		done, may := s.outages.probe(s.away)
+		if !may {
+			return true // another session does
+		}
+		defer done()
+		most = 1
+	}
+	taken, accounts := s.held.take(time.Now(), most)
+	again := make([]group.Pending, len(taken))
+	attempts := make(map[string]int, len(taken))
+	for i, p := range taken {
+		again[i], attempts[p.Position] = p.Pending, p.Deliveries
+	}
+	batch, came, err := s.redeliver(again)
 	if err != nil {
 		// Read everything pending again: only Redis knows now which messages were redelivered.
 		s.held.clear()
@@ -57,10 +71,7 @@ func (s *session) retry() bool {
 		s.trouble("redeliver", err)
 		return true
 	}
-	attempts := make(map[string]int, len(taken))
-	for _, p := range taken {
-		attempts[p.Position] = p.Deliveries
-	}
+	s.held.untake(taken[came:])
 	deliveries := make([]Delivery, len(batch.Messages))
 	for i, f := range batch.Messages {
 		deliveries[i] = Delivery{Found: f, Group: s.Group, Attempt: attempts[f.Position]}

@@ -36,7 +36,8 @@
 // After a failed delivery a message waits 1 s, and after each further one four times as long, up
 // to 10 min, minus a random part of up to a half. After 8 failed deliveries it is a dead letter,
 // and its account goes on. The fields Backoff and MaxDeliveries of a [Consumer] change that.
-// [Later] does not count. Through a [Control] others see waiting messages and order a retry.
+// [Later] does not count. If it names a target, all shards whose messages wait for the target
+// wait, and one message of the process finds out when it is back. Through a [Control] others see waiting messages and order a retry.
 //
 // If a handler panics, the messages of its batch are delivered again one by one, so that only
 // the guilty one is blamed. A message that was delivered before by consumers that then died is

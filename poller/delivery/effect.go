@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -49,7 +50,7 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	if err != nil {
 		// No message is to blame. Not even a script that does not compile may turn messages
 		// into dead letters.
-		return repeat(&Later{After: effectPause, Err: err}, len(batch))
+		return repeat(&Later{After: effectPause, Err: err, Target: fmt.Sprint("redis, shard ", batch[0].Shard)}, len(batch))
 	}
 	errs := make([]error, len(batch))
 	for i, a := range applied {

@@ -33,6 +33,7 @@ type member struct {
 	deferring atomic.Bool     // handlers last put off all their messages
 	meters    meters
 	waiting   atomic.Int64 // accounts with waiting messages
+	outages   outages
 
 	sessions map[int]*session // shard -> its session; only manage uses it
 	declined map[string][]int // peer -> shards that it declined; only manage uses it

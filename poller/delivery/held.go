@@ -127,9 +127,15 @@ func (h *held) others(pending []group.Pending) []group.Pending {
 	return slices.DeleteFunc(slices.Clone(pending), func(p group.Pending) bool { return known[p.Position] })
 }
 
+// takenMessage is a message that is being delivered again, and its account.
+type takenMessage struct {
+	group.Pending
+	account string
+}
+
 // take removes up to n due messages from the queues and returns them in the stream's order. Their
 // accounts stay, even empty, until they are settled.
-func (h *held) take(now time.Time, n int) (taken []group.Pending, accounts []string) {
+func (h *held) take(now time.Time, n int) (taken []takenMessage, accounts []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var due []string
@@ -140,7 +146,7 @@ func (h *held) take(now time.Time, n int) (taken []group.Pending, accounts []str
 			first := a.queue[0]
 			a.queue, h.total = a.queue[1:], h.total-1
 			a.out, a.outWith = &first, 1
-			return []group.Pending{first}, []string{name}
+			return []takenMessage{{first, name}}, []string{name}
 		default:
 			due = append(due, name)
 		}
@@ -154,12 +160,26 @@ func (h *held) take(now time.Time, n int) (taken []group.Pending, accounts []str
 		part := min(n, len(a.queue))
 		first := a.queue[0]
 		a.out, a.outWith = &first, part
-		taken = append(taken, a.queue[:part]...)
+		for _, p := range a.queue[:part] {
+			taken = append(taken, takenMessage{p, name})
+		}
 		accounts = append(accounts, name)
 		a.queue, h.total, n = a.queue[part:], h.total-part, n-part
 	}
-	slices.SortFunc(taken, func(x, y group.Pending) int { return circulate.ComparePositions(x.Position, y.Position) })
+	slices.SortFunc(taken, func(x, y takenMessage) int { return circulate.ComparePositions(x.Position, y.Position) })
 	return taken, accounts
+}
+
+// untake puts back messages that were taken, and not delivered. They are in the stream's order.
+func (h *held) untake(taken []takenMessage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range slices.Backward(taken) {
+		a := h.accounts[p.account]
+		a.queue = append([]group.Pending{p.Pending}, a.queue...)
+		a.outWith--
+		h.total++
+	}
 }
 
 // settled forgets accounts without messages, and makes the others due now. Accounts that failed

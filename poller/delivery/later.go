@@ -14,6 +14,12 @@ import (
 type Later struct {
 	After time.Duration // 0 or less: at once, behind messages that wait already
 	Err   error         // the reason; never nil
+
+	// Target names what is away, such as a database, if it is what all messages of the shard
+	// need. The consumer then reads no more of such shards, and delivers one waiting message
+	// again, after After at the earliest: if that is handled, or fails by itself, all go on.
+	// Empty: only the message's account waits.
+	Target string
 }
 
 // Error returns the reason and the time.

@@ -15,7 +15,7 @@ const suspect = 2
 
 // recover delivers what is pending in the shard, but for what is held here: at
 // first all of it, whoever was given it, later what doubt says. It ends early
-// where the session does.
+// where the session does, and where the target of its messages is away.
 //
 // XAUTOCLAIM would take over and tell neither how often a message was delivered
 // nor leave that as it is: so XPENDING says what there is, and XCLAIM takes what is
@@ -24,7 +24,8 @@ func (s *session) recover(first bool) {
 	for first && s.goesOn() && !s.ensure() {
 		_ = sleep(s.reading, time.Second)
 	}
-	for s.goesOn() {
+	s.unsure = true // until the end is reached
+	for s.goesOn() && s.away == "" {
 		var pending []group.Pending
 		err := s.step(func(ctx context.Context) (err error) {
 			pending, err = group.Of(s.Ring).Pending(ctx, s.lease, s.last, s.Batch)
@@ -41,7 +42,7 @@ func (s *session) recover(first bool) {
 			s.last = pending[len(pending)-1].Position
 		}
 	}
-	if !s.goesOn() {
+	if !s.goesOn() || s.away != "" {
 		return
 	}
 	s.unsure, s.atEnd = false, false
@@ -60,7 +61,7 @@ func (s *session) recover(first bool) {
 // takeOver delivers pending messages in their order, and reports whether it got to
 // the end of them.
 func (s *session) takeOver(pending []group.Pending) bool {
-	for from := 0; from < len(pending) && s.goesOn(); {
+	for from := 0; from < len(pending) && s.goesOn() && s.away == ""; {
 		to := from
 		for to < len(pending) && pending[to].Deliveries < suspect {
 			to++
@@ -83,7 +84,7 @@ func (s *session) takeOver(pending []group.Pending) bool {
 		s.last = pending[to-1].Position
 		from = to
 	}
-	return s.goesOn()
+	return s.goesOn() && s.away == ""
 }
 
 // alone delivers a suspect while no other one is delivered in this process.
@@ -109,21 +110,23 @@ func (s *session) again(pending []group.Pending) bool {
 	for i, p := range pending {
 		next[i] = group.Pending{Position: p.Position, Deliveries: p.Deliveries + 1}
 	}
-	batch, err := s.redeliver(next)
-	if err != nil {
-		s.trouble("redeliver", err)
-		return false
+	for len(next) > 0 && !s.stuck && s.away == "" {
+		batch, came, err := s.redeliver(next)
+		if err != nil {
+			s.trouble("redeliver", err)
+			return false
+		}
+		s.meters.takenOver.Add(float64(len(batch.Messages)))
+		s.deliver(batch, next[:came])
+		next = next[came:]
 	}
-	s.meters.takenOver.Add(float64(len(batch.Messages)))
-	s.deliver(batch, next)
-	return !s.stuck
+	return len(next) == 0 && !s.stuck
 }
 
-func (s *session) redeliver(pending []group.Pending) (group.Batch, error) {
-	var batch group.Batch
-	err := s.step(func(ctx context.Context) (err error) {
-		batch, err = group.Of(s.Ring).Redeliver(ctx, s.lease, pending)
+func (s *session) redeliver(pending []group.Pending) (batch group.Batch, came int, err error) {
+	err = s.step(func(ctx context.Context) (err error) {
+		batch, came, err = group.Of(s.Ring).Redeliver(ctx, s.lease, pending, s.BatchBytes)
 		return err
 	})
-	return batch, err
+	return batch, came, err
 }

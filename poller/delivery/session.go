@@ -25,7 +25,8 @@ type session struct {
 	lose    context.CancelCauseFunc
 
 	held     *held
-	hurry    chan struct{} // has a value when a retry of held messages was ordered
+	hurry    chan struct{} // has a value when held messages may be due earlier than was thought
+	away     string        // the target that held messages wait for; see outages
 	last     string        // the last position seen; pending messages after it are unknown
 	atEnd    bool          // the stream ended at last when it was read
 	woken    bool          // there should be messages to read
@@ -76,14 +77,14 @@ func (s *session) consume() {
 		s.recover(true)
 	}
 	for s.goesOn() {
-		if s.unsure {
+		if s.unsure && s.away == "" {
 			s.recover(false)
 			continue
 		}
 		if s.retry() {
 			continue
 		}
-		if s.held.count() >= s.HeldMax {
+		if s.away != "" || s.held.count() >= s.HeldMax {
 			s.idle("")
 			continue
 		}
@@ -155,7 +156,7 @@ func (s *session) idle(after string) {
 	}
 	s.parks(true)
 	defer s.parks(false)
-	retry := s.held.next()
+	retry := s.due()
 	for {
 		wait := s.untilRenewal()
 		if !retry.IsZero() {
@@ -211,7 +212,7 @@ func (s *session) release() {
 	// Set the counts of waiting messages, which were not delivered as often as Redis counts, so
 	// that a peer does not turn them into dead letters too early.
 	for waiting := range slices.Chunk(s.held.all(), s.Batch) {
-		if _, err := group.Of(s.Ring).Redeliver(ctx, s.lease, waiting); err != nil {
+		if _, _, err := group.Of(s.Ring).Redeliver(ctx, s.lease, waiting, 0); err != nil {
 			s.failed("redeliver", err)
 			break
 		}

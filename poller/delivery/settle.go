@@ -26,6 +26,8 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	var failed map[string]*account
 	now := time.Now()
 	var deferred error
+	var target string
+	var until time.Time
 	counted := make(map[string]int, 4)
 	for i, d := range batch {
 		outcome := outcomeOf(s.work, errs[i])
@@ -62,6 +64,9 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		case errors.As(errs[i], &later):
 			a.due = latest(a.due, now.Add(later.After))
 			deferred = later.Err
+			if later.Target != "" {
+				target, until = later.Target, latest(until, a.due)
+			}
 		case len(a.back) == 0: // held, but behind no message that we know
 			a.due = latest(a.due, now.Add(time.Second))
 		}
@@ -71,6 +76,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		s.meters.handled.WithLabelValues(s.Group, outcome).Add(float64(n))
 	}
 	s.acknowledge(done)
+	s.judge(target, until, counted[outcomeOK]+counted[outcomeDone]+counted[outcomeFailed]+counted[outcomeDead] > 0)
 	s.tellDeferred(deferred, counted[outcomeOK]+counted[outcomeDone] > 0)
 	kept := make(map[string]bool, len(failed))
 	for name, a := range failed {

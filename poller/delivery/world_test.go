@@ -287,3 +287,10 @@ func (j *journal) of(account string) []string {
 	}
 	return got
 }
+
+// count returns how often the consumer did a step.
+func (p *process) count(step string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[step]
+}

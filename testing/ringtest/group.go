@@ -178,7 +178,7 @@ func leaseIsAlone(f *fixture) {
 		"read":      func() error { _, err := group.Of(f.ring).Read(ctx, mine, 1, 1, false); return err },
 		"renew":     func() error { _, err := group.Of(f.ring).Read(ctx, mine, 0, 1, false); return err },
 		"pending":   func() error { _, err := group.Of(f.ring).Pending(ctx, mine, circulate.StreamStart, 1); return err },
-		"redeliver": func() error { _, err := group.Of(f.ring).Redeliver(ctx, mine, []group.Pending{p}); return err },
+		"redeliver": func() error { _, _, err := group.Of(f.ring).Redeliver(ctx, mine, []group.Pending{p}, 1); return err },
 		"bury":      func() error { _, err := group.Of(f.ring).Bury(ctx, mine, p, "bad"); return err },
 		"forget":    func() error { _, err := group.Of(f.ring).Forget(ctx, mine); return err },
 	} {
@@ -214,12 +214,26 @@ func groupRedelivers(f *fixture) {
 	for i := range pending {
 		pending[i].Deliveries = 2 + i
 	}
-	again, err := group.Of(f.ring).Redeliver(ctx, yours, pending)
+	again, came, err := group.Of(f.ring).Redeliver(ctx, yours, pending, 1<<20)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.named(again.Messages, "a/1", "a/2") // b/1 was acknowledged meanwhile
+	if came != 3 {
+		f.Errorf("came to %d of 3", came)
+	}
 	f.pending(yours, 2, 4)
+	// It stops after some bytes, but not before the first message.
+	if again, came, err = group.Of(f.ring).Redeliver(ctx, yours, pending, 1); err != nil || came != 1 {
+		f.Errorf("came to %d, %v; want 1", came, err)
+	}
+	f.named(again.Messages, "a/1")
+	// Without bytes it counts only.
+	pending[0].Deliveries = 7
+	if again, came, err = group.Of(f.ring).Redeliver(ctx, yours, pending, 0); err != nil || came != 3 || len(again.Messages) != 0 {
+		f.Errorf("counted: %+v, %d, %v", again, came, err)
+	}
+	f.pending(yours, 7, 4)
 	if n, err := group.Of(f.ring).Forget(ctx, yours); n != 1 || err != nil {
 		f.Errorf("forgot %d, %v; want 1", n, err)
 	}
@@ -229,7 +243,7 @@ func groupRedelivers(f *fixture) {
 	}
 	// A trimmed message stops being pending.
 	f.do("XDEL", f.key("messages"), positions[0])
-	if gone, err := group.Of(f.ring).Redeliver(ctx, yours, pending[:1]); err != nil || len(gone.Messages) != 0 {
+	if gone, _, err := group.Of(f.ring).Redeliver(ctx, yours, pending[:1], 1); err != nil || len(gone.Messages) != 0 {
 		f.Errorf("trimmed: %v, %v", gone, err)
 	}
 	f.pending(yours, 4)
@@ -254,7 +268,7 @@ func groupBadInput(f *fixture) {
 		"replica":  func() error { _, _, err := group.Of(f.ring).Member(crew, "x", time.Minute).Lease(ctx, 0); return err },
 		"n:":       func() error { _, err := group.Of(f.ring).Read(ctx, l, 1001, 1, false); return err },
 		"n: ":      func() error { _, err := group.Of(f.ring).Pending(ctx, l, circulate.StreamStart, 0); return err },
-		"messages": func() error { _, err := group.Of(f.ring).Redeliver(ctx, l, nil); return err },
+		"messages": func() error { _, _, err := group.Of(f.ring).Redeliver(ctx, l, nil, 1); return err },
 		"remember": func() error {
 			_, _, err := group.Of(f.ring).Apply(ctx, 0, count, group.Applying{Group: crew, Remember: -1}, make([]circulate.Found, 1))
 			return err

@@ -49,7 +49,7 @@ func groupSkip(f *fixture) {
 		f.Errorf("dead letter %+v", d)
 	}
 	// Its consumer goes on with the messages that are still there.
-	again, err := group.Of(f.ring).Redeliver(ctx, l, []group.Pending{{Position: positions[0], Deliveries: 2}, {Position: positions[2], Deliveries: 2}})
+	again, _, err := group.Of(f.ring).Redeliver(ctx, l, []group.Pending{{Position: positions[0], Deliveries: 2}, {Position: positions[2], Deliveries: 2}}, 1<<20)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -17,6 +17,7 @@ type run struct {
 	errs     []error         // the result
 	failed   map[string]bool // accounts
 	stopped  error           // why no further transaction begins
+	target   string          // what is away then; empty: the time is over
 	patience patience
 }
 
@@ -42,7 +43,7 @@ func (r *run) settle(ctx context.Context, items []int) {
 		r.stopped = ctx.Err()
 	}
 	if r.stopped != nil {
-		r.fail(items, &delivery.Later{Err: r.stopped, After: awayInterval})
+		r.fail(items, &delivery.Later{Err: r.stopped, After: awayInterval, Target: r.target})
 		return
 	}
 	out := r.transact(ctx, items)
@@ -52,6 +53,9 @@ func (r *run) settle(ctx context.Context, items []int) {
 		r.fail(items, out.err)
 	case out.fault == away, ctx.Err() != nil && out.blamed < 0, errors.Is(ctx.Err(), context.Canceled): // canceled: no message is to blame
 		r.stopped = out.err
+		if ctx.Err() == nil {
+			r.target = target
+		}
 		r.settle(ctx, items)
 	case len(items) == 1:
 		r.fail(items, out.err)

@@ -66,7 +66,11 @@ func (e *Error) answer() error {
 	if e.counts() {
 		return e
 	}
-	return &delivery.Later{After: e.after, Err: e}
+	later := &delivery.Later{After: e.after, Err: e}
+	if e.after > 0 { // the endpoint takes nothing
+		later.Target = e.Endpoint
+	}
+	return later
 }
 
 // outcomeOf returns the outcome of an error of Handle.
