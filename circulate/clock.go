@@ -39,7 +39,18 @@ type Clock struct {
 	// Newest is the newest time that was read before, if the clock went back behind it by
 	// ClockStep or more; otherwise the zero time.
 	Newest time.Time
+	// Gap is the longest time in which the clock went on and nobody read it, if it ended within
+	// the last day: nothing ran, or the clock went ahead. Less than ten minutes is none.
+	Gap time.Duration
 }
+
+const (
+	// leastGap is how long nobody may read a shard's clock without a gap. Monitors read it
+	// every five minutes.
+	leastGap = 10 * time.Minute
+	// gapKept is for how long a gap is told.
+	gapKept = 24 * time.Hour
+)
 
 // Back returns how far the clock went back, or 0.
 func (c Clock) Back() time.Duration {
@@ -70,14 +81,14 @@ func (c Clocks) ForgetNewest(ctx context.Context, shard int, newest time.Time) e
 }
 
 func (r *Ring) readClock(ctx context.Context, shard int, forget string) (Clock, error) {
-	reply, err := redis.Int64s(r.wire.Run(ctx, clockScript, shard, []string{r.keys[shard].clock}, ClockStep.Milliseconds(), forget))
+	reply, err := redis.Int64s(r.wire.Run(ctx, clockScript, shard, []string{r.keys[shard].clock}, ClockStep.Milliseconds(), forget, leastGap.Milliseconds(), gapKept.Milliseconds()))
 	if err != nil {
 		return Clock{}, err
 	}
-	if len(reply) != 2 {
+	if len(reply) != 4 {
 		return Clock{}, fmt.Errorf("clock, shard %d: %w", shard, wire.ErrReply)
 	}
-	c := Clock{Now: time.UnixMilli(reply[0])}
+	c := Clock{Now: time.UnixMilli(reply[0]), Gap: time.Duration(reply[3]) * time.Millisecond}
 	if reply[1] > 0 {
 		c.Newest = time.UnixMilli(reply[1])
 	}
@@ -155,8 +166,9 @@ func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, erro
 const rewindPage = 500
 
 // Rewind shortens by so much what else in a shard ends by a clock that went back: leases
-// of consumer groups and nudges. It also corrects since when accounts are parked.
-func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration) error {
+// of consumer groups and, the first time, nudges. It also corrects since when accounts are
+// parked. Nudges are shortened each time that it is asked for.
+func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration, first bool) error {
 	k := &c.ring.keys[shard]
 	for which, cursor := "leases", ScanDone; which != ""; {
 		reply, err := redis.Values(c.ring.wire.Run(ctx, clockRewindScript, shard, []string{k.leases, k.nudges, k.parked},
@@ -167,6 +179,9 @@ func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration) error
 		var changed int
 		if _, err := redis.Scan(reply, &which, &cursor, &changed); err != nil {
 			return fmt.Errorf("rewind, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+		}
+		if which == "nudges" && !first {
+			which = "parked"
 		}
 	}
 	return nil

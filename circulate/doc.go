@@ -167,7 +167,9 @@
 // counts as one of now, and a duty that lasts longer than it may is free. If nobody saw
 // the step, an audit finds what is due more than an hour ahead. A clock that goes ahead
 // makes everything that it passes due at once: each account is checked once, and what
-// was under way is requeued as stale.
+// was under way is requeued as stale. Nothing is dropped for its age for a day after it
+// ([Clock.Gap]). What was found while the clock was ahead stays that much longer, unless a
+// bound of number or memory is reached.
 //
 // # Limits
 //

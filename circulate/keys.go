@@ -23,7 +23,7 @@ type shardKeys struct {
 	tickets     string        // HASH  id -> current ticket and other short fields; absent = not registered
 	ticketSeq   string        // STRING  the last ticket that was issued
 	ticketMark  string        // STRING  a ticket a little further on that was not issued yet
-	clock       string        // HASH  newest: the newest time seen, unix ms
+	clock       string        // HASH  newest: the newest time seen, unix ms; gap: when it last went on unseen, and by how much
 	accounts    string        // HASH  id -> the record
 	changes     string        // ZSET  id -> when its record changed, unix µs; the latest only
 	cursors     string        // HASH  id -> cursor, if it is too long for tickets

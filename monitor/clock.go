@@ -139,7 +139,7 @@ func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time
 		clear(fix.to) // it went back once more
 	}
 	fix.back = back
-	if moved, err = w.rewind(ctx, shard, fix); err != nil {
+	if moved, err = w.rewind(ctx, shard, fix, fix.left == rewinds); err != nil {
 		return step, moved, err
 	}
 	if fix.left--; fix.left > 0 {
@@ -164,9 +164,9 @@ func (w *clockWatch) begin(ctx context.Context, shard int, back time.Duration) r
 	return fix
 }
 
-// rewind puts a shard right whose clock went back.
-func (w *clockWatch) rewind(ctx context.Context, shard int, fix repair) (moved int, err error) {
-	if err := w.ring.Clocks().Rewind(ctx, shard, fix.back); err != nil {
+// rewind puts a shard right whose clock went back, for the first time or once more.
+func (w *clockWatch) rewind(ctx context.Context, shard int, fix repair, first bool) (moved int, err error) {
+	if err := w.ring.Clocks().Rewind(ctx, shard, fix.back, first); err != nil {
 		return 0, err
 	}
 	for cursor := ""; cursor != circulate.ScanDone && ctx.Err() == nil; {

@@ -60,7 +60,7 @@ func (m *Monitor) trimDead(ctx context.Context, shard, most int) (int, error) {
 	}
 	age := m.config.DeadRetention
 	if age > 0 {
-		tell, err := m.agesTell(ctx, shard)
+		tell, err := m.agesTell(ctx, shard, age)
 		if err != nil {
 			return 0, fmt.Errorf("dead letters: %w", err)
 		}

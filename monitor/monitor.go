@@ -64,8 +64,6 @@ type Monitor struct {
 	heldTold time.Time  // when it last warned that groups hold messages back
 	cutTold  time.Time  // when it last warned that messages were dropped early
 
-	ages ageWatch // of what is dropped for its age
-
 	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it saw none
 	soon  time.Duration        // after the last sweep, until a silent replica counts as dead, or the interval
 }

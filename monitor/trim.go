@@ -24,7 +24,7 @@ func (m *Monitor) trim(ctx context.Context) error {
 		if m.config.Retention == 0 {
 			return 0, nil
 		}
-		if tell, err := m.agesTell(ctx, shard); err != nil || !tell {
+		if tell, err := m.agesTell(ctx, shard, m.config.Retention); err != nil || !tell {
 			return 0, err
 		}
 		n, heldBack, err := m.ring.Streams().Trim(ctx, shard, m.config.Retention)

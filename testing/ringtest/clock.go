@@ -68,6 +68,40 @@ func clockBack(f *fixture) {
 	read(time.Time{})
 }
 
+// clockGap notices that the clock went on for longer than nobody looks, tells it for a day, and
+// brings a gap nearer that ended by a clock that was ahead.
+func clockGap(f *fixture) {
+	now := f.now()
+	kept := func(field string, ahead time.Duration, rest string) {
+		f.do("HSET", f.key("clock"), field, fmt.Sprint(now.Add(ahead).UnixMilli(), rest))
+	}
+	gap := func(want time.Duration) {
+		f.Helper()
+		c, err := f.ring.Clocks().Read(context.Background(), 0)
+		if err != nil || c.Gap.Truncate(time.Minute) != want {
+			f.Errorf("the gap is %v, %v, want %v", c.Gap, err, want)
+		}
+	}
+	gap(0) // nobody looked before
+	kept("newest", -9*time.Minute, "")
+	gap(0)
+	kept("newest", -2*time.Hour, "")
+	gap(2 * time.Hour)
+	gap(2 * time.Hour)
+	kept("newest", -time.Hour, "") // a shorter one is no reason to forget it
+	gap(2 * time.Hour)
+	kept("gap", -23*time.Hour, "|10800000")
+	gap(3 * time.Hour)
+	kept("gap", -25*time.Hour, "|10800000")
+	gap(0)
+	kept("gap", 365*aDay, "|31536000000")
+	kept("newest", 365*aDay, "") // the clock went back, and what was due is not put right yet
+	gap(365 * aDay)
+	if ended := f.text("HGET", f.key("clock"), "gap"); !strings.HasPrefix(ended, fmt.Sprint(f.now().UnixMilli())[:7]) {
+		f.Errorf("the gap ended at %s", ended)
+	}
+}
+
 // clockFar finds what is due after some time, page by page, and moves it earlier, unless
 // it has moved since.
 func clockFar(f *fixture) {
@@ -139,7 +173,7 @@ func clockRewind(f *fixture) {
 	f.do("HSET", f.key("leases"), crew, token+"|"+ms(aDay+30*time.Second)+"|"+alice)
 	f.do("HSET", f.key("nudges"), "ahead", ms(aDay+time.Minute)+"|"+ms(aDay+time.Hour)+"|hint", "right", right)
 	f.do("ZADD", f.key("parked"), now.Add(aDay).UnixMilli(), "parked")
-	if err := f.ring.Clocks().Rewind(ctx, 0, aDay); err != nil {
+	if err := f.ring.Clocks().Rewind(ctx, 0, aDay, true); err != nil {
 		f.Fatal(err)
 	}
 	lease, after, err := group.Of(f.ring).Member(crew, bob, time.Minute).Lease(ctx, 0)
@@ -156,6 +190,13 @@ func clockRewind(f *fixture) {
 	// once.
 	if nudge, want := f.text("HGET", f.key("nudges"), "ahead"), ms(time.Minute)+"|"+ms(time.Hour)+"|hint"; nudge != want && f.now().Before(now.Add(time.Minute)) {
 		f.Errorf("the nudge is %s, want %s", nudge, want)
+	}
+	// Once more, it leaves nudges alone: they were brought nearer before.
+	if err := f.ring.Clocks().Rewind(ctx, 0, time.Second, false); err != nil {
+		f.Fatal(err)
+	}
+	if nudge, want := f.text("HGET", f.key("nudges"), "ahead"), ms(time.Minute)+"|"+ms(time.Hour)+"|hint"; nudge != want && f.now().Before(now.Add(time.Minute)) {
+		f.Errorf("the second time, the nudge is %s, want %s", nudge, want)
 	}
 	// Redis keeps it in milliseconds.
 	if since := f.look("parked").Since; since.After(f.now()) || since.Before(now.Truncate(time.Millisecond)) {

@@ -193,6 +193,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"audit rebuilds from the records":                     auditRebuilds,
 			"audit finds what is due too late":                    auditFindsBeyond,
 			"clock, that it went back is told":                    clockBack,
+			"clock, that nobody looked is told":                   clockGap,
 			"clock, what is due too late is moved":                clockFar,
 			"clock, what else ends by it is brought nearer":       clockRewind,
 			"audit of long lists":                                 auditLongLists,
