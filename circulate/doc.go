@@ -191,7 +191,8 @@
 //
 // # Sessions
 //
-// Who signed in at a page, and who is about to, is kept by package session, for a while:
+// Package session keeps for a while who signed in at a page, and which accounts are being
+// signed in:
 // a ZSET and a HASH at {NS:sessions}:ends and {NS:sessions}:values, and a ZSET for each
 // owner, {NS:sessions}:of:OWNER; likewise {NS:signins}. Names and owners are digests.
 //

@@ -179,7 +179,7 @@ func (s *Server) unseated(r *http.Request, err error) *problem {
 	case errors.Is(err, session.ErrPlain):
 		return newProblem(http.StatusForbidden, "a browser keeps the session only where it reaches the service by https, or at localhost")
 	case errors.As(err, &tooMany):
-		p := newProblem(http.StatusTooManyRequests, "too many sign-ins from this address failed")
+		p := newProblem(http.StatusTooManyRequests, "the key or token is not right, and too many sign-ins from this address failed before")
 		p.headers = http.Header{"Retry-After": {strconv.Itoa(tooMany.Seconds())}}
 		return p
 	}
@@ -207,7 +207,7 @@ func (d describer) sessionOperations() []*huma.Operation {
 	}
 	signIn := describe(http.MethodPost, "sign-in", "Sign in with the token or a key",
 		"The reply sets a cookie, HttpOnly and SameSite=Strict, that says who makes a request for twelve hours, until sign-out, or until the key is revoked: off loopback only over https, and at the host where it was set. "+
-			"Sign-ins that fail are refused with 429 once an address has had ten of them at once.", 401, 403, 409, 429, 503)
+			"Sign-ins that fail are refused with 429 once an address has had ten of them at once; a right key or token is let in at any time.", 401, 403, 409, 429, 503)
 	signIn.Responses["201"] = signIn.Responses["200"]
 	delete(signIn.Responses, "200")
 	signOut := describe(http.MethodDelete, "sign-out", "Sign out", "Ends the session of the request's cookie for all processes, if there is one.", 403, 503)

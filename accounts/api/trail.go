@@ -100,7 +100,7 @@ func kindOfName(pattern string) string {
 }
 
 // addressOfCaller returns the address that a request comes from, without the port. Behind a
-// proxy that is the proxy's address.
+// proxy that is not trusted (ROUNDS_TRUSTED_PROXIES), that is the proxy's address.
 func addressOfCaller(r *http.Request) string {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return host

@@ -1,6 +1,6 @@
 // Package session keeps values for a limited time, for all processes of a namespace, under
 // names that nobody can guess. The values are the sessions of people who signed in, and
-// sign-ins that are under way.
+// sign-ins of accounts that are under way.
 //
 // The package knows neither people nor cookies. It stores only the digests of names, so
 // nobody learns a name by reading Redis. It does not look into values, which must not be
@@ -43,7 +43,7 @@ type Kind int
 // The kinds.
 const (
 	SignedIn  Kind = iota // sessions of people who signed in: at most 100 of each owner, 10,000 of all
-	SigningIn             // sign-ins under way: at most 1,000 of each owner, 10,000 of all
+	SigningIn             // sign-ins of accounts under way: at most 1,000 of each owner, 10,000 of all
 )
 
 // name returns the kind's part of the names of its Redis keys.

@@ -48,7 +48,7 @@ var mayImport = []struct {
 	{"accounts/access/origin", nil},
 	{"accounts/access/session", []string{"accounts/access", "accounts/access/origin", "accounts/trail", "circulate", "circulate/session"}},
 	{"accounts/access/signin", []string{"accounts/access", "accounts/access/idp", "accounts/access/origin", "accounts/access/session"}},
-	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session", "circulate", "circulate/session"}},
+	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session"}},
 	{"accounts/law", []string{"circulate", "circulate/bulletin"}},
 	{"accounts/concern", []string{"accounts", "accounts/law", "circulate", "circulate/bulletin", "circulate/credential", "circulate/endpoint"}},
 	{"accounts/backup", []string{"accounts/secret", "circulate", "circulate/apikey", "circulate/credential", "circulate/vault"}},

@@ -20,6 +20,9 @@ import (
 const (
 	answerTime = 10 * time.Second // the time-out of one request to the provider
 	maxAnswer  = 1 << 20          // bytes
+	// atOnce is how many requests to the provider may be under way. Others wait, so that
+	// strangers who begin sign-ins do not flood the provider.
+	atOnce = 16
 	// askAgain is the wait before a provider is asked again that could not be reached.
 	askAgain = 5 * time.Second
 )
@@ -30,7 +33,7 @@ const (
 func newClient(within time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:       within,
-		Transport:     bounded{&http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 64 << 10}},
+		Transport:     bounded{&http.Transport{DisableKeepAlives: true, MaxConnsPerHost: atOnce, ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 64 << 10}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -1,9 +1,9 @@
 // Package idp lets people sign in with an identity provider, by OpenID Connect: the
 // authorization code flow with PKCE, a state and a nonce.
 //
-// Redis keeps the data of a sign-in under way under its state. The first browser that comes
-// back with the state removes the data, so a state can be used only once. The provider's
-// groups decide who may do what ([Grant]). A person without a granted group may do nothing.
+// The browser keeps the data of a sign-in under way, sealed for its state by a key that all
+// processes share. The service itself keeps nothing, so nobody can push out the sign-ins of
+// others. A stranger's callback fails before the provider is asked. The provider's groups decide who may do what ([Grant]). A person without a granted group may do nothing.
 //
 // The provider is asked only when somebody signs in. While it is unreachable, people who are
 // signed in stay so, and the service starts and runs. Its answers are limited in size and

@@ -3,7 +3,9 @@ package idp
 import (
 	"cmp"
 	"context"
+	"crypto/cipher"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,18 +22,20 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/session"
-	"github.com/rounds-dev/rounds/circulate"
-	pending "github.com/rounds-dev/rounds/circulate/session"
 )
 
-// Within is how long somebody may take to sign in at the provider.
-const Within = 10 * time.Minute
+const (
+	// Within is how long somebody may take to sign in at the provider.
+	Within = 10 * time.Minute
+	// leeway is how far the clocks of the provider and of other processes may be ahead.
+	leeway = time.Minute
+)
 
 var (
 	// ErrAway reports a provider that could not be reached, or whose answer was wrong.
 	ErrAway = errors.New("idp: the identity provider cannot be used now")
-	// ErrStale reports a sign-in that was not begun here, took too long, or has ended already.
-	ErrStale = errors.New("idp: no such sign-in is under way")
+	// ErrStale reports a sign-in that this browser did not begin, or that took too long.
+	ErrStale = errors.New("idp: the browser has no such sign-in under way")
 	// ErrRefused reports that the provider's answer does not prove who came back.
 	ErrRefused = errors.New("idp: the identity provider's word is not good")
 	// ErrNoGrant reports a person none of whose groups has a grant.
@@ -82,9 +86,9 @@ const CallbackPath = "/signin/callback"
 
 // Provider is an identity provider. It is safe for concurrent use.
 type Provider struct {
-	config  Config
-	client  *http.Client
-	pending pending.Store
+	config Config
+	client *http.Client
+	sealer Sealer
 
 	asking singleflight.Group
 	known  atomic.Pointer[known]
@@ -97,37 +101,83 @@ type failure struct {
 	at  time.Time
 }
 
+// Sealer returns the cipher that seals sign-ins under way. All processes must have the same.
+// Its error is one of Redis.
+type Sealer func(context.Context) (cipher.AEAD, error)
+
 // New returns the provider of a config, which must have no Faults. It makes no request.
-func New(ring *circulate.Ring, config Config) *Provider {
+func New(config Config, sealer Sealer) *Provider {
 	config.GroupsClaim = cmp.Or(config.GroupsClaim, "groups")
-	return &Provider{config: config, client: newClient(cmp.Or(config.Timeout, answerTime)), pending: pending.Of(ring, pending.SigningIn)}
+	return &Provider{config: config, client: newClient(cmp.Or(config.Timeout, answerTime)), sealer: sealer}
 }
 
-// under is what Redis keeps of a sign-in under way.
+// Start is a sign-in that has begun.
+type Start struct {
+	Address string // where to send the browser
+	State   string // identifies the sign-in; the provider sends it back with the browser
+	Sealed  string // what the browser must bring back too; it fits into a cookie
+}
+
+// under is the sealed part of a sign-in under way.
 type under struct {
-	Nonce    string `json:"nonce"`
-	Verifier string `json:"verifier"`
-	Next     string `json:"next"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Next     string    `json:"next"`
+	Began    time.Time `json:"began"`
 }
 
-// Begin begins a sign-in. It returns the address to send the browser to, and the state that
-// the browser must know when it comes back. [Provider.End] returns next unchanged. Sign-ins
-// are limited by owner. The error is ErrAway or one of Redis.
-func (p *Provider) Begin(ctx context.Context, owner, next string) (address, state string, err error) {
+// Begin begins a sign-in. It keeps nothing of it, so there is no limit that others could
+// exhaust. [Provider.End] returns next unchanged. The error is ErrAway or one of Redis.
+func (p *Provider) Begin(ctx context.Context, next string) (Start, error) {
 	k, err := p.described(ctx)
 	if err != nil {
-		return "", "", err
+		return Start{}, err
 	}
-	u := under{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next}
+	state := rand.Text()
+	u := under{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next, Began: time.Now()}
+	sealed, err := p.seal(ctx, state, u)
+	if err != nil {
+		return Start{}, err
+	}
+	return Start{k.config.AuthCodeURL(state, oidc.Nonce(u.Nonce), oauth2.S256ChallengeOption(u.Verifier)), state, sealed}, nil
+}
+
+// bound returns what a sealed sign-in is bound to. The cipher has other uses too.
+func (p *Provider) bound(state string) []byte {
+	return []byte(strings.Join([]string{"sign-in", p.config.Issuer, p.config.ClientID, state}, "\n"))
+}
+
+func (p *Provider) seal(ctx context.Context, state string, u under) (string, error) {
 	text, err := json.Marshal(u)
 	if err != nil {
-		return "", "", fmt.Errorf("idp: %w", err)
+		return "", fmt.Errorf("idp: %w", err)
 	}
-	state = rand.Text()
-	if err := p.pending.Put(ctx, state, owner, text, Within); err != nil {
-		return "", "", err
+	sealer, err := p.sealer(ctx)
+	if err != nil {
+		return "", err
 	}
-	return k.config.AuthCodeURL(state, oidc.Nonce(u.Nonce), oauth2.S256ChallengeOption(u.Verifier)), state, nil
+	return base64.RawURLEncoding.EncodeToString(sealer.Seal(nil, nil, text, p.bound(state))), nil
+}
+
+// open opens what seal sealed for the same state. It returns ErrStale for anything else, and
+// for a sign-in that took too long.
+func (p *Provider) open(ctx context.Context, state, sealed string) (under, error) {
+	var u under
+	text, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return u, ErrStale
+	}
+	sealer, err := p.sealer(ctx)
+	if err != nil {
+		return u, err
+	}
+	if text, err = sealer.Open(nil, nil, text, p.bound(state)); err != nil || json.Unmarshal(text, &u) != nil {
+		return u, ErrStale
+	}
+	if age := time.Since(u.Began); age > Within || age < -leeway {
+		return u, ErrStale
+	}
+	return u, nil
 }
 
 // Person is a person who has signed in.
@@ -137,20 +187,15 @@ type Person struct {
 	Next      string // the argument of Begin
 }
 
-// End ends a sign-in with the parameters that the browser brings back. The caller must have
-// checked that the browser knew the state. End returns ErrStale, ErrRefused, ErrNoGrant or
+// End ends a sign-in with what the browser brings back: the state, what Begin sealed, and the
+// code and the issuer that the provider added. It returns ErrStale, ErrRefused, ErrNoGrant or
 // ErrAway, or an error of Redis. With ErrNoGrant the person has a name.
-func (p *Provider) End(ctx context.Context, state, code, issuer string) (Person, error) {
-	text, _, err := p.pending.Take(ctx, state)
-	if errors.Is(err, pending.ErrNone) {
-		return Person{}, ErrStale
-	}
+//
+// The provider takes a code once, so a sign-in can be ended once.
+func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) (Person, error) {
+	u, err := p.open(ctx, state, sealed)
 	if err != nil {
 		return Person{}, err
-	}
-	var u under
-	if err := json.Unmarshal(text, &u); err != nil {
-		return Person{}, ErrStale
 	}
 	if issuer != "" && issuer != p.config.Issuer {
 		return Person{}, fmt.Errorf("%w: it is another issuer's", ErrRefused)

@@ -2,9 +2,11 @@ package idp
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -18,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/access/session"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/oidctest"
@@ -32,6 +35,8 @@ type fixture struct {
 	*testing.T
 	far *oidctest.Provider
 	idp *Provider
+
+	ring *circulate.Ring
 }
 
 func newFixture(t *testing.T, grants string) *fixture {
@@ -49,20 +54,20 @@ func newFixture(t *testing.T, grants string) *fixture {
 	if faults := config.Faults(); faults != nil {
 		t.Fatal(faults)
 	}
-	f := &fixture{t, far, New(ring, config)}
+	f := &fixture{t, far, New(config, key.NewKeyring(ring, nil).Sealer), ring}
 	far.Person(oidctest.Claims{"email": "anna@example.com", "email_verified": true, "groups": []string{"staff", "ops"}})
 	return f
 }
 
 // visit goes to the provider and comes back, as a browser does.
-func (f *fixture) visit() (state, code, issuer string) {
+func (f *fixture) visit() (begun Start, code, issuer string) {
 	f.Helper()
-	address, state, err := f.idp.Begin(context.Background(), "127.0.0.1", "/next")
+	begun, err := f.idp.Begin(context.Background(), "/next")
 	if err != nil {
 		f.Fatal(err)
 	}
 	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := browser.Get(address)
+	answer, err := browser.Get(begun.Address)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -72,16 +77,20 @@ func (f *fixture) visit() (state, code, issuer string) {
 		f.Fatalf("%s: %v", answer.Status, err)
 	}
 	q := to.Query()
-	if got := to.Scheme + "://" + to.Host + to.Path; got != back || q.Get("state") != state {
+	if got := to.Scheme + "://" + to.Host + to.Path; got != back || q.Get("state") != begun.State {
 		f.Fatalf("the provider sends people to %s", to)
 	}
-	return state, q.Get("code"), q.Get("iss")
+	return begun, q.Get("code"), q.Get("iss")
 }
 
 func (f *fixture) signIn() (Person, error) {
 	f.Helper()
-	state, code, issuer := f.visit()
-	return f.idp.End(context.Background(), state, code, issuer)
+	begun, code, issuer := f.visit()
+	return f.end(begun, code, issuer)
+}
+
+func (f *fixture) end(begun Start, code, issuer string) (Person, error) {
+	return f.idp.End(context.Background(), begun.State, begun.Sealed, code, issuer)
 }
 
 func (f *fixture) want(err, want error) {
@@ -130,7 +139,7 @@ func TestOneProviderServesAllWhoSignIn(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, _, err := f.idp.Begin(context.Background(), "127.0.0.1", ""); err != nil {
+			if _, err := f.idp.Begin(context.Background(), ""); err != nil {
 				t.Error(err)
 			}
 		})
@@ -180,29 +189,79 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestStateIsGoodOnce(t *testing.T) {
+func TestASignInIsGoodOnce(t *testing.T) {
 	f := newFixture(t, "ops=admin")
-	state, code, issuer := f.visit()
-	if _, err := f.idp.End(context.Background(), state, code, issuer); err != nil {
+	begun, code, issuer := f.visit()
+	if _, err := f.end(begun, code, issuer); err != nil {
 		t.Fatal(err)
 	}
-	asked := f.far.Asked("/token")
-	for name, state := range map[string]string{"replayed": state, "of nobody": rand.Text(), "none": ""} {
-		if _, err := f.idp.End(context.Background(), state, code, issuer); !errors.Is(err, ErrStale) {
+	_, err := f.end(begun, code, issuer)
+	f.want(err, ErrRefused) // the provider has taken the code
+	// A code of another sign-in belongs to another verifier and nonce.
+	_, stolen, _ := f.visit()
+	begun, _, _ = f.visit()
+	_, err = f.end(begun, stolen, "")
+	f.want(err, ErrRefused)
+	begun, code, _ = f.visit()
+	_, err = f.end(begun, code, "https://other.example")
+	f.want(err, ErrRefused)
+}
+
+// What a browser brings back counts only as Begin sealed it, for that state, at this provider,
+// and for a while. The provider is not asked about anything else.
+func TestSealedSignIns(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	begun, code, issuer := f.visit()
+	other, _, _ := f.visit()
+	cut := begun
+	cut.Sealed = cut.Sealed[:len(cut.Sealed)-2]
+	swapped := Start{State: begun.State, Sealed: other.Sealed}
+	// The cipher seals cursors too, which callers see.
+	seal := func(u under, bound []byte) Start {
+		text, err := json.Marshal(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealer, err := f.idp.sealer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Start{State: begun.State, Sealed: base64.RawURLEncoding.EncodeToString(sealer.Seal(nil, nil, text, bound))}
+	}
+	bound := f.idp.bound(begun.State)
+	for name, begun := range map[string]Start{
+		"cut": cut, "of another state": swapped, "none": {State: begun.State}, "of no state": {Sealed: begun.Sealed}, "no text": {State: begun.State, Sealed: "%"},
+		"a cursor":     seal(under{Began: time.Now()}, []byte("team=press")),
+		"too old":      seal(under{Began: time.Now().Add(-Within - time.Second)}, bound),
+		"of tomorrow":  seal(under{Began: time.Now().Add(24 * time.Hour)}, bound),
+		"without time": seal(under{}, bound),
+	} {
+		if _, err := f.end(begun, code, issuer); !errors.Is(err, ErrStale) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if f.far.Asked("/token") != asked {
-		t.Error("the provider was asked for a state that nobody had begun with")
+	if n := f.far.Asked("/token"); n != 0 {
+		t.Errorf("the provider was asked %d times", n)
 	}
-	// A code of another sign-in belongs to another verifier and nonce.
-	_, stolen, _ := f.visit()
-	state, _, _ = f.visit()
-	_, err := f.idp.End(context.Background(), state, stolen, "")
-	f.want(err, ErrRefused)
-	state, code, _ = f.visit()
-	_, err = f.idp.End(context.Background(), state, code, "https://other.example")
-	f.want(err, ErrRefused)
+	// Another process of the namespace opens it, however many others began meanwhile.
+	for range 2000 {
+		if _, err := f.idp.Begin(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := f.idp.config
+	elsewhere := New(config, key.NewKeyring(f.ring, nil).Sealer)
+	if who, err := elsewhere.End(t.Context(), begun.State, begun.Sealed, code, issuer); err != nil || who.Next != "/next" {
+		t.Errorf("at another process: %+v, %v", who, err)
+	}
+	config.Issuer = "https://other.example"
+	if _, err := New(config, f.idp.sealer).End(t.Context(), other.State, other.Sealed, code, ""); !errors.Is(err, ErrStale) {
+		t.Errorf("of another provider: %v", err)
+	}
+	f.idp.sealer = func(context.Context) (cipher.AEAD, error) { return nil, errors.New("redis is away") }
+	if _, err := f.end(other, code, issuer); err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrRefused) {
+		t.Errorf("without the key: %v", err)
+	}
 }
 
 func TestBadWords(t *testing.T) {
@@ -230,7 +289,7 @@ func TestBadWords(t *testing.T) {
 		"odd claims":                  set("email", 5),
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fixture{t, f.far, f.idp}
+			f := &fixture{t, f.far, f.idp, f.ring}
 			f.far.Lie(lie)
 			_, err := f.signIn()
 			f.want(err, ErrRefused)
@@ -250,7 +309,7 @@ func TestBadWords(t *testing.T) {
 		"no token": func([]byte) string { return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fixture{t, f.far, f.idp}
+			f := &fixture{t, f.far, f.idp, f.ring}
 			f.far.SignBy(sign)
 			_, err := f.signIn()
 			f.want(err, ErrRefused)
@@ -296,10 +355,10 @@ func TestAProviderThatMisbehaves(t *testing.T) {
 				f.far.Userinfo(oidctest.Claims{"sub": "0001", "groups": "ops"})
 				f.far.Fault(path, fault)
 				if path != "/token" && path != "/keys" && path != "/userinfo" {
-					_, _, err := f.idp.Begin(context.Background(), "127.0.0.1", "")
+					_, err := f.idp.Begin(context.Background(), "")
 					f.want(err, ErrAway)
 					asked := f.far.Asked(path)
-					if _, _, err = f.idp.Begin(context.Background(), "127.0.0.1", ""); !errors.Is(err, ErrAway) || f.far.Asked(path) != asked {
+					if _, err = f.idp.Begin(context.Background(), ""); !errors.Is(err, ErrAway) || f.far.Asked(path) != asked {
 						t.Errorf("it is asked at once again: %v", err)
 					}
 					f.far.Fault(path, nil)
@@ -340,13 +399,13 @@ func TestSecretsGoOverTLS(t *testing.T) {
 		for _, at := range []string{"http://login.example.com/x", "ftp://127.0.0.1/x", "javascript:alert(1)", "https://user@login.example.com/"} {
 			f.far.Describe(func(about map[string]any) { about[field] = at })
 			f.idp.failed.Store(nil)
-			_, _, err := f.idp.Begin(context.Background(), "127.0.0.1", "")
+			_, err := f.idp.Begin(context.Background(), "")
 			f.want(err, ErrAway)
 		}
 	}
 	f.far.Describe(func(about map[string]any) { about["issuer"] = "https://other.example" })
 	f.idp.failed.Store(nil)
-	_, _, err := f.idp.Begin(context.Background(), "127.0.0.1", "")
+	_, err := f.idp.Begin(context.Background(), "")
 	f.want(err, ErrAway)
 	f.far.Describe(func(about map[string]any) {
 		about["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}

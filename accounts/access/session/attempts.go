@@ -17,27 +17,18 @@ const (
 	maxAddresses = 10_000
 )
 
-// Attempts limits how many sign-ins from one address may fail. Each process counts for
-// itself, in memory. Behind a proxy all callers have the same address.
+// Attempts limits how many sign-ins from one address may fail before further ones that fail
+// are turned away. It has no part in those that succeed. Each process counts for itself, in
+// memory.
 type Attempts struct {
 	mu     sync.Mutex
 	failed map[string]time.Time // by address: when all its attempts are available again
 	swept  time.Time            // when addresses with all attempts available were last removed
 }
 
-// Wait returns how long an address must wait before it may try to sign in, or 0.
-func (a *Attempts) Wait(address string, now time.Time) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	until, ok := a.failed[a.known(address)]
-	if !ok {
-		return 0
-	}
-	return max(0, until.Sub(now)-(attemptsAtOnce-1)*attemptEvery)
-}
-
-// Fail counts a sign-in that failed.
-func (a *Attempts) Fail(address string, now time.Time) {
+// Fail counts a sign-in that failed, and returns 0. If too many from the address failed
+// before, it counts nothing, and returns how long it takes until one more may fail.
+func (a *Attempts) Fail(address string, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.failed == nil {
@@ -56,7 +47,11 @@ func (a *Attempts) Fail(address string, now time.Time) {
 	if from.Before(now) {
 		from = now
 	}
+	if wait := from.Sub(now) - (attemptsAtOnce-1)*attemptEvery; wait > 0 {
+		return wait
+	}
 	a.failed[address] = from.Add(attemptEvery)
+	return 0
 }
 
 // known returns the address under which attempts are counted. It is empty, and shared, for
@@ -68,7 +63,8 @@ func (a *Attempts) known(address string) string {
 	return ""
 }
 
-// AddressOf returns the address that a request comes from, without the port. For IPv6 it is
+// AddressOf returns the address that a request comes from, without the port. Behind a proxy
+// that is not trusted, that is the proxy's address. For IPv6 it is
 // the /64 network, which usually belongs to a single customer.
 func AddressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)

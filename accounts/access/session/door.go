@@ -19,7 +19,8 @@ var ErrRefused = errors.New("session: the key or token is not right")
 // MaxSecret is the most bytes of a secret that somebody signs in with.
 const MaxSecret = 1024
 
-// TooManyError reports an address whose sign-ins failed too often.
+// TooManyError reports a secret that is not valid, from an address whose sign-ins failed too
+// often before.
 type TooManyError struct{ After time.Duration }
 
 // Error says when to try again.
@@ -49,8 +50,12 @@ type Door struct {
 
 // SignIn begins a session for a token or a key. It returns origin.ErrForeign, TooManyError,
 // ErrRefused or ErrPlain. Any other error is one of Redis.
+//
+// A right secret is let in whatever failed from its address before, because strangers may
+// share the address: behind a proxy, or by a page that makes a person's browser try. So it is
+// not the limit of attempts that keeps secrets from being guessed, but their length.
 func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (access.Principal, error) {
-	if err := d.Admit(r); err != nil {
+	if err := origin.Check(r); err != nil {
 		return access.Principal{}, err
 	}
 	if len(secret) > MaxSecret {
@@ -58,7 +63,9 @@ func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (acc
 	}
 	holder, who, err := d.Judges.Secret(r.Context(), secret)
 	if errors.Is(err, ErrRefused) {
-		d.Refuse(r, "the key or token is not right")
+		if wait := d.Refuse(r, "the key or token is not right"); wait > 0 {
+			return access.Principal{}, TooManyError{wait}
+		}
 	}
 	if err != nil {
 		return access.Principal{}, err
@@ -66,28 +73,15 @@ func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (acc
 	return who, d.Begin(w, r, holder, who, secret)
 }
 
-// Admit returns nil if the request may try to sign in, and otherwise origin.ErrForeign or
-// TooManyError.
-func (d Door) Admit(r *http.Request) error {
-	if err := origin.Check(r); err != nil {
-		return err
+// Refuse counts and logs a sign-in that failed. Why must not contain the secret. If too many
+// from the request's address failed before, it does neither, and returns how long it takes
+// until one more may fail.
+func (d Door) Refuse(r *http.Request, why string) time.Duration {
+	wait := d.Attempts.Fail(AddressOf(r), time.Now())
+	if wait == 0 {
+		d.Log.WarnContext(r.Context(), "a sign-in was refused", "address", AddressOf(r), "why", why)
 	}
-	return d.Wait(r)
-}
-
-// Wait returns TooManyError if too many sign-ins from the request's address failed, and
-// otherwise nil.
-func (d Door) Wait(r *http.Request) error {
-	if wait := d.Attempts.Wait(AddressOf(r), time.Now()); wait > 0 {
-		return TooManyError{wait}
-	}
-	return nil
-}
-
-// Refuse counts and logs a sign-in that failed. Why must not contain the secret.
-func (d Door) Refuse(r *http.Request, why string) {
-	d.Attempts.Fail(AddressOf(r), time.Now())
-	d.Log.WarnContext(r.Context(), "a sign-in was refused", "address", AddressOf(r), "why", why)
+	return wait
 }
 
 // Begin begins a session for a principal that was authenticated, and logs it.

@@ -2,9 +2,8 @@
 // JavaScript, load nothing from other sites, and are in English and Chinese.
 //
 // When an identity provider sends a browser back, that request comes from another site. The
-// browser does not send cookies with SameSite=Strict along. So the state of a sign-in under
-// way is in a cookie of its own, with SameSite=Lax and a life of ten minutes. After the
-// sign-in a page of this service sends the browser on. That request comes from the same
+// browser does not send cookies with SameSite=Strict along. So each sign-in under way is in a
+// cookie of its own, sealed, with SameSite=Lax and a life of ten minutes. After the sign-in a page of this service sends the browser on. That request comes from the same
 // site, so it has the session's cookie.
 package signin
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/access/idp"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/access/session"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/oidctest"
@@ -69,8 +70,8 @@ func newFixture(t *testing.T, people bool) *fixture {
 	o := Options{Door: session.Door{Book: session.In(ring), Judges: j, Attempts: new(session.Attempts), Log: log}, At: f.at, Log: log}
 	if people {
 		f.far = oidctest.Start(t)
-		j.people = idp.New(ring, idp.Config{Issuer: f.far.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
-			RedirectURL: f.at + idp.CallbackPath, Grants: []idp.Grant{{Group: "ops", Role: access.Operator}}})
+		j.people = idp.New(idp.Config{Issuer: f.far.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
+			RedirectURL: f.at + idp.CallbackPath, Grants: []idp.Grant{{Group: "ops", Role: access.Operator}}}, key.NewKeyring(ring, nil).Sealer)
 		o.People = j.people
 	}
 	pages, err := New(o)
@@ -187,8 +188,11 @@ func TestFormIsHeldToBounds(t *testing.T) {
 	for range 10 {
 		f.post("/signin", url.Values{"secret": {"x"}})
 	}
-	if got := f.post("/signin", url.Values{"secret": {"open-sesame"}}); got.status != 429 || got.header.Get("Retry-After") == "" {
+	if got := f.post("/signin", url.Values{"secret": {"x"}}); got.status != 429 || got.header.Get("Retry-After") == "" {
 		t.Errorf("there is no bound: %d", got.status)
+	}
+	if got := f.post("/signin", url.Values{"secret": {"open-sesame"}}); got.status != 303 {
+		t.Errorf("a right key, after others have failed: %d", got.status)
 	}
 	f.setErr("LOADING")
 	f.browser.Jar.SetCookies(&url.URL{Scheme: "http", Host: "127.0.0.1"}, []*http.Cookie{{Name: "rounds_session", Value: strings.Repeat("A", 52)}})
@@ -261,8 +265,9 @@ func (f *fixture) comeBack(next string) string {
 	if away.status != 302 || !strings.HasPrefix(away.header.Get("Location"), f.far.URL) {
 		f.Fatalf("%d %v %s", away.status, away.header, away.body)
 	}
-	cookie := away.header.Get("Set-Cookie")
-	if !strings.HasPrefix(cookie, "rounds_signin=") || !strings.Contains(cookie, "SameSite=Lax") || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "Max-Age=600") {
+	cookies := away.header["Set-Cookie"]
+	cookie := cookies[len(cookies)-1] // those before have the browser delete old ones
+	if !strings.HasPrefix(cookie, "rounds_signin_") || !strings.Contains(cookie, "SameSite=Lax") || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "Max-Age=600") {
 		f.Errorf("got %s", cookie)
 	}
 	return f.get(away.header.Get("Location")).header.Get("Location")
@@ -278,7 +283,7 @@ func TestPeople(t *testing.T) {
 	if in.status != 200 || in.header.Get("Refresh") != "0; url=/docs?a=b" || !strings.Contains(in.body, "anna@example.com") || !strings.Contains(in.body, `href="/docs?a=b"`) {
 		t.Fatalf("%d %v %s", in.status, in.header, in.body)
 	}
-	if cookies := strings.Join(in.header["Set-Cookie"], "\n"); !strings.Contains(cookies, "rounds_session=") || !strings.Contains(cookies, "SameSite=Strict") || !strings.Contains(cookies, "rounds_signin=;") {
+	if cookies := strings.Join(in.header["Set-Cookie"], "\n"); !strings.Contains(cookies, "rounds_session=") || !strings.Contains(cookies, "SameSite=Strict") || !regexp.MustCompile(`rounds_signin_\w+=; Path=/; Max-Age=0`).MatchString(cookies) {
 		t.Errorf("got %s", cookies)
 	}
 	if who := f.get(f.at + "/signin"); !strings.Contains(who.body, "<strong>anna@example.com</strong> (operator)") {
@@ -318,6 +323,10 @@ func TestPeopleComeBackOnce(t *testing.T) {
 	}
 	f.newBrowser()
 	f.browser.Jar.SetCookies(at, cookies)
+	if got := f.get(back); got.status != 401 || strings.Contains(strings.Join(got.header["Set-Cookie"], ""), "rounds_session=") {
+		t.Errorf("once more, with a cookie that was copied: %d", got.status)
+	}
+	f.browser = mine
 	if got := f.get(back); got.status != 400 || strings.Contains(strings.Join(got.header["Set-Cookie"], ""), "rounds_session=") {
 		t.Errorf("once more: %d", got.status)
 	}
@@ -325,6 +334,88 @@ func TestPeopleComeBackOnce(t *testing.T) {
 		if got := f.get(f.at + idp.CallbackPath + query); got.status != 400 {
 			t.Errorf("%.20s: %d", query, got.status)
 		}
+	}
+}
+
+// Any page can make browsers send callbacks, and anybody can begin sign-ins. Nobody is kept
+// out by that: not from the same address, and not who is at the provider meanwhile.
+func TestStrangersLockNobodyOut(t *testing.T) {
+	f := newFixture(t, true)
+	f.far.Person(oidctest.Claims{"groups": "ops"})
+	back := f.comeBack("/docs")
+	mine := f.browser
+	f.newBrowser()
+	asked := f.far.Asked("/token")
+	for i := range 50 {
+		query := url.Values{"state": {strings.Repeat("A", 20+i%10)}, "code": {"x"}}
+		if i%2 == 0 {
+			query.Set("error", "forged")
+		}
+		if got := f.get(f.at + idp.CallbackPath + "?" + query.Encode()); got.status != 400 || strings.Contains(got.body, "forged") {
+			t.Errorf("a forged callback: %d %s", got.status, got.body)
+		}
+	}
+	if logs := f.logs.String(); strings.Contains(logs, "refused") || f.far.Asked("/token") != asked {
+		t.Errorf("forged callbacks count, or the provider was asked: %s", logs)
+	}
+	for range 1100 {
+		f.newBrowser()
+		if got := f.get(f.at + "/signin/start"); got.status != 302 {
+			t.Fatalf("a sign-in that nobody ends: %d", got.status)
+		}
+	}
+	for range 20 {
+		f.post("/signin", url.Values{"secret": {"wrong"}})
+	}
+	// A browser that has begun here, but has no code of the provider, fails alone too.
+	f.newBrowser()
+	for range 12 {
+		away, err := url.Parse(f.get(f.at + "/signin/start").header.Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.get(f.at + idp.CallbackPath + "?code=x&state=" + away.Query().Get("state")); got.status != 401 {
+			t.Errorf("a forged code: %d", got.status)
+		}
+	}
+	f.browser = mine
+	if got := f.get(back); got.status != 200 || got.header.Get("Refresh") != "0; url=/docs" {
+		t.Errorf("who is at the provider meanwhile: %d %s", got.status, got.body)
+	}
+	f.newBrowser()
+	if got := f.signIn(""); got.status != 200 {
+		t.Errorf("who comes later: %d", got.status)
+	}
+	if got := f.post("/signin", url.Values{"secret": {"open-sesame"}}); got.status != 303 {
+		t.Errorf("with a key: %d", got.status)
+	}
+}
+
+func TestSignInsInSeveralTabs(t *testing.T) {
+	f := newFixture(t, true)
+	f.far.Person(oidctest.Claims{"groups": "ops"})
+	var tabs []string
+	for range maxStarts + 2 {
+		tabs = append(tabs, f.comeBack("/docs"))
+	}
+	at, err := url.Parse(f.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.browser.Jar.Cookies(at)); n != maxStarts {
+		t.Errorf("the browser keeps %d sign-ins", n)
+	}
+	for i, back := range tabs {
+		want := 200
+		if i < 2 {
+			want = 400 // the oldest made room
+		}
+		if got := f.get(back); got.status != want {
+			t.Errorf("tab %d: %d", i, got.status)
+		}
+	}
+	if n := len(f.browser.Jar.Cookies(at)); n != 1 { // the session
+		t.Errorf("%d cookies stay", n)
 	}
 }
 

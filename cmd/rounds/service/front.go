@@ -52,17 +52,20 @@ type frontDoor struct {
 // has them. It returns nil if it has neither.
 func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
-	var err error
 	options := listen.Options{Mode: fs.FileMode(s.SocketMode), Lookup: lookup}
+	proxies, err := listen.ParseProxies(s.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("ROUNDS_TRUSTED_PROXIES: %w", err)
+	}
 	if s.Roles.Has(settings.RoleAPI) {
-		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, options, s.Connections, registry, log); err != nil {
+		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, options, proxies, s.Connections, registry, log); err != nil {
 			return nil, err
 		}
 	}
 	if s.OpsAddr == "" {
 		return front, nil
 	}
-	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, options, opsConnections, registry, log)
+	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, options, proxies, opsConnections, registry, log)
 	switch {
 	case err != nil && front != nil:
 		front.close()
@@ -77,7 +80,7 @@ func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Regis
 }
 
 // listenAt opens an address of a setting.
-func listenAt(setting, name, addr string, options listen.Options, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+func listenAt(setting, name, addr string, options listen.Options, proxies listen.Proxies, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	at, err := listen.Parse(addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)
@@ -102,6 +105,7 @@ func listenAt(setting, name, addr string, options listen.Options, most int, regi
 		if listener.Addr().Network() == listen.Unix {
 			r.RemoteAddr = listen.Unix // callers have no address: net reports @
 		}
+		r.RemoteAddr = proxies.Caller(r)
 		(*f.handler.Load()).ServeHTTP(w, r)
 	}, log)
 	go func() {

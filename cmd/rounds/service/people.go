@@ -5,13 +5,12 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/access/idp"
-	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 // newPeople makes the identity provider that people may sign in with, and says where they
 // find the pages; nil: there is none. It does not call the provider yet.
-func newPeople(ring *circulate.Ring, s settings.Settings) (*idp.Provider, string, error) {
+func newPeople(sealer idp.Sealer, s settings.Settings) (*idp.Provider, string, error) {
 	if s.OIDC.Issuer == "" {
 		return nil, "", nil
 	}
@@ -19,7 +18,7 @@ func newPeople(ring *circulate.Ring, s settings.Settings) (*idp.Provider, string
 	if err != nil {
 		return nil, "", err
 	}
-	return idp.New(ring, config), strings.TrimSuffix(config.RedirectURL, idp.CallbackPath), nil
+	return idp.New(config, sealer), strings.TrimSuffix(config.RedirectURL, idp.CallbackPath), nil
 }
 
 // peopleConfig reads who the provider is and who may do what. The error is settings.Faults.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/dashboard"
 	"github.com/rounds-dev/rounds/circulate"
@@ -105,7 +106,8 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			return err
 		}
 		options.Guide = pages
-		if options.People, options.PeopleAt, err = newPeople(ring, s); err != nil {
+		options.Keys = key.NewKeyring(ring, options.Log)
+		if options.People, options.PeopleAt, err = newPeople(options.Keys.Sealer, s); err != nil {
 			return err
 		}
 		if s.API.Dashboard {

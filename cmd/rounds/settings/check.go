@@ -161,6 +161,9 @@ func (r *reading) checkAddresses(s *Settings) {
 	if s.API.OpsAddr != "" {
 		r.checkAddress("ROUNDS_OPS_ADDR", s.API.OpsAddr)
 	}
+	if _, err := listen.ParseProxies(s.API.TrustedProxies); err != nil {
+		r.fault("ROUNDS_TRUSTED_PROXIES", err.Error())
+	}
 	wantsToken := s.API.Roles.Has(RoleAPI) && !r.bad["ROUNDS_API_ADDR"] && !loopback(s.API.Addr)
 	if wantsToken && s.Access.Token == "" && !s.API.KeysRequired() && !r.bad["ROUNDS_API_TOKEN_FILE"] {
 		r.fault("ROUNDS_API_TOKEN", fmt.Sprintf("must be set, because ROUNDS_API_ADDR %q is not a loopback address; or set ROUNDS_API_AUTH=required, to let in keys alone", s.API.Addr))
