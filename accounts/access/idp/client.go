@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -180,13 +181,13 @@ func (p *Provider) told(err error) string {
 	if p.config.ClientSecret != "" {
 		text = strings.ReplaceAll(text, p.config.ClientSecret, "…")
 	}
-	return plain(text, 200)
+	return OneLine(text, 200)
 }
 
-// plain returns a provider's text as one line of at most that many characters.
-func plain(text string, most int) string {
+// OneLine returns a provider's text as one printable line of at most that many characters.
+func OneLine(text string, most int) string {
 	text = strings.ToValidUTF8(strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
+		if !unicode.IsPrint(c) {
 			return ' '
 		}
 		return c

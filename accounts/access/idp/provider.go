@@ -36,8 +36,8 @@ var (
 	ErrAway = errors.New("idp: the identity provider cannot be used now")
 	// ErrStale reports a sign-in that this browser did not begin, or that took too long.
 	ErrStale = errors.New("idp: the browser has no such sign-in under way")
-	// ErrRefused reports that the provider's answer does not prove who came back.
-	ErrRefused = errors.New("idp: the identity provider's word is not good")
+	// ErrRefused reports a provider's answer that does not prove who came back.
+	ErrRefused = errors.New("idp: the answer of the identity provider is invalid")
 	// ErrNoGrant reports a person none of whose groups has a grant.
 	ErrNoGrant = errors.New("idp: none of the person's groups is granted a role")
 )
@@ -222,11 +222,12 @@ func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) 
 
 // claims is what the provider says about a person.
 type claims struct {
-	Subject  string `json:"sub"`
-	Username string `json:"preferred_username"`
-	Email    string `json:"email"`
-	Verified any    `json:"email_verified"` // some providers write it as text
-	Party    string `json:"azp"`
+	Subject  string  `json:"sub"`
+	Username string  `json:"preferred_username"`
+	Email    string  `json:"email"`
+	Verified any     `json:"email_verified"` // some providers write it as text
+	Party    string  `json:"azp"`
+	From     float64 `json:"nbf"`
 	groups   []string
 }
 
@@ -244,18 +245,15 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 		}
 		return c, fmt.Errorf("%w: %s", ErrRefused, p.told(err))
 	}
-	if id.Nonce != nonce {
-		return c, fmt.Errorf("%w: the nonce is another one", ErrRefused)
-	}
 	all := make(map[string]json.RawMessage)
 	if err := errors.Join(id.Claims(&c), id.Claims(&all)); err != nil {
 		return c, fmt.Errorf("%w: the claims cannot be read", ErrRefused)
 	}
+	if wrong := p.wrong(id, c, nonce, time.Now()); wrong != "" {
+		return c, fmt.Errorf("%w: ID token: %s", ErrRefused, wrong)
+	}
 	if c.Subject == "" || len(c.Subject) > 255 {
 		return c, fmt.Errorf("%w: the subject must have 1 to 255 bytes", ErrRefused)
-	}
-	if len(id.Audience) > 1 && c.Party != p.config.ClientID {
-		return c, fmt.Errorf("%w: it is for several, and for another one of them", ErrRefused)
 	}
 	if _, ok := all[p.config.GroupsClaim]; !ok && k.provider.UserInfoEndpoint() != "" {
 		info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
@@ -271,6 +269,27 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 	}
 	c.groups = groupsOf(all[p.config.GroupsClaim])
 	return c, nil
+}
+
+// wrong returns what is wrong with a verified ID token by the rules that package oidc leaves to
+// its callers (OpenID Connect Core, 3.1.3.7), or nothing.
+func (p *Provider) wrong(id *oidc.IDToken, c claims, nonce string, now time.Time) string {
+	now = now.Add(leeway)
+	switch {
+	case id.Nonce != nonce:
+		return "nonce: is of another sign-in"
+	case c.Party == "" && len(id.Audience) > 1:
+		return "azp: missing, although there are several audiences"
+	case c.Party != "" && c.Party != p.config.ClientID:
+		return "azp: the token was issued to another client"
+	case id.IssuedAt.IsZero():
+		return "iat: missing"
+	case id.IssuedAt.After(now):
+		return "iat: is in the future: compare the clocks"
+	case c.From > float64(now.Unix()):
+		return "nbf: is in the future: compare the clocks"
+	}
+	return ""
 }
 
 // groupsOf reads a claim of groups: a list of names, or one name.
@@ -303,20 +322,21 @@ func (p *Provider) person(c claims, next string) (Person, error) {
 }
 
 // nameOf returns the name of a person: a mail address that the provider has verified, or
-// another name with @ and the provider's host after it. With the @ it differs from
-// access.TokenName and access.LocalName.
+// another name, and after it always @ and the provider's host. So nobody's name at a provider
+// is taken for access.TokenName, access.LocalName or the name of a key.
 func (p *Provider) nameOf(c claims) string {
-	if verified := fmt.Sprint(c.Verified) == "true"; verified && isName(c.Email) && strings.Contains(c.Email, "@") {
-		return c.Email
+	name := c.Subject
+	switch verified := fmt.Sprint(c.Verified) == "true"; {
+	case verified && isName(c.Email) && strings.Contains(c.Email, "@"):
+		name = c.Email
+	case isName(c.Username):
+		name = c.Username
 	}
-	name := c.Username
-	if !isName(name) {
-		name = c.Subject
+	host := ""
+	if u, err := url.Parse(p.config.Issuer); err == nil {
+		host = u.Hostname()
 	}
-	if u, err := url.Parse(p.config.Issuer); err == nil && !strings.Contains(name, "@") {
-		name += "@" + u.Hostname()
-	}
-	return plain(name, 128)
+	return OneLine(name, 128) + "@" + host
 }
 
 func isName(text string) bool {

@@ -110,7 +110,7 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := who.Principal
-	if p.Name != "anna@example.com" || p.Role != access.Editor || p.Labels.String() != "team=press" || p.Via != access.ViaOIDC || who.Next != "/next" || who.Subject != "0001" {
+	if p.Name != "anna@example.com@127.0.0.1" || p.Role != access.Editor || p.Labels.String() != "team=press" || p.Via != access.ViaOIDC || who.Next != "/next" || who.Subject != "0001" {
 		t.Errorf("got %+v", who)
 	}
 	// The current grants apply to the groups that the person had when signing in.
@@ -172,10 +172,10 @@ func TestNobodyWithoutAGroup(t *testing.T) {
 func TestNames(t *testing.T) {
 	f := newFixture(t, "ops=admin")
 	for want, claims := range map[string]oidctest.Claims{
-		"a@b.example":    {"email": "a@b.example", "email_verified": "true", "preferred_username": "x"},
-		"x@127.0.0.1":    {"email": "boss@b.example", "email_verified": false, "preferred_username": "x"},
-		"0001@127.0.0.1": {"email": "boss@b.example", "preferred_username": "two words"},
-		"y@b.example":    {"preferred_username": "y@b.example"},
+		"a@b.example@127.0.0.1": {"email": "a@b.example", "email_verified": "true", "preferred_username": "x"},
+		"x@127.0.0.1":           {"email": "boss@b.example", "email_verified": false, "preferred_username": "x"},
+		"0001@127.0.0.1":        {"email": "boss@b.example", "preferred_username": "two words"},
+		"y@b.example@127.0.0.1": {"preferred_username": "y@b.example"},
 	} {
 		claims["groups"] = "ops"
 		f.far.Person(claims)
@@ -184,7 +184,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	f.far.Person(oidctest.Claims{"groups": "ops", "preferred_username": "evil\nname=admin", "sub": "a\u202eb"})
-	if who, err := f.signIn(); err != nil || strings.ContainsAny(who.Name, "\n") {
+	if who, err := f.signIn(); err != nil || strings.ContainsAny(who.Name, "\n\u202e") || who.Name != "a b@127.0.0.1" {
 		t.Errorf("got %q, %v", who.Name, err)
 	}
 }
@@ -281,7 +281,10 @@ func TestBadWords(t *testing.T) {
 		"another issuer":              set("iss", "https://other.example"),
 		"expired":                     set("exp", time.Now().Add(-time.Second).Unix()),
 		"never expires":               func(c oidctest.Claims) { delete(c, "exp") },
-		"not yet":                     set("nbf", time.Now().Add(time.Hour).Unix()),
+		"for another one alone":       set("azp", "another"),
+		"not yet":                     set("nbf", time.Now().Add(2*time.Minute).Unix()),
+		"of tomorrow":                 set("iat", time.Now().Add(2*time.Minute).Unix()),
+		"of no time":                  func(c oidctest.Claims) { delete(c, "iat") },
 		"another nonce":               set("nonce", "x"),
 		"no nonce":                    func(c oidctest.Claims) { delete(c, "nonce") },
 		"no subject":                  set("sub", ""),
@@ -294,6 +297,13 @@ func TestBadWords(t *testing.T) {
 			_, err := f.signIn()
 			f.want(err, ErrRefused)
 		})
+	}
+	f.far.Lie(func(c oidctest.Claims) {
+		ahead := time.Now().Add(30 * time.Second).Unix() // a provider's clock may be a little fast
+		c["iat"], c["nbf"], c["aud"], c["azp"] = ahead, ahead, []string{oidctest.ClientID, "another"}, oidctest.ClientID
+	})
+	if _, err := f.signIn(); err != nil {
+		t.Errorf("for several, and for this one: %v", err)
 	}
 	f.far.Lie(nil)
 	segment := base64.RawURLEncoding.EncodeToString

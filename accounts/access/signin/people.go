@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"unicode"
 
 	"github.com/rounds-dev/rounds/accounts/access/idp"
 	"github.com/rounds-dev/rounds/accounts/access/origin"
@@ -94,7 +93,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, startCookie(r, state, "")) // it is used once
 	if said := q.Get("error"); said != "" {
-		v.Problem = fmt.Sprintf(t.ProviderSays, shown(said+" "+q.Get("error_description")))
+		v.Problem = fmt.Sprintf(t.ProviderSays, idp.OneLine(said+" "+q.Get("error_description"), maxSaid))
 		p.write(w, r, http.StatusForbidden, v)
 		return
 	}
@@ -119,18 +118,4 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	v = named(v, who.Principal)
 	v.Onward = p.next(who.Next)
 	p.write(w, r, http.StatusOK, v)
-}
-
-// shown returns a provider's message as one printable line of at most maxSaid characters.
-func shown(said string) string {
-	said = strings.TrimSpace(strings.ToValidUTF8(strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, said), "?"))
-	if runes := []rune(said); len(runes) > maxSaid {
-		said = string(runes[:maxSaid]) + "…"
-	}
-	return said
 }

@@ -286,10 +286,10 @@ func TestPeople(t *testing.T) {
 	if cookies := strings.Join(in.header["Set-Cookie"], "\n"); !strings.Contains(cookies, "rounds_session=") || !strings.Contains(cookies, "SameSite=Strict") || !regexp.MustCompile(`rounds_signin_\w+=; Path=/; Max-Age=0`).MatchString(cookies) {
 		t.Errorf("got %s", cookies)
 	}
-	if who := f.get(f.at + "/signin"); !strings.Contains(who.body, "<strong>anna@example.com</strong> (operator)") {
+	if who := f.get(f.at + "/signin"); !strings.Contains(who.body, "<strong>anna@example.com@127.0.0.1</strong> (operator)") {
 		t.Errorf("%s", who.body)
 	}
-	if logs := f.logs.String(); !strings.Contains(logs, "name=anna@example.com via=oidc role=operator address=127.0.0.1 subject=0001") {
+	if logs := f.logs.String(); !strings.Contains(logs, "name=anna@example.com@127.0.0.1 via=oidc role=operator address=127.0.0.1 subject=0001") {
 		t.Errorf("the log has %s", logs)
 	}
 	f.newBrowser()
