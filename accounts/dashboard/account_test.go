@@ -193,7 +193,8 @@ func TestFactsOfConfigs(t *testing.T) {
 		`{"a":{"secret":"S","b":1}}`: {{"a.secret", "S", ""}, {"a.b", "1", ""}},
 		`{"a":{"b":{"c":{"d":1}}}}`:  {{"a.b.c", `{"d":1}`, ""}},
 		`{"z":1,"a":null,"b":[]}`:    {{"z", "1", ""}, {"a", "", ""}, {"b", "[]", ""}},
-		`{"a":"` + strings.Repeat("x", 500) + `"}`: {{"a", strings.Repeat("x", factText) + "…", ""}},
+		"{\"a\u202e\":\"\u202egnp.exe\\u001b[2J\",\"b\":[\"\u2066\"],\"c\":{\"secret\":\"\u200fS\"}}": {{`a\u202e`, `\u202egnp.exe\u001b[2J`, ""}, {"b", `["\u2066"]`, ""}, {"c", "", `\u200fS`}},
+		`{"a":"` + strings.Repeat("x", 500) + `"}`:                                                    {{"a", strings.Repeat("x", factText) + "…", ""}},
 	} {
 		if got := factsOf(json.RawMessage(config)); !slices.Equal(got, want) {
 			t.Errorf("%.40s: %+v, want %+v", config, got, want)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/accounts/legible"
 )
 
 // timelinePage is what GET /v1/accounts/{id}/timeline says.
@@ -147,7 +149,8 @@ type fact struct {
 	Secret string // the name of a secret, whose value nobody sees
 }
 
-// factsOf returns the fields of a config in their order.
+// factsOf returns the fields of a config in their order. Characters that reverse or hide
+// others are escaped, so that a reader sees what the config says.
 func factsOf(config json.RawMessage) []fact {
 	return appendFacts(nil, "", config, factDepth)
 }
@@ -184,7 +187,7 @@ func appendFacts(facts []fact, name string, value json.RawMessage, depth int) []
 		inner = appendFacts(inner, at, one, depth-1)
 	}
 	if fields == 1 && json.Unmarshal(value, &secret) == nil && secret.Secret != nil {
-		return append(facts, fact{Name: name, Secret: short(*secret.Secret, factText)})
+		return append(facts, fact{Name: legible.Text(name), Secret: legible.Text(short(*secret.Secret, factText))})
 	}
 	if fields == 0 && name != "" {
 		return appendFact(facts, name, value)
@@ -200,5 +203,5 @@ func appendFact(facts []fact, name string, value json.RawMessage) []fact {
 	if name == "" && text == "" {
 		return facts
 	}
-	return append(facts, fact{Name: name, Value: short(text, factText)})
+	return append(facts, fact{Name: legible.Text(name), Value: legible.Text(short(text, factText))})
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/legible"
 )
 
 // kind is a kind of accounts and the fields of its config, as the API returns it.
@@ -304,6 +306,7 @@ func same(a, b record) bool {
 }
 
 // pretty returns a record for people to edit: its fields in the order of recordFields.
+// Characters that reverse or hide others are escaped as JSON has it.
 func (r record) pretty() string {
 	var out strings.Builder
 	out.WriteString("{")
@@ -332,5 +335,5 @@ func (r record) pretty() string {
 		out.WriteString("\n  " + key + ": " + shown.String())
 	}
 	out.WriteString("\n}")
-	return out.String()
+	return legible.Text(out.String())
 }

@@ -57,6 +57,7 @@ var mayImport = []struct {
 	{"accounts/cause", nil},
 	{"accounts/cursor", nil},
 	{"accounts/form", nil},
+	{"accounts/legible", nil},
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 	{"accounts/problem", []string{"accounts", "accounts/cadence", "accounts/cause", "circulate", "circulate/bulletin", "circulate/failing"}},
@@ -69,7 +70,7 @@ var mayImport = []struct {
 	{"accounts/api", append([]string{"accounts/api/intake", "accounts/api/outlook"}, forEdges...)},
 	{"accounts/timeline", []string{"accounts/access", "accounts/cursor", "accounts/trail", "circulate", "circulate/timeline"}},
 	{"accounts/api", append([]string{"accounts/api/outlook"}, forEdges...)},
-	{"accounts/dashboard", []string{"accounts/access", "accounts/access/origin", "accounts/scan"}}, // it asks the API for everything else
+	{"accounts/dashboard", []string{"accounts/access", "accounts/access/origin", "accounts/legible", "accounts/scan"}}, // it asks the API for everything else
 	{"accounts/api/outlook", append([]string{"circulate/credential", "circulate/limit"}, forEdges...)},
 	{"accounts/...", forEdges}, // api, dashboard: not each other
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
@@ -93,7 +94,7 @@ var mayImport = []struct {
 	{"deployments/monitoring/board", nil},
 	{"cmd/rounds/build", nil},
 	{"cmd/rounds/listen", nil},
-	{"cmd/rounds/terminal", nil},
+	{"cmd/rounds/terminal", []string{"accounts/legible"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/doctor", []string{"accounts", "accounts/api", "accounts/concern", "accounts/law", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/secrets"}},
 	{"cmd/rounds/client", []string{"accounts", "accounts/api", "accounts/api/intake", "accounts/concern", "accounts/law", "accounts/api/outlook", "circulate"}},
