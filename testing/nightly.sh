@@ -3,9 +3,10 @@
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every published search of the protocol, a night of
 # simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
-# runs without the race detector with it, mails that others wrote for tests of theirs, the newest
-# Redis and Valkey of the distribution, a hundred kills of a service that keeps everything
-# itself, a release that is made twice and tried, and two versions side by side.
+# runs without the race detector with it, mails that others wrote for tests of theirs, an identity
+# provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
+# a service that keeps everything itself, a release that is made twice and tried, and two versions
+# side by side.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -31,7 +32,7 @@ release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
 stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
 
-usage() { sed -n '3,21s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,22s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -165,6 +166,16 @@ mailed() {
 	return $bad
 }
 
+# signed has people sign in and out with an identity provider that others wrote, as npm has it.
+signed() {
+	local folder bad=0
+	folder=$(mktemp -d)
+	need node && need npm && npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" oidc-provider@9.13.3 &&
+		ROUNDS_TEST_OIDC_PROVIDER=$folder/node_modules go test -count=1 ./accounts/access/signin -run TestRealProvider || bad=1
+	rm -rf "$folder"
+	return $bad
+}
+
 if [ -n "$release" ]; then
 	run "a release, twice" released
 	run "two versions side by side" upgraded
@@ -181,6 +192,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "mails of others" mailed
+	run "an identity provider of others" signed
 	served newer
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi

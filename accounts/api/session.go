@@ -159,7 +159,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 		writeJSON(w, Session{Caller: callerOf(who), Expires: time.Now().Add(session.Life).UTC().Truncate(time.Second)})
 	})
 	add("DELETE /v1/session", func(w http.ResponseWriter, r *http.Request) {
-		if err := door.SignOut(w, r); err != nil {
+		if _, err := door.SignOut(w, r); err != nil {
 			s.unseated(r, err).write(w)
 			return
 		}

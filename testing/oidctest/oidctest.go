@@ -42,6 +42,8 @@ type Provider struct {
 	sign     func(payload []byte) string
 	faults   map[string]http.HandlerFunc
 	codes    map[string]grant
+	pushed   map[string]url.Values // nil: sign-ins need not be pushed
+	home     string                // where people go after signing out; empty: they cannot
 	asked    map[string]int
 }
 
@@ -62,6 +64,8 @@ func Start(t testing.TB) *Provider {
 	mux.HandleFunc("POST /token", p.token)
 	mux.HandleFunc("GET /keys", p.keys)
 	mux.HandleFunc("GET /userinfo", p.userinfo)
+	mux.HandleFunc("POST /par", p.push)
+	mux.HandleFunc("GET /logout", p.signOut)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.asked[r.URL.Path]++
@@ -86,6 +90,13 @@ func (p *Provider) Lie(change func(Claims)) { p.set(func() { p.change = change }
 
 // Userinfo has the provider answer at userinfo; nil: it has no such endpoint.
 func (p *Provider) Userinfo(c Claims) { p.set(func() { p.info = c }) }
+
+// DemandPushes has the provider take only sign-ins that were pushed to it (RFC 9126).
+func (p *Provider) DemandPushes() { p.set(func() { p.pushed = make(map[string]url.Values) }) }
+
+// LetOut has the provider sign people out, and send them to a home, which is the only one that
+// is registered.
+func (p *Provider) LetOut(home string) { p.set(func() { p.home = home }) }
 
 // Describe changes what the provider says of itself; nil: not.
 func (p *Provider) Describe(change func(map[string]any)) { p.set(func() { p.describe = change }) }
@@ -120,6 +131,12 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		if p.info != nil {
 			about["userinfo_endpoint"] = p.URL + "/userinfo"
 		}
+		if p.pushed != nil {
+			about["pushed_authorization_request_endpoint"], about["require_pushed_authorization_requests"] = p.URL+"/par", true
+		}
+		if p.home != "" {
+			about["end_session_endpoint"] = p.URL + "/logout?theme=dark"
+		}
 		if p.describe != nil {
 			p.describe(about)
 		}
@@ -129,6 +146,16 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
+	p.set(func() {
+		if p.pushed == nil {
+			return
+		}
+		reference, id := q.Get("request_uri"), q.Get("client_id")
+		if q = p.pushed[reference]; id != ClientID || len(r.URL.Query()) != 2 {
+			q = nil
+		}
+		delete(p.pushed, reference)
+	})
 	if q.Get("client_id") != ClientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("nonce") == "" {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
@@ -139,13 +166,59 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 }
 
-func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+// isClient reports whether the client makes a request, and otherwise answers it.
+func isClient(w http.ResponseWriter, r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
 	if id, _ = url.QueryUnescape(id); !ok {
 		id, secret = r.PostFormValue("client_id"), url.QueryEscape(r.PostFormValue("client_secret"))
 	}
 	if secret, _ = url.QueryUnescape(secret); id != ClientID || secret != ClientSecret {
 		reply(w, http.StatusUnauthorized, Claims{"error": "invalid_client"})
+		return false
+	}
+	return true
+}
+
+func (p *Provider) push(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil || !isClient(w, r) {
+		return
+	}
+	reference := "urn:ietf:params:oauth:request_uri:" + rand.Text()
+	p.set(func() {
+		if p.pushed != nil {
+			p.pushed[reference] = r.PostForm
+		}
+	})
+	reply(w, http.StatusCreated, Claims{"request_uri": reference, "expires_in": 60})
+}
+
+// signOut signs a person out. Without an ID token it cannot know who is meant, and asks.
+func (p *Provider) signOut(w http.ResponseWriter, r *http.Request) {
+	q, home := r.URL.Query(), ""
+	p.set(func() { home = p.home })
+	hint := q.Get("id_token_hint")
+	if hint != "" {
+		signed, err := jose.ParseSigned(hint, []jose.SignatureAlgorithm{jose.RS256})
+		if err == nil {
+			_, err = signed.Verify(p.Key.Public())
+		}
+		if err != nil {
+			http.Error(w, "id_token_hint: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	switch {
+	case home == "" || q.Get("client_id") != ClientID || q.Get("post_logout_redirect_uri") != home || q.Get("theme") != "dark":
+		http.Error(w, "bad request", http.StatusBadRequest)
+	case hint == "":
+		_, _ = w.Write([]byte("Do you want to sign out?"))
+	default:
+		http.Redirect(w, r, home, http.StatusFound)
+	}
+}
+
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	if !isClient(w, r) {
 		return
 	}
 	var g grant

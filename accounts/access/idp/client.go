@@ -2,9 +2,11 @@ package idp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -73,6 +75,8 @@ type known struct {
 	verifier *oidc.IDTokenVerifier
 	provider *oidc.Provider
 	config   oauth2.Config
+	push     string // where sign-ins must be pushed to; empty: they need not
+	signOut  string // where people sign out; empty: nowhere
 }
 
 // described returns the provider's description, and asks for it if it is not known yet. All
@@ -120,16 +124,29 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 		Token   string   `json:"token_endpoint"`
 		Keys    string   `json:"jwks_uri"`
 		Info    string   `json:"userinfo_endpoint"`
+		Push    string   `json:"pushed_authorization_request_endpoint"`
+		Pushed  bool     `json:"require_pushed_authorization_requests"`
+		SignOut string   `json:"end_session_endpoint"`
 	}
 	if err := provider.Claims(&about); err != nil {
 		return nil, err
 	}
-	for name, at := range map[string]string{"authorization_endpoint": about.Auth, "token_endpoint": about.Token, "jwks_uri": about.Keys, "userinfo_endpoint": about.Info} {
-		if at == "" && name == "userinfo_endpoint" {
+	if !about.Pushed {
+		about.Push = ""
+	}
+	for _, one := range []struct {
+		name, at string
+		needed   bool
+	}{
+		{"authorization_endpoint", about.Auth, true}, {"token_endpoint", about.Token, true}, {"jwks_uri", about.Keys, true},
+		{"userinfo_endpoint", about.Info, false}, {"end_session_endpoint", about.SignOut, false},
+		{"pushed_authorization_request_endpoint", about.Push, about.Pushed},
+	} {
+		if one.at == "" && !one.needed {
 			continue
 		}
-		if err := checkURL(at); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		if err := checkURL(one.at); err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
 		}
 	}
 	endpoint := provider.Endpoint()
@@ -150,7 +167,75 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 		verifier: provider.Verifier(&oidc.Config{ClientID: p.config.ClientID}),
 		config: oauth2.Config{ClientID: p.config.ClientID, ClientSecret: p.config.ClientSecret, Endpoint: endpoint,
 			RedirectURL: p.config.RedirectURL, Scopes: scopes},
+		push: about.Push, signOut: about.SignOut,
 	}, nil
+}
+
+// maxReference is the most bytes of the reference to a sign-in that was pushed.
+const maxReference = 2 << 10
+
+// pushed pushes the parameters of a sign-in to the provider, and returns the address with its
+// reference to them (RFC 9126).
+func (p *Provider) pushed(ctx context.Context, k *known, parameters url.Values) (string, error) {
+	inHeader := k.config.Endpoint.AuthStyle == oauth2.AuthStyleInHeader
+	if !inHeader {
+		parameters.Set("client_secret", p.config.ClientSecret)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, k.push, strings.NewReader(parameters.Encode()))
+	if err != nil {
+		return "", fmt.Errorf("idp: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if inHeader {
+		r.SetBasicAuth(url.QueryEscape(p.config.ClientID), url.QueryEscape(p.config.ClientSecret))
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return "", p.away("the sign-in that it wants pushed", err)
+	}
+	defer func() { _ = answer.Body.Close() }() // it was only read
+	var said struct {
+		Reference string `json:"request_uri"`
+		Error     string `json:"error"`
+	}
+	err = json.NewDecoder(answer.Body).Decode(&said)
+	switch {
+	case answer.StatusCode/100 != 2:
+		err = errors.New(answer.Status + " " + said.Error)
+	case err == nil && (said.Reference == "" || len(said.Reference) > maxReference):
+		err = fmt.Errorf("request_uri: must have 1 to %d bytes, has %d", maxReference, len(said.Reference))
+	}
+	if err != nil {
+		return "", p.away("the sign-in that it wants pushed", err)
+	}
+	return withQuery(k.config.Endpoint.AuthURL, url.Values{"client_id": {p.config.ClientID}, "request_uri": {said.Reference}})
+}
+
+// withQuery returns an address with parameters besides those that it has.
+func withQuery(address string, parameters url.Values) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("idp: %w", err)
+	}
+	q := u.Query()
+	maps.Copy(q, parameters)
+	u.RawQuery = q.Encode()
+	return u.String(), nil
+}
+
+// SignOut returns the address at which a person signs out of the provider too, which then
+// sends the browser to home (OpenID Connect RP-Initiated Logout 1.0). The ID token is the
+// person's, or empty. The address is empty if the provider has none. The error is ErrAway.
+func (p *Provider) SignOut(ctx context.Context, idToken, home string) (string, error) {
+	k, err := p.described(ctx)
+	if err != nil || k.signOut == "" {
+		return "", err
+	}
+	q := url.Values{"client_id": {p.config.ClientID}, "post_logout_redirect_uri": {home}}
+	if idToken != "" {
+		q.Set("id_token_hint", idToken)
+	}
+	return withQuery(k.signOut, q)
 }
 
 // checkURL returns an error for an address to which secrets must not be sent. It must be

@@ -139,7 +139,17 @@ func (p *Provider) Begin(ctx context.Context, next string) (Start, error) {
 	if err != nil {
 		return Start{}, err
 	}
-	return Start{k.config.AuthCodeURL(state, oidc.Nonce(u.Nonce), oauth2.S256ChallengeOption(u.Verifier)), state, sealed}, nil
+	address := k.config.AuthCodeURL(state, oidc.Nonce(u.Nonce), oauth2.S256ChallengeOption(u.Verifier))
+	if k.push != "" {
+		to, err := url.Parse(address)
+		if err != nil {
+			return Start{}, fmt.Errorf("idp: %w", err)
+		}
+		if address, err = p.pushed(ctx, k, to.Query()); err != nil {
+			return Start{}, err
+		}
+	}
+	return Start{address, state, sealed}, nil
 }
 
 // bound returns what a sealed sign-in is bound to. The cipher has other uses too.
@@ -185,6 +195,7 @@ type Person struct {
 	session.Holder
 	Principal access.Principal
 	Next      string // the argument of Begin
+	IDToken   string // for SignOut
 }
 
 // End ends a sign-in with what the browser brings back: the state, what Begin sealed, and the
@@ -217,7 +228,9 @@ func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) 
 	if err != nil {
 		return Person{}, err
 	}
-	return p.person(claims, u.Next)
+	who, err := p.person(claims, u.Next)
+	who.IDToken, _ = token.Extra("id_token").(string) // read has found one
+	return who, err
 }
 
 // claims is what the provider says about a person.
@@ -255,7 +268,8 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 	if c.Subject == "" || len(c.Subject) > 255 {
 		return c, fmt.Errorf("%w: the subject must have 1 to 255 bytes", ErrRefused)
 	}
-	if _, ok := all[p.config.GroupsClaim]; !ok && k.provider.UserInfoEndpoint() != "" {
+	_, grouped := all[p.config.GroupsClaim]
+	if (!grouped || c.name() == c.Subject) && k.provider.UserInfoEndpoint() != "" {
 		info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		if err != nil {
 			return c, p.away("its userinfo", err)
@@ -263,9 +277,18 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 		if info.Subject != c.Subject {
 			return c, fmt.Errorf("%w: userinfo is about somebody else", ErrRefused)
 		}
-		if err := info.Claims(&all); err != nil {
-			return c, fmt.Errorf("%w: the claims cannot be read", ErrRefused)
+		var more claims
+		others := make(map[string]json.RawMessage)
+		if err := errors.Join(info.Claims(&more), info.Claims(&others)); err != nil {
+			return c, fmt.Errorf("%w: the claims of userinfo cannot be read", ErrRefused)
 		}
+		if !grouped {
+			all[p.config.GroupsClaim] = others[p.config.GroupsClaim]
+		}
+		if c.Email == "" {
+			c.Email, c.Verified = more.Email, more.Verified // one vouches for the other
+		}
+		c.Username = cmp.Or(c.Username, more.Username)
 	}
 	c.groups = groupsOf(all[p.config.GroupsClaim])
 	return c, nil
@@ -321,22 +344,26 @@ func (p *Provider) person(c claims, next string) (Person, error) {
 	return person, nil
 }
 
-// nameOf returns the name of a person: a mail address that the provider has verified, or
-// another name, and after it always @ and the provider's host. So nobody's name at a provider
-// is taken for access.TokenName, access.LocalName or the name of a key.
-func (p *Provider) nameOf(c claims) string {
-	name := c.Subject
+// name returns a mail address that the provider has verified, or else the person's user name,
+// or else the subject.
+func (c claims) name() string {
 	switch verified := fmt.Sprint(c.Verified) == "true"; {
 	case verified && isName(c.Email) && strings.Contains(c.Email, "@"):
-		name = c.Email
+		return c.Email
 	case isName(c.Username):
-		name = c.Username
+		return c.Username
 	}
+	return c.Subject
+}
+
+// nameOf returns the name of a person, and after it always @ and the provider's host. So nobody's name at a provider
+// is taken for access.TokenName, access.LocalName or the name of a key.
+func (p *Provider) nameOf(c claims) string {
 	host := ""
 	if u, err := url.Parse(p.config.Issuer); err == nil {
 		host = u.Hostname()
 	}
-	return OneLine(name, 128) + "@" + host
+	return OneLine(c.name(), 128) + "@" + host
 }
 
 func isName(text string) bool {

@@ -398,24 +398,128 @@ func TestUserinfo(t *testing.T) {
 	f.far.Userinfo(oidctest.Claims{"sub": "0002", "groups": []string{"ops"}})
 	_, err := f.signIn()
 	f.want(err, ErrRefused)
+	f.far.Userinfo(oidctest.Claims{"sub": "0001", "groups": []string{"ops"}})
 	f.far.Person(oidctest.Claims{"groups": []string{"staff"}}) // the signed groups take precedence
 	_, err = f.signIn()
 	f.want(err, ErrNoGrant)
 }
 
+// By the specification's default, a provider says nothing about a person in the ID token.
+func TestNamesFromUserinfo(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	for want, said := range map[string]struct{ token, info oidctest.Claims }{
+		"a@b.example@127.0.0.1":      {oidctest.Claims{}, oidctest.Claims{"email": "a@b.example", "email_verified": true, "groups": "ops"}},
+		"anna@127.0.0.1":             {oidctest.Claims{"groups": "ops"}, oidctest.Claims{"preferred_username": "anna"}},
+		"bert@127.0.0.1":             {oidctest.Claims{"preferred_username": "bert"}, oidctest.Claims{"preferred_username": "x", "groups": "ops"}},
+		"0001@127.0.0.1":             {oidctest.Claims{"email": "boss@b.example"}, oidctest.Claims{"email": "x@b.example", "email_verified": true, "groups": "ops"}},
+		"carl@127.0.0.1":             {oidctest.Claims{"email_verified": true, "groups": "ops"}, oidctest.Claims{"email": "boss@b.example", "preferred_username": "carl"}},
+		"signed@b.example@127.0.0.1": {oidctest.Claims{"email": "signed@b.example", "email_verified": true, "groups": "ops"}, oidctest.Claims{"email": "x@b.example"}},
+	} {
+		said.info["sub"] = "0001"
+		f.far.Person(said.token)
+		f.far.Userinfo(said.info)
+		f.idp.known.Store(nil)
+		if who, err := f.signIn(); err != nil || who.Name != want {
+			t.Errorf("got %q, %v; want %q", who.Name, err, want)
+		}
+	}
+	asked := f.far.Asked("/userinfo")
+	f.far.Person(oidctest.Claims{"preferred_username": "dora", "groups": "ops"})
+	if who, err := f.signIn(); err != nil || who.Name != "dora@127.0.0.1" || f.far.Asked("/userinfo") != asked {
+		t.Errorf("all is known: %q, %v", who.Name, err)
+	}
+	f.far.Person(oidctest.Claims{"groups": "ops"})
+	f.far.Userinfo(oidctest.Claims{"sub": "0002", "preferred_username": "boss"})
+	_, err := f.signIn()
+	f.want(err, ErrRefused)
+}
+
+func TestPushedSignIns(t *testing.T) {
+	for _, methods := range [][]string{nil, {"client_secret_post"}} {
+		f := newFixture(t, "ops=admin")
+		f.far.DemandPushes()
+		f.far.Describe(func(about map[string]any) { about["token_endpoint_auth_methods_supported"] = methods })
+		begun, code, issuer := f.visit()
+		if strings.Contains(begun.Address, "nonce") || strings.Contains(begun.Address, begun.State) || !strings.Contains(begun.Address, "request_uri=urn") {
+			t.Errorf("sent to %s", begun.Address)
+		}
+		if who, err := f.end(begun, code, issuer); err != nil || who.Next != "/next" {
+			t.Errorf("%+v, %v", who, err)
+		}
+		for name, fault := range map[string]http.HandlerFunc{
+			"refuses": func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, `{"error":"invalid_request"}`, http.StatusBadRequest)
+			},
+			"says none": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"request_uri":""}`)) },
+			"too long": func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(`{"request_uri":"` + strings.Repeat("x", maxReference+1) + `"}`))
+			},
+			"no JSON":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+			"megabytes": megabytes(`{"request_uri":"`),
+			"redirects": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+			"cuts":      func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		} {
+			f.far.Fault("/par", fault)
+			_, err := f.idp.Begin(t.Context(), "")
+			f.want(err, ErrAway)
+			if name == "refuses" && !strings.Contains(err.Error(), "400 Bad Request invalid_request") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	// A provider that does not demand it is not asked.
+	f := newFixture(t, "ops=admin")
+	f.far.Describe(func(about map[string]any) { about["pushed_authorization_request_endpoint"] = f.far.URL + "/par" })
+	if _, err := f.signIn(); err != nil || f.far.Asked("/par") != 0 {
+		t.Errorf("asked %d times, %v", f.far.Asked("/par"), err)
+	}
+}
+
+func TestSignOut(t *testing.T) {
+	f := newFixture(t, "ops=admin")
+	if at, err := f.idp.SignOut(t.Context(), "token", "https://rounds.example/signin"); at != "" || err != nil {
+		t.Errorf("nowhere: %q, %v", at, err)
+	}
+	f.far.LetOut("https://rounds.example/signin")
+	f.idp.known.Store(nil)
+	who, err := f.signIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for token, want := range map[string]int{who.IDToken: http.StatusFound, "": http.StatusOK} {
+		at, err := f.idp.SignOut(t.Context(), token, "https://rounds.example/signin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := browser.Get(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("with %.10q: %s", token, answer.Status)
+		}
+	}
+}
+
 func TestSecretsGoOverTLS(t *testing.T) {
 	f := newFixture(t, "ops=admin")
-	for _, field := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"} {
+	for _, field := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint", "pushed_authorization_request_endpoint"} {
 		for _, at := range []string{"http://login.example.com/x", "ftp://127.0.0.1/x", "javascript:alert(1)", "https://user@login.example.com/"} {
-			f.far.Describe(func(about map[string]any) { about[field] = at })
+			f.far.Describe(func(about map[string]any) { about[field], about["require_pushed_authorization_requests"] = at, true })
 			f.idp.failed.Store(nil)
 			_, err := f.idp.Begin(context.Background(), "")
 			f.want(err, ErrAway)
 		}
 	}
-	f.far.Describe(func(about map[string]any) { about["issuer"] = "https://other.example" })
+	f.far.Describe(func(about map[string]any) { about["require_pushed_authorization_requests"] = true })
 	f.idp.failed.Store(nil)
 	_, err := f.idp.Begin(context.Background(), "")
+	f.want(err, ErrAway) // it does not say where
+	f.far.Describe(func(about map[string]any) { about["issuer"] = "https://other.example" })
+	f.idp.failed.Store(nil)
+	_, err = f.idp.Begin(context.Background(), "")
 	f.want(err, ErrAway)
 	f.far.Describe(func(about map[string]any) {
 		about["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}

@@ -115,10 +115,14 @@ func (d Door) Who(r *http.Request) (access.Principal, time.Duration, error) {
 	return who, s.Left, nil
 }
 
-// SignOut ends the request's sessions; see [Book.End].
-func (d Door) SignOut(w http.ResponseWriter, r *http.Request) error {
-	if who, _, err := d.Who(r); err == nil {
+// SignOut ends the request's sessions; see [Book.End]. It returns the one that counted, or the
+// zero Session if there was none.
+func (d Door) SignOut(w http.ResponseWriter, r *http.Request) (Session, error) {
+	s, err := d.Book.Of(r)
+	if err != nil {
+		s = Session{}
+	} else if who, err := d.Judges.Holder(r.Context(), s); err == nil {
 		trail.Of(r.Context()).By(who)
 	}
-	return d.Book.End(w, r)
+	return s, d.Book.End(w, r)
 }

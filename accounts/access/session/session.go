@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -60,6 +62,7 @@ type kept struct {
 	Holder
 	Host  string `json:"host"`            // at which it was begun
 	Proof string `json:"proof,omitempty"` // of the secret with which it was begun
+	Token []byte `json:"token,omitempty"` // the person's ID token, sealed
 }
 
 // Session is a session that has not ended.
@@ -69,6 +72,7 @@ type Session struct {
 
 	name  string
 	proof string
+	token []byte
 }
 
 // Began reports whether the session was begun with this secret. It is false for an empty one.
@@ -85,6 +89,32 @@ func proof(name, secret string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+// IDToken returns the ID token with which a person began the session, which the provider may
+// want to see when the person signs out. It is empty if there is none.
+func (s Session) IDToken() string {
+	sealer, err := sealerOf(s.name)
+	if err != nil || len(s.token) == 0 {
+		return ""
+	}
+	token, err := sealer.Open(nil, nil, s.token, nil)
+	if err != nil {
+		return ""
+	}
+	return string(token)
+}
+
+// sealerOf returns the cipher of a session's ID token. Its key is derived from the session's
+// name, which only the cookie has, so nobody who reads Redis can open the token.
+func sealerOf(name string) (cipher.AEAD, error) {
+	mac := hmac.New(sha256.New, []byte(name))
+	mac.Write([]byte("ID token")) // never fails
+	block, err := aes.NewCipher(mac.Sum(nil))
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
 // Book has the sessions of a namespace.
 type Book struct{ store session.Store }
 
@@ -92,7 +122,8 @@ type Book struct{ store session.Store }
 func In(ring *circulate.Ring) Book { return Book{session.Of(ring, session.SignedIn)} }
 
 // Begin begins a session and adds its cookie to the reply. The secret is the credential that
-// the holder has shown, for [Session.Began]. It may be empty. Begin ends the sessions that
+// the holder has shown, for [Session.Began], or a person's ID token, for [Session.IDToken]. It may
+// be empty. Begin ends the sessions that
 // the request has. It returns ErrPlain if the browser would not keep the cookie. After an
 // unknown outcome a session may exist that nobody can use.
 func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret string) error {
@@ -103,10 +134,7 @@ func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret str
 	host, _ := origin.Hostname(r.Host)
 	name := rand.Text() + rand.Text()
 	k := kept{Holder: h, Host: strings.ToLower(host)}
-	if secret != "" {
-		k.Proof = proof(name, secret)
-	}
-	text, err := json.Marshal(k)
+	text, err := k.encoded(name, secret)
 	if err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
@@ -120,6 +148,27 @@ func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret str
 	}
 	http.SetCookie(w, newCookie(secure, name, Life))
 	return nil
+}
+
+// encoded returns the session in its stored form, with what remains of the secret. An ID token
+// is left out if it is too long.
+func (k kept) encoded(name, secret string) ([]byte, error) {
+	switch {
+	case secret == "":
+	case k.Via != access.ViaOIDC:
+		k.Proof = proof(name, secret)
+	default:
+		sealer, err := sealerOf(name)
+		if err != nil {
+			return nil, err
+		}
+		with := k
+		with.Token = sealer.Seal(nil, nil, []byte(secret), nil)
+		if text, err := json.Marshal(with); err != nil || len(text) <= session.MaxValue {
+			return text, err
+		}
+	}
+	return json.Marshal(k)
 }
 
 // mustBeSecure reports whether the cookie must be sent over TLS only. That is not needed on
@@ -196,7 +245,7 @@ func (b Book) find(ctx context.Context, name, at string) (Session, error) {
 	if json.Unmarshal(text, &k) != nil || !ok || !strings.EqualFold(host, k.Host) {
 		return Session{}, ErrOver
 	}
-	return Session{Holder: k.Holder, Left: left, name: name, proof: k.Proof}, nil
+	return Session{Holder: k.Holder, Left: left, name: name, proof: k.Proof, token: k.Token}, nil
 }
 
 // End ends the sessions of a request, for all processes at once, and makes the browser

@@ -190,18 +190,18 @@ func TestSignOut(t *testing.T) {
 	cookie, other := f.mustSignIn("localhost:8080"), f.mustSignIn("localhost:8080")
 	foreign := f.request("localhost:8080", cookie)
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
-	if err := f.door.SignOut(httptest.NewRecorder(), foreign); !errors.Is(err, origin.ErrForeign) {
+	if _, err := f.door.SignOut(httptest.NewRecorder(), foreign); !errors.Is(err, origin.ErrForeign) {
 		t.Errorf("from another page: %v", err)
 	}
 	f.redis.Miniredis().SetError("LOADING")
 	w := httptest.NewRecorder()
-	if err := f.door.SignOut(w, f.request("localhost:8080", cookie)); err == nil || len(w.Result().Cookies()) > 0 {
+	if _, err := f.door.SignOut(w, f.request("localhost:8080", cookie)); err == nil || len(w.Result().Cookies()) > 0 {
 		t.Errorf("without Redis: %v", err)
 	}
 	f.redis.Miniredis().SetError("")
 	for range 2 {
 		w := httptest.NewRecorder()
-		if err := f.door.SignOut(w, f.request("localhost:8080", cookie)); err != nil {
+		if _, err := f.door.SignOut(w, f.request("localhost:8080", cookie)); err != nil {
 			t.Error(err)
 		}
 		for _, c := range w.Result().Cookies() {
@@ -216,8 +216,34 @@ func TestSignOut(t *testing.T) {
 	if _, _, err := f.door.Who(f.request("localhost:8080", other)); err != nil {
 		t.Errorf("another session: %v", err)
 	}
-	if err := f.door.SignOut(httptest.NewRecorder(), f.request("localhost:8080")); err != nil {
+	if _, err := f.door.SignOut(httptest.NewRecorder(), f.request("localhost:8080")); err != nil {
 		t.Errorf("nobody is signed in: %v", err)
+	}
+}
+
+// A person's ID token comes back when the person signs out, and nobody reads it in Redis.
+func TestIDTokens(t *testing.T) {
+	f := newFixture(t)
+	holder := Holder{Via: access.ViaOIDC, Name: "anna", Issuer: "https://login.example.com", Subject: "1", Key: "digest"}
+	for token, want := range map[string]string{"header.payload.signature": "header.payload.signature", "": "", strings.Repeat("x", 4000): ""} {
+		w := httptest.NewRecorder()
+		if err := f.door.Begin(w, f.request("localhost:8080"), holder, access.Principal{Name: "anna"}, token); err != nil {
+			t.Fatal(err)
+		}
+		names, err := f.redis.Miniredis().HKeys("{rounds:sessions}:values")
+		if err != nil || len(names) != 1 {
+			t.Fatalf("%q, %v", names, err)
+		}
+		if kept := f.redis.Miniredis().HGet("{rounds:sessions}:values", names[0]); strings.Contains(kept, "payload") {
+			t.Errorf("Redis has %s", kept)
+		}
+		s, err := f.door.SignOut(httptest.NewRecorder(), f.request("localhost:8080", w.Result().Cookies()...))
+		if err != nil || s.Name != "anna" || s.IDToken() != want || s.Began(token) {
+			t.Errorf("got %+v with %.30q, %v", s.Holder, s.IDToken(), err)
+		}
+	}
+	if s, err := f.door.SignOut(httptest.NewRecorder(), f.request("localhost:8080")); err != nil || s.Name != "" || s.IDToken() != "" {
+		t.Errorf("nobody is signed in: %+v, %v", s, err)
 	}
 }
 

@@ -111,7 +111,7 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, v, err)
 		return
 	}
-	if err := p.options.Door.Begin(w, r, who.Holder, who.Principal, ""); err != nil {
+	if err := p.options.Door.Begin(w, r, who.Holder, who.Principal, who.IDToken); err != nil {
 		p.fail(w, r, v, err)
 		return
 	}

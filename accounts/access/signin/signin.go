@@ -80,16 +80,17 @@ func css(w http.ResponseWriter, r *http.Request) {
 
 // view is the data of a page.
 type view struct {
-	T        text
-	Problem  string
-	Name     string // of the person who is signed in
-	Role     string
-	Labels   string
-	Next     string // where to send the browser after signing in
-	Onward   string // where to send the browser now
-	People   bool
-	Unneeded bool
-	Home     string // the dashboard; empty: none
+	T         text
+	Problem   string
+	Name      string // of the person who is signed in
+	Role      string
+	Labels    string
+	Next      string // where to send the browser after signing in
+	Onward    string // where to send the browser now
+	Elsewhere string // where to sign out of the provider too
+	People    bool
+	Unneeded  bool
+	Home      string // the dashboard; empty: none
 }
 
 func (p *Pages) write(w http.ResponseWriter, r *http.Request, status int, v view) {
@@ -141,11 +142,34 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
-	if err := p.options.Door.SignOut(w, r); err != nil {
-		p.fail(w, r, view{Next: p.next("")}, err)
+	v := view{Next: p.next("")}
+	ended, err := p.options.Door.SignOut(w, r)
+	if err != nil {
+		p.fail(w, r, v, err)
+		return
+	}
+	if v.Elsewhere = p.elsewhere(r, ended); v.Elsewhere != "" {
+		p.write(w, r, http.StatusOK, v)
 		return
 	}
 	http.Redirect(w, r, Path, http.StatusSeeOther)
+}
+
+// elsewhere returns the address at which a person whose session has ended can sign out of the
+// identity provider too. It is empty if there is none, or if the provider is away.
+//
+// The browser is not sent there without being asked: that would also end what the person does
+// at other services, and may end at a page of the provider's that leads nowhere.
+func (p *Pages) elsewhere(r *http.Request, ended session.Session) string {
+	if p.options.People == nil || ended.Via != access.ViaOIDC {
+		return ""
+	}
+	address, err := p.options.People.SignOut(r.Context(), ended.IDToken(), p.options.At+Path)
+	if err != nil {
+		p.options.Log.WarnContext(r.Context(), "the identity provider could not be used", "error", err)
+		return ""
+	}
+	return address
 }
 
 // fail shows why signing in or out failed. It logs errors that the person did not cause.

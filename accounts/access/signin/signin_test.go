@@ -3,6 +3,7 @@ package signin
 import (
 	"bytes"
 	"context"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -55,6 +56,19 @@ type fixture struct {
 
 func newFixture(t *testing.T, people bool) *fixture {
 	t.Helper()
+	if !people {
+		return newFixtureWith(t, nil)
+	}
+	far := oidctest.Start(t)
+	f := newFixtureWith(t, func(string) string { return far.URL })
+	f.far = far
+	return f
+}
+
+// newFixtureWith returns the pages with the identity provider that start starts for a base
+// URL, and returns the issuer of; nil: there is none.
+func newFixtureWith(t *testing.T, start func(base string) string) *fixture {
+	t.Helper()
 	redis := redistest.Embedded(t)
 	ring, err := circulate.Open(context.Background(), redis, circulate.Options{Shards: 1})
 	if err != nil {
@@ -68,9 +82,8 @@ func newFixture(t *testing.T, people bool) *fixture {
 	log := slog.New(slog.NewTextHandler(f.logs, nil))
 	j := new(judges)
 	o := Options{Door: session.Door{Book: session.In(ring), Judges: j, Attempts: new(session.Attempts), Log: log}, At: f.at, Log: log}
-	if people {
-		f.far = oidctest.Start(t)
-		j.people = idp.New(idp.Config{Issuer: f.far.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
+	if start != nil {
+		j.people = idp.New(idp.Config{Issuer: start(f.at), ClientID: oidctest.ClientID, ClientSecret: oidctest.ClientSecret,
 			RedirectURL: f.at + idp.CallbackPath, Grants: []idp.Grant{{Group: "ops", Role: access.Operator}}}, key.NewKeyring(ring, nil).Sealer)
 		o.People = j.people
 	}
@@ -416,6 +429,127 @@ func TestSignInsInSeveralTabs(t *testing.T) {
 	}
 	if n := len(f.browser.Jar.Cookies(at)); n != 1 { // the session
 		t.Errorf("%d cookies stay", n)
+	}
+}
+
+// Signing out ends the session here, and shows the way to end the one at the provider.
+func TestSigningOutAtTheProvider(t *testing.T) {
+	f := newFixture(t, true)
+	f.far.Person(oidctest.Claims{"groups": "ops"})
+	if f.signIn("").status != 200 {
+		t.Fatal("nobody is signed in")
+	}
+	if out := f.post("/signout", nil); out.status != 303 || out.header.Get("Location") != "/signin" {
+		t.Errorf("the provider has no such address: %d", out.status)
+	}
+	f = newFixture(t, true)
+	f.far.Person(oidctest.Claims{"groups": "ops"})
+	f.far.LetOut(f.at + "/signin")
+	if f.signIn("").status != 200 {
+		t.Fatal("nobody is signed in")
+	}
+	out := f.post("/signout", nil)
+	to := regexp.MustCompile(`<a class="button" href="([^"]+)"`).FindStringSubmatch(out.body)
+	if out.status != 200 || to == nil || !strings.Contains(out.body, "You are signed out here") || out.header.Get("Refresh") != "" {
+		t.Fatalf("%d %s", out.status, out.body)
+	}
+	if who := f.get(f.at + "/signin"); strings.Contains(who.body, "0001@") {
+		t.Errorf("still signed in: %s", who.body)
+	}
+	if there := f.get(html.UnescapeString(to[1])); there.status != 302 || there.header.Get("Location") != f.at+"/signin" {
+		t.Errorf("at the provider: %d %s", there.status, there.body)
+	}
+	if out := f.post("/signout", nil); out.status != 303 {
+		t.Errorf("nobody is signed in: %d", out.status)
+	}
+	f.post("/signin", url.Values{"secret": {"open-sesame"}})
+	if out := f.post("/signout", nil); out.status != 303 {
+		t.Errorf("signed in with a key: %d", out.status)
+	}
+}
+
+// walk follows redirects from a page.
+func (f *fixture) walk(at string, p page) (string, page) {
+	f.Helper()
+	for range 10 {
+		if p.status/100 != 3 {
+			return at, p
+		}
+		to, err := url.Parse(p.header.Get("Location"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		base, err := url.Parse(at)
+		if err != nil {
+			f.Fatal(err)
+		}
+		at = base.ResolveReference(to).String()
+		p = f.get(at)
+	}
+	f.Fatalf("too many redirects, the last to %s", at)
+	return "", page{}
+}
+
+// submit fills in the form of a provider's page, and walks on.
+func (f *fixture) submit(at string, p page, values url.Values) (string, page) {
+	f.Helper()
+	action := regexp.MustCompile(`<form[^>]* action="([^"]+)"`).FindStringSubmatch(p.body)
+	if p.status != 200 || action == nil {
+		f.Fatalf("no form at %s: %d %s", at, p.status, p.body)
+	}
+	for _, hidden := range regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`).FindAllStringSubmatch(p.body, -1) {
+		values.Set(hidden[1], html.UnescapeString(hidden[2]))
+	}
+	base, err := url.Parse(at)
+	if err != nil {
+		f.Fatal(err)
+	}
+	to, err := base.Parse(html.UnescapeString(action[1]))
+	if err != nil {
+		f.Fatal(err)
+	}
+	r, err := http.NewRequest("POST", to.String(), strings.NewReader(values.Encode()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return f.walk(to.String(), f.do(r))
+}
+
+// TestRealProvider signs a person in and out with a provider that others wrote.
+func TestRealProvider(t *testing.T) {
+	for name, pushed := range map[string]bool{"pushed": true, "by the address": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixtureWith(t, func(base string) string { return oidctest.StartReal(t, base, pushed) })
+			at := f.at + "/signin/start?next=/docs"
+			away := f.get(at)
+			if strings.Contains(away.header.Get("Location"), "request_uri=") != pushed {
+				t.Errorf("sent to %s", away.header.Get("Location"))
+			}
+			at, form := f.walk(at, away)
+			_, in := f.submit(at, form, url.Values{"login": {"anna"}, "password": {"x"}})
+			if in.status != 200 || in.header.Get("Refresh") != "0; url=/docs" || !strings.Contains(in.body, "anna@example.com@127.0.0.1") {
+				t.Fatalf("%d %s\n%s", in.status, in.body, f.logs)
+			}
+			// The provider knows the browser, and asks no more.
+			if _, again := f.walk(f.at+"/signin/start", f.get(f.at+"/signin/start")); again.status != 200 || !strings.Contains(again.body, "anna@example.com") {
+				t.Errorf("once more: %d %s", again.status, again.body)
+			}
+			out := f.post("/signout", nil)
+			to := regexp.MustCompile(`<a class="button" href="([^"]+)"`).FindStringSubmatch(out.body)
+			if to == nil || !strings.Contains(to[1], "id_token_hint=") {
+				t.Fatalf("%d %s", out.status, out.body)
+			}
+			at = html.UnescapeString(to[1])
+			at, form = f.walk(at, f.get(at))
+			at, home := f.submit(at, form, url.Values{"logout": {"yes"}})
+			if at != f.at+"/signin" || home.status != 200 || !strings.Contains(home.body, `name="secret"`) {
+				t.Errorf("signed out at %s: %d %s", at, home.status, home.body)
+			}
+			if _, ask := f.walk(f.at+"/signin/start", f.get(f.at+"/signin/start")); !strings.Contains(ask.body, `name="login"`) {
+				t.Errorf("the provider still knows the browser: %d %s", ask.status, ask.body)
+			}
+		})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 type text struct {
 	Lang string
 
-	Title, SignedIn, SignOut, SignIn, Secret, People, GoOn, Unneeded, Dashboard, Guide, API string
+	Title, SignedIn, SignOut, SignIn, Secret, People, GoOn, StillKnown, Elsewhere, Unneeded, Dashboard, Guide, API string
 
 	Refused, Foreign, TooMany, Plain, Away, ProviderAway, Stale, NotVouched, NoGrant, NoProvider, ProviderSays, TooLarge string
 }
@@ -20,6 +20,7 @@ func texts() []text {
 	return []text{{
 		Lang: "en", Title: "Sign in", SignedIn: "You are signed in as", SignOut: "Sign out", SignIn: "Sign in",
 		Secret: "Key, or the API's token", People: "Sign in with your organisation", GoOn: "Go on",
+		StillKnown: "You are signed out here. Your organisation still has you signed in: whoever uses this browser next can sign in as you.", Elsewhere: "Sign out of your organisation too",
 		Unneeded: "Nobody needs to sign in here: no token is set, and the service answers this machine alone.", Dashboard: "Dashboard", Guide: "Guide", API: "API",
 		Refused:      "This key or token lets nobody in: it was mistyped, revoked, or has expired.",
 		Foreign:      "Another page sent you here. Sign in from this page.",
@@ -36,6 +37,7 @@ func texts() []text {
 	}, {
 		Lang: "zh", Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
 		Secret: "密钥，或 API 的令牌", People: "使用组织账号登录", GoOn: "继续",
+		StillKnown: "您已在此退出登录，但组织账号仍处于登录状态：之后使用此浏览器的人可以以您的身份登录。", Elsewhere: "同时退出组织账号",
 		Unneeded: "这里无需登录：没有设置令牌，服务只响应本机。", Dashboard: "管理页面", Guide: "指南", API: "API",
 		Refused:      "此密钥或令牌无效：输入有误、已被吊销，或已过期。",
 		Foreign:      "您是从其他页面被带到这里的。请在本页登录。",
