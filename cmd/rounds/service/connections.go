@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,17 +16,26 @@ import (
 // busyReply is the reply to a caller for whom there is no connection.
 const busyReply = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
+const (
+	// stuckWrite is how long a caller may take nothing of a reply before its connection may
+	// be displaced.
+	stuckWrite = time.Second
+	// writePart is how much of a reply is written at once, so that progress is seen.
+	writePart = 64 << 10
+)
+
 // connections is a listener that bounds the number of open connections. At the bound, a
-// new connection replaces the one that has been without a request for the longest: it is
-// idle, or its request is incomplete. So neither idle nor half-sent requests keep others
-// out, whoever sends them. There is no bound for each address, because behind a proxy all
-// callers have one address. If all connections are being answered, the new one is told to
-// come back.
+// new connection replaces the one that has waited for its caller the longest: it is idle, its
+// request is incomplete, or its reply is not read. So neither idle callers, nor half-sent
+// requests, nor replies that nobody reads keep others out. There is no bound for each address,
+// because behind a proxy all callers have one address. If all connections are being answered,
+// the new one is told to come back.
 type connections struct {
 	net.Listener
-	most int
-	name string
-	log  *slog.Logger
+	most  int
+	name  string
+	log   *slog.Logger
+	began time.Time // when clock began
 
 	mu     sync.Mutex
 	open   map[*connection]bool
@@ -38,13 +48,43 @@ type connection struct {
 	net.Conn
 	of *connections
 
-	answering int       // requests; guarded by of.mu
-	since     time.Time // when it was opened, its last request answered, or more of a request received
+	answering int          // requests; guarded by of.mu
+	since     time.Time    // when it was opened, its last request answered, or more of a request received
+	writing   atomic.Int64 // of.clock when the part of a reply began that is being written; 0: none is
+}
+
+// Write writes a reply in parts, and notes when each part began.
+func (c *connection) Write(p []byte) (written int, err error) {
+	defer c.writing.Store(0)
+	for {
+		part := p[written:min(len(p), written+writePart)]
+		c.writing.Store(int64(c.of.clock()))
+		n, err := c.Conn.Write(part)
+		if written += n; err != nil || written == len(p) {
+			return written, err
+		}
+	}
+}
+
+// waits returns since when a connection has waited for its caller, and whether it does. The
+// caller holds of.mu.
+func (c *connection) waits() (since time.Time, waits bool) {
+	if c.answering == 0 {
+		return c.since, true
+	}
+	began := time.Duration(c.writing.Load())
+	if began == 0 || c.of.clock()-began < stuckWrite {
+		return time.Time{}, false
+	}
+	return c.of.began.Add(began), true
 }
 
 func newConnections(listener net.Listener, name string, most int, log *slog.Logger) *connections {
-	return &connections{Listener: listener, name: name, most: most, log: log, open: make(map[*connection]bool), closed: make(map[string]int)}
+	return &connections{Listener: listener, name: name, most: most, log: log, began: time.Now(), open: make(map[*connection]bool), closed: make(map[string]int)}
 }
+
+// clock returns the time since the listener was made. It is never 0, and never steps.
+func (l *connections) clock() time.Duration { return time.Since(l.began) + 1 }
 
 // Accept returns the next connection for which there is room.
 func (l *connections) Accept() (net.Conn, error) {
@@ -80,17 +120,18 @@ func (l *connections) admit(conn net.Conn) net.Conn {
 	l.open[c] = true
 	if !l.warned && len(l.open)*10 >= l.most*9 {
 		l.warned = true
-		l.log.Warn("HTTP connections are at their limit, or near it: those whose request is incomplete are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
+		l.log.Warn("HTTP connections are at their limit, or near it: those whose request is incomplete, or whose reply is not read, are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
 	}
 	return c
 }
 
-// idlest returns the connection that has been without a request for the longest. The
-// caller holds mu.
+// idlest returns the connection that has waited for its caller the longest. The caller holds
+// mu.
 func (l *connections) idlest() (idlest *connection) {
+	var longest time.Time
 	for c := range l.open {
-		if c.answering == 0 && (idlest == nil || c.since.Before(idlest.since)) {
-			idlest = c
+		if since, waits := c.waits(); waits && (idlest == nil || since.Before(longest)) {
+			idlest, longest = c, since
 		}
 	}
 	return idlest
@@ -158,7 +199,7 @@ func (l *connections) Collect(into chan<- prometheus.Metric) {
 	labels := prometheus.Labels{"server": l.name}
 	into <- prometheus.MustNewConstMetric(prometheus.NewDesc("rounds_http_connections", "HTTP connections that are open, by server: api or ops.", nil, labels),
 		prometheus.GaugeValue, float64(len(l.open)))
-	closed := prometheus.NewDesc("rounds_http_connections_closed_total", "HTTP connections that were closed because there were too many, by server and reason: displaced while their request was incomplete, or refused while all others were being answered.",
+	closed := prometheus.NewDesc("rounds_http_connections_closed_total", "HTTP connections that were closed because there were too many, by server and reason: displaced while their request was incomplete or their reply was not read, or refused while all others were being answered.",
 		[]string{"reason"}, labels)
 	for _, reason := range []string{"displaced", "refused"} {
 		into <- prometheus.MustNewConstMetric(closed, prometheus.CounterValue, float64(l.closed[reason]), reason)

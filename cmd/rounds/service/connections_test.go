@@ -145,6 +145,114 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	}
 }
 
+// TestRepliesThatAreNotReadKeepNobodyOut fills all connections with replies of which nothing is
+// read. A caller that reads, if slowly, keeps its connection.
+func TestRepliesThatAreNotReadKeepNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, part = 16, 64 << 10
+		const size = 100 * part
+		listener := &pipes{make(chan net.Conn), make(chan struct{})}
+		limited := newConnections(listener, "api", most, slog.New(slog.DiscardHandler))
+		server := newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(make([]byte, size)) // the callers' end is what is judged
+		}, limited.log)
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(limited) }()
+		dial := func() net.Conn {
+			ours, theirs := net.Pipe()
+			listener.incoming <- theirs
+			go func() { _, _ = io.WriteString(ours, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") }()
+			return ours
+		}
+		status := func(conn net.Conn) string {
+			line, _ := bufio.NewReaderSize(conn, 16).ReadString('\n')
+			return strings.TrimSpace(line)
+		}
+		slow := dial()
+		slowly := make(chan int64)
+		go func() {
+			var n int64
+			for {
+				m, err := io.CopyN(io.Discard, slow, part)
+				if n += m; err != nil {
+					slowly <- n
+					return
+				}
+				time.Sleep(stuckWrite / 4)
+			}
+		}()
+		synctest.Wait()
+		time.Sleep(stuckWrite)
+		stuck := make([]net.Conn, most-1)
+		for i := range stuck {
+			stuck[i] = dial()
+		}
+		synctest.Wait()
+		if got := status(dial()); got != "HTTP/1.1 503 Service Unavailable" {
+			t.Errorf("while replies have just begun: %q", got)
+		}
+		time.Sleep(stuckWrite)
+		fresh := dial()
+		if got := status(fresh); got != "HTTP/1.1 200 OK" {
+			t.Errorf("while no reply is read: %q", got)
+		}
+		if n := <-slowly; n < size {
+			t.Errorf("a caller that reads slowly got %d bytes", n)
+		}
+		if limited.closed["displaced"] != 1 || limited.closed["refused"] != 1 {
+			t.Errorf("closed %v", limited.closed)
+		}
+		for _, conn := range append(stuck, slow, fresh) {
+			_ = conn.Close()
+		}
+		_ = server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestServeThroughRepliesThatAreNotRead is the same over real connections, to none of which an
+// end is in sight.
+func TestServeThroughRepliesThatAreNotRead(t *testing.T) {
+	t.Parallel()
+	const most = 16
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := newConnections(inner, "api", most, slog.New(slog.DiscardHandler))
+	begun := make(chan struct{}, most)
+	server := newHTTPServer(limited, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/long" {
+			return
+		}
+		begun <- struct{}{}
+		for err := error(nil); err == nil; {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+	}, limited.log)
+	go func() { _ = server.Serve(limited) }()
+	defer server.Close()
+	for range most {
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /long HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+	}
+	processes.AwaitStatus(t, "http://"+inner.Addr().String()+"/", http.StatusOK)
+	limited.mu.Lock()
+	defer limited.mu.Unlock()
+	if limited.closed["displaced"] == 0 {
+		t.Errorf("closed %v", limited.closed)
+	}
+}
+
 // TestServeThroughHalfSentRequests sends the service 600 requests of three kinds that stop
 // half way. The API and the operators' routes still answer, and a metric counts the closed
 // connections.

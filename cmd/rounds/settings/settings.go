@@ -65,7 +65,7 @@ type API struct {
 
 	TrustedProxies string `env:"ROUNDS_TRUSTED_PROXIES" about:"proxies in front whose X-Forwarded-For tells from where a request comes, separated by commas: addresses, networks such as 10.1.0.0/16, and unix for all at a unix: socket; unset: none, and every request comes from where its connection does"`
 
-	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those without a complete request are closed for new ones"`
+	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, those without a complete request and those whose reply is not read are closed for new ones"`
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
 	RequireMatch bool `env:"ROUNDS_API_REQUIRE_MATCH,default=false" about:"whether the API changes or deletes an account only with If-Match, and otherwise answers 428; imports and changes of many at once need none"`
 
