@@ -7,6 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/accounts/cause"
+	"github.com/rounds-dev/rounds/accounts/hostname"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -83,6 +84,14 @@ func WhereOf(record []byte) string {
 	return where
 }
 
+// comparedHost returns a host as it is dialled, or a text that is no host's as it is.
+func comparedHost(host string) string {
+	if dialled, err := hostname.Dialled(host); err == nil {
+		return dialled
+	}
+	return host
+}
+
 // hostOf returns the host in an account's config, that of url or base_url, or the field
 // host, and WhereOf. Both are empty if the config has none of these.
 func hostOf(record []byte) (host, where string) {
@@ -100,7 +109,7 @@ func hostOf(record []byte) (host, where string) {
 			}
 		}
 	}
-	host = strings.ToLower(host)
+	host = comparedHost(host)
 	if corporation, ok := strict.TextIn(config, "corp_id"); ok {
 		return host, strings.ToLower(corporation)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
@@ -97,10 +96,10 @@ func DecodeRevival(text []byte) (Revival, error) {
 			faults.Text(name, value, &v.Cause)
 		case "host":
 			faults.Text(name, value, &v.Host)
-			v.Host = strings.ToLower(v.Host)
+			v.Host = comparedHost(v.Host)
 		case "except_host":
 			faults.Texts(name, value, &v.Except)
-			v.Except = lowered(v.Except)
+			v.Except = comparedHosts(v.Except)
 		case "cursor":
 			faults.Text(name, value, &v.Cursor)
 		case "rate":

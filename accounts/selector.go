@@ -75,7 +75,7 @@ func SelectorFields() []string {
 // plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
 	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
-		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: lowered(fields[fieldHost]), Except: lowered(fields[fieldExcept])}
+		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: comparedHosts(fields[fieldHost]), Except: comparedHosts(fields[fieldExcept])}
 	labels := fields[fieldLabel]
 	var faults Faults
 	if since := fields[fieldSince]; len(since) > 0 {
@@ -109,12 +109,11 @@ func ParseSelector(fields map[string][]string) (Selector, error) {
 	return s, nil
 }
 
-func lowered(texts []string) []string {
-	var low []string
+func comparedHosts(texts []string) (hosts []string) {
 	for _, text := range texts {
-		low = append(low, strings.ToLower(text))
+		hosts = append(hosts, comparedHost(text))
 	}
-	return low
+	return hosts
 }
 
 // Validate returns every fault of the selector as Faults, or nil.

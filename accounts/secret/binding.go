@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"golang.org/x/net/idna"
+	"github.com/rounds-dev/rounds/accounts/hostname"
 )
 
 const (
@@ -207,7 +206,7 @@ func splitHost(text string) (host, port string, err error) {
 	if below, ok := strings.CutPrefix(host, "*."); ok {
 		star, host = "*.", below
 	}
-	if host, err = asciiHost(host); err != nil {
+	if host, err = hostname.Dialled(host); err != nil {
 		return "", "", errHost
 	}
 	host = strings.TrimSuffix(host, ".") // after ToASCII, which also turns other full stops into dots
@@ -215,17 +214,6 @@ func splitHost(text string) (host, port string, err error) {
 		return "", "", errHost
 	}
 	return star + host, port, nil
-}
-
-// asciiHost returns the name that net/http dials for a host, in lower case. It converts
-// before it lowers, as net/http does: lowered first, U+0130 becomes a plain i and the
-// name of another host.
-func asciiHost(host string) (string, error) {
-	if !strings.ContainsFunc(host, func(char rune) bool { return char >= utf8.RuneSelf }) {
-		return strings.ToLower(host), nil
-	}
-	ascii, err := idna.Lookup.ToASCII(host)
-	return strings.ToLower(ascii), err
 }
 
 func normalAddr(addr netip.Addr) (host, port string, err error) {

@@ -39,7 +39,7 @@ func TestHostsAreJudgedAsTheyAreDialled(t *testing.T) {
 		"https://\uff41pi.example/":               {host: "api.example"},
 		"https://a\u202eb.example/":               {err: ErrName},
 		"https://a\u00adb.example/":               {host: "ab.example"},
-		"https://EXAMPLE.com/":                    {host: "EXAMPLE.com"},
+		"https://EXAMPLE.com/":                    {host: "example.com"},
 		"https://[fe80::1]/":                      {host: "[fe80::1]"},
 	} {
 		u, err := url.Parse(raw)

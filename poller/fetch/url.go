@@ -6,9 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
 
-	"golang.org/x/net/idna"
+	"github.com/rounds-dev/rounds/accounts/hostname"
 )
 
 // The errors of a URL. None quotes it.
@@ -57,23 +56,17 @@ func checkURL(u *url.URL) error {
 	if u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
 		return ErrHost
 	}
-	if name := u.Hostname(); !isASCII(name) {
-		ascii, err := idna.Lookup.ToASCII(name)
-		if err != nil || ascii == "" || !isASCII(ascii) {
-			return ErrName
-		}
-		u.Host = strings.Replace(u.Host, name, ascii, 1)
+	dialled, err := hostname.Dialled(u.Hostname())
+	if err != nil {
+		return ErrName
 	}
+	u.Host = strings.Replace(u.Host, u.Hostname(), dialled, 1)
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return ErrHost
 		}
 	}
 	return nil
-}
-
-func isASCII(text string) bool {
-	return !strings.ContainsFunc(text, func(char rune) bool { return char > unicode.MaxASCII })
 }
 
 // Host returns the host of a URL in lower case, with its port unless that is the
@@ -84,12 +77,9 @@ func Host(raw string) string {
 	if err != nil {
 		return ""
 	}
-	host := strings.ToLower(u.Host)
-	if name := u.Hostname(); !isASCII(name) {
-		host = u.Host // never lowered: U+0130 would become a plain i, the name of another host
-		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
-			host = strings.Replace(host, name, ascii, 1)
-		}
+	host := u.Host // what none can dial stays as it is
+	if dialled, err := hostname.Dialled(u.Hostname()); err == nil {
+		host = strings.Replace(host, u.Hostname(), dialled, 1)
 	}
 	host = strings.TrimSuffix(host, ".")
 	if u.Scheme == "http" {

@@ -10,7 +10,7 @@ import (
 )
 
 // forCheckers are what every kind may import.
-var forCheckers = []string{"accounts/form", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
+var forCheckers = []string{"accounts/form", "accounts/hostname", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
 
 // forEdges are what the edges of the registry may import.
 var forEdges = []string{"accounts", "accounts/backup", "accounts/access", "accounts/access/idp", "accounts/access/key", "accounts/access/origin", "accounts/access/session", "accounts/access/signin", "accounts/cadence", "accounts/callback", "accounts/concern", "accounts/form", "accounts/history", "accounts/law", "accounts/message", "accounts/problem", "accounts/scan", "accounts/secret", "accounts/strict", "accounts/timeline", "accounts/trail", "accounts/trial", "circulate"}
@@ -42,7 +42,7 @@ var mayImport = []struct {
 	{"circulate/image", []string{"circulate", "circulate/connect"}},
 	{"circulate/datadir", []string{"circulate/connect", "circulate/image"}},
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
-	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/cause", "accounts/cursor", "accounts/history", "accounts/strict", "circulate", "circulate/failing"}},
+	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/cause", "accounts/cursor", "accounts/history", "accounts/hostname", "accounts/strict", "circulate", "circulate/failing"}},
 	{"accounts/access", nil},
 	{"accounts/access/key", []string{"circulate", "circulate/apikey", "accounts/access", "accounts/strict"}},
 	{"accounts/access/origin", nil},
@@ -57,12 +57,13 @@ var mayImport = []struct {
 	{"accounts/cause", nil},
 	{"accounts/cursor", nil},
 	{"accounts/form", nil},
+	{"accounts/hostname", nil},
 	{"accounts/legible", nil},
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 	{"accounts/problem", []string{"accounts", "accounts/cadence", "accounts/cause", "circulate", "circulate/bulletin", "circulate/failing"}},
 	{"accounts/scan", []string{"accounts", "circulate", "circulate/session"}},
-	{"accounts/secret", []string{"circulate", "circulate/vault"}},
+	{"accounts/secret", []string{"accounts/hostname", "circulate", "circulate/vault"}},
 	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
 	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
 	{"accounts/callback/wecomcrypt", nil},
@@ -78,7 +79,7 @@ var mayImport = []struct {
 	{"poller/crew", nil},
 	{"poller/hold", nil},
 	{"poller/timebox", nil},
-	{"poller/fetch", []string{"poller"}},
+	{"poller/fetch", []string{"accounts/hostname", "poller"}},
 	{"poller/header", []string{"accounts/form", "accounts/strict", "poller/fetch", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "poller"}},
 	{"poller/secrets/opener", []string{"accounts/secret", "circulate", "circulate/vault", "poller/secrets"}},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rounds-dev/rounds/accounts/hostname"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -29,7 +30,7 @@ const (
 
 // config is a record's parsed config.
 type config struct {
-	host     string // in lower case
+	host     string // as it is dialled
 	port     int
 	tls      string
 	user     string
@@ -39,9 +40,13 @@ type config struct {
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	r := strict.ReadConfig(raw)
-	read := config{host: strings.TrimSuffix(strings.ToLower(r.Text("host")), "."), tls: tlsImplicit, mailbox: "INBOX"}
-	if read.host != "" {
-		if err := c.client.ValidateHost(read.host); err != nil {
+	read := config{tls: tlsImplicit, mailbox: "INBOX"}
+	if given := r.Text("host"); given != "" {
+		dialled, err := hostname.Dialled(given)
+		if read.host = strings.TrimSuffix(dialled, "."); err == nil {
+			err = c.client.ValidateHost(read.host)
+		}
+		if err != nil {
 			r.Fault("host", hostFault(err))
 		}
 	}
