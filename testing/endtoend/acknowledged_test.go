@@ -2,6 +2,7 @@ package endtoend
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/datadir"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
+	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // acknowledged is what a service told others it has done.
@@ -72,9 +74,53 @@ func (a *acknowledged) clients(ctx context.Context, base string) {
 	all.Wait()
 }
 
+// persons are WeChat accounts. Their server gives each message once: a page whose answer was on
+// its way to a process that was killed is lost, and no program can help that. What the next call
+// says it has got must be there.
+type persons struct {
+	third  *ilink.Ilink
+	tokens []string
+	gone   []map[int]bool // of each: messages of pages that nobody confirmed before the kill
+	there  int            // messages that were confirmed, at the last look
+}
+
+// confirmed returns up to which message a call said that it has got them.
+func (p *persons) confirmed(t *testing.T, token string) int {
+	t.Helper()
+	text, err := base64.StdEncoding.DecodeString(p.third.Stats(token).Buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, number, _ := strings.Cut(string(text), "/")
+	n, _ := strconv.Atoi(number) // none before the first page
+	return n
+}
+
+// judge names messages that were confirmed and are not among those that were found, and notes
+// those that the killed process may have taken along.
+func (p *persons) judge(t *testing.T, found map[string]bool) {
+	t.Helper()
+	p.there = 0
+	for i, token := range p.tokens {
+		confirmed := p.confirmed(t, token)
+		for n := 1; n <= confirmed; n++ {
+			switch {
+			case p.gone[i][n]:
+			case !found[token+" "+ilink.MessageID("", n)]:
+				t.Errorf("message %d of %s was confirmed, and is lost", n, token)
+			default:
+				p.there++
+			}
+		}
+		for n := confirmed + 1; n <= p.third.Stats(token).Given; n++ {
+			p.gone[i][n] = true
+		}
+	}
+}
+
 // judge compares a directory whose process was killed with what that process acknowledged, also
-// to Telegram, which has forgotten each update that a call confirmed.
-func (a *acknowledged) judge(t *testing.T, path string, third *telegram.Telegram, tokens []string) {
+// to Telegram, which has forgotten each update that a call confirmed, and to WeChat.
+func (a *acknowledged) judge(t *testing.T, path string, third *telegram.Telegram, tokens []string, wechat *persons) {
 	t.Helper()
 	server := connect.NewEmbedded()
 	defer func() { _ = server.Close() }()
@@ -109,6 +155,7 @@ func (a *acknowledged) judge(t *testing.T, path string, third *telegram.Telegram
 			found[m.Account+" "+m.Message.ID] = true
 		}
 	}
+	wechat.judge(t, found)
 	for id := range a.registered {
 		removed, asked := a.removed[id]
 		switch {
@@ -145,18 +192,30 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
+	persons := &persons{}
+	if persons.third, stop, err = ilink.Serve(ilink.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
 	addr := freeAddress(t)
 	path := filepath.Join(t.TempDir(), "data")
 	settings := []string{"ROUNDS_API_ADDR=" + addr, "ROUNDS_API_URL=http://" + addr, "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true", "ROUNDS_SHARDS=3", "ROUNDS_DATA_DIR=" + path,
 		"ROUNDS_DATA_SAVE_WITHIN=500ms", "ROUNDS_HEARTBEAT_INTERVAL=200ms", "ROUNDS_DEAD_AFTER=2s", "ROUNDS_SWEEP_INTERVAL=200ms"}
 	var tokens []string
-	var records strings.Builder
+	records := make(map[string]string)
+	for n := range 3 {
+		id := fmt.Sprint("person", n)
+		persons.third.AddBot(id)
+		persons.tokens, persons.gone = append(persons.tokens, id), append(persons.gone, make(map[int]bool))
+		settings = append(settings, fmt.Sprintf("ROUNDS_SECRET_%s=%[1]s", id))
+		records[id] = fmt.Sprintf(`{"kind":"weixin","cadence":"every 0","config":{"token":{"secret":%q},"base_url":%q}}`, id, persons.third.URL())
+	}
 	for n := range 6 {
 		token := fmt.Sprintf("%d:%s", 1000+n, strings.Repeat("A", 35))
 		third.AddBot(token)
 		tokens = append(tokens, token)
 		settings = append(settings, fmt.Sprintf("ROUNDS_SECRET_BOT%d=%s", n, token))
-		fmt.Fprintf(&records, `{"kind":"telegram","cadence":"every 0","config":{"token":{"secret":"BOT%d"},"base_url":%q}}`+"\n", n, third.URL())
+		records[botID(token)] = fmt.Sprintf(`{"kind":"telegram","cadence":"every 0","config":{"token":{"secret":"BOT%d"},"base_url":%q}}`, n, third.URL())
 	}
 	done := &acknowledged{registered: make(map[string]bool), removed: make(map[string]bool)}
 	begin := func(name string) *process {
@@ -166,8 +225,8 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 		return p
 	}
 	p := begin("first")
-	for n, record := range strings.Split(strings.TrimSpace(records.String()), "\n") {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+"/v1/accounts/"+botID(tokens[n]), strings.NewReader(record))
+	for id, record := range records {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+addr+"/v1/accounts/"+id, strings.NewReader(record))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,6 +243,7 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 		busy.Go(func() {
 			for ctx.Err() == nil {
 				third.PostN(tokens[rand.IntN(len(tokens))], 1+rand.IntN(5))
+				persons.third.PostN(persons.tokens[rand.IntN(len(persons.tokens))], 1+rand.IntN(2))
 				select {
 				case <-ctx.Done():
 				case <-time.After(5 * time.Millisecond):
@@ -194,7 +254,7 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 		p.kill()
 		cancel()
 		busy.Wait()
-		done.judge(t, path, third, tokens)
+		done.judge(t, path, third, tokens, persons)
 		if t.Failed() {
 			t.Fatalf("after kill %d", n+1)
 		}
@@ -206,8 +266,8 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 		stats := third.Stats(token)
 		posted, kept = posted+stats.Posted, kept+stats.Kept
 	}
-	if len(done.registered) == 0 || len(done.removed) == 0 || posted == kept {
+	if len(done.registered) == 0 || len(done.removed) == 0 || posted == kept || persons.there == 0 {
 		t.Error("nothing was acknowledged: the test shows nothing")
 	}
-	t.Logf("%d kills, %d registrations and %d removals acknowledged, %d of %d messages confirmed", kills(), len(done.registered), len(done.removed), posted-kept, posted)
+	t.Logf("%d kills, %d registrations and %d removals acknowledged, %d of %d updates and %d messages confirmed", kills(), len(done.registered), len(done.removed), posted-kept, posted, persons.there)
 }
