@@ -146,11 +146,14 @@ func (c Consumer) validate() error {
 // acknowledges the messages that they handled, and returns its shards to its peers. The other
 // messages stay pending for them.
 //
-// It returns an error only for settings that are not valid. While Redis is away it tries again
-// until Redis is back.
+// It returns an error for settings that are not valid, and one of a Preparer. While Redis is away
+// it tries again until Redis is back.
 func (c Consumer) Run(ctx context.Context) error {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
+		return err
+	}
+	if err := c.prepare(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -204,3 +207,30 @@ func (c Consumer) Run(ctx context.Context) error {
 }
 
 var errGraceOver = errors.New("delivery: the consumer ends")
+
+// prepare has the handler prepare itself, as often as it puts that off. It returns nil if ctx is
+// done first.
+func (c Consumer) prepare(ctx context.Context) error {
+	handler, ok := c.Handler.(Preparer)
+	if !ok {
+		return nil
+	}
+	for told := false; ; told = true {
+		err := handler.Prepare(ctx)
+		var later *Later
+		switch {
+		case err == nil && told:
+			c.Log.Info("the consumer's handler is ready", "group", c.Group)
+			return nil
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case !errors.As(err, &later):
+			return fmt.Errorf("consumer %s: %w", c.Group, err)
+		case !told:
+			c.Log.Warn("nothing is read yet: the handler is not ready", "group", c.Group, "error", later.Err)
+		}
+		if !sleep(ctx, max(later.After, heldPause)) {
+			return nil
+		}
+	}
+}

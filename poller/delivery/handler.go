@@ -30,6 +30,14 @@ type Handler interface {
 	Handle(ctx context.Context, batch []Delivery) []error
 }
 
+// Preparer is a Handler that needs something, such as a table, before it can handle messages.
+// Consumer.Run calls Prepare before it reads, and ends with its error. While that is a Later, it
+// tries again.
+type Preparer interface {
+	Handler
+	Prepare(ctx context.Context) error
+}
+
 var (
 	// ErrAcknowledged reports that the handler acknowledged the message itself.
 	ErrAcknowledged = errors.New("delivery: acknowledged by the handler")

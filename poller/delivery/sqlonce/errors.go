@@ -3,6 +3,7 @@ package sqlonce
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
@@ -82,4 +83,12 @@ func (d Dialect) refused(err error) bool {
 		return true
 	}
 	return false
+}
+
+// isAway reports whether an error says that the server cannot be reached, or takes no connections
+// now: it has no SQLSTATE, or one of a broken connection (08), of too little memory or too many
+// connections (53), or of a server that starts or stops (57P).
+func (d Dialect) isAway(err error) bool {
+	state := sqlState(err)
+	return d == PostgreSQL && (state == "" || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53") || strings.HasPrefix(state, "57P"))
 }

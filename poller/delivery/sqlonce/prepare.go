@@ -3,17 +3,26 @@ package sqlonce
 import (
 	"context"
 	"fmt"
+
+	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
 // Prepare creates the table if it does not exist. It returns an error if something else has its
 // name and cannot keep the records. Any number of replicas may call it at once. If the table
-// exists, Prepare needs no permission to create one.
+// exists, Prepare needs no permission to create one. The error is a delivery.Later if PostgreSQL
+// cannot be reached, or takes no connections now.
+//
+// A Consumer calls it when it starts.
 func (h *Handler) Prepare(ctx context.Context) error {
 	p := newPatience(h.options.ConflictWait)
 	for {
 		err := h.prepare(ctx)
 		if err == nil {
 			return nil
+		}
+		if h.dialect.isAway(err) {
+			err = fmt.Errorf("sqlonce: prepare table %s: %w", h.options.Table, err)
+			return &delivery.Later{After: awayInterval, Err: err, Target: target}
 		}
 		if !h.dialect.conflict(err) || !p.wait(ctx) {
 			return fmt.Errorf("sqlonce: prepare table %s: %w", h.options.Table, err)

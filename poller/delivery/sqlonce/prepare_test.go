@@ -1,11 +1,14 @@
 package sqlonce_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
+	"github.com/rounds-dev/rounds/testing/pgtest"
 )
 
 func TestPrepareAtOnce(t *testing.T) {
@@ -77,4 +80,22 @@ func TestPrepareWithoutRights(t *testing.T) {
 	}
 	wantNone(t, h.Handle(t.Context(), messages(2, 4)))
 	w.exec("RESET ROLE")
+}
+
+// A server that is away is no reason to give up.
+func TestPrepareAway(t *testing.T) {
+	server := pgtest.Start(t)
+	w := newWorld(t, server.Database(t), sqlonce.PostgreSQL)
+	h := w.handler(apply, sqlonce.Options{Table: "later"})
+	server.Kill()
+	var later *delivery.Later
+	if err := h.Prepare(t.Context()); !errors.As(err, &later) || later.Target != "database" || !strings.Contains(err.Error(), "table later") {
+		t.Errorf("away: %v", err)
+	}
+	server.Restart(t)
+	for errors.As(h.Prepare(t.Context()), &later) { // each try finds one more connection that the kill broke
+	}
+	if err := h.Prepare(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
