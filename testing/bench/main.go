@@ -10,6 +10,7 @@
 //	go run ./testing/bench backup [--json]
 //	go run ./testing/bench held [--json]
 //	go run ./testing/bench fetch [--json]
+//	go run ./testing/bench embedded [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence, on a free loopback port.
@@ -91,7 +92,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench dashboard [--json] [--for 30s] [--rounds 2] [--accounts 1000000] [--failing 20000] [--requests 120]\n" +
 		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]\n" +
 		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]\n" +
-		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]"
+		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]\n" +
+		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -179,6 +181,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if b.rounds < 1 || b.messages < 1 {
 			return errors.New("rounds and messages must be at least 1")
 		}
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
+		return b.run(ctx)
+	case "embedded":
+		b := &embeddedBench{}
+		b.flags(flags)
+		flags.Lookup("accounts").DefValue = "20000"
+		if err := flags.Set("accounts", "20000"); err != nil {
+			return err
+		}
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if b.rounds < 1 || *accounts < 1 || b.each < time.Second {
+			return errors.New("rounds and accounts must be at least 1, and for 1s")
+		}
+		b.accounts = *accounts
 		var err error
 		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
 			return err
