@@ -146,6 +146,31 @@ func TestATakeOverStopsWhereTheTargetIsAway(t *testing.T) {
 	})
 }
 
+// What a step of unknown outcome left pending comes before what is read next, also if the target
+// is back in between.
+func TestAnOutageKeepsTheOrder(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.add(4, "a", "b")
+		later := &delivery.Later{After: 5 * time.Second, Err: errors.New("it is away"), Target: "database"}
+		j := journal{answer: func(delivery.Delivery) error { return later }}
+		c := w.start(delivery.Consumer{Handler: j.handler(), Batch: 6})
+		time.Sleep(time.Second)
+		w.add(4, "a", "b")
+		c.fail("redeliver", 1)
+		j.answers(nil)
+		tried := j.total()
+		time.Sleep(time.Minute)
+		for _, account := range []string{"a", "b"} {
+			got := j.of(account)
+			if n := len(got); n < 8 || !slices.IsSorted(got[n-8:]) {
+				t.Errorf("%s, after %d: %q", account, tried, got)
+			}
+		}
+		c.stop(t)
+		w.nothingLeft()
+	})
+}
+
 // Messages that are delivered again come in batches of so many bytes, as new ones do.
 func TestWhatIsDeliveredAgainIsBoundedByBytes(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {

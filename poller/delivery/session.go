@@ -88,6 +88,9 @@ func (s *session) consume() {
 			s.idle("")
 			continue
 		}
+		if s.unsure {
+			continue // the target is back: what is pending comes first
+		}
 		if !s.takeSlot() {
 			return
 		}

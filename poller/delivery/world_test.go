@@ -113,6 +113,7 @@ type process struct {
 	dead  bool
 	names *scriptNames
 	die   func(step string) faketime.Fate
+	fails map[string]int // step -> how often it is not done
 	calls map[string]int
 
 	freezeAt       string
@@ -202,6 +203,10 @@ func (p *process) decide(step string) (faketime.Fate, <-chan struct{}) {
 	defer p.mu.Unlock()
 	if p.dead {
 		return faketime.NotDone, nil
+	}
+	if p.fails[step] > 0 {
+		p.fails[step]--
+		return faketime.NotDone, p.frozen
 	}
 	if p.freeze != nil && step == p.freezeAt {
 		p.frozen = p.freeze
@@ -293,4 +298,14 @@ func (p *process) count(step string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[step]
+}
+
+// fail has a step fail so often.
+func (p *process) fail(step string, times int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fails == nil {
+		p.fails = make(map[string]int)
+	}
+	p.fails[step] = times
 }

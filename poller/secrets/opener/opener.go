@@ -79,6 +79,9 @@ func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, 
 	if known && time.Since(h.asked) < Fresh {
 		return h.value, h.binding, h.err
 	}
+	if ctx.Err() != nil {
+		return "", secret.Binding{}, fmt.Errorf("%w: %w", secrets.ErrUnavailable, ctx.Err())
+	}
 	flight := o.flights.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
