@@ -2,14 +2,35 @@ package circulate
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
 // changeCheck is how often a process asks whether the number of shards changes. It costs
-// Redis one command.
+// Redis one command, however many wait for that with a ring.
 const changeCheck = time.Second
+
+// changes is what those who wait for a change share.
+type changes struct {
+	mu      sync.Mutex
+	asked   time.Time
+	changed bool
+}
+
+// changedLately is Changed, and asks Redis only if nobody did within most of changeCheck.
+func (r *Ring) changedLately(ctx context.Context) bool {
+	if !r.changes.mu.TryLock() {
+		return false // somebody asks; the next look sees the answer
+	}
+	defer r.changes.mu.Unlock()
+	if !r.changes.changed && time.Since(r.changes.asked) > changeCheck*3/4 {
+		changed, err := r.Changed(ctx)
+		r.changes.asked, r.changes.changed = time.Now(), err == nil && changed
+	}
+	return r.changes.changed
+}
 
 // AwaitChange waits until the ring must be opened again. It returns false when ctx is
 // done. After an error it asks again: while Redis is away nothing changes.
@@ -22,7 +43,7 @@ func (r *Ring) AwaitChange(ctx context.Context) bool {
 			return false
 		case <-tick.C:
 		}
-		if changed, err := r.Changed(ctx); err == nil && changed {
+		if r.changedLately(ctx) {
 			return true
 		}
 	}
@@ -33,6 +54,22 @@ func (r *Ring) AwaitChange(ctx context.Context) bool {
 // Only then does it cancel the context of the work with the old ring, which ends beside
 // the new one. The first error of the work ends everything and is returned.
 func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
+	return follow(ctx, ring, open, func(ctx context.Context, ring *Ring) error {
+		ring.followed.Store(true)
+		return work(ctx, ring)
+	})
+}
+
+// Follow is [Follow] with the ring itself opened again. It leaves that to whoever got the ring
+// from there.
+func (r *Ring) Follow(ctx context.Context, work func(context.Context, *Ring) error) error {
+	if r.followed.Load() {
+		return work(ctx, r)
+	}
+	return follow(ctx, r, r.reopen, work)
+}
+
+func follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	endBefore := func() {}
 	for ring != nil {

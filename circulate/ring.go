@@ -78,6 +78,9 @@ type Ring struct {
 
 	restoring bool // of Options
 	eras      int  // of Options
+	reopen    func(context.Context) (*Ring, error)
+	followed  atomic.Bool // see Follow
+	changes   changes
 
 	copies copies
 	left   atomic.Bool // the shards that accounts leave need not be searched any more
@@ -113,6 +116,8 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	r.wire = wire.New(server, o.Namespace, wire.Options{
 		Log: o.Log, Observe: o.Observe, Keys: func(shard int) []wire.Key { return r.keys[shard].all() },
 	})
+	o.Shards = 0
+	r.reopen = func(ctx context.Context) (*Ring, error) { return Open(ctx, server, o) }
 	r.sources = l.leaving().shards
 	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)

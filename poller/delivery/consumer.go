@@ -15,7 +15,7 @@ import (
 
 // Consumer reads the streams of all shards for one group. Any number of consumers, in any number
 // of processes, share the shards of a group: each shard is read by one of them at a time, under
-// a lease.
+// a lease. When the number of shards changes, it goes on with the new ones.
 //
 // Ring, Group and Handler are required. The zero value of any other setting means its default.
 type Consumer struct {
@@ -156,6 +156,17 @@ func (c Consumer) Run(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
+	return c.Ring.Follow(ctx, c.consume)
+}
+
+// consume consumes from a ring until ctx is done.
+func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
+	c.Ring = ring
+	if effect, ok := c.Handler.(*Effect); ok {
+		with := *effect
+		with.Ring = ring
+		c.Handler = &with
+	}
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(context.Canceled)
 	g := &member{
@@ -173,7 +184,7 @@ func (c Consumer) Run(ctx context.Context) error {
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
 	c.Control.steer(g)
-	defer c.Control.steer(nil)
+	defer c.Control.leave(g)
 
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.measure(ctx) })

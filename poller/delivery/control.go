@@ -42,6 +42,18 @@ func (c *Control) steer(g *member) {
 	c.member = g
 }
 
+// leave notes that a consumer has ended, unless another one runs by now.
+func (c *Control) leave(g *member) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.member == g {
+		c.member = nil
+	}
+}
+
 // sessions returns the sessions of the consumer, if one runs and has waiting messages.
 func (c *Control) sessions() (all []*session) {
 	c.mu.Lock()

@@ -27,9 +27,10 @@ import (
 type Effect struct {
 	Ring   *circulate.Ring
 	Effect *group.Effect
-	// Keys returns the keys that the effect uses for messages of a shard. In a cluster
-	// they must begin with Ring.Tag(shard). Nil: none.
-	Keys func(shard int) []string
+	// Keys returns the keys that the effect uses for messages of a shard, by the shard's tag. In a
+	// cluster they must begin with it. When the number of shards changes, so do the tags. Nil:
+	// none.
+	Keys func(tag string) []string
 	Args []any
 	// Remember is how long an applied message is remembered; 0: not at all.
 	Remember time.Duration
@@ -44,7 +45,7 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	}
 	applying := group.Applying{Group: batch[0].Group, Args: e.Args, Remember: e.Remember}
 	if e.Keys != nil {
-		applying.Keys = e.Keys(batch[0].Shard)
+		applying.Keys = e.Keys(e.Ring.Tag(batch[0].Shard))
 	}
 	applied, failed, err := group.Of(e.Ring).Apply(ctx, batch[0].Shard, e.Effect, applying, found)
 	if err != nil {

@@ -27,8 +27,8 @@ var record = group.NewEffect("record", `
 
 // effect is a handler that records.
 func (w *world) effect(remember time.Duration) *delivery.Effect {
-	return &delivery.Effect{Effect: record, Remember: remember, Keys: func(shard int) []string {
-		return []string{w.Ring.Tag(shard) + ":applied", w.Ring.Tag(shard) + ":order"}
+	return &delivery.Effect{Effect: record, Remember: remember, Keys: func(tag string) []string {
+		return []string{tag + ":applied", tag + ":order"}
 	}}
 }
 

@@ -50,6 +50,7 @@ func TestManyIdleGroupsCostLittle(t *testing.T) {
 			"XREAD":     61,          // one wait a second
 			"renew":     13 * 16,     // of all groups' leases of a shard, each 5 s
 			"survey":    5 * 16,      // of all groups in a shard, each 15 s
+			"HMGET":     61,          // one look a second whether the number of shards changes
 			"heartbeat": 61 * groups, // of each consumer, each second
 			"read":      0,
 			"lease":     0,

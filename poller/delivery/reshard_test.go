@@ -1,6 +1,8 @@
 package delivery_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -47,5 +49,56 @@ func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expect(t, j.of("moves"), []string{"0#1"})
 		c.stop(t)
+	})
+}
+
+// A consumer that was opened with a ring, and nothing else, goes on when the number of shards
+// changes: with a handler of its own, and with an effect.
+func TestAConsumerFollowsTheNumberOfShards(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.Register(circulate.Registration{ID: "a"}, circulate.Registration{ID: "b"})
+		w.add(3, "a", "b")
+		var j journal
+		var control delivery.Control
+		c := w.start(delivery.Consumer{Handler: j.handler(), Control: &control})
+		effect := w.start(delivery.Consumer{Group: "effect", Handler: w.effect(0)})
+		time.Sleep(2 * time.Second)
+		if _, err := w.Ring.Mover().Begin(w.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		ring := w.Open(w.Redis)
+		if err := ring.Mover().Receive(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for source := range ring.Sources() {
+			if _, _, err := ring.Mover().Move(w.Context(), source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		for _, account := range []string{"a", "b"} {
+			shard := ring.ShardOf(account)
+			w.Do("XADD", ring.Tag(shard)+":messages", "*", "account", account, "kind", "feed", "id", "3", "type", "text", "time", "", "data", `{"n":1}`)
+		}
+		time.Sleep(10 * time.Second)
+		for _, account := range []string{"a", "b"} {
+			expect(t, j.of(account), numbered(0, 4))
+		}
+		j.answers(func(delivery.Delivery) error { return errors.New("no") })
+		shard := ring.ShardOf("a")
+		w.Do("XADD", ring.Tag(shard)+":messages", "*", "account", "a", "kind", "feed", "id", "4", "type", "text", "time", "", "data", `{"n":1}`)
+		time.Sleep(time.Second / 2)
+		if s := control.Standing(); s.Accounts != 1 {
+			t.Errorf("its control sees %+v", s)
+		}
+		j.answers(nil)
+		time.Sleep(10 * time.Second)
+		c.stop(t)
+		effect.stop(t)
+		for shard := range ring.Shards() {
+			if state, err := ring.Streams().GroupState(context.Background(), shard, "effect"); err != nil || state.Pending+int(state.OldestUnread) != 0 {
+				t.Errorf("the effect left %+v, %v", state, err)
+			}
+		}
 	})
 }

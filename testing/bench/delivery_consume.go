@@ -66,7 +66,7 @@ func consume(ctx context.Context, args []string, out io.Writer) error {
 	}}
 	counter.left.Store(*messages)
 	if !*plain {
-		counter.Handler = &delivery.Effect{Ring: ring, Effect: countEffect, Keys: func(shard int) []string { return []string{ring.Tag(shard) + ":counts"} }}
+		counter.Handler = &delivery.Effect{Ring: ring, Effect: countEffect, Keys: func(tag string) []string { return []string{tag + ":counts"} }}
 	}
 	if err := (delivery.Consumer{Ring: ring, Group: "bench", Handler: counter}).Run(consuming); err != nil {
 		return err

@@ -124,7 +124,7 @@ var countEffect = group.NewEffect("count", `
 func (r *role) handler(ctx context.Context, ring *circulate.Ring, f *fate) (delivery.Handler, func(), error) {
 	switch r.Effect {
 	case effectRedis, effectRemembered:
-		effect := &delivery.Effect{Ring: ring, Effect: countEffect, Keys: func(shard int) []string { return oracleKeys(ring, shard, r.Effect) }}
+		effect := &delivery.Effect{Ring: ring, Effect: countEffect, Keys: func(tag string) []string { return oracleKeys(tag, r.Effect) }}
 		if r.Effect == effectRemembered {
 			effect.Remember = time.Hour
 		}

@@ -51,8 +51,7 @@ func (a applied) faults(s *source) []string {
 
 // oracleKeys are a HASH message -> times applied, and a LIST of messages in the
 // order in which they were applied.
-func oracleKeys(ring *circulate.Ring, shard int, effect string) []string {
-	tag := ring.Tag(shard)
+func oracleKeys(tag, effect string) []string {
 	return []string{tag + ":oracle:counts:" + effect, tag + ":oracle:order:" + effect}
 }
 
@@ -64,7 +63,7 @@ func inRedis(t *testing.T, server *redistest.Server, ring *circulate.Ring, effec
 	}
 	defer conn.Close()
 	for shard := range ring.Shards() {
-		keys := oracleKeys(ring, shard, effect)
+		keys := oracleKeys(ring.Tag(shard), effect)
 		counts, err := redis.IntMap(conn.Do("HGETALL", keys[0]))
 		if err != nil {
 			t.Fatal(err)
