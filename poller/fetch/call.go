@@ -32,6 +32,9 @@ type Call struct {
 	// proxies. It is for secrets that are sent without TLS. A redirect to another origin
 	// does not get them.
 	Confined bool
+	// NoBody says that status and header are all that is wanted. A little of the body is read, so
+	// that the connection can be used again, and nothing depends on how that ends.
+	NoBody bool
 	// Held says that the third party may hold the answer back until there is something. Such a
 	// call takes little memory while it waits. It follows no redirect.
 	Held bool
@@ -144,6 +147,10 @@ func (c *Client) do(e *exchange, call Call) (*Response, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
+	if call.NoBody {
+		_, _ = io.CopyN(io.Discard, answer.Body, errorBody)
+		return &Response{Status: answer.StatusCode, Header: answer.Header, Moved: e.moved.to}, nil
+	}
 	body, err := c.readBody(e.Context, answer, cmp.Or(call.MaxBody, defaultMaxBody))
 	if err != nil {
 		return nil, err

@@ -19,7 +19,6 @@ import (
 const (
 	attempts     = 3                      // in one delivery
 	backoffFirst = 250 * time.Millisecond // after the first attempt; four times as long after the next
-	maxBody      = 64 << 10               // bytes of an answer that are read
 
 	unreachableWait = 5 * time.Second // before a message is delivered again to an endpoint that is away
 )
@@ -101,7 +100,7 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 	var failed *Error
 	_, err = s.gate.breaker.Load().Execute(func() (struct{}, error) {
 		if failed = s.call(ctx, fetch.Call{
-			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, MaxBody: maxBody, Confined: t.signer.open,
+			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: t.signer.open,
 		}); failed != nil {
 			if failed.Outcome != Canceled {
 				s.record.attempted(failed.Status, failed.Outcome)
@@ -128,10 +127,6 @@ func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 	answer, err := s.options.Client.Do(limited, call)
 	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(time.Since(start).Seconds())
 	switch {
-	case errors.Is(err, fetch.ErrTooLarge): // only an answer of 2xx is read that far
-		s.gate.calm()
-		s.record.attempted(http.StatusOK, Delivered)
-		return nil
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return s.failure(Canceled, 0, context.Canceled)
 	case err != nil && reached.Load():

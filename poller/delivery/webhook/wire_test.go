@@ -175,6 +175,29 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// What an answer's header says counts, whatever becomes of its body.
+func TestBrokenAnswers(t *testing.T) {
+	for status, want := range map[int]webhook.Outcome{http.StatusOK: webhook.Delivered, http.StatusGone: webhook.Disabled, http.StatusTooManyRequests: webhook.Throttled, http.StatusBadRequest: webhook.Rejected} {
+		var asked atomic.Int32
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set("Content-Length", "1000")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("half of"))
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		sink := wire(t, url, []string{"NEW"}, loopback)
+		err := one(t.Context(), sink.Sink, "a/1")
+		if (err == nil) != (status == http.StatusOK) {
+			t.Errorf("%d: %v", status, err)
+		}
+		if faketime.Counted(t, sink.registry, "rounds_webhook_deliveries_total", string(want)) != 1 || asked.Load() != 1 {
+			t.Errorf("%d: not %s, asked %d times", status, want, asked.Load())
+		}
+	}
+}
+
 func TestOversizedAnswers(t *testing.T) {
 	for status, want := range map[int]webhook.Outcome{http.StatusOK: webhook.Delivered, http.StatusBadRequest: webhook.Rejected} {
 		var asked atomic.Int32
