@@ -86,6 +86,22 @@ func TestMessagesAreTrimmedWhereMemoryIsShort(t *testing.T) {
 	})
 }
 
+// A group that holds messages back for their age is told, although there are too many in another
+// shard alone.
+func TestMessagesThatAreHeldForTheirAgeAreTold(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.found(0, 3)
+		w.ensure("crm", 0)
+		time.Sleep(2 * time.Hour)
+		w.found(1, 20)
+		stop := w.run(monitor.Config{Retention: time.Hour, Kept: 10, TrimInterval: time.Minute})
+		defer stop()
+		time.Sleep(30 * time.Second) // later there are not too many in any shard
+		w.expectLengths(3, 7)
+		w.exposed("# TYPE rounds_streams_held_back gauge\nrounds_streams_held_back 1", "rounds_streams_held_back")
+	})
+}
+
 func TestMemorySettingsAreJudged(t *testing.T) {
 	_, err := monitor.New(nil, monitor.Config{MemoryMark: 101}, monitor.Options{})
 	if err == nil || !strings.Contains(err.Error(), "memory mark") {

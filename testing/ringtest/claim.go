@@ -331,3 +331,18 @@ func kindsOneByOne(f *fixture) {
 	}
 	f.conserved()
 }
+
+// claimWhileLeft: nothing is taken for a moment where accounts go to other shards. A mover that
+// has stopped, or a clock that went back, blocks that for ten seconds at most.
+func claimWhileLeft(f *fixture) {
+	f.register("a")
+	f.do("SET", f.key("leaving"), f.now().Add(time.Hour).UnixMilli())
+	f.ret(circulate.Written, circulate.Return{Claim: f.claim(alice, "a")[0]})
+	till := f.now().Add(9 * time.Second)
+	f.do("SET", f.key("leaving"), till.UnixMilli())
+	if b := f.batch(alice, 1); len(b.Claims) != 0 || b.NextDue.UnixMilli() != till.UnixMilli() {
+		f.Errorf("claimed %+v, next %v, want none until %v", b.Claims, b.NextDue, till)
+	}
+	f.do("SET", f.key("leaving"), f.now().Add(-time.Second).UnixMilli())
+	f.claim(alice, "a")
+}

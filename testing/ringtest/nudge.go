@@ -100,6 +100,19 @@ func nudgeHint(f *fixture) {
 	}
 }
 
+// nudgeAgain: a nudge that comes while the check that obeys another is under way is obeyed after
+// it, at its own time.
+func nudgeAgain(f *fixture) {
+	f.scheduled("a")
+	f.nudge("a", circulate.Nudge{Hint: []byte("token"), Lives: time.Hour})
+	c := f.claim(alice, "a")[0]
+	f.nudge("a", circulate.Nudge{Within: 10 * time.Minute})
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: c.Due.Add(aDay), Mark: circulate.MarkOK})
+	if v := f.look("a"); v.Place != circulate.Scheduled || v.Rule != circulate.RuleNudged || v.Due.Sub(v.Now) > 10*time.Minute || v.Due.Sub(v.Now) < 9*time.Minute {
+		f.Errorf("%s, by %c, due in %v, want ten minutes", v.Place, v.Rule, v.Due.Sub(v.Now))
+	}
+}
+
 func nudgesMerge(f *fixture) {
 	f.register("a")
 	c := f.claim(alice, "a")[0]

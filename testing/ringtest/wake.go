@@ -74,6 +74,19 @@ func wakes(f *fixture) {
 		f.Fatal(err)
 	}
 	expect("a resume", 1)
+	move := func(id string, due time.Time) {
+		f.Helper()
+		far := circulate.Far{ID: id, Due: time.UnixMilli(int64(f.number("ZSCORE", f.key("schedule"), id)))}
+		if n, err := f.ring.Clocks().MoveDue(ctx, 0, []circulate.Move{{Far: far, To: due}}); n != 1 || err != nil {
+			f.Fatalf("moved %d, %v", n, err)
+		}
+	}
+	register("z", in(9))
+	expect("a later account", 0)
+	move("z", now.Add(-time.Hour))
+	expect("a repair of the clock that moves an account to the front", 1)
+	move("z", in(8))
+	expect("one that does not", 0)
 	c := f.claim(alice, "b")
 	expect("a claim", 0)
 	f.ret(circulate.Written, circulate.Return{Claim: c[0], Due: in(7)})

@@ -1,0 +1,58 @@
+package monitor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/failing"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// Of more failing accounts than a turn looks at, the others are told as left out.
+func TestFailingAccountsAboveTheMostAreLeftOut(t *testing.T) {
+	process := redistest.Start(t) // the embedded one scans everything at once
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, process), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := process.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	do := func(command string, args ...any) any {
+		t.Helper()
+		reply, err := conn.Do(command, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	const all = 5 * problemsPage
+	for i := range all {
+		id := fmt.Sprint("a", i)
+		if _, err := ring.Account(id).Register(t.Context(), circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"feed","config":{"url":"https://a.example/"}}`, id)}); err != nil {
+			t.Fatal(err)
+		}
+		ticket, _ := do("HGET", ring.Tag(0)+":tickets", id).([]byte)
+		do("HSET", ring.Tag(0)+":tickets", id, string(ticket[:24])+"t+++++++"+string(ticket[32:]))
+		do("HSET", ring.Tag(0)+":errors", id, fmt.Sprintf("%013d|http_404: Not Found", time.Now().UnixMilli()))
+	}
+	m, err := New(ring, Config{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, leaves := range map[int]bool{problemsPage: true, all: false} {
+		turn := problemTurn{Monitor: m, store: failing.Of(ring), gathering: problem.NewGathering(problem.Probes{})}
+		looked, err := turn.failing(t.Context(), 0, all, most)
+		if err != nil || looked < most || leaves == (looked == all) || turn.leftOut != all-looked {
+			t.Errorf("of %d at most %d: looked at %d, left out %d, %v", all, most, looked, turn.leftOut, err)
+		}
+		if s := turn.gathering.Summary(time.Now(), turn.leftOut); s.Failing != looked || s.LeftOut != all-looked {
+			t.Errorf("of %d at most %d: %+v", all, most, s.Counts)
+		}
+	}
+}
