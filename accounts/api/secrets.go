@@ -184,7 +184,7 @@ func (s *Server) newLogins() *scan.Desk {
 	if s.options.Scan == nil {
 		return nil
 	}
-	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Tell: s.intake(nil).LoginTrouble, Note: func(ctx context.Context, id string, again bool) {
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Stored: s.isStored, Tell: s.intake(nil).LoginTrouble, Note: func(ctx context.Context, id string, again bool) {
 		caller, _ := access.From(ctx)
 		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
 		if again {
@@ -192,6 +192,12 @@ func (s *Server) newLogins() *scan.Desk {
 		}
 		s.options.Trail.Keep(ctx, e)
 	}}
+}
+
+// isStored reports whether a secret is stored.
+func (s *Server) isStored(ctx context.Context, name string) (bool, error) {
+	_, _, there, err := secret.Of(s.options.Ring).Get(ctx, name)
+	return there, err
 }
 
 // keepToken stores an account's token, bound to its server and to the kind.

@@ -17,17 +17,18 @@ const lookAgain = time.Second
 // sign-in make one. Their zero value is ready.
 type calls struct {
 	mu     sync.Mutex
-	by     map[string]*call // by the sign-in's name and the digits
+	by     map[string]*call // by the sign-in's name
 	closed bool
 }
 
 // call is a call to the server that goes on whoever waits for it.
 type call struct {
-	began time.Time
-	end   context.CancelFunc
-	done  chan struct{} // closed at its end
-	login *Login
-	err   error
+	digits string
+	began  time.Time
+	end    context.CancelFunc
+	done   chan struct{} // closed at its end
+	login  *Login
+	err    error
 }
 
 // Close ends the calls that are under way behind those who look. Later ones end with who waits.
@@ -65,40 +66,48 @@ func (d *Desk) await(ctx context.Context, registry *accounts.Registry, name, dig
 	return k.login(name), nil
 }
 
-// begin begins a step that does not end with its caller, or joins the one that is under way.
-// Who only looks begins none for a moment after one has ended.
+// begin begins a step that does not end with its caller, or joins the one that is under way, so
+// that a process makes one call at a time for a sign-in. Digits wait for a look that is under
+// way, and digits that come while others are tried share their outcome. Who only looks begins
+// none for a moment after one has ended.
 func (d *Desk) begin(ctx context.Context, registry *accounts.Registry, name, digits string, waits bool) *call {
-	key := name + " " + digits
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()
-	if c := d.calls.by[key]; c != nil {
+	before := make(chan struct{})
+	if c := d.calls.by[name]; c == nil {
+		close(before)
+	} else {
 		select {
 		case <-c.done:
-			if !waits {
+			if !waits && digits == c.digits {
 				return c
 			}
 		default:
-			return c
+			if digits == "" || c.digits != "" {
+				return c
+			}
 		}
+		before = c.done
 	}
 	if d.calls.by == nil {
 		d.calls.by = make(map[string]*call)
 	}
-	c := &call{began: time.Now(), done: make(chan struct{})}
+	c := &call{digits: digits, began: time.Now(), done: make(chan struct{})}
 	if !d.calls.closed {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, c.end = context.WithCancel(ctx)
-	d.calls.by[key] = c
+	d.calls.by[name] = c
 	go func() {
 		defer c.end()
+		<-before
 		c.login, c.err = d.step(ctx, registry, name, digits)
 		close(c.done)
 		time.AfterFunc(time.Until(c.began.Add(lookAgain)), func() {
 			d.calls.mu.Lock()
 			defer d.calls.mu.Unlock()
-			if d.calls.by[key] == c {
-				delete(d.calls.by, key)
+			if d.calls.by[name] == c {
+				delete(d.calls.by, name)
 			}
 		})
 	}()

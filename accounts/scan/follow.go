@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,6 +166,31 @@ func (d *Desk) draw(ctx context.Context, k *kept) error {
 // finish stores the token and registers the account, or brings it back if it is there. Each
 // part may be repeated, by another process at the same time as well.
 func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name string, k *kept) (*Login, error) {
+	if k.State == Done {
+		return k.login(name), nil
+	}
+	if !k.Free {
+		// Once that is kept, a secret that is stored may be this sign-in's own.
+		err := d.free(ctx, registry, k)
+		switch {
+		case errors.Is(err, ErrTaken):
+			k.Token, k.State = "", Expired
+		case err != nil:
+			return nil, err
+		default:
+			k.Free = true
+		}
+		if changed := d.replace(ctx, name, k); changed != nil {
+			now, failed := d.get(ctx, name)
+			if failed != nil || !now.Free {
+				return nil, cmp.Or(err, changed)
+			}
+			return d.finish(ctx, registry, name, now) // another process was faster
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if err := d.Keep(ctx, SecretOf(k.ID), k.Base, k.Token); err != nil {
 		return nil, err
 	}

@@ -3,13 +3,14 @@
 //
 // A sign-in is kept in Redis for a quarter of an hour under a name that nobody can guess, and
 // sealed with a key that is derived from that name: who reads Redis can neither follow a
-// sign-in nor take its token. Only the digest of the name is there. There are at most a
-// thousand at once; then the oldest ends.
+// sign-in nor take its token. Only the digest of the name is there. Each principal has at most a
+// thousand at once; then its oldest ends.
 //
 // Once the phone has confirmed, the token is first kept with the sign-in, then stored as a
 // secret that is bound to the account's server, then the account is registered. Each of these
 // may be repeated, so that a process that dies half way loses nothing: the next step at any
-// process goes on. A sign-in that is abandoned before leaves nothing behind.
+// process goes on. A secret that is stored already is replaced only if the account uses it, or
+// if the principal may replace any secret. A sign-in that is abandoned before leaves nothing behind.
 package scan
 
 import (
@@ -58,6 +59,7 @@ const (
 var (
 	ErrNone   = errors.New("there is no such sign-in, or it has ended")
 	ErrKind   = errors.New("an account of another kind has this id")
+	ErrTaken  = errors.New("a secret is stored under the name that the token would have, and no WeChat account of this id uses it: take another id, or have an admin remove the secret")
 	ErrDigits = errors.New("must be 1 to 16 digits")
 )
 
@@ -105,6 +107,11 @@ type kept struct {
 	Token  string          `json:"token,omitempty"`
 	Until  time.Time       `json:"until"`
 
+	// MayReplace: whoever began it may replace any stored secret.
+	MayReplace bool `json:"may_replace,omitempty"`
+	// Free: the name of its secret was free, or the account's, when the phone had confirmed.
+	Free bool `json:"free,omitempty"`
+
 	Trouble string `json:"trouble,omitempty"`
 
 	sealed []byte // as Redis has it
@@ -116,6 +123,8 @@ type Desk struct {
 	Server Server
 	// Keep stores the token as a secret that is bound to a base URL.
 	Keep func(ctx context.Context, name, base, token string) error
+	// Stored reports whether a secret is stored.
+	Stored func(ctx context.Context, name string) (bool, error)
 	// Note is told of each account that was signed in, and whether it was there before.
 	Note func(ctx context.Context, id string, again bool)
 	// Tell returns what may be shown of an error; nil: the text of an Error, and no more.
@@ -132,13 +141,16 @@ func (e *Error) Error() string { return e.Code + ": " + e.Text }
 
 func (d *Desk) store() session.Store { return session.Of(d.Ring, session.SigningIn) }
 
-// owner is whom the sign-ins belong to in the store, so that those of people do not end.
-const owner = "weixin"
+// By is who begins a sign-in.
+type By struct {
+	Name       string // of the principal; each may have so many under way
+	MayReplace bool   // any stored secret
+}
 
 // Begin draws a code at a base, or at Server.Base if that is empty, for an account: one that is not registered yet, as the record says, or
 // one that is to be signed in again, whose record is then left as it is. Of the record the
-// config is left out. Its errors are accounts.Faults, ErrKind, and those of the server.
-func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string) (*Login, error) {
+// config is left out. Its errors are accounts.Faults, ErrKind, ErrTaken, and those of the server.
+func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a accounts.Account, base string) (*Login, error) {
 	base = strings.TrimRight(cmp.Or(base, d.Server.Base), "/")
 	existing, err := registry.Get(ctx, a.ID)
 	switch {
@@ -148,6 +160,10 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, a account
 		return nil, err
 	}
 	if err := d.judge(ctx, registry, a, base, err != nil); err != nil {
+		return nil, err
+	}
+	k := &kept{ID: a.ID, MayReplace: by.MayReplace}
+	if err := d.free(ctx, registry, k); err != nil {
 		return nil, err
 	}
 	a.Config = nil
@@ -162,9 +178,10 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, a account
 	if err != nil {
 		return nil, err
 	}
-	k := &kept{Record: record, ID: a.ID, QRCode: code.QRCode, Link: code.Link, Origin: base, Base: base, State: Waiting, Drawn: 1, Until: time.Now().Add(life)}
+	k.Record, k.QRCode, k.Link, k.Origin, k.Base = record, code.QRCode, code.Link, base, base
+	k.State, k.Drawn, k.Until = Waiting, 1, time.Now().Add(life)
 	name := rand.Text() + rand.Text()
-	if err := d.put(ctx, name, k); err != nil {
+	if err := d.put(ctx, name, by.Name, k); err != nil {
 		return nil, err
 	}
 	return k.login(name), nil
@@ -191,6 +208,32 @@ func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a account
 	}
 	if faults = append(faults, more...); len(faults) > 0 {
 		return faults
+	}
+	return nil
+}
+
+// free returns ErrTaken if the token's secret would take the place of one that is not the
+// account's.
+func (d *Desk) free(ctx context.Context, registry *accounts.Registry, k *kept) error {
+	name := SecretOf(k.ID)
+	taken, err := d.Stored(ctx, name)
+	if err != nil || !taken || k.MayReplace {
+		return err
+	}
+	there, err := registry.Get(ctx, k.ID)
+	if errors.Is(err, accounts.ErrNotFound) {
+		return ErrTaken
+	}
+	if err != nil {
+		return err
+	}
+	var config struct {
+		Token struct {
+			Secret string `json:"secret"`
+		} `json:"token"`
+	}
+	if there.Account.Kind != d.Server.Kind || json.Unmarshal(there.Account.Config, &config) != nil || config.Token.Secret != name {
+		return ErrTaken
 	}
 	return nil
 }
@@ -226,7 +269,7 @@ func (k *kept) login(name string) *Login {
 }
 
 // put stores a sign-in that begins, sealed.
-func (d *Desk) put(ctx context.Context, name string, k *kept) error {
+func (d *Desk) put(ctx context.Context, name, owner string, k *kept) error {
 	sealed, err := k.seal(name)
 	if err != nil {
 		return err

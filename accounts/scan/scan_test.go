@@ -80,6 +80,12 @@ func (w *world) desk() *scan.Desk {
 			}
 			return w.fails
 		},
+		Stored: func(_ context.Context, name string) (bool, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			_, there := w.stored[name]
+			return there, nil
+		},
 		Note: func(_ context.Context, id string, again bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -90,7 +96,7 @@ func (w *world) desk() *scan.Desk {
 
 func (w *world) begin(id string) *scan.Login {
 	w.Helper()
-	l, err := w.desk().Begin(w.Context(), w.registry, accounts.Account{ID: id, Cadence: "every 0", Labels: map[string]string{"team": "x"}}, "")
+	l, err := w.desk().Begin(w.Context(), w.registry, scan.By{Name: "me"}, accounts.Account{ID: id, Cadence: "every 0", Labels: map[string]string{"team": "x"}}, "")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -284,12 +290,12 @@ func TestWhatIsRefused(t *testing.T) {
 			{accounts.Account{ID: "a", Labels: big}, "", nil},
 			{accounts.Account{ID: "a"}, "gopher://x", nil},
 		} {
-			_, err := w.desk().Begin(w.Context(), w.registry, c.a, c.base)
+			_, err := w.desk().Begin(w.Context(), w.registry, scan.By{Name: "me"}, c.a, c.base)
 			if c.want != nil && !errors.Is(err, c.want) || c.want == nil && !errors.As(err, &faults) {
 				t.Errorf("%+v: got %v", c.a, err)
 			}
 		}
-		_, err := w.desk().Begin(w.Context(), w.registry, accounts.Account{ID: "a", Cadence: "x"}, "gopher://x")
+		_, err := w.desk().Begin(w.Context(), w.registry, scan.By{Name: "me"}, accounts.Account{ID: "a", Cadence: "x"}, "gopher://x")
 		if !errors.As(err, &faults) || len(faults) != 2 {
 			t.Errorf("not all faults at once: %v", err)
 		}
@@ -365,4 +371,131 @@ func TestSecretNames(t *testing.T) {
 	if scan.SecretOf(digest) == scan.SecretOf("a b") {
 		t.Errorf("%q has the secret of another id", digest)
 	}
+}
+
+// A sign-in takes no secret from others: not one that was stored before it began, nor one that
+// was stored before the phone confirmed. The account's own is replaced, and whoever may replace
+// any secret may do so here.
+func TestNoSecretIsTaken(t *testing.T) {
+	run(t, func(w *world) {
+		put := func(value string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if value == "" {
+				delete(w.stored, scan.SecretOf("me"))
+			} else {
+				w.stored[scan.SecretOf("me")] = value
+			}
+		}
+		account := accounts.Account{ID: "me", Cadence: "every 0"}
+		begin := func(by scan.By) (*scan.Login, error) {
+			return w.desk().Begin(w.Context(), w.registry, by, account, "")
+		}
+		put("of others")
+		if _, err := begin(scan.By{Name: "ed"}); !errors.Is(err, scan.ErrTaken) {
+			t.Errorf("begun over it: %v", err)
+		}
+		if _, err := begin(scan.By{Name: "ada", MayReplace: true}); err != nil {
+			t.Errorf("an admin: %v", err)
+		}
+		put("")
+		l, err := begin(scan.By{Name: "ed"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put("of others")
+		w.fake.Scan(w.code(), "U", "")
+		w.step(l, "", scan.Scanned)
+		w.fake.Confirm(w.code())
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name, scan.MaxHold); !errors.Is(err, scan.ErrTaken) {
+			t.Errorf("confirmed over it: %v", err)
+		}
+		if w.stored[scan.SecretOf("me")] != "of others" || w.registered("me") != "" {
+			t.Errorf("stored %q, registered %q", w.stored, w.registered("me"))
+		}
+		w.step(l, "", scan.Expired)
+		// A try that stored the token and failed behind that is repeated.
+		put("")
+		if l, err = begin(scan.By{Name: "ed"}); err != nil {
+			t.Fatal(err)
+		}
+		w.fake.Scan(w.code(), "V", "")
+		w.step(l, "", scan.Scanned)
+		w.fake.Confirm(w.code())
+		w.fails = errors.New("stored, and nobody knows")
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name, scan.MaxHold); err == nil {
+			t.Error("no error")
+		}
+		put("its own, of the first try")
+		w.fails = nil
+		w.step(l, "", scan.Done)
+		// Signed in again, its own secret is replaced.
+		if l, err = begin(scan.By{Name: "ed"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A process makes one call at a time for a sign-in, whatever is typed in.
+func TestOneCallAtATime(t *testing.T) {
+	run(t, func(w *world) {
+		l, d := w.begin("me"), w.desk()
+		ask, under, most := d.Server.Ask, 0, 0
+		var mu sync.Mutex
+		d.Server.Ask = func(ctx context.Context, base, qrcode, digits string) (scan.Told, error) {
+			mu.Lock()
+			under++
+			most = max(most, under)
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				under--
+			}()
+			time.Sleep(2 * time.Second)
+			return ask(ctx, base, qrcode, digits)
+		}
+		w.fake.Scan(w.code(), "U", "4711")
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() { _, _ = d.Type(w.Context(), w.registry, l.Name, fmt.Sprint(1000+i), scan.MaxHold) })
+			all.Go(func() { _, _ = d.Follow(w.Context(), w.registry, l.Name, scan.MaxHold) })
+		}
+		all.Wait()
+		if most != 1 {
+			t.Errorf("%d calls at once", most)
+		}
+		if now, err := d.Type(w.Context(), w.registry, l.Name, "4711", scan.MaxHold); err != nil || now.State != scan.Scanned {
+			t.Errorf("got %+v, %v", now, err)
+		}
+	})
+}
+
+// Who begins many sign-ins pushes out none of others.
+func TestSignInsAreBoundedForEach(t *testing.T) {
+	run(t, func(w *world) {
+		d := w.desk()
+		d.Server.NewCode = func(context.Context, string) (scan.Code, error) { return scan.Code{QRCode: "q", Link: "l"}, nil }
+		begin := func(by string, n int) string {
+			l, err := d.Begin(w.Context(), w.registry, scan.By{Name: by}, accounts.Account{ID: fmt.Sprint(by, n), Cadence: "every 0"}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Name
+		}
+		other, first := begin("other", 0), begin("busy", 0)
+		for n := range 1000 {
+			time.Sleep(time.Millisecond)
+			begin("busy", n+1)
+		}
+		if _, err := d.Look(w.Context(), other); err != nil {
+			t.Errorf("somebody else's: %v", err)
+		}
+		if _, err := d.Look(w.Context(), first); !errors.Is(err, scan.ErrNone) {
+			t.Errorf("the first of a thousand and one: %v", err)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/trail"
 )
@@ -61,7 +62,7 @@ func (r Routes) addLogins() {
 	}
 	huma.Register(r.API, operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
 		"Draws a code. Nothing is registered before a phone has scanned and confirmed it. An account of that id that exists is signed in again: it keeps its id, cursor and history. "+
-			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, or an account of another kind has the id; 502 if the server does not draw a code.",
+			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which an admin alone may replace; 502 if the server does not draw a code.",
 		http.StatusCreated, 409, 502), r.beginLogin)
 	huma.Register(r.API, operation("follow-weixin-login", http.MethodGet, "/{login}", "Follow a sign-in",
 		"Held for hold seconds, 45 at most, until the phone has done something. hold=0 looks, and asks the server behind the reply. Once the phone has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
@@ -80,7 +81,9 @@ func (r Routes) beginLogin(ctx context.Context, in *struct{ Body LoginRequest })
 	if in.Body.Cadence == "" {
 		in.Body.Cadence = "every 0"
 	}
-	l, err := r.Logins.Begin(ctx, r.Registry(ctx), accounts.Account{ID: in.Body.ID, Cadence: in.Body.Cadence, Labels: in.Body.Labels}, in.Body.BaseURL)
+	caller, _ := access.From(ctx)
+	by := scan.By{Name: caller.Name, MayReplace: caller.Role.Includes(access.Admin) && !caller.Bound()}
+	l, err := r.Logins.Begin(ctx, r.Registry(ctx), by, accounts.Account{ID: in.Body.ID, Cadence: in.Body.Cadence, Labels: in.Body.Labels}, in.Body.BaseURL)
 	return r.loggedIn(ctx, l, err)
 }
 
@@ -129,6 +132,8 @@ func (r Routes) loggedIn(ctx context.Context, l *scan.Login, err error) (*loginR
 		return nil, huma.Error404NotFound("there is no such sign-in, or it has ended: begin another one")
 	case errors.Is(err, scan.ErrKind):
 		return nil, huma.Error409Conflict("an account of another kind has this id")
+	case errors.Is(err, scan.ErrTaken):
+		return nil, huma.Error409Conflict(err.Error())
 	case errors.As(err, &told):
 		return nil, huma.Error502BadGateway("signing in at WeChat: " + told.Error())
 	case errors.As(err, &status):
