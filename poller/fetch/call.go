@@ -46,6 +46,9 @@ type Response struct {
 	Header http.Header
 	// Body is whole if the status is 2xx, and else cut after 64 KiB.
 	Body []byte
+	// URL is the address that answered, behind all redirects, without a fragment. It may hold
+	// what the call's URL holds.
+	URL string
 	// Moved is the address that permanent redirects (301, 308) lead to, up to the first
 	// redirect of another kind, without a fragment. It never leads from https to http. It
 	// is empty if the first redirect is not permanent, or there is none.
@@ -149,13 +152,23 @@ func (c *Client) do(e *exchange, call Call) (*Response, error) {
 	defer answer.Body.Close()
 	if call.NoBody {
 		_, _ = io.CopyN(io.Discard, answer.Body, errorBody)
-		return &Response{Status: answer.StatusCode, Header: answer.Header, Moved: e.moved.to}, nil
+		return &Response{Status: answer.StatusCode, Header: answer.Header, URL: addressOf(answer), Moved: e.moved.to}, nil
 	}
 	body, err := c.readBody(e.Context, answer, cmp.Or(call.MaxBody, defaultMaxBody))
 	if err != nil {
 		return nil, err
 	}
-	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body, Moved: e.moved.to}, nil
+	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body, URL: addressOf(answer), Moved: e.moved.to}, nil
+}
+
+// addressOf returns the address that answered.
+func addressOf(answer *http.Response) string {
+	if answer.Request == nil || answer.Request.URL == nil {
+		return "" // a transport of tests
+	}
+	at := *answer.Request.URL
+	at.Fragment, at.RawFragment = "", ""
+	return at.String()
 }
 
 // move records where permanent redirects lead.

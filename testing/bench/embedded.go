@@ -22,7 +22,7 @@ import (
 
 const (
 	embeddedClients = 8                // who register accounts at once
-	embeddedIdle    = 30 * time.Second // for which the log is watched while nothing is due
+	embeddedIdle    = 30 * time.Second // for which the disk is watched while nothing is due
 )
 
 // embeddedBench measures `rounds serve` without a Redis: how many checks and registrations it
@@ -132,7 +132,7 @@ func (r *embeddedRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	if r.where != "memory" {
-		if r.written, err = r.idle(); err != nil {
+		if r.written, err = r.idle(process.Process.Pid); err != nil {
 			return err
 		}
 	}
@@ -184,27 +184,24 @@ func (r *embeddedRun) register(ctx context.Context) (float64, error) {
 	return float64(done.Load()) / r.each.Seconds(), nil
 }
 
-// idle returns how many bytes a second the directory grows by while nothing is due.
-func (r *embeddedRun) idle() (float64, error) {
-	size := func() (sum int64, err error) {
-		logs, err := filepath.Glob(filepath.Join(r.where, "data.log.*"))
-		for _, name := range logs {
-			if info, err := os.Stat(name); err == nil {
-				sum += info.Size()
-			}
+// idle returns how many bytes a second the process has the disk write while nothing is due.
+func (r *embeddedRun) idle(pid int) (float64, error) {
+	written := func() (n int64, err error) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			return 0, err
 		}
-		if err == nil && sum == 0 {
-			err = fmt.Errorf("%s has no log", r.where)
-		}
-		return sum, err
+		_, after, _ := strings.Cut(string(text), "\nwrite_bytes: ")
+		_, err = fmt.Sscan(after, &n)
+		return n, err
 	}
-	time.Sleep(time.Second) // what was registered is on the disk
-	before, err := size()
+	time.Sleep(6 * time.Second) // what was registered is on the disk
+	before, err := written()
 	if err != nil {
 		return 0, err
 	}
 	time.Sleep(embeddedIdle)
-	after, err := size()
+	after, err := written()
 	return float64(after-before) / embeddedIdle.Seconds(), err
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"net/url"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -33,6 +35,8 @@ type data struct {
 	Enclosures []enclosure `json:"enclosures,omitempty"`
 	// Truncated says that this item was too long and was cut.
 	Truncated bool `json:"truncated,omitempty"`
+
+	base *url.URL // see item
 }
 
 type enclosure struct {
@@ -43,8 +47,8 @@ type enclosure struct {
 
 // dataOf returns an item's data, cut to the limits. Escaping makes text up to six
 // times longer, so data that is still too long is cut again, the longest part first.
-func dataOf(source *gofeed.Item) json.RawMessage {
-	d := &data{}
+func dataOf(source *gofeed.Item, base *url.URL) json.RawMessage {
+	d := &data{base: base}
 	d.Title = d.cut(source.Title, maxLine)
 	d.Link = d.whole(source.Link, maxLine)
 	d.Author = d.cut(author(source), maxLine)
@@ -101,11 +105,20 @@ func (d *data) cut(text string, most int) string {
 }
 
 func (d *data) whole(text string, most int) string {
-	if len(text) > most {
+	if text = absolute(d.base, text); len(text) > most {
 		d.Truncated = true
 		return ""
 	}
 	return text
+}
+
+// absolute resolves a relative address. A text that is no address stays as it is.
+func absolute(base *url.URL, text string) string {
+	address, err := url.Parse(strings.TrimSpace(text))
+	if base == nil || text == "" || err != nil || address.IsAbs() {
+		return text
+	}
+	return base.ResolveReference(address).String()
 }
 
 // encode returns the JSON. HTML is not escaped: it would be three times as long.

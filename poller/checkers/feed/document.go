@@ -2,10 +2,14 @@ package feed
 
 import (
 	"bytes"
-	"encoding/xml"
+	"cmp"
 	"errors"
 	"io"
+	"mime"
+	"regexp"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
 )
@@ -21,6 +25,7 @@ const maxGrowth = 2
 var (
 	errDeclared = errors.New("an encoding is declared elsewhere than at the start")
 	errGrowth   = errors.New("the text grows too long as UTF-8")
+	errUnknown  = errors.New("the encoding is not known")
 )
 
 // isJSON reports whether the parser will read an answer as JSON.
@@ -33,32 +38,147 @@ func isJSON(body []byte) bool {
 }
 
 // document prepares an answer in XML. Guard and the parser then read the same bytes:
-// UTF-8 without the control characters that the parser skips, and without a
-// declaration, so that neither of them converts anything. The answer is overwritten.
-func document(body []byte) ([]byte, error) {
-	text := clean(body)
-	text = bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
-	if !bytes.HasPrefix(text, []byte("<?xml")) {
-		return text, nil
+// UTF-8 of characters that XML has, without the control characters that the parser skips, and
+// without a declaration, so that neither of them converts anything. The answer is overwritten.
+//
+// Its encoding is what a byte order mark says, else the answer's Content-Type (RFC 7303), else
+// the declaration. What is valid UTF-8 beyond ASCII is that, whatever single-byte encoding is
+// said. It returns the first line with a character that XML does not have; 0: there is none.
+func document(body []byte, contentType string) (text []byte, line int, err error) {
+	label, text := marked(body)
+	if label != "" {
+		if text, err = convert(text, label); err != nil {
+			return nil, 0, err
+		}
 	}
-	// The declaration is read by the parser's own rules.
-	var label string
-	decoder := xml.NewDecoder(bytes.NewReader(text))
-	decoder.Strict = false
-	decoder.CharsetReader = func(declared string, _ io.Reader) (io.Reader, error) {
-		label = declared
-		return nil, errDeclared
+	text = clean(text)
+	if isJSON(text) {
+		return nil, 0, errXML // after a control byte, which was judged as XML
 	}
-	_, err := decoder.Token()
-	if label == "" {
-		return text, err
+	text = text[max(0, bytes.IndexByte(text, '<')):] // nothing may stand there, and often something does
+	end, declared := declaration(text)
+	text = text[end:]
+	if label == "" && !(utf8.Valid(text) && !ascii(text)) {
+		_, params, _ := mime.ParseMediaType(contentType)
+		said := cmp.Or(params["charset"], declared)
+		if converted, err := convert(text, said); errors.Is(err, errGrowth) {
+			return nil, 0, err
+		} else if err == nil && !wide(said) { // it is in single bytes
+			text = clean(converted)
+		} // of an unknown encoding, what is UTF-8 can be read
 	}
-	text, err = convert(text[decoder.InputOffset():], label)
-	return clean(text), err
+	most := maxGrowth * len(body)
+	if text, line = legal(text); len(text) > most {
+		return nil, 0, errGrowth
+	}
+	return text, line, nil
+}
+
+// marked returns the encoding that a byte order mark, or the pattern of the first bytes, shows,
+// and the text behind the mark.
+func marked(text []byte) (label string, rest []byte) {
+	for _, m := range []struct{ mark, label string }{{"\xef\xbb\xbf", ""}, {"\xff\xfe", "utf-16le"}, {"\xfe\xff", "utf-16be"}} {
+		if rest, ok := bytes.CutPrefix(text, []byte(m.mark)); ok {
+			return m.label, rest
+		}
+	}
+	switch {
+	case bytes.HasPrefix(text, []byte("<\x00")):
+		return "utf-16le", text
+	case bytes.HasPrefix(text, []byte("\x00<")):
+		return "utf-16be", text
+	}
+	return "", text
+}
+
+// wide reports whether an encoding has two or four bytes for each character.
+func wide(label string) bool {
+	label = strings.ToLower(label)
+	return strings.HasPrefix(label, "utf-16") || strings.HasPrefix(label, "utf-32") || strings.HasPrefix(label, "ucs-") || strings.HasPrefix(label, "iso-10646-ucs")
+}
+
+func ascii(text []byte) bool {
+	return bytes.IndexFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) < 0
+}
+
+var (
+	xmlDeclaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^<>]{0,200}\?>`)
+	xmlEncoding    = regexp.MustCompile(`[ \t\r\n]encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._:-]+)["']`)
+)
+
+// declaration returns the end of a text's XML declaration, of any version, and the encoding that
+// it names.
+func declaration(text []byte) (end int, label string) {
+	found := xmlDeclaration.Find(text)
+	if encoding := xmlEncoding.FindSubmatch(found); encoding != nil {
+		label = string(encoding[1])
+	}
+	return len(found), label
+}
+
+// legal replaces what is no character of XML: bytes that are not UTF-8 and characters that XML
+// does not have by U+FFFD, and references to such characters by nothing. It returns the first
+// line with any.
+func legal(text []byte) ([]byte, int) {
+	first := -1
+	bad := func(at int) {
+		if first < 0 {
+			first = at
+		}
+	}
+	out, from := []byte(nil), 0 // what comes before from is in out
+	for at := 0; at < len(text); {
+		char, size := rune(text[at]), 1
+		if char >= utf8.RuneSelf {
+			char, size = utf8.DecodeRune(text[at:])
+		}
+		switch {
+		case char == utf8.RuneError && size == 1, char == 0xFFFE, char == 0xFFFF:
+			bad(at)
+			out = append(append(out, text[from:at]...), "\uFFFD"...)
+			from = at + size
+		case char == '&' && at+1 < len(text) && text[at+1] == '#':
+			if end := strayReference(text[at:]); end > 0 {
+				bad(at)
+				out = append(out, text[from:at]...)
+				size, from = end, at+end
+			}
+		}
+		at += size
+	}
+	if first < 0 {
+		return text, 0
+	}
+	line := 1 + bytes.Count(text[:first], []byte("\n"))
+	return append(out, text[from:]...), line
+}
+
+// strayReference returns the length of a reference to a character that XML does not have, with
+// which a text begins; 0: there is none.
+func strayReference(text []byte) int {
+	end := bytes.IndexByte(text[:min(len(text), 12)], ';')
+	if end < 0 {
+		return 0
+	}
+	digits, base := string(text[2:end]), 10
+	if hex, ok := strings.CutPrefix(digits, "x"); ok {
+		digits, base = hex, 16
+	}
+	code, err := strconv.ParseUint(digits, base, 32)
+	switch {
+	case err != nil:
+		return 0
+	case code == '\t', code == '\n', code == '\r', code >= ' ' && code <= 0xD7FF, code >= 0xE000 && code <= 0xFFFD, code >= 0x10000 && code <= utf8.MaxRune:
+		return 0
+	}
+	return end + 1
 }
 
 // convert converts a text to UTF-8 of at most maxGrowth times its length.
 func convert(text []byte, label string) ([]byte, error) {
+	if encoding, _ := charset.Lookup(label); encoding == nil {
+		return nil, errUnknown
+	}
 	reader, err := charset.NewReaderLabel(label, bytes.NewReader(text))
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@
 // to another one that the feed redirects to.
 //
 // A message is an item of the feed. Its id is the item's GUID, else its link,
-// else a digest of its title, date and content. Ids over 256 bytes are replaced by
+// else, in RDF, its rdf:about, else a digest of its title, date and content. Ids over 256 bytes are replaced by
 // their digest. An item that changes under the same id is not reported again. Of
 // two items with the same id only the first counts. The first check reports all
 // items that the feed shows.
@@ -25,6 +25,13 @@
 // A feed is judged before the parser reads it. One that would cost far more memory
 // or time than its length suggests is refused as not_a_feed. Nothing after the
 // end of its root is read. HTML is resolved against xml:base within limits.
+//
+// Addresses are resolved against xml:base, or else against the address that answered; ids stay
+// as the feed has them. The link of an item without one is its GUID, if that is a permanent link.
+//
+// The encoding is what a byte order mark says, else the answer's Content-Type, else the
+// declaration. What is valid UTF-8 beyond ASCII is that, whatever is said. Bytes and characters
+// that XML does not have are replaced or left out, with the warning malformed.
 //
 // A feed that is not well-formed XML is read as far as possible. A check that finds
 // items succeeds, with the warning malformed. Unreadable parts are dropped, each from
@@ -126,10 +133,11 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	case answer.Status < 200 || answer.Status > 299:
 		return poller.Result{}, statusError(answer, config.headers.Any())
 	default:
-		read, err := parse(ctx, answer.Body, c.client.Reserve)
+		read, err := parse(ctx, answer.Body, answer.Header.Get("Content-Type"), c.client.Reserve)
 		if err != nil {
 			return poller.Result{}, err
 		}
+		read.setBase(answer.URL)
 		found := newValidators(config.url, answer.Header)
 		if found.flaw = read.flaw; read.flaw.lossy {
 			found = validators{flaw: read.flaw} // a 304 would hide that the feed is broken

@@ -162,7 +162,7 @@ func TestLargeFeed(t *testing.T) {
 }
 
 func TestLargeFeedWithoutDates(t *testing.T) {
-	_, err := parse(t.Context(), []byte(rss(guids(strings.Split(strings.Repeat("x ", 1)+strings.Join(numbers(maxItems+1), " "), " ")...)...)), free)
+	_, err := parse(t.Context(), []byte(rss(guids(strings.Split(strings.Repeat("x ", 1)+strings.Join(numbers(maxItems+1), " "), " ")...)...)), "", free)
 	if got := checktest.Failure(t, err); got.Code != "too_many_items" {
 		t.Errorf("got %v", got)
 	}

@@ -20,7 +20,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		read, err := parse(t.Context(), body, free)
+		read, err := parse(t.Context(), body, "", free)
 		if err != nil {
 			_ = checktest.Failure(t, err) // fails the test if err is no proper failure
 			return
@@ -74,7 +74,7 @@ func FuzzGuard(f *testing.F) {
 			}
 			return
 		}
-		text, err := document(bytes.Clone(body))
+		text, _, err := document(bytes.Clone(body), "")
 		if err != nil {
 			return
 		}

@@ -35,7 +35,10 @@ const (
 // several copies at once.
 const textCost = 8
 
-const xmlSpace = "http://www.w3.org/XML/1998/namespace"
+const (
+	xmlSpace = "http://www.w3.org/XML/1998/namespace"
+	rdfSpace = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+)
 
 // The reasons why a feed is too costly to parse.
 var (
@@ -100,8 +103,11 @@ type ledger struct {
 	at   int // where the current token begins
 	list int // how many elements are open around an item; 0: there was none
 
+	abouts []string // the attributes rdf:about of the items, if the root is RDF's
+
 	tokens, elements, attributes, listed, dates int
 	joined, scopeCost, baseCost                 int64
+	rdf                                         bool
 	hidden, markup                              int
 }
 
@@ -154,6 +160,7 @@ func (l *ledger) begin(start xml.StartElement, at int) error {
 	if l.elements == 0 && name != "rss" && name != "rdf" && name != "feed" {
 		return errRoot
 	}
+	l.rdf = l.rdf || l.elements == 0 && name == "rdf"
 	l.elements++
 	l.attributes += len(start.Attr)
 	e := element{tag: l.at, start: at, scope: l.top().scope, base: l.top().base}
@@ -168,6 +175,9 @@ func (l *ledger) begin(start xml.StartElement, at int) error {
 	switch name {
 	case "item", "entry":
 		l.listed++
+		if l.rdf {
+			l.abouts = append(l.abouts, aboutOf(start))
+		}
 		e.item = true
 		if l.list == 0 {
 			l.list = len(l.open)
@@ -183,6 +193,16 @@ func (l *ledger) begin(start xml.StartElement, at int) error {
 		return errNamespaces
 	}
 	return nil
+}
+
+// aboutOf returns the attribute rdf:about of an element, or "".
+func aboutOf(start xml.StartElement) string {
+	for _, attr := range start.Attr {
+		if attr.Name.Local == "about" && attr.Name.Space == rdfSpace {
+			return attr.Value
+		}
+	}
+	return ""
 }
 
 // characters counts text, which the parser joins piece by piece.

@@ -42,7 +42,7 @@ func TestHostileBodies(t *testing.T) {
 				continue // tests only the length, and is slow with the race detector
 			}
 			body := b.Make(size)
-			cost := allocated(func() { _, err = parse(t.Context(), body, free) })
+			cost := allocated(func() { _, err = parse(t.Context(), body, "", free) })
 			if cost > most {
 				t.Errorf("%s, %d bytes: %d MiB allocated", b.Name, size, cost>>20)
 			}
@@ -75,10 +75,10 @@ func TestControlBytesHideNothing(t *testing.T) {
 		for range 1 << 17 {
 			body = append(body, "<x:a>"...)
 		}
-		if _, err := judge(t.Context(), bytes.Clone(body), free); err == nil {
+		if _, err := judge(t.Context(), bytes.Clone(body), "", free); err == nil {
 			t.Errorf("%s: the parser gets to see it", name)
 		}
-		_, err := parse(t.Context(), body, free)
+		_, err := parse(t.Context(), body, "", free)
 		if got := checktest.Failure(t, err); got.Code != "not_a_feed" {
 			t.Errorf("%s: got %v", name, got)
 		}
@@ -96,18 +96,18 @@ func TestAroundTheRoot(t *testing.T) {
 		"control bytes":      {rss("<guid>\x011\x02</guid>") + "\x00", 1},
 		"declared late":      {`<rss version="2.0"><?xml encoding="latin1"?><channel/></rss>`, -1},
 		"declared twice":     {`<?xml version="1.0"?><?xml encoding="latin1"?>` + rss(), -1},
-		"an unknown one":     {`<?xml version="1.0" encoding="nothing"?>` + rss(), -1},
+		"an unknown one":     {`<?xml version="1.0" encoding="nothing"?>` + rss("<guid>1</guid>"), 1},
 		"in capitals":        {`<?xml version="1.0" encoding="UTF-8"?>` + rss("<guid>1</guid>"), 1},
 		"windows-1251":       {"<?xml version=\"1.0\" encoding='windows-1251'?>\n" + rss("<guid>\xcf\xf0</guid>"), 1},
 		"JSON in disguise":   {"\x01{\"items\":[{}],\"x\":\"<rss></rss>", -1},
-		"not what it claims": {`<?xml version="1.0" encoding="utf-16"?>` + rss("<guid>1</guid>"), -1},
+		"not what it claims": {`<?xml version="1.0" encoding="utf-16"?>` + rss("<guid>1</guid>"), 1},
 	} {
-		read, err := parse(t.Context(), []byte(c.body), free)
+		read, err := parse(t.Context(), []byte(c.body), "", free)
 		if (err != nil) != (c.want < 0) || err == nil && len(read.items) != c.want {
 			t.Errorf("%s: got %d items, %v", name, len(read.items), err)
 		}
 	}
-	read, err := parse(t.Context(), []byte("<?xml version=\"1.0\" encoding='windows-1251'?>"+rss("<guid>\xcf\xf0</guid>")), free)
+	read, err := parse(t.Context(), []byte("<?xml version=\"1.0\" encoding='windows-1251'?>"+rss("<guid>\xcf\xf0</guid>")), "", free)
 	if err != nil || read.items[0].id != "Пр" {
 		t.Errorf("got %v, %v", read.items, err)
 	}
@@ -122,7 +122,7 @@ func TestReadingEndsWithTheCheck(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		// The check ends between guard and parser, or within one of them.
 		late := func(context.Context, int64) (func(), error) { cancel(); return func() {}, nil }
-		_, err := parse(ctx, []byte(body), late)
+		_, err := parse(ctx, []byte(body), "", late)
 		if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || got.Code != string(fetch.CodeCanceled) {
 			t.Errorf("%s: got %v, scope %s", name, got, got.Scope)
 		}
@@ -150,7 +150,7 @@ func TestNoRoom(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		body := rss("<guid>1</guid><description>" + string(make([]byte, 8<<20)) + "</description>")
-		if _, err := parse(ctx, []byte(body), client.Reserve); err != nil {
+		if _, err := parse(ctx, []byte(body), "", client.Reserve); err != nil {
 			t.Errorf("there is room left: %v", err)
 		}
 		all, err := client.Reserve(t.Context(), 128<<20)
@@ -159,7 +159,7 @@ func TestNoRoom(t *testing.T) {
 		}
 		defer all()
 		body = rss("<guid>1</guid><description>" + string(make([]byte, 8<<20)) + "</description>")
-		_, err = parse(ctx, []byte(body), client.Reserve)
+		_, err = parse(ctx, []byte(body), "", client.Reserve)
 		if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || got.Network || !errors.Is(err, fetch.ErrBusy) {
 			t.Errorf("got %v, scope %s", got, got.Scope)
 		}

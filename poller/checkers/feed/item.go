@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +20,7 @@ const maxID = 256 // bytes
 type item struct {
 	id     string
 	source *gofeed.Item
+	base   *url.URL // that relative addresses are resolved against; nil: none
 }
 
 // identify returns an item's id: one line, never empty, at most maxID bytes.
@@ -53,7 +55,7 @@ func (i item) message() poller.Message {
 	if at.IsZero() {
 		at = usable(i.source.UpdatedParsed)
 	}
-	return poller.Message{ID: i.id, Type: "item", Time: at, Data: dataOf(i.source)}
+	return poller.Message{ID: i.id, Type: "item", Time: at, Data: dataOf(i.source, i.base)}
 }
 
 // usable returns the zero time, for unknown, instead of one that RFC 3339 cannot

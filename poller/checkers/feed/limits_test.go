@@ -36,7 +36,7 @@ func TestEachLimitIsNamed(t *testing.T) {
 		"markup":              {"<rss xml:base='b'>" + strings.Repeat("&lt;", maxMarkup+1) + "</rss>", errMarkup},
 		"hidden markup":       {"<rss><!--" + strings.Repeat("<", maxHidden+1) + "--></rss>", errMarkup},
 	} {
-		_, err := parse(t.Context(), []byte(c.body), free)
+		_, err := parse(t.Context(), []byte(c.body), "", free)
 		got := checktest.Failure(t, err)
 		if want := "the feed is refused: " + c.want.Error(); got.Kind != poller.Protocol || got.Message != want {
 			t.Errorf("%s: got %v, want %s", name, got, want)
@@ -124,7 +124,7 @@ func TestKnownItemsBehindAPageStayKnown(t *testing.T) {
 // A stray < before a long word is not a tag. The search for the next item continues behind it.
 func TestAStrayMarkBeforeALongWord(t *testing.T) {
 	body := `<rss version="2.0"><channel><item><guid>1</guid></item><item><< <` + strings.Repeat("x", 200) + `</item><item><guid>2</guid></item></channel></rss>`
-	read, err := parse(t.Context(), []byte(body), free)
+	read, err := parse(t.Context(), []byte(body), "", free)
 	if err != nil || len(read.items) != 2 || !read.flaw.lossy {
 		t.Errorf("got %d items, %+v, %v", len(read.items), read.flaw, err)
 	}

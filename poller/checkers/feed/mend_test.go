@@ -49,7 +49,7 @@ func TestMalformedFeedsAreReadAsFarAsTheyGo(t *testing.T) {
 		"rdf":                 {`<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"><channel><title>a < b</title></channel><item><link>1</link></item></rdf:RDF>`, "1", without, 1},
 		"CDATA that is ended": {head + item(1) + "<item><guid>2</guid><title>]]></title></item>" + item(3) + tail, "3 1", without, 2},
 	} {
-		read, err := parse(t.Context(), []byte(c.body), free)
+		read, err := parse(t.Context(), []byte(c.body), "", free)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -85,14 +85,14 @@ func TestBrokenFeedsThatFail(t *testing.T) {
 		"too deep":         `<rss><channel><item><guid>1</guid></item><item>a < b</item><item>` + strings.Repeat("<a>", maxDepth+1),
 		"too many items":   `<rss><channel>` + strings.Repeat("<item/>", maxListed+1) + "< ",
 	} {
-		_, err := parse(t.Context(), []byte(body), free)
+		_, err := parse(t.Context(), []byte(body), "", free)
 		if got := checktest.Failure(t, err); got.Kind != poller.Protocol {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
 	// Everything behind the last place that may be left out is left out as well.
 	many := `<rss><channel><item><guid>first</guid></item>` + strings.Repeat("<item>a < b</item>", 10*maxMends) + "<item><guid>last</guid></item></channel></rss>"
-	read, err := parse(t.Context(), []byte(many), free)
+	read, err := parse(t.Context(), []byte(many), "", free)
 	if err != nil || len(read.items) != 1 || read.items[0].id != "first" || !read.flaw.lossy {
 		t.Errorf("got %+v, %v", read, err)
 	}

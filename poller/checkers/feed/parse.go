@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/mmcdole/gofeed"
+	gofeedrss "github.com/mmcdole/gofeed/rss"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
@@ -34,11 +36,22 @@ type feedRead struct {
 	flaw  flaw
 }
 
+// setBase sets the address that relative ones are resolved against.
+func (f *feedRead) setBase(address string) {
+	base, err := url.Parse(address)
+	if err != nil || !base.IsAbs() {
+		return
+	}
+	for i := range f.items {
+		f.items[i].base = base
+	}
+}
+
 // parse reads a feed. The error is a *poller.CheckError; no input makes it panic. The
 // body is overwritten.
-func parse(ctx context.Context, body []byte, reserve reserver) (feedRead, error) {
+func parse(ctx context.Context, body []byte, contentType string, reserve reserver) (feedRead, error) {
 	page := looksLikePage(body)
-	found, err := read(ctx, body, reserve)
+	found, err := read(ctx, body, contentType, reserve)
 	var unread *fetch.Error
 	switch {
 	case err == nil:
@@ -56,8 +69,8 @@ func parse(ctx context.Context, body []byte, reserve reserver) (feedRead, error)
 	return feedRead{}, notAFeed(err)
 }
 
-func read(ctx context.Context, body []byte, reserve reserver) (feedRead, error) {
-	judged, err := judge(ctx, body, reserve)
+func read(ctx context.Context, body []byte, contentType string, reserve reserver) (feedRead, error) {
+	judged, err := judge(ctx, body, contentType, reserve)
 	if err != nil {
 		return feedRead{}, err
 	}
@@ -70,7 +83,7 @@ func read(ctx context.Context, body []byte, reserve reserver) (feedRead, error) 
 	if err != nil {
 		return feedRead{}, err
 	}
-	items := itemsOf(parsed)
+	items := itemsOf(parsed, judged.abouts)
 	if judged.flaw.lossy && len(items) == 0 {
 		return feedRead{}, errXML // it does not deliver anything
 	}
@@ -88,10 +101,12 @@ type judgement struct {
 	text []byte
 	cost int64
 	flaw flaw
+
+	abouts []string // see ledger
 }
 
 // judge judges an answer before the parser sees it.
-func judge(ctx context.Context, body []byte, reserve reserver) (judgement, error) {
+func judge(ctx context.Context, body []byte, contentType string, reserve reserver) (judgement, error) {
 	if isJSON(body) {
 		cost, err := guardJSON(body)
 		return judgement{text: body, cost: cost}, err
@@ -102,18 +117,18 @@ func judge(ctx context.Context, body []byte, reserve reserver) (judgement, error
 		return judgement{}, err
 	}
 	defer release()
-	text, err := document(body)
+	text, line, err := document(body, contentType)
 	if err != nil {
 		return judgement{}, err
-	}
-	if isJSON(text) {
-		return judgement{}, errXML // JSON after a control byte, which was judged as XML
 	}
 	text, counted, flaw, err := guardOrMend(ctx, text)
 	if err != nil {
 		return judgement{}, err
 	}
-	return judgement{text, textCost*int64(len(text)) + counted.cost(), flaw}, nil
+	if flaw.line == 0 {
+		flaw.line = line
+	}
+	return judgement{text, textCost*int64(len(text)) + counted.cost(), flaw, counted.abouts}, nil
 }
 
 // gofeedParse turns the parser's panics into errors, because it reads input from
@@ -126,7 +141,7 @@ func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 	}()
 	parser := gofeed.NewParser()
 	// Items' pictures are not used, so the parser need not search the HTML for them.
-	parser.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
+	parser.RSSTranslator = &translator{gofeed.DefaultRSSTranslator{DisableContentImageScan: true}}
 	parsed, err = parser.Parse(from)
 	if err != nil {
 		return nil, errUnreadable // its text quotes the answer
@@ -136,6 +151,29 @@ func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 		return nil, errNotJSONFeed
 	}
 	return parsed, nil
+}
+
+// translator takes a guid that is a permanent link for the link of an item that has none.
+type translator struct{ gofeed.DefaultRSSTranslator }
+
+// Translate implements gofeed.Translator.
+func (t *translator) Translate(feed any) (*gofeed.Feed, error) {
+	translated, err := t.DefaultRSSTranslator.Translate(feed)
+	read, ok := feed.(*gofeedrss.Feed)
+	if err != nil || !ok || len(read.Items) != len(translated.Items) {
+		return translated, err
+	}
+	for i, item := range translated.Items {
+		guid := read.Items[i].GUID
+		if guid == nil || item.Link != "" || strings.EqualFold(guid.IsPermalink, "false") {
+			continue
+		}
+		address, err := url.Parse(strings.TrimSpace(guid.Value))
+		if err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Host != "" {
+			item.Link = strings.TrimSpace(guid.Value)
+		}
+	}
+	return translated, nil
 }
 
 // notAFeed returns the error that says why an answer cannot be read.
@@ -169,13 +207,17 @@ func looksLikePage(body []byte) bool {
 var errUnreadable = errors.New("feed: unreadable")
 
 // itemsOf returns a feed's items in order: by date if all have one, else from the
-// document's end, because feeds put the newest first.
-func itemsOf(parsed *gofeed.Feed) []item {
+// document's end, because feeds put the newest first. Abouts are the identifiers that RDF gives
+// them, for those that have nothing else.
+func itemsOf(parsed *gofeed.Feed, abouts []string) []item {
 	items := make([]item, 0, len(parsed.Items))
 	seen := make(map[string]struct{}, len(parsed.Items))
-	for _, source := range parsed.Items {
+	for i, source := range parsed.Items {
 		if source == nil {
 			continue
+		}
+		if len(abouts) == len(parsed.Items) && strings.TrimSpace(source.GUID+source.Link) == "" {
+			source.GUID = abouts[i]
 		}
 		id := identify(source)
 		if _, twice := seen[id]; twice {

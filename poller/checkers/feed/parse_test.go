@@ -2,18 +2,21 @@ package feed
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
 func parsed(t *testing.T, body string) []poller.Message {
 	t.Helper()
-	read, err := parse(t.Context(), []byte(body), free)
+	read, err := parse(t.Context(), []byte(body), "", free)
 	if err != nil {
 		t.Errorf("%.60s: %v", body, err)
 	}
@@ -114,7 +117,7 @@ func TestNotAFeed(t *testing.T) {
 		"deep after bytes": {"\xef\xbf\xbb" + rss(strings.Repeat("<x:a>", 1<<20)), "not_a_feed"},
 		"pieces":           {rss("<x:a>" + strings.Repeat("<b/>x", 1<<20) + "</x:a>"), "not_a_feed"},
 	} {
-		_, err := parse(t.Context(), []byte(c.body), free)
+		_, err := parse(t.Context(), []byte(c.body), "", free)
 		got := checktest.Failure(t, err)
 		if got.Kind != poller.Protocol || got.Code != c.code || strings.Contains(got.Message, "unauthorized") {
 			t.Errorf("%s: got %v", name, got)
@@ -137,5 +140,56 @@ func TestOddFeeds(t *testing.T) {
 		if got := parsed(t, c.body); len(got) != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
+	}
+}
+
+// Addresses are whole: relative ones are resolved against xml:base, or else against the address
+// that answered. A guid that is a permanent link is the link of an item without one. Ids stay as
+// the feed has them.
+func TestAddresses(t *testing.T) {
+	for name, c := range map[string]struct{ body, id, link string }{
+		"relative":              {rss("<guid>1</guid><link>/a?b=c</link>"), "1", "https://x.example/a?b=c"},
+		"relative to the page":  {rss("<link>a</link>"), "a", "https://x.example/feeds/a"},
+		"absolute":              {rss("<guid>1</guid><link>http://y.example/a</link>"), "1", "http://y.example/a"},
+		"xml:base":              {`<feed xmlns="http://www.w3.org/2005/Atom" xml:base="http://z.example/b/"><entry><id>1</id><link href="a"/></entry></feed>`, "http://z.example/b/1", "http://z.example/b/a"},
+		"a relative xml:base":   {`<feed xmlns="http://www.w3.org/2005/Atom" xml:base="/b/"><entry><id>1</id><link href="a"/></entry></feed>`, "/b/1", "https://x.example/b/a"},
+		"a guid that is a link": {rss("<guid>https://y.example/1</guid>"), "https://y.example/1", "https://y.example/1"},
+		"one that says so":      {rss(`<guid isPermaLink="true">https://y.example/1</guid>`), "https://y.example/1", "https://y.example/1"},
+		"one that is none":      {rss(`<guid isPermaLink="false">https://y.example/1</guid>`), "https://y.example/1", ""},
+		"one that is no URL":    {rss(`<guid>tag:y.example,2026:1</guid>`), "tag:y.example,2026:1", ""},
+		"one beside a link":     {rss(`<guid>https://y.example/1</guid><link>https://y.example/2</link>`), "https://y.example/1", "https://y.example/2"},
+		"no address":            {rss("<guid>1</guid><link>http://[</link>"), "1", "http://["},
+		"RDF": {`<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"><item rdf:about="http://y.example/1"><title>t</title></item></rdf:RDF>`,
+			"http://y.example/1", ""},
+		"RDF with a link": {`<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"><item rdf:about="http://y.example/1"><link>/2</link></item></rdf:RDF>`,
+			"/2", "https://x.example/2"},
+	} {
+		read, err := parse(t.Context(), []byte(c.body), "", free)
+		if err != nil || len(read.items) != 1 {
+			t.Errorf("%s: %d items, %v", name, len(read.items), err)
+			continue
+		}
+		read.setBase("https://x.example/feeds/new.xml")
+		message := read.items[0].message()
+		var data struct{ Link string }
+		if err := json.Unmarshal(message.Data, &data); err != nil || message.ID != c.id || data.Link != c.link {
+			t.Errorf("%s: %q links to %q, want %q and %q", name, message.ID, data.Link, c.id, c.link)
+		}
+	}
+}
+
+// Behind a redirect, addresses are relative to where the feed is.
+func TestAddressesBehindARedirect(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new/feed", http.StatusFound)
+			return
+		}
+		_, _ = w.Write([]byte(rss("<guid>1</guid><link>a</link><enclosure url='e.mp3' type='audio/mpeg' length='1'/>")))
+	}))
+	defer server.Close()
+	result, err := New(checktest.Client(t, fetch.Options{}), vault()).Check(t.Context(), poller.Request{Config: plain(server.URL + "/old")})
+	if err != nil || len(result.Messages) != 1 || !strings.Contains(string(result.Messages[0].Data), server.URL+"/new/a") || !strings.Contains(string(result.Messages[0].Data), server.URL+"/new/e.mp3") {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
