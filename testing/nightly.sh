@@ -3,7 +3,7 @@
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every published search of the protocol, a night of
 # simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
-# runs without the race detector with it, mails that others wrote for tests of theirs, an identity
+# runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
 # provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
 # a service that keeps everything itself, a release that is made twice and tried, and two versions
 # side by side.
@@ -166,6 +166,21 @@ mailed() {
 	return $bad
 }
 
+# fed has the feeds of feedparser's own tests read. They come from the distribution's source
+# package, and nothing of them stays.
+fed() {
+	local folder apt bad=0
+	folder=$(mktemp -d)
+	mkdir -p "$folder/parts" "$folder/lists/partial"
+	sed 's/^Types: deb$/Types: deb-src/' /etc/apt/sources.list.d/*.sources >"$folder/parts/src.sources" 2>/dev/null
+	sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$folder/parts/src.list" 2>/dev/null
+	apt=(apt-get -qq -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$folder/parts" -o "Dir::State::Lists=$folder/lists")
+	(cd "$folder" && "${apt[@]}" update && "${apt[@]}" source --download-only feedparser && tar xzf feedparser_*.orig.tar.gz --strip-components 1 &&
+		cd "$OLDPWD" && ROUNDS_TEST_FEEDS=$folder/tests go test -count=1 ./poller/checkers/feed -run TestCorpus) || bad=1
+	rm -rf "$folder"
+	return $bad
+}
+
 # signed has people sign in and out with an identity provider that others wrote, as npm has it.
 signed() {
 	local folder bad=0
@@ -192,6 +207,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "mails of others" mailed
+	run "feeds of others" fed
 	run "an identity provider of others" signed
 	served newer
 	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"

@@ -61,6 +61,9 @@ func document(body []byte, contentType string) (text []byte, line int, err error
 	if label == "" && !(utf8.Valid(text) && !ascii(text)) {
 		_, params, _ := mime.ParseMediaType(contentType)
 		said := cmp.Or(params["charset"], declared)
+		if said == "" && singleBytes(text) {
+			said = "windows-1252" // as browsers have it
+		}
 		if converted, err := convert(text, said); errors.Is(err, errGrowth) {
 			return nil, 0, err
 		} else if err == nil && !wide(said) { // it is in single bytes
@@ -99,6 +102,25 @@ func wide(label string) bool {
 
 func ascii(text []byte) bool {
 	return bytes.IndexFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) < 0
+}
+
+// singleBytes reports whether more of a text's bytes are no UTF-8 than there are characters beyond
+// ASCII.
+func singleBytes(text []byte) bool {
+	good, bad := 0, 0
+	for at := 0; at < len(text); {
+		if text[at] < utf8.RuneSelf {
+			at++
+			continue
+		}
+		_, size := utf8.DecodeRune(text[at:])
+		if at += size; size > 1 {
+			good++
+		} else {
+			bad++
+		}
+	}
+	return bad > good
 }
 
 var (
