@@ -47,7 +47,7 @@ func (b *embeddedBench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if b.program == "" {
 		b.program = filepath.Join(dir, "rounds")
 		if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.program, "./cmd/rounds").CombinedOutput(); err != nil {
