@@ -90,6 +90,12 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	}
 	doc.AddOperation(schemas.plain("/openapi.json", "get-openapi", "This description", "application/json"))
 	schemas.describeRights(doc)
+	for _, schema := range schemas.schemas.Map() {
+		if set := schema.Properties["set"]; set != nil {
+			// oapi-codegen gives each type that may have more fields the methods Get and Set.
+			set.Extensions = map[string]any{"x-go-name": "SetAt"}
+		}
+	}
 	return json.Marshal(doc)
 }
 
