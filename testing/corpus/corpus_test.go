@@ -62,6 +62,7 @@ type world struct {
 	*testing.T
 	*faketime.World
 	api      *api.Server
+	served   http.Handler // the API, unless a test of the judgement puts something else there
 	registry *accounts.Registry
 	log      bytes.Buffer
 	there    int // accounts that the API has said to be registered
@@ -109,6 +110,7 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		},
 	})
 	must(t, err)
+	made.served = made.api
 	for i := range kept {
 		a, err := made.registry.Read(t.Context(), "", fmt.Appendf(nil, `{"id":"kept/%d","kind":"feed","config":{"url":"https://example.com/%d.xml"},"labels":{"team":"red"}}`, i, i))
 		must(t, err)
@@ -155,7 +157,7 @@ func (w *world) ask(r corpus.Request) (wrong string) {
 				wrong = fmt.Sprintf("panics with %v at %s", v, debug.Stack())
 			}
 		}()
-		w.api.ServeHTTP(answer, asked)
+		w.served.ServeHTTP(answer, asked)
 	}()
 	if wrong != "" {
 		return wrong
@@ -319,6 +321,57 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 		t.Logf("%d requests, %d of them refused by net/http; by status: %v; accounts: %d", *requests, w.refused, w.statuses, w.there)
+	})
+}
+
+// The judgement condemns each answer that it is there for, and no good one.
+func TestTheJudgementCondemns(t *testing.T) {
+	faketime.Run(t, 1, func(fake *faketime.World) {
+		w := newWorld(fake.T, fake)
+		says := func(status int, kind, body string) http.HandlerFunc {
+			return func(a http.ResponseWriter, _ *http.Request) {
+				a.Header().Set("X-Content-Type-Options", "nosniff")
+				a.Header().Set("Content-Type", kind)
+				a.WriteHeader(status)
+				_, _ = io.WriteString(a, body)
+			}
+		}
+		var kept [][]byte
+		for name, c := range map[string]struct {
+			served http.HandlerFunc
+			wrong  string
+		}{
+			"a good answer": {says(200, "application/json", "{}"), ""},
+			"a refusal":     {says(422, "application/problem+json", "{}"), ""},
+			"500":           {says(500, "application/json", "{}"), "answers 500"},
+			"503":           {says(503, "application/problem+json", "{}"), "answers 503"},
+			"599":           {says(599, "application/json", "{}"), "answers 599"},
+			"a panic":       {func(http.ResponseWriter, *http.Request) { panic("oops") }, "panics with oops"},
+			"a panic in the log": {func(a http.ResponseWriter, r *http.Request) {
+				w.log.WriteString("a panic\n")
+				says(200, "text/plain", "")(a, r)
+			}, "logs a panic"},
+			"no JSON":              {says(200, "application/json", "{"), "no JSON"},
+			"a line of no JSON":    {says(200, "application/x-ndjson", "{}\n{\n"), "a line that is no JSON"},
+			"a type to be guessed": {func(a http.ResponseWriter, _ *http.Request) { a.WriteHeader(204) }, "to be guessed"},
+			"much memory": {func(a http.ResponseWriter, r *http.Request) {
+				kept = append(kept, make([]byte, 2*spent))
+				says(200, "text/plain", "")(a, r)
+			}, "allocates"},
+		} {
+			w.served = c.served
+			w.log.Reset()
+			if wrong := w.ask(corpus.Request{Method: "GET", Target: "/v1/accounts"}); c.wrong == "" && wrong != "" || !strings.Contains(wrong, c.wrong) {
+				fake.T.Errorf("%s: %q, want %q", name, wrong, c.wrong)
+			}
+		}
+		// What came and went is held against what was said.
+		was := w.there
+		w.served = says(201, "application/json", "{}")
+		if w.ask(corpus.Request{Method: "PUT", Target: "/v1/accounts/x"}); w.there != was+1 {
+			fake.T.Errorf("%d accounts after one was said to be created, were %d", w.there, was)
+		}
+		runtime.KeepAlive(kept)
 	})
 }
 
