@@ -240,7 +240,8 @@ func (b *cadenceBench) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var p99, p50, rates []float64
+	var rates []float64
+	var windows []lateness
 	for end := time.Now().Add(b.length); time.Now().Before(end); {
 		if err := pause(ctx, 2*time.Second); err != nil {
 			return err
@@ -251,7 +252,7 @@ func (b *cadenceBench) load(ctx context.Context) error {
 		}
 		rate := 0.0
 		for _, r := range reports {
-			p99, p50 = append(p99, 1000*r.LatenessP99), append(p50, 1000*r.LatenessP50)
+			windows = append(windows, lateness{r.LatenessP50, r.LatenessP99})
 			rate += r.ChecksPerSecond
 		}
 		rates = append(rates, rate)
@@ -263,9 +264,7 @@ func (b *cadenceBench) load(ctx context.Context) error {
 	seconds := after.at.Sub(before.at).Seconds()
 	checks := after.claimed - before.claimed
 	b.report.figure("checks_per_s", median(rates), "checks/s")
-	b.report.figure("p50_lateness_ms", median(p50), "ms, the median of two-second windows")
-	b.report.figure("p99_lateness_ms", median(p99), "ms, the median of two-second windows")
-	b.report.figure("p99_lateness_worst_window_ms", slices.Max(p99), "ms")
+	b.report.lateness("", windows, "")
 	b.report.figure("redis_cpu_share", 100*(after.redis-before.redis)/seconds, "% of a core")
 	b.report.figure("replica_cpu_share", 100*(after.own-before.own)/seconds, "% of a core")
 	b.report.figure("redis_commands_per_s", (after.commands-before.commands)/seconds, "commands/s, those of scripts among them")

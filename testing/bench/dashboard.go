@@ -155,8 +155,8 @@ func (b *dashboardBench) speed(ctx context.Context, pages []dashboardPage) error
 	for _, page := range pages {
 		p99 := quantile(took[page.name], 0.99)
 		worst = max(worst, p99)
-		b.report.figure("p50_ms_of_"+page.name, quantile(took[page.name], 0.5), "ms to the first byte of "+pathOf(page.address))
-		b.report.figure("p99_ms_of_"+page.name, p99, "ms to the first byte of "+pathOf(page.address))
+		b.report.quantile("p%.0f_ms_of_"+page.name, took[page.name], 0.5, "ms to the first byte of "+pathOf(page.address))
+		b.report.quantile("p%.0f_ms_of_"+page.name, took[page.name], 0.99, "ms to the first byte of "+pathOf(page.address))
 	}
 	if len(b.only) > 0 {
 		return nil

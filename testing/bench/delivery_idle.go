@@ -118,10 +118,9 @@ func (l *latencies) tell(r reporter, committed int) error {
 	if len(l.ms) != committed || committed == 0 {
 		return fmt.Errorf("%d messages were committed, %d handled", committed, len(l.ms))
 	}
-	slices.Sort(l.ms)
-	r.figure("idle_latency_p50_ms", l.ms[len(l.ms)/2], "ms")
-	r.figure("idle_latency_p99_ms", l.ms[len(l.ms)*99/100], "ms")
-	r.figure("idle_latency_worst_ms", l.ms[len(l.ms)-1], "ms")
+	r.quantile("idle_latency_p%.0f_ms", l.ms, 0.5, "ms")
+	r.quantile("idle_latency_p%.0f_ms", l.ms, 0.99, "ms")
+	r.figure("idle_latency_worst_ms", slices.Max(l.ms), "ms")
 	return nil
 }
 

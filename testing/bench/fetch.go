@@ -241,22 +241,20 @@ func (b *fetchBench) late(ctx context.Context, most float64) error {
 	n := min(b.accounts, int(rate*b.length.Seconds()))
 	ended := make(chan error, 1)
 	go func() { ended <- b.pass(ctx, n, b.accounts, time.Duration(float64(n)/rate*float64(time.Second))) }()
-	var p50, p99 []float64
+	var windows []lateness
 	for {
 		select {
 		case err := <-ended:
 			if err != nil {
 				return err
 			}
-			if len(p99) == 0 {
+			if len(windows) == 0 {
 				return errors.New("it did not last long enough to see lateness")
 			}
-			if n := len(p99); n > 2 {
-				p50, p99 = p50[1:n-1], p99[1:n-1] // the others are not whole
+			if n := len(windows); n > 2 {
+				windows = windows[1 : n-1] // the others are not whole
 			}
-			b.report.figure("fetch_p50_lateness_ms", median(p50), "ms, the median of two-second windows, at four fifths of the most")
-			b.report.figure("fetch_p99_lateness_ms", median(p99), "ms, the median of two-second windows")
-			b.report.figure("fetch_p99_lateness_worst_window_ms", slices.Max(p99), "ms")
+			b.report.lateness("fetch_", windows, ", at four fifths of the most")
 			return nil
 		case <-time.After(2 * time.Second):
 		}
@@ -265,7 +263,7 @@ func (b *fetchBench) late(ctx context.Context, most float64) error {
 			return err
 		}
 		for _, r := range all {
-			p50, p99 = append(p50, 1000*r.LatenessP50), append(p99, 1000*r.LatenessP99)
+			windows = append(windows, lateness{r.LatenessP50, r.LatenessP99})
 		}
 	}
 }

@@ -73,6 +73,26 @@ func (r reporter) figure(name string, value float64, unit string) {
 	fmt.Fprintf(r.out, "%-44s %14.2f  %s\n", name, value, unit)
 }
 
+// quantile prints a quantile of samples. The name has a verb for the share in per cent, so that
+// it cannot say another one.
+func (r reporter) quantile(name string, all []float64, share float64, unit string) {
+	r.figure(fmt.Sprintf(name, 100*share), quantile(all, share), unit)
+}
+
+// lateness prints what the two-second windows of a run say of lateness, in seconds.
+func (r reporter) lateness(prefix string, windows []lateness, note string) {
+	p50, p99 := make([]float64, len(windows)), make([]float64, len(windows))
+	for i, w := range windows {
+		p50[i], p99[i] = 1000*w.p50, 1000*w.p99
+	}
+	r.figure(prefix+"p50_lateness_ms", median(p50), "ms, the median of two-second windows"+note)
+	r.figure(prefix+"p99_lateness_ms", median(p99), "ms, the median of two-second windows")
+	r.figure(prefix+"p99_lateness_worst_window_ms", slices.Max(p99), "ms")
+}
+
+// lateness is that of a window's checks, in seconds.
+type lateness struct{ p50, p99 float64 }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -187,9 +186,12 @@ func (b *wecomBench) tell() error {
 		name string
 		all  []time.Duration
 	}{{"callback_to_check", b.toCheck}, {"callback_to_stream", b.toStream}} {
-		slices.Sort(f.all)
-		b.report.figure(f.name+"_p50_ms", ms(f.all[len(f.all)/2]), "ms")
-		b.report.figure(f.name+"_p99_ms", ms(f.all[len(f.all)*99/100]), "ms")
+		all := make([]float64, len(f.all))
+		for i, took := range f.all {
+			all[i] = ms(took)
+		}
+		b.report.quantile(f.name+"_p%.0f_ms", all, 0.5, "ms")
+		b.report.quantile(f.name+"_p%.0f_ms", all, 0.99, "ms")
 	}
 	return nil
 }
