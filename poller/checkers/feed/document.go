@@ -2,10 +2,8 @@ package feed
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
-	"mime"
 	"regexp"
 	"strconv"
 	"strings"
@@ -59,14 +57,13 @@ func document(body []byte, contentType string) (text []byte, line int, err error
 	end, declared := declaration(text)
 	text = text[end:]
 	if label == "" && !(utf8.Valid(text) && !ascii(text)) {
-		_, params, _ := mime.ParseMediaType(contentType)
-		said := cmp.Or(params["charset"], declared)
-		if said == "" && singleBytes(text) {
-			said = "windows-1252" // as browsers have it
+		header := ""
+		if told := headerCharset.FindStringSubmatch(contentType); told != nil {
+			header = told[1]
 		}
-		if converted, err := convert(text, said); errors.Is(err, errGrowth) {
+		if converted, err := convert(text, saidOf(text, header, declared)); errors.Is(err, errGrowth) {
 			return nil, 0, err
-		} else if err == nil && !wide(said) { // it is in single bytes
+		} else if err == nil {
 			text = clean(converted)
 		} // of an unknown encoding, what is UTF-8 can be read
 	}
@@ -104,6 +101,25 @@ func ascii(text []byte) bool {
 	return bytes.IndexFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) < 0
 }
 
+// saidOf returns the first encoding of those that are said which is known and may be that of a
+// text, or what it likely has; "": none. The text is not UTF-8, or is ASCII.
+func saidOf(text []byte, said ...string) string {
+	plain := ascii(text)
+	for _, label := range said {
+		encoding, name := charset.Lookup(label)
+		switch {
+		case encoding == nil, wide(name), name == "utf-8":
+		case plain && !strings.HasPrefix(name, "iso-2022"): // ASCII already
+		default:
+			return label
+		}
+	}
+	if singleBytes(text) {
+		return "windows-1252" // as browsers have it
+	}
+	return ""
+}
+
 // singleBytes reports whether more of a text's bytes are no UTF-8 than there are characters beyond
 // ASCII.
 func singleBytes(text []byte) bool {
@@ -124,6 +140,7 @@ func singleBytes(text []byte) bool {
 }
 
 var (
+	headerCharset  = regexp.MustCompile(`(?i)[; \t]charset[ \t]*=[ \t]*["']?([A-Za-z0-9._:-]+)`)
 	xmlDeclaration = regexp.MustCompile(`^<\?xml[ \t\r\n][^<>]{0,200}\?>`)
 	xmlEncoding    = regexp.MustCompile(`[ \t\r\n]encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._:-]+)["']`)
 )
