@@ -54,7 +54,10 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 		_, err := r.Streams().Messages(ctx, 0, StreamStart, 1)
 		return err
 	},
-	"trim":    func(ctx context.Context, r *Ring) error { _, _, err := r.Streams().Trim(ctx, 0, time.Hour); return err },
+	"trim": func(ctx context.Context, r *Ring) error {
+		_, _, err := r.Streams().Trim(ctx, 0, time.Now())
+		return err
+	},
 	"trim to": func(ctx context.Context, r *Ring) error { _, _, err := r.Streams().TrimTo(ctx, 0, 1); return err },
 	"heartbeat": func(ctx context.Context, r *Ring) error {
 		_, err := r.Heartbeat(ctx, "alice00000", nil, time.Minute)

@@ -97,16 +97,12 @@ func (s Streams) Last(ctx context.Context, shard int) (string, error) {
 	return found[0].Position, nil
 }
 
-// Trim drops the messages of a shard that are older than the age, except those that a
-// consumer group has not read or not acknowledged. It returns how many were dropped, and
-// whether a group held some back.
-func (s Streams) Trim(ctx context.Context, shard int, age time.Duration) (dropped int, heldBack bool, err error) {
+// Trim drops the messages of a shard that were written before a time of Redis' clock, except
+// those that a consumer group has not read or not acknowledged. It returns how many were
+// dropped, and whether a group held some back.
+func (s Streams) Trim(ctx context.Context, shard int, before time.Time) (dropped int, heldBack bool, err error) {
 	key := s.ring.keys[shard].messages
-	now, err := s.ring.Now(ctx, shard)
-	if err != nil {
-		return 0, false, err
-	}
-	limit := StreamIDAt(now.Add(-age))
+	limit := StreamIDAt(before)
 	oldest, err := s.ring.oldestUnread(ctx, key)
 	if err != nil {
 		return 0, false, fmt.Errorf("trim, shard %d: %w", shard, err)

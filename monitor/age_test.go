@@ -63,6 +63,33 @@ func TestNothingIsTooOldWhileTheClockIsAhead(t *testing.T) {
 	}
 }
 
+// The clock goes ahead while a shard is trimmed, after any of the times that it is read then.
+func TestTheClockThatWasJudgedIsCountedFrom(t *testing.T) {
+	for reads := range 12 {
+		inFakeTime(t, 1, func(w *world) {
+			w.found(0, 5)
+			w.die(0, 3)
+			start, left := time.Now(), reads
+			w.SetRedisClock(func() time.Time {
+				now := time.Now()
+				if now.Sub(start) >= 10*time.Minute {
+					if left--; left < 0 {
+						return now.Add(365 * 24 * time.Hour)
+					}
+				}
+				return now
+			})
+			stop := w.run(monitor.Config{Retention: 7 * 24 * time.Hour, DeadRetention: 30 * 24 * time.Hour})
+			time.Sleep(10*time.Minute + 30*time.Second)
+			stop()
+			w.expectLengths(5)
+			if got := w.Do("XLEN", key(w.Ring, 0, "dead")); got != int64(3) {
+				w.Errorf("%v dead letters after %d reads, want 3", got, reads)
+			}
+		})
+	}
+}
+
 // A service that runs for some hours a day drops what is too old all the same.
 func TestNightsAreNoReasonToKeepEverything(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {

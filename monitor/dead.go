@@ -58,20 +58,14 @@ func (m *Monitor) trimDead(ctx context.Context, shard, most int) (int, error) {
 	if most == 0 && m.config.DeadRetention == 0 {
 		return 0, nil
 	}
-	age := m.config.DeadRetention
-	if age > 0 {
-		tell, err := m.agesTell(ctx, shard, age)
-		if err != nil {
-			return 0, fmt.Errorf("dead letters: %w", err)
-		}
-		if !tell {
-			age = 0
-		}
+	before, err := m.pastAge(ctx, shard, m.config.DeadRetention)
+	if err != nil {
+		return 0, fmt.Errorf("dead letters: %w", err)
 	}
-	if most == 0 && age == 0 {
+	if most == 0 && before.IsZero() {
 		return 0, nil
 	}
-	dropped, err := group.Of(m.ring).TrimDead(ctx, shard, age, most)
+	dropped, err := group.Of(m.ring).TrimDead(ctx, shard, before, most)
 	if dropped > 0 {
 		m.metrics.deadDropped.Add(float64(dropped))
 		m.log.Warn("dead letters were dropped: they were past their retention, or too many",

@@ -24,10 +24,11 @@ func (m *Monitor) trim(ctx context.Context) error {
 		if m.config.Retention == 0 {
 			return 0, nil
 		}
-		if tell, err := m.agesTell(ctx, shard, m.config.Retention); err != nil || !tell {
+		before, err := m.pastAge(ctx, shard, m.config.Retention)
+		if err != nil || before.IsZero() {
 			return 0, err
 		}
-		n, heldBack, err := m.ring.Streams().Trim(ctx, shard, m.config.Retention)
+		n, heldBack, err := m.ring.Streams().Trim(ctx, shard, before)
 		held[shard] = heldBack
 		return n, err
 	})

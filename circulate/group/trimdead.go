@@ -45,12 +45,12 @@ func (g *Groups) DeadState(ctx context.Context, shard int) (DeadState, error) {
 	return s, nil
 }
 
-// TrimDead drops the dead letters of a shard that are older than the age, and the oldest
-// if there are more than most; 0 means any age, or any number. It returns how many were
+// TrimDead drops the dead letters of a shard that died before a time of Redis' clock, and
+// the oldest if there are more than most; 0 means any number. It returns how many were
 // dropped.
-func (g *Groups) TrimDead(ctx context.Context, shard int, age time.Duration, most int) (dropped int, err error) {
-	if age < 0 || most < 0 {
-		return 0, fmt.Errorf("%w: trim dead letters: neither age nor most may be negative", wire.ErrInput)
+func (g *Groups) TrimDead(ctx context.Context, shard int, before time.Time, most int) (dropped int, err error) {
+	if most < 0 {
+		return 0, fmt.Errorf("%w: trim dead letters: most must not be negative, is %d", wire.ErrInput, most)
 	}
 	key := g.streams.Keys(shard).Dead
 	cut := func(strategy string, limit any) error {
@@ -69,14 +69,8 @@ func (g *Groups) TrimDead(ctx context.Context, shard int, age time.Duration, mos
 		}
 		return nil
 	}
-	if age > 0 {
-		now, err := g.ring.Now(ctx, shard)
-		if err != nil {
-			return 0, err
-		}
-		if err := cut("MINID", circulate.StreamIDAt(now.Add(-age)).String()); err != nil {
-			return dropped, err
-		}
+	if err := cut("MINID", circulate.StreamIDAt(before).String()); err != nil {
+		return dropped, err
 	}
 	if most > 0 {
 		err = cut("MAXLEN", most)

@@ -59,7 +59,7 @@ func trimMessages(f *fixture) {
 	f.ret(circulate.Written, circulate.Return{Claim: c, Messages: []circulate.Message{message("1"), message("2"), message("3")}})
 	trim := func(age time.Duration, dropped int, held bool) {
 		f.Helper()
-		n, h, err := f.ring.Streams().Trim(ctx, 0, age)
+		n, h, err := f.ring.Streams().Trim(ctx, 0, f.now().Add(-age))
 		if err != nil || n != dropped || h != held {
 			f.Errorf("dropped %d, held back %v, %v; want %d and %v", n, h, err, dropped, held)
 		}

@@ -301,7 +301,7 @@ func fullTrim(f *fullFixture) {
 	if err != nil || dropped != 1 || held {
 		f.Errorf("to a number: dropped %d, %v, %v", dropped, held, err)
 	}
-	if dropped, held, err = f.ring.Streams().Trim(ctx, 0, -time.Hour); err != nil || dropped != 2 || held {
+	if dropped, held, err = f.ring.Streams().Trim(ctx, 0, time.Now().Add(time.Hour)); err != nil || dropped != 2 || held {
 		f.Errorf("by age: dropped %d, %v, %v", dropped, held, err)
 	}
 }
