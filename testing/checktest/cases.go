@@ -53,8 +53,8 @@ func cursorsResume(t *testing.T, p Party) {
 		if result.Cursor != nil {
 			cursor = slices.Clone(result.Cursor)
 		}
-		if more = p.more(result); len(steps) > 100 {
-			t.Fatal("no end after 100 pages")
+		if more = p.more(result); len(steps) > mostPages {
+			t.Fatalf("no end after %d pages", mostPages)
 		}
 	}
 	if p.Confirms {
@@ -94,13 +94,14 @@ func trialsTakeNothing(t *testing.T, p Party) {
 	p.Post("a", 25)
 	checker := p.New()
 	r := p.request("a", nil)
-	for r.Hold, r.Trial = 0, true; ; {
-		result := p.page(t, checker, r)
-		if result.Cursor != nil {
-			r.Cursor = result.Cursor
+	r.Hold, r.Trial = 0, true
+	for pages, more := 0, true; more; pages++ {
+		if pages == mostPages {
+			t.Fatalf("a trial: no end after %d pages", pages)
 		}
-		if !result.HasMore {
-			break
+		result := p.page(t, checker, r)
+		if more = result.HasMore; result.Cursor != nil {
+			r.Cursor = result.Cursor
 		}
 	}
 	if ids, _ := p.drain(t, checker, "a", nil); len(ids) != 25 {
@@ -202,7 +203,11 @@ func manyAtOnce(t *testing.T, p Party) {
 			p.Post(id, n)
 			found := 0
 			var cursor []byte
-			for more := true; more; {
+			for pages, more := 0, true; more; pages++ {
+				if pages == mostPages {
+					t.Errorf("account %s: no end after %d pages", id, pages)
+					return
+				}
 				r := p.request(id, cursor)
 				result, err := checker.Check(t.Context(), r)
 				if err != nil {

@@ -104,6 +104,10 @@ func (p Party) more(result poller.Result) bool {
 	return result.HasMore || p.Hold > 0 && len(result.Messages) > 0
 }
 
+// mostPages is after how many pages an account that says that there is more has no end. No test
+// posts as much.
+const mostPages = 100
+
 // page checks once and verifies what the pool relies on in the result.
 func (p Party) page(t *testing.T, checker poller.Checker, r poller.Request) poller.Result {
 	t.Helper()
@@ -119,7 +123,7 @@ func (p Party) page(t *testing.T, checker poller.Checker, r poller.Request) poll
 // drain checks until there is no more, and returns the ids and the cursor.
 func (p Party) drain(t *testing.T, checker poller.Checker, account string, cursor []byte) (ids []string, _ []byte) {
 	t.Helper()
-	for range 100 {
+	for range mostPages {
 		result := p.page(t, checker, p.request(account, cursor))
 		ids = append(ids, idsOf(result)...)
 		if result.Cursor != nil {
@@ -129,7 +133,7 @@ func (p Party) drain(t *testing.T, checker poller.Checker, account string, curso
 			return ids, cursor
 		}
 	}
-	t.Fatal("no end after 100 pages")
+	t.Fatalf("no end after %d pages", mostPages)
 	return nil, nil
 }
 
