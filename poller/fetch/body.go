@@ -13,18 +13,28 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	if answer.Body == http.NoBody {
 		return nil, nil
 	}
+	coding, from := codingOf(answer), io.Reader(answer.Body)
+	if coding == "gzip" {
+		from, answer.ContentLength = &unzipped{from: from}, -1
+	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		// Only the status counts: a body that breaks off changes nothing.
-		body, err := io.ReadAll(io.LimitReader(answer.Body, errorBody))
+		body, err := io.ReadAll(io.LimitReader(from, errorBody))
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return nil, err
 		}
+		if coding == "br" || coding == "zstd" {
+			body, _ = c.unpack(ctx, coding, body, errorBody)
+		}
 		return body, nil
 	}
-	if length := answer.ContentLength; length > 0 && length <= min(most, smallBody) {
-		return readKnown(answer.Body, int(length))
+	if coding == "br" || coding == "zstd" {
+		return c.readPacked(ctx, answer, coding, most)
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, min(most, smallBody)+1))
+	if length := answer.ContentLength; length > 0 && length <= min(most, smallBody) {
+		return readKnown(from, int(length))
+	}
+	body, err := io.ReadAll(io.LimitReader(from, min(most, smallBody)+1))
 	switch {
 	case err != nil:
 		return nil, err
@@ -41,7 +51,7 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	if err != nil {
 		return nil, err
 	}
-	body, err = readLarge(answer.Body, body, int(room), int(most))
+	body, err = readLarge(from, body, int(room), int(most))
 	if err != nil {
 		release()
 		return nil, err

@@ -111,7 +111,6 @@ func (c *Client) send(ctx context.Context, call Call) (*line, error) {
 	if l == nil {
 		return nil, errElsewhere
 	}
-	request.Header.Set("Accept-Encoding", "gzip")
 	return l.send(ctx, request)
 }
 
@@ -132,9 +131,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	for name, values := range call.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	// The transport sets this header itself: it decodes only encodings that it asked for.
-	request.Header.Del("Accept-Encoding")
-	request.Header["User-Agent"] = c.userAgent
+	request.Header["Accept-Encoding"], request.Header["User-Agent"] = c.codings, c.userAgent
 	return request, nil
 }
 
@@ -215,7 +212,7 @@ func (e *exchange) checkRedirect(request *http.Request, via []*http.Request) err
 func keepHarmless(header http.Header) {
 	for name := range header {
 		switch name {
-		case "User-Agent", "Accept", "If-None-Match", "If-Modified-Since":
+		case "User-Agent", "Accept", "Accept-Encoding", "If-None-Match", "If-Modified-Since":
 		default:
 			delete(header, name)
 		}

@@ -68,6 +68,7 @@ func token(text string) string {
 type Client struct {
 	options   Options
 	userAgent []string // the header's values
+	codings   []string // Accept-Encoding's
 	way       atomic.Pointer[way]
 	room      room
 }
@@ -76,7 +77,7 @@ type Client struct {
 func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, UserAgent("", ""))
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
-	c := &Client{options: options, userAgent: []string{options.UserAgent}, room: newRoom()}
+	c := &Client{options: options, userAgent: []string{options.UserAgent}, codings: []string{codings}, room: newRoom()}
 	c.way.Store(newWay(options))
 	return c
 }

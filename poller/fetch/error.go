@@ -162,7 +162,7 @@ func networkError(err error, connected bool) *Error {
 	}
 	var corrupt flate.CorruptInputError
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {
-		return &Error{Code: CodeHTTP, text: "the answer's compression is broken"}
+		return errCoding
 	}
 	if errno != 0 {
 		return &Error{Code: CodeReset, text: "the connection broke off: " + errno.Error(), cause: errno, blame: blameHost}

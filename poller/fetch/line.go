@@ -3,7 +3,6 @@ package fetch
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"container/list"
 	"context"
 	"errors"
@@ -109,12 +108,6 @@ func (ln *line) answer(ctx context.Context) (*http.Response, error) {
 				return answer, nil
 			}
 			answer.Body = &lineBody{ReadCloser: answer.Body, line: ln, last: last}
-			if answer.Header.Get("Content-Encoding") == "gzip" {
-				answer.Body = &lineZip{ReadCloser: answer.Body}
-				answer.ContentLength, answer.Uncompressed = -1, true
-				answer.Header.Del("Content-Encoding")
-				answer.Header.Del("Content-Length")
-			}
 			return answer, nil
 		}
 	}
@@ -149,22 +142,4 @@ func (b *lineBody) Read(p []byte) (int, error) {
 		b.line.ended = true
 	}
 	return n, err
-}
-
-// lineZip is a compressed body. It reads nothing before it is read itself.
-type lineZip struct {
-	io.ReadCloser
-	zip *gzip.Reader
-}
-
-// Read implements io.Reader.
-func (z *lineZip) Read(p []byte) (int, error) {
-	if z.zip == nil {
-		zip, err := gzip.NewReader(z.ReadCloser)
-		if err != nil {
-			return 0, err
-		}
-		z.zip = zip
-	}
-	return z.zip.Read(p)
 }

@@ -49,7 +49,7 @@ func (l *lines) roundTrip(request *http.Request) (answer *http.Response, again b
 	if trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: ln.conn, Reused: kept})
 	}
-	if err = ln.begin(ctx, outgoing(request)); err == nil {
+	if err = ln.begin(ctx, request); err == nil {
 		answer, err = ln.answer(ctx)
 	}
 	if err != nil {
@@ -64,18 +64,6 @@ func (l *lines) roundTrip(request *http.Request) (answer *http.Response, again b
 	}
 	answer.Body = &lentBody{ReadCloser: answer.Body, line: ln}
 	return answer, false, nil
-}
-
-// outgoing returns a request with the header that the transport would add.
-func outgoing(request *http.Request) *http.Request {
-	if request.Header.Get("Accept-Encoding") != "" || request.Method == http.MethodHead {
-		return request
-	}
-	sent := new(http.Request)
-	*sent = *request
-	sent.Header = request.Header.Clone() // the caller's is looked at when it follows a redirect
-	sent.Header.Set("Accept-Encoding", "gzip")
-	return sent
 }
 
 // lentBody is the body of an answer that returns its line when it is closed.

@@ -17,10 +17,12 @@ func FuzzAnswer(f *testing.F) {
 		`<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>1</id></entry></feed>`,
 		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1"},null]}`, "<html>", "", "\xef\xbb\xbf{",
 	} {
-		f.Add([]byte(seed))
+		f.Add([]byte(seed), "")
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		read, err := parse(t.Context(), body, "", free)
+	f.Add([]byte("<?xml version='1.0' encoding='gbk'?><rss><channel><item><guid>\xd6\xd0</guid></item></channel></rss>"), "text/xml; charset=utf-8")
+	f.Add([]byte("<rss><channel><item><guid>\xa4\xa4</guid></item></channel></rss>"), "text/xml; charset=big5")
+	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
+		read, err := parse(t.Context(), body, contentType, free)
 		if err != nil {
 			_ = checktest.Failure(t, err) // fails the test if err is no proper failure
 			return
@@ -64,9 +66,10 @@ func FuzzGuard(f *testing.F) {
 		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1","tags":["a"]},null]}`,
 		`{"version":"https://jsonfeed.org/version/1.1","items":[{"id":[[[0]]],"content_html":"\ud800\"]}"}],"items":[{}]}`, "\xef\xbb\xbf{",
 	} {
-		f.Add([]byte(seed))
+		f.Add([]byte(seed), "")
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Add([]byte("<rss>\x1b$B<b\x1b(B</rss>"), "text/xml; charset=iso-2022-jp")
+	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		if isJSON(body) {
 			cost, err := guardJSON(body)
 			if err == nil {
@@ -74,7 +77,7 @@ func FuzzGuard(f *testing.F) {
 			}
 			return
 		}
-		text, _, err := document(bytes.Clone(body), "")
+		text, _, err := document(bytes.Clone(body), contentType)
 		if err != nil {
 			return
 		}
