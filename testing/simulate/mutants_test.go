@@ -15,6 +15,7 @@ func TestMutantsAreFound(t *testing.T) {
 		t.Run(m.Rule, func(t *testing.T) {
 			t.Parallel()
 			p := small(1)
+			p.clock = m.Script == "clock"
 			fits := 0
 			p.mutate = func(text string) (string, error) {
 				changed, err := m.Apply(text)

@@ -27,15 +27,26 @@ type oracle struct {
 	violated func(format string, args ...any)
 
 	position []string       // how far each shard's stream was read
+	recent   [][]mark       // of each shard: how far it was read in the last hour, the oldest first
 	last     map[string]int // account and line -> its last message in the stream
 	lines    map[string]int // account and life -> lines in the stream
 	messages int
 }
 
+// recentFor is for how long no message is dropped. It is far below the monitors' retention, as
+// steps of Redis' clock of some minutes count as time that has passed.
+const recentFor = time.Hour
+
+// mark is how far a stream was read at a time.
+type mark struct {
+	at       time.Time
+	position string
+}
+
 func newOracle(w *replicas.World, up *upstream, reg *registrar, violated func(string, ...any)) *oracle {
 	o := &oracle{world: w, up: up, reg: reg, violated: violated, last: make(map[string]int), lines: make(map[string]int)}
 	for range w.Ring().Shards() {
-		o.position = append(o.position, circulate.StreamStart)
+		o.position, o.recent = append(o.position, circulate.StreamStart), append(o.recent, nil)
 	}
 	return o
 }
@@ -123,6 +134,9 @@ func (o *oracle) onCadence(c *census.Census, a *census.Account) {
 	held := holdsOf(&record)
 	// The upstream may ask to wait for longer than the interval.
 	longest := max(every.Interval(), 3*time.Minute)
+	if held {
+		longest += holdOf // a step of the clock may take an account from its call, which is made again
+	}
 	if a.Failures != "" {
 		longest = time.Hour
 	}
@@ -174,7 +188,38 @@ func (o *oracle) read() {
 				break
 			}
 		}
+		o.keeps(shard)
 	}
+}
+
+// keeps checks that nothing was dropped of what a shard's stream had within the last hour,
+// whatever Redis' clock says.
+func (o *oracle) keeps(shard int) {
+	recent := append(o.recent[shard], mark{time.Now(), o.position[shard]})
+	for time.Since(recent[0].at) > recentFor {
+		recent = recent[1:]
+	}
+	o.recent[shard] = recent
+	if recent[0].position == circulate.StreamStart {
+		return
+	}
+	first, err := o.world.Ring().Streams().Messages(context.Background(), shard, circulate.StreamStart, 1)
+	if err != nil {
+		o.violated("stream: %v", err)
+		return
+	}
+	was, err := circulate.ParseStreamID(recent[0].position)
+	if err != nil {
+		o.violated("stream: %v", err)
+		return
+	}
+	if len(first) > 0 {
+		if is, err := circulate.ParseStreamID(first[0].Position); err != nil || !was.Before(is) {
+			return
+		}
+	}
+	o.violated("I4: message %s of shard %d was dropped %v after it was read at the latest", recent[0].position, shard, time.Since(recent[0].at))
+	o.recent[shard] = nil
 }
 
 func (o *oracle) take(f *circulate.Found) {

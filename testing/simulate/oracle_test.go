@@ -84,6 +84,16 @@ func (s *spoiled) rerecord(old, new string) {
 	s.do("HSET", s.key("accounts"), s.victim.ID, strings.Replace(s.victim.Record, old, new, 1))
 }
 
+// drops drops what the victim's stream has, after a while in which more came.
+func (s *spoiled) drops(after time.Duration) {
+	s.oracle.read()
+	time.Sleep(after)
+	s.oracle.read()
+	s.do("XTRIM", s.key("messages"), "MINID", s.messages(1)[0][0])
+}
+
+func (s *spoiled) reads() { s.oracle.read() }
+
 // lastChecked sets when all accounts were last checked.
 func (s *spoiled) lastChecked(ago time.Duration) {
 	s.up.set(func() {
@@ -163,6 +173,8 @@ func TestTheOracleSees(t *testing.T) {
 			one, _ := redis.Values(first[0], nil)
 			s.do("XDEL", s.key("messages"), one[0])
 		}, nil},
+		{"messages dropped within the hour", "was dropped 59m0s after it was read", func(s *spoiled) { s.drops(59 * time.Minute) }, (*spoiled).reads},
+		{"messages dropped after the hour", "", func(s *spoiled) { s.drops(61 * time.Minute) }, (*spoiled).reads},
 		{"a message that nobody found", `I4: a message "x" that nobody found`, func(s *spoiled) { s.do("XADD", s.key("messages"), "*", "account", s.victim.ID, "id", "x") }, nil},
 		{"a cursor forgotten", "began anew without a reason", func(s *spoiled) {
 			s.do("HSET", s.key("tickets"), s.victim.ID, s.ticket()[:32])
