@@ -37,6 +37,9 @@ var refused = []netip.Prefix{
 }
 
 var (
+	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6 = netip.IPv6Loopback()
+
 	globalIPv6 = netip.MustParsePrefix("2000::/3")
 	// nat64 is the prefix by which networks without IPv4 reach IPv4 hosts: an address
 	// counts as the IPv4 address in its last four bytes.
@@ -81,20 +84,30 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 		if name != "" && !isLocalhost(name) && !disguised(name) {
 			return noAddress()
 		}
-		return refusal{target.Addr()}
+		entry := ""
+		if !disguised(name) {
+			entry = r.entryFor(host, target.Addr(), target.Port())
+			if name != "" {
+				entry = r.entryFor(name, netip.Addr{}, target.Port())
+			}
+		}
+		return refusal{target.Addr(), entry}
 	}
 }
 
 // refusal is an ErrRefusedAddress with the address. It is used only for addresses that the
 // URL itself had, so it tells the URL's author nothing new.
-type refusal struct{ addr netip.Addr }
+type refusal struct {
+	addr  netip.Addr
+	entry string // see Rule.entryFor
+}
 
 // Error names the refused address.
 func (e refusal) Error() string {
 	if !e.addr.IsValid() {
-		return ErrRefusedAddress.Error()
+		return ErrRefusedAddress.Error() + allowedBy(e.entry)
 	}
-	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone(""))
+	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone("")) + allowedBy(e.entry)
 }
 
 // Is makes it an ErrRefusedAddress.

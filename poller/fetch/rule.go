@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -75,19 +76,64 @@ func (r Rule) Validate(raw string) error {
 	if err := checkURL(parsed); err != nil {
 		return err
 	}
-	if addr, ok := addrOf(parsed.Hostname()); ok && !r.permits(addr, portOf(parsed), "") {
-		return ErrPrivate
+	return r.validateAddr(parsed.Hostname(), portOf(parsed))
+}
+
+// validateAddr checks a host that is an address, or this machine by name. Port 0 stands for any.
+func (r Rule) validateAddr(host string, port uint16) error {
+	addr, ok := addrOf(host)
+	switch {
+	case ok && !r.permits(addr, port, ""), !ok && isLocalhost(host) && !r.permits(loopback4, port, host) && !r.permits(loopback6, port, host):
+		return private{r.entryFor(host, addr, port)}
 	}
 	return nil
+}
+
+// entryFor returns the entry of Networks that allows a refused host; empty: it is one that nobody
+// should name without a thought.
+func (r Rule) entryFor(host string, addr netip.Addr, port uint16) string {
+	if addr.IsValid() {
+		addr = addr.WithZone("").Unmap()
+		for _, guard := range guarded() {
+			if guard.Contains(addr) || guard.Contains(carried(addr)) {
+				return ""
+			}
+		}
+		host = addr.String()
+	}
+	if r.Reserved.holds(addr, port) || !addr.IsValid() && (r.Reserved.holds(loopback4, port) || r.Reserved.holds(loopback6, port)) {
+		return ""
+	}
+	if port == 0 {
+		return host
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// private is an ErrPrivate that says what an operator can do.
+type private struct{ entry string }
+
+// Error names the setting that allows the address.
+func (e private) Error() string { return ErrPrivate.Error() + allowedBy(e.entry) }
+
+// Is makes it an ErrPrivate.
+func (e private) Is(target error) bool { return target == ErrPrivate }
+
+// allowedBy says which setting of which process allows an address.
+func allowedBy(entry string) string {
+	if entry == "" {
+		return ""
+	}
+	return "; it may be reached with ROUNDS_ALLOW_NETWORKS=" + entry + " in the environment of the process that does: rounds serve, or rounds connector verify"
 }
 
 // validateHost checks a host as Client.ValidateHost does.
 func (r Rule) validateHost(host string) error {
 	if addr, ok := addrOf(host); ok {
-		if addr.Zone() != "" || !r.permits(addr, 0, "") {
+		if addr.Zone() != "" {
 			return ErrPrivate
 		}
-		return nil
+		return r.validateAddr(host, 0)
 	}
 	bad := func(char rune) bool {
 		return unicode.IsSpace(char) || unicode.IsControl(char) || strings.ContainsRune(`:/\@?#[]%`, char)
@@ -95,7 +141,7 @@ func (r Rule) validateHost(host string) error {
 	if host == "" || len(host) > 253 || strings.ContainsFunc(host, bad) {
 		return ErrHost
 	}
-	return nil
+	return r.validateAddr(host, 0)
 }
 
 // judge judges the host of a URL that a proxy will resolve. An address is judged as if it
@@ -104,12 +150,15 @@ func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
 	if addr, ok := addrOf(host); ok {
 		if !r.permits(addr, portOf(u), "") {
-			return refusal{addr}
+			return refusal{addr, r.entryFor(host, addr, portOf(u))}
 		}
 		return nil
 	}
-	if disguised(host) || isLocalhost(host) && !r.Private && !r.Networks.name(host, portOf(u)) {
+	if disguised(host) {
 		return ErrRefusedAddress
+	}
+	if isLocalhost(host) && !r.Private && !r.Networks.name(host, portOf(u)) {
+		return refusal{entry: r.entryFor(host, netip.Addr{}, portOf(u))}
 	}
 	return nil
 }

@@ -19,11 +19,12 @@ var (
 	ErrUserinfo = errors.New("must not hold a user name or password")
 	ErrText     = errors.New("must be a string")
 	ErrQuery    = errors.New("must not have a query or a fragment")
-	ErrPrivate  = errors.New("must not be a private address (ROUNDS_ALLOW_NETWORKS names those that may be reached)")
+	ErrPrivate  = errors.New("must not be a private address")
 )
 
 // Validate checks a URL when an account is registered. A host that is an address is
-// checked against the rule at once, a name only when it is resolved. The error is ErrURL,
+// checked against the rule at once, and so is localhost, any other name only when it is
+// resolved. The error is ErrURL,
 // ErrScheme, ErrHost, ErrName, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -21,20 +22,19 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 
 func (h HTTP) privateAddresses(t *testing.T) {
 	checker := h.New(fetch.New(fetch.Options{}))
-	for _, url := range []string{"http://127.0.0.1:1/", "http://[::1]:1/", "http://10.0.0.1/", "http://169.254.169.254/"} {
+	for _, url := range []string{"http://127.0.0.1:1/", "http://[::1]:1/", "http://10.0.0.1/", "http://169.254.169.254/", "http://localhost/", "http://a.localhost:1/"} {
 		if err := checker.Validate(h.Config(url)); err == nil {
 			t.Errorf("%s: valid", url)
 		}
 	}
-	// A name is judged after it is resolved.
 	server := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") })
-	url := strings.Replace(server, "127.0.0.1", "localhost", 1)
-	if err := checker.Validate(h.Config(url)); err != nil {
-		t.Errorf("localhost: %v", err)
-	}
-	_, err := checker.Check(t.Context(), h.request(url))
-	if got := Failure(t, err); got.Code != string(fetch.CodeRefusedAddress) {
-		t.Errorf("localhost: got %v", got)
+	// What was allowed when the account was registered may not be any more.
+	changing := Client(t, fetch.Options{})
+	changed := h.New(changing)
+	changing.Permit(fetch.Networks{})
+	_, err := changed.Check(t.Context(), h.request(server))
+	if got := Failure(t, err); got.Code != string(fetch.CodeRefusedAddress) && got.Kind != poller.ConfigInvalid {
+		t.Errorf("not allowed any more: got %v", got)
 	}
 	// Whether redirects are followed or not, none may lead there.
 	for _, target := range []string{strings.Replace(server, "127.0.0.1", "127.0.0.2", 1), "http://10.0.0.1/"} {

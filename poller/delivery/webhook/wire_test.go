@@ -43,6 +43,7 @@ func read(t *testing.T, r *http.Request) sent {
 
 // wired is a sink that calls a real server on loopback, with its log and its metrics.
 type wired struct {
+	client *fetch.Client
 	*webhook.Sink
 	log      bytes.Buffer
 	registry *prometheus.Registry
@@ -52,7 +53,7 @@ func wire(t *testing.T, url string, keys []string, options fetch.Options) *wired
 	t.Helper()
 	client := fetch.New(options)
 	t.Cleanup(client.Close)
-	w := &wired{registry: prometheus.NewRegistry()}
+	w := &wired{client: client, registry: prometheus.NewRegistry()}
 	e := webhook.Endpoint{Name: "crm", URL: url, Timeout: time.Second, Headers: []webhook.Header{
 		{Name: "X-Plain", Value: "yes"}, {Name: "Authorization", Secret: secrets.Ref{Name: "AUTH"}},
 	}}
@@ -224,9 +225,13 @@ func TestOversizedAnswers(t *testing.T) {
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	var asked atomic.Bool
 	url := serve(t, func(http.ResponseWriter, *http.Request) { asked.Store(true) })
-	byName := strings.Replace(url, "127.0.0.1", "localhost", 1)
-	sink := wire(t, byName, []string{"NEW"}, fetch.Options{})
-	err := one(t.Context(), sink.Sink, "a/1")
+	loopback, err := fetch.ParseNetworks("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := wire(t, url, []string{"NEW"}, fetch.Options{Networks: loopback})
+	sink.client.Permit(fetch.Networks{})
+	err = one(t.Context(), sink.Sink, "a/1")
 	is(t, err, webhook.Unreachable, false)
 	if !errors.Is(err, fetch.ErrRefusedAddress) || asked.Load() {
 		t.Errorf("got %v, asked %t", err, asked.Load())

@@ -1,0 +1,54 @@
+package fetch
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+)
+
+// Who is refused a private address learns which value allows it. What a cloud keeps its
+// credentials at, and what this service has, is named to nobody.
+func TestARefusalNamesWhatAllowsIt(t *testing.T) {
+	var reserved Reserved
+	reserved.Add(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379})
+	for raw, entry := range map[string]string{
+		"http://127.0.0.1:9000/x":  "127.0.0.1:9000",
+		"http://10.1.2.3/":         "10.1.2.3:80",
+		"https://[fd00::1]/":       "[fd00::1]:443",
+		"http://localhost:9000/":   "localhost:9000",
+		"http://169.254.169.254/":  "",
+		"http://127.0.0.1:6379/":   "",
+		"http://localhost:6379/":   "",
+		"http://100.100.100.200/x": "",
+	} {
+		c := New(Options{Reserved: &reserved})
+		registered := c.Validate(raw)
+		_, called := c.Do(t.Context(), Call{URL: raw})
+		if !errors.Is(registered, ErrPrivate) || !errors.Is(called, ErrRefusedAddress) {
+			t.Fatalf("%s: %v, %v", raw, registered, called)
+		}
+		for _, err := range []error{registered, called} {
+			if _, named, _ := strings.Cut(err.Error(), "ROUNDS_ALLOW_NETWORKS="); !strings.HasPrefix(named, entry) || (named == "") != (entry == "") {
+				t.Errorf("%s: %v, want %q", raw, err, entry)
+			}
+		}
+		if entry == "" {
+			continue
+		}
+		// What is named does allow it.
+		allowed := New(Options{Reserved: &reserved, Networks: networks(entry)})
+		if err := allowed.Validate(raw); err != nil {
+			t.Errorf("%s with %s: %v", raw, entry, err)
+		}
+		if _, err := allowed.Do(t.Context(), Call{URL: raw, MaxBody: 1}); errors.Is(err, ErrRefusedAddress) {
+			t.Errorf("%s with %s: %v", raw, entry, err)
+		}
+		allowed.Close()
+	}
+	for list, want := range map[string]error{"127.0.0.0/8": nil, "::1": nil, "localhost": nil, "localhost:80": ErrPrivate, "10.0.0.0/8": ErrPrivate} {
+		if err := New(Options{Networks: networks(list)}).Validate("http://localhost:9000/"); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", list, err, want)
+		}
+	}
+}
