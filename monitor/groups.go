@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,6 +18,9 @@ import (
 // nearRetention is the part of the retention, or of the number of messages that are kept,
 // at which a group that has not dealt with them causes a warning.
 const nearRetention = 0.8
+
+// consumersWithin is for how long a silent consumer counts as alive.
+const consumersWithin = time.Minute
 
 // groupMetrics are of consumer groups. Whoever runs the consumers names them, and there
 // are few names.
@@ -106,9 +110,32 @@ func (w *groupWatch) look(ctx context.Context) error {
 		near := w.config.near(sum)
 		w.metrics.groups.set(group, sum, near)
 		w.tell(group, sum, near)
-		watched = append(watched, concern.Group{Name: group, Messages: sum.Lag + sum.Pending, Oldest: max(sum.OldestUnread, sum.OldestPending).Seconds(), Near: near})
+		g := concern.Group{Name: group, Messages: sum.Lag + sum.Pending, Oldest: max(sum.OldestUnread, sum.OldestPending).Seconds(), Near: near}
+		if g.Lags() {
+			if err := w.ask(ctx, &g); err != nil {
+				return err
+			}
+		}
+		watched = append(watched, g)
 	}
 	w.watch.grouped(watched)
+	return nil
+}
+
+// ask asks the consumers of a group that lags for the reason.
+func (w *groupWatch) ask(ctx context.Context, g *concern.Group) error {
+	alive, err := group.Of(w.ring).Consumers(ctx, g.Name, consumersWithin)
+	if err != nil {
+		return err
+	}
+	conditions, err := group.Of(w.ring).Conditions(ctx, g.Name)
+	if err != nil {
+		return err
+	}
+	g.Alone = len(alive) == 0
+	for _, consumer := range alive {
+		g.Deferred = cmp.Or(g.Deferred, conditions[consumer].Deferred)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/monitor"
@@ -110,6 +111,41 @@ func TestGroupsShowHowFarTheyAre(t *testing.T) {
 		w.expectLengths(0, 0)
 		w.exposedGroups(map[string][5]int{"billing": {0, 0, 0, 0, 0}})
 		stop()
+	})
+}
+
+// A group that lags is told with the reason: nobody is there, or why it puts off.
+func TestAGroupThatLagsSaysWhy(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.ensure("crm", 0)
+		w.found(0, 3)
+		member := group.Of(w.Ring).Member("crm", alice, time.Minute)
+		joins := func(is group.Condition) {
+			t.Helper()
+			for range 10 {
+				if _, err := member.Join(w.Context(), is); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+			}
+		}
+		told := func(want concern.Group) {
+			t.Helper()
+			all, _ := w.watched()
+			if got := all.Groups.All[0]; got.Alone != want.Alone || got.Deferred != want.Deferred || got.Messages != 3 {
+				t.Errorf("told %+v, want %+v", got, want)
+			}
+		}
+		stop := w.run(monitor.Config{CountInterval: 10 * time.Second})
+		defer stop()
+		joins(group.Condition{Deferred: "no table"})
+		told(concern.Group{}) // it has not waited for long
+		joins(group.Condition{Deferred: "no table"})
+		told(concern.Group{Deferred: "no table"})
+		joins(group.Condition{})
+		told(concern.Group{})
+		time.Sleep(2 * time.Minute)
+		told(concern.Group{Alone: true})
 	})
 }
 

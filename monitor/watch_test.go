@@ -53,6 +53,9 @@ func TestWhatIsWatchedIsTold(t *testing.T) {
 		if g := told.Groups; g == nil || len(g.All) != 1 || g.All[0].Name != "crm" || g.All[0].Messages != 2 || g.All[0].Oldest < 600 || g.All[0].Near {
 			w.Errorf("groups: %+v", g)
 		}
+		if g := told.Groups.All[0]; !g.Alone || g.Deferred != "" {
+			w.Errorf("of a group without consumers: %+v", g)
+		}
 		if told.Dead == nil || told.Dead.Letters != 0 || told.Trimmed != nil {
 			w.Errorf("%+v", told)
 		}

@@ -28,7 +28,7 @@ func TestGroups(t *testing.T) {
 		if _, err := ring.Streams().EnsureGroup(ctx, 2, "partly", circulate.StreamEnd); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := group.Of(ring).Member("crm", reader, time.Minute).Join(ctx); err != nil {
+		if _, err := group.Of(ring).Member("crm", reader, time.Minute).Join(ctx, group.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		lease, _, err := group.Of(ring).Member("crm", reader, time.Minute).Lease(ctx, ring.ShardOf("a"))

@@ -55,7 +55,7 @@ func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 // living consumers.
 func (t *readRound) take(ctx context.Context) error {
 	ring := t.reader.ring
-	alive, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Join(ctx)
+	alive, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Join(ctx, group.Condition{})
 	if err != nil {
 		return err
 	}

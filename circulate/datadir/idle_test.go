@@ -59,7 +59,7 @@ func TestIdleGroup(t *testing.T) {
 			}
 		}
 		turn := func() {
-			if _, err := member.Join(ctx); err != nil {
+			if _, err := member.Join(ctx, group.Condition{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, lease := range leases {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -28,15 +29,23 @@ func (g *Groups) Member(group, consumer string, ttl time.Duration) Member {
 	return Member{groups: g, group: group, consumer: consumer, ttl: ttl}
 }
 
-// Join reports that the consumer is alive, and returns all consumers that joined lately.
-// Others find the shards that this one declines to read by Declined, until it joins
-// again.
-func (m Member) Join(ctx context.Context, declines ...int) (alive []string, err error) {
+// Condition is what a consumer tells of itself when it joins.
+type Condition struct {
+	Declined []int  // shards that it does not read, for the others
+	Deferred string // why its handler puts all messages off; empty: it does not
+}
+
+// maxDeferred is how much of a reason is kept, in bytes.
+const maxDeferred = 300
+
+// Join reports that the consumer is alive and in what condition, and returns all consumers that
+// joined lately. Conditions has what each said last.
+func (m Member) Join(ctx context.Context, is Condition) (alive []string, err error) {
 	if err := errors.Join(wire.CheckGroup("join group", m.group), circulate.ValidateReplica(m.consumer)); err != nil {
 		return nil, err
 	}
 	w := m.groups.wire
-	if alive, err = w.Beat(ctx, presenceOf(w.Namespace(), m.group), m.consumer, declining(declines), m.ttl); err != nil {
+	if alive, err = w.Beat(ctx, presenceOf(w.Namespace(), m.group), m.consumer, is.text(), m.ttl); err != nil {
 		return nil, fmt.Errorf("join group: %w", err)
 	}
 	return alive, nil
@@ -51,38 +60,52 @@ func (m Member) Quit(ctx context.Context) error {
 	return nil
 }
 
-// Declined returns the shards that each consumer of a group declined to read when it last
-// joined. They are for the others.
-func (g *Groups) Declined(ctx context.Context, group string) (map[string][]int, error) {
-	if err := wire.CheckGroup("declined", group); err != nil {
+// Conditions returns what the consumers of a group said when they last joined, those that have
+// gone lately among them.
+func (g *Groups) Conditions(ctx context.Context, group string) (map[string]Condition, error) {
+	if err := wire.CheckGroup("conditions", group); err != nil {
 		return nil, err
 	}
 	p := presenceOf(g.wire.Namespace(), group)
 	replies, err := g.wire.Pipeline(ctx, p.Beats, wire.Command{"HGETALL", p.Reports})
 	if err != nil {
-		return nil, fmt.Errorf("declined: %w", err)
+		return nil, fmt.Errorf("conditions: %w", err)
 	}
 	reports, err := redis.StringMap(replies[0], nil)
 	if err != nil {
-		return nil, fmt.Errorf("declined: %w", err)
+		return nil, fmt.Errorf("conditions: %w", err)
 	}
-	declined := make(map[string][]int)
+	all := make(map[string]Condition, len(reports))
 	for consumer, report := range reports {
-		for text := range strings.SplitSeq(report, ",") {
-			// Another version may report more.
-			if shard, err := strconv.Atoi(text); err == nil {
-				declined[consumer] = append(declined[consumer], shard)
-			}
-		}
+		all[consumer] = readCondition(report)
 	}
-	return declined, nil
+	return all, nil
 }
 
-// declining is what a consumer reports of itself.
-func declining(shards []int) string {
-	texts := make([]string, len(shards))
-	for i, shard := range shards {
-		texts[i] = strconv.Itoa(shard)
+const deferredMark = "later:"
+
+// text is the shards, separated by commas, and the reason, in which nothing looks like one:
+// earlier versions skip it.
+func (c Condition) text() string {
+	var parts []string
+	for _, shard := range c.Declined {
+		parts = append(parts, strconv.Itoa(shard))
 	}
-	return strings.Join(texts, ",")
+	if c.Deferred != "" {
+		parts = append(parts, deferredMark+url.QueryEscape(c.Deferred[:min(len(c.Deferred), maxDeferred)]))
+	}
+	return strings.Join(parts, ",")
+}
+
+func readCondition(report string) (c Condition) {
+	for part := range strings.SplitSeq(report, ",") {
+		// Another version may report more.
+		if shard, err := strconv.Atoi(part); err == nil {
+			c.Declined = append(c.Declined, shard)
+		} else if why, ok := strings.CutPrefix(part, deferredMark); ok {
+			why, _ = url.QueryUnescape(why)
+			c.Deferred = strings.ToValidUTF8(why, "�")
+		}
+	}
+	return c
 }

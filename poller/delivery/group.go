@@ -24,19 +24,19 @@ const (
 // member is a running consumer: a member of its group.
 type member struct {
 	Consumer
-	name      string
-	hanging   *hanging
-	work      context.Context // of handlers: done some time after Run's
-	slots     chan struct{}   // batches in memory
-	suspects  chan struct{}   // messages that may kill the process: one at a time
-	seed      maphash.Seed    // of the parts that batches are divided into
-	deferring atomic.Bool     // handlers last put off all their messages
-	meters    meters
-	waiting   atomic.Int64 // accounts with waiting messages
-	outages   outages
+	name     string
+	hanging  *hanging
+	work     context.Context // of handlers: done some time after Run's
+	slots    chan struct{}   // batches in memory
+	suspects chan struct{}   // messages that may kill the process: one at a time
+	seed     maphash.Seed    // of the parts that batches are divided into
+	deferred deferred
+	meters   meters
+	waiting  atomic.Int64 // accounts with waiting messages
+	outages  outages
 
-	sessions map[int]*session // shard -> its session; only manage uses it
-	declined map[string][]int // peer -> shards that it declined; only manage uses it
+	sessions map[int]*session           // shard -> its session; only manage uses it
+	peers    map[string]group.Condition // only manage uses it
 
 	made  int          // shards, the last ones, that have the group since this consumer joined; only manage uses it
 	fresh atomic.Int64 // shards in which the group was made, and that was not logged yet
@@ -145,7 +145,7 @@ func (g *member) join(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	_, hang := g.hanging.all()
-	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, hang...)
+	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.deferred.why()})
 }
 
 // make creates the group in every shard, also in those of its peers and in new ones. So messages

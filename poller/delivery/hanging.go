@@ -80,7 +80,7 @@ func (g *member) divide(alive []string) (ours []bool) {
 	_, hang := g.hanging.all()
 	declined := make(map[int][]string) // shard -> by whom
 	for _, name := range alive {
-		shards := g.declined[name]
+		shards := g.peers[name].Declined
 		if name == g.name {
 			shards = hang
 		}
@@ -99,14 +99,14 @@ func (g *member) divide(alive []string) (ours []bool) {
 	return ours
 }
 
-// learn asks which shards the peers have declined.
+// learn asks for the condition of the peers.
 func (g *member) learn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	declined, err := group.Of(g.Ring).Declined(ctx, g.Group)
+	peers, err := group.Of(g.Ring).Conditions(ctx, g.Group)
 	if err != nil {
-		g.failed("declined", err)
+		g.failed("conditions", err)
 		return
 	}
-	g.declined = declined
+	g.peers = peers
 }

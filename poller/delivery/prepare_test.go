@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
@@ -17,6 +19,42 @@ type prepared struct {
 }
 
 func (p prepared) Prepare(context.Context) error { return p.prepare() }
+
+// A consumer whose handler puts all messages off says so to those who ask its group, until it
+// handles some.
+func TestAConsumerSaysThatItPutsOff(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.add(3, "a")
+		var away atomic.Bool
+		away.Store(true)
+		var j journal
+		j.answers(func(delivery.Delivery) error {
+			if away.Load() {
+				return &delivery.Later{After: time.Second, Err: errors.New("no such table: ledger")}
+			}
+			return nil
+		})
+		c := w.start(delivery.Consumer{Handler: j.handler()})
+		says := func(want string) {
+			t.Helper()
+			conditions, err := group.Of(w.Ring).Conditions(w.Context(), "g")
+			if err != nil || len(conditions) != 1 {
+				t.Fatalf("%+v, %v", conditions, err)
+			}
+			for _, is := range conditions {
+				if is.Deferred != want {
+					t.Errorf("it says %q, want %q", is.Deferred, want)
+				}
+			}
+		}
+		time.Sleep(10 * time.Second)
+		says("no such table: ledger")
+		away.Store(false)
+		time.Sleep(10 * time.Second)
+		says("")
+		c.stop(t)
+	})
+}
 
 // A consumer prepares its handler before it reads anything, and again while that is put off. It
 // ends with any other error.

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -97,11 +98,33 @@ func reasonOf(err error) error {
 // tellDeferred logs once that handlers put off all messages, and once that they no longer do.
 func (g *member) tellDeferred(why error, progress bool) {
 	switch {
-	case progress && g.deferring.Swap(false):
-		g.Log.Info("messages are handled again")
-	case !progress && why != nil && !g.deferring.Swap(true):
-		g.Log.Warn("messages are put off until later", "error", why)
+	case progress:
+		if g.deferred.set(nil) {
+			g.Log.Info("messages are handled again")
+		}
+	case why != nil:
+		if !g.deferred.set(why) {
+			g.Log.Warn("messages are put off until later", "error", why)
+		}
 	}
+}
+
+// deferred is why handlers last put off all their messages; nil: they did not.
+type deferred struct{ is atomic.Pointer[error] }
+
+// set reports whether they did before.
+func (d *deferred) set(why error) bool {
+	if why == nil {
+		return d.is.Load() != nil && d.is.Swap(nil) != nil
+	}
+	return d.is.Swap(&why) != nil
+}
+
+func (d *deferred) why() string {
+	if why := d.is.Load(); why != nil {
+		return (*why).Error()
+	}
+	return ""
 }
 
 func latest(a, b time.Time) time.Time {

@@ -18,7 +18,7 @@ func fullGroup(f *fullFixture) {
 	f.group(circulate.StreamStart)
 	positions := f.add("a/1", "a/2", "a/3")
 	f.full()
-	alive, err := group.Of(f.ring).Member(crew, alice, time.Minute).Join(ctx)
+	alive, err := group.Of(f.ring).Member(crew, alice, time.Minute).Join(ctx, group.Condition{})
 	if err != nil || len(alive) != 1 {
 		f.Errorf("alive: %v, %v", alive, err)
 	}

@@ -74,7 +74,7 @@ func groupMembers(f *fixture) {
 	ctx := context.Background()
 	join := func(g, consumer string, want ...string) {
 		f.Helper()
-		alive, err := group.Of(f.ring).Member(g, consumer, time.Minute).Join(ctx)
+		alive, err := group.Of(f.ring).Member(g, consumer, time.Minute).Join(ctx, group.Condition{})
 		if slices.Sort(alive); err != nil || !slices.Equal(alive, want) {
 			f.Errorf("alive are %q, %v; want %q", alive, err, want)
 		}
@@ -84,6 +84,16 @@ func groupMembers(f *fixture) {
 	join(crew, bob, alice, bob)
 	if consumers, err := group.Of(f.ring).Consumers(ctx, crew, time.Minute); err != nil || len(consumers) != 2 {
 		f.Errorf("consumers %q, %v", consumers, err)
+	}
+	// What others must know of a consumer is as it was said last, and in no other group.
+	for _, is := range []group.Condition{{Declined: []int{3, 0}, Deferred: "no table, 5,7 later:é"}, {Declined: []int{1}}, {Deferred: "away"}, {}} {
+		if _, err := group.Of(f.ring).Member(crew, alice, time.Minute).Join(ctx, is); err != nil {
+			f.Fatal(err)
+		}
+		all, err := group.Of(f.ring).Conditions(ctx, crew)
+		if got := all[alice]; err != nil || !slices.Equal(got.Declined, is.Declined) || got.Deferred != is.Deferred || all[bob].Deferred != "" {
+			f.Errorf("conditions %+v, %v; want %+v", all, err, is)
+		}
 	}
 	if err := group.Of(f.ring).Member(crew, alice, 0).Quit(ctx); err != nil {
 		f.Fatal(err)
