@@ -90,6 +90,7 @@ type Concern struct {
 	Since     time.Time `json:"since,omitzero" doc:"Since when, or when it was."`
 	Seconds   float64   `json:"seconds,omitempty" doc:"A duration: for how long accounts or messages wait, how much time is left, or how far a clock stepped."`
 	Accounts  int       `json:"accounts,omitempty" doc:"How many accounts it affects."`
+	Of        int       `json:"of,omitempty" doc:"How many accounts were looked at, of which those are some."`
 	Messages  int       `json:"messages,omitempty" doc:"How many messages it affects."`
 	Share     float64   `json:"share,omitempty" doc:"A share, from 0 to 1."`
 	PerMinute int       `json:"per_minute,omitempty" doc:"How often it happens."`
@@ -145,6 +146,7 @@ func (c *Concern) add(other *Concern) {
 	}
 	worse.Count = max(1, c.Count) + max(1, other.Count)
 	worse.Accounts, worse.Messages, worse.PerMinute = c.Accounts+other.Accounts, c.Messages+other.Messages, c.PerMinute+other.PerMinute
+	worse.Of = c.Of + other.Of
 	worse.Seconds = max(c.Seconds, other.Seconds)
 	if c.Code == HeadroomLow {
 		worse.Seconds = min(c.Seconds, other.Seconds)

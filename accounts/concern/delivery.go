@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 )
 
@@ -25,9 +26,9 @@ func (f *facts) ofWebhooks() (all []Concern) {
 		if disabled[name] {
 			continue
 		}
-		if c, refuses := refused(name, f.reports[name]); refuses {
+		if c, refuses := f.refused(name, f.reports[name]); refuses {
 			if g := f.groupOf(name); g != nil {
-				c.Messages, c.Seconds = max(c.Messages, g.Messages), g.Oldest
+				c.Messages, c.Seconds = max(c.Messages, g.Messages), max(c.Seconds, g.Oldest)
 			}
 			all = append(all, c)
 		}
@@ -45,11 +46,14 @@ func (f *facts) ofWebhooks() (all []Concern) {
 
 // refused returns the concern about an endpoint whose messages wait because it has not
 // accepted some.
-func refused(name string, reports []endpoint.Report) (Concern, bool) {
+func (f *facts) refused(name string, reports []endpoint.Report) (Concern, bool) {
 	c := Concern{Code: WebhookRefused, Level: Warn, Subject: name}
 	var last time.Time
 	for _, r := range reports {
 		c.Messages += r.Messages
+		for _, w := range r.Waiting {
+			c.Seconds = max(c.Seconds, circulate.PositionAge(f.now, w.Position).Seconds())
+		}
 		if r.Outcome != "" && !r.At.Before(last) {
 			last, c.Value = r.At, r.Outcome
 			switch {
@@ -78,12 +82,23 @@ func (f *facts) ofGroups() (all []Concern) {
 		if g.Near {
 			level = Bad
 		}
-		if g.Near || g.Messages > 0 && g.Oldest >= laggingFrom.Seconds() && !told[g.Name] {
-			all = append(all, Concern{Code: GroupLagging, Level: level, Subject: g.Name, Messages: g.Messages, Seconds: g.Oldest})
+		if g.Near || g.Lags() && !told[g.Name] {
+			c := Concern{Code: GroupLagging, Level: level, Subject: g.Name, Messages: g.Messages, Seconds: g.Oldest, Value: g.Deferred}
+			if g.Alone {
+				c.Value = NoConsumer
+			}
+			all = append(all, c)
 		}
 	}
 	return all
 }
+
+// NoConsumer is the value of the concern about a group that lags while none of its consumers is
+// alive.
+const NoConsumer = "no_consumer"
+
+// Lags reports whether a group falls behind.
+func (g *Group) Lags() bool { return g.Messages > 0 && g.Oldest >= laggingFrom.Seconds() }
 
 func (f *facts) groups() []Group {
 	if f.watched.Groups == nil {

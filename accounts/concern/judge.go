@@ -14,7 +14,7 @@ import (
 const (
 	overdueFrom    = 2 * time.Minute
 	overdueBad     = 10 * time.Minute
-	laggingFrom    = 10 * time.Minute
+	laggingFrom    = 2 * time.Minute
 	newlyLeast     = 3    // accounts that have begun to fail within an hour
 	newlyShare     = 0.01 // of all
 	newlyBad       = 0.2
@@ -208,10 +208,11 @@ func (f *facts) ofScan() (all []Concern) {
 	if f.stats.Staleness == nil || f.stats.Now.Sub(f.stats.Staleness.At) >= eventShown {
 		return nil
 	}
-	if found := f.stats.Failing; found != nil && f.stats.Staleness.Scanned > 0 {
-		share := float64(found.Newly) / float64(f.stats.Staleness.Scanned)
+	scan := f.stats.Staleness
+	if found := f.stats.Failing; found != nil && scan.Scanned > 0 && f.represents(scan) {
+		share := float64(found.Newly) / float64(scan.Scanned)
 		if found.Newly >= newlyLeast && share >= newlyShare {
-			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Share: share}
+			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, Since: scan.At}
 			if share >= newlyBad {
 				c.Level = Bad
 			}
@@ -229,6 +230,13 @@ func (f *facts) ofScan() (all []Concern) {
 		all = append(all, c)
 	}
 	return all
+}
+
+// represents reports whether a scan looked at about as many accounts as there are now. After a
+// large import it says nothing of the whole, until the next one.
+func (f *facts) represents(scan *accounts.Staleness) bool {
+	c, scanned := f.watched.Counted, scan.Scanned+scan.ParkedExcluded
+	return c == nil || c.Registered <= 2*scanned && scanned <= 2*c.Registered
 }
 
 func (f *facts) ofWatched() (all []Concern) {

@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 			f.stats.Replicas = append(f.stats.Replicas, accounts.Replica{Name: "r2", Beat: now.Add(-time.Minute), Report: accounts.Report{Outage: true}})
 		}, "", ""},
 		"memory is short":     {func(f *facts) { f.stats.Replicas[0].Report.MemoryShort = true }, "memory_short bad", "r1"},
-		"redis evicts":        {func(f *facts) { f.redis = Redis{{"n1", "eviction", "allkeys-lru"}, {"n2", "eviction", "allkeys-lru"}} }, "redis_eviction bad", "n1 and 1 other servers: maxmemory-policy is allkeys-lru"},
+		"redis evicts":        {func(f *facts) { f.redis = Redis{{"n1", "eviction", "allkeys-lru"}, {"n2", "eviction", "allkeys-lru"}} }, "redis_eviction bad", "n1 and 1 other server: maxmemory-policy is allkeys-lru"},
 		"redis cannot append": {func(f *facts) { f.redis = Redis{{"n1", "append_fails", ""}} }, "redis_append_fails bad", "n1"},
 		"redis refuses":       {func(f *facts) { f.redis = Redis{{"n1", "snapshot_fails", ""}} }, "redis_snapshot_fails bad", "refuses all writes"},
 		"data is not saved":   {func(f *facts) { f.redis = Redis{{"/data", "unsaved", "no space left on device"}} }, "redis_unsaved bad", "/data cannot be written .no space left on device."},
@@ -99,46 +99,57 @@ func TestJudge(t *testing.T) {
 		"the clock": {func(f *facts) {
 			f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Minute), Seconds: -90, Moved: 7}
 		}, "clock_stepped warn", "back by 1m30s; 7"},
-		"the clock long ago": {func(f *facts) { f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Hour), Seconds: 90} }, "", ""},
-		"a kind of nobody":   {func(f *facts) { f.stats.Failing.Kinds[0].Kind = "own" }, "kind_unchecked bad", "kind own"},
-		"a kind that waits":  {func(f *facts) { f.watched.Counted.Missing = []string{"own", "feed"} }, "kind_unchecked bad", "kind own$"},
-		"replicas of before": {func(f *facts) { f.stats.Replicas[0].Report.Kinds = nil }, "", ""},
-		"overdue":            {func(f *facts) { f.watched.Counted.Overdue = 120 }, "overdue warn", "10 wait, the longest for 2m0s"},
-		"long overdue":       {func(f *facts) { f.watched.Counted.Overdue = 600 }, "overdue bad", ""},
-		"a jump":             {func(f *facts) { f.stats.Failing.Newly = 10 }, "failing_jumped warn", "^10 accounts, 1.0 %"},
-		"a high jump":        {func(f *facts) { f.stats.Failing.Newly = 200 }, "failing_jumped bad", ""},
-		"a jump of few":      {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.Scanned = 2, 10 }, "", ""},
-		"an old scan":        {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.At = 200, now.Add(-time.Hour) }, "", ""},
+		"the clock long ago":     {func(f *facts) { f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Hour), Seconds: 90} }, "", ""},
+		"a kind of nobody":       {func(f *facts) { f.stats.Failing.Kinds[0].Kind = "own" }, "kind_unchecked bad", "kind own"},
+		"a kind that waits":      {func(f *facts) { f.watched.Counted.Missing = []string{"own", "feed"} }, "kind_unchecked bad", "kind own$"},
+		"replicas of before":     {func(f *facts) { f.stats.Replicas[0].Report.Kinds = nil }, "", ""},
+		"overdue":                {func(f *facts) { f.watched.Counted.Overdue = 120 }, "overdue warn", "^10 accounts are overdue, the longest for 2m0s"},
+		"long overdue":           {func(f *facts) { f.watched.Counted.Overdue = 600 }, "overdue bad", ""},
+		"a jump":                 {func(f *facts) { f.stats.Failing.Newly = 10 }, "failing_jumped warn", "^10 of 1000 accounts, 1.0 %"},
+		"a jump, imported since": {func(f *facts) { f.stats.Failing.Newly, f.watched.Counted.Registered = 200, 2001 }, "", ""},
+		"a jump, deleted since":  {func(f *facts) { f.stats.Failing.Newly, f.watched.Counted.Registered = 200, 499 }, "", ""},
+		"a high jump":            {func(f *facts) { f.stats.Failing.Newly = 200 }, "failing_jumped bad", ""},
+		"a jump of few":          {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.Scanned = 2, 10 }, "", ""},
+		"an old scan":            {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.At = 200, now.Add(-time.Hour) }, "", ""},
 		"headroom": {func(f *facts) {
 			f.stats.Staleness.Headroom = []accounts.Headroom{{Kind: "wecom-kf", Low: 4, Least: 3600}, {Kind: "own", Low: 1, Least: 60}}
-		}, "headroom_low warn", "^5 accounts of the kind own and 1 other kinds will lose messages, the first in 1m0s"},
+		}, "headroom_low warn", "^5 accounts of the kind own and 1 other kind will lose messages, the first in 1m0s"},
 		"no headroom": {func(f *facts) {
 			f.stats.Staleness.Headroom[0] = accounts.Headroom{Kind: "wecom-kf", Low: 4, Critical: 1, Least: -1}
 		}, "headroom_low bad", "lost already"},
-		"a webhook disabled": {func(f *facts) { f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}} }, "webhook_disabled bad", "webhook a is disabled: 1 messages wait"},
+		"a webhook disabled": {func(f *facts) { f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}} }, "webhook_disabled bad", "webhook a is disabled: 1 message waits"},
 		"a webhook refused": {func(f *facts) {
 			f.reports["a"] = []endpoint.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 12}, {Outcome: "delivered", Status: 200, At: now.Add(-time.Hour)}}
 			f.watched.Groups.All[1].Oldest = 1200
 		}, "webhook_refused warn", `webhook a does not take messages \(400\): 12 messages wait, the oldest for 20m0s`},
+		"a webhook that refuses, just now": {func(f *facts) {
+			f.reports["a"] = []endpoint.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 5, Waiting: []endpoint.Waiting{
+				{Position: circulate.StreamIDAt(now.Add(-9 * time.Second)).String()}, {Position: circulate.StreamIDAt(now).String()},
+			}}}
+			f.watched.Groups.All[1].Oldest = 0
+		}, "webhook_refused warn", `5 messages wait, the oldest for 9s`},
 		"a webhook that refuses some": {func(f *facts) {
 			f.reports["a"] = []endpoint.Report{{Outcome: "delivered", Status: 204, At: now, Delivered: now, Messages: 12}}
 		}, "webhook_refused warn", `webhook a does not take some messages: 12 messages wait`},
 		"a breaker opened": {func(f *facts) {
 			f.reports["a"] = []endpoint.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},
-		"no delivery":      {func(f *facts) { f.reports = nil }, "no_delivery bad", "webhook a: 1 messages"},
-		"delivery starts":  {func(f *facts) { f.reports, f.stats.Processes[1].Report.Since = nil, now }, "", ""},
-		"a group lags":     {func(f *facts) { f.watched.Groups.All[0].Oldest = 600 }, "group_lagging warn", "group crm lags: 5 messages"},
-		"a group far back": {func(f *facts) { f.watched.Groups.All[0].Near = true }, "group_lagging bad", ""},
-		"dead letters":     {func(f *facts) { f.watched.Dead = &Dead{Letters: 3, Oldest: 60} }, "dead_letters warn", "3 dead letters, the oldest 1m0s"},
-		"quarantine":       {func(f *facts) { f.watched.Quarantined = &InQuarantine{Accounts: 6} }, "quarantined warn", "^6 accounts"},
-		"messages dropped": {func(f *facts) { f.watched.Trimmed = &Trimmed{Early: 9} }, "messages_dropped warn", "^9 messages"},
-		"a silent process": {func(f *facts) { f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api")) }, "process_silent warn", "p3"},
+		"no delivery":             {func(f *facts) { f.reports = nil }, "no_delivery bad", "webhook a: 1 message "},
+		"delivery starts":         {func(f *facts) { f.reports, f.stats.Processes[1].Report.Since = nil, now }, "", ""},
+		"a group lags":            {func(f *facts) { f.watched.Groups.All[0].Oldest = 600 }, "group_lagging warn", "group crm lags: 5 messages"},
+		"a group that just waits": {func(f *facts) { f.watched.Groups.All[0].Oldest = 119 }, "", ""},
+		"a group alone":           {func(f *facts) { g := &f.watched.Groups.All[0]; g.Oldest, g.Alone = 120, true }, "group_lagging warn", "group crm lags, and none of its consumers is alive: 5 messages"},
+		"a group that puts off":   {func(f *facts) { g := &f.watched.Groups.All[0]; g.Oldest, g.Deferred = 120, "no table" }, "group_lagging warn", `group crm puts its messages off \(no table\): 5 messages`},
+		"a group far back":        {func(f *facts) { f.watched.Groups.All[0].Near = true }, "group_lagging bad", ""},
+		"dead letters":            {func(f *facts) { f.watched.Dead = &Dead{Letters: 3, Oldest: 60} }, "dead_letters warn", "^3 messages could not be delivered .dead letters., the oldest 1m0s"},
+		"quarantine":              {func(f *facts) { f.watched.Quarantined = &InQuarantine{Accounts: 6} }, "quarantined warn", "^6 accounts"},
+		"messages dropped":        {func(f *facts) { f.watched.Trimmed = &Trimmed{Early: 9} }, "messages_dropped warn", "^9 messages"},
+		"a silent process":        {func(f *facts) { f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api")) }, "process_silent warn", "p3"},
 		"settings": {func(f *facts) {
 			for i, value := range []string{"1", "2"} {
 				f.stats.Processes[i].Report.Settings = map[string]string{"ROUNDS_X": value, "ROUNDS_Y": value}
 			}
-		}, "settings_differ warn", "and 1 other settings"},
+		}, "settings_differ warn", "and 1 other setting"},
 		"versions": {func(f *facts) { f.stats.Processes[0].Report.Version = "v2" }, "versions_differ note", "v1, v2"},
 		"trail": {func(f *facts) {
 			f.stats.Processes[0].Report.TrailLost, f.stats.Processes[0].Report.TrailLostAt = 4, now.Add(-time.Hour)

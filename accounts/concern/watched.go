@@ -63,6 +63,8 @@ type Group struct {
 	Messages int     `json:"messages"`             // that it has not read, or not acknowledged
 	Oldest   float64 `json:"oldest_seconds"`       // the age of the oldest of them
 	Near     bool    `json:"near_limit,omitempty"` // soon they are past their retention, or too many
+	Alone    bool    `json:"alone,omitempty"`      // it lags, and none of its consumers is alive
+	Deferred string  `json:"deferred,omitempty"`   // it lags, and this is why a consumer puts all its messages off
 }
 
 // Dead is the dead letters of all groups.

@@ -8,16 +8,19 @@ import (
 // text returns a concern in an English sentence.
 func (c *Concern) text() string {
 	long := time.Duration(c.Seconds * float64(time.Second)).Round(time.Second)
-	more := func(noun string) string { // the subject, and others that are alike
+	more := func(one, several string) string { // the subject, and others that are alike
 		if c.Count > 1 {
-			return fmt.Sprintf("%s and %d other %s", c.Subject, c.Count-1, noun)
+			return c.Subject + " and " + many(c.Count-1, "other "+one, "other "+several)
 		}
 		return c.Subject
 	}
-	wait := fmt.Sprintf("%d messages wait, the oldest for %v", c.Messages, long)
+	wait := many(c.Messages, "message waits", "messages wait")
+	if long > 0 {
+		wait += fmt.Sprintf(", the oldest for %v", long)
+	}
 	switch c.Code {
 	case LawViolated:
-		return fmt.Sprintf("%d accounts are in no place or in several; an audit with repair puts them right", c.Accounts)
+		return many(c.Accounts, "account is", "accounts are") + " in no place or in several; an audit with repair puts that right"
 	case NoReplica:
 		return "no replica is alive: no account is checked"
 	case NoMonitor:
@@ -25,25 +28,25 @@ func (c *Concern) text() string {
 	case WatchOld:
 		return "the monitor on duty does not tell what it watches: whether groups lag and accounts are overdue is not known"
 	case Outage:
-		return fmt.Sprintf("half of the hosts or more are out of reach for replica %s: the network seems to be down", more("replicas"))
+		return fmt.Sprintf("half of the hosts or more are out of reach for replica %s: the network seems to be down", more("replica", "replicas"))
 	case MemoryShort:
-		return fmt.Sprintf("replica %s accept no messages: Redis has used its memory up to the mark", more("replicas"))
+		return fmt.Sprintf("replica %s accept no messages: Redis has used its memory up to the mark", more("replica", "replicas"))
 	case RedisEviction:
-		return fmt.Sprintf("redis %s: maxmemory-policy is %s, so accounts are dropped when memory is full", more("servers"), c.Value)
+		return fmt.Sprintf("redis %s: maxmemory-policy is %s, so accounts are dropped when memory is full", more("server", "servers"), c.Value)
 	case RedisAppendFails:
-		return fmt.Sprintf("redis %s: the append-only file cannot be written", more("servers"))
+		return fmt.Sprintf("redis %s: the append-only file cannot be written", more("server", "servers"))
 	case RedisSnapshot:
-		return fmt.Sprintf("redis %s: the last snapshot failed, so it refuses all writes until one succeeds", more("servers"))
+		return fmt.Sprintf("redis %s: the last snapshot failed, so it refuses all writes until one succeeds", more("server", "servers"))
 	case RedisMemory:
-		return fmt.Sprintf("redis %s: %s %% of maxmemory is in use", more("servers"), c.Value)
+		return fmt.Sprintf("redis %s: %s %% of maxmemory is in use", more("server", "servers"), c.Value)
 	case RedisAppendOnly:
-		return fmt.Sprintf("redis %s: appendonly is no, so a restart loses what was written since the last snapshot", more("servers"))
+		return fmt.Sprintf("redis %s: appendonly is no, so a restart loses what was written since the last snapshot", more("server", "servers"))
 	case RedisNoSync:
-		return fmt.Sprintf("redis %s: appendfsync is no, so half a minute of writes may be lost when its machine dies", more("servers"))
+		return fmt.Sprintf("redis %s: appendfsync is no, so half a minute of writes may be lost when its machine dies", more("server", "servers"))
 	case RedisReplicas:
-		return fmt.Sprintf("redis %s: min-replicas-to-write is 0, so a master that is cut off accepts writes that a failover forgets", more("servers"))
+		return fmt.Sprintf("redis %s: min-replicas-to-write is 0, so a master that is cut off accepts writes that a failover forgets", more("server", "servers"))
 	case RedisUnasked:
-		return fmt.Sprintf("redis %s: %s is not allowed, so nobody sees whether it keeps what it acknowledges", more("servers"), c.Value)
+		return fmt.Sprintf("redis %s: %s is not allowed, so nobody sees whether it keeps what it acknowledges", more("server", "servers"), c.Value)
 	case RedisUnsaved:
 		return fmt.Sprintf("the data directory %s cannot be written (%s): a restart would lose what changes", c.Subject, c.Value)
 	case RedisDamaged:
@@ -51,58 +54,72 @@ func (c *Concern) text() string {
 	case RedisLarge:
 		return fmt.Sprintf("so much is kept in %s that saving it takes long: it is time for a Redis, to which rounds backup and rounds restore move it", c.Subject)
 	case KindUnchecked:
-		return fmt.Sprintf("no living replica checks the kind %s", more("kinds"))
+		return fmt.Sprintf("no living replica checks the kind %s", more("kind", "kinds"))
 	case Overdue:
-		return fmt.Sprintf("accounts are overdue: %d wait, the longest for %v", c.Accounts, long)
+		return fmt.Sprintf("%s overdue, the longest for %v", many(c.Accounts, "account is", "accounts are"), long)
 	case FailingJumped:
-		return fmt.Sprintf("%d accounts, %.1f %% of all, began to fail within the last hour", c.Accounts, 100*c.Share)
+		return fmt.Sprintf("%d of %d accounts, %.1f %%, had begun to fail within an hour when they were last looked at", c.Accounts, c.Of, 100*c.Share)
 	case HeadroomLow:
 		if c.Seconds <= 0 {
-			return fmt.Sprintf("%d accounts of the kind %s were not checked for so long that messages may be lost already", c.Accounts, more("kinds"))
+			return fmt.Sprintf("%s of the kind %s went unchecked for so long that messages may be lost already", many(c.Accounts, "account", "accounts"), more("kind", "kinds"))
 		}
-		return fmt.Sprintf("%d accounts of the kind %s will lose messages, the first in %v", c.Accounts, more("kinds"), long)
+		return fmt.Sprintf("%s of the kind %s will lose messages, the first in %v", many(c.Accounts, "account", "accounts"), more("kind", "kinds"), long)
 	case WebhookDisabled:
-		return fmt.Sprintf("webhook %s is disabled: %s", more("webhooks"), wait)
+		return fmt.Sprintf("webhook %s is disabled: %s", more("webhook", "webhooks"), wait)
 	case WebhookRefused:
 		if c.Value == "" {
-			return fmt.Sprintf("webhook %s does not take some messages: %s", more("webhooks"), wait)
+			return fmt.Sprintf("webhook %s does not take some messages: %s", more("webhook", "webhooks"), wait)
 		}
-		return fmt.Sprintf("webhook %s does not take messages (%s): %s", more("webhooks"), c.Value, wait)
+		return fmt.Sprintf("webhook %s does not take messages (%s): %s", more("webhook", "webhooks"), c.Value, wait)
 	case NoDelivery:
-		return fmt.Sprintf("no process delivers to webhook %s: %s", more("webhooks"), wait)
+		return fmt.Sprintf("no process delivers to webhook %s: %s", more("webhook", "webhooks"), wait)
 	case GroupLagging:
-		return fmt.Sprintf("consumer group %s lags: %s", more("groups"), wait)
+		switch c.Value {
+		case "":
+			return fmt.Sprintf("consumer group %s lags: %s", more("group", "groups"), wait)
+		case NoConsumer:
+			return fmt.Sprintf("consumer group %s lags, and none of its consumers is alive: %s", more("group", "groups"), wait)
+		}
+		return fmt.Sprintf("consumer group %s puts its messages off (%s): %s", more("group", "groups"), c.Value, wait)
 	case MessagesDropped:
-		return fmt.Sprintf("%d messages were dropped before they were past their retention", c.Messages)
+		return many(c.Messages, "message was", "messages were") + " dropped before the end of their retention"
 	case DeadLetters:
-		return fmt.Sprintf("there are %d dead letters, the oldest %v old", c.Messages, long)
+		return fmt.Sprintf("%s could not be delivered (dead letters), the oldest %v old", many(c.Messages, "message", "messages"), long)
 	case Quarantined:
-		return fmt.Sprintf("%d accounts are in quarantine: their checks hang or kill replicas", c.Accounts)
+		return many(c.Accounts, "account is", "accounts are") + " in quarantine, because checks hang or kill replicas"
 	case ClockStepped:
 		if c.Seconds < 0 {
-			return fmt.Sprintf("Redis' clock went back by %v; %d accounts were rescheduled", -long, c.Accounts)
+			return fmt.Sprintf("Redis' clock went back by %v; %s rescheduled", -long, many(c.Accounts, "account was", "accounts were"))
 		}
 		return fmt.Sprintf("Redis' clock went ahead by %v", long)
 	case ProcessSilent:
-		return fmt.Sprintf("process %s went silent without leaving", more("processes"))
+		return fmt.Sprintf("process %s went silent without leaving", more("process", "processes"))
 	case SettingsDiffer:
-		return fmt.Sprintf("processes differ in %s", more("settings"))
+		return fmt.Sprintf("processes differ in %s", more("setting", "settings"))
 	case VersionsDiffer:
 		return fmt.Sprintf("processes of %d versions run: %s", c.Count, c.Value)
 	case TrailLost:
-		return fmt.Sprintf("%d entries of the trail are missing in Redis, and are in the log alone", max(1, c.Count))
+		return many(max(1, c.Count), "entry of the trail is", "entries of the trail are") + " in the log alone, and missing in Redis"
 	case AuditBroken:
 		return "the latest audit broke off"
 	case AuditOld:
 		return fmt.Sprintf("the last audit is %v ago", long)
 	case LawFlawed:
-		return fmt.Sprintf("the last audit has %d findings, none of them lost or doubled", max(1, c.Count))
+		return fmt.Sprintf("the last audit has %s, and no account is lost or doubled", many(max(1, c.Count), "finding", "findings"))
 	case OwnerPaused:
-		return fmt.Sprintf("owner %s left alone for up to %v, as its third party asked (%s): its accounts wait", more("owners"), long, c.Value)
+		return fmt.Sprintf("owner %s left alone for up to %v, as its third party asked (%s): its accounts wait", more("owner", "owners"), long, c.Value)
 	case LimitDenying:
-		return fmt.Sprintf("limit %s denies %d checks a minute until later", more("limits"), c.PerMinute)
+		return fmt.Sprintf("limit %s denies %d checks a minute until later", more("limit", "limits"), c.PerMinute)
 	case ChecksWarn:
-		return fmt.Sprintf("%d checks a minute of the kind %s succeed with a warning: %s", c.PerMinute, more("kinds"), c.Value)
+		return fmt.Sprintf("%d checks a minute of the kind %s succeed with a warning: %s", c.PerMinute, more("kind", "kinds"), c.Value)
 	}
 	return string(c.Code)
+}
+
+// many returns a number with the words that follow it.
+func many(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
 }

@@ -21,6 +21,7 @@ type concern struct {
 	Since     time.Time `json:"since"`
 	Seconds   float64   `json:"seconds"`
 	Accounts  int       `json:"accounts"`
+	Of        int       `json:"of"`
 	Messages  int       `json:"messages"`
 	Share     float64   `json:"share"`
 	PerMinute int       `json:"per_minute"`
@@ -31,7 +32,7 @@ type concern struct {
 }
 
 // concern returns a concern as a sentence. Texts have the arguments 1 subject, 2 accounts,
-// 3 messages, 4 duration, 5 share, 6 value, 7 how many a minute, 8 how many are alike.
+// 3 messages, 4 duration, 5 share, 6 value, 7 how many a minute, 8 how many are alike, 9 accounts of which those are some.
 func (l *language) concern(c *concern) template.HTML {
 	key := "concern." + c.Code
 	switch {
@@ -39,6 +40,10 @@ func (l *language) concern(c *concern) template.HTML {
 		key += ".past"
 	case c.Code == "webhook_refused" && c.Value == "":
 		key += ".some"
+	case c.Code == "group_lagging" && c.Value == "no_consumer":
+		key += ".alone"
+	case c.Code == "group_lagging" && c.Value != "":
+		key += ".later"
 	}
 	if !l.has(key) {
 		return template.HTML(template.HTMLEscapeString(c.Text)) // #nosec G203: escaped
@@ -49,7 +54,7 @@ func (l *language) concern(c *concern) template.HTML {
 	}
 	seconds := max(c.Seconds, -c.Seconds)
 	return l.html(key, subject, l.text("noun.accounts", c.Accounts), l.text("noun.messages", c.Messages), l.duration(time.Duration(seconds)*time.Second),
-		l.percent(c.Share), c.Value, c.PerMinute, max(1, c.Count))
+		l.percent(c.Share), c.Value, c.PerMinute, max(1, c.Count), l.text("noun.accounts", c.Of))
 }
 
 // At returns where a visitor finds more about a concern on this site, or nothing.
