@@ -105,7 +105,7 @@ func (s *Server) reshardRoutes(api huma.API) {
 
 func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err error) (*reshardingReply, error) {
 	if errors.Is(err, accounts.ErrResharding) {
-		return nil, newProblem(http.StatusConflict, "another change of the number of shards is under way: see GET /v1/reshard")
+		return nil, newProblem(http.StatusConflict, "another change of the number of shards is not over: see GET /v1/reshard, or rounds reshard. While accounts move, --abort ends it; once they have moved, --finish (POST /v1/reshard:finish) drops the old shards")
 	}
 	if errors.Is(err, accounts.ErrNoRoom) {
 		return nil, newProblem(http.StatusConflict, err.Error()+", or force it")

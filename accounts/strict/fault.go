@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // RecordField is the field of a Fault of the text as a whole: it is not JSON, or not an
@@ -46,7 +47,7 @@ const unknownField = "unknown field"
 
 // Unsupported reports whether a field is unknown. A later version may know it.
 func (f Faults) Unsupported() bool {
-	return slices.ContainsFunc(f, func(f Fault) bool { return f.Reason == unknownField })
+	return slices.ContainsFunc(f, func(f Fault) bool { return strings.HasPrefix(f.Reason, unknownField) })
 }
 
 // Add adds a fault.

@@ -16,6 +16,8 @@ type Reader struct {
 	fields map[string]json.RawMessage // the fields that were not taken yet
 	broken bool                       // it is not an object: single fields have no faults
 	found  *findings                  // shared with the readers of objects within
+
+	elsewhere string // see Elsewhere
 }
 
 type findings struct {
@@ -109,10 +111,14 @@ func (r *Reader) Fault(name, reason string) {
 	r.found.faults = append(r.found.faults, Fault{field, reason})
 }
 
+// Elsewhere says where else fields that the reader does not know may belong: it is added to their
+// faults.
+func (r *Reader) Elsewhere(hint string) { r.elsewhere = "; " + hint }
+
 // Unknown adds a fault for each field that was never taken, sorted by name.
 func (r *Reader) Unknown() {
 	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
-		r.Fault(Printable(name), unknownField)
+		r.Fault(Printable(name), unknownField+r.elsewhere)
 	}
 	r.fields = nil
 }

@@ -60,7 +60,7 @@ const (
 // The reasons why a secret cannot be used.
 var (
 	ErrName     = secret.ErrName
-	ErrNotFound = errors.New("is neither a file in the secrets directory nor in the environment as " + EnvPrefix + "NAME")
+	ErrNotFound = errors.New("is not there") // the error of Get says where it should be
 	ErrEmpty    = errors.New("is empty")
 	ErrUnusable = errors.New("is not a readable file of at most 64 KiB")
 
@@ -69,25 +69,38 @@ var (
 	ErrUnavailable = errors.New("cannot be looked up: the store is out of reach")
 )
 
-// errNotStored is the ErrNotFound of a source with a store.
-var errNotStored = &notFound{"is neither a file in the secrets directory, nor in the environment as " + EnvPrefix + "NAME, nor stored"}
-
-// errNotOwn is the ErrNotFound for one of the service's own secrets.
-var errNotOwn = &notFound{"is neither the file " + secret.ServicePrefix + "NAME of the secrets directory nor in the environment as " + ServiceEnvPrefix + "NAME"}
-
 // ErrMisplaced is the ErrNotFound for one of the service's own secrets that is in the place
 // of records' secrets, where any record could name it.
-var ErrMisplaced error = &notFound{"is where any record could name it: rename its file NAME to " + secret.ServicePrefix + "NAME, or " +
-	EnvPrefix + "NAME to " + ServiceEnvPrefix + "NAME"}
+var ErrMisplaced = errors.New("is where any record could name it")
 
-// notFound is an ErrNotFound with a more precise text.
-type notFound struct{ text string }
+// notFound is an ErrNotFound that says where the secret should be.
+type notFound struct {
+	text string
+	as   error // ErrMisplaced, or nil
+}
 
 // Error says where the secret should be.
 func (e *notFound) Error() string { return e.text }
 
-// Is reports whether target is ErrNotFound.
-func (*notFound) Is(target error) bool { return target == ErrNotFound }
+// Is reports whether target is ErrNotFound, or ErrMisplaced if that is the reason.
+func (e *notFound) Is(target error) bool {
+	return target == ErrNotFound || e.as != nil && target == e.as
+}
+
+// absent returns the error for a secret that is nowhere.
+func (s Source) absent(name string) error {
+	file, variable := "a file in the secrets directory", EnvPrefix+name
+	switch {
+	case !s.own && s.Store != nil:
+		return &notFound{text: "is neither " + file + ", nor in the environment as " + variable + ", nor stored"}
+	case !s.own:
+		return &notFound{text: "is neither " + file + " nor in the environment as " + variable}
+	case s.misplaced(name):
+		return &notFound{as: ErrMisplaced, text: ErrMisplaced.Error() + ": rename its file " + name + " to " + secret.ServicePrefix + name + ", or " +
+			variable + " to " + ServiceEnvPrefix + name}
+	}
+	return &notFound{text: "is neither the file " + secret.ServicePrefix + name + " of the secrets directory nor in the environment as " + ServiceEnvPrefix + name}
+}
 
 // Store keeps secrets elsewhere. Get returns ErrNotFound if it has none of the name,
 // and ErrUnavailable if that is unknown.
@@ -189,15 +202,7 @@ func (s Source) read(ctx context.Context, name string) (string, secret.Binding, 
 			return value, b, err
 		}
 	}
-	switch {
-	case !s.own && s.Store != nil:
-		return "", secret.Binding{}, errNotStored
-	case !s.own:
-		return "", secret.Binding{}, ErrNotFound
-	case s.misplaced(name):
-		return "", secret.Binding{}, ErrMisplaced
-	}
-	return "", secret.Binding{}, errNotOwn
+	return "", secret.Binding{}, s.absent(name)
 }
 
 // bindings returns the bindings that the directory and the environment have for a name.

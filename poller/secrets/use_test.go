@@ -161,7 +161,7 @@ func TestServiceSecretsAreApart(t *testing.T) {
 		{"CRM", ForURL(KindWebhook, "https://evil.example"), ErrRefused},
 		{"OLD", Use{Kind: KindCallback, Stays: true}, ErrMisplaced},
 		{"OLD2", Use{Kind: KindCallback, Stays: true}, ErrMisplaced},
-		{"NONE", Use{Kind: KindCallback, Stays: true}, errNotOwn},
+		{"NONE", Use{Kind: KindCallback, Stays: true}, ErrNotFound},
 		{"OLD", Use{Kind: KindCallback, Stays: true}, ErrNotFound},
 	} {
 		if got, err := own.Get(t.Context(), c.name, c.use); !errors.Is(err, c.err) || (err == nil) != (got == hunter) {

@@ -19,6 +19,8 @@ type Error struct {
 	Title  string  `json:"title"`
 	Detail string  `json:"detail"`
 	Faults []Fault `json:"errors"`
+
+	sent bool // the request had a token
 }
 
 // Fault is one thing that is wrong with a request.
@@ -39,7 +41,10 @@ func (e *Error) Error() string {
 		b.WriteString("the API refused")
 	}
 	fmt.Fprintf(&b, " (%d %s)", e.Status, http.StatusText(e.Status))
-	if e.Status == http.StatusUnauthorized {
+	switch {
+	case e.Status == http.StatusUnauthorized && e.sent:
+		b.WriteString(": ROUNDS_API_TOKEN is set here, to another")
+	case e.Status == http.StatusUnauthorized:
 		b.WriteString(": set ROUNDS_API_TOKEN")
 	}
 	for _, f := range e.Faults {
@@ -64,7 +69,7 @@ func Status(err error) int {
 // readError reads a problem document. If the answer is none, such as a proxy's page, the
 // error has only the status.
 func readError(answer *http.Response) error {
-	e := &Error{}
+	e := &Error{sent: answer.Request != nil && answer.Request.Header.Get("Authorization") != ""}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	if strings.HasSuffix(kind, "json") {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 
@@ -64,6 +65,9 @@ a field of the config, gets its default. "account set" changes only what it name
 				register, done = calls.PutFrom, "saved"
 			}
 			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
+			if client.Status(err) == http.StatusConflict && !replace {
+				return fmt.Errorf("%w; --replace replaces its record, and rounds account set changes fields of it", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -154,7 +154,7 @@ func TestServiceSecretsThatMustMove(t *testing.T) {
 		t.Fatal("it starts")
 	}
 	for _, want := range []string{"callbacks[0].token: secret TOKEN: is where any record could name it: rename", "callbacks[0].aes_key: secret KEY: is where",
-		"endpoints[0].secrets[0]: secret NEW: is where any", "endpoints[0].headers.X-A: secret AUTH: is where any", "ROUNDS_SERVICE_SECRET_NAME"} {
+		"endpoints[0].secrets[0]: secret NEW: is where any", "endpoints[0].headers.X-A: secret AUTH: is where any", "to ROUNDS_SERVICE_SECRET_AUTH"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not said: %s in\n%v", want, err)
 		}

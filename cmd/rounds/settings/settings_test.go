@@ -264,9 +264,13 @@ func TestWithoutARedis(t *testing.T) {
 		"off loopback, in a directory": {map[string]string{"ROUNDS_DATA_DIR": "/var/lib/rounds", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"}, ""},
 		"one role":                     {map[string]string{"ROUNDS_ROLES": "poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without api"},
 		"no monitor":                   {map[string]string{"ROUNDS_ROLES": "api,poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without monitor"},
+		"a role that is none":          {map[string]string{"ROUNDS_ROLES": "pollr"}, `ROUNDS_ROLES is "pollr"`},
 		"with one":                     {map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_REDIS_URL": "redis://127.0.0.1:6379"}, ""},
 	} {
 		_, err := Read(lookupIn(tt.variables), nil, InProcess)
+		if name == "a role that is none" && strings.Contains(fmt.Sprint(err), "ROUNDS_REDIS_URL") {
+			t.Errorf("%s: one mistake is told twice: %v", name, err)
+		}
 		if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}

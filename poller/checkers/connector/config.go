@@ -46,5 +46,6 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	if settings := r.Take("settings"); settings != nil && settings[0] != '{' {
 		r.Fault("settings", "must be an object")
 	}
+	r.Elsewhere("what the connector itself needs goes into settings, such as settings.project, and what is secret into headers")
 	return read, r.Err()
 }

@@ -85,7 +85,12 @@ func (s *session) encrypt(config config, o Options) error {
 		}
 		encrypted := tls.Client(s.conn, settings)
 		if err := encrypted.HandshakeContext(s.ctx); err != nil {
-			return fetch.CheckError(fetch.Broken(s.ctx, err))
+			failed := fetch.CheckError(fetch.Broken(s.ctx, err))
+			var plain tls.RecordHeaderError
+			if errors.As(err, &plain) {
+				failed.Message += ": what answers there does not speak TLS; config.tls says how it begins: implicit (mostly port 993), starttls (143), or none"
+			}
+			return failed
 		}
 		s.plain.Conn = encrypted
 	}
