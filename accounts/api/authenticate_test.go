@@ -73,12 +73,15 @@ func TestKeysLetIn(t *testing.T) {
 			text := f.key(key.New{Name: "ci", Role: access.Operator, Labels: access.Labels{"team": "press"}})
 			var who Caller
 			f.as(text).call("GET", "/v1/whoami", "", 200, &who)
+			if who.Service != nil {
+				t.Errorf("a key that is bound to labels learns of %+v", who.Service)
+			}
 			if who.Name != "ci" || who.Role != "operator" || who.Labels["team"] != "press" || who.Via != "key" {
 				t.Errorf("got %+v", who)
 			}
 			if name == "open" {
 				f.as("").call("GET", "/v1/whoami", "", 200, &who)
-				if who.Name != "local" || who.Role != "admin" || who.Via != "local" {
+				if who.Name != "local" || who.Role != "admin" || who.Via != "local" || who.Service == nil || who.Service.Version != "dev" {
 					t.Errorf("without a key: %+v", who)
 				}
 			}
@@ -98,8 +101,11 @@ func TestKeysLetIn(t *testing.T) {
 				t.Errorf("revoked: %s", got.Detail)
 			}
 			if name != "open" {
-				f.as("").problem("GET", "/v1/whoami", "", 401)
-				f.as("something").problem("GET", "/v1/whoami", "", 401)
+				for shown, want := range map[string]string{"": "a bearer token is needed", "something": "the token is wrong"} {
+					if got := f.as(shown).problem("GET", "/v1/whoami", "", 401); !strings.HasPrefix(got.Detail, want) {
+						t.Errorf("%q: %s", shown, got.Detail)
+					}
+				}
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,22 @@ type Caller struct {
 	Role   string            `json:"role"`
 	Labels map[string]string `json:"labels,omitempty" doc:"It sees and changes only accounts with all of these; left out: all accounts."`
 	Via    string            `json:"via" enum:"token,key,session,oidc,local" doc:"How it came in."`
+
+	Service *Service `json:"service,omitempty" doc:"The service that answers. Left out for keys that are bound to labels."`
+}
+
+// Service tells one service from another.
+type Service struct {
+	Version string `json:"version" doc:"Of the program."`
+	Kept    string `json:"kept_in,omitempty" doc:"The directory or the Redis, without its password, where everything is; memory: nothing is kept."`
+}
+
+// String names the service.
+func (s *Service) String() string {
+	if s.Kept == "" {
+		return s.Version
+	}
+	return s.Version + ", with everything in " + s.Kept
 }
 
 type newKeyReply struct {
@@ -81,7 +98,7 @@ func (s *Server) keyRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Tags: []string{"access"},
 		Summary: "Who makes this request, and what it may do",
-	}, whoami)
+	}, s.whoami)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Tags: []string{"access"},
 		Summary: "List keys", Description: "Those that have expired among them, until they are revoked or their room is needed.",
@@ -100,9 +117,20 @@ func (s *Server) keyRoutes(api huma.API) {
 	}, s.revokeKey)
 }
 
-func whoami(ctx context.Context, _ *struct{}) (*callerReply, error) {
+func (s *Server) whoami(ctx context.Context, _ *struct{}) (*callerReply, error) {
 	p, _ := access.From(ctx) // always there: the mux refuses requests without a principal
-	return &callerReply{callerOf(p)}, nil
+	caller := callerOf(p)
+	if len(p.Labels) == 0 {
+		caller.Service = &Service{Version: s.options.Version}
+		if s.options.Data != nil {
+			data := s.options.Data(ctx)
+			caller.Service.Kept = cmp.Or(data.Dir, data.Store)
+			if data.Forgets {
+				caller.Service.Kept = "memory"
+			}
+		}
+	}
+	return &callerReply{caller}, nil
 }
 
 func callerOf(p access.Principal) Caller {

@@ -266,6 +266,9 @@ func NewWhoami(env Env) *cobra.Command {
 				return printJSON(env.Stdout, who)
 			}
 			fmt.Fprintf(env.Stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), oneLine(waysIn(who.Via)), oneLine(who.Role), reachOf(who.Labels))
+			if who.Service != nil {
+				fmt.Fprintf(env.Stdout, "at %s: rounds %s\n", oneLine(calls.At()), oneLine(who.Service.String()))
+			}
 			return nil
 		}),
 	}

@@ -52,6 +52,9 @@ func New(at, token string) *Client {
 	}
 }
 
+// At returns the URL that the client was made with.
+func (c *Client) At() string { return c.at }
+
 // Transport returns how the API at a URL is reached, and the URL that paths are appended
 // to. A socket is never reached through a proxy.
 func Transport(at string) (base string, transport *http.Transport) {

@@ -109,6 +109,19 @@ func TestMessagesTail(t *testing.T) {
 	if len(lines) != 3 || !sameJSONText(lines[0], first) || lines[1] != second {
 		t.Errorf("got %q, want %q and %q", lines, first, second)
 	}
+	for _, args := range [][]string{{"--account", "news"}, {"--kind", "feed"}, {"--account", "other", "--account", "news"}, {"--type", "item"}} {
+		if got := s.must(append([]string{"messages", "tail", "--from", "start", "--limit", "1"}, args...)...); !sameJSONText(got, first) {
+			t.Errorf("%q: got %q", args, got)
+		}
+	}
+	s.must("account", "add", "last", "--kind", "feed", "--set", "url=u")
+	s.find("last", circulate.Message{ID: "3", Type: "other", Data: []byte(`1`)})
+	if got := s.must("messages", "tail", "--from", "start", "--limit", "1", "--account", "last", "--type", "other"); !strings.Contains(got, "  last  other  3  1") {
+		t.Errorf("got %q", got)
+	}
+	if _, err := s.rounds("messages", "tail", "--group", "g", "--account", "last"); exitCode(err) != 2 {
+		t.Errorf("of a group: %v", err)
+	}
 	var m struct{ Account, ID string }
 	raw := s.must("messages", "tail", "--from", "start", "--limit", "1", "--json")
 	if err := json.Unmarshal([]byte(raw), &m); err != nil || m.Account != "news" || m.ID != "1" {
@@ -316,6 +329,50 @@ func TestCompletionOfIDs(t *testing.T) {
 	got := s.must("__complete", "account", "pause", "news-1", "ne")
 	if got != "news-2\n:4\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Who starts a second one learns who has the address, and where that keeps what it has.
+func TestServeSaysWhoHasTheAddress(t *testing.T) {
+	for _, token := range []string{"", "a-token-of-this-test"} {
+		addr, dir := freeLoopback(t), t.TempDir()
+		variables := map[string]string{"ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_DATA_DIR": dir, "ROUNDS_API_TOKEN": token}
+		p := startProgram(t, variables, "serve")
+		processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
+		if got, err := runWith(t.Context(), variables, "", "whoami"); err != nil || !strings.Contains(got.out, "at http://"+addr+": rounds ") || !strings.Contains(got.out, dir) {
+			t.Errorf("whoami: %q, %v", got.out, err)
+		}
+		for other, want := range map[string]string{token: dir, "another-token-of-it": "another rounds seems to be there"} {
+			if token == "" {
+				want = dir
+			}
+			second := maps.Clone(variables)
+			second["ROUNDS_DATA_DIR"], second["ROUNDS_API_TOKEN"] = t.TempDir(), other
+			if _, err := runWith(t.Context(), second, "", "serve"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ROUNDS_API_ADDR") {
+				t.Errorf("token %q: got %v, want %s", other, err, want)
+			}
+		}
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	go func() { // accepts, and says nothing
+		for {
+			conn, err := taken.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+		}
+	}()
+	_, err = runWith(t.Context(), map[string]string{"ROUNDS_API_ADDR": taken.Addr().String(), "ROUNDS_DATA_DIR": t.TempDir()}, "", "serve")
+	if err == nil || strings.Contains(err.Error(), "rounds ") || !strings.Contains(err.Error(), "choose another with ROUNDS_API_ADDR") {
+		t.Errorf("another program: %v", err)
 	}
 }
 

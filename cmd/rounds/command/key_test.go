@@ -29,10 +29,10 @@ func TestKey(t *testing.T) {
 	as := func(args ...string) (output, error) {
 		return runWith(t.Context(), map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": text}, "", args...)
 	}
-	if got, err := as("whoami"); err != nil || got.out != "press, by a key: editor, only accounts with env=,team=press\n" {
+	if got, err := as("whoami"); err != nil || got.out != "press, by a key: editor, only accounts with env=,team=press\n" { // where everything is, is nothing for it
 		t.Errorf("whoami: %+v, %v", got, err)
 	}
-	if got := s.must("whoami"); got != "token, by ROUNDS_API_TOKEN: admin, all accounts\n" {
+	if got := s.must("whoami"); got != "token, by ROUNDS_API_TOKEN: admin, all accounts\nat "+s.url+": rounds dev\n" {
 		t.Errorf("whoami with the token: %q", got)
 	}
 	if _, err := as("key", "list"); err == nil || !strings.Contains(err.Error(), "the role admin is needed") {

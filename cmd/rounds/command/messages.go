@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -32,6 +33,7 @@ func newMessagesCommand(env environment) *cobra.Command {
 
 func newTailCommand(env environment) *cobra.Command {
 	from, group, limit, jsonOutput := "", "", 0, false
+	var accounts, kinds, types []string
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Print found messages as they come, until interrupted",
@@ -41,18 +43,29 @@ connects again, and continues where it stopped.
 With --group they are read as a consumer of that group, which is made if it is new.
 Each message goes to one consumer of the group, is printed and then acknowledged. A
 message that was printed but could not be acknowledged is printed again by the next
-consumer. Without --group nothing is acknowledged, and no other reader is affected.`,
+consumer. Without --group nothing is acknowledged, and no other reader is affected.
+
+--account, --kind and --type print only what fits all of them; each may be repeated.`,
 		Example: `  rounds messages tail
   rounds messages tail --from start --json | jq .data
   rounds messages tail --limit 1
+  rounds messages tail --account news --account inbox
+  rounds messages tail --kind telegram --type message --from start
   rounds messages tail --group audit --from start`,
 		Args: cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			if from != client.FromStart && from != client.FromNow {
 				return fmt.Errorf("--from is %q: must be start or now", from)
 			}
+			if group != "" && len(accounts)+len(kinds)+len(types) > 0 {
+				return misuse("--account, --kind and --type are not for --group: what a group's consumer does not print, it would still acknowledge")
+			}
+			fits := func(wanted []string, is string) bool { return len(wanted) == 0 || slices.Contains(wanted, is) }
 			shown := 0
 			show := func(m api.Message) error {
+				if !fits(accounts, m.Account) || !fits(kinds, m.Kind) || !fits(types, m.Type) {
+					return nil
+				}
 				if err := printMessage(env.stdout, m, jsonOutput); err != nil {
 					return err
 				}
@@ -81,6 +94,11 @@ consumer. Without --group nothing is acknowledged, and no other reader is affect
 	}
 	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
 	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge the printed messages")
+	cmd.Flags().StringArrayVar(&accounts, "account", nil, "only those of the account with this `id`")
+	cmd.Flags().StringArrayVar(&kinds, "kind", nil, "only those of accounts of this `kind`")
+	cmd.Flags().StringArrayVar(&types, "type", nil, "only those of this `type`, as its checker names it")
+	complete(cmd, "account", completeIDs(env))
+	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "group", completeGroups(env))
 	offer(cmd, "from", client.FromStart, client.FromNow)
 	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")

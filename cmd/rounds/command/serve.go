@@ -1,14 +1,19 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/build"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
@@ -24,7 +29,8 @@ number of processes of any roles may share one Redis.
 
 Without ROUNDS_REDIS_URL a process has a Redis of its own. It keeps accounts, messages
 and everything else in a directory (--data), and goes on from there at its next start.
-One that is killed loses at most the last 5 s. --data memory keeps nothing.
+kill -9 loses nothing of it, and a power failure the last second. --data memory keeps
+nothing.
 
 SIGHUP has the process read its settings again, as "rounds reload" does: limits,
 webhooks, callbacks, the API's token, secrets and the level of the log change
@@ -61,7 +67,11 @@ without a restart. If there is any fault, none of them changes.
 			options.Log, options.Lookup = log, lookup
 			options.Applied = func(s settings.Settings) { level.Set(s.Log.Level) }
 			options.Hurry, options.Holding = env.haste.channel(), service.HeldMemory(env.lookup)
-			return service.Run(cmd.Context(), s, options)
+			err = service.Run(cmd.Context(), s, options)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = fmt.Errorf("%w: %s", err, holderOf(cmd.Context(), s.API.Addr, s.Access.Token))
+			}
+			return err
 		},
 	}
 	settings.AddFlags(cmd.Flags())
@@ -73,6 +83,23 @@ without a restart. If there is any fault, none of them changes.
 		offer(cmd, flag, words...)
 	}
 	return cmd
+}
+
+// holderOf says who seems to have the address of the API.
+func holderOf(ctx context.Context, addr, token string) string {
+	const other = "choose another with ROUNDS_API_ADDR or --api-addr"
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	calls := client.New("http://"+addr, token)
+	defer calls.Close()
+	who, err := calls.Whoami(ctx)
+	switch {
+	case err == nil && who.Service != nil:
+		return "rounds " + oneLine(who.Service.String()) + " is there; stop it, or " + other
+	case client.Status(err) == http.StatusUnauthorized, client.Status(err) == http.StatusServiceUnavailable:
+		return "another rounds seems to be there; stop it, or " + other
+	}
+	return other
 }
 
 // misspelt refuses an unknown variable if no Redis is named: it may be the one that
