@@ -5,13 +5,16 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/processes"
@@ -145,4 +148,52 @@ func TestPresenceFollowsSettings(t *testing.T) {
 	cancel()
 	<-done
 	statsOf(t, registry, func(s accounts.Stats) bool { return len(s.Processes) == 0 })
+}
+
+// A process that polls has one name: in the log, as a process and as a replica, and after a
+// change of the number of shards another one, everywhere.
+func TestAProcessHasOneName(t *testing.T) {
+	service := start(t, map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_DATA_DIR": "memory", "ROUNDS_SHARDS": "2"})
+	calls := client.New(service.base(t, "api"), "")
+	defer calls.Close()
+	processes.AwaitStatus(t, service.base(t, "api")+"/readyz", http.StatusOK)
+	first := ""
+	for _, reshards := range []bool{false, true} {
+		if reshards {
+			if _, err := calls.Reshard(t.Context(), api.ReshardRequest{Shards: 3}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		oneName := func() (string, bool) {
+			s, err := calls.Stats(t.Context())
+			if err != nil {
+				return "", false
+			}
+			var alive []string
+			for _, p := range s.Processes {
+				if p.Alive {
+					alive = append(alive, p.Name)
+				}
+			}
+			for _, r := range s.Replicas {
+				if r.Alive {
+					alive = append(alive, r.Name)
+				}
+			}
+			return strings.Join(alive, " "), len(alive) == 2 && alive[0] == alive[1] && alive[0] != first
+		}
+		tick := time.NewTicker(50 * time.Millisecond)
+		for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+			names, one := oneName()
+			if one {
+				first, _, _ = strings.Cut(names, " ")
+				service.log.Await(t, `"process":"`+first+`"`)
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("resharded %t: process and replica are %q", reshards, names)
+			}
+		}
+		tick.Stop()
+	}
 }

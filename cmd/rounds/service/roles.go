@@ -183,10 +183,9 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 	if err != nil {
 		return nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
 	}
-	replica := circulate.NewReplica()
-	o.Polling(replica)
+	o.Polling(o.name)
 	return poller.New(ring, checkers, poller.Config{
-		Replica:      replica,
+		Replica:      o.name,
 		Limits:       limits,
 		Host:         host,
 		Version:      o.Version,

@@ -79,6 +79,7 @@ type Options struct {
 
 	reserved []string     // files that are not secrets of records
 	seals    *seals       // secrets that are stored; nil: none
+	name     string       // of the process, and as a replica
 	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
 }
 
@@ -158,7 +159,10 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	var ready sync.Once
 	present := newPresence(o.Version, again.settings, again.lost)
 	work := func(ctx context.Context, ring *circulate.Ring) error {
-		o.Log.Info("ring open", "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
+		o, present := o, present
+		o.name = circulate.NewReplica() // another one for each number of shards: what the last pool left is a dead replica's
+		present.process.Name = o.name
+		o.Log.Info("ring open", "process", o.name, "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
 			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
