@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
 const (
@@ -36,6 +37,14 @@ func present(ctx context.Context, o Options, base string, world *sample.Upstream
 	if err != nil {
 		return err
 	}
+	usual, err := settings.ReadAccess(nil, nil)
+	if err != nil {
+		return err
+	}
+	reach := "" // what a command needs to reach the demo
+	if base != usual.URL {
+		reach = "ROUNDS_API_URL=" + base + " "
+	}
 	_, err = fmt.Fprintf(o.Out, `Dashboard      %[1]s/
 
 This is rounds with a Redis in the process and %[4]d pollers that are processes of their
@@ -44,14 +53,17 @@ a poller on the dashboard's first page: the others take over its accounts. Inter
 end; nothing is kept.
 
 One account is at a pretend WeChat. Sign another one in on the dashboard's page of accounts,
-or by "rounds weixin login ID" in another terminal: a pretend phone scans the code.
+or in another terminal: a pretend phone scans the code. What reaches the demo from there is
+
+  %[6]srounds weixin login ID
+  %[6]srounds account why ID
 
   phone        %[5]s
   API          %[1]s/v1/accounts   (try: curl %[1]s/v1/stats)
   description  %[1]s/docs
   metrics      %[1]s/metrics
 
-`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"))
+`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"), reach)
 	if err != nil {
 		return err
 	}
