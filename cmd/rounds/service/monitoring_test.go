@@ -275,6 +275,20 @@ func TestDashboardShows(t *testing.T) {
 	}
 }
 
+// The processes that the first pages start are those that their scrape configuration reads.
+func TestFirstPagesScrapeWhatTheyStart(t *testing.T) {
+	for _, page := range []string{"../README.md", "guide/zh-CN/README.md"} {
+		text := deployment(t, page)
+		started := []string{"127.0.0.1:8080"}
+		for _, found := range regexp.MustCompile(`serve --roles \w+ --ops-addr (\S+) &`).FindAllStringSubmatch(text, -1) {
+			started = append(started, found[1])
+		}
+		if want := `targets: ["` + strings.Join(started, `", "`) + `"]`; len(started) != 3 || !strings.Contains(text, want) {
+			t.Errorf("%s starts %q, and does not have %s", page, started, want)
+		}
+	}
+}
+
 func TestScrapeConfiguration(t *testing.T) {
 	text := deployment(t, "monitoring/prometheus.yaml")
 	for _, part := range []string{"\nrule_files:\n  - alerts.yaml\n", "\n  - job_name: rounds\n", "credentials_file:", "- api:8080", "port: 8081"} {
