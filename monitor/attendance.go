@@ -65,10 +65,20 @@ func (a *attendance) look(ctx context.Context) error {
 	return nil
 }
 
-// showThere shows how many processes there are.
+// showThere shows how many processes there are. Who reads the metrics at this moment sees each
+// that was there and is.
 func (m *Metrics) showThere(there map[circulate.Process]time.Time) {
-	m.there.Reset()
+	counts := make(map[string]int)
 	for p := range there {
-		m.there.WithLabelValues(p.Roles).Inc()
+		counts[p.Roles]++
 	}
+	for roles := range m.shown {
+		if counts[roles] == 0 {
+			m.there.DeleteLabelValues(roles)
+		}
+	}
+	for roles, n := range counts {
+		m.there.WithLabelValues(roles).Set(float64(n))
+	}
+	m.shown = counts
 }

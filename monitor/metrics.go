@@ -31,6 +31,7 @@ type Metrics struct {
 	left   *prometheus.CounterVec
 	gone   *prometheus.CounterVec
 	there  *prometheus.GaugeVec
+	shown  map[string]int // in there, by roles; only the attendance uses it
 
 	clockSteps   *prometheus.CounterVec
 	clockStep    prometheus.Gauge
