@@ -65,8 +65,8 @@ func (a *attendance) look(ctx context.Context) error {
 	return nil
 }
 
-// showThere shows how many processes there are. Who reads the metrics at this moment sees each
-// that was there and is.
+// showThere shows how many processes there are. A scrape at any moment sees
+// every process that stays.
 func (m *Metrics) showThere(there map[circulate.Process]time.Time) {
 	counts := make(map[string]int)
 	for p := range there {

@@ -55,9 +55,6 @@ func (m *Monitor) deadLetters(ctx context.Context) error {
 // trimDead drops a shard's dead letters that are past their retention. If most is not 0
 // and there are more letters than that, it drops the oldest.
 func (m *Monitor) trimDead(ctx context.Context, shard, most int) (int, error) {
-	if most == 0 && m.config.DeadRetention == 0 {
-		return 0, nil
-	}
 	before, err := m.pastAge(ctx, shard, m.config.DeadRetention)
 	if err != nil {
 		return 0, fmt.Errorf("dead letters: %w", err)

@@ -114,7 +114,7 @@ func TestGroupsShowHowFarTheyAre(t *testing.T) {
 	})
 }
 
-// A group that lags is told with the reason: nobody is there, or why it puts off.
+// The monitor reports why a group lags: nobody is there, or its consumers put messages off.
 func TestAGroupThatLagsSaysWhy(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.ensure("crm", 0)

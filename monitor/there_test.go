@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Who reads the metrics while they are set finds every process that stays.
+// A scrape at any moment sees every process that stays.
 func TestProcessesThatStayAreAlwaysShown(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)

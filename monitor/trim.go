@@ -21,9 +21,6 @@ func (m *Monitor) trim(ctx context.Context) error {
 	defer m.trims.Unlock()
 	held := make(map[int]bool) // shards where a group holds messages back
 	dropped, errs := m.eachShard(func(shard int) (int, error) {
-		if m.config.Retention == 0 {
-			return 0, nil
-		}
 		before, err := m.pastAge(ctx, shard, m.config.Retention)
 		if err != nil || before.IsZero() {
 			return 0, err

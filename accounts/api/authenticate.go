@@ -61,7 +61,7 @@ func (s *Server) unauthenticated(r *http.Request, err error) *problem {
 	}
 	detail := "a bearer token is needed: Authorization: Bearer TOKEN, with the token of ROUNDS_API_TOKEN or a key"
 	if _, given := bearer(r); given {
-		detail = "the token is wrong: it is neither that of ROUNDS_API_TOKEN, as this service has it, nor a key"
+		detail = "the token is wrong: it is neither the service's ROUNDS_API_TOKEN nor a key"
 	}
 	if why != "" {
 		detail = string(why)

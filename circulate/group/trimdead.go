@@ -45,9 +45,9 @@ func (g *Groups) DeadState(ctx context.Context, shard int) (DeadState, error) {
 	return s, nil
 }
 
-// TrimDead drops the dead letters of a shard that died before a time of Redis' clock, and
-// the oldest if there are more than most; 0 means any number. It returns how many were
-// dropped.
+// TrimDead drops the dead letters of a shard that died before a time of Redis' clock, or none
+// for its age if that is the zero time, and the oldest if there are more than most; 0 means any
+// number. It returns how many were dropped.
 func (g *Groups) TrimDead(ctx context.Context, shard int, before time.Time, most int) (dropped int, err error) {
 	if most < 0 {
 		return 0, fmt.Errorf("%w: trim dead letters: most must not be negative, is %d", wire.ErrInput, most)
@@ -69,10 +69,10 @@ func (g *Groups) TrimDead(ctx context.Context, shard int, before time.Time, most
 		}
 		return nil
 	}
-	if err := cut("MINID", circulate.StreamIDAt(before).String()); err != nil {
-		return dropped, err
+	if !before.IsZero() {
+		err = cut("MINID", circulate.StreamIDAt(before).String())
 	}
-	if most > 0 {
+	if err == nil && most > 0 {
 		err = cut("MAXLEN", most)
 	}
 	return dropped, err

@@ -114,7 +114,7 @@ func TestEffectsAreAppliedOnceWhereverConsumersDie(t *testing.T) {
 				fell := 0
 				settings := delivery.Consumer{Handler: w.effect(0), Batch: 8, TakeOver: 5 * time.Second}
 				survivor := w.start(settings)
-				for round := 0; round < 2 || fell == 0 && round < 12; round++ {
+				for round := 0; round < 2 || fell == 0 && round < 60; round++ {
 					// This consumer leaves messages for the next one to take over.
 					before := w.start(settings)
 					before.at(deaths["in the handler"])

@@ -20,8 +20,7 @@ type prepared struct {
 
 func (p prepared) Prepare(context.Context) error { return p.prepare() }
 
-// A consumer whose handler puts all messages off says so to those who ask its group, until it
-// handles some.
+// A consumer reports that its handler puts all messages off, until it handles some.
 func TestAConsumerSaysThatItPutsOff(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.add(3, "a")

@@ -98,14 +98,10 @@ func reasonOf(err error) error {
 // tellDeferred logs once that handlers put off all messages, and once that they no longer do.
 func (g *member) tellDeferred(why error, progress bool) {
 	switch {
-	case progress:
-		if g.deferred.set(nil) {
-			g.Log.Info("messages are handled again")
-		}
-	case why != nil:
-		if !g.deferred.set(why) {
-			g.Log.Warn("messages are put off until later", "error", why)
-		}
+	case progress && g.deferred.set(nil):
+		g.Log.Info("messages are handled again")
+	case !progress && why != nil && !g.deferred.set(why):
+		g.Log.Warn("messages are put off until later", "error", why)
 	}
 }
 
@@ -114,10 +110,11 @@ type deferred struct{ is atomic.Pointer[error] }
 
 // set reports whether they did before.
 func (d *deferred) set(why error) bool {
-	if why == nil {
-		return d.is.Load() != nil && d.is.Swap(nil) != nil
+	var to *error
+	if why != nil {
+		to = &why
 	}
-	return d.is.Swap(&why) != nil
+	return d.is.Swap(to) != nil
 }
 
 func (d *deferred) why() string {

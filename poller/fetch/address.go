@@ -84,14 +84,7 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 		if name != "" && !isLocalhost(name) && !disguised(name) {
 			return noAddress()
 		}
-		entry := ""
-		if !disguised(name) {
-			entry = r.entryFor(host, target.Addr(), target.Port())
-			if name != "" {
-				entry = r.entryFor(name, netip.Addr{}, target.Port())
-			}
-		}
-		return refusal{target.Addr(), entry}
+		return refusal{target.Addr(), r.entryFor(host, target.Port())}
 	}
 }
 

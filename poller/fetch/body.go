@@ -17,18 +17,19 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	if coding == "gzip" {
 		from, answer.ContentLength = &unzipped{from: from}, -1
 	}
+	packed := coding == "br" || coding == "zstd"
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		// Only the status counts: a body that breaks off changes nothing.
 		body, err := io.ReadAll(io.LimitReader(from, errorBody))
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return nil, err
 		}
-		if coding == "br" || coding == "zstd" {
+		if packed {
 			body, _ = c.unpack(ctx, coding, body, errorBody)
 		}
 		return body, nil
 	}
-	if coding == "br" || coding == "zstd" {
+	if packed {
 		return c.readPacked(ctx, answer, coding, most)
 	}
 	if length := answer.ContentLength; length > 0 && length <= min(most, smallBody) {

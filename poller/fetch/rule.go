@@ -38,6 +38,16 @@ func guarded() []netip.Prefix {
 	}
 }
 
+// guardOf returns the guarded range that an address is in, by itself or as another stands for it.
+func guardOf(addr netip.Addr) (netip.Prefix, bool) {
+	for _, guard := range guarded() {
+		if guard.Contains(addr) || guard.Contains(carried(addr)) {
+			return guard, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
 // permits reports whether an address may be dialled. Name is the host's name that resolved
 // to it, or empty. Port 0 stands for a port that is not known yet.
 func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
@@ -45,10 +55,8 @@ func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
 	if r.Reserved.holds(addr, port) && !r.Networks.exactly(addr, port) {
 		return false
 	}
-	for _, guard := range guarded() {
-		if guard.Contains(addr) || guard.Contains(carried(addr)) {
-			return r.Networks.pierce(guard, addr, port) || r.Networks.pierce(guard, carried(addr), port)
-		}
+	if guard, ok := guardOf(addr); ok {
+		return r.Networks.pierce(guard, addr, port) || r.Networks.pierce(guard, carried(addr), port)
 	}
 	return r.Private || public(addr) || r.Networks.contain(addr, port) || name != "" && r.Networks.name(name, port)
 }
@@ -84,25 +92,25 @@ func (r Rule) validateAddr(host string, port uint16) error {
 	addr, ok := addrOf(host)
 	switch {
 	case ok && !r.permits(addr, port, ""), !ok && isLocalhost(host) && !r.permits(loopback4, port, host) && !r.permits(loopback6, port, host):
-		return private{r.entryFor(host, addr, port)}
+		return private{r.entryFor(host, port)}
 	}
 	return nil
 }
 
 // entryFor returns the entry of Networks that allows a refused host; empty: it is one that nobody
 // should name without a thought.
-func (r Rule) entryFor(host string, addr netip.Addr, port uint16) string {
-	if addr.IsValid() {
+func (r Rule) entryFor(host string, port uint16) string {
+	meant := []netip.Addr{loopback4, loopback6} // by the only names that are refused as such
+	if addr, ok := addrOf(host); ok {
 		addr = addr.WithZone("").Unmap()
-		for _, guard := range guarded() {
-			if guard.Contains(addr) || guard.Contains(carried(addr)) {
-				return ""
-			}
-		}
-		host = addr.String()
-	}
-	if r.Reserved.holds(addr, port) || !addr.IsValid() && (r.Reserved.holds(loopback4, port) || r.Reserved.holds(loopback6, port)) {
+		meant, host = []netip.Addr{addr}, addr.String()
+	} else if disguised(host) {
 		return ""
+	}
+	for _, addr := range meant {
+		if _, ok := guardOf(addr); ok || r.Reserved.holds(addr, port) {
+			return ""
+		}
 	}
 	if port == 0 {
 		return host
@@ -124,7 +132,7 @@ func allowedBy(entry string) string {
 	if entry == "" {
 		return ""
 	}
-	return "; it may be reached with ROUNDS_ALLOW_NETWORKS=" + entry + " in the environment of the process that does: rounds serve, or rounds connector verify"
+	return "; to allow it, set ROUNDS_ALLOW_NETWORKS=" + entry + " for rounds serve, or for rounds connector verify"
 }
 
 // validateHost checks a host as Client.ValidateHost does.
@@ -150,7 +158,7 @@ func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
 	if addr, ok := addrOf(host); ok {
 		if !r.permits(addr, portOf(u), "") {
-			return refusal{addr, r.entryFor(host, addr, portOf(u))}
+			return refusal{addr, r.entryFor(host, portOf(u))}
 		}
 		return nil
 	}
@@ -158,7 +166,7 @@ func (r Rule) judge(u *url.URL) error {
 		return ErrRefusedAddress
 	}
 	if isLocalhost(host) && !r.Private && !r.Networks.name(host, portOf(u)) {
-		return refusal{entry: r.entryFor(host, netip.Addr{}, portOf(u))}
+		return refusal{entry: r.entryFor(host, portOf(u))}
 	}
 	return nil
 }

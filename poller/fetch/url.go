@@ -22,9 +22,8 @@ var (
 	ErrPrivate  = errors.New("must not be a private address")
 )
 
-// Validate checks a URL when an account is registered. A host that is an address is
-// checked against the rule at once, and so is localhost, any other name only when it is
-// resolved. The error is ErrURL,
+// Validate checks a URL when an account is registered. An address, or localhost, is checked
+// against the rule at once, and any other name when it is resolved. The error is ErrURL,
 // ErrScheme, ErrHost, ErrName, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 

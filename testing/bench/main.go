@@ -90,7 +90,7 @@ func (r reporter) lateness(prefix string, windows []lateness, note string) {
 	r.figure(prefix+"p99_lateness_worst_window_ms", slices.Max(p99), "ms")
 }
 
-// lateness is that of a window's checks, in seconds.
+// lateness is how late the checks of one window were, in seconds.
 type lateness struct{ p50, p99 float64 }
 
 func main() {

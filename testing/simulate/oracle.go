@@ -192,8 +192,8 @@ func (o *oracle) read() {
 	}
 }
 
-// keeps checks that nothing was dropped of what a shard's stream had within the last hour,
-// whatever Redis' clock says.
+// keeps checks that no message of the last hour was dropped from a shard's stream, whatever
+// Redis' clock says.
 func (o *oracle) keeps(shard int) {
 	recent := append(o.recent[shard], mark{time.Now(), o.position[shard]})
 	for time.Since(recent[0].at) > recentFor {

@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 	fmt.Fprintf(&b, " (%d %s)", e.Status, http.StatusText(e.Status))
 	switch {
 	case e.Status == http.StatusUnauthorized && e.sent:
-		b.WriteString(": ROUNDS_API_TOKEN is set here, to another")
+		b.WriteString(": ROUNDS_API_TOKEN here is not the service's")
 	case e.Status == http.StatusUnauthorized:
 		b.WriteString(": set ROUNDS_API_TOKEN")
 	}

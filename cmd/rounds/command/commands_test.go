@@ -332,7 +332,7 @@ func TestCompletionOfIDs(t *testing.T) {
 	}
 }
 
-// Who starts a second one learns who has the address, and where that keeps what it has.
+// A service that finds its address taken names the one that has it, and its data directory.
 func TestServeSaysWhoHasTheAddress(t *testing.T) {
 	for _, token := range []string{"", "a-token-of-this-test"} {
 		addr, dir := freeLoopback(t), t.TempDir()
@@ -373,6 +373,10 @@ func TestServeSaysWhoHasTheAddress(t *testing.T) {
 	_, err = runWith(t.Context(), map[string]string{"ROUNDS_API_ADDR": taken.Addr().String(), "ROUNDS_DATA_DIR": t.TempDir()}, "", "serve")
 	if err == nil || strings.Contains(err.Error(), "rounds ") || !strings.Contains(err.Error(), "choose another with ROUNDS_API_ADDR") {
 		t.Errorf("another program: %v", err)
+	}
+	_, err = runWith(t.Context(), map[string]string{"ROUNDS_API_ADDR": freeLoopback(t), "ROUNDS_OPS_ADDR": taken.Addr().String(), "ROUNDS_DATA_DIR": t.TempDir()}, "", "serve")
+	if err == nil || strings.Contains(err.Error(), "ROUNDS_API_ADDR") || !strings.Contains(err.Error(), "choose another with ROUNDS_OPS_ADDR") {
+		t.Errorf("the operators' address: %v", err)
 	}
 }
 

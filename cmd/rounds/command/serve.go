@@ -68,8 +68,8 @@ without a restart. If there is any fault, none of them changes.
 			options.Applied = func(s settings.Settings) { level.Set(s.Log.Level) }
 			options.Hurry, options.Holding = env.haste.channel(), service.HeldMemory(env.lookup)
 			err = service.Run(cmd.Context(), s, options)
-			if errors.Is(err, syscall.EADDRINUSE) {
-				err = fmt.Errorf("%w: %s", err, holderOf(cmd.Context(), s.API.Addr, s.Access.Token))
+			if refused, ok := errors.AsType[*service.ListenError](err); ok && errors.Is(err, syscall.EADDRINUSE) {
+				err = fmt.Errorf("%w: %s", err, holderOf(cmd.Context(), refused, s.Access.Token))
 			}
 			return err
 		},
@@ -85,12 +85,12 @@ without a restart. If there is any fault, none of them changes.
 	return cmd
 }
 
-// holderOf says who seems to have the address of the API.
-func holderOf(ctx context.Context, addr, token string) string {
-	const other = "choose another with ROUNDS_API_ADDR or --api-addr"
+// holderOf says who seems to have an address that is taken, and which setting chooses another.
+func holderOf(ctx context.Context, taken *service.ListenError, token string) string {
+	other := "choose another with " + taken.Setting
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	calls := client.New("http://"+addr, token)
+	calls := client.New("http://"+taken.Addr, token)
 	defer calls.Close()
 	who, err := calls.Whoami(ctx)
 	switch {

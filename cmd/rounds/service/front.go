@@ -79,15 +79,27 @@ func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Regis
 	return front, nil
 }
 
-// listenAt opens an address of a setting.
+// ListenError says which setting has an address that cannot be listened at.
+type ListenError struct {
+	Setting, Addr string
+	Err           error
+}
+
+// Error names the setting.
+func (e *ListenError) Error() string { return e.Setting + ": " + e.Err.Error() }
+
+// Unwrap returns the system's error.
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// listenAt opens an address of a setting. Its error is a *ListenError.
 func listenAt(setting, name, addr string, options listen.Options, proxies listen.Proxies, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	at, err := listen.Parse(addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return nil, &ListenError{setting, addr, err}
 	}
 	listener, err := listen.Open(at, options)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return nil, &ListenError{setting, addr, err}
 	}
 	f := &frontDoor{listener: listener, log: log, exposed: listen.Exposed(listener)}
 	f.show(api.Starting(func() error {

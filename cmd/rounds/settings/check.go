@@ -139,7 +139,7 @@ func (a API) Clear() bool {
 // shared Redis if none is named: no other process would see what one has for itself. What
 // other machines register is only taken if somebody said where it is kept.
 func InProcess(s Settings) error {
-	if s.Redis.URL != "" || len(s.API.Roles) == 0 { // what is wrong with the roles is told already
+	if s.Redis.URL != "" || len(s.API.Roles) == 0 { // wrong roles are reported already
 		return nil
 	}
 	for _, role := range []string{RoleAPI, RolePoller, RoleMonitor} {

@@ -101,8 +101,8 @@ func ascii(text []byte) bool {
 	return bytes.IndexFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) < 0
 }
 
-// saidOf returns the first encoding of those that are said which is known and may be that of a
-// text, or what it likely has; "": none. The text is not UTF-8, or is ASCII.
+// saidOf returns the first of the declared encodings that is known and that the text can be in,
+// or else a guess; "": none. The text is ASCII, or not UTF-8.
 func saidOf(text []byte, said ...string) string {
 	plain := ascii(text)
 	for _, label := range said {
