@@ -275,16 +275,17 @@ func TestDashboardShows(t *testing.T) {
 	}
 }
 
-// The processes that the first pages start are those that their scrape configuration reads.
+// The processes that the first pages start are those that the scrape configuration of the
+// operators' pages reads.
 func TestFirstPagesScrapeWhatTheyStart(t *testing.T) {
-	for _, page := range []string{"../README.md", "guide/zh-CN/README.md"} {
+	for page, operations := range map[string]string{"../README.md": "guide/operations.md", "guide/zh-CN/README.md": "guide/zh-CN/operations.md"} {
 		text := deployment(t, page)
 		started := []string{"127.0.0.1:8080"}
 		for _, found := range regexp.MustCompile(`serve --roles \w+ --ops-addr (\S+) &`).FindAllStringSubmatch(text, -1) {
 			started = append(started, found[1])
 		}
-		if want := `targets: ["` + strings.Join(started, `", "`) + `"]`; len(started) != 3 || !strings.Contains(text, want) {
-			t.Errorf("%s starts %q, and does not have %s", page, started, want)
+		if want := `targets: ["` + strings.Join(started, `", "`) + `"]`; len(started) != 3 || !strings.Contains(deployment(t, operations), want) {
+			t.Errorf("%s starts %q, and %s does not have %s", page, started, operations, want)
 		}
 	}
 }
