@@ -29,7 +29,7 @@ type Env struct {
 	Terminal func(stream any) bool
 	// Ask asks the person at the terminal a yes-or-no question. Otherwise is the flag that
 	// answers it without a terminal.
-	Ask func(question, otherwise string) (bool, error)
+	Ask func(calls *client.Client, question, otherwise string) (bool, error)
 	// NeedsCommand makes a command that only has subcommands refuse an unknown subcommand.
 	NeedsCommand func(*cobra.Command)
 	// Calls returns the function of a command that calls the API. The command's flags and

@@ -174,7 +174,7 @@ func newSecretRemove(env Env) *cobra.Command {
 				return fmt.Errorf("NAME %w", err)
 			}
 			if !yes {
-				if ok, err := env.Ask("Forget the secret "+args[0]+"? Nobody can bring it back.", "--yes"); err != nil || !ok {
+				if ok, err := env.Ask(calls, "Forget the secret "+args[0]+"? Nobody can bring it back.", "--yes"); err != nil || !ok {
 					return err
 				}
 			}

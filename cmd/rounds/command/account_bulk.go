@@ -141,7 +141,7 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) error {
 	const otherwise = "--yes, or --dry-run to count"
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
-		_, err := env.ask("", otherwise) // before anything is counted
+		_, err := env.ask(calls, "", otherwise) // before anything is counted
 		return err
 	}
 	job.DryRun = true
@@ -149,7 +149,7 @@ func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client
 	if err != nil {
 		return err
 	}
-	yes, err := env.ask(fmt.Sprintf("%d accounts will be %s for good. Go on?", found.Changed, b.done), otherwise)
+	yes, err := env.ask(calls, fmt.Sprintf("%s will be %s for good. Go on?", numberOf(found.Changed, "account"), b.done), otherwise)
 	if err == nil && !yes {
 		err = fmt.Errorf("nothing was %s", b.done)
 	}

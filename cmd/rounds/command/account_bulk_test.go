@@ -66,7 +66,7 @@ func TestRemoveAsks(t *testing.T) {
 		env.stdin, env.stdout, env.stderr = strings.NewReader(c.answer), &out, &errs
 		env.isTerminal = func(any) bool { return true }
 		err := run(t.Context(), []string{"account", "rm", "--kind", "feed"}, env)
-		if !strings.Contains(errs.String(), "2 accounts will be removed for good. Go on? [y/N] ") {
+		if !strings.Contains(errs.String(), ": 2 accounts will be removed for good. Go on? [y/N] ") {
 			t.Errorf("%q: asked %q", c.answer, errs.String())
 		}
 		switch {

@@ -160,7 +160,7 @@ func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 			Concerns: []api.RedisConcern{{Node: "n", Concern: "eviction", Text: "redis n: set it to noeviction"}}},
 	} {
 		var out strings.Builder
-		if err := printStats(&out, api.Stats{Data: data}); err != nil || !strings.Contains(out.String(), want) {
+		if err := printStats(&out, "http://127.0.0.1:8080", api.Stats{Data: data}); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s%v", want, &out, err)
 		}
 	}
@@ -169,11 +169,11 @@ func TestStatsSayWhereEverythingIsKept(t *testing.T) {
 // Values that are not known yet must not look like good ones.
 func TestStatsBeforeAnythingWasCounted(t *testing.T) {
 	var out strings.Builder
-	if err := printStats(&out, api.Stats{Accounts: api.Places{Registered: 3}}); err != nil || !strings.Contains(out.String(), "failing   not counted yet") {
+	if err := printStats(&out, "http://127.0.0.1:8080", api.Stats{Accounts: api.Places{Registered: 3}}); err != nil || !strings.Contains(out.String(), "failing   not counted yet") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	out.Reset()
-	if err := printStats(&out, api.Stats{}); err != nil || strings.Contains(out.String(), "failing") {
+	if err := printStats(&out, "http://127.0.0.1:8080", api.Stats{}); err != nil || strings.Contains(out.String(), "failing") {
 		t.Errorf("of no accounts: %v\n%s", err, out.String())
 	}
 }
@@ -341,6 +341,9 @@ func TestServeSaysWhoHasTheAddress(t *testing.T) {
 		processes.AwaitStatus(t, "http://"+addr+"/readyz", http.StatusOK)
 		if got, err := runWith(t.Context(), variables, "", "whoami"); err != nil || !strings.Contains(got.out, "at http://"+addr+": rounds ") || !strings.Contains(got.out, dir) {
 			t.Errorf("whoami: %q, %v", got.out, err)
+		}
+		if got, err := runWith(t.Context(), variables, "", "stats"); err != nil || !strings.Contains(got.out, "http://"+addr) {
+			t.Errorf("stats: %q, %v", got.out, err)
 		}
 		for other, want := range map[string]string{token: dir, "another-token-of-it": "another rounds seems to be there"} {
 			if token == "" {

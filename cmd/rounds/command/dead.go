@@ -144,7 +144,7 @@ asks before it drops all, unless --yes is given.`,
 				return err
 			}
 			if all && !yes {
-				agreed, err := env.ask(fmt.Sprintf("Drop all dead letters of the group %s for good?", oneLine(request.Group)), "--yes")
+				agreed, err := env.ask(calls, fmt.Sprintf("Drop all dead letters of the group %s for good?", oneLine(request.Group)), "--yes")
 				if err != nil {
 					return err
 				}

@@ -126,10 +126,10 @@ func (e environment) terminal(stream any) bool {
 }
 
 // ask asks the person at the terminal whether to go on with something that cannot be
-// undone. If nobody can be asked, that is a misuse, and its error names the flag that
-// answers.
-func (e environment) ask(question, otherwise string) (bool, error) {
-	answer, err := e.answer(question+" [y/N] ", otherwise)
+// undone, and names the service that would do it. If nobody can be asked, that is a misuse,
+// and its error names the flag that answers.
+func (e environment) ask(calls *client.Client, question, otherwise string) (bool, error) {
+	answer, err := e.answer("at "+calls.At()+": "+question+" [y/N] ", otherwise)
 	switch strings.ToLower(answer) {
 	case "y", "yes":
 		return true, err

@@ -109,7 +109,7 @@ func confirmUnread(ctx context.Context, env environment, calls *client.Client, n
 		return nil
 	}
 	what := strings.Join(unread, "\n")
-	yes, err := env.ask(what+"\nRemove these groups with all that they have not handled?", "--yes")
+	yes, err := env.ask(calls, what+"\nRemove these groups with all that they have not handled?", "--yes")
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s; %w", what, err)

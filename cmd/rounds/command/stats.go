@@ -75,6 +75,7 @@ between processes of the same roles.`,
 // shownStats are the stats with what is wrong now.
 type shownStats struct {
 	api.Stats
+	at    string            // the service's URL
 	Wrong *concern.Concerns `json:"wrong,omitempty"` // nil: the key at hand may not see it, or an earlier version answers
 }
 
@@ -82,21 +83,21 @@ type shownStats struct {
 func statsOf(ctx context.Context, calls *client.Client) (shownStats, error) {
 	s, err := calls.Stats(ctx)
 	if err != nil || len(s.Labels) > 0 {
-		return shownStats{Stats: s}, err
+		return shownStats{Stats: s, at: calls.At()}, err
 	}
 	wrong, err := calls.Concerns(ctx)
 	switch client.Status(err) {
 	case http.StatusForbidden, http.StatusNotFound:
-		return shownStats{Stats: s}, nil
+		return shownStats{Stats: s, at: calls.At()}, nil
 	}
-	return shownStats{s, &wrong}, err
+	return shownStats{s, calls.At(), &wrong}, err
 }
 
 func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(w, s)
 	}
-	if err := printStats(w, s.Stats); err != nil || s.Wrong == nil {
+	if err := printStats(w, s.at, s.Stats); err != nil || s.Wrong == nil {
 		return err
 	}
 	return printWrong(w, s.Wrong)
@@ -131,8 +132,9 @@ func waitingByKind(n int) string {
 	return fmt.Sprintf(", %d for a replica that checks their kind", n)
 }
 
-func printStats(w io.Writer, s api.Stats) error {
+func printStats(w io.Writer, at string, s api.Stats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "service\t%s\n", at)
 	fmt.Fprintf(table, "accounts\t%d: %d scheduled, %d waiting, %d claimed, %d parked\n",
 		s.Accounts.Registered, s.Accounts.Scheduled, s.Accounts.Waiting, s.Accounts.Claimed, s.Accounts.Parked)
 	if lanes := s.Accounts.WaitingByLane; s.Accounts.Waiting > 0 {

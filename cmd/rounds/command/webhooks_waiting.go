@@ -122,7 +122,7 @@ still arrive.`,
 					return fmt.Errorf("%s: %w", names[0], err)
 				}
 				if w.Standing != nil && w.Standing.WaitingAccounts > 1 {
-					if err := agrees(env, yes, fmt.Sprintf("%d messages, the first of each account, will become dead letters.", w.Standing.WaitingAccounts)); err != nil {
+					if err := agrees(env, calls, yes, numberOf(w.Standing.WaitingAccounts, "message")+", the first of each account, will become dead letters."); err != nil {
 						return err
 					}
 					request.All = true
@@ -162,7 +162,7 @@ func numberOf(n int, thing string) string {
 }
 
 // agrees asks the person at the terminal, unless a flag has answered already.
-func agrees(env environment, yes bool, what string) error {
+func agrees(env environment, calls *client.Client, yes bool, what string) error {
 	if yes {
 		return nil
 	}
@@ -170,7 +170,7 @@ func agrees(env environment, yes bool, what string) error {
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
 		return misuse(what + " Nobody can be asked: use " + otherwise)
 	}
-	goOn, err := env.ask(what+" Go on?", otherwise)
+	goOn, err := env.ask(calls, what+" Go on?", otherwise)
 	if err == nil && !goOn {
 		err = errors.New("nothing was skipped")
 	}

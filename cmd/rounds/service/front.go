@@ -106,7 +106,7 @@ func listenAt(setting, name, addr string, options listen.Options, proxies listen
 		if why := f.waiting.Load(); why != nil {
 			return *why
 		}
-		return errors.New("redis has not been reached yet")
+		return nil // the first attempt has not ended
 	}))
 	limited := newConnections(listener, name, most, log)
 	if err := registry.Register(limited); err != nil {

@@ -1,10 +1,14 @@
 package service
 
 import (
+	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/processes"
 )
@@ -63,6 +67,30 @@ func TestDoorsAreWarnedOf(t *testing.T) {
 		tt.front.warnOfDoors(tt.s)
 		if n := strings.Count(log.String(), "\n"); n != len(tt.want) || n == 1 && !strings.Contains(log.String(), tt.want[0]) {
 			t.Errorf("%s: %s", tt.name, log.String())
+		}
+	}
+}
+
+// Before the first attempt to reach Redis has ended, nothing is said of Redis: there may be none,
+// and what a process keeps in a directory may take a while to read.
+func TestAProcessThatStartsBlamesNoRedis(t *testing.T) {
+	s := settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "127.0.0.1:0", Connections: 10}
+	front, err := openFront(s, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.close)
+	for _, tt := range []struct {
+		why  error
+		want string
+	}{{nil, `"detail":"starting"`}, {errors.New("dial"), `"detail":"starting: Redis cannot be reached"`}} {
+		if tt.why != nil {
+			front.wait(tt.why)
+		}
+		w := httptest.NewRecorder()
+		(*front.handler.Load()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("%v: %d %s, want %s", tt.why, w.Code, w.Body, tt.want)
 		}
 	}
 }
