@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -42,6 +43,10 @@ type environment struct {
 	again  []string                 // variables with which the executable acts as this program
 	change func(*settings.Settings) // changes those of the demo; nil: it does not
 
+	// patience is how long a command waits for a service on this machine to listen, as it may
+	// have been started with the command before.
+	patience time.Duration
+
 	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: it is not ours
 	// to catch.
 	hangups func() <-chan os.Signal
@@ -50,7 +55,7 @@ type environment struct {
 // systemEnvironment is that of the process.
 func systemEnvironment(kinds []Kind) environment {
 	return environment{
-		kinds:  kinds,
+		kinds: kinds, patience: 2 * time.Second,
 		lookup: os.LookupEnv, environ: os.Environ(),
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		isTerminal: func(stream any) bool {

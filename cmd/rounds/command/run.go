@@ -41,6 +41,7 @@ func withClient(env environment, fn func(cmd *cobra.Command, args []string, call
 		}
 		calls := client.New(access.URL, access.Token)
 		defer calls.Close()
+		calls.Await(cmd.Context(), env.patience)
 		return fn(cmd, args, calls)
 	}
 }

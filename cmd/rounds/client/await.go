@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// starting is what a service says of itself until its first attempt to reach what it keeps
+// everything in has ended.
+const starting = "starting"
+
+// startsWithin is how long a service that listens may say that it starts.
+const startsWithin = 30 * time.Second
+
+// Await waits for a service on this machine that was started a moment ago: until it listens, for
+// at most as long as the patience, and then while it says that it starts. It does not wait for
+// others. It returns no error: the call that follows says what is wrong.
+func (c *Client) Await(ctx context.Context, patience time.Duration) {
+	if patience == 0 || !c.here() {
+		return
+	}
+	began := time.Now()
+	for {
+		most := patience
+		switch err := c.call(ctx, "GET", "/readyz", nil, nil); {
+		case errors.Is(err, ErrUnreachable):
+		case starts(err):
+			most = startsWithin
+		default:
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Since(began) >= most {
+			return
+		}
+	}
+}
+
+// starts reports whether an error is of a service that starts, and knows of no trouble yet.
+func starts(err error) bool {
+	refused, ok := errors.AsType[*Error](err)
+	return ok && refused.Detail == starting
+}
+
+// here reports whether the API is on this machine.
+func (c *Client) here() bool {
+	if strings.HasPrefix(c.at, "unix://") {
+		return true
+	}
+	u, err := url.Parse(c.at)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip.IsLoopback()
+}
