@@ -9,15 +9,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// boundStats counts the accounts that are there for whom the registry is bound to: it looks
-// at all there are, which takes Redis a millisecond for about a hundred. What is not about
-// single accounts is left out: messages, who waits longest, replicas and processes.
-func (r *Registry) boundStats(ctx context.Context) (Stats, error) {
+// CountSeen counts the accounts that a bound registry's caller sees, and calls look with each
+// of them. It looks at all accounts there are, which takes Redis a millisecond for about a
+// hundred. What is not about single accounts is left out: messages, who waits longest,
+// replicas and processes.
+func (r *Registry) CountSeen(ctx context.Context, look func(*circulate.View)) (Stats, error) {
 	now, err := r.ring.Now(ctx, 0)
 	if err != nil {
 		return Stats{}, err
 	}
-	c := boundCount{stats: Stats{Now: now, Shards: r.ring.Shards()}, failing: NewFailingCount()}
+	c := boundCount{stats: Stats{Now: now, Shards: r.ring.Shards()}, failing: NewFailingCount(), look: look}
 	err = r.inOrder(ctx, func(ctx context.Context, from, to int) error {
 		for shard := from; shard < to; shard++ {
 			ids, err := r.idsOf(ctx, shard)
@@ -65,12 +66,14 @@ func (r *Registry) countSeen(ctx context.Context, shard int, ids []string, c *bo
 type boundCount struct {
 	stats   Stats
 	failing *FailingCount
+	look    func(*circulate.View)
 	ages    []time.Duration
 	stalest string
 	oldest  time.Duration
 }
 
 func (c *boundCount) add(v *circulate.View) {
+	c.look(v)
 	c.stats.Registered++
 	switch v.Place {
 	case circulate.Parked:
@@ -100,7 +103,7 @@ func (c *boundCount) add(v *circulate.View) {
 	kind, _ := strict.TextIn(fields, "kind")
 	rhythm, _ := strict.TextIn(fields, "cadence")
 	c.failing.Add(v.Now, []circulate.SlowGroup{{Kind: kind, Cadence: rhythm, Stalest: v.ID, Counts: []circulate.SlowCount{
-		{Age: age, Failing: lastFailed(v), NeverSucceeded: v.History.NeverSucceeded(), Accounts: 1},
+		{Age: age, Failing: LastFailed(v), NeverSucceeded: v.History.NeverSucceeded(), Accounts: 1},
 	}}})
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// lastFailed reports whether the last check of an account failed, whatever the cause: an
+// LastFailed reports whether the last check of an account failed, whatever the cause: an
 // operator must see every account that is checked in vain.
-func lastFailed(v *circulate.View) bool {
+func LastFailed(v *circulate.View) bool {
 	if len(v.History.Marks) == 0 {
 		return false
 	}
@@ -55,7 +55,7 @@ func causeOf(v *circulate.View, where string) cause.Cause {
 	case v.Place == circulate.Parked && AtRest(v.Reason):
 	case v.Place == circulate.Parked:
 		return cause.OfReason(v.Reason, where)
-	case lastFailed(v) && v.Error != "":
+	case LastFailed(v) && v.Error != "":
 		return cause.Of(v.Error, where)
 	}
 	return cause.Cause{}
@@ -70,7 +70,7 @@ func AtRest(reason string) bool {
 // failedWith reports whether the last check failed with a code, or with a kind of failure.
 // The kept text begins with the code: "http_503: …".
 func failedWith(v *circulate.View, word string) bool {
-	if !lastFailed(v) {
+	if !LastFailed(v) {
 		return false
 	}
 	code, _, _ := strings.Cut(v.Error, ": ")

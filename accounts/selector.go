@@ -197,7 +197,7 @@ func (s *Selector) matchesView(v *circulate.View) bool {
 }
 
 func (s *Selector) inStateOf(v *circulate.View) bool {
-	return slices.Contains(s.States, StateFailing) && lastFailed(v) ||
+	return slices.Contains(s.States, StateFailing) && LastFailed(v) ||
 		slices.Contains(s.States, StateNeverSucceeded) && v.History.NeverSucceeded() ||
 		s.inState(v.Place, v.Reason)
 }

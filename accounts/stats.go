@@ -51,7 +51,7 @@ type Replica struct {
 // at the same: a sum may be off by the accounts that came or left meanwhile.
 func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if len(r.labels) > 0 {
-		return r.boundStats(ctx)
+		return r.CountSeen(ctx, func(*circulate.View) {})
 	}
 	s, err := r.Reported(ctx)
 	if err != nil {

@@ -45,7 +45,7 @@ func viewOf(v *circulate.View) View {
 	view := View{State: State{
 		Place: v.Place, Due: v.Due, Since: v.Since, Replica: v.Replica, Reason: v.Reason,
 		Failures: v.Failures, Strikes: v.Strikes,
-		NeverSucceeded: v.History.NeverSucceeded(), Failing: lastFailed(v), Error: v.Error, ErrorAt: v.ErrorAt,
+		NeverSucceeded: v.History.NeverSucceeded(), Failing: LastFailed(v), Error: v.Error, ErrorAt: v.ErrorAt,
 	}}
 	if len(v.History.Marks) > 0 && !view.State.NeverSucceeded {
 		view.State.Succeeded = v.History.Succeeded

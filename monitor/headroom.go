@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -61,7 +62,7 @@ func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.
 			h.kinds[record.Kind] = &accounts.Headroom{Kind: record.Kind}
 		}
 		h.kinds[record.Kind].Add(s.ID, keeps, s.Age, !s.Parked.IsZero())
-		if !s.Parked.IsZero() && mayPass(s.Reason) && now.Sub(s.Parked) >= keeps/retentionTries {
+		if !s.Parked.IsZero() && problem.MayPass(s.Reason) && now.Sub(s.Parked) >= keeps/retentionTries {
 			try = append(try, circulate.ParkedAccount{ID: s.ID, Since: s.Parked, Reason: s.Reason})
 		}
 	}

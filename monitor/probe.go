@@ -2,9 +2,9 @@ package monitor
 
 import (
 	"context"
-	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -12,12 +12,6 @@ const (
 	probePage     = 500                    // parked accounts looked at in a step
 	probeStepRest = 200 * time.Millisecond // after each
 )
-
-// mayPass reports whether a reason may pass by itself, such as an upstream that is back
-// or a credential that was renewed there.
-func mayPass(reason string) bool {
-	return strings.HasPrefix(reason, "retry budget") || strings.HasPrefix(reason, "auth")
-}
 
 // probePause is the shortest time between two walks over the parked accounts.
 func (m *Monitor) probePause() time.Duration {
@@ -48,7 +42,7 @@ func (m *Monitor) probe(ctx context.Context) error {
 					break
 				}
 				behind = p
-				if mayPass(p.Reason) {
+				if problem.MayPass(p.Reason) {
 					due = append(due, p)
 				}
 			}

@@ -39,7 +39,7 @@ type problemTurn struct {
 // reads the accounts that have an error and those that are parked, and not the others, so that its
 // cost grows with their number.
 func (m *Monitor) problems(ctx context.Context) error {
-	t := problemTurn{Monitor: m, store: failing.Of(m.ring), gathering: problem.NewGathering(problem.Probes{Interval: m.config.ProbeInterval, MayPass: mayPass})}
+	t := problemTurn{Monitor: m, store: failing.Of(m.ring), gathering: problem.NewGathering(m.config.ProbeInterval)}
 	shards := m.ring.Shards()
 	leftFailing, leftParked := mostFailing, mostParked
 	for shard := range shards {

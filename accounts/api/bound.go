@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	problems "github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -148,24 +150,43 @@ type counts struct {
 	known map[string]counted
 }
 
+// counted is what a walk through all accounts found about those that a caller sees.
 type counted struct {
-	stats accounts.Stats
-	at    time.Time
+	stats    accounts.Stats
+	problems problems.Summary
+	at       time.Time
 }
 
-// stats returns the counts of the accounts that the caller sees. For a bound caller they may
-// be as old as countLasts. It returns errCounting if counting takes longer than countPatience.
+// stats returns the counts of the accounts that the caller sees.
 func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
-	labels := boundTo(ctx)
-	if labels == "" {
+	if boundTo(ctx) == "" {
 		return s.registry(ctx).Stats(ctx)
 	}
+	found, err := s.count(ctx)
+	return found.stats, err
+}
+
+// problemsSeen returns the problems and the counts of the accounts that a bound caller sees.
+// It returns false for other callers.
+func (s *Server) problemsSeen(ctx context.Context) (problems.Summary, accounts.Stats, bool, error) {
+	if boundTo(ctx) == "" {
+		return problems.Summary{}, accounts.Stats{}, false, nil
+	}
+	found, err := s.count(ctx)
+	found.problems.Groups = slices.Clone(found.problems.Groups) // others share it
+	return found.problems, found.stats, true, err
+}
+
+// count returns what a walk found about the accounts that a bound caller sees, as old as
+// countLasts at most. It returns errCounting if the walk takes longer than countPatience.
+func (s *Server) count(ctx context.Context) (counted, error) {
+	labels := boundTo(ctx)
 	c := &s.counts
 	c.mu.Lock()
 	known, ok := c.known[labels]
 	c.mu.Unlock()
 	if ok && time.Since(known.at) < countLasts {
-		return known.stats, nil
+		return known, nil
 	}
 	registry := s.registry(ctx)
 	asked := c.counting.DoChan(labels, func() (any, error) {
@@ -177,24 +198,27 @@ func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
 		defer cancel()
 		ctx, end := s.lasting(ctx)
 		defer end()
-		stats, err := registry.Stats(ctx)
-		if err == nil {
-			c.keep(labels, counted{stats, time.Now()})
+		gathering := problems.NewGathering(s.options.ProbeParked)
+		stats, err := registry.CountSeen(ctx, gathering.Look)
+		if err != nil {
+			return counted{}, err
 		}
-		return stats, err
+		found := counted{stats, gathering.Summary(stats.Now, 0), time.Now()}
+		c.keep(labels, found)
+		return found, nil
 	})
 	patience := time.NewTimer(countPatience)
 	defer patience.Stop()
 	select {
 	case answer := <-asked:
 		if answer.Err != nil {
-			return accounts.Stats{}, answer.Err
+			return counted{}, answer.Err
 		}
-		return answer.Val.(accounts.Stats), nil
+		return answer.Val.(counted), nil
 	case <-patience.C:
-		return accounts.Stats{}, errCounting
+		return counted{}, errCounting
 	case <-ctx.Done():
-		return accounts.Stats{}, context.Cause(ctx)
+		return counted{}, context.Cause(ctx)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/access/key"
 	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	trouble "github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
@@ -23,7 +25,7 @@ func TestProblems(t *testing.T) {
 		t.Errorf("before the first: %+v", p)
 	}
 	now := time.Now().Truncate(time.Second).UTC()
-	gathering := trouble.NewGathering(trouble.Probes{})
+	gathering := trouble.NewGathering(0)
 	for i, host := range []string{"a.example", "a.example", "b.example"} {
 		gathering.Failing(now, []failing.Account{{
 			ID: fmt.Sprint("id", i), Record: fmt.Appendf(nil, `{"kind":"feed","config":{"url":"https://%s/"}}`, host), Error: "http_404: <b>Not Found</b>",
@@ -57,4 +59,67 @@ func TestProblems(t *testing.T) {
 		t.Errorf("counts: %+v", p)
 	}
 	f.call("GET", "/v1/problems?state=asleep", "", 422, nil)
+}
+
+// A key with labels sees the problems of its own accounts, as somebody without labels sees those
+// of all.
+func TestProblemsOfLabels(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.ProbeParked = time.Hour })
+	for _, id := range []string{"press-1", "press-2", "press-3", "sales-1", "sales-2"} {
+		f.call("PUT", "/v1/accounts/"+id, fmt.Sprintf(`{"kind":"plain","labels":{"team":%q}}`, id[:5]), 201, nil)
+	}
+	f.call("POST", "/v1/accounts/press-3/pause", "", 200, nil)
+	for shard := range f.ring.Shards() {
+		batch, err := f.ring.Claim(t.Context(), shard, "alice00000", 10, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var returns []circulate.Return
+		for i := range batch.Claims {
+			c := &batch.Claims[i]
+			item := circulate.Return{Claim: c, Due: time.Now().Add(time.Hour), Mark: 't', Failures: 1, Error: "http_404: of " + c.ID[:5]}
+			if c.ID == "press-2" {
+				item.Park = "auth: refused"
+			}
+			returns = append(returns, item)
+		}
+		if len(returns) > 0 {
+			if _, err := f.ring.Return(t.Context(), shard, returns); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	bound := f.as(f.key(key.New{Name: "press", Role: access.Viewer, Labels: access.Labels{"team": "press"}}))
+	var p outlook.Problems
+	bound.call("GET", "/v1/problems", "", 200, &p)
+	if p.At.IsZero() || p.Failing != 1 || p.Parked != 1 || p.AtRest != 1 || p.LeftOut != 0 || len(p.Groups) != 2 || p.Late.At.IsZero() {
+		t.Fatalf("got %+v", p)
+	}
+	for _, g := range p.Groups {
+		switch {
+		case g.Failing == 1 && g.Text == "of press" && g.Examples[0] == "press-1":
+		case g.Parked == 1 && g.Text == "refused" && g.Examples[0] == "press-2" && g.Next[0].Code == trouble.StepProbed:
+		default:
+			t.Errorf("group %+v", g)
+		}
+	}
+	// Another may not be shown what this one narrowed.
+	bound.call("GET", "/v1/problems?state=parked", "", 200, &p)
+	if len(p.Groups) != 1 {
+		t.Errorf("narrowed: %+v", p.Groups)
+	}
+	bound.call("GET", "/v1/problems?counts=true", "", 200, &p)
+	if len(p.Groups) != 0 || p.Failing != 1 {
+		t.Errorf("counts: %+v", p)
+	}
+	bound.call("GET", "/v1/problems", "", 200, &p)
+	if len(p.Groups) != 2 {
+		t.Errorf("again: %+v", p.Groups)
+	}
+	nobodys := f.as(f.key(key.New{Name: "nobodys", Role: access.Viewer, Labels: access.Labels{"team": "nobodys"}}))
+	nobodys.call("GET", "/v1/problems", "", 200, &p)
+	if p.Accounts != 0 || len(p.Groups) != 0 || p.At.IsZero() {
+		t.Errorf("nobody's: %+v", p)
+	}
 }

@@ -96,7 +96,7 @@ func Rights() []Right {
 		{"GET /v1/messages/{ref}", access.Viewer, ScopeAccounts},
 		{"GET /v1/stats", access.Viewer, ScopeAccounts},
 		{"GET /v1/history", access.Viewer, ScopeService},
-		{"GET /v1/problems", access.Viewer, ScopeService},
+		{"GET /v1/problems", access.Viewer, ScopeAccounts},
 
 		{"GET /v1/groups", access.Viewer, ScopeService},
 		{"POST /v1/groups/{name}/read", access.Operator, ScopeService},

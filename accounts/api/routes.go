@@ -160,7 +160,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 func (s *Server) outlook(api huma.API) outlook.Routes {
 	return outlook.Routes{
 		API: api, Ring: s.options.Ring, Registry: s.registry, DeadAfter: s.options.DeadAfter, Trail: s.options.Trail, Demo: s.options.Demo, Redis: s.faultsOfRedis, Store: s.options.Store,
-		History: s.history,
+		History: s.history, ProblemsSeen: s.problemsSeen,
 		Problem: func(ctx context.Context, doing string, err error) error { return s.problem(ctx, doing, err) },
 		Invalid: func(location, reason string) error {
 			return newProblem(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: location, Message: reason})

@@ -90,6 +90,7 @@ type Options struct {
 	Unsaved func() error
 
 	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
+	ProbeParked  time.Duration // after how long the monitors try parked accounts again; 0: never
 	MaxFollowers int           // how many callers may follow messages at once; default 256
 	PollInterval time.Duration // how often a follower looks for messages without a wake-up; default 1 min
 	Heartbeat    time.Duration // how often an idle follower gets a comment; default 15 s

@@ -44,7 +44,7 @@ func (v *visit) Figures() *figures {
 	if stats.Failing != nil {
 		v.figures.Failing = stats.Failing.Accounts
 	}
-	if v.May("GET /v1/problems") && v.shared("/v1/problems?counts=true", &problems) == nil && !problems.At.IsZero() {
+	if v.shared("/v1/problems?counts=true", &problems) == nil && !problems.At.IsZero() {
 		v.figures.Failing = problems.Failing
 	}
 	for _, p := range stats.Processes {
@@ -70,7 +70,7 @@ func (v *visit) Menu() []entry {
 		route string
 	}{
 		{entry{Name: "overview", Path: "/", Key: "o"}, "GET /v1/stats"},
-		{entry{Name: "problems", Path: "/problems", Key: "p", Count: f.Failing, Bad: true}, "GET /v1/parked"},
+		{entry{Name: "problems", Path: "/problems", Key: "p", Count: f.Failing, Bad: true}, "GET /v1/problems"},
 		{entry{Name: "accounts", Path: "/accounts", Key: "a", Count: f.Accounts}, "GET /v1/accounts"},
 		{entry{Name: "messages", Path: "/messages", Key: "m"}, "GET /v1/messages"},
 		{entry{Name: "delivery", Path: "/delivery", Key: "d"}, "GET /v1/groups"},

@@ -39,7 +39,6 @@ type problems struct {
 
 	Narrowed []string `json:"-"` // the other parameters that narrow it
 
-	Bound bool   `json:"-"` // the visitor may not see the summary, because it is of all accounts
 	State string `json:"-"` // what the page is narrowed to; empty: nothing
 	More  int    `json:"-"` // groups that are not shown
 	Chips []chip `json:"-"`
@@ -135,10 +134,6 @@ func problemsPage() *page {
 		p, states := &problems{State: v.Query("state")}, problemStates()
 		if !slices.Contains(states, p.State) {
 			p.State = ""
-		}
-		if !v.May("GET /v1/problems") {
-			p.Bound = true
-			return p, nil
 		}
 		q := url.Values{}
 		for _, name := range []string{"kind", "host", "cause"} {

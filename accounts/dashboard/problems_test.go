@@ -2,12 +2,9 @@ package dashboard
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/rounds-dev/rounds/accounts/access"
 )
 
 const someProblems = `{"now":"2026-11-22T14:20:00Z","at":"2026-11-22T14:19:40Z","failing":12,"newly":3,"never_succeeded":1,"parked":2,"at_rest":4,"left_out":9,
@@ -63,21 +60,5 @@ func TestProblemsSaysWhyItShowsNone(t *testing.T) {
 		if body := ask(newSite(t, answering(reply)), "GET", "/problems").Body.String(); !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
-	}
-}
-
-// Whoever sees only some accounts is told so, and led to lists of these.
-func TestProblemsOfSomebodyBound(t *testing.T) {
-	d, err := New(Options{May: func(_ access.Principal, route string) bool { return route != "GET /v1/problems" }, Namespace: "press", Version: "v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(d.Close)
-	pages := d.Handler(answering(`{}`))
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest("GET", "/problems", nil)
-	pages.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Principal{Role: access.Viewer})))
-	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `href="/accounts?state=failing"`) || !strings.Contains(body, "counts all accounts together") {
-		t.Errorf("%d\n%s", w.Code, body)
 	}
 }

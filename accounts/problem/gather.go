@@ -21,16 +21,16 @@ const (
 	maxText = 160
 )
 
-// Probes says which parked accounts are tried again, and when.
-type Probes struct {
-	Interval time.Duration            // after how long; 0: none is
-	MayPass  func(reason string) bool // whether those that are parked for a reason are
+// MayPass reports whether a reason to park an account may pass by itself, such as an upstream
+// that is back or a credential that was renewed there. A monitor tries such accounts again.
+func MayPass(reason string) bool {
+	return strings.HasPrefix(reason, "retry budget") || strings.HasPrefix(reason, "auth")
 }
 
 // Gathering sums up accounts in bounded memory. It is not safe for concurrent use.
 type Gathering struct {
-	probes Probes
-	slots  *accounts.FailingCount
+	probe time.Duration
+	slots *accounts.FailingCount
 
 	sorts map[sort]*gathered
 	sums  int // in sorts
@@ -48,9 +48,10 @@ type gathered struct {
 	over  *sum // accounts of further hosts; nil: there are none
 }
 
-// NewGathering returns an empty gathering.
-func NewGathering(p Probes) *Gathering {
-	return &Gathering{probes: p, slots: accounts.NewFailingCount(), sorts: make(map[sort]*gathered)}
+// NewGathering returns an empty gathering. Probe is the time after which parked accounts are
+// tried again whose reason may pass; 0: none is.
+func NewGathering(probe time.Duration) *Gathering {
+	return &Gathering{probe: probe, slots: accounts.NewFailingCount(), sorts: make(map[sort]*gathered)}
 }
 
 // record is what matters of an account's record.
@@ -113,6 +114,21 @@ func (r *record) steps(a *failing.Account) map[string]NextStep {
 	return steps
 }
 
+// Look adds the account of a view if it is checked in vain.
+func (g *Gathering) Look(v *circulate.View) {
+	a := failing.Account{
+		ID: v.ID, Record: v.Record, Error: v.Error, ErrorAt: v.ErrorAt, Failures: v.Failures, Due: v.Due, Rule: v.Rule, History: v.History,
+	}
+	switch {
+	case v.Place == circulate.Parked && accounts.AtRest(v.Reason):
+		g.AtRest(1)
+	case v.Place == circulate.Parked:
+		g.Parked(&a, circulate.ParkedAccount{ID: v.ID, Since: v.Since, Reason: v.Reason})
+	case accounts.LastFailed(v):
+		g.Failing(v.Now, []failing.Account{a})
+	}
+}
+
 // AtRest counts parked accounts that are no problem.
 func (g *Gathering) AtRest(n int) { g.rest += n }
 
@@ -125,9 +141,9 @@ func (g *Gathering) Parked(a *failing.Account, parked circulate.ParkedAccount) {
 		one.lastAt = parked.Since
 	}
 	code, step := StepStays, NextStep{Accounts: 1}
-	if g.probes.Interval > 0 && g.probes.MayPass(parked.Reason) {
+	if g.probe > 0 && MayPass(parked.Reason) {
 		code = StepProbed
-		step.First = parked.Since.Add(g.probes.Interval)
+		step.First = parked.Since.Add(g.probe)
 		step.Last = step.First
 	}
 	one.steps = map[string]NextStep{code: step}

@@ -1,7 +1,8 @@
 // Package problem sums up the accounts that are checked in vain: those whose last check
 // failed, and those that are parked for a failure. It groups them by kind, by the host or
 // corporation that they are checked at, and by what went wrong. A monitor makes the summary and
-// keeps it in Redis, where any API process reads it, so that nobody scans on request.
+// keeps it in Redis, where any API process reads it. Only for callers with labels, who see some
+// of the accounts, does an API process make one itself.
 //
 // A summary is bounded, whatever fails: the largest groups are kept, and the others are summed
 // up. An account that somebody paused, or whose one check is done, is in no group.

@@ -28,7 +28,7 @@ func failed(id, host, text string, age time.Duration) failing.Account {
 }
 
 func gathering() *problem.Gathering {
-	return problem.NewGathering(problem.Probes{Interval: 6 * time.Hour, MayPass: func(reason string) bool { return strings.HasPrefix(reason, "auth") }})
+	return problem.NewGathering(6 * time.Hour)
 }
 
 func TestGroups(t *testing.T) {

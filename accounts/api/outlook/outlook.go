@@ -1,6 +1,6 @@
 // Package outlook has the routes of the API that show how the service is doing, and what is
-// wrong. They answer from what the monitors keep, never by a scan on request. Each noun has
-// a file.
+// wrong. They answer from what the monitors keep, never by a scan on request, except that the
+// problems of a caller with labels are counted for it. Each noun has a file.
 package outlook
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/history"
+	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -23,6 +24,9 @@ type Routes struct {
 
 	// Registry returns the registry limited to the accounts that the caller sees.
 	Registry func(context.Context) *accounts.Registry
+	// ProblemsSeen returns the problems and the counts of the accounts that a caller with
+	// labels sees, and false for other callers.
+	ProblemsSeen func(context.Context) (problem.Summary, accounts.Stats, bool, error)
 	// Problem returns what the caller may see of an error. Doing says in a few words what
 	// failed, for the log.
 	Problem func(ctx context.Context, doing string, err error) error

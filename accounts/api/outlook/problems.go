@@ -71,20 +71,15 @@ func (r Routes) addProblems() {
 			"A host has a group of its own from five accounts on, or if there are at most three such hosts; the others of the same kind and cause share one. " +
 			"The parameters choose among the groups; the counts are those of all. " +
 			"The field select of a group has the parameters for GET /v1/accounts, GET /v1/accounts:export, POST /v1/accounts:pause and the like that select its accounts.\n\n" +
-			"The summary is about all accounts together. With a key that is bound to labels, ask for GET /v1/accounts?state=failing instead.",
+			"With a key that is bound to labels the answer is about the key's own accounts alone: they are counted at the request, and what was counted is used for half a minute.",
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, request *problemsRequest) (*problemsReply, error) {
-		last := problem.Last
+		found, now, late, err := r.problems(ctx, request.Counts)
+		if err != nil {
+			return nil, r.Problem(ctx, "read problems", err)
+		}
 		if request.Counts {
-			last = problem.LastCounts
-		}
-		found, now, _, err := last(ctx, r.Ring)
-		if err != nil {
-			return nil, r.Problem(ctx, "read problems", err)
-		}
-		late, err := r.late(ctx)
-		if err != nil {
-			return nil, r.Problem(ctx, "read problems", err)
+			found.Groups = nil
 		}
 		found.Groups = slices.DeleteFunc(found.Groups, func(g problem.FailingGroup) bool { return !request.has(&g) })
 		if found.Groups == nil {
@@ -94,22 +89,50 @@ func (r Routes) addProblems() {
 	})
 }
 
+// problems returns the problems of the accounts that the caller sees, the time now, and which
+// of the accounts are late.
+func (r Routes) problems(ctx context.Context, countsOnly bool) (problem.Summary, time.Time, Late, error) {
+	found, stats, bound, err := r.ProblemsSeen(ctx)
+	if err != nil {
+		return found, time.Time{}, Late{}, err
+	}
+	if bound {
+		now, err := r.Ring.Now(ctx, 0)
+		return found, now, lateOf(stats.Now, stats.Failing), err
+	}
+	last := problem.Last
+	if countsOnly {
+		last = problem.LastCounts
+	}
+	found, now, _, err := last(ctx, r.Ring)
+	if err != nil {
+		return found, now, Late{}, err
+	}
+	late, err := r.late(ctx)
+	return found, now, late, err
+}
+
 // late reads the last scan of all accounts.
 func (r Routes) late(ctx context.Context) (Late, error) {
-	late := Late{Kinds: []LateKind{}}
-	text, err := r.Ring.LastStaleness(ctx)
-	if err != nil || text == nil {
-		return late, err
-	}
 	var scan accounts.Scan
-	if err := json.Unmarshal(text, &scan); err != nil || scan.Failing == nil {
-		return late, err
+	text, err := r.Ring.LastStaleness(ctx)
+	if err == nil && text != nil {
+		err = json.Unmarshal(text, &scan)
 	}
-	late.At, late.Accounts, late.Most, late.Example = scan.At, scan.Failing.Behind, scan.Failing.MissedMax, scan.Failing.MostMissed
-	for _, k := range scan.Failing.Kinds {
+	return lateOf(scan.At, scan.Failing), err
+}
+
+// lateOf returns the late accounts among those that were counted; failing is nil if none were.
+func lateOf(at time.Time, failing *accounts.Failing) Late {
+	late := Late{Kinds: []LateKind{}}
+	if failing == nil {
+		return late
+	}
+	late.At, late.Accounts, late.Most, late.Example = at, failing.Behind, failing.MissedMax, failing.MostMissed
+	for _, k := range failing.Kinds {
 		if k.Behind > 0 {
 			late.Kinds = append(late.Kinds, LateKind{k.Kind, k.Behind})
 		}
 	}
-	return late, nil
+	return late
 }

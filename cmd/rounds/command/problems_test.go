@@ -19,7 +19,7 @@ func TestProblems(t *testing.T) {
 		t.Errorf("nothing: %q", got)
 	}
 	now := time.Now().Truncate(time.Second)
-	g := problem.NewGathering(problem.Probes{})
+	g := problem.NewGathering(0)
 	g.Failing(now, []failing.Account{{
 		ID: "news", Record: []byte(`{"kind":"feed","config":{"url":"https://a.example/"},"cadence":"every 1h"}`), Error: "http_404: Not \x1b[2JFound", Failures: 3, Rule: 'b',
 		Due: now.Add(time.Minute), History: circulate.History{Succeeded: now.Add(-5 * time.Hour), Marks: []circulate.Mark{'t', '+'}},
