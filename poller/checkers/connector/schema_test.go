@@ -1,10 +1,13 @@
 package connector
 
 import (
+	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,18 +81,45 @@ func TestSchemaDescribesRequests(t *testing.T) {
 	}
 }
 
-func TestGuidesExamplesFitTheSchema(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(guide, "connectors.md"))
+// The first pages show what a connector is sent, field by field, and what it may answer.
+func TestExamplesFitTheSchema(t *testing.T) {
+	sent, err := encodeRequest(t.Context(), poller.Request{Account: "inbox", CheckID: "c", Config: []byte(`{}`), Limit: 200, Attempt: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 3 {
-		t.Fatalf("only %d examples", len(blocks))
-	}
-	for _, block := range blocks {
-		if !fits(t, schema(t, "request"), block[1]) && !fits(t, schema(t, "page"), block[1]) && !fits(t, schema(t, "failure"), block[1]) {
-			t.Errorf("%s fits nothing of the schema", block[1])
+	for page, least := range map[string]int{"../../../README.md": 2, filepath.Join(guide, "zh-CN", "README.md"): 2, filepath.Join(guide, "connectors.md"): 3} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) < least {
+			t.Fatalf("%s: only %d examples", page, len(blocks))
+		}
+		for _, block := range blocks {
+			switch {
+			case fits(t, schema(t, "request"), block[1]):
+				if got, want := fieldsOf(t, block[1]), fieldsOf(t, string(sent)); least == 2 && !slices.Equal(got, want) {
+					t.Errorf("%s: a request has %q, and the example %q", page, want, got)
+				}
+			case fits(t, schema(t, "page"), block[1]):
+				if answer, err := decode([]byte(block[1]), 200); err != nil || least == 2 && len(answer.Messages) != 1 {
+					t.Errorf("%s: %s is read as %+v, %v", page, block[1], answer, err)
+				}
+			case fits(t, schema(t, "failure"), block[1]):
+			default:
+				t.Errorf("%s: %s fits nothing of the schema", page, block[1])
+			}
 		}
 	}
+}
+
+// fieldsOf returns the names in an object, sorted.
+func fieldsOf(t *testing.T, text string) []string {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(object))
 }
