@@ -54,15 +54,21 @@ func (e *CheckError) Error() string {
 // Unwrap returns the cause.
 func (e *CheckError) Unwrap() error { return e.Err }
 
+// ErrHere reports what only the settings of this process forbid. No account is to blame for it.
+var ErrHere = errors.New("is forbidden here")
+
 // ConfigError returns the failure of a check whose config its checker refuses with err, as
 // Validate would. The account is parked. But if err, or an error that it wraps, has a method
 // Unsupported that returns true, as strict.Faults has for an unknown field, a later version
-// may have written the config: then the account is left to other replicas.
+// may have written the config: then the account is left to other replicas. If it is an ErrHere,
+// nothing counts against the account, which is tried again until the settings allow it.
 func ConfigError(err error) *CheckError {
 	failed := &CheckError{Kind: ConfigInvalid, Code: "config", Message: err.Error(), Err: err}
 	var later interface{ Unsupported() bool }
 	if errors.As(err, &later) && later.Unsupported() {
 		failed.Kind, failed.Code = Unsupported, reasonField
+	} else if errors.Is(err, ErrHere) {
+		failed.Kind, failed.Scope, failed.Code = Transient, ScopeEgress, "refused_address"
 	}
 	return failed
 }

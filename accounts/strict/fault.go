@@ -22,10 +22,15 @@ const (
 type Fault struct {
 	Field  string `json:"field"` // "cadence", "config.headers.x", "ids[3]"
 	Reason string `json:"reason"`
+
+	cause error // or nil
 }
 
 // Error returns field and reason.
 func (f Fault) Error() string { return f.Field + ": " + f.Reason }
+
+// Unwrap returns the error that the fault was made of, or nil.
+func (f Fault) Unwrap() error { return f.cause }
 
 // Faults is everything that is wrong with a text.
 type Faults []Fault
@@ -51,7 +56,7 @@ func (f Faults) Unsupported() bool {
 }
 
 // Add adds a fault.
-func (f *Faults) Add(field, reason string) { *f = append(*f, Fault{field, reason}) }
+func (f *Faults) Add(field, reason string) { *f = append(*f, Fault{Field: field, Reason: reason}) }
 
 // Texts reads a field that must be an array of strings or null into texts, or adds a fault.
 func (f *Faults) Texts(name string, value json.RawMessage, texts *[]string) {

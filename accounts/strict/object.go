@@ -22,7 +22,7 @@ func Object(text []byte) (map[string]json.RawMessage, error) {
 	}
 	var faults Faults
 	for _, name := range twice {
-		faults = append(faults, Fault{Printable(name), Twice})
+		faults = append(faults, Fault{Field: Printable(name), Reason: Twice})
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		faults = append(faults, Check(Printable(name), fields[name])...)
@@ -43,14 +43,14 @@ func Stored(text []byte) (map[string]json.RawMessage, error) {
 func takeApart(text []byte) (fields map[string]json.RawMessage, twice []string, err error) {
 	// The decoder would replace bytes that are not UTF-8, and so make one id of several.
 	if !utf8.Valid(text) {
-		return nil, nil, Faults{{RecordField, "must be UTF-8"}}
+		return nil, nil, Faults{{Field: RecordField, Reason: "must be UTF-8"}}
 	}
 	if !json.Valid(text) {
-		return nil, nil, Faults{{RecordField, "is not JSON: " + notJSON(text)}}
+		return nil, nil, Faults{{Field: RecordField, Reason: "is not JSON: " + notJSON(text)}}
 	}
 	fields, twice, ok := members(text)
 	if !ok {
-		return nil, nil, Faults{{RecordField, "must be a JSON object"}}
+		return nil, nil, Faults{{Field: RecordField, Reason: "must be a JSON object"}}
 	}
 	return fields, twice, nil
 }

@@ -99,7 +99,12 @@ func (r *Reader) Optional(name, what string, to any) {
 }
 
 // Fault adds a fault of the named field.
-func (r *Reader) Fault(name, reason string) {
+func (r *Reader) Fault(name, reason string) { r.add(name, reason, nil) }
+
+// Refuse adds a fault of the named field, which wraps the error.
+func (r *Reader) Refuse(name string, err error) { r.add(name, err.Error(), err) }
+
+func (r *Reader) add(name, reason string, cause error) {
 	field := r.within + name
 	if r.broken || r.found.fields[field] {
 		return
@@ -108,7 +113,7 @@ func (r *Reader) Fault(name, reason string) {
 		r.found.fields = make(map[string]bool)
 	}
 	r.found.fields[field] = true
-	r.found.faults = append(r.found.faults, Fault{field, reason})
+	r.found.faults = append(r.found.faults, Fault{field, reason, cause})
 }
 
 // Elsewhere says where else fields that the reader does not know may belong: it is added to their

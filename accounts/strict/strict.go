@@ -31,7 +31,7 @@ func Check(name string, value []byte) Faults {
 		return nil // a plain text or a number, as most are
 	}
 	if Depth(value) > MaxDepth {
-		return Faults{{name, Deep}}
+		return Faults{{Field: name, Reason: Deep}}
 	}
 	c := checker{text: value}
 	c.value(name)
@@ -74,7 +74,7 @@ type checker struct {
 
 func (c *checker) fault(path, reason string) {
 	if len(c.faults) < maxFaults {
-		c.faults = append(c.faults, Fault{path, reason})
+		c.faults = append(c.faults, Fault{Field: path, Reason: reason})
 	}
 }
 

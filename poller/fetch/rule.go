@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/rounds-dev/rounds/poller"
 )
 
 // Rule says which addresses may be reached: those on the public internet, and others that
@@ -124,15 +126,17 @@ type private struct{ entry string }
 // Error names the setting that allows the address.
 func (e private) Error() string { return ErrPrivate.Error() + allowedBy(e.entry) }
 
-// Is makes it an ErrPrivate.
-func (e private) Is(target error) bool { return target == ErrPrivate }
+// Is makes it an ErrPrivate, and a poller.ErrHere if a setting allows the address.
+func (e private) Is(target error) bool {
+	return target == ErrPrivate || target == poller.ErrHere && e.entry != ""
+}
 
 // allowedBy says which setting of which process allows an address.
 func allowedBy(entry string) string {
 	if entry == "" {
 		return ""
 	}
-	return "; to allow it, set ROUNDS_ALLOW_NETWORKS=" + entry + " for rounds serve, or for rounds connector verify"
+	return "; to allow it, set ROUNDS_ALLOW_NETWORKS=" + entry + " for rounds serve or connector verify"
 }
 
 // validateHost checks a host as Client.ValidateHost does.

@@ -89,12 +89,12 @@ func (e *notFound) Is(target error) bool {
 
 // absent returns the error for a secret that is nowhere.
 func (s Source) absent(name string) error {
-	file, variable := "a file in the secrets directory", EnvPrefix+name
+	file, variable := "a file of ROUNDS_SECRETS_DIR", EnvPrefix+name
 	switch {
 	case !s.own && s.Store != nil:
-		return &notFound{text: "is neither " + file + ", nor in the environment as " + variable + ", nor stored"}
+		return &notFound{text: "is neither stored, nor " + file + ", nor " + variable}
 	case !s.own:
-		return &notFound{text: "is neither " + file + " nor in the environment as " + variable}
+		return &notFound{text: "is neither " + file + " nor " + variable}
 	case s.misplaced(name):
 		return &notFound{as: ErrMisplaced, text: ErrMisplaced.Error() + ": rename its file " + name + " to " + secret.ServicePrefix + name + ", or " +
 			variable + " to " + ServiceEnvPrefix + name}

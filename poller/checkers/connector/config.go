@@ -27,7 +27,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	read.url = r.Text("url")
 	if read.url != "" {
 		if err := c.client.Validate(read.url); err != nil {
-			r.Fault("url", err.Error())
+			r.Refuse("url", err)
 		}
 	}
 	ref, err := secrets.ParseRef(r.Take("signing_secret"))

@@ -18,7 +18,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	read := config{url: r.Text("url")}
 	if read.url != "" {
 		if err := c.client.Validate(read.url); err != nil {
-			r.Fault("url", err.Error())
+			r.Refuse("url", err)
 		}
 	}
 	read.headers = header.Parse(r, "If-None-Match", "If-Modified-Since")

@@ -178,7 +178,7 @@ func TestTrust(t *testing.T) {
 	}
 	far := New(fetch.New(fetch.Options{}), source(), Options{})
 	_, err = far.Check(t.Context(), poller.Request{Config: json.RawMessage(`{"host":"localhost","port":1,"user":"a","password":{"secret":"GOOD"}}`)})
-	if got := checktest.Failure(t, err); got.Kind != poller.ConfigInvalid || !strings.Contains(got.Error(), "ROUNDS_ALLOW_NETWORKS=localhost ") {
+	if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || !strings.Contains(got.Error(), "ROUNDS_ALLOW_NETWORKS=localhost ") {
 		t.Errorf("a private address: got %v", got)
 	}
 }

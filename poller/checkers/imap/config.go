@@ -12,8 +12,11 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/hostname"
 	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
+
+var errHost = errors.New("must be a name or an address, without a port")
 
 const (
 	portImplicit = 993 // RFC 8314
@@ -47,7 +50,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 			err = c.client.ValidateHost(read.host)
 		}
 		if err != nil {
-			r.Fault("host", hostFault(err))
+			r.Refuse("host", hostFault(err))
 		}
 	}
 	if raw := r.Take("tls"); raw != nil {
@@ -79,11 +82,11 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 }
 
 // hostFault returns a host's error without the part about the port.
-func hostFault(err error) string {
-	if strings.Contains(err.Error(), "private") {
-		return err.Error()
+func hostFault(err error) error {
+	if errors.Is(err, fetch.ErrPrivate) {
+		return err
 	}
-	return "must be a name or an address, without a port"
+	return errHost
 }
 
 func oneLine(r *strict.Reader, name, text string) string {

@@ -36,7 +36,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	read.token = ref
 	if raw := r.Take("base_url"); raw != nil {
 		if read.base, err = c.client.BaseURL(raw); err != nil {
-			r.Fault("base_url", err.Error())
+			r.Refuse("base_url", err)
 		}
 	}
 	if u, err := url.Parse(read.base); err == nil {

@@ -33,7 +33,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	read.secret = ref
 	if raw := r.Take("base_url"); raw != nil {
 		if read.baseURL, err = c.client.BaseURL(raw); err != nil {
-			r.Fault("base_url", err.Error())
+			r.Refuse("base_url", err)
 		}
 	}
 	if raw := r.Take("voice_format"); raw != nil {
