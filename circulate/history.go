@@ -63,11 +63,11 @@ func clip(text string) string {
 	if len(text) <= MaxError {
 		return text
 	}
-	cut := MaxError
+	cut := MaxError - len("…")
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return text[:cut]
+	return text[:cut] + "…"
 }
 
 // History is how the last checks of an account went.

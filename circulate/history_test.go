@@ -37,7 +37,8 @@ func TestHistoryIsReadAsItIsKept(t *testing.T) {
 func TestErrorsAreCutBetweenCharacters(t *testing.T) {
 	for _, text := range []string{"", "short", strings.Repeat("a", MaxError), strings.Repeat("a", MaxError-1) + "客客", strings.Repeat("客", MaxError)} {
 		got := clip(text)
-		if len(got) > MaxError || !utf8.ValidString(got) || !strings.HasPrefix(text, got) || len(text)-len(got) > max(0, len(text)-MaxError)+2 {
+		kept, cut := strings.CutSuffix(got, "…")
+		if cut != (len(text) > MaxError) || len(got) > MaxError || cut && len(got) < MaxError-2 || !utf8.ValidString(got) || !strings.HasPrefix(text, kept) {
 			t.Errorf("%d bytes became %q", len(text), got)
 		}
 	}
