@@ -75,7 +75,7 @@ func (s *Server) problem(ctx context.Context, doing string, err error) *problem 
 	case errors.Is(err, accounts.ErrNotFound):
 		return newProblem(http.StatusNotFound, "no account has this id")
 	case errors.Is(err, accounts.ErrExists):
-		return newProblem(http.StatusConflict, "an account already has this id; PUT changes it")
+		return newProblem(http.StatusConflict, "an account already has this id")
 	case errors.Is(err, accounts.ErrChanged):
 		return changedProblem()
 	case errors.Is(err, accounts.ErrContended):

@@ -66,7 +66,7 @@ a field of the config, gets its default. "account set" changes only what it name
 			}
 			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
 			if client.Status(err) == http.StatusConflict && !replace {
-				return fmt.Errorf("%w; --replace replaces its record, and rounds account set changes fields of it", err)
+				return fmt.Errorf("%w: --replace replaces its record, and rounds account set changes fields of it", err)
 			}
 			if err != nil {
 				return err

@@ -78,6 +78,9 @@ func (l *accountRows) add(a api.Account) error {
 			return err
 		}
 	} else {
+		if strings.Contains(a.State.Reason, a.State.LastError) && a.State.LastError != "" {
+			a.State.Reason = "" // the same, in the next column
+		}
 		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", oneLine(a.ID), oneLine(a.Kind), oneLine(a.Cadence), oneLine(cmp.Or(a.Priority, accounts.PriorityNormal)),
 			a.State.Failures, lastSuccess(a.State), oneLine(stateOf(a.State)), cmp.Or(oneLine(a.State.LastError), "-"))
 	}

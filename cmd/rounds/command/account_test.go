@@ -86,7 +86,7 @@ func TestAccountAddRefused(t *testing.T) {
 		{[]string{"a", "--kind", "feed", "--config", "{"}, []string{"--config is not JSON"}},
 		{[]string{"a", "--kind", "feed", "--config", "@/nowhere/file"}, []string{"--config: open /nowhere/file"}},
 		{[]string{"a", "--kind", "feed", "--config", "[]", "--set", "url=u"}, []string{"--config must be an object"}},
-		{[]string{"there", "--kind", "feed", "--set", "url=u"}, []string{"(409 Conflict); --replace replaces", "account set"}},
+		{[]string{"there", "--kind", "feed", "--set", "url=u"}, []string{"(409 Conflict): --replace replaces", "account set"}},
 	} {
 		_, err := s.rounds(append([]string{"account", "add"}, c.args...)...)
 		for _, want := range c.want {

@@ -85,6 +85,9 @@ consumer. Without --group nothing is acknowledged, and no other reader is affect
 				}, lost)
 				return ended(cmd.Context(), err)
 			}
+			if from == client.FromNow && env.terminal(env.stderr) {
+				fmt.Fprintln(env.stderr, "messages from now on; --from start begins with those found before")
+			}
 			err := calls.Tail(cmd.Context(), from, show, lost)
 			if errors.Is(err, errEnough) {
 				return nil

@@ -144,8 +144,8 @@ func printStats(w io.Writer, at string, s api.Stats) error {
 		fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
 	}
 	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {
-		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %d accounts at %s\n", seconds(stale.P50), seconds(stale.P99),
-			seconds(stale.Max), oneLine(stale.Stalest), stale.Scanned, clockTime(stale.At))
+		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %s at %s\n", seconds(stale.P50), seconds(stale.P99),
+			seconds(stale.Max), oneLine(stale.Stalest), numberOf(stale.Scanned, "account"), clockTime(stale.At))
 	}
 	switch {
 	case s.Failing != nil:
@@ -238,7 +238,7 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 
 // printFailing shows how many accounts fail, and of which kinds.
 func printFailing(w io.Writer, f *accounts.Failing) {
-	fmt.Fprintf(w, "failing\t%d accounts, %d of them newly; %d never succeeded\n", f.Accounts, f.Newly, f.NeverSucceeded)
+	fmt.Fprintf(w, "failing\t%s, %d of them newly; %d never succeeded\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded)
 	for _, k := range f.Kinds {
 		if k.Accounts+k.NeverSucceeded > 0 {
 			fmt.Fprintf(w, "\t%s: %d failing, %d newly; %d never succeeded\n", cmp.Or(oneLine(k.Kind), "records that cannot be read"), k.Accounts, k.Newly, k.NeverSucceeded)

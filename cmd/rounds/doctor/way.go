@@ -67,7 +67,7 @@ func dial(ctx context.Context, client *fetch.Client, host string) Check {
 		_ = conn.Close()
 		return Check{part, OK, fmt.Sprintf("%s was reached within %v", host, time.Since(began).Round(time.Millisecond)), ""}
 	case errors.Is(err, fetch.ErrRefusedAddress), errors.Is(err, fetch.ErrPrivate):
-		return Check{part, Warning, fmt.Sprintf("%s: %v", host, err), "name " + host + " in ROUNDS_ALLOW_NETWORKS, if it is meant, or correct the account or webhook"}
+		return Check{part, Warning, fmt.Sprintf("%s: %v", host, err), "run doctor with the settings of rounds serve; if it is refused there too, name " + host + " in ROUNDS_ALLOW_NETWORKS, or correct the account or webhook"}
 	case errors.As(err, &unknown):
 		return Check{part, Warning, fmt.Sprintf("%s: its name is not resolved: %v", host, err), "see DNS on this machine, and whether " + host + " is written correctly"}
 	}

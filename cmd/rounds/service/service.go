@@ -229,7 +229,7 @@ func (o Options) redis(ctx context.Context, s settings.Redis, reserved *fetch.Re
 		if err != nil {
 			return nil, nil, err
 		}
-		o.Log.Info("ROUNDS_REDIS_URL is not set: using a Redis inside this process, which keeps what it has", "path", s.DataDir, "within", s.DataWithin)
+		o.Log.Info("ROUNDS_REDIS_URL is not set: using a Redis inside this process, which keeps what it has", "path", s.DataDir)
 		return own, own.Close, nil
 	}
 	server, err = openRedis(s, o.Log, reserved)
