@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -75,7 +74,7 @@ func (r *Registry) audit(ctx context.Context, q AuditQuery, budget int) (Audited
 		done.add(&one)
 	}
 	if done.Audited = shard; shard < shards {
-		done.Next = cursor.Seal(cursor.Audit, binary.AppendUvarint(binary.AppendUvarint(nil, uint64(shards)), uint64(shard)))
+		done.Next = SealCursor(CursorAudit, binary.AppendUvarint(binary.AppendUvarint(nil, uint64(shards)), uint64(shard)))
 	}
 	return done, nil
 }
@@ -114,7 +113,7 @@ func auditPlace(text string, shards int) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
-	content, err := cursor.Unseal(cursor.Audit, text)
+	content, err := UnsealCursor(CursorAudit, text)
 	if err != nil {
 		return 0, err
 	}

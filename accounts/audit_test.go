@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -138,7 +137,7 @@ func TestAuditCursors(t *testing.T) {
 	if err != nil || page.Next == "" {
 		t.Fatal(err)
 	}
-	for _, cursor := range []string{"x", done.Next[1:], page.Next, cursor.Seal(cursor.Audit, []byte{3, 1}), cursor.Seal(cursor.Audit, []byte{2, 2}), cursor.Seal(cursor.Audit, []byte{2}), cursor.Seal(cursor.Audit, nil)} {
+	for _, cursor := range []string{"x", done.Next[1:], page.Next, SealCursor(CursorAudit, []byte{3, 1}), SealCursor(CursorAudit, []byte{2, 2}), SealCursor(CursorAudit, []byte{2}), SealCursor(CursorAudit, nil)} {
 		if _, err := r.Audit(t.Context(), AuditQuery{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 			t.Errorf("%q: %v", cursor, err)
 		}

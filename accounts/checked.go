@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
-	"github.com/rounds-dev/rounds/accounts/cause"
-	"github.com/rounds-dev/rounds/accounts/hostname"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -50,15 +48,15 @@ func (s *Selector) checked(v *circulate.View) bool {
 
 // causeOf returns what is wrong with an account: why it is parked, or why its last check
 // failed. It is the zero Cause for one that is well, and for one that is paused or finished.
-func causeOf(v *circulate.View, where string) cause.Cause {
+func causeOf(v *circulate.View, where string) Cause {
 	switch {
 	case v.Place == circulate.Parked && AtRest(v.Reason):
 	case v.Place == circulate.Parked:
-		return cause.OfReason(v.Reason, where)
+		return CauseOfReason(v.Reason, where)
 	case LastFailed(v) && v.Error != "":
-		return cause.Of(v.Error, where)
+		return CauseOf(v.Error, where)
 	}
-	return cause.Cause{}
+	return Cause{}
 }
 
 // AtRest reports whether an account is parked for a reason that is no failure: somebody
@@ -86,7 +84,7 @@ func WhereOf(record []byte) string {
 
 // comparedHost returns a host as it is dialled, or a text that is no host's as it is.
 func comparedHost(host string) string {
-	if dialled, err := hostname.Dialled(host); err == nil {
+	if dialled, err := strict.Hostname(host); err == nil {
 		return dialled
 	}
 	return host

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -153,7 +152,7 @@ func FuzzCursors(f *testing.F) {
 			}
 			return err != nil
 		}
-		if at, err := parseListCursor(cursor.Seal(cursor.List, content), 3); !refused(err) {
+		if at, err := parseListCursor(SealCursor(CursorList, content), 3); !refused(err) {
 			if again, err := parseListCursor(at.String(3), 3); err != nil || again != at || at.shard < 0 || at.shard > 2 {
 				t.Errorf("%x: %+v, then %+v, %v", content, at, again, err)
 			}
@@ -163,11 +162,11 @@ func FuzzCursors(f *testing.F) {
 				t.Errorf("%x: %+v, then %+v, %v", content, p, again, err)
 			}
 		}
-		if shard, err := auditPlace(cursor.Seal(cursor.Audit, content), 3); !refused(err) && (shard < 0 || shard > 2) {
+		if shard, err := auditPlace(SealCursor(CursorAudit, content), 3); !refused(err) && (shard < 0 || shard > 2) {
 			t.Errorf("%x: shard %d", content, shard)
 		}
 		w := &revivalWalk{registry: registry}
-		if !refused(w.parse(cursor.Seal(cursor.Revival, content))) && (w.began.Before(time.UnixMicro(0)) || w.next < 0) {
+		if !refused(w.parse(SealCursor(CursorRevival, content))) && (w.began.Before(time.UnixMicro(0)) || w.next < 0) {
 			t.Errorf("%x: %+v", content, w)
 		}
 	})

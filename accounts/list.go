@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -282,11 +281,11 @@ func (c listCursor) window() (w listWindow, ok bool) {
 func (c listCursor) String(shards int) string {
 	content := binary.AppendUvarint(nil, uint64(shards))
 	content = binary.AppendUvarint(content, uint64(c.shard))
-	return cursor.Seal(cursor.List, append(content, c.after...))
+	return SealCursor(CursorList, append(content, c.after...))
 }
 
 func parseListCursor(text string, shards int) (listCursor, error) {
-	content, err := cursor.Unseal(cursor.List, text)
+	content, err := UnsealCursor(CursorList, text)
 	if err != nil {
 		return listCursor{}, err
 	}

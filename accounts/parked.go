@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -47,7 +46,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	}
 	var at parkedPlace
 	if q.Cursor != "" {
-		content, err := cursor.Unseal(cursor.Parked, q.Cursor)
+		content, err := UnsealCursor(CursorParked, q.Cursor)
 		if err != nil {
 			return ParkedPage{}, err
 		}
@@ -58,7 +57,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	page := ParkedPage{Accounts: make([]ParkedAccount, 0, min(q.Limit, ListLimit))}
 	for looked := 0; at.shard < r.ring.Shards(); {
 		if len(page.Accounts) == q.Limit || looked >= lookBudget {
-			page.Next = cursor.Seal(cursor.Parked, at.append(nil, r.ring.Shards()))
+			page.Next = SealCursor(CursorParked, at.append(nil, r.ring.Shards()))
 			return page, nil
 		}
 		// Never more than fit, so that every account that was looked at is on the page or not selected.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -83,7 +82,7 @@ func TestParked(t *testing.T) {
 				t.Errorf("none: %v", got)
 			}
 		}
-		for _, cursor := range []string{"x", listCursor{shard: 1}.String(4), cursor.Seal(cursor.Parked, parkedPlace{}.append(nil, 5)), cursor.Seal(cursor.Parked, parkedPlace{shard: 4}.append(nil, 4)), cursor.Seal(cursor.Parked, []byte{4})} {
+		for _, cursor := range []string{"x", listCursor{shard: 1}.String(4), SealCursor(CursorParked, parkedPlace{}.append(nil, 5)), SealCursor(CursorParked, parkedPlace{shard: 4}.append(nil, 4)), SealCursor(CursorParked, []byte{4})} {
 			if _, err := r.Parked(ctx, ParkedQuery{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 				t.Errorf("cursor %q: %v", cursor, err)
 			}

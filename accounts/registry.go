@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -20,7 +19,7 @@ var (
 	// ErrParked reports an account that is out of circulation.
 	ErrParked = errors.New("accounts: the account is parked")
 	// ErrCursor reports a cursor or a position that this ring never returned.
-	ErrCursor = cursor.ErrInvalid
+	ErrCursor = ErrUnsealed
 	// ErrInput reports that the reader of an import failed before its end.
 	ErrInput = errors.New("accounts: input ended early")
 )

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -247,7 +246,7 @@ func TestList(t *testing.T) {
 		}
 
 		other := listCursor{shard: 1, after: "x"}
-		position := cursor.Seal(cursor.Position, []byte{8, 0})
+		position := SealCursor(CursorPosition, []byte{8, 0})
 		for _, cursor := range []string{"x", "a b", other.String(9), listCursor{shard: 8}.String(8), position} {
 			if _, err := r.List(ctx, Query{Cursor: cursor}); !errors.Is(err, ErrCursor) {
 				t.Errorf("cursor %q: %v", cursor, err)

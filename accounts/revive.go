@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -267,11 +266,11 @@ func (r *Registry) wouldResume(ctx context.Context, shard int, items []circulate
 func (w *revivalWalk) String() string {
 	content := binary.AppendVarint(nil, w.began.UnixMicro())
 	content = binary.AppendVarint(content, w.next)
-	return cursor.Seal(cursor.Revival, w.place.append(content, w.registry.ring.Shards()))
+	return SealCursor(CursorRevival, w.place.append(content, w.registry.ring.Shards()))
 }
 
 func (w *revivalWalk) parse(text string) error {
-	content, err := cursor.Unseal(cursor.Revival, text)
+	content, err := UnsealCursor(CursorRevival, text)
 	if err != nil {
 		return err
 	}

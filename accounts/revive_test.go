@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -242,7 +241,7 @@ func TestReviveGoesOn(t *testing.T) {
 	if spread := due[len(due)-1].Sub(due[0]); len(due) < many-5 || spread < 69*time.Second || spread > 70*time.Second {
 		t.Errorf("%d are due over %v", len(due), spread)
 	}
-	for _, cursor := range []string{"x", cursor.Seal(cursor.Revival, nil), cursor.Seal(cursor.Revival, []byte{2, 2, 3, 0, 0}), listCursor{}.String(2), cursor.Seal(cursor.Parked, parkedPlace{}.append(nil, 2))} {
+	for _, cursor := range []string{"x", SealCursor(CursorRevival, nil), SealCursor(CursorRevival, []byte{2, 2, 3, 0, 0}), listCursor{}.String(2), SealCursor(CursorParked, parkedPlace{}.append(nil, 2))} {
 		if _, err := r.Revive(ctx, Revival{Reason: "x", Cursor: cursor}); !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}

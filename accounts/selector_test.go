@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/cause"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -104,7 +103,7 @@ func TestSelectorOfChecks(t *testing.T) {
 		return v
 	}
 	const refused = "http_503: no"
-	because := func(text string) Selector { return Selector{Causes: []string{cause.Of(text, "").Name}} }
+	because := func(text string) Selector { return Selector{Causes: []string{CauseOf(text, "").Name}} }
 	for name, tt := range map[string]struct {
 		s    Selector
 		v    *circulate.View
@@ -192,7 +191,7 @@ func TestListOfWhatFails(t *testing.T) {
 				}
 			}
 		}
-		missing := cause.Of("http_404: item a00", "").Name
+		missing := CauseOf("http_404: item a00", "").Name
 		for _, limit := range []int{2, 100} {
 			for want, s := range map[string]Selector{
 				"a03 a06 a10 a11 a12":         {Causes: []string{missing}},

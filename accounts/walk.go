@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/rounds-dev/rounds/accounts/cause"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/failing"
 )
@@ -90,7 +89,7 @@ func (s *Selector) onlyFailing() bool {
 func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]string, error) {
 	store := failing.Of(r.ring)
 	all, err := scanned(ctx, shard, func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error) {
-		return store.IDs(ctx, shard, cursor, n, func(text string) bool { return s.mayBe(cause.CodeOf(text)) })
+		return store.IDs(ctx, shard, cursor, n, func(text string) bool { return s.mayBe(CodeOf(text)) })
 	})
 	if err != nil || len(s.Causes) == 0 {
 		return all, err
@@ -101,7 +100,7 @@ func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]
 			return nil, err
 		}
 		for _, p := range page {
-			if !AtRest(p.Reason) && s.mayBe(cause.OfReason(p.Reason, "").Code) {
+			if !AtRest(p.Reason) && s.mayBe(CauseOfReason(p.Reason, "").Code) {
 				all = append(all, p.ID)
 			}
 			behind = p
@@ -115,7 +114,7 @@ func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]
 
 // mayBe reports whether a cause with this code may be one of those that are selected.
 func (s *Selector) mayBe(code string) bool {
-	return len(s.Causes) == 0 || slices.ContainsFunc(s.Causes, func(name string) bool { return cause.CodeIn(name) == code })
+	return len(s.Causes) == 0 || slices.ContainsFunc(s.Causes, func(name string) bool { return CodeIn(name) == code })
 }
 
 // idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in

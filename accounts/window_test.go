@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -98,7 +97,7 @@ func TestLargeShardsAreListedInWindows(t *testing.T) {
 		if at := (listCursor{after: (&listWindow{server: "s", next: 5}).String()}); slices.ContainsFunc([]string{"a", " ", "0"}, func(id string) bool { return id <= at.after }) {
 			t.Error("a window is not before all ids")
 		}
-		if _, err := parseListCursor(cursor.Seal(cursor.List, []byte("\x01\x00\x00\x05x")), 1); err == nil {
+		if _, err := parseListCursor(SealCursor(CursorList, []byte("\x01\x00\x00\x05x")), 1); err == nil {
 			t.Error("half a window is a cursor")
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -40,7 +40,7 @@ func auditPause(accounts, shards int, interval time.Duration) time.Duration {
 // audit checks the conservation law once, for every account, slowly. It goes on with an audit
 // that another monitor has left unfinished.
 func (m *Monitor) audit(ctx context.Context) error {
-	run, err := law.Resume(ctx, m.ring, m.config.AuditInterval)
+	run, err := concern.Resume(ctx, m.ring, m.config.AuditInterval)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (m *Metrics) repaired(a *circulate.Audited) {
 
 // audited records the result of an audit. An audit that was broken off reports what it
 // found, but not that the rest is well.
-func (m *Metrics) audited(a *law.AuditResult, err error) {
+func (m *Metrics) audited(a *concern.AuditResult, err error) {
 	for _, kind := range circulate.Violations() {
 		n, _ := a.Found(kind)
 		if err != nil && n == 0 {

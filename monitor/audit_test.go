@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -62,9 +62,9 @@ func TestAuditShowsAndRepairsOnlyIfTold(t *testing.T) {
 func TestAuditIsKeptAndContinued(t *testing.T) {
 	inFakeTime(t, 64, func(w *world) {
 		w.register("a", "b", "c")
-		holds := func(want law.State) law.Law {
+		holds := func(want concern.State) concern.Law {
 			w.Helper()
-			l, err := law.Read(w.Context(), w.Ring)
+			l, err := concern.Read(w.Context(), w.Ring)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -73,10 +73,10 @@ func TestAuditIsKeptAndContinued(t *testing.T) {
 			}
 			return l
 		}
-		holds(law.Never)
+		holds(concern.Never)
 		stop := w.run(monitor.Config{})
 		time.Sleep(time.Minute)
-		first := holds(law.First).Running
+		first := holds(concern.First).Running
 		if first.Audited == 0 || first.Audited > 32 {
 			w.Errorf("after a minute: %+v", first)
 		}
@@ -84,17 +84,17 @@ func TestAuditIsKeptAndContinued(t *testing.T) {
 		w.NewMetrics()
 		stop = w.run(monitor.Config{})
 		time.Sleep(15 * time.Second)
-		second := holds(law.First).Running
+		second := holds(concern.First).Running
 		if !second.Began.Equal(first.Began) || second.Audited < first.Audited {
 			w.Errorf("it was not continued: %+v after %+v", second, first)
 		}
 		time.Sleep(5 * time.Minute)
-		if l := holds(law.Kept); l.Last.Accounts != 3 || l.Last.By != "monitor" || !l.Last.Began.Equal(first.Began) || l.Every != 600 {
+		if l := holds(concern.Kept); l.Last.Accounts != 3 || l.Last.By != "monitor" || !l.Last.Began.Equal(first.Began) || l.Every != 600 {
 			w.Errorf("%+v", l.Last)
 		}
 		w.Do("ZREM", key(w.Ring, w.Ring.ShardOf("a"), "schedule"), "a")
 		time.Sleep(15 * time.Minute)
-		if l := holds(law.Violated); len(l.Last.Findings) != 1 || l.Last.Findings[0].ID != "a" {
+		if l := holds(concern.Violated); len(l.Last.Findings) != 1 || l.Last.Findings[0].ID != "a" {
 			w.Errorf("%+v", l.Last)
 		}
 		stop()

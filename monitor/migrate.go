@@ -3,19 +3,19 @@ package monitor
 import (
 	"context"
 
-	"github.com/rounds-dev/rounds/circulate/migration"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // migrator brings what the namespace keeps to the form of this version, as the monitor on
 // duty does it.
 type migrator struct {
 	*Monitor
-	migration *migration.Migrator
-	last      migration.State
+	migration *circulate.Migrator
+	last      circulate.State
 }
 
 func newMigrator(m *Monitor) *migrator {
-	return &migrator{Monitor: m, migration: migration.New(m.ring, m.steps)}
+	return &migrator{Monitor: m, migration: circulate.New(m.ring, m.steps)}
 }
 
 // turn continues for a moment, and logs when a migration begins and ends. Once all are over

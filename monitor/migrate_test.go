@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/migration"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -18,14 +17,14 @@ func TestMonitorMigrates(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved := make(map[int]int)
-	step := migration.Step{Name: "test", Needs: "v9.0.0", Move: func(_ context.Context, _ *circulate.Ring, shard int, cursor string) (string, error) {
+	step := circulate.Step{Name: "test", Needs: "v9.0.0", Move: func(_ context.Context, _ *circulate.Ring, shard int, cursor string) (string, error) {
 		if moved[shard]++; cursor == "" {
 			return "half", nil
 		}
 		return "", nil
 	}}
 	var log strings.Builder
-	m, err := New(ring, Config{}, Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Steps: []migration.Step{step}})
+	m, err := New(ring, Config{}, Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Steps: []circulate.Step{step}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/migration"
 )
 
 // Options are what a monitor works with besides its settings. Nil fields do nothing.
@@ -31,7 +30,7 @@ type Options struct {
 	Retentions accounts.Retentions
 
 	// Steps are the migrations of the program; none, if there are none. See package migration.
-	Steps []migration.Step
+	Steps []circulate.Step
 }
 
 // Monitor sweeps a ring.
@@ -46,7 +45,7 @@ type Monitor struct {
 
 	concerns func(context.Context) ([]Concern, error)
 
-	steps []migration.Step // of Options
+	steps []circulate.Step // of Options
 
 	retentions accounts.Retentions
 	warned     map[string]warning // of the scan alone, by kind

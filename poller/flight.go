@@ -11,7 +11,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/timebox"
 )
 
 // flight is one claimed account on its way through its check.
@@ -29,9 +28,9 @@ type flight struct {
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	box   *timebox.Box // bounds its calls in time
-	held  held         // what it holds until its messages are written
-	found bool         // an earlier page had messages
+	box   *Box // bounds its calls in time
+	held  held // what it holds until its messages are written
+	found bool // an earlier page had messages
 
 	unsynced bool        // the next call has the third party forget what may not be on Redis' disk yet
 	used     time.Time   // until when its messages use up the account's share, by Redis' clock
@@ -97,7 +96,7 @@ func (f *flight) set() *running {
 func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
 
 // run makes the check. Box bounds its calls in time.
-func (f *flight) run(box *timebox.Box) {
+func (f *flight) run(box *Box) {
 	fs := f.flights
 	f.box = box
 	written := false // the writer has what was found
@@ -198,7 +197,7 @@ func (f *flight) finish(result Result) (written bool) {
 func (f *flight) page() (result Result, err error) {
 	fs := f.flights
 	hold, timeout := f.holds()
-	ctx := f.box.Begin(timebox.Limits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, heldKey{}, &f.held)
+	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, heldKey{}, &f.held)
 	defer f.box.End(ctx) // two must not touch the claim at once
 	defer func() {
 		if reason := recover(); reason != nil {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/crew"
-	"github.com/rounds-dev/rounds/poller/timebox"
 )
 
 // idleWorkers is how many goroutines without a check wait for the next one at most: a claim
@@ -25,7 +23,7 @@ type flights struct {
 	places    *places
 	running   *running
 	keeper    *keeper
-	crew      *crew.Crew[*flight]
+	crew      *Crew[*flight]
 	abandoned atomic.Int64
 	warned    recent      // warnings of checks, by kind and code
 	suspect   atomic.Bool // the one place for suspects is taken
@@ -39,12 +37,12 @@ func newFlights(r *replica, l *limiter, w *writer, m *mover, k *keeper) *flights
 		replica: r, limiter: l, writer: w, mover: m, keeper: k,
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
-	fs.crew = crew.New(idleWorkers, func() crew.Worker[*flight] { return worker{timebox.New(fs.checks)} })
+	fs.crew = newCrew(idleWorkers, func() Worker[*flight] { return worker{newBox(fs.checks)} })
 	return fs
 }
 
 // worker makes checks, one after the other.
-type worker struct{ box *timebox.Box }
+type worker struct{ box *Box }
 
 // Do makes a check.
 func (w worker) Do(f *flight) { f.run(w.box) }
@@ -63,7 +61,7 @@ func (fs *flights) start(f *flight) {
 	fs.metrics.held.Inc()
 	f.set().add(f)
 	go func() {
-		box := timebox.New(f.calls)
+		box := newBox(f.calls)
 		defer box.Close()
 		f.run(box)
 	}()

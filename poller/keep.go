@@ -11,7 +11,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/hold"
 )
 
 const (
@@ -78,7 +77,7 @@ func (f *flight) keep() (written bool) {
 			f.fail(failed)
 			return false
 		}
-		if end == hold.Broken {
+		if end == Broken {
 			quick := wait > 0
 			wait = max(wait, fs.keeper.gate.Pass(time.Now())) // many may have broken at once
 			if quick && !fs.stopping() {
@@ -157,18 +156,18 @@ func (f *flight) begun() {
 
 // endOf says how a call ended, or returns its failure. Whole says that it lasted as long as the
 // third party may hold it.
-func (f *flight) endOf(result *Result, err error, whole bool) (hold.End, *CheckError) {
+func (f *flight) endOf(result *Result, err error, whole bool) (End, *CheckError) {
 	switch {
 	case err == nil && (len(result.Messages) > 0 || result.HasMore):
-		return hold.Found, nil
+		return Found, nil
 	case err == nil:
-		return hold.Nothing, nil
+		return Nothing, nil
 	}
 	failed := classify(err)
 	if f.calls.Err() == nil && endsHold(failed, whole) {
-		return hold.Broken, nil
+		return Broken, nil
 	}
-	return hold.Broken, failed
+	return Broken, failed
 }
 
 // endsHold reports whether a failure is how a hold may end. A time-out is one only after the

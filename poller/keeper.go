@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/hold"
 )
 
 const (
@@ -52,15 +51,15 @@ type keeper struct {
 	writer  *writer
 	places  *places
 	flights *running
-	gate    *hold.Gate
+	gate    *Gate
 	begins  *places      // for calls that begin
 	queued  atomic.Int64 // calls that wait for such a place
 	turned  atomic.Int64 // when an account last found no place, unix ns
-	turns   hold.Turns
+	turns   Turns
 }
 
 func newKeeper(r *replica, ring *circulate.Ring, w *writer) *keeper {
-	return &keeper{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), flights: newRunning(), gate: hold.NewGate(heldRate), begins: newPlaces(heldBegins)}
+	return &keeper{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), flights: newRunning(), gate: NewGate(heldRate), begins: newPlaces(heldBegins)}
 }
 
 // crowded reports whether an account found no place a short while ago. Then accounts go back to

@@ -186,7 +186,7 @@ signed() {
 	local folder bad=0
 	folder=$(mktemp -d)
 	need node && need npm && npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" oidc-provider@9.13.3 &&
-		ROUNDS_TEST_OIDC_PROVIDER=$folder/node_modules go test -count=1 ./accounts/access/signin -run TestRealProvider || bad=1
+		ROUNDS_TEST_OIDC_PROVIDER=$folder/node_modules go test -count=1 ./cmd/rounds/signin -run TestRealProvider || bad=1
 	rm -rf "$folder"
 	return $bad
 }

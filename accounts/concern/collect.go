@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
@@ -36,7 +35,7 @@ type facts struct {
 	deadAfter time.Duration
 
 	stats    accounts.Stats // without counts
-	law      law.Law
+	law      Law
 	watched  Watched
 	told     time.Time
 	disabled []circulate.DisabledEndpoint
@@ -56,7 +55,7 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	if f.stats, err = s.Registry.Reported(ctx); err != nil {
 		return Concerns{}, err
 	}
-	if f.law, err = law.Read(ctx, s.Ring); err != nil {
+	if f.law, err = Read(ctx, s.Ring); err != nil {
 		return Concerns{}, err
 	}
 	if f.watched, f.told, f.now, err = readWatched(ctx, s.Ring); err != nil {

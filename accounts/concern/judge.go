@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -31,7 +30,7 @@ const (
 
 func (f *facts) ofLaw() []Concern {
 	l := &f.law
-	of := func(a *law.AuditResult, kinds ...circulate.Violation) (n int) {
+	of := func(a *AuditResult, kinds ...circulate.Violation) (n int) {
 		for _, kind := range kinds {
 			found, repaired := a.Found(kind)
 			n += found - repaired
@@ -39,9 +38,9 @@ func (f *facts) ofLaw() []Concern {
 		return n
 	}
 	switch l.State {
-	case law.Violated:
+	case Violated:
 		worst := Concern{Code: LawViolated, Level: Bad}
-		for _, a := range []*law.AuditResult{l.Last, l.Running, l.Broken} {
+		for _, a := range []*AuditResult{l.Last, l.Running, l.Broken} {
 			if a == nil {
 				continue
 			}
@@ -53,11 +52,11 @@ func (f *facts) ofLaw() []Concern {
 			}
 		}
 		return []Concern{worst}
-	case law.Broken:
+	case Broken:
 		return []Concern{{Code: AuditBroken, Level: Warn, Since: l.Broken.At, Value: l.Broken.Why}}
-	case law.Old:
+	case Old:
 		return []Concern{{Code: AuditOld, Level: Warn, Since: l.Last.At, Seconds: l.Now.Sub(l.Last.At).Seconds()}}
-	case law.Flawed:
+	case Flawed:
 		return []Concern{{Code: LawFlawed, Level: Warn, Since: l.Last.At, Count: of(l.Last, circulate.Violations()...)}}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
@@ -31,7 +30,7 @@ func replica(name string, report accounts.Report) accounts.Replica {
 func healthy() *facts {
 	return &facts{
 		now: now, deadAfter: 10 * time.Second, told: now.Add(-20 * time.Second),
-		law: law.Law{Now: now, State: law.Kept, Last: &law.AuditResult{At: now.Add(-time.Minute)}},
+		law: Law{Now: now, State: Kept, Last: &AuditResult{At: now.Add(-time.Minute)}},
 		stats: accounts.Stats{
 			Now:       now,
 			Replicas:  []accounts.Replica{replica("r1", accounts.Report{})},
@@ -51,22 +50,22 @@ func healthy() *facts {
 // What every concern is made of: the facts that differ from those of a healthy service, and
 // the code and level that follow. Each has a sentence with what matters.
 func TestJudge(t *testing.T) {
-	lost := &law.AuditResult{Kinds: []law.FindingCount{{Kind: circulate.Lost, Found: 3, Repaired: 1}}, Findings: []circulate.Finding{{ID: "a1"}}, At: now}
+	lost := &AuditResult{Kinds: []FindingCount{{Kind: circulate.Lost, Found: 3, Repaired: 1}}, Findings: []circulate.Finding{{ID: "a1"}}, At: now}
 	for name, test := range map[string]struct {
 		change func(f *facts)
 		want   string // CODE LEVEL, several separated by commas
 		says   string // in the first sentence
 	}{
 		"nothing":             {func(*facts) {}, "", ""},
-		"accounts are lost":   {func(f *facts) { f.law.State, f.law.Last = law.Violated, lost }, "law_violated bad", "^2 accounts"},
-		"found while running": {func(f *facts) { f.law.State, f.law.Running = law.Violated, lost }, "law_violated bad", "^2 accounts"},
-		"an audit broke off":  {func(f *facts) { f.law.State, f.law.Broken = law.Broken, lost }, "audit_broken warn", "broke off"},
-		"an audit is old":     {func(f *facts) { f.law.State, f.law.Last.At = law.Old, now.Add(-time.Hour) }, "audit_old warn", "1h0m0s"},
+		"accounts are lost":   {func(f *facts) { f.law.State, f.law.Last = Violated, lost }, "law_violated bad", "^2 accounts"},
+		"found while running": {func(f *facts) { f.law.State, f.law.Running = Violated, lost }, "law_violated bad", "^2 accounts"},
+		"an audit broke off":  {func(f *facts) { f.law.State, f.law.Broken = Broken, lost }, "audit_broken warn", "broke off"},
+		"an audit is old":     {func(f *facts) { f.law.State, f.law.Last.At = Old, now.Add(-time.Hour) }, "audit_old warn", "1h0m0s"},
 		"an audit found else": {func(f *facts) {
-			f.law.State = law.Flawed
-			f.law.Last.Kinds = []law.FindingCount{{Kind: circulate.Orphan, Found: 4}}
+			f.law.State = Flawed
+			f.law.Last.Kinds = []FindingCount{{Kind: circulate.Orphan, Found: 4}}
 		}, "law_flawed warn", "4 findings"},
-		"never audited":        {func(f *facts) { f.law = law.Law{Now: now, State: law.Never} }, "", ""},
+		"never audited":        {func(f *facts) { f.law = Law{Now: now, State: Never} }, "", ""},
 		"no replica":           {func(f *facts) { f.stats.Replicas = nil; f.watched.Counted.Overdue = 1000 }, "no_replica bad", "no account"},
 		"a dead replica":       {func(f *facts) { f.stats.Replicas[0].Beat = now.Add(-10 * time.Second) }, "no_replica bad", "no account"},
 		"no monitor":           {func(f *facts) { f.stats.Processes = f.stats.Processes[:1] }, "no_monitor bad", "nobody requeues"},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
-	"github.com/rounds-dev/rounds/accounts/cause"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/failing"
 )
@@ -86,7 +85,7 @@ func (g *Gathering) Failing(now time.Time, all []failing.Account) {
 			one.Newly = 1
 		}
 		one.steps = r.steps(a)
-		g.add(&r, cause.Of(a.Error, r.where), one)
+		g.add(&r, accounts.CauseOf(a.Error, r.where), one)
 	}
 }
 
@@ -147,7 +146,7 @@ func (g *Gathering) Parked(a *failing.Account, parked circulate.ParkedAccount) {
 		step.Last = step.First
 	}
 	one.steps = map[string]NextStep{code: step}
-	g.add(&r, cause.OfReason(parked.Reason, r.where), one)
+	g.add(&r, accounts.CauseOfReason(parked.Reason, r.where), one)
 }
 
 // of begins the sum of one account.
@@ -172,7 +171,7 @@ func classOf(a *failing.Account) string {
 }
 
 // add adds one account to the sum that it belongs to.
-func (g *Gathering) add(r *record, why cause.Cause, one *sum) {
+func (g *Gathering) add(r *record, why accounts.Cause, one *sum) {
 	one.text = line(why.Text)
 	key := sort{r.Kind, why.Name}
 	found := g.sorts[key]

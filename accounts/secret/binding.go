@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rounds-dev/rounds/accounts/hostname"
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 const (
@@ -206,7 +206,7 @@ func splitHost(text string) (host, port string, err error) {
 	if below, ok := strings.CutPrefix(host, "*."); ok {
 		star, host = "*.", below
 	}
-	if host, err = hostname.Dialled(host); err != nil {
+	if host, err = strict.Hostname(host); err != nil {
 		return "", "", errHost
 	}
 	host = strings.TrimSuffix(host, ".") // after ToASCII, which also turns other full stops into dots

@@ -7,7 +7,7 @@
 // HKDF-SHA256, ChaCha20-Poly1305, base mode, by the standard library's crypto/hpke. The
 // process that stores secrets needs no private key. An attacker who breaks into the API, or
 // reads Redis, cannot read secrets that were stored before. Only pollers have private keys:
-// see package poller/secrets/opener. ChaCha20-Poly1305 runs in constant time on every
+// see package poller/secrets. ChaCha20-Poly1305 runs in constant time on every
 // processor, with or without instructions for AES.
 //
 // The name and the binding are the additional data of the seal. A value that was moved to

@@ -12,7 +12,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/circulate/image"
 )
 
 // DefaultWithin is how long the log may grow before an image takes its place.
@@ -78,7 +77,7 @@ type Dir struct {
 	release func() // has the server's clock go on; nil: it goes
 
 	saving   sync.Mutex // one save at a time; guards what follows
-	taker    *image.Taker
+	taker    *Taker
 	wrote    time.Time // when an image was saved, or was tried to be
 	newest   bool      // data.zst is there
 	after    int       // the segment of the log that follows the newest image
@@ -112,7 +111,7 @@ func open(ctx context.Context, server *connect.Embedded, o Options, on disk) (*D
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{options: o, disk: on, taker: image.NewTaker(server), server: server, lock: held, state: State{Path: o.Path}}
+	d := &Dir{options: o, disk: on, taker: NewTaker(server), server: server, lock: held, state: State{Path: o.Path}}
 	d.log = &wal{disk: on, passing: o.Passing, failed: func(err error) { _ = d.failed(err) }, synced: d.synced}
 	if err := d.start(ctx); err != nil {
 		d.log.close()

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/rounds-dev/rounds/circulate/image"
 )
 
 const (
@@ -52,7 +50,7 @@ func (d *Dir) load(ctx context.Context) error {
 	var damaged []Damaged
 	for _, name := range names {
 		header, err := d.try(ctx, name)
-		var later *image.NewerError
+		var later *NewerError
 		switch {
 		case err == nil:
 			return d.begin(name, header, numbers, damaged)
@@ -105,11 +103,11 @@ func (d *Dir) images() ([]string, error) {
 var errDamaged = errors.New("damaged")
 
 // try reads an image to its end, and then fills the server from it.
-func (d *Dir) try(ctx context.Context, name string) (image.Header, error) {
-	var header image.Header
+func (d *Dir) try(ctx context.Context, name string) (Header, error) {
+	var header Header
 	size := &counter{out: io.Discard}
 	if err := d.read(name, func(in io.Reader) (err error) {
-		header, _, err = image.Verify(io.TeeReader(in, size))
+		header, _, err = Verify(io.TeeReader(in, size))
 		return err
 	}); err != nil {
 		return header, err
@@ -117,7 +115,7 @@ func (d *Dir) try(ctx context.Context, name string) (image.Header, error) {
 	d.state.Packed, d.wrote = size.n, time.Now()
 	d.release = d.server.HoldClock(header.Time) // what ends, ends when its time comes by the log
 	return header, d.read(name, func(in io.Reader) error {
-		_, err := image.Load(ctx, d.server, in, header.Time)
+		_, err := Load(ctx, d.server, in, header.Time)
 		return err
 	})
 }
@@ -130,14 +128,14 @@ func (d *Dir) read(name string, use func(io.Reader) error) error {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	err = use(file)
-	if err == nil || errors.As(err, new(*image.NewerError)) {
+	if err == nil || errors.As(err, new(*NewerError)) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errDamaged, err)
 }
 
 // begin does what the log has after the image that was used, and sets damaged files aside.
-func (d *Dir) begin(used string, header image.Header, numbers []int, damaged []Damaged) error {
+func (d *Dir) begin(used string, header Header, numbers []int, damaged []Damaged) error {
 	log, of := d.options.Log, header.Time
 	to, broken, err := d.redo(header, numbers)
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"io"
 	"slices"
 	"time"
-
-	"github.com/rounds-dev/rounds/circulate/image"
 )
 
 // missing is what is wrong with a file that is not there.
@@ -14,7 +12,7 @@ const missing = "it is missing"
 
 // redo does what the log has after an image, and returns the moment of what it did last. What
 // was being written when a process ended is cut off. At damage it stops.
-func (d *Dir) redo(header image.Header, numbers []int) (to time.Time, broken *Damaged, err error) {
+func (d *Dir) redo(header Header, numbers []int) (to time.Time, broken *Damaged, err error) {
 	defer func() {
 		if d.release != nil {
 			d.release()

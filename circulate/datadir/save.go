@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/rounds-dev/rounds/circulate/image"
 )
 
 const (
@@ -127,7 +125,7 @@ type written struct {
 }
 
 // write writes an image beside the newest, and then has it take that one's place.
-func (d *Dir) write(taken *image.Image, began time.Time) (written, error) {
+func (d *Dir) write(taken *Image, began time.Time) (written, error) {
 	done, err := d.writeNew(taken, began)
 	if err != nil {
 		_ = d.disk.Remove(writtenName) // what is saved is not harmed, and the room is free again
@@ -146,7 +144,7 @@ func (d *Dir) write(taken *image.Image, began time.Time) (written, error) {
 	return done, d.disk.Sync()
 }
 
-func (d *Dir) writeNew(taken *image.Image, began time.Time) (done written, err error) {
+func (d *Dir) writeNew(taken *Image, began time.Time) (done written, err error) {
 	out, err := d.disk.Create(writtenName)
 	if err != nil {
 		return done, err
@@ -201,7 +199,7 @@ func (d *Dir) failed(why error) error {
 }
 
 // saved notes that an image was saved.
-func (d *Dir) saved(taken *image.Image, done written) {
+func (d *Dir) saved(taken *Image, done written) {
 	refuses := d.log.Refuses() != nil // it failed meanwhile
 	d.mu.Lock()
 	s := &d.state

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rounds-dev/rounds/accounts/hostname"
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 // The errors of a URL. None quotes it.
@@ -56,7 +56,7 @@ func checkURL(u *url.URL) error {
 	if u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
 		return ErrHost
 	}
-	dialled, err := hostname.Dialled(u.Hostname())
+	dialled, err := strict.Hostname(u.Hostname())
 	if err != nil {
 		return ErrName
 	}
@@ -78,7 +78,7 @@ func Host(raw string) string {
 		return ""
 	}
 	host := u.Host // what none can dial stays as it is
-	if dialled, err := hostname.Dialled(u.Hostname()); err == nil {
+	if dialled, err := strict.Hostname(u.Hostname()); err == nil {
 		host = strings.Replace(host, u.Hostname(), dialled, 1)
 	}
 	host = strings.TrimSuffix(host, ".")

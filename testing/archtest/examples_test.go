@@ -22,47 +22,36 @@ func good() fstest.MapFS {
 	source(m, "circulate/internal/wire/wire.go", "wire")
 	source(m, "circulate/ring_test.go", "circulate_test", "circulate", "circulate/connect", "testing/redistest")
 	source(m, "circulate/connect/connect.go", "connect", "circulate")
-	source(m, "circulate/bulletin/bulletin.go", "bulletin", "circulate", "circulate/internal/wire")
-	source(m, "accounts/concern/collect.go", "concern", "accounts", "accounts/law", "circulate", "circulate/bulletin", "circulate/endpoint")
-	source(m, "accounts/law/law.go", "law", "circulate", "circulate/bulletin")
-	source(m, "circulate/credential/credential.go", "credential", "circulate", "circulate/internal/wire")
+	source(m, "circulate/datadir/dir.go", "datadir", "circulate/connect")
 	source(m, "circulate/namespace/namespace.go", "namespace", "circulate", "circulate/connect")
-	source(m, "circulate/endpoint/order.go", "endpoint", "circulate", "circulate/internal/wire")
-	source(m, "circulate/group/group.go", "group", "circulate", "circulate/internal/wire")
-	source(m, "circulate/journal/journal.go", "journal", "circulate", "circulate/internal/wire")
 	source(m, "circulate/limit/limit.go", "limit", "circulate", "circulate/internal/wire")
-	source(m, "circulate/series/series.go", "series", "circulate", "circulate/internal/wire")
-	source(m, "accounts/history/keep.go", "history", "circulate", "circulate/series")
-	source(m, "circulate/session/session.go", "session", "circulate", "circulate/internal/wire")
-	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/cursor", "accounts/strict")
+	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/access/role.go", "access")
-	source(m, "accounts/access/key/keyring.go", "key", "accounts/access", "accounts/strict", "circulate", "circulate/apikey")
-	source(m, "circulate/apikey/apikey.go", "apikey", "circulate", "circulate/internal/wire")
-	source(m, "accounts/api/server.go", "api", "accounts", "accounts/access", "accounts/callback", "accounts/message", "circulate")
-	source(m, "circulate/timeline/timeline.go", "timeline", "circulate", "circulate/internal/wire")
-	source(m, "accounts/timeline/timeline.go", "timeline", "accounts/access", "accounts/cursor", "accounts/trail", "circulate", "circulate/timeline")
-	source(m, "accounts/trail/trail.go", "trail", "accounts/access", "accounts/cursor", "circulate", "circulate/journal")
+	source(m, "accounts/concern/collect.go", "concern", "accounts", "circulate", "circulate/bulletin", "circulate/endpoint")
+	source(m, "accounts/history/keep.go", "history", "circulate", "circulate/series")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
-	source(m, "accounts/message/reader.go", "message", "accounts/cursor", "accounts/strict", "circulate")
-	source(m, "accounts/callback/receiver.go", "callback", "accounts/callback/wecomcrypt", "accounts/strict", "circulate")
-	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets")
-	source(m, "poller/fetch/client.go", "fetch", "poller")
-	source(m, "poller/header/header.go", "header", "accounts/strict", "poller/fetch", "poller/secrets")
+	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/secrets")
+	source(m, "poller/checkers/wecomkf/wecomkf.go", "wecomkf", "circulate/credential", "poller", "poller/fetch", "poller/secrets")
+	source(m, "poller/fetch/client.go", "fetch", "accounts/strict", "poller", "poller/secrets")
 	source(m, "poller/secrets/secrets.go", "secrets", "accounts/secret", "poller")
-	source(m, "poller/signing/signing.go", "signing")
-	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing")
-	source(m, "monitor/sweep.go", "monitor", "accounts", "accounts/law", "circulate")
+	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets")
+	source(m, "monitor/sweep.go", "monitor", "accounts", "accounts/concern", "circulate")
 	source(m, "cmd/rounds/main.go", "main", "cmd/rounds/command")
-	source(m, "cmd/rounds/command/main.go", "command", "poller", "accounts/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "deployments/guide")
-	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
-	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "accounts/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
+	source(m, "cmd/rounds/key/keyring.go", "key", "accounts/access", "circulate")
+	source(m, "cmd/rounds/trail/trail.go", "trail", "accounts/access", "circulate")
+	source(m, "cmd/rounds/callback/receiver.go", "callback", "cmd/rounds/callback/wecomcrypt", "accounts/strict", "circulate")
+	source(m, "cmd/rounds/message/reader.go", "message", "accounts/strict", "circulate", "circulate/group")
+	source(m, "cmd/rounds/api/server.go", "api", "accounts", "accounts/access", "circulate", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message")
+	source(m, "cmd/rounds/pages/pages.go", "pages", "accounts/access", "cmd/rounds/terminal")
+	source(m, "cmd/rounds/command/main.go", "command", "poller", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "deployments/guide")
+	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "cmd/rounds/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
 	source(m, "cmd/rounds/listen/listen.go", "listen")
 	source(m, "cmd/rounds/terminal/writer.go", "terminal")
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "cmd/rounds/listen", "poller/secrets")
-	source(m, "cmd/rounds/admin/trail.go", "admin", "accounts/api", "accounts/trail", "cmd/rounds/client")
-	source(m, "cmd/rounds/demo/demo.go", "demo", "accounts/api/outlook", "circulate/connect", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service")
-	source(m, "cmd/rounds/client/client.go", "client", "accounts/api")
+	source(m, "cmd/rounds/demo/demo.go", "demo", "circulate/connect", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service")
+	source(m, "cmd/rounds/client/client.go", "client", "cmd/rounds/api")
+	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
 	return m
@@ -103,14 +92,14 @@ func TestBadImports(t *testing.T) {
 		{"circulate/credential/bad.go", "circulate/limit"},
 		{"circulate/apikey/bad.go", "circulate/credential"},
 		{"circulate/apikey/bad.go", "accounts/access"},
-		{"accounts/access/key/bad.go", "accounts"},
-		{"accounts/access/key/bad.go", "circulate/connect"},
-		{"accounts/api/bad.go", "circulate/apikey"},
+		{"cmd/rounds/key/bad.go", "accounts"},
+		{"cmd/rounds/key/bad.go", "circulate/connect"},
+		{"cmd/rounds/api/bad.go", "circulate/apikey"},
 		{"circulate/group/bad.go", "circulate/limit"},
 		{"circulate/endpoint/bad.go", "circulate/group"},
 		{"circulate/session/bad.go", "circulate/credential"},
 		{"circulate/namespace/bad.go", "circulate/internal/wire"},
-		{"accounts/api/bad.go", "circulate/endpoint"},
+		{"cmd/rounds/api/bad.go", "circulate/endpoint"},
 		{"circulate/group/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/group"},
 		{"monitor/bad.go", "circulate/limit"},
@@ -121,78 +110,59 @@ func TestBadImports(t *testing.T) {
 		{"accounts/bad.go", "circulate/limit"},
 		{"accounts/bad.go", "circulate/group"},
 		{"accounts/bad.go", "poller"},
-		{"accounts/bad.go", "accounts/api"},
+		{"accounts/bad.go", "cmd/rounds/api"},
 		{"accounts/bad.go", "circulate/connect"},
-		{"accounts/bad.go", "accounts/callback/wecomcrypt"},
-		{"accounts/bad.go", "accounts/message"},
+		{"accounts/bad.go", "cmd/rounds/callback/wecomcrypt"},
+		{"accounts/bad.go", "cmd/rounds/message"},
 		{"accounts/access/bad.go", "accounts"},
 		{"accounts/access/bad.go", "circulate"},
 		{"accounts/cadence/bad.go", "accounts"},
-		{"accounts/cursor/bad.go", "circulate"},
 		{"accounts/strict/bad.go", "accounts"},
-		{"accounts/message/bad.go", "accounts/callback"},
-		{"accounts/message/bad.go", "poller"},
-		{"accounts/callback/bad.go", "accounts"},
-		{"accounts/callback/wecomcrypt/bad.go", "accounts/strict"},
-		{"accounts/access/origin/bad.go", "accounts"},
+		{"cmd/rounds/message/bad.go", "cmd/rounds/callback"},
+		{"cmd/rounds/message/bad.go", "poller"},
+		{"cmd/rounds/callback/bad.go", "accounts"},
+		{"cmd/rounds/callback/wecomcrypt/bad.go", "accounts/strict"},
+		{"cmd/rounds/signin/bad.go", "accounts"},
 		{"cmd/rounds/listen/bad.go", "cmd/rounds/settings"},
 		{"cmd/rounds/terminal/bad.go", "cmd/rounds/client"},
-		{"accounts/access/session/bad.go", "accounts/access/idp"},
-		{"accounts/access/idp/bad.go", "accounts/api"},
-		{"accounts/access/signin/bad.go", "circulate"},
-		{"accounts/trail/bad.go", "accounts"},
+		{"cmd/rounds/signin/bad.go", "cmd/rounds/api"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"cmd/rounds/demo/bad.go", "cmd/rounds/command"},
 		{"circulate/journal/bad.go", "circulate/group"},
 		{"circulate/bulletin/bad.go", "circulate/journal"},
-		{"accounts/law/bad.go", "accounts"},
-		{"accounts/concern/bad.go", "accounts/message"},
+		{"accounts/concern/bad.go", "cmd/rounds/message"},
 		{"accounts/concern/bad.go", "monitor"},
-		{"accounts/api/bad.go", "circulate/bulletin"},
+		{"cmd/rounds/api/bad.go", "circulate/bulletin"},
 		{"circulate/timeline/bad.go", "circulate/journal"},
-		{"accounts/timeline/bad.go", "circulate/journal"},
-		{"accounts/api/bad.go", "circulate/journal"},
+		{"cmd/rounds/api/bad.go", "circulate/journal"},
 		{"circulate/series/bad.go", "circulate/journal"},
-		{"accounts/api/bad.go", "circulate/series"},
+		{"cmd/rounds/api/bad.go", "circulate/series"},
 		{"accounts/history/bad.go", "accounts"},
-		{"accounts/api/bad.go", "accounts/dashboard"},
-		{"accounts/api/intake/bad.go", "accounts/api"},
-		{"accounts/api/intake/bad.go", "poller/byhand"},
-		{"accounts/api/outlook/bad.go", "accounts/api"},
-		{"accounts/api/outlook/bad.go", "circulate/journal"},
-		{"accounts/api/bad.go", "circulate/limit"},
-		{"accounts/form/bad.go", "poller"},
+		{"cmd/rounds/api/bad.go", "cmd/rounds/pages"},
+		{"cmd/rounds/api/bad.go", "poller/byhand"},
+		{"accounts/strict/bad.go", "poller"},
 		{"accounts/trial/bad.go", "accounts"},
 		{"poller/byhand/bad.go", "circulate"},
-		{"accounts/dashboard/bad.go", "accounts/api"},
-		{"accounts/dashboard/bad.go", "circulate"},
-		{"accounts/api/bad.go", "monitor"},
-		{"accounts/api/bad.go", "poller/secrets/opener"}, // it seals secrets, and opens none
-		{"accounts/secret/bad.go", "poller/secrets/opener"},
-		{"accounts/dashboard/bad.go", "poller/secrets/opener"},
-		{"cmd/rounds/client/bad.go", "poller/secrets/opener"},
-		{"monitor/bad.go", "poller/secrets/opener"},
-		{"poller/checkers/feed/bad.go", "poller/secrets/opener"},
+		{"cmd/rounds/pages/bad.go", "cmd/rounds/api"},
+		{"cmd/rounds/pages/bad.go", "circulate"},
+		{"cmd/rounds/api/bad.go", "monitor"},
+		{"cmd/rounds/api/bad.go", "poller/secrets"}, // it seals secrets, and opens none
+		{"accounts/secret/bad.go", "poller/secrets"},
+		{"cmd/rounds/pages/bad.go", "poller/secrets"},
+		{"cmd/rounds/client/bad.go", "poller/secrets"},
+		{"monitor/bad.go", "poller/secrets"},
 		{"poller/bad.go", "monitor"},
 		{"poller/bad.go", "poller/checkers/feed"},
 		{"poller/checkers/feed/bad.go", "poller/checkers/http"},
 		{"poller/bad.go", "poller/fetch"},
 		{"poller/fetch/bad.go", "poller/checkers/feed"},
-		{"poller/fetch/bad.go", "poller/secrets"},
 		{"poller/secrets/bad.go", "poller/fetch"},
-		{"poller/secrets/bad.go", "circulate"},
-		{"poller/secrets/bad.go", "poller/secrets/opener"},
 		{"accounts/secret/bad.go", "accounts"},
-		{"poller/signing/bad.go", "poller/secrets"},
-		{"poller/header/bad.go", "poller"},
-		{"poller/header/bad.go", "poller/signing"},
-		{"poller/fetch/bad.go", "poller/header"},
 		{"poller/checkers/feed/bad.go", "accounts"},
 		{"poller/checkers/feed/bad.go", "circulate/credential"},
 		{"poller/checkers/feed/bad.go", "circulate"},
 		{"poller/checkers/feed/bad.go", "poller/delivery"},
-		{"poller/checkers/feed/bad.go", "accounts/cursor"},
-		{"poller/delivery/bad.go", "accounts/message"},
+		{"poller/delivery/bad.go", "cmd/rounds/message"},
 		{"poller/delivery/bad.go", "poller/checkers/feed"},
 		{"poller/delivery/bad.go", "poller/fetch"},
 		{"poller/delivery/sqlonce/bad.go", "poller/secrets"},
@@ -216,7 +186,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/client/bad.go", "poller"},
 		{"cmd/rounds/service/bad.go", "cmd/rounds/client"},
 		{"cmd/rounds/sample/bad.go", "accounts"},
-		{"circulate/migration/bad.go", "monitor"},
+		{"circulate/bad.go", "monitor"},
 		{"cmd/rounds/build/bad.go", "cmd/rounds/settings"},
 		{"cmd/rounds/bad.go", "poller"},
 		{"cmd/rounds/bad.go", "cmd/rounds/service"},
@@ -226,6 +196,13 @@ func TestBadImports(t *testing.T) {
 		{"deployments/examples/own-kind/bad.go", "cmd/rounds/service"},
 		{"deployments/examples/other/bad.go", "cmd/rounds/command"},
 		{"deployments/monitoring/board/bad.go", "monitor"},
+		{"accounts/bad.go", "cmd/rounds/pages"},
+		{"accounts/strict/bad.go", "circulate"},
+		{"poller/bad.go", "cmd/rounds/api"},
+		{"monitor/bad.go", "cmd/rounds/message"},
+		{"cmd/rounds/api/bad.go", "cmd/rounds/client"},
+		{"cmd/rounds/backup/bad.go", "cmd/rounds/api"},
+		{"cmd/rounds/key/bad.go", "cmd/rounds/signin"},
 	} {
 		m := good()
 		source(m, c.path, "bad", c.to)

@@ -10,10 +10,10 @@ import (
 )
 
 // forCheckers are what every kind may import.
-var forCheckers = []string{"accounts/form", "accounts/hostname", "accounts/strict", "poller", "poller/fetch", "poller/header", "poller/secrets", "poller/signing"}
+var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/secrets"}
 
-// forEdges are what the edges of the registry may import.
-var forEdges = []string{"accounts", "accounts/backup", "accounts/access", "accounts/access/idp", "accounts/access/key", "accounts/access/origin", "accounts/access/session", "accounts/access/signin", "accounts/cadence", "accounts/callback", "accounts/concern", "accounts/form", "accounts/history", "accounts/law", "accounts/message", "accounts/problem", "accounts/scan", "accounts/secret", "accounts/strict", "accounts/timeline", "accounts/trail", "accounts/trial", "circulate"}
+// forEdges are what the edges of the program may import of the rooms below it.
+var forEdges = []string{"accounts", "accounts/access", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "accounts/secret", "accounts/strict", "accounts/trial", "circulate"}
 
 // mayImport lists which of our packages a package may import: exactly those in the first
 // line that covers it. Tests may import anything. Only tests may import what is there for
@@ -25,86 +25,60 @@ var mayImport = []struct {
 	{"circulate", []string{"circulate/internal/wire"}},
 	{"circulate/internal/wire", nil},
 	{"circulate/internal/wiretest", []string{"circulate/internal/wire"}}, // for tests only
-	{"circulate/apikey", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/bulletin", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/credential", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/endpoint", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/failing", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/group", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/journal", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/limit", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/migration", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/series", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/session", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/timeline", []string{"circulate", "circulate/internal/wire"}},
-	{"circulate/vault", []string{"circulate", "circulate/internal/wire"}},
 	{"circulate/connect", []string{"circulate"}},
-	{"circulate/image", []string{"circulate", "circulate/connect"}},
-	{"circulate/datadir", []string{"circulate/connect", "circulate/image"}},
+	{"circulate/datadir", []string{"circulate", "circulate/connect"}},
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
-	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/cause", "accounts/cursor", "accounts/history", "accounts/hostname", "accounts/strict", "circulate", "circulate/failing"}},
+	{"circulate/...", []string{"circulate", "circulate/internal/wire"}}, // what replicas share besides the ring
+
+	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/history", "accounts/strict", "circulate", "circulate/failing"}},
 	{"accounts/access", nil},
-	{"accounts/access/key", []string{"circulate", "circulate/apikey", "accounts/access", "accounts/strict"}},
-	{"accounts/access/origin", nil},
-	{"accounts/access/session", []string{"accounts/access", "accounts/access/origin", "accounts/trail", "circulate", "circulate/session"}},
-	{"accounts/access/signin", []string{"accounts/access", "accounts/access/idp", "accounts/access/origin", "accounts/access/session"}},
-	{"accounts/access/idp", []string{"accounts/access", "accounts/access/origin", "accounts/access/session"}},
-	{"accounts/law", []string{"circulate", "circulate/bulletin"}},
-	{"accounts/concern", []string{"accounts", "accounts/law", "circulate", "circulate/bulletin", "circulate/credential", "circulate/endpoint"}},
-	{"accounts/backup", []string{"accounts/secret", "circulate", "circulate/apikey", "circulate/credential", "circulate/vault"}},
 	{"accounts/cadence", nil},
+	{"accounts/concern", []string{"accounts", "circulate", "circulate/bulletin", "circulate/credential", "circulate/endpoint"}},
 	{"accounts/history", []string{"circulate", "circulate/series"}},
-	{"accounts/cause", nil},
-	{"accounts/cursor", nil},
-	{"accounts/form", nil},
-	{"accounts/hostname", nil},
-	{"accounts/legible", nil},
+	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/bulletin", "circulate/failing"}},
+	{"accounts/secret", []string{"accounts/strict", "circulate", "circulate/vault"}},
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
-	{"accounts/problem", []string{"accounts", "accounts/cadence", "accounts/cause", "circulate", "circulate/bulletin", "circulate/failing"}},
-	{"accounts/scan", []string{"accounts", "circulate", "circulate/session"}},
-	{"accounts/secret", []string{"accounts/hostname", "circulate", "circulate/vault"}},
-	{"accounts/message", []string{"circulate", "circulate/endpoint", "circulate/group", "accounts/cursor", "accounts/strict"}},
-	{"accounts/callback", []string{"circulate", "accounts/callback/wecomcrypt", "accounts/strict"}},
-	{"accounts/callback/wecomcrypt", nil},
-	{"accounts/trail", []string{"accounts/access", "accounts/cursor", "circulate", "circulate/journal"}},
-	{"accounts/api", append([]string{"accounts/api/intake", "accounts/api/outlook"}, forEdges...)},
-	{"accounts/timeline", []string{"accounts/access", "accounts/cursor", "accounts/trail", "circulate", "circulate/timeline"}},
-	{"accounts/api", append([]string{"accounts/api/outlook"}, forEdges...)},
-	{"accounts/dashboard", []string{"accounts/access", "accounts/access/origin", "accounts/legible", "accounts/scan"}}, // it asks the API for everything else
-	{"accounts/api/outlook", append([]string{"circulate/credential", "circulate/limit"}, forEdges...)},
-	{"accounts/...", forEdges}, // api, dashboard: not each other
+
+	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit"}},
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
-	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/crew", "poller/hold", "poller/timebox"}},
-	{"poller/crew", nil},
-	{"poller/hold", nil},
-	{"poller/timebox", nil},
-	{"poller/fetch", []string{"accounts/hostname", "poller"}},
-	{"poller/header", []string{"accounts/form", "accounts/strict", "poller/fetch", "poller/secrets"}},
+	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "poller"}},
-	{"poller/secrets/opener", []string{"accounts/secret", "circulate", "circulate/vault", "poller/secrets"}},
-	{"poller/signing", nil},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
-	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/endpoint", "poller/delivery", "poller/fetch", "poller/secrets", "poller/signing"}},
+	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/endpoint", "poller/delivery", "poller/fetch", "poller/secrets"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
-	{"deployments/examples/own-kind", []string{"accounts/form", "accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
-	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/law", "accounts/problem", "circulate", "circulate/failing", "circulate/group", "circulate/migration"}},
+
+	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/failing", "circulate/group"}},
+
+	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", nil},
 	{"deployments/monitoring/board", nil},
+
+	{"cmd/rounds", []string{"cmd/rounds/command"}},
 	{"cmd/rounds/build", nil},
 	{"cmd/rounds/listen", nil},
-	{"cmd/rounds/terminal", []string{"accounts/legible"}},
-	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
-	{"cmd/rounds/doctor", []string{"accounts", "accounts/api", "accounts/concern", "accounts/law", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/secrets"}},
-	{"cmd/rounds/client", []string{"accounts", "accounts/api", "accounts/api/intake", "accounts/concern", "accounts/law", "accounts/api/outlook", "circulate"}},
-	{"cmd/rounds/service", []string{"cmd/rounds/listen", "cmd/rounds/settings", "accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide"}},
 	{"cmd/rounds/sample", nil},
-	{"cmd/rounds/demo", []string{"cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "accounts", "accounts/api", "accounts/api/outlook", "circulate/connect", "poller/secrets", "poller/secrets/opener"}},
-	{"cmd/rounds/admin", []string{"cmd/rounds/doctor", "accounts/backup", "circulate", "cmd/rounds/client", "cmd/rounds/terminal", "cmd/rounds/service", "cmd/rounds/settings", "accounts/access", "accounts/access/key", "accounts/api", "accounts/api/intake", "accounts/api/outlook", "accounts/problem", "accounts/scan", "accounts/secret", "accounts/trail", "poller/secrets/opener"}},
-	{"cmd/rounds/command", []string{"cmd/rounds/admin", "cmd/rounds/doctor", "cmd/rounds/build", "cmd/rounds/terminal", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/listen", "cmd/rounds/service", "cmd/rounds/settings", "accounts/...", "circulate", "deployments/guide", "poller/..."}},
-	{"cmd/...", []string{"cmd/rounds/command"}},
+	{"cmd/rounds/terminal", nil},
+	{"cmd/rounds/callback/wecomcrypt", nil},
+	{"cmd/rounds/callback", []string{"accounts/strict", "circulate", "cmd/rounds/callback/wecomcrypt"}},
+	{"cmd/rounds/message", []string{"accounts", "accounts/strict", "circulate", "circulate/endpoint", "circulate/group"}},
+	{"cmd/rounds/key", []string{"accounts/access", "accounts/strict", "circulate", "circulate/apikey"}},
+	{"cmd/rounds/trail", []string{"accounts", "accounts/access", "circulate", "circulate/journal"}},
+	{"cmd/rounds/signin", []string{"accounts/access", "circulate", "circulate/session", "cmd/rounds/trail"}},
+	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/session"}},
+	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/apikey", "circulate/credential", "circulate/vault"}},
+	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
+	// The API seals secrets, and has nothing that opens one.
+	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "circulate/timeline", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/trail"}, forEdges...)},
+	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
+	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
+	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
+	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/secrets"}},
+	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
+	{"cmd/rounds/admin", []string{"accounts/access", "accounts/problem", "accounts/secret", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/client", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "poller/secrets"}},
+	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/admin", "cmd/rounds/api", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/message", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
 }
 
 // folders are all folders at the top, except those that begin with a dot.

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/backup"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
 	"github.com/rounds-dev/rounds/cmd/rounds/command"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/testing/redistest"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
 	"github.com/rounds-dev/rounds/testing/processes"
 )

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/form"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
@@ -363,7 +362,7 @@ func TestOverHTTP(t *testing.T) {
 			return over{connector.New(client, values), name}
 		},
 		Config: func(url string) json.RawMessage {
-			raw, err := json.Marshal(map[string]any{"url": url, "headers": map[string]any{"X-Token": form.Ref("TOKEN")}})
+			raw, err := json.Marshal(map[string]any{"url": url, "headers": map[string]any{"X-Token": strict.Ref("TOKEN")}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -392,10 +391,10 @@ type declaring struct {
 	flaw string
 }
 
-func (d declaring) Fields() []form.Field {
+func (d declaring) Fields() []strict.Field {
 	fields := d.Checker.Fields()
-	at := func(name string) *form.Field {
-		return &fields[slices.IndexFunc(fields, func(f form.Field) bool { return f.Name == name })]
+	at := func(name string) *strict.Field {
+		return &fields[slices.IndexFunc(fields, func(f strict.Field) bool { return f.Name == name })]
 	}
 	switch d.flaw {
 	case "no field is declared":
@@ -413,13 +412,13 @@ func (d declaring) Fields() []form.Field {
 	case "an example of a required field is refused":
 		at("url").Example = "ftp://example.com"
 	case "a field has no label":
-		at("hold").Label = form.Words{}
+		at("hold").Label = strict.Words{}
 	}
 	return fields
 }
 
 func TestDeclaring(t *testing.T) {
-	checktest.Declared(t, declaring{connector.New(checktest.Client(t, fetch.Options{}), secrets.Source{}), os.Getenv(flaw)}, "../../poller/checkers/connector", "../../poller/header")
+	checktest.Declared(t, declaring{connector.New(checktest.Client(t, fetch.Options{}), secrets.Source{}), os.Getenv(flaw)}, "../../poller/checkers/connector", "../../poller/fetch")
 }
 
 func TestDeclaredCondemns(t *testing.T) {

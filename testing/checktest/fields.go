@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/accounts/form"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -21,7 +21,7 @@ import (
 // in it that could name a field is tried.
 func Declared(t *testing.T, checker poller.Checker, folders ...string) {
 	t.Helper()
-	kind := form.Of(checker.Kind(), checker)
+	kind := strict.Of(checker.Kind(), checker)
 	if kind.Fields == nil {
 		t.Fatal("declares no fields")
 	}

@@ -23,17 +23,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
-	"github.com/rounds-dev/rounds/accounts/callback"
-	"github.com/rounds-dev/rounds/accounts/form"
-	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/corpus"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -83,14 +82,14 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 	pages, err := guide.New(api.GuidePath)
 	must(t, err)
 	made.registry = accounts.NewRegistry(w.Ring, kinds)
-	pair, err := opener.Generate()
+	pair, err := secrets.Generate()
 	must(t, err)
 	made.api, err = api.New(api.Options{
 		Seal: func() *secret.PublicKey { return pair.Public() },
 		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Guide:   pages, Callbacks: callbacks,
-		Kinds: []form.Kind{form.Of("feed", kinds["feed"])},
+		Kinds: []strict.Kind{strict.Of("feed", kinds["feed"])},
 		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
 			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil
 		},
@@ -104,9 +103,9 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 			},
 		},
 		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
-		Demo: &outlook.Demo{
-			Pollers: func() []outlook.DemoPoller { return nil },
-			Kill:    func(context.Context, string) error { return outlook.ErrNoPoller },
+		Demo: &api.Demo{
+			Pollers: func() []api.DemoPoller { return nil },
+			Kill:    func(context.Context, string) error { return api.ErrNoPoller },
 		},
 	})
 	must(t, err)

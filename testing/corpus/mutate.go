@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/rounds-dev/rounds/accounts/cursor"
+	"github.com/rounds-dev/rounds/accounts"
 )
 
 // Mutate returns a request that has come of a seed by one to four changes. They are drawn
@@ -51,7 +51,7 @@ func word(rng *rand.Rand) string {
 			for i := range content {
 				content[i] = byte([]int{0, 1, 2, 4, 4, 4, rng.IntN(256), 0xff}[rng.IntN(8)])
 			}
-			return cursor.Seal(cursor.Kind("mlpradt"[rng.IntN(7)]), content)
+			return accounts.SealCursor(accounts.CursorKind("mlpradt"[rng.IntN(7)]), content)
 		}
 		return pick(rng, "bQAAAAA", "bA", "cAAAAAAAAAA", "ZAAAAAAAAAAAAAAAAAAAAA", "rrrrrrrr", "AAAA", "0-0", "0-1-1", "0-18446744073709551615-1", "99999-0-0", "1-1", "dDEgMSAxAAAAAA")
 	case 6:

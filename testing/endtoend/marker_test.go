@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -214,7 +214,7 @@ func TestNoSecretAppears(t *testing.T) {
 	binary := build(t)
 	server := redistest.Start(t, redistest.WithArgs("--rdbcompression", "no"))
 	third, port := newMarkedThird(t), mailbox(t)
-	pair, err := opener.Generate()
+	pair, err := secrets.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/datadir"
-	"github.com/rounds-dev/rounds/circulate/image"
 )
 
 // Kept starts the embedded server with a data directory. When the test has ended, a server is
@@ -104,7 +103,7 @@ func Same(one, other *connect.Embedded) error {
 // everything returns what a server has, by key, as an image has it.
 func everything(server *connect.Embedded, now time.Time) (map[string]any, error) {
 	defer server.HoldClock(now)()
-	taken, err := image.NewTaker(server).Take()
+	taken, err := datadir.NewTaker(server).Take()
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"

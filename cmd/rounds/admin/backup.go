@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 

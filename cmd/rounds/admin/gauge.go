@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/rounds-dev/rounds/accounts/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 

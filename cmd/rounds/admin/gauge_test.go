@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts/access"
-	"github.com/rounds-dev/rounds/accounts/access/key"
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/trail"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
 // byRedis is the author's name of keys that were created directly in Redis.

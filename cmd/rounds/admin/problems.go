@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
@@ -66,7 +66,7 @@ account pause and parked revive.`,
 	return cmd
 }
 
-func printProblems(w io.Writer, p *outlook.Problems, limit int) error {
+func printProblems(w io.Writer, p *api.Problems, limit int) error {
 	if p.At.IsZero() {
 		_, err := fmt.Fprintln(w, "No monitor has looked at the accounts yet.")
 		return err

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts/backup"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // Restoring says where a backup goes.
@@ -148,7 +148,7 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 }
 
 // privateKeys returns the keys of ROUNDS_SECRETS_KEY if there is something that they may open.
-func privateKeys(env Env, cmd *cobra.Command, where Restoring, found *backup.Contents) (opener.Keys, error) {
+func privateKeys(env Env, cmd *cobra.Command, where Restoring, found *backup.Contents) (secrets.Keys, error) {
 	if len(found.SealedFor) == 0 {
 		return nil, nil
 	}
@@ -157,7 +157,7 @@ func privateKeys(env Env, cmd *cobra.Command, where Restoring, found *backup.Con
 	if err := errors.Join(faults, err); err != nil {
 		return nil, err
 	}
-	keys, err := opener.ParseKeys(seal.PrivateKeys)
+	keys, err := secrets.ParseKeys(seal.PrivateKeys)
 	if err != nil {
 		return nil, fmt.Errorf("ROUNDS_SECRETS_KEY: %w", err)
 	}
@@ -165,7 +165,7 @@ func privateKeys(env Env, cmd *cobra.Command, where Restoring, found *backup.Con
 }
 
 // sealed says which keys the sealed parts of a backup need, for people.
-func sealed(found *backup.Contents, keys opener.Keys) []string {
+func sealed(found *backup.Contents, keys secrets.Keys) []string {
 	var texts []string
 	for _, id := range slices.Sorted(maps.Keys(found.SealedFor)) {
 		values := some(found.SealedFor[id], "sealed value")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 func newSecretKeygen(env Env) *cobra.Command {
@@ -25,7 +25,7 @@ reads every stored secret; who loses it has lost them all.`,
   rounds secret keygen --json | jq -r .private > secrets.key`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			key, err := opener.Generate()
+			key, err := secrets.Generate()
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ Then take the old key away. It ends with 1 where a secret could not be opened.`,
 			if err := errors.Join(faults, err); err != nil {
 				return err
 			}
-			done, err := service.RotateSecrets(cmd.Context(), redis, seal, func(so opener.Rotated) {
+			done, err := service.RotateSecrets(cmd.Context(), redis, seal, func(so secrets.Rotated) {
 				fmt.Fprintf(env.Stderr, "%s\n", rotated(so))
 			})
 			if err != nil && done.Sealed+done.Already > 0 {
@@ -95,7 +95,7 @@ Then take the old key away. It ends with 1 where a secret could not be opened.`,
 	return cmd
 }
 
-func rotated(r opener.Rotated) string {
+func rotated(r secrets.Rotated) string {
 	text := fmt.Sprintf("%d sealed anew, %d had the newest key before", r.Sealed, r.Already)
 	if r.Changed > 0 {
 		text += fmt.Sprintf(", %d changed meanwhile", r.Changed)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts/api/intake"
-	"github.com/rounds-dev/rounds/accounts/scan"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 )
 
 // NewWeixin returns the command that signs WeChat accounts in.
@@ -51,7 +51,7 @@ and circulates again if it was parked.`,
   rounds weixin login me --json | jq -r 'select(.state == "confirmed").account'`,
 		Args: cobra.ExactArgs(1),
 		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			request := intake.LoginRequest{ID: args[0], Cadence: "every " + every, BaseURL: base}
+			request := api.LoginRequest{ID: args[0], Cadence: "every " + every, BaseURL: base}
 			for _, label := range labels {
 				name, value, ok := strings.Cut(label, "=")
 				if !ok || name == "" {
@@ -75,7 +75,7 @@ and circulates again if it was parked.`,
 
 // SignIn draws a code, follows what the phone does, and returns when the account is registered.
 // If ctx is done before, nothing is left of it.
-func SignIn(ctx context.Context, env Env, calls *client.Client, request intake.LoginRequest, asJSON bool) error {
+func SignIn(ctx context.Context, env Env, calls *client.Client, request api.LoginRequest, asJSON bool) error {
 	l, err := calls.BeginLogin(ctx, request)
 	if err != nil {
 		return err
@@ -103,12 +103,12 @@ type scanning struct {
 // retries is how many calls in a row may fail before a sign-in is given up.
 const retries = 5
 
-func (s *scanning) follow(ctx context.Context, calls *client.Client, l *intake.Login) error {
+func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Login) error {
 	for failed := 0; ; {
 		if err := s.show(l); err != nil {
 			return err
 		}
-		var next intake.Login
+		var next api.Login
 		var err error
 		switch l.State {
 		case scan.Done, scan.Bound:
@@ -148,7 +148,7 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *intake.L
 }
 
 // show shows what has changed.
-func (s *scanning) show(l *intake.Login) error {
+func (s *scanning) show(l *api.Login) error {
 	if s.json {
 		return printJSON(s.Stdout, l)
 	}
@@ -179,7 +179,7 @@ func (s *scanning) show(l *intake.Login) error {
 }
 
 // digits asks for the digits that the phone shows.
-func (s *scanning) digits(l *intake.Login) (string, error) {
+func (s *scanning) digits(l *api.Login) (string, error) {
 	if !s.json {
 		if l.Wrong {
 			fmt.Fprint(s.Stdout, "These are not the digits. ")

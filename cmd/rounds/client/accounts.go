@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Query chooses accounts. The zero Query chooses all.

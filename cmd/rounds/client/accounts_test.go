@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // recorded returns a client of an API that accepts everything, and the requests it got:

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // auditTimeout bounds one call of an audit, which covers at least a whole shard.

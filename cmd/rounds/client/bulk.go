@@ -11,7 +11,7 @@ import (
 	"net/http"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // importLine is one line of the answer to an import: a bad line, the summary at the end,

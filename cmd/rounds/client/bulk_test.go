@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 func TestBulk(t *testing.T) {

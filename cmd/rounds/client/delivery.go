@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // DeadQuery chooses dead letters. The zero DeadQuery chooses all.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 func TestRequestsOfDelivery(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Where a tail may start.

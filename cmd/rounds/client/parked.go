@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // ParkedQuery chooses parked accounts. The zero ParkedQuery chooses all.

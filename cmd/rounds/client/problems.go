@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // ProblemsQuery chooses groups of failing accounts. The zero ProblemsQuery chooses all.
@@ -16,7 +16,7 @@ type ProblemsQuery struct {
 }
 
 // Problems returns what the monitor on duty found out about accounts that are checked in vain.
-func (c *Client) Problems(ctx context.Context, q ProblemsQuery) (outlook.Problems, error) {
+func (c *Client) Problems(ctx context.Context, q ProblemsQuery) (api.Problems, error) {
 	var pairs []string
 	for _, field := range []struct {
 		name   string
@@ -26,7 +26,7 @@ func (c *Client) Problems(ctx context.Context, q ProblemsQuery) (outlook.Problem
 			pairs = append(pairs, field.name, value)
 		}
 	}
-	var found outlook.Problems
+	var found api.Problems
 	err := c.call(ctx, http.MethodGet, queryPath("/v1/problems", pairs...), nil, &found)
 	return found, err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Resharding returns how far a change of the number of shards has come.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Secrets returns a page of stored secrets, without their values. An empty cursor is the

@@ -4,9 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/concern"
-	"github.com/rounds-dev/rounds/accounts/law"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Stats returns how the service is doing.
@@ -17,8 +16,8 @@ func (c *Client) Stats(ctx context.Context) (api.Stats, error) {
 }
 
 // Law returns whether every account is in exactly one place, as far as it is known.
-func (c *Client) Law(ctx context.Context) (law.Law, error) {
-	var l law.Law
+func (c *Client) Law(ctx context.Context) (concern.Law, error) {
+	var l concern.Law
 	err := c.call(ctx, http.MethodGet, "/v1/law", nil, &l)
 	return l, err
 }

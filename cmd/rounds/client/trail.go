@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // TrailQuery chooses entries of the trail. The zero TrailQuery chooses all.
@@ -30,8 +29,8 @@ func (c *Client) Trail(ctx context.Context, q TrailQuery) (api.TrailPage, error)
 }
 
 // AccountTimeline returns what mattered to an account lately.
-func (c *Client) AccountTimeline(ctx context.Context, id string, limit int) (outlook.TimelinePage, error) {
-	var page outlook.TimelinePage
+func (c *Client) AccountTimeline(ctx context.Context, id string, limit int) (api.TimelinePage, error) {
+	var page api.TimelinePage
 	err := c.call(ctx, http.MethodGet, pagePath(accountPath(id)+"/timeline", "", limit), nil, &page)
 	return page, err
 }

@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // sortedRows is how many accounts are sorted at a time before they are printed.

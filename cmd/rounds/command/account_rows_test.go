@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Each order begins with the accounts that its user looks for.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 func getAccount(s *apiServer, id string) api.Account {

@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -46,8 +45,8 @@ backoff, retry-after, limit, nudge or priority, with a sentence that explains it
 			if jsonOutput {
 				return printJSON(env.stdout, struct {
 					api.Schedule
-					Timeline []outlook.TimelineEvent `json:"timeline,omitempty"`
-					Trail    []api.TrailEntry        `json:"trail,omitempty"`
+					Timeline []api.TimelineEvent `json:"timeline,omitempty"`
+					Trail    []api.TrailEntry    `json:"trail,omitempty"`
 				}{schedule, lately.Events, changes.Entries})
 			}
 			if err := printSchedule(env.stdout, schedule); err != nil {
@@ -70,7 +69,7 @@ const (
 
 // printTimeline prints what mattered to an account lately. A fault in writing shows when the
 // changes are printed.
-func printTimeline(w io.Writer, page outlook.TimelinePage) {
+func printTimeline(w io.Writer, page api.TimelinePage) {
 	if len(page.Events) == 0 {
 		return
 	}

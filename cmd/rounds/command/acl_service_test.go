@@ -18,7 +18,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
@@ -130,7 +130,7 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	if err := os.WriteFile(webhooks, fmt.Appendf(nil, `{"endpoints":[{"name":"crm","url":%q,"secrets":[{"secret":"CRM"}],"ordered":true}]}`, receiver.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	key, err := opener.Generate()
+	key, err := secrets.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -51,7 +51,7 @@ func startAPI(t *testing.T) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealing, err := opener.Generate()
+	sealing, err := secrets.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 

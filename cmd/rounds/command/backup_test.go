@@ -11,7 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -139,7 +139,7 @@ func TestBackupWithSecrets(t *testing.T) {
 	if err != nil || strings.Contains(string(whole), "hunter2") {
 		t.Errorf("the file has the secret in clear, or %v", err)
 	}
-	other, err := opener.Generate()
+	other, err := secrets.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/processes"
@@ -85,17 +85,17 @@ func (d *demonstration) await(what string, so func() bool) {
 }
 
 // pollers waits until all run, and returns them.
-func (d *demonstration) pollers() []outlook.DemoPoller {
+func (d *demonstration) pollers() []api.DemoPoller {
 	d.Helper()
-	var list outlook.DemoPollers
+	var list api.DemoPollers
 	d.await("three pollers", func() bool {
 		running := 0
-		list = outlook.DemoPollers{}
+		list = api.DemoPollers{}
 		if status, body := processes.Get(d.T, d.base+"/v1/demo", ""); status != http.StatusOK || json.Unmarshal([]byte(body), &list) != nil {
 			return false
 		}
 		for _, p := range list.Pollers {
-			if p.State == outlook.DemoRunning {
+			if p.State == api.DemoRunning {
 				running++
 			}
 		}
@@ -105,7 +105,7 @@ func (d *demonstration) pollers() []outlook.DemoPoller {
 }
 
 // gone waits until none of the processes is left.
-func (d *demonstration) gone(list []outlook.DemoPoller) {
+func (d *demonstration) gone(list []api.DemoPoller) {
 	d.Helper()
 	for _, p := range list {
 		d.await(fmt.Sprintf("the end of process %d", p.PID), func() bool { return !runs(p.PID) })

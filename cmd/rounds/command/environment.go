@@ -14,15 +14,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/rounds-dev/rounds/accounts/access/key"
-	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/doctor"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
 // environment is everything that the program takes from its surroundings, so that a test

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
 	"github.com/rounds-dev/rounds/circulate/group"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // buries lets a group read everything and handle nothing. All messages become dead letters.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // headroomOf returns how long an account has until its third party forgets messages.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/failing"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 func TestProblems(t *testing.T) {
@@ -39,7 +39,7 @@ $`)
 	if !want.MatchString(got) {
 		t.Errorf("got\n%s", got)
 	}
-	var p outlook.Problems
+	var p api.Problems
 	if got := s.must("problems", "--state", "parked", "--kind", "imap", "--host", "m.example", "--cause", "auth", "--json"); json.Unmarshal([]byte(got), &p) != nil || len(p.Groups) != 1 || p.Groups[0].Kind != "imap" {
 		t.Errorf("as JSON: %s", got)
 	}

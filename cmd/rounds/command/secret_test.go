@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/accounts/api"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -18,7 +18,7 @@ func TestSecretKeygen(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(got.out), &pair) != nil {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	keys, err := opener.ParseKeys(pair.Private)
+	keys, err := secrets.ParseKeys(pair.Private)
 	if err != nil || keys.Newest().String() != pair.Public || keys.Newest().ID() != pair.ID {
 		t.Errorf("%+v, %v", pair, err)
 	}
@@ -89,7 +89,7 @@ func connected(t *testing.T, url string) connect.Server {
 func TestSecretRotate(t *testing.T) {
 	server := redistest.Start(t)
 	key := func() (public *secret.PublicKey, private string) {
-		k, err := opener.Generate()
+		k, err := secrets.Generate()
 		if err != nil {
 			t.Fatal(err)
 		}

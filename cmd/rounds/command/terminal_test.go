@@ -18,9 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // evil is a text that a third party may have written. It tries to make a terminal red, to
@@ -92,8 +91,8 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`GET /v1/accounts`, filled[api.AccountList]()},
 		{`GET /v1/accounts/[^/]+/schedule`, filled[api.Schedule]()},
 		{`GET (/v1/accounts/[^/]+/trail|/v1/trail)`, filled[api.TrailPage]()},
-		{`GET /v1/accounts/[^/]+/timeline`, filled[outlook.TimelinePage]()},
-		{`GET /v1/problems`, filled[outlook.Problems]()},
+		{`GET /v1/accounts/[^/]+/timeline`, filled[api.TimelinePage]()},
+		{`GET /v1/problems`, filled[api.Problems]()},
 		{`GET /v1/concerns`, filled[concern.Concerns]()},
 		{`GET /v1/backup`, hostileBackup()},
 		{`GET /v1/accounts:export`, filled[api.Account]()},

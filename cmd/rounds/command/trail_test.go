@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 func TestTrail(t *testing.T) {
@@ -63,7 +62,7 @@ func TestTrail(t *testing.T) {
 	}
 	var asJSON struct {
 		ID       string
-		Timeline []outlook.TimelineEvent
+		Timeline []api.TimelineEvent
 		Trail    []api.TrailEntry
 	}
 	if got := s.must("account", "why", "a", "--json"); json.Unmarshal([]byte(got), &asJSON) != nil || asJSON.ID != "a" || len(asJSON.Trail) != 3 || len(asJSON.Timeline) != 3 {

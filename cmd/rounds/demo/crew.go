@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -165,21 +165,21 @@ func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 }
 
 // list returns the places, as the API shows them.
-func (c *crew) list() []outlook.DemoPoller {
+func (c *crew) list() []api.DemoPoller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]outlook.DemoPoller, len(c.places))
+	list := make([]api.DemoPoller, len(c.places))
 	for i, p := range c.places {
 		switch {
 		case p.process == nil && p.next.IsZero():
-			list[i].State = outlook.DemoStarting
+			list[i].State = api.DemoStarting
 		case p.process == nil:
 			next := p.next.UTC().Truncate(time.Second)
-			list[i] = outlook.DemoPoller{State: outlook.DemoKilled, Next: &next}
+			list[i] = api.DemoPoller{State: api.DemoKilled, Next: &next}
 		case p.name == "":
-			list[i] = outlook.DemoPoller{State: outlook.DemoStarting, PID: p.process.Pid}
+			list[i] = api.DemoPoller{State: api.DemoStarting, PID: p.process.Pid}
 		default:
-			list[i] = outlook.DemoPoller{State: outlook.DemoRunning, PID: p.process.Pid, Replica: p.name}
+			list[i] = api.DemoPoller{State: api.DemoRunning, PID: p.process.Pid, Replica: p.name}
 		}
 	}
 	return list
@@ -197,10 +197,10 @@ func (c *crew) kill(ctx context.Context, replica string) error {
 	}
 	c.mu.Unlock()
 	if process == nil {
-		return outlook.ErrNoPoller
+		return api.ErrNoPoller
 	}
 	if err := process.Kill(); errors.Is(err, os.ErrProcessDone) {
-		return outlook.ErrNoPoller
+		return api.ErrNoPoller
 	} else if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // behaviour is a variable of the environment that has the test binary act as a poller.
@@ -94,7 +94,7 @@ func (r *running) names(want int) []string {
 	r.await(fmt.Sprint(want, " pollers"), func() bool {
 		names = nil
 		for _, p := range r.list() {
-			if p.State == outlook.DemoRunning && p.Replica == fmt.Sprintf("P%d", p.PID) {
+			if p.State == api.DemoRunning && p.Replica == fmt.Sprintf("P%d", p.PID) {
 				names = append(names, p.Replica)
 			}
 		}
@@ -107,14 +107,14 @@ func TestCrewLosesAPollerAndGetsAnother(t *testing.T) {
 	r := startCrew(t, "leaves", time.Minute)
 	names := r.names(pollers)
 	for _, nobody := range []string{"", "P0", names[0] + " "} {
-		if err := r.kill(t.Context(), nobody); !errors.Is(err, outlook.ErrNoPoller) {
+		if err := r.kill(t.Context(), nobody); !errors.Is(err, api.ErrNoPoller) {
 			t.Errorf("kill %q: %v", nobody, err)
 		}
 	}
 	gap := func() time.Duration {
 		t.Helper()
 		for _, p := range r.list() {
-			if p.State == outlook.DemoKilled {
+			if p.State == api.DemoKilled {
 				return time.Until(*p.Next)
 			}
 		}
@@ -124,7 +124,7 @@ func TestCrewLosesAPollerAndGetsAnother(t *testing.T) {
 	if err := r.kill(t.Context(), names[1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.kill(t.Context(), names[1]); !errors.Is(err, outlook.ErrNoPoller) {
+	if err := r.kill(t.Context(), names[1]); !errors.Is(err, api.ErrNoPoller) {
 		t.Errorf("it is killed twice: %v", err)
 	}
 	if left := r.names(pollers - 1); slices.Contains(left, names[1]) {

@@ -25,14 +25,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/secrets"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
 )
 
 const (
@@ -95,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer done()
 	change(o.Change, &own)
-	key, err := opener.Generate() // tokens of accounts that are signed in are sealed
+	key, err := secrets.Generate() // tokens of accounts that are signed in are sealed
 	if err != nil {
 		return err
 	}
@@ -122,7 +120,7 @@ func Run(ctx context.Context, o Options) error {
 			secrets.ServiceEnvPrefix + webhookSecret: signingKey(), secrets.EnvPrefix + loginSecret: sample.Password,
 		})
 		options.WeChat = world.URL(sample.WeChat, "")
-		options.Demo = &outlook.Demo{Pollers: crew.list, Kill: crew.kill}
+		options.Demo = &api.Demo{Pollers: crew.list, Kill: crew.kill}
 		return service.Run(used, own, options)
 	})
 	group.Go(func() error {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
-	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -197,7 +196,7 @@ func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accou
 		d.fault("law", err.Error(), "")
 		return
 	}
-	l, err := law.Read(ctx, ring)
+	l, err := concern.Read(ctx, ring)
 	if err != nil {
 		d.fault("law", err.Error(), "")
 		return

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
-	"github.com/rounds-dev/rounds/accounts/law"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -148,7 +147,7 @@ func remedy(c *concern.Concern) string {
 }
 
 // concerns sorts what is wrong into parts, and tells of each part where nothing is.
-func (d *doctor) concerns(list concern.Concerns, l *law.Law) {
+func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 	amiss := make(map[string]bool)
 	for i := range list.Concerns {
 		c := &list.Concerns[i]
@@ -184,12 +183,12 @@ func (d *doctor) concerns(list concern.Concerns, l *law.Law) {
 }
 
 // law tells what the last audit found, where it found nothing that is a concern.
-func (d *doctor) law(l *law.Law) {
+func (d *doctor) law(l *concern.Law) {
 	ago := func(at time.Time) string { return l.Now.Sub(at).Round(time.Second).String() + " ago" }
 	switch {
 	case l.Last == nil:
 		d.ok("law", "there was no whole audit yet")
-	case l.State == law.Unjudged:
+	case l.State == concern.Unjudged:
 		d.ok("law", "the last audit, "+ago(l.Last.At)+", found no fault, and could not judge some accounts that moved")
 	default:
 		d.ok("law", "the last audit, "+ago(l.Last.At)+", found every account in exactly one place")

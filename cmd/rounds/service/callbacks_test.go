@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/processes"
 )

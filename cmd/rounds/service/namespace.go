@@ -9,12 +9,12 @@ import (
 	"os/user"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/access/key"
-	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/namespace"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
 // aliveWithin is how long a process may be silent and still count as a user of its

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/rounds-dev/rounds/accounts/access/idp"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
 
 // newPeople makes the identity provider that people may sign in with, and says where they
 // find the pages; nil: there is none. It does not call the provider yet.
-func newPeople(sealer idp.Sealer, s settings.Settings) (*idp.Provider, string, error) {
+func newPeople(sealer signin.Sealer, s settings.Settings) (*signin.Provider, string, error) {
 	if s.OIDC.Issuer == "" {
 		return nil, "", nil
 	}
@@ -18,14 +18,14 @@ func newPeople(sealer idp.Sealer, s settings.Settings) (*idp.Provider, string, e
 	if err != nil {
 		return nil, "", err
 	}
-	return idp.New(config, sealer), strings.TrimSuffix(config.RedirectURL, idp.CallbackPath), nil
+	return signin.NewProvider(config, sealer), strings.TrimSuffix(config.RedirectURL, signin.CallbackPath), nil
 }
 
 // peopleConfig reads who the provider is and who may do what. The error is settings.Faults.
-func peopleConfig(s settings.OIDC) (idp.Config, error) {
+func peopleConfig(s settings.OIDC) (signin.ProviderConfig, error) {
 	var faults settings.Faults
-	config := idp.Config{Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL, GroupsClaim: s.GroupsClaim}
-	grants, err := idp.ParseGrants(s.Roles)
+	config := signin.ProviderConfig{Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL, GroupsClaim: s.GroupsClaim}
+	grants, err := signin.ParseGrants(s.Roles)
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
 			faults = append(faults, settings.Fault{Name: "ROUNDS_OIDC_ROLES", Reason: strings.TrimSpace(line)})
@@ -38,14 +38,14 @@ func peopleConfig(s settings.OIDC) (idp.Config, error) {
 	for _, fault := range config.Faults() {
 		name, ok := names[fault.Field]
 		if fault.Field == "RedirectURL" && s.RedirectURL == "" {
-			fault.Reason = "must be set, as https://HOST" + idp.CallbackPath + ", where ROUNDS_PUBLIC_URL is not"
+			fault.Reason = "must be set, as https://HOST" + signin.CallbackPath + ", where ROUNDS_PUBLIC_URL is not"
 		}
 		if ok {
 			faults = append(faults, settings.Fault{Name: name, Reason: fault.Reason})
 		}
 	}
 	if len(faults) > 0 {
-		return idp.Config{}, faults
+		return signin.ProviderConfig{}, faults
 	}
 	return config, nil
 }

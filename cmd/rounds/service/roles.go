@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/access/key"
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/dashboard"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
-	"github.com/rounds-dev/rounds/circulate/migration"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
+	"github.com/rounds-dev/rounds/cmd/rounds/pages"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
@@ -72,7 +71,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 			AuditRepair:   s.Monitor.AuditRepair,
 
 			ProblemsInterval: problemsInterval(o),
-		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers, Steps: migration.Steps()})
+		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers, Steps: circulate.Steps()})
 		if err != nil {
 			return err
 		}
@@ -101,17 +100,17 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers, Unsaved: keep.failing,
 			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
 		}
-		pages, err := guide.New(api.GuidePath)
+		guidePages, err := guide.New(api.GuidePath)
 		if err != nil {
 			return err
 		}
-		options.Guide = pages
+		options.Guide = guidePages
 		options.Keys = key.NewKeyring(ring, options.Log)
 		if options.People, options.PeopleAt, err = newPeople(options.Keys.Sealer, s); err != nil {
 			return err
 		}
 		if s.API.Dashboard {
-			d, err := dashboard.New(dashboard.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil})
+			d, err := pages.New(pages.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil})
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/rounds-dev/rounds/accounts/scan"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"

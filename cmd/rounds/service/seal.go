@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
-	"github.com/rounds-dev/rounds/accounts/trail"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (
@@ -19,9 +19,9 @@ const (
 
 // sealKeys reads the keys of stored secrets: those that open, and the one that seals,
 // which is nil if there is none. The error is settings.Faults.
-func sealKeys(s settings.Seal) (opener.Keys, *secret.PublicKey, error) {
+func sealKeys(s settings.Seal) (secrets.Keys, *secret.PublicKey, error) {
 	var faults settings.Faults
-	keys, err := opener.ParseKeys(s.PrivateKeys)
+	keys, err := secrets.ParseKeys(s.PrivateKeys)
 	if err != nil {
 		faults = append(faults, settings.Fault{Name: privateKeys, Reason: err.Error()})
 	}
@@ -41,11 +41,11 @@ func sealKeys(s settings.Seal) (opener.Keys, *secret.PublicKey, error) {
 
 // seals are the stored secrets of a ring's namespace.
 type seals struct {
-	opener *opener.Opener
+	opener *secrets.Opener
 	public atomic.Pointer[secret.PublicKey]
 }
 
-func newSeals(ring *circulate.Ring) *seals { return &seals{opener: opener.New(secret.Of(ring), nil)} }
+func newSeals(ring *circulate.Ring) *seals { return &seals{opener: secrets.New(secret.Of(ring), nil)} }
 
 // take has secrets sealed and opened with other keys.
 func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []string, error) {
@@ -61,19 +61,19 @@ func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []strin
 
 // RotateSecrets seals all stored secrets of a namespace for the newest of the keys, and
 // reports progress. It uses Redis directly, because the API has no key that opens them.
-func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, progress func(opener.Rotated)) (opener.Rotated, error) {
+func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, progress func(secrets.Rotated)) (secrets.Rotated, error) {
 	keys, _, err := sealKeys(settings.Seal{PrivateKeys: seal.PrivateKeys})
 	if err != nil {
-		return opener.Rotated{}, err
+		return secrets.Rotated{}, err
 	}
 	if len(keys) == 0 {
-		return opener.Rotated{}, errors.New(privateKeys + " must hold the keys, the newest first: that one seals, and all of them open")
+		return secrets.Rotated{}, errors.New(privateKeys + " must hold the keys, the newest first: that one seals, and all of them open")
 	}
 	there, err := OpenNamespace(ctx, s, s.Namespace)
 	if err != nil {
-		return opener.Rotated{}, err
+		return secrets.Rotated{}, err
 	}
-	done, err := opener.Rotate(ctx, secret.At(there.server, s.Namespace), keys, progress)
+	done, err := secrets.Rotate(ctx, secret.At(there.server, s.Namespace), keys, progress)
 	e := trail.Entry{Action: "rotate-secrets", Outcome: trail.Done, Counts: map[string]int{"sealed": done.Sealed, "failed": done.Broken}}
 	if err != nil {
 		e.Outcome = trail.Failed

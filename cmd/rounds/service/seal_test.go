@@ -9,17 +9,17 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-func newSealKey(t *testing.T) (key *opener.Key, private string) {
+func newSealKey(t *testing.T) (key *secrets.Key, private string) {
 	t.Helper()
-	key, err := opener.Generate()
+	key, err := secrets.Generate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestStoredSecretsReachTheirHost(t *testing.T) {
 	// A secret that is sealed again for another key opens with that key, and no longer needs
 	// the old one.
 	newer, newerText := newSealKey(t)
-	done, err := RotateSecrets(t.Context(), settings.Redis{URL: server.URL(), Namespace: "rounds"}, settings.Seal{PrivateKeys: newerText + "," + private}, func(opener.Rotated) {})
+	done, err := RotateSecrets(t.Context(), settings.Redis{URL: server.URL(), Namespace: "rounds"}, settings.Seal{PrivateKeys: newerText + "," + private}, func(secrets.Rotated) {})
 	if err != nil || done.Sealed != 1 || done.Broken != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}

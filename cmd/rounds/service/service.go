@@ -19,11 +19,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
-	"github.com/rounds-dev/rounds/accounts/scan"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/timeline"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
@@ -75,7 +75,7 @@ type Options struct {
 	// empty: WeChat's own.
 	WeChat string
 	// Demo is what visitors of a demonstration may do; nil: this is none.
-	Demo *outlook.Demo
+	Demo *api.Demo
 
 	reserved []string     // files that are not secrets of records
 	seals    *seals       // secrets that are stored; nil: none

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
-	"github.com/rounds-dev/rounds/accounts/api/outlook"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/monitor"
 )
 
@@ -39,13 +38,13 @@ func (s *store) data(ctx context.Context) api.Data {
 
 // servers returns where everything is kept, and the servers that do, with those that cannot
 // be reached now.
-func (s *store) servers(ctx context.Context) outlook.Store {
+func (s *store) servers(ctx context.Context) api.Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ask(ctx)
-	all := outlook.Store{Name: s.known.Store, Forgets: s.known.Forgets}
+	all := api.Store{Name: s.known.Store, Forgets: s.known.Forgets}
 	for _, n := range s.nodes {
-		all.Nodes = append(all.Nodes, outlook.StoreNode{
+		all.Nodes = append(all.Nodes, api.StoreNode{
 			Name: n.Name, Away: n.Away, Software: n.Software, Version: n.Version, Up: n.Up.Seconds(), Used: n.Used, Limit: n.Limit,
 			Policy: n.Policy, AppendOnly: n.AppendOnly, AppendStatus: n.AppendStatus, Fsync: n.Fsync, Replicas: n.Replicas, Guarded: n.Guarded,
 		})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
-	"github.com/rounds-dev/rounds/accounts/form"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/byhand"
@@ -18,10 +18,10 @@ const trialPage = 30 * time.Second
 
 // kindsOf returns the kinds of the checkers, with their fields. A kind whose declaration is
 // wrong is filled in as JSON.
-func kindsOf(checkers poller.Checkers) []form.Kind {
-	var kinds []form.Kind
+func kindsOf(checkers poller.Checkers) []strict.Kind {
+	var kinds []strict.Kind
 	for _, name := range checkers.Kinds() {
-		k := form.Of(name, checkers[name])
+		k := strict.Of(name, checkers[name])
 		if k.Validate() != nil {
 			k.Fields = nil
 		}

@@ -3,8 +3,6 @@ package terminal
 import (
 	"io"
 	"sync"
-
-	"github.com/rounds-dev/rounds/accounts/legible"
 )
 
 // Writer escapes what a terminal would obey, and writes the rest as it is. It is safe for
@@ -43,7 +41,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 	if len(w.cut) > 0 {
 		text = append(w.cut, text...)
 	}
-	out, taken := legible.Append(w.text[:0], text)
+	out, taken := Append(w.text[:0], text)
 	w.cut = append([]byte(nil), text[taken:]...)
 	w.text = out
 	if _, err := w.raw.Write(out); err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/form"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/cmd/rounds/command"
 	"github.com/rounds-dev/rounds/poller"
@@ -39,11 +38,11 @@ func (s statuspage) Validate(config json.RawMessage) error {
 }
 
 // Fields describe the config for people who fill it in by a form. The method may be left out.
-func (statuspage) Fields() []form.Field {
-	return []form.Field{{
-		Name: "url", Type: form.URL, Required: true, Example: "https://www.githubstatus.com",
-		Label: form.Words{EN: "Address", ZH: "地址"},
-		Help:  form.Words{EN: "Where the status page is.", ZH: "状态页的地址。"},
+func (statuspage) Fields() []strict.Field {
+	return []strict.Field{{
+		Name: "url", Type: strict.URL, Required: true, Example: "https://www.githubstatus.com",
+		Label: strict.Words{EN: "Address", ZH: "地址"},
+		Help:  strict.Words{EN: "Where the status page is.", ZH: "状态页的地址。"},
 	}}
 }
 

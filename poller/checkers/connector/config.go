@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
-	"github.com/rounds-dev/rounds/poller/header"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -14,7 +14,7 @@ import (
 type config struct {
 	url     string
 	signing secrets.Ref
-	headers header.Headers
+	headers fetch.Headers
 	hold    time.Duration // how long the connector holds a call; 0: it does not
 }
 
@@ -35,7 +35,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 		r.Fault("signing_secret", err.Error())
 	}
 	read.signing = ref
-	read.headers = header.Parse(r)
+	read.headers = fetch.ParseHeaders(r)
 	if raw := r.Take("hold"); raw != nil {
 		var seconds int
 		if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > int(maxHold.Seconds()) {

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
-	"github.com/rounds-dev/rounds/poller/signing"
 )
 
 // resolved is a config with its secrets.
 type resolved struct {
-	keys    []*signing.Key // one, or none: not signed
+	keys    []*fetch.SigningKey // one, or none: not signed
 	headers http.Header
 	values  []string // of all secrets; no text that is shown may hold one
 	open    bool     // secrets are sent without TLS
@@ -27,7 +27,7 @@ func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, e
 		if err != nil {
 			return resolved{}, err
 		}
-		key, err := signing.ParseKey(value)
+		key, err := fetch.ParseSigningKey(value)
 		if err != nil {
 			return resolved{}, fmt.Errorf("secret %s: %w", c.signing.Name, err)
 		}
@@ -49,8 +49,8 @@ func (r resolved) header(checkID string, now time.Time, body []byte) (http.Heade
 	header := r.headers.Clone()
 	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json")
-	if err := signing.Sign(header, checkID, now, body, r.keys...); err != nil {
-		return nil, signing.ErrKey // its text holds no secret
+	if err := fetch.Sign(header, checkID, now, body, r.keys...); err != nil {
+		return nil, fetch.ErrKey // its text holds no secret
 	}
 	return header, nil
 }

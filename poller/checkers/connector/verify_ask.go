@@ -15,7 +15,6 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
-	"github.com/rounds-dev/rounds/poller/signing"
 )
 
 // question is one request: how it differs from an ordinary one.
@@ -28,7 +27,7 @@ type question struct {
 	extra   bool              // with fields that no connector knows
 	tamper  bool              // with one more byte than was signed
 	body    []byte            // instead of the request
-	keys    []*signing.Key    // to sign with, instead of the config's
+	keys    []*fetch.SigningKey      // to sign with, instead of the config's
 	signed  time.Duration     // the timestamp's distance from now
 	header  func(http.Header) // changes the header
 }
@@ -225,12 +224,12 @@ func withExtra(body []byte) []byte {
 }
 
 // wrongKey returns a random key, as somebody would use who does not know the secret.
-func wrongKey() (*signing.Key, error) {
-	raw := make([]byte, signing.MinKey)
+func wrongKey() (*fetch.SigningKey, error) {
+	raw := make([]byte, fetch.MinKey)
 	if _, err := rand.Read(raw); err != nil {
 		return nil, err
 	}
-	return signing.NewKey(raw)
+	return fetch.NewSigningKey(raw)
 }
 
 func orEmptyObject(raw json.RawMessage) json.RawMessage {

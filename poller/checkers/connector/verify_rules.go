@@ -12,7 +12,6 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
-	"github.com/rounds-dev/rounds/poller/signing"
 )
 
 func (v *verification) run(ctx context.Context) {
@@ -96,10 +95,10 @@ func (v *verification) signature(ctx context.Context) {
 		return
 	}
 	forged := []question{
-		{name: "another key", keys: []*signing.Key{wrong}},
-		{name: "no signature", header: func(h http.Header) { h.Del(signing.HeaderSignature) }},
+		{name: "another key", keys: []*fetch.SigningKey{wrong}},
+		{name: "no signature", header: func(h http.Header) { h.Del(fetch.HeaderSignature) }},
 		{name: "another body", tamper: true},
-		{name: "another id", header: func(h http.Header) { h.Set(signing.HeaderID, "verify-other") }},
+		{name: "another id", header: func(h http.Header) { h.Set(fetch.HeaderID, "verify-other") }},
 	}
 	var seen []string
 	refused, served, none := []reply{}, false, false
@@ -124,7 +123,7 @@ func (v *verification) signature(ctx context.Context) {
 		v.judgeReply(dated.rule, r, !r.ok(), fmt.Sprintf("signed %v %s: %s", trialSkew, dated.way, r.brief()), "refuse a webhook-timestamp that is more than five minutes off, either way, with 401")
 	}
 	v.refusal(refused)
-	r := v.ask(ctx, question{name: "two signatures", keys: append([]*signing.Key{wrong}, v.secret.keys...)})
+	r := v.ask(ctx, question{name: "two signatures", keys: append([]*fetch.SigningKey{wrong}, v.secret.keys...)})
 	v.judgeReply(ruleRotation, r, r.ok(), "two signatures, of which the second fits: "+r.brief(), "take webhook-signature apart at its spaces and accept the request if any of them fits")
 }
 

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
-	"github.com/rounds-dev/rounds/poller/header"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 // config is a record's parsed config.
 type config struct {
 	url     string
-	headers header.Headers
+	headers fetch.Headers
 }
 
 func (c *Checker) parse(raw json.RawMessage) (config, error) {
@@ -21,7 +21,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 			r.Refuse("url", err)
 		}
 	}
-	read.headers = header.Parse(r, "If-None-Match", "If-Modified-Since")
+	read.headers = fetch.ParseHeaders(r, "If-None-Match", "If-Modified-Since")
 	read.headers.ParseLogin(r)
 	return read, r.Err()
 }

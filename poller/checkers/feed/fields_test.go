@@ -9,5 +9,5 @@ import (
 )
 
 func TestTheFieldsAreThoseOfValidate(t *testing.T) {
-	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}), ".", "../../header")
+	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}), ".", "../../fetch")
 }

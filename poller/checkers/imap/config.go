@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rounds-dev/rounds/accounts/hostname"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
@@ -45,7 +44,7 @@ func (c *Checker) parse(raw json.RawMessage) (config, error) {
 	r := strict.ReadConfig(raw)
 	read := config{tls: tlsImplicit, mailbox: "INBOX"}
 	if given := r.Text("host"); given != "" {
-		dialled, err := hostname.Dialled(given)
+		dialled, err := strict.Hostname(given)
 		if read.host = strings.TrimSuffix(dialled, "."); err == nil {
 			err = c.client.ValidateHost(read.host)
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	found "github.com/rounds-dev/rounds/accounts/message"
 	"github.com/rounds-dev/rounds/circulate/endpoint"
+	found "github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/secrets"

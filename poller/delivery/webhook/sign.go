@@ -9,7 +9,6 @@ import (
 
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
-	"github.com/rounds-dev/rounds/poller/signing"
 )
 
 // maxKey is the most bytes of a key, as the specification says.
@@ -19,7 +18,7 @@ var errKey = errors.New("must be the base64 of 24 to 64 bytes, with or without w
 
 // signer has an endpoint's resolved secrets.
 type signer struct {
-	keys   []*signing.Key
+	keys   []*fetch.SigningKey
 	header http.Header
 	open   bool // some secrets are sent, and not over TLS
 }
@@ -34,7 +33,7 @@ func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, e
 		if err != nil {
 			return nil, err
 		}
-		key, err := signing.ParseKey(value)
+		key, err := fetch.ParseSigningKey(value)
 		if err != nil || key.Size() > maxKey {
 			return nil, fmt.Errorf("secret %s: %w", ref.Name, errKey)
 		}
@@ -86,7 +85,7 @@ func Misplaced(ctx context.Context, endpoints []Endpoint, source secrets.Source)
 func (s *signer) sign(id string, now time.Time, body []byte) (http.Header, error) {
 	header := s.header.Clone()
 	header.Set("Content-Type", "application/json")
-	if err := signing.Sign(header, id, now, body, s.keys...); err != nil {
+	if err := fetch.Sign(header, id, now, body, s.keys...); err != nil {
 		return nil, errKey
 	}
 	return header, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // hosts are where the sample's feeds are, by their share of all feeds.

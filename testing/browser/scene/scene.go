@@ -21,11 +21,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
-	"github.com/rounds-dev/rounds/poller/secrets/opener"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -98,7 +98,7 @@ func (s *Scene) serve(ctx context.Context, group *errgroup.Group, o Options) err
 		"ROUNDS_AUDIT_INTERVAL": "1m", "ROUNDS_WEBHOOKS_FILE": webhooks,
 		"ROUNDS_SERVICE_SECRET_CRM": key, "ROUNDS_SERVICE_SECRET_ARCHIVE": key,
 	}
-	sealing, err := opener.Generate()
+	sealing, err := secrets.Generate()
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/testing/browser"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
 	"github.com/rounds-dev/rounds/testing/redistest"

@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"net/url"
 
-	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 )
 
 // CallbackToken returns a token as the event kf_msg_or_event carries it.

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 )
 
 type answer struct {

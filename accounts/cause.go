@@ -1,0 +1,187 @@
+package accounts
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A cause names what went wrong with a check, so that failures that differ only in
+// numbers, ids or times fall together.
+
+const (
+	// Unknown is the code of a text that names none.
+	UnknownCause = "unknown"
+
+	maxCode = 64 // bytes of a code
+	// maxText is how many bytes of a text count: as many as the ring keeps of an error. The
+	// reason of a parked account has more.
+	maxText = 120
+	// maxPattern is how many runes of a pattern count. Fewer than maxText: of texts that
+	// were cut at the same length, what differs in length must not be what differs at the end.
+	maxPattern = 80
+	// longWord is from how many bytes on a word without a digit counts as an id.
+	longWord = 32
+)
+
+// Cause is what went wrong.
+type Cause struct {
+	Name string // the code, a tilde and eight digits of the pattern's digest: http_404~1b2c3d4e
+	Code string // short and stable, such as http_404; Unknown if the text names none
+	Text string // for people, without the code
+}
+
+// Of returns the cause in the text of a failed check, "http_503: Service Unavailable". Host
+// is what the account's config names, or empty: a text that repeats it falls together with
+// those of other hosts.
+//
+// Of two texts the causes have the same name if the codes are the same and the first 80 runes
+// of their patterns are. A pattern is the text in lower case, in which these are replaced by
+// a #: the host, addresses with a scheme, what stands in double quotes, words that have a
+// digit, and words of 32 bytes or more. Several # in a row, with only punctuation between
+// them, are one, and so are several spaces.
+func CauseOf(text, host string) Cause {
+	code, rest := split(clip(text))
+	rest = strings.TrimSpace(rest)
+	digest := sha256.Sum256([]byte(code + "\x00" + pattern(rest, host)))
+	return Cause{Name: code + "~" + hex.EncodeToString(digest[:4]), Code: code, Text: rest}
+}
+
+// CodeOf returns the code of the cause in a text, which costs less than the whole cause.
+func CodeOf(text string) string {
+	code, _ := split(clip(text))
+	return code
+}
+
+// split cuts a text into its code and the rest.
+func split(text string) (code, rest string) {
+	if code, rest, ok := strings.Cut(text, ": "); ok && isCode(code) {
+		return code, rest
+	}
+	return UnknownCause, text
+}
+
+// CodeIn returns the code in the name of a cause.
+func CodeIn(name string) string {
+	if i := strings.LastIndexByte(name, '~'); i >= 0 {
+		return name[:i]
+	}
+	return name
+}
+
+// OfReason returns the cause for which an account is parked. It is that of the check that
+// parked it, where the reason tells.
+func CauseOfReason(reason, host string) Cause {
+	for _, rule := range []string{"gone: ", "config: ", "auth: "} {
+		if text, ok := strings.CutPrefix(reason, rule); ok {
+			return CauseOf(text, host)
+		}
+	}
+	if rest, ok := strings.CutPrefix(reason, "retry budget: "); ok {
+		if _, text, ok := strings.Cut(rest, "the last: "); ok {
+			return CauseOf(text, host)
+		}
+	}
+	return CauseOf(reason, host)
+}
+
+// isCode reports whether a word can be a code: letters, digits, dots, dashes and underscores.
+func isCode(word string) bool {
+	if word == "" || len(word) > maxCode {
+		return false
+	}
+	return strings.IndexFunc(word, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-' && r != '_'
+	}) < 0
+}
+
+// pattern replaces what differs from account to account.
+func pattern(text, host string) string {
+	text = strings.ToLower(text)
+	if host != "" {
+		text = strings.ReplaceAll(text, strings.ToLower(host), "0") // a word with a digit
+	}
+	var out []rune
+	for text != "" && len(out) < maxPattern {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '"':
+			out, text = hide(out), afterQuote(text[size:])
+		case inWord(r):
+			word := text[:wordEnd(text)]
+			text = text[len(word):]
+			if rest, ok := strings.CutPrefix(text, "://"); ok {
+				out, text = hide(out), rest[addressEnd(rest):]
+			} else if len(word) >= longWord || strings.IndexFunc(word, unicode.IsDigit) >= 0 {
+				out = hide(out)
+			} else {
+				out = append(out, []rune(word)...)
+			}
+		case unicode.IsSpace(r):
+			text = text[size:]
+			if n := len(out); n > 0 && out[n-1] != ' ' {
+				out = append(out, ' ')
+			}
+		default:
+			out, text = append(out, r), text[size:]
+		}
+	}
+	return strings.TrimSpace(string(out[:min(len(out), maxPattern)]))
+}
+
+// hide appends a #, unless only punctuation stands between it and one before: that is then
+// dropped.
+func hide(out []rune) []rune {
+	n := len(out)
+	for n > 0 && out[n-1] != '#' && out[n-1] != ' ' && !inWord(out[n-1]) {
+		n--
+	}
+	if n > 0 && out[n-1] == '#' {
+		return out[:n]
+	}
+	return append(out, '#')
+}
+
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
+
+// wordEnd returns where the word at the beginning ends. A dash within it is part of it.
+func wordEnd(text string) int {
+	for i, r := range text {
+		if inWord(r) {
+			continue
+		}
+		if next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):]); r == '-' && inWord(next) {
+			continue
+		}
+		return i
+	}
+	return len(text)
+}
+
+// addressEnd returns where an address ends.
+func addressEnd(text string) int {
+	end := strings.IndexFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '"' })
+	if end < 0 {
+		return len(text)
+	}
+	return end
+}
+
+// clip cuts a text between two runes.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	cut := maxText
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut]
+}
+
+func afterQuote(text string) string {
+	_, rest, _ := strings.Cut(text, `"`)
+	return rest
+}

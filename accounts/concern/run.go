@@ -1,0 +1,113 @@
+package concern
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/bulletin"
+)
+
+const (
+	// keepEvery is how often a running audit reports at most.
+	keepEvery = 10 * time.Second
+	// resumeWithin is for how long another monitor continues an audit that has stopped.
+	resumeWithin = 10 * time.Minute
+)
+
+// run is the document of a monitor's audit.
+type run struct {
+	AuditResult
+	Layout string  `json:"layout"` // the shards that it looks at, as circulate.Ring.Layout returns them
+	Every  float64 `json:"every_seconds"`
+	Ended  bool    `json:"ended,omitempty"` // with Why: it broke off
+}
+
+// Run is an audit of the whole ring by the monitor on duty. It keeps how far it is, so that
+// everybody can see it, and that another monitor can continue it.
+type Run struct {
+	run
+	ring *circulate.Ring
+	kept time.Time // by our own clock
+}
+
+// Resume returns the audit that a monitor of this ring has left unfinished within the last ten
+// minutes, or begins one. Every is the shortest time between the beginnings of two audits.
+func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Run, error) {
+	found, now, err := bulletin.Of(ring).Read(ctx, runName)
+	if err != nil {
+		return nil, fmt.Errorf("begin an audit: %w", err)
+	}
+	r := &Run{ring: ring}
+	left := found[runName]
+	if err := json.Unmarshal(left.Text, &r.run); err != nil || !r.resumable(ring, now.Sub(left.Posted)) {
+		r.run = run{AuditResult: begin("monitor", now, ring.Shards()), Layout: ring.Layout()}
+	}
+	r.Every = every.Seconds()
+	return r, r.Keep(ctx)
+}
+
+// resumable reports whether an audit that was last heard of so long ago can be continued.
+func (r *Run) resumable(ring *circulate.Ring, silent time.Duration) bool {
+	return !r.Ended && r.Layout == ring.Layout() && r.Shards == ring.Shards() && r.Audited >= 0 && r.Audited < r.Shards && silent < resumeWithin
+}
+
+// Shard notes the result of the next shard.
+func (r *Run) Shard(one *circulate.Audited) {
+	r.Add(one.Accounts, one.Unjudged, CountsOf(one.Count), one.Findings)
+	r.Audited++
+}
+
+// Partly notes what was found in a shard before the audit broke off in it.
+func (r *Run) Partly(one *circulate.Audited) {
+	r.Add(one.Accounts, one.Unjudged, CountsOf(one.Count), one.Findings)
+}
+
+// Report keeps how far the audit is, unless it did so just now.
+func (r *Run) Report(ctx context.Context) error {
+	if time.Since(r.kept) < keepEvery {
+		return nil
+	}
+	return r.Keep(ctx)
+}
+
+// Keep keeps how far the audit is.
+func (r *Run) Keep(ctx context.Context) error {
+	r.kept = time.Now()
+	now, err := bulletin.Of(r.ring).Now(ctx)
+	if err != nil {
+		return fmt.Errorf("keep an audit: %w", err)
+	}
+	r.At = now.UTC()
+	return post(ctx, r.ring, runName, r.run)
+}
+
+// Complete keeps the audit as the last complete one.
+func (r *Run) Complete(ctx context.Context) error {
+	r.Ended = true
+	if err := r.Keep(ctx); err != nil {
+		return err
+	}
+	return post(ctx, r.ring, lastName, r.AuditResult)
+}
+
+// BreakOff keeps that the audit broke off with an error. If Redis is away, that is known when
+// the audit has been silent for a minute.
+func (r *Run) BreakOff(ctx context.Context, because error) error {
+	r.Ended, r.Why = true, "failed"
+	if circulate.Unavailable(because) {
+		r.Why = "redis"
+	}
+	return r.Keep(ctx)
+}
+
+func post(ctx context.Context, ring *circulate.Ring, name string, document any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("law: %w", err)
+	}
+	_, err = bulletin.Of(ring).Post(ctx, name, text)
+	return err
+}

@@ -1,0 +1,57 @@
+package accounts
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Cursors are carried by callers from one call to the next. A cursor says how far a list, a walk or a reader of messages came.
+//
+// A sealed cursor is opaque text: a letter for its kind, the content and a checksum. A cursor
+// that is cut off, mistyped or of another kind is refused and never misread. The seal is not
+// a signature: it detects mistakes, not forgery, and hides nothing.
+
+// ErrInvalid reports a cursor or a position that this ring never returned.
+var ErrUnsealed = errors.New("cursor: not a cursor of this ring")
+
+// Kind says what a cursor belongs to. Callers keep cursors over restarts, so the letter of a
+// kind never changes.
+type CursorKind byte
+
+// The kinds.
+const (
+	CursorPosition CursorKind = 'm' // a reader of messages
+	CursorList     CursorKind = 'l' // a list of accounts
+	CursorParked   CursorKind = 'p' // a list of parked accounts
+	CursorRevival  CursorKind = 'r' // a revival
+	CursorAudit    CursorKind = 'a' // an audit
+	CursorDead     CursorKind = 'd' // a walk through dead letters
+	CursorTrail    CursorKind = 't' // a walk through the trail
+	CursorTimeline CursorKind = 'e' // a walk through an account's timeline
+)
+
+// Seal returns the text of a cursor of a kind. Callers may put it into a URL as it is.
+func SealCursor(kind CursorKind, content []byte) string {
+	text := append([]byte{byte(kind)}, content...)
+	text = binary.BigEndian.AppendUint32(text, crc32.ChecksumIEEE(text))
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// Unseal returns the content of a cursor of a kind. Its error is ErrInvalid.
+func UnsealCursor(kind CursorKind, sealed string) ([]byte, error) {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
+	if err != nil || len(text) < 5 || base64.RawURLEncoding.EncodeToString(text) != sealed {
+		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrUnsealed)
+	}
+	body := text[:len(text)-4]
+	if binary.BigEndian.Uint32(text[len(body):]) != crc32.ChecksumIEEE(body) {
+		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrUnsealed)
+	}
+	if body[0] != byte(kind) {
+		return nil, fmt.Errorf("%w: it belongs to another route", ErrUnsealed)
+	}
+	return body[1:], nil
+}

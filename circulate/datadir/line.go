@@ -1,0 +1,115 @@
+package datadir
+
+import (
+	"encoding/base64"
+	"errors"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// Format is the version of the format that this program writes, and the latest that it
+	// reads. One that reads version 1 alone does not know of logs, and would leave out what is
+	// in them.
+	Format = 2
+	// magic says in the header what the file is.
+	magic = "rounds data"
+	// lineBytes is about how many bytes of strings a line has at most, unless one string
+	// alone has more; lineValues how many strings.
+	lineBytes  = 256 << 10
+	lineValues = 4096
+	// maxLine is the most bytes of a line that is read: a value of 8 MiB in base64 or
+	// escaped, or what a million messages that are pending take.
+	maxLine = 256 << 20
+)
+
+// Header is the first line of an image.
+type Header struct {
+	Is      string    `json:"is"`
+	Format  int       `json:"format"`
+	Program string    `json:"program,omitempty"` // the version that wrote it
+	Time    time.Time `json:"time"`              // of the image
+	Log     int       `json:"log,omitempty"`     // as in Image
+}
+
+// Counts are how many keys, and values in them, an image has.
+type Counts struct {
+	Keys   int `json:"keys"`
+	Values int `json:"values"`
+}
+
+// line is one line of an image. Exactly one of Header, Key, More and End is set.
+type line struct {
+	Header *Header  `json:"header,omitempty"`
+	Key    *keyLine `json:"key,omitempty"`
+	More   []string `json:"more,omitempty"`   // further values of the key before
+	Base64 bool     `json:"base64,omitempty"` // all strings of Key or More are encoded
+	End    *Counts  `json:"end,omitempty"`
+}
+
+// keyLine is a key and its first values. Those of a hash are fields and values by turns,
+// those of a sorted set members and scores, and those of a stream for each entry its id, how many
+// strings follow for it, and these.
+type keyLine struct {
+	Name    string       `json:"name"`
+	Type    string       `json:"type"`
+	Expires int64        `json:"expires,omitempty"` // unix ms
+	Last    string       `json:"last,omitempty"`    // of a stream: the last id that it made
+	First   string       `json:"first,omitempty"`   // of a stream: entries before this one are no longer in it
+	Groups  []groupImage `json:"groups,omitempty"`
+	Values  []string     `json:"values,omitempty"`
+}
+
+// strings calls each with every string of the line that may hold any bytes.
+func (l *line) strings(each func(*string)) {
+	for i := range l.More {
+		each(&l.More[i])
+	}
+	if l.Key == nil {
+		return
+	}
+	each(&l.Key.Name)
+	for i := range l.Key.Values {
+		each(&l.Key.Values[i])
+	}
+	for i := range l.Key.Groups {
+		g := &l.Key.Groups[i]
+		each(&g.Name)
+		for c := range g.Consumers {
+			each(&g.Consumers[c])
+		}
+		for p := range g.Pending {
+			each(&g.Pending[p].Consumer)
+		}
+	}
+}
+
+// pack encodes the line's strings if one of them is not UTF-8.
+func (l *line) pack() {
+	valid := true
+	l.strings(func(s *string) { valid = valid && utf8.ValidString(*s) })
+	if valid {
+		return
+	}
+	l.Base64 = true
+	l.strings(func(s *string) { *s = base64.StdEncoding.EncodeToString([]byte(*s)) })
+}
+
+// unpack decodes what pack encoded.
+func (l *line) unpack() error {
+	if !l.Base64 {
+		return nil
+	}
+	var errs []error
+	l.strings(func(s *string) {
+		decoded, err := base64.StdEncoding.DecodeString(*s)
+		if err != nil {
+			errs = append(errs, errors.New("a string is no base64"))
+		}
+		*s = string(decoded)
+	})
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// Audit is the result of a check of the conservation law.
+type Audit struct {
+	Accounts int                 `json:"accounts" doc:"Registered accounts that were checked."`
+	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that moved too fast to be read. Audit again."`
+	Kinds    []AuditCount        `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
+	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 1000 findings."`
+	Audited  int                 `json:"shards_audited" doc:"Shards done so far, those of earlier requests included."`
+	Shards   int                 `json:"shards" doc:"The number of shards."`
+	Next     string              `json:"next,omitempty" doc:"The cursor for the next request; left out when the audit is complete."`
+}
+
+// AuditCount is the number of findings of one kind.
+type AuditCount struct {
+	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond"`
+	Found    int                 `json:"found"`
+	Repaired int                 `json:"repaired"`
+}
+
+// auditRoutes are those that check the conservation law.
+func (s *Server) auditRoutes(api huma.API) {
+	const bound = " A request ends after the shard that brings it to 20,000 accounts. If the reply has a next, ask again with it. Repeating a request is safe."
+	huma.Register(api, huma.Operation{
+		OperationID: "get-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"service"},
+		Summary: "Check the conservation law",
+		Description: "Every registered account is in exactly one place: scheduled, waiting, claimed or parked. " +
+			"lost: in no place; doubled: in several; orphan: scheduled or parked but not registered; no_record: registered without a record; garbage: a text in a list that is not an entry; beyond: scheduled later than it can be due." + bound,
+		Errors: []int{401, 422, 503},
+	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, false) })
+	huma.Register(api, huma.Operation{
+		OperationID: "repair-audit", Method: http.MethodPost, Path: "/v1/audit:repair", Tags: []string{"service"},
+		Summary: "Check the conservation law, and repair the findings",
+		Description: "A lost account is due at once, or registered again from its record. A doubled one stays in one place. An orphan is set aside. An account without a record is parked until it is registered again or deleted. An account scheduled beyond its time is due at its next slot. " +
+			"The next claim sets garbage aside." + bound,
+		Errors: []int{401, 422, 503},
+	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, true) })
+}
+
+type auditRequest struct {
+	Cursor string `query:"cursor" doc:"The field next of the reply before."`
+}
+
+type auditReply struct {
+	Body Audit
+}
+
+func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*auditReply, error) {
+	began := time.Now()
+	done, err := s.registry(ctx).Audit(ctx, accounts.AuditQuery{Repair: repair, Cursor: r.Cursor})
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("query.cursor", err)
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "audit", err)
+	}
+	s.noteAudit(ctx, &done, time.Since(began))
+	draft := trail.Of(ctx)
+	draft.Count("audited", done.Accounts)
+	reply := Audit{
+		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: []AuditCount{}, Findings: done.Findings,
+		Audited: done.Audited, Shards: done.Shards, Next: done.Next,
+	}
+	for _, kind := range circulate.Violations() {
+		if n := done.Found[kind]; n > 0 {
+			draft.Count(string(kind), n)
+			draft.Count("repaired", done.Repaired[kind])
+			reply.Kinds = append(reply.Kinds, AuditCount{kind, n, done.Repaired[kind]})
+		}
+	}
+	return &auditReply{reply}, nil
+}
+
+// noteAudit notes what a call has found for GET /v1/law. The audit does not fail without it.
+func (s *Server) noteAudit(ctx context.Context, done *accounts.Audited, took time.Duration) {
+	err := concern.ByHand(ctx, s.options.Ring, concern.Part{
+		From: done.From, To: done.Audited, Took: took, Accounts: done.Accounts, Unjudged: done.Unjudged, Findings: done.Findings,
+		Kinds: concern.CountsOf(func(kind circulate.Violation) (found, repaired int) { return done.Found[kind], done.Repaired[kind] }),
+	})
+	if err != nil {
+		s.options.Log.WarnContext(ctx, "the result of an audit is not kept", "error", err)
+	}
+}

@@ -1,0 +1,232 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+const (
+	// sightLasts is how long it is cached whether a caller sees an account. sights is the
+	// most entries of that cache.
+	sightLasts = 5 * time.Second
+	sights     = 50_000
+
+	// countLasts is how long the counts for a bound caller are cached, because counting reads
+	// every account. countPatience is how long a request waits for a count. countTime is
+	// how long a count may take. countsKept is how many counts are cached.
+	countLasts    = 30 * time.Second
+	countPatience = 25 * time.Second
+	countTime     = 10 * time.Minute
+	countsKept    = 100
+)
+
+// errCounting reports that accounts are still being counted.
+var errCounting = errors.New("api: still counting")
+
+// registry returns the registry limited to the accounts that the caller sees. All handlers
+// reach accounts through it.
+func (s *Server) registry(ctx context.Context) *accounts.Registry {
+	p, ok := access.From(ctx)
+	if !ok || !p.Role.Valid() {
+		panic("api: a request of nobody came to the accounts")
+	}
+	return s.options.Registry.Bound(p.Labels)
+}
+
+// boundTo returns the labels that the caller is bound to as one text. Different labels have
+// different texts. The text is empty if the caller is not bound.
+func boundTo(ctx context.Context) string {
+	p, _ := access.From(ctx)
+	if !p.Bound() {
+		return ""
+	}
+	text, _ := json.Marshal(p.Labels) // never fails for strings
+	return string(text)
+}
+
+// sight caches which accounts bound callers see.
+type sight struct {
+	mu    sync.Mutex
+	known map[sightOf]seenAt
+}
+
+type sightOf struct{ labels, id string }
+
+type seenAt struct {
+	sighted
+	at time.Time
+}
+
+// sighted says whether a caller sees an account, and since when there is one of this id.
+type sighted struct {
+	seen  bool
+	since time.Time // whole seconds, rounded down; zero: not known
+}
+
+func sightedIn(looked map[string]time.Time, id string) sighted {
+	since, seen := looked[id]
+	return sighted{seen, since}
+}
+
+// found reports whether a message is this account's. A dead letter that was replayed is as old
+// as when it was found.
+func (s sighted) found(f *circulate.Found) bool {
+	id, err := circulate.ParseStreamID(cmp.Or(f.First, f.Position))
+	return s.seen && err == nil && !id.Time().Before(s.since)
+}
+
+// visible returns the messages whose accounts the caller sees. A bound caller sees no
+// messages of deleted accounts, because their labels are no longer known, and none of an
+// account that had the same id before: it may have had other labels.
+func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circulate.Found, error) {
+	labels := boundTo(ctx)
+	if labels == "" || len(found) == 0 {
+		return found, nil
+	}
+	seen := make(map[string]sighted)
+	var unknown []string
+	now := time.Now()
+	s.sight.mu.Lock()
+	for i := range found {
+		id := found[i].Account
+		if _, ok := seen[id]; ok {
+			continue
+		}
+		known, ok := s.sight.known[sightOf{labels, id}]
+		if !ok || now.Sub(known.at) >= sightLasts {
+			unknown = append(unknown, id)
+		}
+		seen[id] = known.sighted
+	}
+	s.sight.mu.Unlock()
+	if len(unknown) > 0 {
+		looked, err := s.registry(ctx).Seen(ctx, unknown)
+		if err != nil {
+			return nil, err
+		}
+		s.sight.keep(labels, unknown, looked, now)
+		for _, id := range unknown {
+			seen[id] = sightedIn(looked, id)
+		}
+	}
+	shown := found[:0:0]
+	for i := range found {
+		if seen[found[i].Account].found(&found[i]) {
+			shown = append(shown, found[i])
+		}
+	}
+	return shown, nil
+}
+
+func (s *sight) keep(labels string, ids []string, seen map[string]time.Time, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known)+len(ids) > sights {
+		s.known = make(map[sightOf]seenAt) // dropping all costs less than finding the oldest
+	}
+	for _, id := range ids {
+		s.known[sightOf{labels, id}] = seenAt{sightedIn(seen, id), at}
+	}
+}
+
+// counts caches the counts for bound callers.
+type counts struct {
+	counting singleflight.Group
+	walking  sync.Mutex // held while accounts are counted: only one goroutine walks through all of them
+
+	mu    sync.Mutex
+	known map[string]counted
+}
+
+// counted is what a walk through all accounts found about those that a caller sees.
+type counted struct {
+	stats    accounts.Stats
+	problems problem.Summary
+	at       time.Time
+}
+
+// stats returns the counts of the accounts that the caller sees.
+func (s *Server) stats(ctx context.Context) (accounts.Stats, error) {
+	if boundTo(ctx) == "" {
+		return s.registry(ctx).Stats(ctx)
+	}
+	found, err := s.count(ctx)
+	return found.stats, err
+}
+
+// problemsSeen returns the problems and the counts of the accounts that a bound caller sees.
+// It returns false for other callers.
+func (s *Server) problemsSeen(ctx context.Context) (problem.Summary, accounts.Stats, bool, error) {
+	if boundTo(ctx) == "" {
+		return problem.Summary{}, accounts.Stats{}, false, nil
+	}
+	found, err := s.count(ctx)
+	found.problems.Groups = slices.Clone(found.problems.Groups) // others share it
+	return found.problems, found.stats, true, err
+}
+
+// count returns what a walk found about the accounts that a bound caller sees, as old as
+// countLasts at most. It returns errCounting if the walk takes longer than countPatience.
+func (s *Server) count(ctx context.Context) (counted, error) {
+	labels := boundTo(ctx)
+	c := &s.counts
+	c.mu.Lock()
+	known, ok := c.known[labels]
+	c.mu.Unlock()
+	if ok && time.Since(known.at) < countLasts {
+		return known, nil
+	}
+	registry := s.registry(ctx)
+	asked := c.counting.DoChan(labels, func() (any, error) {
+		c.walking.Lock()
+		defer c.walking.Unlock()
+		// The caller's context is not used, because other callers may wait for this count. It
+		// ends with the server.
+		ctx, cancel := context.WithTimeout(context.Background(), countTime)
+		defer cancel()
+		ctx, end := s.lasting(ctx)
+		defer end()
+		gathering := problem.NewGathering(s.options.ProbeParked)
+		stats, err := registry.CountSeen(ctx, gathering.Look)
+		if err != nil {
+			return counted{}, err
+		}
+		found := counted{stats, gathering.Summary(stats.Now, 0), time.Now()}
+		c.keep(labels, found)
+		return found, nil
+	})
+	patience := time.NewTimer(countPatience)
+	defer patience.Stop()
+	select {
+	case answer := <-asked:
+		if answer.Err != nil {
+			return counted{}, answer.Err
+		}
+		return answer.Val.(counted), nil
+	case <-patience.C:
+		return counted{}, errCounting
+	case <-ctx.Done():
+		return counted{}, context.Cause(ctx)
+	}
+}
+
+func (c *counts) keep(labels string, now counted) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= countsKept {
+		c.known = make(map[string]counted)
+	}
+	c.known[labels] = now
+}

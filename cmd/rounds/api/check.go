@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+const (
+	// maxCheck is the most bytes of a request: a record, a hint, and a cursor, which is
+	// escaped or in base64.
+	maxCheck = accounts.MaxRecord + 256<<10
+	// maxPages and maxMessages are the most pages that a trial follows, and the most messages
+	// of a page.
+	maxPages, maxMessages = 5, 100
+	// checkPages and checkMessages are those that apply unless the caller asks otherwise.
+	checkPages, checkMessages = 1, 20
+	// checkTime is how long a trial may take, with all its pages: shorter than a reply may.
+	checkTime = 45 * time.Second
+	// A message's data is shown up to shownData bytes, and that of all up to shownInAll.
+	shownData, shownInAll = 16 << 10, 512 << 10
+)
+
+// CheckRequest is an account to try.
+type CheckRequest struct {
+	_       struct{}        `additionalProperties:"false"`
+	Account json.RawMessage `json:"account" doc:"The account's record, as it would be registered."`
+	Cursor  string          `json:"cursor,omitempty" doc:"Where to continue: the next_cursor of another trial; left out: at the beginning."`
+	Hint    json.RawMessage `json:"hint,omitempty" doc:"What a nudge would carry."`
+	Pages   int             `json:"pages,omitempty" minimum:"1" maximum:"5" default:"1" doc:"The most pages to follow while there is more."`
+	Limit   int             `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20" doc:"Messages wanted in one page."`
+}
+
+type checkInput struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+type checkReply struct{ Body trial.Report }
+
+func (r Intake) addCheck() {
+	if r.Try == nil {
+		return
+	}
+	huma.Register(r.API, huma.Operation{
+		OperationID: "check-account", Method: http.MethodPost, Path: "/v1/accounts:check", Tags: []string{"accounts"},
+		Summary: "Try an account before it is registered",
+		Description: "Asks the third party as a poller would, and returns what a poller would find. The account need not be registered. Nothing is kept: no message, no cursor, no failure. " +
+			"The rules for networks and for secrets are those of the pollers, in this process: a secret that only pollers can open fails the trial, with a code that begins with secret. " +
+			"A check that fails is a 200 with an error in the reply. A trial takes 45 seconds at most. 503 if several are under way already.",
+		MaxBodyBytes: maxCheck, BodyReadTimeout: 30 * time.Second, SkipValidateBody: true,
+		Errors: []int{400, 401, 404, 413, 422, 503},
+	}, r.checkAccount)
+}
+
+func (r Intake) checkAccount(ctx context.Context, in *checkInput) (*checkReply, error) {
+	trail.Of(ctx).LookOnly()
+	request, err := r.readCheck(ctx, in.RawBody)
+	if err != nil {
+		return nil, r.Problem(ctx, "check account", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	report, err := r.Try(ctx, request)
+	switch {
+	case errors.Is(err, trial.ErrBusy):
+		return nil, r.Busy("several accounts are being tried already: try again")
+	case err != nil:
+		return nil, r.Problem(ctx, "check account", err)
+	}
+	report.Bound(request.Limit, shownData, shownInAll)
+	return &checkReply{*report}, nil
+}
+
+// readCheck reads a trial that the caller may make: of a record that the caller could save. It
+// returns every fault at once, as accounts.Faults.
+func (r Intake) readCheck(ctx context.Context, text []byte) (trial.Request, error) {
+	request := trial.Request{Pages: checkPages, Limit: checkMessages}
+	fields, err := strict.Object(text)
+	if err != nil {
+		return request, err
+	}
+	var faults accounts.Faults
+	number := func(name string, value json.RawMessage, most int, to *int) {
+		if json.Unmarshal(value, to) != nil || *to < 1 || *to > most {
+			faults.Add(name, "must be a whole number from 1 to "+strconv.Itoa(most))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		switch {
+		case name == "account" || strict.IsNull(value):
+		case name == "cursor":
+			var cursor string
+			faults.Text(name, value, &cursor)
+			var wrong error
+			if request.Cursor, wrong = trial.ReadCursor(cursor); wrong != nil {
+				faults.Add(name, wrong.Error())
+			}
+		case name == "hint":
+			if request.Hint = value; len(value) > accounts.MaxHint {
+				faults.Add(name, "must be at most "+strconv.Itoa(accounts.MaxHint)+" bytes")
+			}
+		case name == "pages":
+			number(name, value, maxPages, &request.Pages)
+		case name == "limit":
+			number(name, value, maxMessages, &request.Limit)
+		default:
+			faults.Add(strict.Printable(name), "is not a field of a trial; its fields are account, cursor, hint, pages and limit")
+		}
+	}
+	if record := fields["account"]; record == nil {
+		faults.Add("account", "missing")
+	} else {
+		err := r.readRecord(ctx, record, &request)
+		var more accounts.Faults
+		switch {
+		case errors.As(err, &more):
+			faults = append(faults, more...)
+		case err != nil && len(faults) == 0:
+			return request, err
+		}
+	}
+	if len(faults) > 0 {
+		return request, faults
+	}
+	return request, nil
+}
+
+// readRecord reads the record into a trial. It returns its faults as accounts.Faults.
+func (r Intake) readRecord(ctx context.Context, record json.RawMessage, into *trial.Request) error {
+	registry := r.Registry(ctx)
+	a, err := registry.Read(ctx, "", record)
+	var faults accounts.Faults
+	switch {
+	case errors.As(err, &faults):
+		within := make(accounts.Faults, len(faults))
+		for i, f := range faults {
+			within[i] = accounts.Fault{Field: strings.TrimSuffix("account."+f.Field, "."+accounts.RecordField), Reason: f.Reason}
+		}
+		return within
+	case err != nil:
+		return err
+	}
+	into.Account, into.Kind, into.Config = a.ID, a.Kind, a.Config
+	if into.Config == nil {
+		into.Config = json.RawMessage("{}")
+	}
+	return registry.Concerns(ctx, a.ID)
+}

@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/message"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// DeadLetter is a message that a consumer group could not handle.
+type DeadLetter struct {
+	DeadID     string `json:"dead_id" doc:"The id for replaying or dropping it."`
+	Group      string `json:"group" doc:"The consumer group that could not handle it."`
+	Error      string `json:"error" doc:"The failure of its last delivery."`
+	Deliveries int    `json:"deliveries" doc:"How often it was delivered."`
+	Origin     string `json:"origin" doc:"Its earlier position in the shard's stream of messages. The field position is its position among the dead letters."`
+	Message
+}
+
+// DeadList is a page of dead letters.
+type DeadList struct {
+	Dead []DeadLetter `json:"dead" nullable:"false"`
+	Next string       `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
+
+	Total *int `json:"total,omitempty" doc:"All dead letters, of all groups; only on the first page."`
+}
+
+// ReplayRequest says which dead letters to deliver again.
+type ReplayRequest struct {
+	_      struct{} `additionalProperties:"false"`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The dead letters with these ids. Either ids or group is needed."`
+	Group  string   `json:"group,omitempty" doc:"All dead letters that this consumer group has now."`
+	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same group."`
+}
+
+// DropRequest says which dead letters to remove.
+type DropRequest struct {
+	_      struct{} `additionalProperties:"false"`
+	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The dead letters with these ids. Either ids or group is needed."`
+	Group  string   `json:"group,omitempty" doc:"All dead letters that this consumer group has now."`
+	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same group."`
+}
+
+// Replayed is the result of a replay.
+type Replayed struct {
+	Replayed int    `json:"replayed" doc:"Letters that are at the end of their streams again, for the group that could not handle them."`
+	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	NoGroup  int    `json:"no_group" doc:"Letters that stay dead, because their group does not exist."`
+	Next     string `json:"next,omitempty" doc:"The cursor for the next request; left out when the replay is complete."`
+}
+
+// Dropped is the result of a drop.
+type Dropped struct {
+	Dropped  int    `json:"dropped"`
+	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	Next     string `json:"next,omitempty" doc:"The cursor for the next request; left out when all are dropped."`
+}
+
+type deadRequest struct {
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most letters on the page."`
+	Cursor string `query:"cursor" doc:"The field next of the page before."`
+	Group  string `query:"group" doc:"Only those of this consumer group."`
+}
+
+type deadReply struct {
+	Body DeadList
+}
+
+func (s *Server) listDead(ctx context.Context, r *deadRequest) (*deadReply, error) {
+	page, err := s.messages.Dead(ctx, message.DeadQuery{Limit: r.Limit, Cursor: r.Cursor, Group: r.Group})
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("query.cursor", err)
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "list dead letters", err)
+	}
+	list := DeadList{Dead: make([]DeadLetter, len(page.Letters)), Next: page.Next}
+	for i := range page.Letters {
+		list.Dead[i] = deadLetterOf(&page.Letters[i])
+	}
+	if r.Cursor == "" {
+		total, err := s.messages.DeadCount(ctx)
+		if err != nil {
+			return nil, s.errorReply(ctx, "list dead letters", err)
+		}
+		list.Total = &total
+	}
+	return &deadReply{list}, nil
+}
+
+func deadLetterOf(l *message.DeadLetter) DeadLetter {
+	return DeadLetter{DeadID: l.ID, Group: l.Group, Error: l.Error, Deliveries: l.Deliveries, Origin: l.Origin, Message: messageOf(&l.Found)}
+}
+
+type deadLetterReply struct {
+	Body DeadLetter
+}
+
+func (s *Server) getDead(ctx context.Context, r *struct {
+	ID string `path:"id" maxLength:"64" example:"12:1767225600000-0" doc:"The letter's dead_id."`
+}) (*deadLetterReply, error) {
+	letter, err := s.messages.DeadLetter(ctx, r.ID)
+	if faults, ok := errors.AsType[accounts.Faults](err); ok {
+		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.id", Message: faults[0].Reason})
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "get dead letter", err)
+	}
+	return &deadLetterReply{deadLetterOf(&letter)}, nil
+}
+
+type deadInput struct {
+	RawBody []byte `contentType:"application/json"`
+}
+
+type replayReply struct {
+	Body Replayed
+}
+
+func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, error) {
+	choice, err := message.DecodeDeadChoice(r.RawBody)
+	if err != nil {
+		return nil, s.errorReply(ctx, "replay dead letters", err)
+	}
+	draft := trail.Of(ctx)
+	draft.Subject("dead letters", choice.Group)
+	var done message.Replayed
+	if choice.Group != "" {
+		done, err = s.messages.ReplayGroup(ctx, choice.Group, choice.Cursor)
+	} else {
+		done, err = s.messages.ReplayDead(ctx, choice.IDs)
+	}
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("body.cursor", err)
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "replay dead letters", err)
+	}
+	draft.Count("replayed", done.Replayed)
+	draft.Count("not_found", done.NotFound)
+	draft.Count("no_group", done.NoGroup)
+	return &replayReply{Replayed{Replayed: done.Replayed, NotFound: done.NotFound, NoGroup: done.NoGroup, Next: done.Next}}, nil
+}
+
+type dropReply struct {
+	Body Dropped
+}
+
+func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error) {
+	choice, err := message.DecodeDeadChoice(r.RawBody)
+	if err != nil {
+		return nil, s.errorReply(ctx, "drop dead letters", err)
+	}
+	var reply Dropped
+	if choice.Group != "" {
+		var done message.Dropped
+		done, err = s.messages.DropGroup(ctx, choice.Group, choice.Cursor)
+		reply = Dropped{Dropped: done.Dropped, Next: done.Next}
+	} else {
+		reply.Dropped, err = s.messages.DropDead(ctx, choice.IDs)
+		reply.NotFound = max(0, len(choice.IDs)-reply.Dropped)
+	}
+	draft := trail.Of(ctx)
+	if err == nil || reply.Dropped > 0 {
+		draft.Subject("dead letters", choice.Group)
+		draft.Count("dropped", reply.Dropped)
+	}
+	if errors.Is(err, accounts.ErrCursor) {
+		return nil, badCursor("body.cursor", err)
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "drop dead letters", err)
+	}
+	draft.Count("not_found", reply.NotFound)
+	return &dropReply{reply}, nil
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"embed"
+	"net/http"
+)
+
+// The page is our own and small. It works without the internet, and under a policy that allows
+// nothing else.
+//
+//go:embed assets
+var assets embed.FS
+
+// GuidePath is where the guide is shown.
+const GuidePath = "/docs/guide"
+
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// docs serves the page at /docs, which renders /openapi.json, and its files.
+func docs(w http.ResponseWriter, r *http.Request) {
+	name, contentType := "docs.html", "text/html; charset=utf-8"
+	switch r.PathValue("file") {
+	case "":
+	case "docs.css":
+		name, contentType = "docs.css", "text/css; charset=utf-8"
+	case "docs.js":
+		name, contentType = "docs.js", "text/javascript; charset=utf-8"
+	default:
+		newErrorReply(http.StatusNotFound, "there is no such page").write(w)
+		return
+	}
+	page, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		newErrorReply(http.StatusNotFound, "there is no such page").write(w)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Security-Policy", docsPolicy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(page) // a caller that has gone needs no answer
+}

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/message"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// retryAfter is the wait for a server whose Redis is away.
+const retryAfter = 5 * time.Second
+
+// errClosing reports that the server is shutting down.
+var errClosing = errors.New("api: shutting down")
+
+// errorReply is the reply to a failed request: huma's error, and headers.
+type errorReply struct {
+	*huma.ErrorModel
+	headers http.Header
+}
+
+// GetHeaders returns the headers of the reply.
+func (p *errorReply) GetHeaders() http.Header { return p.headers }
+
+func newErrorReply(status int, detail string, details ...*huma.ErrorDetail) *errorReply {
+	return &errorReply{ErrorModel: &huma.ErrorModel{
+		Status: status, Title: http.StatusText(status), Detail: detail, Errors: details,
+	}}
+}
+
+// unavailable returns the reply for a server that cannot work now.
+func unavailable(reason string) *errorReply {
+	p := newErrorReply(http.StatusServiceUnavailable, reason)
+	p.headers = http.Header{"Retry-After": {strconv.Itoa(int(retryAfter.Seconds()))}}
+	return p
+}
+
+// resharding returns the reply for a process that does not know the new shards yet. A moment
+// later it does.
+func resharding() *errorReply {
+	p := unavailable("the number of shards is changing: try again")
+	p.headers.Set("Retry-After", "1")
+	return p
+}
+
+func (p *errorReply) write(w http.ResponseWriter) {
+	for name, values := range p.headers {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p.ErrorModel) // a caller that has gone needs no answer
+}
+
+// errorReply returns what the caller may see of an error. It logs errors that the caller did not
+// cause. They are logged only here.
+func (s *Server) errorReply(ctx context.Context, doing string, err error) *errorReply {
+	var faults accounts.Faults
+	switch {
+	case errors.As(err, &faults):
+		return faulty(faults)
+	case errors.Is(err, accounts.ErrNotFound):
+		return newErrorReply(http.StatusNotFound, "no account has this id")
+	case errors.Is(err, accounts.ErrExists):
+		return newErrorReply(http.StatusConflict, "an account already has this id")
+	case errors.Is(err, accounts.ErrChanged):
+		return changedReply()
+	case errors.Is(err, accounts.ErrContended):
+		return unavailable("others keep changing the account: try again")
+	case errors.Is(err, accounts.ErrParked):
+		return newErrorReply(http.StatusConflict, "the account is parked and is not checked; resume it first")
+	case errors.Is(err, message.ErrNoGroup):
+		return newErrorReply(http.StatusNotFound, "there is no such consumer group")
+	case errors.Is(err, message.ErrGroupAlive):
+		return newErrorReply(http.StatusConflict, "consumers of the group are running, and would create it again: stop them first, and try again 15 s later")
+	case errors.Is(err, message.ErrNoMessage):
+		return newErrorReply(http.StatusNotFound, "there is no such message; it may have been trimmed")
+	case errors.Is(err, message.ErrNoDead):
+		return newErrorReply(http.StatusNotFound, "there is no such dead letter; it may have been replayed or dropped")
+	case errors.Is(err, message.ErrNoWebhook):
+		return newErrorReply(http.StatusNotFound, "there is no such webhook endpoint")
+	case errors.Is(err, message.ErrNoneWaits):
+		return newErrorReply(http.StatusNotFound, "no message of the account waits at the endpoint")
+	case errors.Is(err, message.ErrWebhookDisabled):
+		return newErrorReply(http.StatusConflict, "the endpoint is disabled and gets nothing; enable it first")
+	case errors.Is(err, message.ErrWebhookIdle):
+		return newErrorReply(http.StatusConflict, "no process delivers to the endpoint: start one with the role delivery")
+	case errors.Is(err, message.ErrNotNamed):
+		return newErrorReply(http.StatusConflict, "messages of too many accounts wait to name them all, and this account is not named; retry or skip others first")
+	case errors.Is(err, message.ErrSeveralWait):
+		return newErrorReply(http.StatusConflict, "messages of several accounts wait: name the account, or say all")
+	case errors.Is(err, ErrNoPoller):
+		return newErrorReply(http.StatusNotFound, err.Error())
+	case errors.Is(err, errCounting):
+		return unavailable("the accounts are still being counted: ask again")
+	case errors.Is(err, circulate.ErrResharding):
+		return resharding()
+	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):
+		trail.Of(ctx).End(trail.Unknown)
+		return unavailable("the server is shutting down")
+	case errors.Is(context.Cause(ctx), errRevoked):
+		return newErrorReply(http.StatusUnauthorized, "the key with which the request began is no longer valid")
+	case ctx.Err() != nil: // the caller has gone
+		trail.Of(ctx).End(trail.Unknown)
+		return unavailable("the request was cancelled")
+	}
+	if circulate.Unknown(err) {
+		trail.Of(ctx).End(trail.Unknown)
+	}
+	s.options.Log.ErrorContext(ctx, "request failed", "doing", doing, "error", err)
+	return unavailable(reasonOf(err))
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {
+	s.errorReply(r.Context(), doing, err).write(w)
+}
+
+// faulty returns the reply for a body with faults: 400 if it is not a JSON object, and otherwise
+// 422.
+func faulty(faults accounts.Faults) *errorReply {
+	if faults[0].Field == accounts.RecordField {
+		return newErrorReply(http.StatusBadRequest, "the body cannot be read", detailsOf(faults[:1], "body.")...)
+	}
+	return newErrorReply(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "body.")...)
+}
+
+// detailsOf returns faults as details of a problem. Within is the prefix of each field. It stands
+// alone for a fault of the whole text.
+func detailsOf(faults accounts.Faults, within string) []*huma.ErrorDetail {
+	details := make([]*huma.ErrorDetail, len(faults))
+	for i, f := range faults {
+		location := within + f.Field
+		if f.Field == accounts.RecordField {
+			location = strings.TrimSuffix(within, ".")
+		}
+		details[i] = &huma.ErrorDetail{Location: location, Message: f.Reason}
+	}
+	return details
+}
+
+// badCursor returns the reply for a cursor that this ring never returned.
+func badCursor(location string, err error) *errorReply {
+	return newErrorReply(http.StatusUnprocessableEntity, "validation failed",
+		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "cursor: ")})
+}
+
+// replyOf returns Redis' error reply, if the error is one.
+func replyOf(err error) (reply redis.Error) {
+	_ = errors.As(err, &reply)
+	return reply
+}
+
+// reasonOf says why Redis could not be used, in words that are safe to show: the text of an error
+// may have addresses, and that of a reply even data.
+func reasonOf(err error) string {
+	var reply redis.Error
+	var network net.Error
+	var unsaved *unsavedError
+	switch {
+	case errors.As(err, &unsaved):
+		return unsaved.Error()
+	case errors.Is(err, circulate.ErrMismatch):
+		return strings.TrimPrefix(err.Error(), "circulate: ")
+	case circulate.Full(err):
+		return "Redis is at its memory limit and takes no more writes; deleting and pausing accounts still works, and writes work again once messages are trimmed"
+	case circulate.LockedOut(err) && strings.HasPrefix(string(replyOf(err)), "NOAUTH"):
+		return "Redis was reached, but it needs a password and got none"
+	case circulate.LockedOut(err):
+		return "Redis was reached, but refused the password"
+	case errors.As(err, &reply):
+		code, _, _ := strings.Cut(string(reply), " ")
+		return "Redis refuses: " + code
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "Redis does not answer in time"
+	}
+	return "Redis cannot be reached"
+}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/message"
+)
+
+// Group is a consumer group and how far it has read.
+type Group struct {
+	Name          string   `json:"name"`
+	Lag           int      `json:"lag" doc:"Messages that it has not read."`
+	Pending       int      `json:"pending" doc:"Messages that it has read but not acknowledged."`
+	OldestUnread  float64  `json:"oldest_unread_seconds" doc:"The age of the oldest message that it has not read."`
+	OldestPending float64  `json:"oldest_pending_seconds" doc:"The age of the oldest message that it has not acknowledged."`
+	Consumers     []string `json:"consumers" nullable:"false" doc:"Its living consumers."`
+
+	Members []GroupMember `json:"members" nullable:"false" doc:"The same consumers, with what each is doing."`
+}
+
+// GroupMember is a living consumer of a group.
+type GroupMember struct {
+	Name          string  `json:"name"`
+	Silent        float64 `json:"silent_seconds" doc:"Since its last sign of life."`
+	Shards        int     `json:"shards" doc:"Shards that it reads now."`
+	Pending       int     `json:"pending" doc:"Messages of these shards that are read but not acknowledged."`
+	OldestPending float64 `json:"oldest_pending_seconds" doc:"The age of the oldest of them."`
+}
+
+// GroupList is all consumer groups.
+type GroupList struct {
+	Groups []Group `json:"groups" nullable:"false"`
+}
+
+// GroupReadRequest is a round of a consumer of a group.
+type GroupReadRequest struct {
+	_           struct{} `additionalProperties:"false"`
+	Consumer    string   `json:"consumer,omitempty" doc:"The consumer's name, ten random letters or digits. Leave it out in the first round: the reply has a name."`
+	From        string   `json:"from,omitempty" enum:"start,now" doc:"Create the group if it is new, and begin with the oldest message that is kept (start) or with the next one (now). Left out: the group must exist."`
+	Acknowledge []string `json:"acknowledge,omitempty" maxItems:"1000" doc:"Handles of messages that were handled."`
+	Limit       int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most messages to return."`
+	Wait        string   `json:"wait,omitempty" example:"10s" default:"0s" doc:"The longest wait for a first message, at most 10s."`
+	Leave       bool     `json:"leave,omitempty" doc:"Read no more. Other consumers get unacknowledged messages at once."`
+}
+
+// GroupMessage is a message that was delivered to a consumer.
+type GroupMessage struct {
+	Handle   string `json:"handle" doc:"The handle for acknowledging it."`
+	Delivery int    `json:"delivery" doc:"1 for the first delivery, and one more for each later one."`
+	Message
+}
+
+// GroupBatch is the result of a round.
+type GroupBatch struct {
+	Consumer     string         `json:"consumer" doc:"The consumer's name, for the next round."`
+	Acknowledged int            `json:"acknowledged" doc:"Acknowledged messages that were pending."`
+	Messages     []GroupMessage `json:"messages" nullable:"false"`
+}
+
+// GroupName is the consumer group in a path.
+type GroupName struct {
+	Name string `path:"name" pattern:"^[A-Za-z0-9_.-]{1,64}$" doc:"The group's name."`
+}
+
+type groupsReply struct {
+	Body GroupList
+}
+
+func groupOf(g *message.Group) Group {
+	out := Group{
+		Name: g.Name, Lag: g.Lag, Pending: g.Pending, OldestUnread: g.OldestUnread.Seconds(), OldestPending: g.OldestPending.Seconds(),
+		Consumers: make([]string, len(g.Consumers)), Members: make([]GroupMember, len(g.Consumers)),
+	}
+	for i, c := range g.Consumers {
+		out.Consumers[i] = c.Name
+		out.Members[i] = GroupMember{Name: c.Name, Silent: c.Silent.Seconds(), Shards: c.Shards, Pending: c.Pending, OldestPending: c.OldestPending.Seconds()}
+	}
+	return out
+}
+
+func (s *Server) listGroups(ctx context.Context, _ *struct{}) (*groupsReply, error) {
+	groups, err := s.messages.Groups(ctx)
+	if err != nil {
+		return nil, s.errorReply(ctx, "list groups", err)
+	}
+	list := GroupList{Groups: make([]Group, len(groups))}
+	for i := range groups {
+		list.Groups[i] = groupOf(&groups[i])
+	}
+	return &groupsReply{list}, nil
+}
+
+func (s *Server) deleteGroup(ctx context.Context, r *GroupName) (*struct{}, error) {
+	if err := s.messages.RemoveGroup(ctx, r.Name); err != nil {
+		return nil, s.errorReply(ctx, "remove group", err)
+	}
+	return nil, nil
+}
+
+type groupReadInput struct {
+	GroupName
+	RawBody []byte `contentType:"application/json"`
+}
+
+type groupReadReply struct {
+	Body GroupBatch
+}
+
+func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (*groupReadReply, error) {
+	round, err := message.DecodeGroupRead(r.RawBody)
+	if err != nil {
+		return nil, s.errorReply(ctx, "read group", err)
+	}
+	ctx, end := s.lasting(ctx)
+	defer end()
+	batch, err := s.messages.ReadGroup(ctx, r.Name, round)
+	if err != nil {
+		return nil, s.errorReply(ctx, "read group", err)
+	}
+	reply := GroupBatch{Consumer: batch.Consumer, Acknowledged: batch.Acknowledged, Messages: make([]GroupMessage, len(batch.Messages))}
+	for i := range batch.Messages {
+		m := &batch.Messages[i]
+		reply.Messages[i] = GroupMessage{Handle: m.ID, Delivery: m.Delivery, Message: messageOf(&m.Found)}
+	}
+	return &groupReadReply{reply}, nil
+}

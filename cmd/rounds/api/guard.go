@@ -1,0 +1,159 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/cmd/rounds/signin"
+)
+
+// CheckListen refuses an address that other machines can reach unless a token is
+// set, or keys are required.
+func CheckListen(addr, token string, requireKey bool) error {
+	if token != "" || requireKey {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("API address %q: must be HOST:PORT", addr)
+	}
+	if !isLoopback(host) {
+		return fmt.Errorf("API address %q: other machines can reach it, which demands a token or keys: set ROUNDS_API_TOKEN or ROUNDS_API_AUTH=required, or listen on 127.0.0.1", addr)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// guarded admits callers that may use the API, and puts the principal of a request into its
+// context.
+func (s *Server) guarded(t terms, next http.Handler) http.Handler {
+	authenticate := s.authenticator(t)
+	identified := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		principal, err := authenticate(r)
+		if err != nil {
+			p := s.unauthenticated(r, err)
+			if p.Status == http.StatusUnauthorized && s.isPage(r) && wantsPage(r) {
+				http.Redirect(w, r, signin.Path+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+				return
+			}
+			p.write(w)
+			return
+		}
+		ctx := access.With(r.Context(), principal)
+		again := func() (access.Principal, error) { return authenticate(r) }
+		next.ServeHTTP(w, r.WithContext(withAgain(ctx, again)))
+	})
+	if s.closedTo(t) {
+		return identified
+	}
+	return ownOnly(identified, "set ROUNDS_API_TOKEN to use another name")
+}
+
+// withPages returns the handler of all guarded requests. Inside answers those to the API, and
+// the pages answer the others, if there are pages. The pages ask inside on behalf of the same
+// caller.
+func (s *Server) withPages(inside http.Handler) http.Handler {
+	if s.options.Pages == nil {
+		return inside
+	}
+	pages := s.options.Pages(inside)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.isPage(r) {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		inside.ServeHTTP(w, r)
+	})
+}
+
+// isPage reports whether a guarded request is to a page rather than to the API.
+func (s *Server) isPage(r *http.Request) bool {
+	path := r.URL.Path
+	return s.options.Pages != nil && !strings.HasPrefix(path, "/v1/") && path != "/metrics" && path != "/openapi.json"
+}
+
+// wantsPage reports whether a browser would show the reply as a page.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// ownOnly admits what people and programs of this machine ask, where nothing else tells who
+// asks. Only this machine can connect, but a browser on it runs pages of other sites. Their
+// requests name another host, or say where they come from. The cure is for who is refused
+// for the name.
+func ownOnly(next http.Handler, cure string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !signin.Loopback(r.Host):
+			elsewhere(cure).write(w)
+		case signin.CheckOrigin(r) != nil:
+			foreign().write(w)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// unauthorized returns the reply for a request that is not admitted.
+func unauthorized(detail string) *errorReply {
+	p := newErrorReply(http.StatusUnauthorized, detail)
+	p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}
+	return p
+}
+
+// recovered sets the headers of every reply, and hides a panic from the caller.
+func (s *Server) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		begun := &begunWriter{ResponseWriter: w}
+		defer func() {
+			switch v := recover(); v {
+			case nil:
+			case http.ErrAbortHandler: // cut the connection, on purpose
+				panic(v)
+			default:
+				s.options.Log.ErrorContext(r.Context(), "panic in a request", "route", r.Pattern, "panic", v, "stack", string(debug.Stack()))
+				if begun.begun {
+					panic(http.ErrAbortHandler)
+				}
+				newErrorReply(http.StatusInternalServerError, "an error in the server; its log has more").write(w)
+			}
+		}()
+		next.ServeHTTP(begun, r)
+	})
+}
+
+// begunWriter knows whether a reply has begun.
+type begunWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// Unwrap is for http.ResponseController.
+func (w *begunWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the reply.
+func (w *begunWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins the reply, or goes on with it.
+func (w *begunWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(p)
+}

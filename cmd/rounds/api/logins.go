@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// LoginRequest is an account that is to be signed in by a scan.
+type LoginRequest struct {
+	_       struct{}          `additionalProperties:"false"`
+	ID      string            `json:"id" minLength:"1" maxLength:"256" doc:"The account to register, or to sign in again."`
+	Cadence string            `json:"cadence,omitempty" doc:"Of a new account; left out: every 0, because its calls are held."`
+	Labels  map[string]string `json:"labels,omitempty" doc:"Of a new account."`
+	BaseURL string            `json:"base_url,omitempty" doc:"Where signing in begins, if not at WeChat."`
+}
+
+// Login is a sign-in under way, or its end.
+type Login struct {
+	Login   string    `json:"login" doc:"Names the sign-in: a secret of who began it."`
+	Account string    `json:"account"`
+	State   string    `json:"state" enum:"wait,scanned,digits,drawn,expired,bound,confirmed" doc:"wait: for somebody to scan; scanned: the phone asks to confirm; digits: the phone shows digits, which are to be typed in; drawn: the code had expired and there is another one; expired: so has the last one; bound: the account is bound to this client already; confirmed: the account is registered, and its token stored."`
+	Link    string    `json:"link,omitempty" doc:"The text to draw as a QR code; left out once it is over."`
+	Drawn   int       `json:"drawn" doc:"How many codes there were; three at most."`
+	Wrong   bool      `json:"wrong,omitempty" doc:"The digits that were typed in are wrong."`
+	Trouble string    `json:"trouble,omitempty" doc:"Why the last call to the server found nothing, such as that it does not answer. Another call is made."`
+	Until   time.Time `json:"until" doc:"When the sign-in ends."`
+}
+
+// LoginName is the sign-in in a path. It is exported because huma ignores embedded fields that
+// are not.
+type LoginName struct {
+	Login string `path:"login" maxLength:"128" doc:"The login of the reply that began it."`
+}
+
+// LoginHold is how long a caller waits for the phone.
+type LoginHold struct {
+	Hold int `query:"hold" minimum:"0" maximum:"45" default:"45" doc:"For how many seconds the reply may wait for the phone. What it does meanwhile and later is followed all the same, and found by the next look."`
+}
+
+func (h LoginHold) time() time.Duration { return time.Duration(h.Hold) * time.Second }
+
+type loginReply struct{ Body Login }
+
+func (r Intake) addLogins() {
+	if r.Logins == nil {
+		return
+	}
+	operation := func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: "/v1/weixin/logins" + path, Tags: []string{"accounts"}, Summary: summary, Description: description,
+			DefaultStatus: status, MaxBodyBytes: 16 << 10, Errors: append([]int{401, 422, 503}, errors...),
+		}
+	}
+	huma.Register(r.API, operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
+		"Draws a code. Nothing is registered before a phone has scanned and confirmed it. An account of that id that exists is signed in again: it keeps its id, cursor and history. "+
+			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which an admin alone may replace; 502 if the server does not draw a code.",
+		http.StatusCreated, 409, 502), r.beginLogin)
+	huma.Register(r.API, operation("follow-weixin-login", http.MethodGet, "/{login}", "Follow a sign-in",
+		"Held for hold seconds, 45 at most, until the phone has done something. hold=0 looks, and asks the server behind the reply. Once the phone has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
+		http.StatusOK, 404, 409, 502), r.followLogin)
+	huma.Register(r.API, operation("type-weixin-login", http.MethodPost, "/{login}/code", "Type in the digits that the phone shows",
+		"Held as a GET is. Wrong digits ask for them again; too many of them draw another code.", http.StatusOK, 404, 409, 502), r.typeLogin)
+	huma.Register(r.API, operation("abandon-weixin-login", http.MethodDelete, "/{login}", "Abandon a sign-in",
+		"Nothing of it is left. To repeat it is safe.", http.StatusNoContent), r.abandonLogin)
+}
+
+func (r Intake) beginLogin(ctx context.Context, in *struct{ Body LoginRequest }) (*loginReply, error) {
+	trail.Of(ctx).Account(in.Body.ID)
+	if err := r.MayKeep(); err != nil {
+		return nil, err
+	}
+	if in.Body.Cadence == "" {
+		in.Body.Cadence = "every 0"
+	}
+	caller, _ := access.From(ctx)
+	by := scan.By{Name: caller.Name, MayReplace: caller.Role.Includes(access.Admin) && !caller.Bound()}
+	l, err := r.Logins.Begin(ctx, r.Registry(ctx), by, accounts.Account{ID: in.Body.ID, Cadence: in.Body.Cadence, Labels: in.Body.Labels}, in.Body.BaseURL)
+	return r.loggedIn(ctx, l, err)
+}
+
+func (r Intake) followLogin(ctx context.Context, in *struct {
+	LoginName
+	LoginHold
+}) (*loginReply, error) {
+	l, err := r.Logins.Follow(ctx, r.Registry(ctx), in.Login, in.time())
+	return r.loggedIn(ctx, l, err)
+}
+
+func (r Intake) typeLogin(ctx context.Context, in *struct {
+	LoginName
+	LoginHold
+	Body struct {
+		_      struct{} `additionalProperties:"false"`
+		Digits string   `json:"digits" maxLength:"16" pattern:"^[0-9]+$" doc:"As the phone shows them."`
+	}
+}) (*loginReply, error) {
+	l, err := r.Logins.Type(ctx, r.Registry(ctx), in.Login, in.Body.Digits, in.time())
+	if err == nil {
+		trail.Of(ctx).Account(l.Account)
+	}
+	return r.loggedIn(ctx, l, err)
+}
+
+func (r Intake) abandonLogin(ctx context.Context, in *LoginName) (*struct{}, error) {
+	if err := r.Logins.Abandon(ctx, in.Login); err != nil {
+		return nil, r.Problem(ctx, "abandon sign-in", err)
+	}
+	return nil, nil
+}
+
+// LoginTrouble returns what the caller may see of an error of a step that nobody waited for.
+func (r Intake) LoginTrouble(ctx context.Context, err error) string {
+	_, err = r.loggedIn(ctx, nil, err)
+	return err.Error()
+}
+
+// loggedIn returns the reply to a step.
+func (r Intake) loggedIn(ctx context.Context, l *scan.Login, err error) (*loginReply, error) {
+	var told *scan.Error
+	var status huma.StatusError
+	switch {
+	case errors.Is(err, scan.ErrNone):
+		return nil, huma.Error404NotFound("there is no such sign-in, or it has ended: begin another one")
+	case errors.Is(err, scan.ErrKind):
+		return nil, huma.Error409Conflict("an account of another kind has this id")
+	case errors.Is(err, scan.ErrTaken):
+		return nil, huma.Error409Conflict(err.Error())
+	case errors.As(err, &told):
+		return nil, huma.Error502BadGateway("signing in at WeChat: " + told.Error())
+	case errors.As(err, &status):
+		return nil, err
+	case err != nil:
+		return nil, r.Problem(ctx, "sign in", err)
+	}
+	return &loginReply{Login{Login: l.Name, Account: l.Account, State: l.State, Link: l.Link, Drawn: l.Drawn, Wrong: l.Wrong, Trouble: l.Trouble, Until: l.Until.UTC()}}, nil
+}

@@ -1,0 +1,222 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/message"
+)
+
+const (
+	// passedMost is the most messages that a request reads for a caller who gets few of
+	// them, and passedBytes the amount of their data after which it reads no further page.
+	passedMost  = 5000
+	passedBytes = 16 << 20
+	// passedPage is the most messages that it reads at once.
+	passedPage = 500
+)
+
+// messagesQuery is what a caller wants of the messages.
+type messagesQuery struct {
+	after, before string
+	limit         int
+	filter        message.Filter
+}
+
+// getMessages returns a page of found messages. To a caller that accepts server-sent events it
+// sends all messages as they come.
+func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	follow := strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/event-stream")
+	q, faults := readMessagesQuery(r.URL.Query(), follow)
+	from, location := q.after, "query.after"
+	if q.before != "" {
+		from, location = q.before, "query.before"
+	}
+	if last := r.Header.Get("Last-Event-ID"); follow && last != "" {
+		from, location = last, "header.Last-Event-ID"
+	}
+	position, err := s.messages.Position(r.Context(), from)
+	if errors.Is(err, accounts.ErrCursor) {
+		faults = append(faults, badCursor(location, err).Errors...)
+		err = nil
+	}
+	switch {
+	case len(faults) > 0:
+		newErrorReply(http.StatusUnprocessableEntity, "validation failed", faults...).write(w)
+	case err != nil:
+		s.fail(w, r, "get messages", err)
+	case follow:
+		s.followMessages(w, r, position, q.filter)
+	default:
+		s.listMessages(w, r, position, q)
+	}
+}
+
+func readMessagesQuery(query url.Values, follow bool) (q messagesQuery, faults []*huma.ErrorDetail) {
+	fault := func(name, reason, value string) {
+		faults = append(faults, &huma.ErrorDetail{Location: "query." + name, Message: reason, Value: value})
+	}
+	q.limit = message.Limit
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		value := query.Get(name)
+		switch name {
+		case "after":
+			q.after = value
+		case "before":
+			if q.before = value; follow && value != "" {
+				fault(name, "must not be given with Accept: text/event-stream, which only goes forward", value)
+			}
+		case "account":
+			q.filter.Account = value
+		case "kind":
+			q.filter.Kind = value
+		case "type":
+			q.filter.Type = value
+		case "limit":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > message.MaxLimit {
+				fault(name, fmt.Sprintf("must be 1 to %d", message.MaxLimit), value)
+			}
+			q.limit = n
+		default:
+			faults = append(faults, &huma.ErrorDetail{Location: "query." + name, Message: "unknown query parameter"})
+		}
+	}
+	if q.before != "" && q.after != "" {
+		fault("before", "must not be given together with after", q.before)
+	}
+	return q, faults
+}
+
+func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position message.Position, q messagesQuery) {
+	ctx := r.Context()
+	begin, list := s.messages.Forward, MessageList{Messages: []Message{}}
+	if q.before != "" {
+		begin, list.End = s.messages.Backward, position.String()
+	}
+	walk, err := begin(position, q.filter)
+	if err != nil {
+		s.fail(w, r, "get messages", err)
+		return
+	}
+	whole := boundTo(ctx) == "" && !q.filter.Some() // nothing is passed over
+	once := whole && q.before == ""                 // a short page says nothing of what follows
+	for looked, size := 0, 0; ; {
+		page := q.limit - len(list.Messages)
+		if !whole {
+			page = max(page, passedPage)
+		}
+		found, err := walk.Next(ctx, page)
+		if err == nil {
+			list.Messages, err = s.pass(ctx, walk, found, list.Messages, q.limit)
+		}
+		if err != nil {
+			s.fail(w, r, "get messages", err)
+			return
+		}
+		looked += len(found)
+		for i := range found {
+			size += len(found[i].Message.Data)
+		}
+		list.More = len(found) > 0 && !once
+		if !list.More || len(list.Messages) >= q.limit || looked >= passedMost || size >= passedBytes {
+			break
+		}
+	}
+	next := walk.Position()
+	list.Next = next.String()
+	writeJSON(w, list)
+}
+
+// pass moves a walk behind found messages until limit of them are shown, and returns all that
+// are shown.
+func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate.Found, shown []Message, limit int) ([]Message, error) {
+	visible, err := s.visible(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(found) && len(shown) < limit; i++ {
+		selected, err := walk.Pass(&found[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(visible) == 0 || visible[0].Shard != found[i].Shard || visible[0].Position != found[i].Position {
+			continue
+		}
+		if visible = visible[1:]; selected {
+			shown = append(shown, messageOf(&found[i]))
+		}
+	}
+	return shown, nil
+}
+
+// MessageDelivery is what has become of a message in a consumer group.
+type MessageDelivery struct {
+	Group      string  `json:"group"`
+	Webhook    string  `json:"webhook,omitempty" doc:"The webhook endpoint whose group it is."`
+	State      string  `json:"state" enum:"unread,pending,done,skipped,dead" doc:"unread: the group has not come to it. pending: it was read and is not acknowledged. done: it is acknowledged, or is older than the group. skipped: it was replayed for another group. dead: it is a dead letter."`
+	Deliveries int     `json:"deliveries,omitempty" doc:"How often it was delivered, if it is pending or dead."`
+	Consumer   string  `json:"consumer,omitempty" doc:"Who has it, if it is pending."`
+	Idle       float64 `json:"idle_seconds,omitempty" doc:"Since it was last delivered, if it is pending."`
+	DeadID     string  `json:"dead_id,omitempty" doc:"The id of the dead letter."`
+	Error      string  `json:"error,omitempty" doc:"What its last delivery failed with, if it is dead."`
+}
+
+// DeliveredMessage is a message and what has become of it.
+type DeliveredMessage struct {
+	Message
+	Written    time.Time         `json:"written" doc:"When it was written, by Redis' clock."`
+	Deliveries []MessageDelivery `json:"delivery,omitempty" doc:"By consumer group. Left out for a key that is bound to labels."`
+	Uncertain  bool              `json:"uncertain,omitempty" doc:"There are too many dead letters to look at all of them: where the message is done, it may be one."`
+}
+
+// MessageRef is the message in a path.
+type MessageRef struct {
+	Ref string `path:"ref" maxLength:"64" example:"12:1767225600000-0" doc:"SHARD:POSITION of the message, as the fields shard and position have it."`
+}
+
+type deliveredReply struct {
+	Body DeliveredMessage
+}
+
+func (s *Server) getMessage(ctx context.Context, r *MessageRef) (*deliveredReply, error) {
+	shard, position, err := message.ParseRef(r.Ref)
+	if err != nil {
+		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.ref", Message: err.Error()})
+	}
+	d, err := s.messages.Delivered(ctx, shard, position)
+	if err != nil {
+		return nil, s.errorReply(ctx, "get message", err)
+	}
+	visible, err := s.visible(ctx, []circulate.Found{d.Found})
+	if err == nil && len(visible) == 0 {
+		err = message.ErrNoMessage
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "get message", err)
+	}
+	reply := DeliveredMessage{Message: messageOf(&d.Found), Written: inUTC(position.Time())}
+	if boundTo(ctx) == "" {
+		reply.Uncertain = !d.Complete
+		for _, at := range d.Deliveries {
+			reply.Deliveries = append(reply.Deliveries, MessageDelivery{
+				Group: at.Group, Webhook: at.Webhook, State: at.Stage, Deliveries: at.Deliveries, Consumer: at.Consumer,
+				Idle: at.Idle.Seconds(), DeadID: at.DeadID, Error: at.Error,
+			})
+		}
+	}
+	return &deliveredReply{reply}, nil
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/problem"
+)
+
+// Problems is what the monitor on duty found out about accounts that are checked in vain.
+type Problems struct {
+	Now time.Time `json:"now" doc:"The time of the answer, by Redis' clock."`
+	problem.Summary
+	Late Late `json:"late" doc:"Accounts that are checked too late or not at all, whether they fail or not. They are from the last scan of all accounts, which may take a while."`
+}
+
+// Late is the accounts that missed slots of their cadence.
+type Late struct {
+	At       time.Time  `json:"at,omitzero" doc:"When the scan ended; missing if there was none."`
+	Accounts int        `json:"accounts" doc:"Accounts for which three slots of their cadence or more, and at least three minutes, have passed since a check last succeeded completely."`
+	Most     int        `json:"missed_slots_max" doc:"The most slots that an account missed. A thousand also stands for more."`
+	Example  string     `json:"example,omitempty" doc:"The id of an account that missed that many."`
+	Kinds    []LateKind `json:"kinds" nullable:"false" doc:"The same by kind."`
+}
+
+// LateKind is the late accounts of a kind.
+type LateKind struct {
+	Kind     string `json:"kind"`
+	Accounts int    `json:"accounts"`
+}
+
+type problemsRequest struct {
+	State []string `query:"state,explode" enum:"failing,newly,never_succeeded,parked" doc:"Only groups with accounts in this state, or in one of several."`
+	Kind  []string `query:"kind,explode" doc:"Only groups of this kind, or of one of several."`
+	Host  []string `query:"host,explode" doc:"Only groups of this host or corporation alone, or of one of several."`
+	Cause []string `query:"cause,explode" doc:"Only groups of this cause or code, or of one of several."`
+
+	Counts bool `query:"counts" doc:"Leaves out all groups, which costs less."`
+}
+
+// has reports whether a group is asked for.
+func (r *problemsRequest) has(g *problem.FailingGroup) bool {
+	states := map[string]int{"failing": g.Failing, "newly": g.Newly, "never_succeeded": g.NeverSucceeded, "parked": g.Parked}
+	in := func(asked []string, has ...string) bool {
+		return len(asked) == 0 || slices.ContainsFunc(asked, func(text string) bool { return slices.Contains(has, text) })
+	}
+	return in(r.Kind, g.Kind) && in(r.Cause, g.Cause, g.Code) &&
+		(len(r.Host) == 0 || g.Host != "" && slices.ContainsFunc(r.Host, func(host string) bool { return strings.EqualFold(host, g.Host) })) &&
+		(len(r.State) == 0 || slices.ContainsFunc(r.State, func(state string) bool { return states[state] > 0 }))
+}
+
+type problemsReply struct {
+	Body Problems
+}
+
+// addProblems adds the route that shows what is checked in vain.
+func (r Outlook) addProblems() {
+	huma.Register(r.API, huma.Operation{
+		OperationID: "get-problems", Method: http.MethodGet, Path: "/v1/problems", Tags: []string{"service"},
+		Summary: "Failing and parked accounts, grouped",
+		Description: "Accounts that fail, and those that are parked for a failure, grouped by kind, by the host or corporation that they are checked at, and by what went wrong. " +
+			"Failures that differ only in numbers, ids, times, quoted words, addresses or the host are the same. " +
+			"The monitor on duty makes this summary every 45 seconds, and the answer is what it kept last: at says how old it is, and is missing if there is none yet. " +
+			"A host has a group of its own from five accounts on, or if there are at most three such hosts; the others of the same kind and cause share one. " +
+			"The parameters choose among the groups; the counts are those of all. " +
+			"The field select of a group has the parameters for GET /v1/accounts, GET /v1/accounts:export, POST /v1/accounts:pause and the like that select its accounts.\n\n" +
+			"With a key that is bound to labels the answer is about the key's own accounts alone: they are counted at the request, and what was counted is used for half a minute.",
+		Errors: []int{401, 422, 503},
+	}, func(ctx context.Context, request *problemsRequest) (*problemsReply, error) {
+		found, now, late, err := r.problems(ctx, request.Counts)
+		if err != nil {
+			return nil, r.Problem(ctx, "read problems", err)
+		}
+		if request.Counts {
+			found.Groups = nil
+		}
+		found.Groups = slices.DeleteFunc(found.Groups, func(g problem.FailingGroup) bool { return !request.has(&g) })
+		if found.Groups == nil {
+			found.Groups = []problem.FailingGroup{}
+		}
+		return &problemsReply{Problems{Now: now.UTC().Truncate(time.Millisecond), Summary: found, Late: late}}, nil
+	})
+}
+
+// problems returns the problems of the accounts that the caller sees, the time now, and which
+// of the accounts are late.
+func (r Outlook) problems(ctx context.Context, countsOnly bool) (problem.Summary, time.Time, Late, error) {
+	found, stats, bound, err := r.ProblemsSeen(ctx)
+	if err != nil {
+		return found, time.Time{}, Late{}, err
+	}
+	if bound {
+		now, err := r.Ring.Now(ctx, 0)
+		return found, now, lateOf(stats.Now, stats.Failing), err
+	}
+	last := problem.Last
+	if countsOnly {
+		last = problem.LastCounts
+	}
+	found, now, _, err := last(ctx, r.Ring)
+	if err != nil {
+		return found, now, Late{}, err
+	}
+	late, err := r.late(ctx)
+	return found, now, late, err
+}
+
+// late reads the last scan of all accounts.
+func (r Outlook) late(ctx context.Context) (Late, error) {
+	var scan accounts.Scan
+	text, err := r.Ring.LastStaleness(ctx)
+	if err == nil && text != nil {
+		err = json.Unmarshal(text, &scan)
+	}
+	return lateOf(scan.At, scan.Failing), err
+}
+
+// lateOf returns the late accounts among those that were counted; failing is nil if none were.
+func lateOf(at time.Time, failing *accounts.Failing) Late {
+	late := Late{Kinds: []LateKind{}}
+	if failing == nil {
+		return late
+	}
+	late.At, late.Accounts, late.Most, late.Example = at, failing.Behind, failing.MissedMax, failing.MostMissed
+	for _, k := range failing.Kinds {
+		if k.Behind > 0 {
+			late.Kinds = append(late.Kinds, LateKind{k.Kind, k.Behind})
+		}
+	}
+	return late
+}

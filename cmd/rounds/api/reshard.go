@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// Resharding is how far a change of the number of shards is.
+type Resharding struct {
+	Phase    circulate.Phase `json:"phase" enum:"steady,moving,draining" doc:"steady: no change is under way; moving: accounts move to the new shards; draining: all accounts have moved, and the old shards still have messages."`
+	From     int             `json:"from" doc:"How many shards there were."`
+	To       int             `json:"to" doc:"How many shards there will be."`
+	Accounts int             `json:"accounts" doc:"Registered accounts."`
+	Left     int             `json:"left" doc:"Accounts that have not moved yet."`
+	Transit  int             `json:"in_transit" doc:"Batches of accounts that are on their way at this moment."`
+	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived, and of which the old shards keep a copy for some more seconds."`
+	Messages int             `json:"old_messages" doc:"Messages in the old shards. They are delivered from there."`
+	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet. No account moves before they do."`
+	Room     []Room          `json:"room,omitempty" doc:"In a dry run: the memory that each Redis server with a limit needs and has."`
+}
+
+// Room is the memory that a change of the number of shards needs on a Redis server.
+type Room struct {
+	Node string `json:"node,omitempty" doc:"The server's address, in a cluster."`
+	Need int64  `json:"need_bytes" doc:"About the most memory that moving the accounts takes."`
+	Free int64  `json:"free_bytes" doc:"The memory that the server has left below its limit."`
+}
+
+// ReshardRequest asks for another number of shards.
+type ReshardRequest struct {
+	_      struct{} `additionalProperties:"false"` // a dry run that is misspelt must not be the real one
+	Shards int      `json:"shards" minimum:"1" maximum:"16384" doc:"The new number of shards."`
+	DryRun bool     `json:"dry_run,omitempty" doc:"Only say what the change would do."`
+	Force  bool     `json:"force,omitempty" doc:"Begin even if Redis seems to have too little memory below its limit."`
+}
+
+type reshardingReply struct{ Body Resharding }
+
+// reshardRoutes adds the routes that change the number of shards.
+func (s *Server) reshardRoutes(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "get-resharding", Method: http.MethodGet, Path: "/v1/reshard", Tags: []string{"service"},
+		Summary: "How far a change of the number of shards is", Errors: []int{401, 503},
+	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
+		return s.resharding(ctx, done, err)
+	})
+	huma.Register(api, huma.Operation{
+		OperationID: "reshard", Method: http.MethodPost, Path: "/v1/reshard", Tags: []string{"service"},
+		Summary: "Change the number of shards",
+		Description: "The monitors move the accounts while the service goes on. The reply only says that the change has begun. Repeating the request is safe. " +
+			"409 while another change is under way, or if Redis has too little memory below its limit. force begins it despite that.",
+		Errors: []int{401, 409, 422, 503},
+	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
+		trail.Of(ctx).Count("shards", r.Body.Shards)
+		if r.Body.DryRun {
+			trail.Of(ctx).LookOnly()
+		}
+		done, err := s.registry(ctx).Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
+			accounts.ReshardOptions{Dry: r.Body.DryRun, Force: r.Body.Force})
+		return s.resharding(ctx, done, err)
+	})
+	huma.Register(api, huma.Operation{
+		OperationID: "abort-resharding", Method: http.MethodPost, Path: "/v1/reshard:abort", Tags: []string{"service"},
+		Summary: "Abort a change of the number of shards",
+		Description: "It works until the first account moves, which is the point of no return. Then everything is as before, and another change may begin. Repeating the request is safe. " +
+			"409 once accounts have begun to move: the change can only go on, and the number can be changed back once it is complete.",
+		Errors: []int{401, 409, 503},
+	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		err := s.registry(ctx).AbortResharding(ctx)
+		if errors.Is(err, accounts.ErrNoReturn) {
+			return nil, newErrorReply(http.StatusConflict, "accounts have begun to move, which is the point of no return: let the change go on, and change the number back once it is complete")
+		}
+		if err != nil {
+			return nil, s.errorReply(ctx, "abort resharding", err)
+		}
+		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
+		return s.resharding(ctx, done, err)
+	})
+	huma.Register(api, huma.Operation{
+		OperationID: "finish-resharding", Method: http.MethodPost, Path: "/v1/reshard:finish", Tags: []string{"service"},
+		Summary: "Remove the old shards now",
+		Description: "It works once all accounts have moved. Messages in the old shards that every consumer group has handled are dropped. Without this request that happens when their retention is over. " +
+			"409 while accounts are moving, or a group has messages to handle there. Dead letters move to the new shards.",
+		Errors: []int{401, 409, 503},
+	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		over, err := s.registry(ctx).FinishResharding(ctx)
+		if err == nil && !over {
+			return nil, newErrorReply(http.StatusConflict, "the old shards are still needed: accounts are moving, or a consumer group has messages to handle there")
+		}
+		if err != nil {
+			return nil, s.errorReply(ctx, "finish resharding", err)
+		}
+		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
+		return s.resharding(ctx, done, err)
+	})
+}
+
+func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err error) (*reshardingReply, error) {
+	if errors.Is(err, accounts.ErrResharding) {
+		return nil, newErrorReply(http.StatusConflict, "another change of the number of shards is not over: see GET /v1/reshard, or rounds reshard. While accounts move, --abort ends it; once they have moved, --finish (POST /v1/reshard:finish) drops the old shards")
+	}
+	if errors.Is(err, accounts.ErrNoRoom) {
+		return nil, newErrorReply(http.StatusConflict, err.Error()+", or force it")
+	}
+	if err != nil {
+		return nil, s.errorReply(ctx, "reshard", err)
+	}
+	reply := Resharding{
+		Phase: done.Phase, From: done.From, To: done.To, Accounts: done.Accounts, Left: done.Left,
+		Transit: done.Transit, Kept: done.Kept, Messages: done.Messages, Behind: done.Behind,
+	}
+	for _, server := range done.Room {
+		reply.Room = append(reply.Room, Room(server))
+	}
+	if reply.Behind == nil {
+		reply.Behind = []string{}
+	}
+	return &reshardingReply{reply}, nil
+}

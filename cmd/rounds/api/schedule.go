@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/history"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Schedule says where an account is, when it is checked next, and why then.
+type Schedule struct {
+	ID    string    `json:"id"`
+	Kind  string    `json:"kind,omitempty"`
+	Shard int       `json:"shard"`
+	Now   time.Time `json:"now" doc:"The time by Redis' clock, like all times here."`
+	Fault string    `json:"fault,omitempty" doc:"Why the record, or its cadence, cannot be read. Then its fields are unknown."`
+
+	Place    circulate.Place `json:"place" enum:"scheduled,waiting,claimed,parked" doc:"scheduled: due later; waiting: due and next in line; claimed: being checked; parked: out of circulation."`
+	Due      time.Time       `json:"due,omitzero" doc:"When it is checked next, if scheduled."`
+	Since    time.Time       `json:"since,omitzero" doc:"Since when it waits, is claimed or parked."`
+	Replica  string          `json:"replica,omitempty" doc:"The replica that checks it, if claimed."`
+	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
+	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane that it waits in when it is due. A nudged account waits in the urgent lane."`
+	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What is ahead of it, if it waits."`
+
+	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, isolation, redis-memory, share, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
+	Why     string `json:"why" doc:"The same as a sentence."`
+	DueRule string `json:"due_rule" doc:"The rule that decided when it became due, wherever it is now: one of the words for scheduled accounts, or the rule that parked it."`
+
+	Cadence string      `json:"cadence,omitempty"`
+	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence from when it is due, at most three, provided that checks succeed. A parked account has none, nor does \"every 0\"."`
+	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"When the check is due that was asked for while it waits or is checked. It takes effect when the account is returned."`
+
+	Failures  int       `json:"failures" doc:"Failed checks in a row."`
+	Left      *int      `json:"failures_left,omitempty" doc:"How many more in a row park it. Refused credentials, and what is gone or not valid, park it earlier. Left out for an account that does not fail, or is parked."`
+	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
+	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, if none ever did, when it was registered."`
+	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since then."`
+	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, but not by the account's fault), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
+	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
+	ErrorAt   time.Time `json:"last_error_at,omitzero"`
+	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good."`
+
+	Retention *float64  `json:"retention_seconds,omitempty" doc:"How long the third party keeps messages; left out if unknown."`
+	Hold      float64   `json:"hold_seconds,omitempty" doc:"How long the third party holds a call until something comes, as the kind knows it; left out if not at all. While such an account is claimed, one call follows the other, and since is when its claim was last written."`
+	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"The time left until it forgets messages that no check has fetched; negative if that is past."`
+	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
+
+	// NeverSucceeded distinguishes a success from a registration in Succeeded.
+	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
+}
+
+// Lanes says how many accounts wait beside a due one.
+type Lanes struct {
+	Lane   string `json:"lane,omitempty" doc:"The lane that it waits in; left out if it is too far behind to be found."`
+	Kind   string `json:"kind,omitempty" doc:"That it waits by, for a replica that checks it; then ahead counts those of its kind."`
+	Ahead  int    `json:"ahead" doc:"Accounts in its lane that are claimed before it."`
+	Urgent int    `json:"urgent" doc:"Accounts that wait in each lane of its shard."`
+	Normal int    `json:"normal"`
+	Low    int    `json:"low"`
+
+	Before  *int     `json:"before,omitempty" doc:"About how many accounts of its shard are claimed before it, those of other lanes included; left out if unknown."`
+	Seconds *float64 `json:"estimate_seconds,omitempty" doc:"About how long that takes at the rate of the last minute; left out if that is unknown, or nothing was checked."`
+}
+
+type scheduleReply struct {
+	Body Schedule
+}
+
+func (s *Server) getSchedule(ctx context.Context, r *AccountID) (*scheduleReply, error) {
+	e, err := s.registry(ctx).Explain(ctx, r.ID)
+	if err != nil {
+		return nil, s.errorReply(ctx, "explain account", err)
+	}
+	reply := scheduleReply{scheduleOf(&e)}
+	if lanes := reply.Body.Lanes; lanes != nil && lanes.Before != nil {
+		if rate := s.rate(ctx); rate > 0 {
+			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
+			lanes.Seconds = &seconds
+		}
+	}
+	return &reply, nil
+}
+
+// rate returns how many checks a second all replicas made in the last minute. It is 0 if
+// that is unknown.
+func (s *Server) rate(ctx context.Context) float64 {
+	found, err := s.history.Look(ctx, history.Query{Before: time.Minute, Step: history.Every, Fields: []history.Field{history.ChecksPerSecond}})
+	if err != nil || len(found.Curves) == 0 {
+		return 0 // an explanation without an estimate is one
+	}
+	sum, known := 0.0, 0
+	for _, rate := range found.Curves[0].Mean {
+		if !math.IsNaN(rate) {
+			sum, known = sum+rate, known+1
+		}
+	}
+	if known == 0 {
+		return 0
+	}
+	return sum / float64(known)
+}
+
+func scheduleOf(e *accounts.Explanation) Schedule {
+	s := Schedule{
+		ID: e.ID, Kind: e.Kind, Shard: e.Shard, Now: inUTC(e.Now), Fault: e.Fault,
+		Place: e.State.Place, Due: inUTC(e.State.Due), Since: inUTC(e.State.Since), Replica: e.State.Replica, Reason: e.State.Reason,
+		Priority: e.Lane, Rule: e.Rule, Why: e.Why, DueRule: e.DueRule,
+		Cadence: e.Cadence, Slots: make([]time.Time, len(e.Slots)), Nudged: inUTC(e.Nudged),
+		Failures: e.State.Failures, Strikes: e.State.Strikes,
+		Hold:      e.Hold.Seconds(),
+		Succeeded: inUTC(e.History.Succeeded), NeverSucceeded: e.NeverSucceeded(),
+		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Warning: e.Warning, Skip: inUTC(e.Skip),
+	}
+	for i, slot := range e.Slots {
+		s.Slots[i] = inUTC(slot)
+	}
+	if stale, ok := e.Staleness(); ok {
+		seconds := stale.Seconds()
+		s.Staleness = &seconds
+	}
+	if more, ok := e.FailuresLeft(); ok {
+		s.Left = &more
+	}
+	if left, ok := e.Headroom(); ok {
+		keeps, seconds := e.Retention.Seconds(), left.Seconds()
+		s.Retention, s.Headroom = &keeps, &seconds
+	}
+	if w := e.Waits; w != nil {
+		s.Lanes = &Lanes{Lane: w.Lane, Kind: w.Kind, Ahead: w.Ahead, Urgent: w.Urgent, Normal: w.Normal, Low: w.Low}
+		if before, ok := w.ClaimsBefore(); ok {
+			s.Lanes.Before = &before
+		}
+	}
+	return s
+}

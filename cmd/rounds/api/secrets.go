@@ -1,0 +1,223 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// maxSecretBody is the most bytes of a request that stores a secret. The longest value fits
+// in, even if every byte is escaped, and so does its binding.
+const maxSecretBody = 6*secret.MaxValue + 64<<10
+
+// SecretRequest is a secret to store, and where it may go.
+type SecretRequest struct {
+	_     struct{} `additionalProperties:"false"`
+	Value string   `json:"value" doc:"1 to 65536 bytes. It is sealed at once, and never told again. One newline at its end is not part of it."`
+	Hosts []string `json:"hosts,omitempty" example:"[\"api.example.com\",\"*.weixin.qq.com\"]" doc:"Names and addresses that it may go to, each with :PORT if need be; *.example.com is every name below example.com. Left out: it is bound to none."`
+	Kinds []string `json:"kinds,omitempty" example:"[\"http\"]" doc:"Kinds of accounts that may use it; left out: all."`
+}
+
+// Secret describes a stored secret, without its value.
+type Secret struct {
+	Name     string    `json:"name"`
+	Hosts    []string  `json:"hosts,omitempty" doc:"Where it may go; left out: it is bound to no hosts."`
+	Kinds    []string  `json:"kinds,omitempty" doc:"Kinds of accounts that may use it; left out: all."`
+	Set      time.Time `json:"set,omitzero" doc:"When it was put in."`
+	By       string    `json:"set_by,omitempty" doc:"The name of who put it in."`
+	Revision int64     `json:"revision,omitempty" doc:"Another one after each change."`
+	Key      string    `json:"key,omitempty" doc:"The id of the key that it is sealed for; left out: what is kept of it cannot be read."`
+}
+
+// SecretList is a page of secrets.
+type SecretList struct {
+	Secrets []Secret `json:"secrets" nullable:"false"`
+	Key     string   `json:"key,omitempty" doc:"The id of the key that the API seals for now; left out: it has none."`
+	Next    string   `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one."`
+}
+
+type secretsReply struct {
+	Body SecretList
+}
+
+type secretReply struct {
+	Status int
+	Body   Secret
+}
+
+// SecretName is the secret in a path.
+type SecretName struct {
+	Name string `path:"name" maxLength:"128" doc:"1 to 64 letters, digits, underscores and dashes; behind service. for one that webhooks refer to."`
+}
+
+type putSecretRequest struct {
+	SecretName
+	Body SecretRequest
+}
+
+// secretRoutes adds the routes of stored secrets. They write values and never read them.
+func (s *Server) secretRoutes(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets", Tags: []string{"access"},
+		Summary: "List stored secrets", Description: "Their names and bindings, in the order of names. Values are told to nobody: the API cannot open them.",
+		Errors: []int{422},
+	}, s.listSecrets)
+	huma.Register(api, huma.Operation{
+		OperationID: "put-secret", Method: http.MethodPut, Path: "/v1/secrets/{name}", Tags: []string{"access"},
+		Summary: "Store a secret",
+		Description: "201 if it is new, 200 if one was replaced: value and binding change together, and count at the next check, within three seconds. It is sealed for the pollers' key, with its name and " +
+			"binding. A file or a variable of the same name goes before it. 409 if the process has no key to seal with, or 10000 secrets or 64 MiB are kept. To repeat it is safe.",
+		MaxBodyBytes: maxSecretBody, Errors: []int{409, 422},
+	}, s.putSecret)
+	huma.Register(api, huma.Operation{
+		OperationID: "delete-secret", Method: http.MethodDelete, Path: "/v1/secrets/{name}", Tags: []string{"access"},
+		Summary: "Forget a stored secret", Description: "For good. Checks that need it fail, within three seconds, and count against no account.",
+		Errors: []int{404, 422},
+	}, s.deleteSecret)
+}
+
+func secretOf(stored secret.Stored) Secret {
+	return Secret{
+		Name: stored.Name, Hosts: stored.Hosts, Kinds: stored.Kinds, Set: inUTC(stored.Set), By: stored.By, Revision: stored.Revision, Key: stored.Key,
+	}
+}
+
+// sealer returns the public key that seals secrets, or nil if none is set.
+func (s *Server) sealer() *secret.PublicKey {
+	if s.options.Seal == nil {
+		return nil
+	}
+	return s.options.Seal()
+}
+
+// noSealer is the answer where a key is needed and none is set.
+func noSealer() *errorReply {
+	return newErrorReply(http.StatusConflict, "this process has no key to seal secrets with: `rounds secret keygen` makes a pair; set ROUNDS_SECRETS_KEY, or ROUNDS_SECRETS_PUBLIC_KEY where pollers are processes of their own")
+}
+
+func (s *Server) listSecrets(ctx context.Context, r *struct {
+	Cursor string `query:"cursor" maxLength:"128" doc:"The next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"At most this many."`
+}) (*secretsReply, error) {
+	page, next, err := secret.Of(s.options.Ring).Page(ctx, r.Cursor, r.Limit)
+	if err != nil {
+		return nil, s.errorReply(ctx, "list secrets", err)
+	}
+	list := SecretList{Secrets: make([]Secret, len(page)), Next: next}
+	for i, stored := range page {
+		list.Secrets[i] = secretOf(stored)
+	}
+	if k := s.sealer(); k != nil {
+		list.Key = k.ID()
+	}
+	return &secretsReply{list}, nil
+}
+
+func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretReply, error) {
+	if err := secret.ValidateFullName(r.Name); err != nil {
+		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.name", Message: err.Error()})
+	}
+	var faults accounts.Faults
+	value := strings.TrimSuffix(strings.TrimSuffix(r.Body.Value, "\n"), "\r")
+	switch {
+	case value == "":
+		faults.Add("value", "must not be empty")
+	case len(value) > secret.MaxValue:
+		faults.Add("value", "must be at most 65536 bytes")
+	}
+	binding, err := secret.Binding{Hosts: r.Body.Hosts, Kinds: r.Body.Kinds}.Normalized()
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			field, reason, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			faults.Add(field, reason)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faulty(faults)
+	}
+	k := s.sealer()
+	if k == nil {
+		return nil, noSealer()
+	}
+	caller, _ := access.From(ctx)
+	stored, created, err := secret.Of(s.options.Ring).Put(ctx, k, r.Name, binding, caller.Name, []byte(value))
+	switch {
+	case errors.Is(err, secret.ErrFull):
+		return nil, newErrorReply(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
+	case err != nil:
+		return nil, s.errorReply(ctx, "put secret", err)
+	}
+	reply := &secretReply{Status: http.StatusOK, Body: secretOf(stored)}
+	if created {
+		reply.Status = http.StatusCreated
+	}
+	return reply, nil
+}
+
+func (s *Server) deleteSecret(ctx context.Context, r *SecretName) (*struct{}, error) {
+	if err := secret.ValidateFullName(r.Name); err != nil {
+		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.name", Message: err.Error()})
+	}
+	removed, err := secret.Of(s.options.Ring).Remove(ctx, r.Name)
+	if err != nil {
+		return nil, s.errorReply(ctx, "delete secret", err)
+	}
+	if !removed {
+		return nil, newErrorReply(http.StatusNotFound, "no stored secret has this name")
+	}
+	return nil, nil
+}
+
+// newLogins returns what signs WeChat accounts in, or nil.
+func (s *Server) newLogins() *scan.Desk {
+	if s.options.Scan == nil {
+		return nil
+	}
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Stored: s.isStored, Tell: s.intake(nil).LoginTrouble, Note: func(ctx context.Context, id string, again bool) {
+		caller, _ := access.From(ctx)
+		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
+		if again {
+			e.Counts = map[string]int{"signed_in_again": 1}
+		}
+		s.options.Trail.Keep(ctx, e)
+	}}
+}
+
+// isStored reports whether a secret is stored.
+func (s *Server) isStored(ctx context.Context, name string) (bool, error) {
+	_, _, there, err := secret.Of(s.options.Ring).Get(ctx, name)
+	return there, err
+}
+
+// keepToken stores an account's token, bound to its server and to the kind.
+func (s *Server) keepToken(ctx context.Context, name, base, token string) error {
+	k := s.sealer()
+	if k == nil {
+		return noSealer()
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	binding, err := secret.Binding{Hosts: []string{u.Host}, Kinds: []string{s.options.Scan.Kind}}.Normalized()
+	if err != nil {
+		return err
+	}
+	caller, _ := access.From(ctx)
+	_, _, err = secret.Of(s.options.Ring).Put(ctx, k, name, binding, caller.Name, []byte(token))
+	if errors.Is(err, secret.ErrFull) {
+		return newErrorReply(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
+	}
+	return err
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/history"
+	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
+	"github.com/rounds-dev/rounds/cmd/rounds/message"
+	"github.com/rounds-dev/rounds/cmd/rounds/scan"
+	"github.com/rounds-dev/rounds/cmd/rounds/signin"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// Options are what a server serves. Ring and Registry are required.
+type Options struct {
+	Ring     *circulate.Ring
+	Registry *accounts.Registry
+
+	// Kinds are the kinds that the process knows, with the fields of their configs.
+	Kinds []strict.Kind
+	// Try makes a trial of an account, bounded in time and number. Its errors are
+	// trial.ErrBusy, and those of the registry. Nil: there is no such route.
+	Try func(context.Context, trial.Request) (*trial.Report, error)
+
+	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
+	Scan *scan.Server
+
+	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
+	// fault, its error is accounts.Faults. Nil: there is no such route.
+	Reload func(context.Context) (Reloaded, error)
+
+	Demo *Demo // what visitors of a demonstration may do; nil: there are no such routes
+
+	// Token is demanded of every caller who has no key. Empty: callers need no token, and need
+	// a key only if RequireKey is set.
+	Token      string
+	RequireKey bool         // callers with neither key nor token are refused, even if there is no token
+	Keys       *key.Keyring // callers with one of its keys may do what the key allows; nil: New makes one
+
+	People   *signin.Provider // the provider with which people sign in to the pages; nil: they sign in with keys and the token alone
+	PeopleAt string           // the URL at which people find the pages, such as https://rounds.example
+
+	// Pages returns the handler of all paths that no route of the API has, for callers that
+	// were admitted. It asks the API by calling inside with the context of a request, which
+	// carries the caller. Nil: there are no pages.
+	Pages func(inside http.Handler) http.Handler
+
+	Metrics http.Handler // served at /metrics; nil: there is no such route
+	Guide   http.Handler // served at GuidePath and below, open to all; nil: there is no such route
+	Log     *slog.Logger // gets failures that are not the caller's; nil: they are not logged
+	Version string       // of the program, for the OpenAPI description; empty: dev
+
+	Callbacks       *callback.Receiver // receives WeCom's calls, open to all; nil: there are no such routes
+	CallbackMetrics *CallbackMetrics   // counts the calls; nil: they are not counted
+
+	// Trail records who changed what. Nil: New makes one that keeps trail.Kept entries and
+	// logs to Log.
+	Trail *trail.Trail
+
+	// Seal returns the key for which stored secrets are sealed. If Seal or its key is nil, no
+	// secret can be stored.
+	Seal func() *secret.PublicKey
+
+	// RequireMatch refuses to change or delete an existing account without If-Match. Imports
+	// and bulk changes need none.
+	RequireMatch bool
+
+	// Data tells where accounts are kept, for GET /v1/stats. Nil: the stats do not say.
+	Data func(context.Context) Data
+
+	// Store tells which Redis servers keep everything, for GET /v1/system. Nil: it does not
+	// say.
+	Store func(context.Context) Store
+
+	// Unsaved returns why a process that keeps everything itself cannot save what changes,
+	// which /readyz tells everybody. Nil, or a nil error: it can.
+	Unsaved func() error
+
+	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
+	ProbeParked  time.Duration // after how long the monitors try parked accounts again; 0: never
+	MaxFollowers int           // how many callers may follow messages at once; default 256
+	PollInterval time.Duration // how often a follower looks for messages without a wake-up; default 1 min
+	Heartbeat    time.Duration // how often an idle follower gets a comment; default 15 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Keys == nil {
+		o.Keys = key.NewKeyring(o.Ring, o.Log)
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.DeadAfter == 0 {
+		o.DeadAfter = 10 * time.Second
+	}
+	if o.MaxFollowers == 0 {
+		o.MaxFollowers = 256
+	}
+	if o.PollInterval == 0 {
+		o.PollInterval = time.Minute
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = 15 * time.Second
+	}
+	return o
+}
+
+// Server is the API, an http.Handler.
+type Server struct {
+	options  Options
+	messages *message.Reader
+	history  *history.Reader
+	logins   *scan.Desk // nil: none
+	serving  atomic.Pointer[serving]
+
+	sight  sight
+	counts counts
+
+	following atomic.Int64 // callers that get messages as they come
+
+	attempts signin.Attempts // failed attempts to sign in
+
+	mu      sync.Mutex // guards the fields below
+	token   string
+	ended   bool
+	closing context.Context // of long requests; ended by close
+	close   context.CancelFunc
+}
+
+// serving is what a server serves now.
+type serving struct {
+	http.Handler
+	open, closed *http.ServeMux // the routes that are open to all, and all others
+	routes       []string       // of both
+}
+
+// terms are what Update changes: who may call, and which callbacks are obeyed.
+type terms struct {
+	token     string
+	callbacks *callback.Receiver // nil: none
+}
+
+// New makes a server. It starts nothing.
+func New(o Options) (*Server, error) {
+	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring)}
+	if s.options.Trail == nil {
+		var err error
+		if s.options.Trail, err = trail.New(o.Ring, trail.Options{Log: s.options.Log}); err != nil {
+			return nil, err
+		}
+	}
+	s.logins = s.newLogins()
+	s.closing, s.close = context.WithCancel(context.Background())
+	change, err := s.Update(s.options.Token, s.options.Callbacks)
+	if err != nil {
+		return nil, err
+	}
+	change()
+	return s, nil
+}
+
+// Update prepares another token and other callbacks; nil: none. The returned change applies
+// them to all later requests, and cannot fail. If the token differs, running requests with
+// the old one end.
+func (s *Server) Update(token string, callbacks *callback.Receiver) (change func(), err error) {
+	next, err := s.routes(terms{token, callbacks})
+	if err != nil {
+		return nil, err
+	}
+	next.Handler = s.recovered(next.Handler)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if token != s.token && s.serving.Load() != nil && !s.ended {
+			s.close()
+			s.closing, s.close = context.WithCancel(context.Background())
+		}
+		s.token = token
+		s.serving.Store(next)
+	}, nil
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Load().ServeHTTP(w, r) }
+
+// Close ends the requests that would otherwise last: followers of messages, imports, exports and
+// sign-ins that wait for a phone. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits for all of them.
+// Other requests are answered as before.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.close()
+	if s.logins != nil {
+		s.logins.Close()
+	}
+}

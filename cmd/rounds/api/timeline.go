@@ -1,0 +1,290 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/circulate"
+	lines "github.com/rounds-dev/rounds/circulate/timeline"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// The timeline shows what mattered to one account, the latest first: what the ring wrote
+// down, joined with the orders of people that the trail has. An order that the ring wrote
+// down too, such as a pause, is one event with the name of who ordered it.
+
+const (
+	// MaxLimit is how many events a page may have.
+	MaxLimit = lines.MaxLines
+	// MaxOrders is how many entries of the trail are read for one page.
+	MaxOrders = 3000
+	// apart is the longest time between a line and the trail's entry of the order that caused
+	// it. Entries are kept once the order was carried out.
+	apart = 10 * time.Second
+	// ahead is how many more are read than a page has, so that most lines meet their orders.
+	ahead = 20
+)
+
+// What an event is about, besides the events of the ring.
+const (
+	Changed    = "changed"    // somebody changed the record
+	Registered = "registered" // somebody registered the account
+)
+
+// Event is something that mattered to an account.
+type TimelineMoment struct {
+	At   time.Time // by Redis' clock
+	ID   string    // unique within the account's timeline
+	What string    // one of the ring's events, or of those above
+	N    int
+	Text string
+
+	By     string     // who ordered it; empty: nobody, or it is not known
+	Via    access.Via // how that one was authenticated
+	Fields []string   // of the record, that were changed
+
+	place lines.Place
+	entry circulate.StreamID
+}
+
+// Query selects events.
+type TimelineQuery struct {
+	Account string
+	Limit   int    // of a page, 1 to MaxLimit
+	Cursor  string // the Next of the page before; empty: begin with the latest
+}
+
+// Page is a page of events, the latest first.
+type MomentPage struct {
+	Events []TimelineMoment
+	Next   string    // the cursor of the next page; empty: there is none
+	Back   time.Time // how far back was looked; zero if all of it was
+	Looked int       // how many lines and entries of any accounts were looked at
+}
+
+// Timeline shows the timelines of a namespace. It is safe for concurrent use.
+type Timeline struct {
+	lines lines.Timeline
+	trail *trail.Trail
+}
+
+// New returns the timelines of a ring's namespace, joined with a trail.
+func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timeline{lines.Of(ring), t} }
+
+// Look returns a page of events. How much it reads is bounded, so a page may be short or
+// empty and not be the last. The error for a cursor that it never returned is
+// cursor.ErrInvalid.
+func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error) {
+	if q.Limit < 1 || q.Limit > MaxLimit {
+		return MomentPage{}, fmt.Errorf("timeline: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
+	}
+	from, err := unsealed(q.Cursor)
+	if err != nil {
+		return MomentPage{}, err
+	}
+	var page MomentPage
+	var events []TimelineMoment
+	next := from
+	if !from.linesEnd {
+		found, err := t.lines.Before(ctx, q.Account, from.line, min(q.Limit+ahead, lines.MaxLines))
+		if err != nil {
+			return MomentPage{}, err
+		}
+		for i := range found.Lines {
+			events = append(events, ofLine(&found.Lines[i]))
+		}
+		page.Looked += found.Looked
+		next.line, next.linesEnd = found.Next, found.Last
+		if n := len(found.Lines); n > 0 && found.Lines[n-1].Event == lines.Deregistered {
+			next.ends = found.Lines[n-1].ID.Time()
+		}
+	}
+	if !from.ordersEnd {
+		orders, err := t.trail.Look(ctx, trail.Query{Account: q.Account, Limit: q.Limit + ahead, Before: from.order, Scan: MaxOrders})
+		if err != nil {
+			return MomentPage{}, err
+		}
+		for i := range orders.Entries {
+			events = join(events, &orders.Entries[i])
+		}
+		page.Looked += orders.Looked
+		next.ordersEnd = orders.Next == ""
+		if orders.Looked > 0 {
+			next.order = orders.Place
+		}
+	}
+	page.cut(events, from, next, q.Limit)
+	return page, nil
+}
+
+// cut takes the events that no other can come before from those that were found between two
+// places, at most so many.
+func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) {
+	slices.SortStableFunc(events, func(a, b TimelineMoment) int { return b.At.Compare(a.At) })
+	horizon := next.ends // what another account of the same id did is not shown
+	if !next.linesEnd {
+		horizon = later(horizon, next.line.ID.Time())
+	}
+	if !next.ordersEnd {
+		horizon = later(horizon, next.order.Time())
+	}
+	shown := 0
+	for shown < min(len(events), limit) && !events[shown].At.Before(horizon) {
+		shown++
+	}
+	ended := !next.ends.IsZero() && !slices.ContainsFunc(events[shown:], func(e TimelineMoment) bool { return !e.At.Before(next.ends) })
+	became := next.goneBack(from, events, shown)
+	if became == from && shown == 0 && len(events) > 0 && !ended {
+		// A line and its order may both be older than what else was read. They are shown all
+		// the same, so that the walk comes to an end.
+		shown = 1
+		became = next.goneBack(from, events, shown)
+	}
+	p.Events = events[:shown:shown]
+	left := len(events) - shown
+	passed := !next.ends.IsZero() && next.order.Time().Before(next.ends)
+	if ended && left > 0 || became.linesEnd && (became.ordersEnd || passed && left == 0) {
+		return
+	}
+	p.Back, p.Next = horizon, became.sealed()
+}
+
+// goneBack returns the places where the next page begins if only some of the events are
+// shown. What was found and not shown is found again: each place goes back to the last event
+// of its own that is shown.
+func (p places) goneBack(from places, events []TimelineMoment, shown int) places {
+	back := from
+	for _, e := range events[:shown] {
+		if e.place != (lines.Place{}) {
+			back.line = e.place
+		}
+		if e.entry != (circulate.StreamID{}) {
+			back.order = e.entry
+		}
+	}
+	for _, e := range events[shown:] {
+		if e.place != (lines.Place{}) {
+			p.line, p.linesEnd, p.ends = back.line, from.linesEnd, from.ends
+		}
+		if e.entry != (circulate.StreamID{}) {
+			p.order, p.ordersEnd = back.order, from.ordersEnd
+		}
+	}
+	return p
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func ofLine(l *lines.Line) TimelineMoment {
+	return TimelineMoment{At: l.ID.Time(), ID: fmt.Sprintf("%s.%d", l.ID, l.Place().Stream), What: string(l.Event), N: l.N, Text: l.Text, place: l.Place()}
+}
+
+// join adds an entry of the trail to the events: who ordered what a line says, or else an
+// event of its own. Orders that were refused or failed changed nothing.
+func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
+	if e.Outcome != trail.Done && e.Outcome != trail.Unknown {
+		return events
+	}
+	id, err := circulate.ParseStreamID(e.ID)
+	if err != nil {
+		return events
+	}
+	what, caused := whatOf(e)
+	if what == "" {
+		return events
+	}
+	nearest := -1
+	for i := range events {
+		line := &events[i]
+		if line.By != "" || line.entry != (circulate.StreamID{}) || !slices.Contains(caused, lines.Event(line.What)) || line.What == string(lines.Parked) && line.Text != circulate.ReasonPaused {
+			continue
+		}
+		if away := e.At.Sub(line.At).Abs(); away < apart && (nearest < 0 || away < e.At.Sub(events[nearest].At).Abs()) {
+			nearest = i
+		}
+	}
+	if nearest >= 0 {
+		events[nearest].By, events[nearest].Via, events[nearest].entry = e.By, e.Via, id
+		return events
+	}
+	event := TimelineMoment{At: e.At, ID: "t" + e.ID, What: what, By: e.By, Via: e.Via, Fields: e.Fields, entry: id}
+	if what == string(lines.Parked) {
+		event.Text = circulate.ReasonPaused
+	}
+	return append(events, event)
+}
+
+// whatOf returns what an order is in a timeline, and the lines that it may have caused. An
+// order that changed nothing of an account is not in its timeline.
+func whatOf(e *trail.Entry) (what string, caused []lines.Event) {
+	verb, _, _ := strings.Cut(e.Action, "-")
+	switch verb {
+	case "pause":
+		return string(lines.Parked), []lines.Event{lines.Parked}
+	case "resume":
+		return string(lines.Resumed), []lines.Event{lines.Resumed}
+	case "revive":
+		return string(lines.Resumed), []lines.Event{lines.Resumed, lines.Probed}
+	case "nudge":
+		return string(lines.Nudged), []lines.Event{lines.Nudged}
+	case "delete":
+		return string(lines.Deregistered), []lines.Event{lines.Deregistered}
+	case "create":
+		return Registered, nil
+	case "put", "patch":
+		switch {
+		case e.Counts["unchanged"] > 0:
+			return "", nil
+		case e.Counts["created"] > 0:
+			return Registered, nil
+		}
+		return Changed, nil
+	}
+	return "", nil
+}
+
+// places are where a page begins: the content of a cursor.
+type places struct {
+	line      lines.Place
+	order     circulate.StreamID
+	linesEnd  bool
+	ordersEnd bool
+	ends      time.Time // when an earlier account of the same id was removed; zero: none is known
+}
+
+func (p places) sealed() string {
+	ends := int64(0)
+	if !p.ends.IsZero() {
+		ends = max(1, p.ends.UnixMilli())
+	}
+	return accounts.SealCursor(accounts.CursorTimeline, fmt.Appendf(nil, "%d %d %d %d %d %t %t %d",
+		p.line.ID.Ms, p.line.ID.Seq, p.line.Stream, p.order.Ms, p.order.Seq, p.linesEnd, p.ordersEnd, ends))
+}
+
+func unsealed(text string) (p places, err error) {
+	if text == "" {
+		return p, nil
+	}
+	content, err := accounts.UnsealCursor(accounts.CursorTimeline, text)
+	if err != nil {
+		return p, err
+	}
+	var ends int64
+	if _, err := fmt.Sscan(string(content), &p.line.ID.Ms, &p.line.ID.Seq, &p.line.Stream, &p.order.Ms, &p.order.Seq, &p.linesEnd, &p.ordersEnd, &ends); err != nil || ends < 0 {
+		return places{}, fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrUnsealed)
+	}
+	if ends > 0 {
+		p.ends = time.UnixMilli(ends)
+	}
+	return p, nil
+}

@@ -1,0 +1,308 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+const (
+	// readPatience is how long a stream may bring nothing, and writePatience how
+	// long a caller may take to accept something: a connection that died without
+	// a word must not be kept for ever.
+	readPatience  = 5 * time.Minute
+	writePatience = 30 * time.Second
+)
+
+// importAccounts reads records and answers while it does so: first a line for
+// each bad one, at the end the summary.
+func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
+	from, err := importFrom(r)
+	if err != nil {
+		badQuery(err).write(w)
+		return
+	}
+	ctx, end := s.stream(r)
+	defer end()
+	// Once the reply has begun its status cannot change.
+	if _, err := s.options.Ring.Now(ctx, 0); err != nil {
+		s.errorReply(ctx, "import accounts", err).write(w)
+		return
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.EnableFullDuplex() // HTTP/2 has it without asking
+	defer context.AfterFunc(ctx, func() { _ = connection.SetReadDeadline(time.Unix(1, 0)) })()
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	reply := newLineWriter(w, connection)
+	reply.flush()
+	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
+	defer body.abandon(r.Body)
+	summary, err := s.registry(ctx).ImportWith(ctx, body, accounts.Importing{
+		From: from,
+		Bad: func(bad accounts.BadLine) error {
+			return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
+		},
+		Repeated: func(again accounts.RepeatedLine) error {
+			return reply.write(BadLine{Line: again.Line, ID: again.ID, Repeats: again.Before})
+		},
+	})
+	noteImport(trail.Of(r.Context()), summary, err)
+	last := ImportEnd{Summary: ImportSummary(summary)}
+	if reply.out.err != nil {
+		return // the caller has gone
+	}
+	if err != nil {
+		last.Error = s.importError(ctx, summary, err)
+	}
+	_ = reply.write(last) // a caller that has gone needs no answer
+	reply.flush()
+}
+
+// noteImport has the trail tell what an import came to.
+func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
+	for _, c := range []struct {
+		what string
+		n    int
+	}{{"lines", done.Lines}, {"created", done.Created}, {"updated", done.Updated}, {"unchanged", done.Unchanged}, {"failed", done.Failed}} {
+		draft.Count(c.what, c.n)
+	}
+	switch {
+	case errors.Is(err, accounts.ErrNotLines):
+		draft.End(trail.Refused)
+	case circulate.Unknown(err) && !errors.Is(err, accounts.ErrInput):
+		draft.End(trail.Unknown)
+	case err != nil:
+		draft.End(trail.Failed)
+	}
+}
+
+// importFrom reads where accounts begin that are new, the one parameter of an import.
+func importFrom(r *http.Request) (accounts.BeginFrom, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
+	}
+	var faults accounts.Faults
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case name != "from":
+			faults = append(faults, accounts.Fault{Field: name, Reason: "is not a parameter of this route"})
+		case len(query[name]) > 1:
+			faults = append(faults, accounts.Fault{Field: name, Reason: "must be given once"})
+		}
+	}
+	from := accounts.BeginFrom(query.Get("from"))
+	if len(faults) > 0 {
+		return from, faults
+	}
+	return from, from.Validate()
+}
+
+func (s *Server) importError(ctx context.Context, done accounts.Summary, err error) string {
+	if errors.Is(err, accounts.ErrNotLines) {
+		return "nothing was imported: " + strings.ReplaceAll(err.Error(), "accounts: ", "")
+	}
+	why := "the request ended early"
+	if !errors.Is(err, accounts.ErrInput) || errors.Is(context.Cause(ctx), errClosing) {
+		why = s.errorReply(ctx, "import accounts", err).Detail
+	}
+	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done; importing everything again is safe: %s", done.Done(), done.Lines, why)
+}
+
+// exportAccounts writes the records of all accounts that are selected. Where that
+// fails half way, the connection is cut: a reply that ended well would pass for
+// all there is.
+func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
+	chosen, more, err := readQuery(r, "with_state")
+	withState, faults := readFlag(more, "with_state")
+	if len(faults) > 0 {
+		err = errors.Join(err, faults)
+	}
+	if err != nil {
+		badQuery(err).write(w)
+		return
+	}
+	ctx, end := s.stream(r)
+	defer end()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
+	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	done, err := s.registry(ctx).ExportWith(ctx, accounts.Exporting{Selector: chosen, State: withState}, out)
+	switch {
+	case out.err != nil: // the caller has gone
+		panic(http.ErrAbortHandler)
+	case err != nil && out.begun:
+		_ = s.errorReply(ctx, "export accounts", err) // logs
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		s.errorReply(ctx, "export accounts", err).write(w)
+	case done.Unreadable > 0:
+		s.options.Log.WarnContext(ctx, "records that are no JSON were left out of an export", "count", done.Unreadable)
+	}
+}
+
+// getBackup streams a backup of everything. If it fails half way, the connection is cut, and the
+// file has no trailer.
+func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
+	withSecrets, err := backupParameter(r)
+	if err != nil {
+		badQuery(err).write(w)
+		return
+	}
+	options := backup.Options{Program: s.options.Version}
+	if withSecrets {
+		if options.Secrets = s.sealer(); options.Secrets == nil {
+			noSealer().write(w)
+			return
+		}
+	}
+	ctx, end := s.stream(r)
+	defer end()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
+	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	_, err = backup.Write(ctx, s.options.Ring, out, options)
+	switch {
+	case err == nil:
+	case out.err != nil: // the caller has gone
+		panic(http.ErrAbortHandler)
+	case out.begun:
+		_ = s.errorReply(ctx, "back up", err) // logs
+		panic(http.ErrAbortHandler)
+	default:
+		s.errorReply(ctx, "back up", err).write(w)
+	}
+}
+
+// backupParameter reads whether a backup is to have secrets, its one parameter.
+func backupParameter(r *http.Request) (withSecrets bool, err error) {
+	const name = "with_secrets"
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return false, accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
+	}
+	given := make(map[string]string)
+	var faults accounts.Faults
+	for _, field := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case field != name:
+			faults = append(faults, accounts.Fault{Field: field, Reason: "is not a parameter of this route"})
+		case len(query[field]) > 1:
+			faults = append(faults, accounts.Fault{Field: field, Reason: "must be given once"})
+		default:
+			given[field] = query[field][0]
+		}
+	}
+	on, more := readFlag(given, name)
+	if faults = append(faults, more...); len(faults) > 0 {
+		return false, faults
+	}
+	return on, nil
+}
+
+// lineWriter writes values, one a line, and sends them on when it is told to.
+type lineWriter struct {
+	out        *patientWriter
+	buffer     *bufio.Writer
+	encoder    *json.Encoder
+	connection *http.ResponseController
+}
+
+func newLineWriter(w http.ResponseWriter, connection *http.ResponseController) *lineWriter {
+	out := &patientWriter{out: w, connection: connection}
+	buffer := bufio.NewWriter(out)
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	w.WriteHeader(http.StatusOK)
+	return &lineWriter{out, buffer, encoder, connection}
+}
+
+func (w *lineWriter) write(v any) error { return w.encoder.Encode(v) }
+
+// flush sends what was written. If that fails, the next write says so.
+func (w *lineWriter) flush() {
+	_ = w.buffer.Flush()
+	_ = w.connection.Flush()
+}
+
+// promptReader does something before it waits for more, and waits neither for
+// ever nor past its context.
+type promptReader struct {
+	ctx        context.Context
+	in         io.Reader
+	connection *http.ResponseController
+	before     func()
+	ended      bool // all has been read
+}
+
+// Read reads what has come, or waits for it.
+func (r *promptReader) Read(p []byte) (int, error) {
+	r.before()
+	_ = r.connection.SetReadDeadline(time.Now().Add(readPatience)) // a recorder in a test has none
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	n, err := r.in.Read(p)
+	r.ended = r.ended || errors.Is(err, io.EOF)
+	return n, err
+}
+
+// abandon closes a body that was not read to its end, without waiting for the rest. One
+// that stays open makes net/http panic when it reads the next request (golang/go#68560).
+func (r *promptReader) abandon(body io.Closer) {
+	if !r.ended {
+		_ = r.connection.SetReadDeadline(time.Unix(1, 0)) // a recorder in a test has none
+		_ = body.Close()                                  // the connection ends with the reply
+	}
+}
+
+// patientWriter sets a deadline for each write, and keeps the error of a failed one. The
+// caller caused it, so it is not logged.
+type patientWriter struct {
+	out        io.Writer
+	connection *http.ResponseController
+	begun      bool
+	err        error
+}
+
+// Write writes, for as long as a caller may take.
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	w.begun = true
+	written := 0
+	for part := range slices.Chunk(p, patientPart) {
+		_ = w.connection.SetWriteDeadline(time.Now().Add(writePatience)) // a recorder in a test has none
+		n, err := w.out.Write(part)
+		if written += n; err != nil {
+			w.err = err
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// patientPart is how much a caller must accept within writePatience.
+const patientPart = 32 << 10

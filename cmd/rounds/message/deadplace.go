@@ -1,0 +1,126 @@
+package message
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/group"
+)
+
+// deadPlace is how far a walk through dead letters came: behind one of them in a shard. The
+// walk leaves out letters later than until, in Unix milliseconds; 0 means no limit.
+type deadPlace struct {
+	shard  int
+	behind circulate.StreamID
+	until  uint64
+}
+
+// after returns the place behind a page that was to have that many letters.
+func (p deadPlace) after(page []group.DeadLetter, asked int) (deadPlace, error) {
+	if len(page) < asked {
+		return deadPlace{shard: p.shard + 1, until: p.until}, nil
+	}
+	behind, err := circulate.ParseStreamID(page[len(page)-1].Position)
+	return deadPlace{p.shard, behind, p.until}, err
+}
+
+func (p deadPlace) seal(shards int) string {
+	var content []byte
+	for _, n := range []uint64{uint64(shards), uint64(p.shard), p.until, p.behind.Ms, p.behind.Seq} {
+		content = binary.AppendUvarint(content, n)
+	}
+	return accounts.SealCursor(accounts.CursorDead, content)
+}
+
+// deadPlace reads a cursor. An empty one is the beginning.
+func (r *Reader) deadPlace(text string) (deadPlace, error) {
+	if text == "" {
+		return deadPlace{}, nil
+	}
+	content, err := accounts.UnsealCursor(accounts.CursorDead, text)
+	if err != nil {
+		return deadPlace{}, err
+	}
+	var numbers [5]uint64
+	for i := range numbers {
+		n, size := binary.Uvarint(content)
+		if size <= 0 {
+			return deadPlace{}, fmt.Errorf("%w: it names no place", accounts.ErrUnsealed)
+		}
+		numbers[i], content = n, content[size:]
+	}
+	if numbers[0] != uint64(r.ring.Shards()) || numbers[1] >= numbers[0] || len(content) > 0 {
+		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", accounts.ErrUnsealed)
+	}
+	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
+}
+
+// deadBegin is deadPlace for a walk that changes letters. From its beginning it leaves out
+// letters that die again meanwhile, or the walk might never end.
+func (r *Reader) deadBegin(ctx context.Context, text string) (deadPlace, error) {
+	at, err := r.deadPlace(text)
+	if err != nil || at.until > 0 {
+		return at, err
+	}
+	now, err := r.ring.Now(ctx, 0)
+	at.until = uint64(max(1, now.UnixMilli()))
+	return at, err
+}
+
+// deadBefore returns the next letters of a walk in its shard, and how many of them were
+// asked for, as deadPlace.after needs it.
+func (r *Reader) deadBefore(ctx context.Context, at deadPlace) (letters []group.DeadLetter, asked int, err error) {
+	letters, err = group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), deadAhead)
+	for i := range letters {
+		if id, err := circulate.ParseStreamID(letters[i].Position); err == nil && id.Ms > at.until {
+			return letters[:i], deadAhead + 1, nil // the shard ends here
+		}
+	}
+	return letters, deadAhead, err
+}
+
+// deadID returns a dead letter's id: SHARD:MS-SEQ.
+func deadID(shard int, position string) string { return strconv.Itoa(shard) + ":" + position }
+
+// parseDeadIDs returns the places of dead letters, or Faults.
+func parseDeadIDs(ids []string) ([]deadPlace, error) {
+	var faults strict.Faults
+	switch {
+	case len(ids) == 0:
+		faults.Add("ids", "must not be empty")
+	case len(ids) > MaxDeadIDs:
+		return nil, strict.Faults{{Field: "ids", Reason: fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
+	}
+	places := make([]deadPlace, len(ids))
+	for i, id := range ids {
+		shard, position, err := parseEntryID(id)
+		if err != nil {
+			faults.Add(fmt.Sprintf("ids[%d]", i), err.Error())
+		}
+		places[i] = deadPlace{shard: shard, behind: position}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return places, nil
+}
+
+// parseEntryID reads SHARD:MS-SEQ, exactly as it is written.
+func parseEntryID(id string) (shard int, position circulate.StreamID, err error) {
+	number, at, _ := strings.Cut(id, ":")
+	shard, err = strconv.Atoi(number)
+	if err == nil {
+		position, err = circulate.ParseStreamID(at)
+	}
+	if err != nil || shard < 0 || shard >= circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
+		return 0, circulate.StreamID{}, errors.New("must be an id from a list, such as 12:1767225600000-0")
+	}
+	return shard, position, nil
+}

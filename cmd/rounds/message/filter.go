@@ -1,0 +1,91 @@
+package message
+
+import (
+	"context"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Filter selects messages. An empty field selects any; the zero Filter selects all.
+type Filter struct {
+	Account string // the account's id
+	Kind    string // the account's kind
+	Type    string // the message's type
+}
+
+// Selects reports whether a message matches the filter.
+func (f Filter) Selects(m *circulate.Found) bool {
+	return (f.Account == "" || f.Account == m.Account) && (f.Kind == "" || f.Kind == m.Kind) && (f.Type == "" || f.Type == m.Message.Type)
+}
+
+// Some reports whether the filter leaves any message out.
+func (f Filter) Some() bool { return f != Filter{} }
+
+// shardsOf returns the shards in which messages that the filter selects may be.
+func (r *Reader) shardsOf(f Filter) []int {
+	if f.Account == "" || r.ring.Sources() > 0 {
+		// While the number of shards changes, an account's messages are in several.
+		return r.allShards()
+	}
+	return []int{r.ring.ShardOf(f.Account)}
+}
+
+// Walk is a way through the messages of a ring, in either direction.
+type Walk struct {
+	reader   *Reader
+	filter   Filter
+	position Position
+	back     bool
+	shards   []int
+}
+
+// Forward returns a walk from a position to newer messages, the oldest first. It returns
+// cursor.ErrInvalid for a position of another number of shards.
+func (r *Reader) Forward(from Position, f Filter) (*Walk, error) { return r.walk(from, f, false) }
+
+// Backward returns a walk from a position to older messages, the newest first: first the
+// last one that is not behind the position. Its error is that of Forward.
+func (r *Reader) Backward(from Position, f Filter) (*Walk, error) { return r.walk(from, f, true) }
+
+func (r *Reader) walk(from Position, f Filter, back bool) (*Walk, error) {
+	if len(from.at) != r.ring.Shards() {
+		return nil, accounts.ErrUnsealed
+	}
+	return &Walk{r, f, from.Clone(), back, r.shardsOf(f)}, nil
+}
+
+// Position returns where the walk is.
+func (w *Walk) Position() Position { return w.position.Clone() }
+
+// Next returns up to limit messages, whatever the filter says of them, and none at the end.
+// It reads large messages a few at a time. The walk itself stays in place until Pass.
+func (w *Walk) Next(ctx context.Context, limit int) ([]circulate.Found, error) {
+	if w.back {
+		return w.reader.backward(ctx, w.position, w.shards, limit)
+	}
+	return w.reader.forward(ctx, w.position, w.shards, limit)
+}
+
+// Pass moves the walk behind a message that Next returned, in its direction, and reports
+// whether the filter selects that message.
+func (w *Walk) Pass(f *circulate.Found) (bool, error) {
+	if w.back {
+		return w.filter.Selects(f), w.position.Retreat(f)
+	}
+	return w.filter.Selects(f), w.position.Pass(f)
+}
+
+// backward returns up to limit messages that are not behind a position, the newest first.
+func (r *Reader) backward(ctx context.Context, from Position, shards []int, limit int) ([]circulate.Found, error) {
+	limits := limitsOf(limit, len(shards))
+	var sources []source
+	for _, shard := range shards {
+		if at := from.at[shard]; at != (circulate.StreamID{}) {
+			sources = append(sources, source{shard: shard, back: true, at: at.Next(), ahead: limits.ahead})
+		}
+	}
+	newer := func(a, b circulate.StreamID) bool { return b.Before(a) }
+	found, _, err := merged(ctx, r.ring.Streams().Stretches, sources, limits, newer)
+	return found, err
+}

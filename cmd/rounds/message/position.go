@@ -1,0 +1,122 @@
+package message
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// Position is how far a reader of messages came: a place in the stream of each shard. Its
+// text is opaque to callers, and stays valid when either side restarts.
+type Position struct {
+	at []circulate.StreamID // of the last message read, by shard
+
+	generation int // of the shards that accounts are in, or move to
+	sources    int // the number of shards, the first ones, that accounts leave
+
+	// Only in the start of a ring: the generation of the shards that accounts are in or
+	// leave, and the last later generation that was begun and aborted.
+	base, abandoned int
+}
+
+// Pass moves the position behind a message of its shard.
+func (p *Position) Pass(f *circulate.Found) error {
+	id, err := circulate.ParseStreamID(f.Position)
+	if err != nil {
+		return err
+	}
+	p.at[f.Shard] = id
+	return nil
+}
+
+// Retreat moves the position in front of a message of its shard.
+func (p *Position) Retreat(f *circulate.Found) error {
+	id, err := circulate.ParseStreamID(f.Position)
+	if err != nil {
+		return err
+	}
+	p.at[f.Shard] = id.Previous()
+	return nil
+}
+
+// Clone returns an independent copy.
+func (p *Position) Clone() Position {
+	return Position{at: slices.Clone(p.at), generation: p.generation, sources: p.sources}
+}
+
+// String returns the position as ParsePosition reads it: the number of shards, the newest
+// time, and for each shard how much older its own time is, and its sequence number. Zero
+// stands for the start of a stream.
+func (p *Position) String() string {
+	var newest uint64
+	for _, id := range p.at {
+		newest = max(newest, id.Ms)
+	}
+	content := make([]byte, 0, 24+6*len(p.at))
+	if p.generation > 0 {
+		content = append(content, 0) // no ring has 0 shards: the number of shards changed, and a generation follows
+		content = binary.AppendUvarint(content, uint64(p.generation))
+		content = binary.AppendUvarint(content, uint64(p.sources))
+	}
+	content = binary.AppendUvarint(content, uint64(len(p.at)))
+	content = binary.AppendUvarint(content, newest)
+	for _, id := range p.at {
+		if id == (circulate.StreamID{}) {
+			content = append(content, 0)
+			continue
+		}
+		content = binary.AppendUvarint(content, newest-id.Ms+1)
+		content = binary.AppendUvarint(content, id.Seq)
+	}
+	return accounts.SealCursor(accounts.CursorPosition, content)
+}
+
+// ParsePosition reads exactly the texts that String returns. Its error is cursor.ErrInvalid.
+func ParsePosition(text string) (Position, error) {
+	content, err := accounts.UnsealCursor(accounts.CursorPosition, text)
+	if err != nil {
+		return Position{}, err
+	}
+	malformed := fmt.Errorf("%w: it is malformed", accounts.ErrUnsealed)
+	number := func() uint64 {
+		v, n := binary.Uvarint(content)
+		if n <= 0 {
+			err = malformed
+			return 0
+		}
+		content = content[n:]
+		return v
+	}
+	shards := number()
+	var generation, sources uint64
+	if shards == 0 {
+		generation, sources, shards = number(), number(), number()
+	}
+	newest := number()
+	if err != nil || shards == 0 || shards > 2*circulate.MaxShards || newest > math.MaxInt64 ||
+		generation > math.MaxInt32 || sources >= shards {
+		return Position{}, malformed
+	}
+	p := Position{at: make([]circulate.StreamID, shards), generation: int(generation), sources: int(sources)}
+	for i := range p.at {
+		older := number()
+		if older == 0 {
+			continue
+		}
+		if older-1 > newest {
+			return Position{}, malformed
+		}
+		p.at[i] = circulate.StreamID{Ms: newest - (older - 1), Seq: number()}
+		if p.at[i].Seq > math.MaxInt64 {
+			return Position{}, malformed
+		}
+	}
+	if err != nil || len(content) > 0 || p.String() != text {
+		return Position{}, malformed
+	}
+	return p, nil
+}

@@ -1,0 +1,300 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// account is an account, as the API returns it.
+type account struct {
+	ID       string            `json:"id"`
+	Kind     string            `json:"kind"`
+	Cadence  string            `json:"cadence"`
+	Priority string            `json:"priority"`
+	Labels   map[string]string `json:"labels"`
+	Fault    string            `json:"fault"`
+	Revision int               `json:"revision"`
+	Created  time.Time         `json:"created"`
+	Updated  time.Time         `json:"updated"`
+	State    struct {
+		Place          string    `json:"place"`
+		Due            time.Time `json:"due"`
+		Since          time.Time `json:"since"`
+		Replica        string    `json:"replica"`
+		Reason         string    `json:"reason"`
+		Failures       int       `json:"failures"`
+		LastSuccess    time.Time `json:"last_success"`
+		NeverSucceeded bool      `json:"never_succeeded"`
+		LastError      string    `json:"last_error"`
+		LastErrorAt    time.Time `json:"last_error_at"`
+	} `json:"state"`
+}
+
+// filterNames are the parameters that select accounts, in the order of their fields.
+// Those of givenNames are not asked for: links of other pages have them.
+var (
+	filterNames = []string{"prefix", "kind", "state", "label", "host", "error", "reason", "since", "cause", "except_host", "id"}
+	givenNames  = []string{"cause", "except_host", "id"}
+)
+
+// chipsOfOne is how many values of one filter are shown each.
+const chipsOfOne = 3
+
+// stateNames are the states that accounts can be selected by.
+var stateNames = []string{"active", "failing", "never_succeeded", "paused", "parked", "scheduled", "waiting", "claimed"}
+
+// columnNames are the columns that a list can have besides the id, and columnsShown those that
+// it has unless the address says otherwise.
+var (
+	columnNames  = []string{"kind", "state", "due", "success", "error", "failures", "cadence", "priority", "labels", "created", "updated", "replica"}
+	columnsShown = []string{"kind", "state", "due", "success", "error"}
+)
+
+const (
+	pageRows = 50
+	mostRows = 100 // as many as can be selected by their ids
+)
+
+// countLooks is about how many accounts a count looks at, so that its page does not keep anybody
+// waiting. Of more accounts it is an estimate.
+const countLooks = "10000"
+
+// choice is something that can be chosen.
+type choice struct {
+	Name string
+	On   bool
+}
+
+// filter is a field of the form that selects accounts.
+type filter struct {
+	Name   string
+	Values []string // at least one, which may be empty
+	Of     []string // what there is to choose; nil: any text
+	Given  bool     // it is not asked for
+}
+
+// accountsList is what the page shows.
+type accountsList struct {
+	Filters  []filter
+	Chosen   []choiceOf // the filters in force
+	Columns  []choice
+	On       map[string]bool // columns that are shown
+	Accounts []account
+	Next     string
+	First    string
+	Limit    int
+	Sizes    []int
+	Partial  bool // the filter has looked at a part of what there is, and the page may be short
+	Count    *counted
+	Counting string // the address that counts; empty: nothing to count
+	Refused  *problem
+	Actions  []string // what the visitor may do with many accounts
+	Empty    bool     // there is no account at all
+}
+
+// choiceOf is a value of a filter, and the address without it.
+type choiceOf struct {
+	Name, Value, Without string
+	Many                 int // the number of values, if they are not shown each
+}
+
+// Shown returns the value as people read it: what follows the sign ~ in the name of a cause is a
+// digest.
+func (c choiceOf) Shown() string {
+	if c.Name == "cause" {
+		code, _, _ := strings.Cut(c.Value, "~")
+		return code
+	}
+	return c.Value
+}
+
+// chipsOf returns the values of a query's filters. Without returns the address without some of
+// them.
+func chipsOf(chosen url.Values, without func(name string, values []string) string) []choiceOf {
+	var all []choiceOf
+	for _, name := range filterNames {
+		values := chosen[name]
+		if len(values) > chipsOfOne && slices.Contains(givenNames, name) {
+			all = append(all, choiceOf{Name: name, Many: len(values), Without: without(name, values)})
+			continue
+		}
+		for _, value := range values {
+			all = append(all, choiceOf{Name: name, Value: value, Without: without(name, []string{value})})
+		}
+	}
+	return all
+}
+
+// counted is how many accounts are selected.
+type counted struct {
+	Count    int  `json:"count"`
+	Complete bool `json:"complete"`
+	Estimate int  `json:"estimate"`
+}
+
+// bulkActions are what can be done with many accounts.
+var bulkActions = []string{"pause", "resume", "nudge", "delete"}
+
+func accountsPage() *page {
+	return &page{
+		name: "accounts", path: "/accounts", menu: "accounts", scripts: []string{"accounts.js"}, data: listAccounts,
+		raw: map[string]func(*visit, http.ResponseWriter){"GET /accounts/filter": tidyFilters, "GET /accounts/choose": chooseAccounts},
+	}
+}
+
+// selected returns the parameters of a query that select accounts, without empty ones.
+func selected(q url.Values) url.Values {
+	chosen := url.Values{}
+	for _, name := range filterNames {
+		for _, value := range q[name] {
+			if value = strings.TrimSpace(value); value != "" && !slices.Contains(chosen[name], value) {
+				chosen.Add(name, value)
+			}
+		}
+	}
+	return chosen
+}
+
+// tidyFilters sends the browser to the list without the fields that were left empty.
+func tidyFilters(v *visit, w http.ResponseWriter) {
+	q := v.r.URL.Query()
+	tidy := selected(q)
+	for _, name := range q["col"] {
+		if slices.Contains(columnNames, name) && !slices.Equal(q["col"], columnsShown) {
+			tidy.Add("col", name)
+		}
+	}
+	if len(q["col"]) == 0 && q.Has("cols") {
+		tidy.Set("col", "none")
+	}
+	if limit := rowsOf(q); limit != pageRows {
+		tidy.Set("limit", strconv.Itoa(limit))
+	}
+	http.Redirect(w, v.r, address("/accounts", tidy), http.StatusSeeOther)
+}
+
+func rowsOf(q url.Values) int {
+	n, err := strconv.Atoi(q.Get("limit"))
+	if err != nil || n < 1 {
+		return pageRows
+	}
+	return min(n, mostRows)
+}
+
+func listAccounts(v *visit) (any, error) {
+	q := v.r.URL.Query()
+	chosen := selected(q)
+	kinds, err := v.kinds()
+	if err != nil {
+		return nil, err
+	}
+	l := &accountsList{Limit: rowsOf(q), Sizes: []int{25, pageRows, mostRows}, On: make(map[string]bool)}
+	for _, name := range filterNames {
+		f := filter{Name: name, Values: chosen[name], Given: slices.Contains(givenNames, name)}
+		switch name {
+		case "kind":
+			for _, k := range kinds {
+				f.Of = append(f.Of, k.Name)
+			}
+		case "state":
+			f.Of = stateNames
+		}
+		for _, value := range f.Values {
+			if f.Of != nil && !slices.Contains(f.Of, value) {
+				f.Of = append(slices.Clone(f.Of), value)
+			}
+		}
+		if len(f.Values) == 0 && !f.Given {
+			f.Values = []string{""}
+		}
+		l.Filters = append(l.Filters, f)
+	}
+	l.Chosen = chipsOf(chosen, func(name string, values []string) string {
+		rest := v.r.URL.Query()
+		rest.Del("cursor")
+		rest.Del("said")
+		rest[name] = slices.DeleteFunc(rest[name], func(one string) bool { return slices.Contains(values, strings.TrimSpace(one)) })
+		return address("/accounts", rest)
+	})
+	columns := columnsShown
+	if q.Has("col") {
+		columns = q["col"]
+	}
+	for _, name := range columnNames {
+		l.On[name] = slices.Contains(columns, name)
+		l.Columns = append(l.Columns, choice{name, l.On[name]})
+	}
+	for _, action := range bulkActions {
+		if v.May("POST /v1/accounts:" + action) {
+			l.Actions = append(l.Actions, action)
+		}
+	}
+	ask := selected(q)
+	if len(chosen) > 0 && q.Get("count") != "" {
+		l.Count = new(counted)
+		ask.Set("looks", countLooks)
+		err = v.get(address("/v1/accounts:count", ask), l.Count)
+		ask.Del("looks")
+	} else if len(chosen) > 0 {
+		l.Counting = v.With("count", "1", "cursor", q.Get("cursor"))
+	}
+	var page struct {
+		Accounts []account `json:"accounts"`
+		Next     string    `json:"next"`
+	}
+	if err == nil {
+		ask.Set("limit", strconv.Itoa(l.Limit))
+		if cursor := q.Get("cursor"); cursor != "" {
+			ask.Set("cursor", cursor)
+			l.First = v.With()
+		}
+		err = v.get(address("/v1/accounts", ask), &page)
+	}
+	if errors.As(err, &l.Refused) && l.Refused.Status == http.StatusUnprocessableEntity {
+		l.Counting, l.Count, l.First = "", nil, ""
+		return l, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.Accounts = page.Accounts
+	if page.Next != "" {
+		l.Next = v.With("cursor", page.Next)
+		l.Partial = len(chosen) > 0 && len(page.Accounts) < l.Limit
+	}
+	l.Empty = len(l.Accounts) == 0 && len(chosen) == 0 && l.Next == "" && l.First == ""
+	return l, nil
+}
+
+// chooseAccounts sends the browser to the page that asks before many accounts are changed. The
+// form has the ids that were checked, and the filters that were in force.
+func chooseAccounts(v *visit, w http.ResponseWriter) {
+	q := v.r.URL.Query()
+	next := url.Values{}
+	action := cmp.Or(q.Get("do"), q.Get("all"))
+	switch {
+	case !slices.Contains(bulkActions, action):
+		v.fail(w, v, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.unknown")})
+		return
+	case q.Get("do") != "":
+		if len(q["pick"]) == 0 {
+			back := selected(q)
+			back.Set("said", "accounts.none")
+			http.Redirect(w, v.r, address("/accounts", back), http.StatusSeeOther)
+			return
+		}
+		next["id"] = q["pick"]
+	default:
+		if next = selected(q); len(next) == 0 {
+			next.Set("all", "true")
+		}
+	}
+	next.Set("do", action)
+	http.Redirect(w, v.r, address("/accounts/bulk", next), http.StatusSeeOther)
+}

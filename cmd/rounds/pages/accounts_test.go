@@ -1,0 +1,271 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/feed"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/redistest"
+
+	"github.com/rounds-dev/rounds/poller/fetch"
+)
+
+// desk is the pages on a real API, for somebody of this machine.
+type desk struct {
+	*testing.T
+	ring     *circulate.Ring
+	registry *accounts.Registry
+	server   *httptest.Server
+	tried    *trial.Report
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkers, err := poller.NewCheckers(feed.New(checktest.Client(t, fetch.Options{}), secrets.Source{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{T: t, ring: ring, registry: accounts.NewRegistry(ring, checkers)}
+	pages, err := New(Options{May: api.May, Log: slog.New(slog.DiscardHandler), Namespace: "press", Version: "v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := api.New(api.Options{
+		Ring: ring, Registry: d.registry, Pages: pages.Handler, Kinds: []strict.Kind{strict.Of(feed.Kind, checkers[feed.Kind]), {Name: "own"}},
+		Try: func(context.Context, trial.Request) (*trial.Report, error) { return d.tried, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.server = httptest.NewServer(served)
+	t.Cleanup(func() {
+		pages.Close()
+		served.Close()
+		d.server.Close()
+	})
+	return d
+}
+
+func (d *desk) add(ids ...string) {
+	d.Helper()
+	for _, id := range ids {
+		a := accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"https://example.com/feed.xml"}`), Labels: map[string]string{"team": "press"}}
+		if _, err := d.registry.Create(d.Context(), a); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// get returns a page's status, where it leads, and its text.
+func (d *desk) get(path string) (int, string, string) { return d.send(http.MethodGet, path, nil) }
+
+// post sends a form.
+func (d *desk) post(path string, pairs ...string) (int, string, string) {
+	values := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		values.Add(pairs[i], pairs[i+1])
+	}
+	return d.send(http.MethodPost, path, values)
+}
+
+func (d *desk) send(method, path string, values url.Values) (int, string, string) {
+	d.Helper()
+	r, err := http.NewRequestWithContext(d.Context(), method, d.server.URL+path, strings.NewReader(values.Encode()))
+	if err != nil {
+		d.Fatal(err)
+	}
+	if values != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	client := *d.server.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	reply, err := client.Do(r)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(reply.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return reply.StatusCode, reply.Header.Get("Location"), string(body)
+}
+
+// Without one of them, a link would select more accounts than it says.
+func TestThePageKnowsEveryFilterOfTheAPI(t *testing.T) {
+	if got, want := slices.Sorted(slices.Values(filterNames)), slices.Sorted(slices.Values(accounts.SelectorFields())); !slices.Equal(got, want) {
+		t.Errorf("the page knows %q, the API %q", got, want)
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(stateNames)), slices.Sorted(slices.Values(accounts.States()))) {
+		t.Errorf("the page knows the states %q, the API %q", stateNames, accounts.States())
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(recordFields)), []string{"cadence", "config", "id", "kind", "labels", "priority", "retry_budget"}) {
+		t.Errorf("fields of a record: %q", recordFields)
+	}
+}
+
+func TestListOfAccounts(t *testing.T) {
+	d := newDesk(t)
+	if status, _, body := d.get("/accounts"); status != 200 || !strings.Contains(body, "There is no account yet") {
+		t.Errorf("without accounts: %d\n%s", status, body)
+	}
+	hostile := `"><script>alert(1)</script>`
+	d.add("a-1", "a-2", "/", "..", "new", hostile)
+	_, _, body := d.get("/accounts")
+	for _, want := range []string{`href="/account?id=%2F"`, `href="/account?id=.."`, "/account?id=new", html.EscapeString(hostile), `<th scope="col">Last error`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "<script>alert") || strings.Contains(body, "Next page") {
+		t.Error("an id is markup, or there is a page too many")
+	}
+	_, _, body = d.get("/accounts?prefix=a-&limit=1&col=labels&col=cadence")
+	next := html.UnescapeString(regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(body)[1])
+	if !strings.Contains(body, "a-1") == !strings.Contains(body, "a-2") || !strings.Contains(body, "team=press") || strings.Contains(body, `<th scope="col">Last error`) || !strings.Contains(next, "prefix=a-") {
+		t.Errorf("the first page leads to %s\n%s", next, body)
+	}
+	if _, _, second := d.get(next); strings.Contains(second, `value="a-1"`) == strings.Contains(body, `value="a-1"`) || !strings.Contains(second, "First page") {
+		t.Errorf("the second page\n%s", second)
+	}
+	if _, _, body := d.get("/accounts?prefix=a-&count=1"); !strings.Contains(body, "2 accounts match") {
+		t.Errorf("not counted\n%s", body)
+	}
+	if _, _, body := d.get("/accounts?label=x&since=soon&cause=no~1&except_host=h"); !strings.Contains(body, "query.label") || !strings.Contains(body, "must be one duration") {
+		t.Errorf("not refused\n%s", body)
+	}
+	for path, want := range map[string]string{
+		"/accounts/filter?prefix=&kind=feed&kind=&state=&cols=1&col=kind&limit=25":                           "/accounts?col=kind&kind=feed&limit=25",
+		"/accounts/filter?prefix=+a+&cols=1&col=kind&col=state&col=due&col=success&col=error&col=x&limit=50": "/accounts?col=kind&col=state&col=due&col=success&col=error&prefix=a",
+		"/accounts/filter?cols=1":                         "/accounts?col=none",
+		"/accounts/choose?kind=feed&do=pause&pick=a&pick": "/accounts/bulk?do=pause&id=a&id=",
+		"/accounts/choose?kind=feed&do=pause":             "/accounts?kind=feed&said=accounts.none",
+		"/accounts/choose?kind=feed&all=delete&pick=a":    "/accounts/bulk?do=delete&kind=feed",
+		"/accounts/choose?all=nudge":                      "/accounts/bulk?all=true&do=nudge",
+	} {
+		if status, to, _ := d.get(path); status != 303 || to != want {
+			t.Errorf("%s leads to %d %s, want %s", path, status, to, want)
+		}
+	}
+	if status, _, _ := d.get("/accounts/choose?do=explode"); status != 422 {
+		t.Errorf("an unknown action: %d", status)
+	}
+}
+
+func TestManyAccountsAreChangedAfterAQuestion(t *testing.T) {
+	d := newDesk(t)
+	d.add("a-1", "a-2", "b-1")
+	_, _, body := d.get("/accounts/bulk?do=pause&id=a-1&id=b-1")
+	if !strings.Contains(body, "Pause 2 accounts") || !strings.Contains(body, `name="id" value="b-1"`) {
+		t.Errorf("asked\n%s", body)
+	}
+	if _, _, body := d.get("/accounts/bulk?do=delete&prefix=zebra"); !strings.Contains(body, "No account is selected now") || strings.Contains(body, "for good</button>") {
+		t.Errorf("of none\n%s", body)
+	}
+	for path, want := range map[string]int{"/accounts/bulk?do=pause": 422, "/accounts/bulk?do=explode&all=true": 422, "/accounts/bulk/run": 404} {
+		if status, _, _ := d.get(path); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
+		}
+	}
+	for _, c := range []struct {
+		form []string
+		want string
+	}{
+		{[]string{"do", "pause", "prefix", "a-", "of", "2"}, "<dt>Paused</dt><dd><b>2</b></dd>"},
+		{[]string{"do", "pause", "prefix", "a-", "of", "2"}, "<dt>Needed no change</dt><dd>2</dd>"},
+		{[]string{"do", "nudge", "all", "true", "rate", "5"}, "<dt>Nudged</dt><dd><b>1</b></dd>"},
+		{[]string{"do", "resume", "id", "a-1"}, "<dt>Resumed</dt><dd><b>1</b></dd>"},
+		{[]string{"do", "delete", "kind", "feed"}, "<dt>Deleted</dt><dd><b>3</b></dd>"},
+	} {
+		status, _, body := d.post(bulkRun, c.form...)
+		if status != 200 || !strings.Contains(body, c.want) || !strings.HasSuffix(strings.TrimSpace(body), "</html>") || !strings.Contains(body, "Done") {
+			t.Errorf("%q: %d, no %s in\n%s", c.form, status, c.want, body)
+		}
+	}
+	for _, form := range [][]string{{"do", "nudge", "all", "true", "rate", "0"}, {"do", "pause"}, {"do", "pause", "state", "on"}, {"do", "revive", "kind", "feed", "rate", "NaN"}} {
+		if status, _, body := d.post(bulkRun, form...); status != 422 || strings.Contains(body, "Done") {
+			t.Errorf("%q: %d\n%s", form, status, body)
+		}
+	}
+}
+
+func TestParkedAccountsAreRevived(t *testing.T) {
+	d := newDesk(t)
+	d.add("a-1", "a-2", "b-1")
+	for _, id := range []string{"a-1", "a-2"} {
+		if _, err := d.ring.Park(t.Context(), d.ring.ShardOf(id), "auth: 401", []string{id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, body := d.get("/accounts/revive?kind=feed&reason=auth"); !strings.Contains(body, "Revive 2 accounts") || !strings.Contains(body, `name="do" value="revive"`) {
+		t.Errorf("asked\n%s", body)
+	}
+	if _, _, body := d.get("/accounts/revive?kind=feed&label=team%3Dpress&reason=a&reason=b"); !strings.Contains(body, "<code>label</code>") || !strings.Contains(body, "<code>reason</code>") || strings.Contains(body, "Revive 2") {
+		t.Errorf("what the route does not know\n%s", body)
+	}
+	if _, _, body := d.post(bulkRun, "do", "revive", "kind", "feed", "reason", "auth", "rate", "2"); !strings.Contains(body, "<dt>Revived</dt><dd><b>2</b></dd>") {
+		t.Errorf("revived\n%s", body)
+	}
+}
+
+// When a visitor leaves, what the page does stops.
+func TestLeavingStopsTheChange(t *testing.T) {
+	stopped := make(chan struct{})
+	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/v1/accounts:pause") {
+			_, _ = io.WriteString(w, `{}`)
+			return
+		}
+		defer close(stopped)
+		for r.Context().Err() == nil {
+			if _, err := fmt.Fprintln(w, `{"progress":{"seen":5,"matched":3,"changed":2}}`); err != nil {
+				return
+			}
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &leaving{ResponseRecorder: httptest.NewRecorder(), leave: cancel}
+	r := httptest.NewRequest(http.MethodPost, bulkRun, strings.NewReader("do=pause&all=true&of=9")).WithContext(ctx)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	site.ServeHTTP(w, r)
+	<-stopped
+	if body := w.Body.String(); !strings.Contains(body, "5 looked at, 3 selected") || !strings.Contains(body, `<progress max="9" value="3"`) {
+		t.Errorf("shown before\n%s", body)
+	}
+}
+
+// leaving is a connection whose visitor leaves after some progress.
+type leaving struct {
+	*httptest.ResponseRecorder
+	leave func()
+	n     int
+}
+
+func (l *leaving) Write(p []byte) (int, error) {
+	if l.n++; l.n == 4 {
+		l.leave()
+	}
+	return l.ResponseRecorder.Write(p)
+}

@@ -1,0 +1,207 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
+)
+
+// timelinePage is what GET /v1/accounts/{id}/timeline says.
+type timelinePage struct {
+	Events []timelineEvent `json:"events"`
+	Back   time.Time       `json:"back"`
+	Next   string          `json:"next"`
+}
+
+// timelineEvent is something that mattered to an account.
+type timelineEvent struct {
+	ID     string    `json:"id"`
+	Time   time.Time `json:"time"`
+	Event  string    `json:"event"`
+	Count  int       `json:"count"`
+	Text   string    `json:"text"`
+	By     string    `json:"by"`
+	Fields []string  `json:"fields"`
+
+	Checks int       `json:"-"` // how many events of one kind, one after the other, it stands for
+	Since  time.Time `json:"-"` // the time of the earliest of them
+}
+
+// fewAlike is how many events of messages one after the other are shown each by itself.
+const fewAlike = 2
+
+// folded returns the events with many finds one after the other as one, so that they do not
+// hide what else mattered.
+func folded(events []timelineEvent) []timelineEvent {
+	var all []timelineEvent
+	for i := 0; i < len(events); {
+		n := i
+		for n < len(events) && events[n].Event == "found" {
+			n++
+		}
+		if n-i <= fewAlike {
+			all = append(all, events[i])
+			i++
+			continue
+		}
+		one := events[i]
+		one.Checks, one.Since = n-i, events[n-1].Time
+		for _, e := range events[i+1 : n] {
+			one.Count += e.Count
+		}
+		all = append(all, one)
+		i = n
+	}
+	return all
+}
+
+// Class returns how the event is marked: good, bad, warn, or an empty text.
+func (e *timelineEvent) Class() string {
+	switch e.Event {
+	case "failed", "cursor_reset":
+		return "bad"
+	case "parked":
+		if e.Text == "paused" {
+			return ""
+		}
+		return "bad"
+	case "found", "recovered":
+		return "good"
+	case "hindered", "requeued", "probed":
+		return "warn"
+	}
+	return ""
+}
+
+// Key returns the key of the sentence for the event. Its arguments are the count and the text.
+func (e *timelineEvent) Key() string {
+	key := "event." + e.Event
+	switch {
+	case e.Event == "parked" && e.Text == "paused":
+		return "event.paused"
+	case e.Event == "resumed" && e.Text != "":
+		return key + "." + e.Text
+	case e.Event == "nudged" && e.Count == 0:
+		return key + ".now"
+	}
+	return key
+}
+
+// Within returns within what time a check was asked for.
+func (e *timelineEvent) Within() time.Duration { return time.Duration(e.Count) * time.Millisecond }
+
+// Shown returns what was changed, in one line.
+func (e *timelineEvent) Shown() string { return strings.Join(e.Fields, ", ") }
+
+// accountMessage is a message that the account's checks found.
+type accountMessage struct{ found }
+
+// messageLine is how many characters of a message the page of its account shows.
+const messageLine = 120
+
+// Line returns what the message says, in one line: its title or the like, or else its data.
+func (m *accountMessage) Line() string {
+	var data map[string]json.RawMessage
+	if json.Unmarshal(m.Data, &data) == nil {
+		for _, name := range []string{"title", "subject", "text", "content", "name", "summary"} {
+			var text string
+			if json.Unmarshal(data[name], &text) == nil && strings.TrimSpace(text) != "" {
+				return short(text, messageLine)
+			}
+		}
+	}
+	var items []struct { // of WeChat
+		Of struct{ Text string } `json:"text_item"`
+	}
+	if json.Unmarshal(data["item_list"], &items) == nil && len(items) > 0 && strings.TrimSpace(items[0].Of.Text) != "" {
+		return short(items[0].Of.Text, messageLine)
+	}
+	return short(string(m.Data), messageLine)
+}
+
+// short returns a text in one line of at most so many characters.
+func short(text string, most int) string {
+	// A character has at most four bytes; more of a long text need not be looked at.
+	if len(text) > 8*most {
+		text = text[:8*most]
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "�")), " ")
+	if utf8.RuneCountInString(text) > most {
+		text = string([]rune(text)[:most]) + "…"
+	}
+	return text
+}
+
+const (
+	factDepth = 3   // objects in objects that are shown field by field
+	factsMost = 100 // fields of a config that are shown
+	factText  = 400 // characters of one
+)
+
+// fact is a field of a config.
+type fact struct {
+	Name   string // with those of the objects that it is in
+	Value  string
+	Secret string // the name of a secret, whose value nobody sees
+}
+
+// factsOf returns the fields of a config in their order. Characters that reverse or hide
+// others are escaped, so that a reader sees what the config says.
+func factsOf(config json.RawMessage) []fact {
+	return appendFacts(nil, "", config, factDepth)
+}
+
+func appendFacts(facts []fact, name string, value json.RawMessage, depth int) []fact {
+	if len(facts) == factsMost {
+		return facts
+	}
+	var secret struct {
+		Secret *string `json:"secret"`
+	}
+	value = bytes.TrimSpace(value)
+	d := json.NewDecoder(bytes.NewReader(value))
+	if len(value) == 0 || value[0] != '{' || depth == 0 {
+		return appendFact(facts, name, value)
+	}
+	if _, err := d.Token(); err != nil {
+		return appendFact(facts, name, value)
+	}
+	fields := 0
+	inner := facts
+	for d.More() {
+		token, err := d.Token()
+		field, ok := token.(string)
+		var one json.RawMessage
+		if err != nil || !ok || d.Decode(&one) != nil {
+			return appendFact(facts, name, value)
+		}
+		fields++
+		at := field
+		if name != "" {
+			at = name + "." + field
+		}
+		inner = appendFacts(inner, at, one, depth-1)
+	}
+	if fields == 1 && json.Unmarshal(value, &secret) == nil && secret.Secret != nil {
+		return append(facts, fact{Name: terminal.Text(name), Secret: terminal.Text(short(*secret.Secret, factText))})
+	}
+	if fields == 0 && name != "" {
+		return appendFact(facts, name, value)
+	}
+	return inner
+}
+
+func appendFact(facts []fact, name string, value json.RawMessage) []fact {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		text = string(value)
+	}
+	if name == "" && text == "" {
+		return facts
+	}
+	return append(facts, fact{Name: terminal.Text(name), Value: terminal.Text(short(text, factText))})
+}

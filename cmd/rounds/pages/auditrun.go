@@ -1,0 +1,134 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+)
+
+const (
+	auditRun   = "/system/audit"
+	repairRun  = "/system/repair"
+	auditShown = 50 // findings that are shown one by one
+)
+
+// auditing is how far an audit by hand is.
+type auditing struct {
+	Repair   bool
+	Accounts int
+	Unjudged int
+	Audited  int
+	Shards   int
+	Kinds    []auditKind
+	Findings []finding
+	Failed   string // why it stopped
+	Ended    bool
+}
+
+// auditKind is the number of findings of one kind.
+type auditKind struct {
+	Kind     string `json:"kind"`
+	Found    int    `json:"found"`
+	Repaired int    `json:"repaired"`
+}
+
+// finding is one violation.
+type finding struct {
+	Kind     string `json:"kind"`
+	Shard    int    `json:"shard"`
+	ID       string `json:"id"`
+	Repaired bool   `json:"repaired"`
+}
+
+// Left returns how many findings of the kind were not repaired.
+func (k auditKind) Left() int { return k.Found - k.Repaired }
+
+// Left returns how many findings were not repaired.
+func (a *auditing) Left() (n int) {
+	for _, k := range a.Kinds {
+		n += k.Left()
+	}
+	return n
+}
+
+// add adds what one call of the API has found.
+func (a *auditing) add(accounts, unjudged int, kinds []auditKind, findings []finding) {
+	a.Accounts += accounts
+	a.Unjudged += unjudged
+	for _, more := range kinds {
+		known := false
+		for i := range a.Kinds {
+			if a.Kinds[i].Kind == more.Kind {
+				a.Kinds[i].Found += more.Found
+				a.Kinds[i].Repaired += more.Repaired
+				known = true
+			}
+		}
+		if !known {
+			a.Kinds = append(a.Kinds, more)
+		}
+	}
+	a.Findings = append(a.Findings, findings[:max(0, min(len(findings), auditShown-len(a.Findings)))]...)
+}
+
+// auditRunPage is the page of an audit under way. It has no address of its own for readers.
+func auditRunPage() *page {
+	p := &page{name: "auditrun", path: auditRun, menu: "system", data: func(v *visit) (any, error) {
+		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("auditrun.again")}
+	}}
+	p.raw = map[string]func(*visit, http.ResponseWriter){
+		"POST " + auditRun:  func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, false) },
+		"POST " + repairRun: func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, true) },
+	}
+	return p
+}
+
+// runAudit audits all accounts, and may repair what it finds. It writes the page as it goes.
+// When the visitor leaves the page, the audit stops.
+func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
+	a := &auditing{Repair: repair}
+	out := v.asItGoes(w, p, v.lang.text("auditrun.title"), a)
+	method, path := http.MethodGet, "/v1/audit"
+	if a.Repair {
+		method, path = http.MethodPost, "/v1/audit:repair"
+	}
+	for cursor := ""; ; {
+		var done struct {
+			Accounts int         `json:"accounts"`
+			Unjudged int         `json:"unjudged"`
+			Kinds    []auditKind `json:"kinds"`
+			Findings []finding   `json:"findings"`
+			Audited  int         `json:"shards_audited"`
+			Shards   int         `json:"shards"`
+			Next     string      `json:"next"`
+		}
+		q := url.Values{}
+		if cursor != "" {
+			q.Set("cursor", cursor)
+		}
+		err := v.do(method, address(path, q), nil, &done)
+		var refused *problem
+		switch {
+		case err != nil && !out.begun:
+			v.fail(w, v, err)
+			return
+		case errors.As(err, &refused):
+			a.Failed = refused.Error()
+		case err != nil:
+			a.Failed = v.lang.text("auditrun.cut")
+		}
+		if err != nil {
+			break
+		}
+		a.add(done.Accounts, done.Unjudged, done.Kinds, done.Findings)
+		a.Audited, a.Shards = done.Audited, done.Shards
+		if cursor = done.Next; cursor == "" {
+			a.Ended = true
+			break
+		}
+		if out.step("progress") != nil {
+			return // the visitor has gone, and so the audit stops
+		}
+	}
+	_ = out.end() // a visitor who has gone needs no end
+}

@@ -1,0 +1,191 @@
+package pages
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+const (
+	bulkRun  = "/accounts/bulk/run" // it replies as it goes
+	bulkRate = 10                   // how many nudged accounts become due in a second
+)
+
+// bulk is what the pages show that change many accounts: first what will be done, and then how
+// far it is.
+type bulk struct {
+	Do       string
+	All      bool // every account
+	Selects  []choiceOf
+	IDs      []string
+	Fields   []choiceOf // hidden, for the form
+	Count    counted
+	Rate     string
+	Back     string // the list of what is selected
+	Refused  *problem
+	Changes  bool // there is something to do
+	Progress bulkProgress
+	Failed   string // why it stopped
+	Ended    bool
+}
+
+// bulkProgress is how far a change of many accounts is.
+type bulkProgress struct {
+	Seen      int `json:"seen"`
+	Matched   int `json:"matched"`
+	Changed   int `json:"changed"`
+	Unchanged int `json:"unchanged"`
+	Failed    int `json:"failed"`
+	Unknown   int `json:"unknown"`
+}
+
+func bulkPage() *page {
+	return &page{name: "bulk", path: "/accounts/bulk", menu: "accounts", data: func(v *visit) (any, error) { return askBulk(v, v.r.URL.Query()) }}
+}
+
+// bulkRunPage is the page of a change under way. It has no address of its own for readers.
+func bulkRunPage() *page {
+	p := &page{name: "bulkrun", path: bulkRun, menu: "accounts", data: func(v *visit) (any, error) {
+		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("bulkrun.again")}
+	}}
+	p.raw = map[string]func(*visit, http.ResponseWriter){"POST " + bulkRun: func(v *visit, w http.ResponseWriter) { v.runBulk(w, p) }}
+	return p
+}
+
+// readBulk reads what is to be done from a query or a form.
+func readBulk(v *visit, q url.Values) (*bulk, error) {
+	b := &bulk{Do: q.Get("do"), Rate: q.Get("rate")}
+	if !slices.Contains(bulkActions, b.Do) && b.Do != revive {
+		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.unknown")}
+	}
+	if b.Rate == "" {
+		b.Rate = strconv.Itoa(bulkRate)
+	}
+	chosen := selected(q)
+	b.All = len(chosen) == 0 && q.Get("all") != ""
+	b.Back = address("/accounts", chosen)
+	for _, name := range filterNames {
+		for _, value := range chosen[name] {
+			b.Fields = append(b.Fields, choiceOf{Name: name, Value: value})
+		}
+	}
+	b.IDs = chosen["id"]
+	delete(chosen, "id")
+	b.Selects = chipsOf(chosen, func(string, []string) string { return "" })
+	if b.All {
+		b.Fields = append(b.Fields, choiceOf{Name: "all", Value: "true"})
+	}
+	return b, nil
+}
+
+// route returns the route that does it.
+func (b *bulk) route() string {
+	if b.Do == revive {
+		return "POST /v1/parked:revive"
+	}
+	return "POST /v1/accounts:" + b.Do
+}
+
+// query returns the API's parameters for what is selected.
+func (b *bulk) query() url.Values {
+	q := url.Values{}
+	for _, f := range b.Fields {
+		q.Add(f.Name, f.Value)
+	}
+	return q
+}
+
+// askBulk counts what is selected.
+func askBulk(v *visit, q url.Values) (*bulk, error) {
+	b, err := readBulk(v, q)
+	if err != nil {
+		return nil, err
+	}
+	if !v.May(b.route()) {
+		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("bulk.forbidden")}
+	}
+	if len(b.Fields) == 0 {
+		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.nothing")}
+	}
+	if b.Do == revive {
+		err = b.countRevived(v)
+	} else {
+		ask := b.query()
+		ask.Del("all")
+		ask.Set("looks", countLooks)
+		err = v.get(address("/v1/accounts:count", ask), &b.Count)
+	}
+	if errors.As(err, &b.Refused) && b.Refused.Status == http.StatusUnprocessableEntity {
+		return b, nil
+	}
+	b.Changes = b.Count.Count > 0 || !b.Count.Complete
+	return b, err
+}
+
+// runBulk does what was confirmed, and writes the page as it goes: each line of progress
+// hides the one before. When the visitor leaves the page, or stops loading it, the change
+// stops too.
+func (v *visit) runBulk(w http.ResponseWriter, p *page) {
+	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
+	if err := v.r.ParseForm(); err != nil {
+		v.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
+		return
+	}
+	b, err := readBulk(v, v.r.PostForm)
+	if err != nil {
+		v.fail(w, v, err)
+		return
+	}
+	q := b.query()
+	if b.Do == "nudge" {
+		q.Set("rate", b.Rate)
+	}
+	b.Count.Count, _ = strconv.Atoi(v.r.PostForm.Get("of")) // for the bar alone
+	page := &bulkWriter{v.asItGoes(w, p, v.lang.text("bulk.do."+b.Do), b), b}
+	if b.Do == revive {
+		err = page.revive()
+	} else {
+		err = v.stream(http.MethodPost, address("/v1/accounts:"+b.Do, q), page.line)
+	}
+	var refused *problem
+	switch {
+	case errors.As(err, &refused) && !page.begun:
+		v.fail(w, v, err)
+		return
+	case errors.As(err, &refused):
+		b.Failed = refused.Error()
+	case err != nil && !b.Ended:
+		b.Failed = v.lang.text("bulkrun.cut")
+	}
+	_ = page.end() // a visitor who has gone needs no end
+}
+
+// bulkWriter writes the page of a change under way.
+type bulkWriter struct {
+	*steps
+	bulk *bulk
+}
+
+// line writes one line of progress, which the API sends twice a second.
+func (b *bulkWriter) line(text []byte) error {
+	var line struct {
+		Progress *bulkProgress `json:"progress"`
+		Summary  *bulkProgress `json:"summary"`
+		Error    string        `json:"error"`
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		return fmt.Errorf("a line of progress: %w", err)
+	}
+	switch {
+	case line.Summary != nil:
+		b.bulk.Progress, b.bulk.Failed, b.bulk.Ended = *line.Summary, line.Error, true
+		return b.begin()
+	case line.Progress != nil:
+		b.bulk.Progress = *line.Progress
+	}
+	return b.step("progress")
+}

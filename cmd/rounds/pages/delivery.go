@@ -1,0 +1,293 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	lettersShown = 20               // dead letters on a page
+	lettersTime  = 15 * time.Second // how long one press of a button goes on with all letters of a group
+)
+
+// consumerGroup is a consumer group and how far it has read.
+type consumerGroup struct {
+	Name          string  `json:"name"`
+	Lag           int     `json:"lag"`
+	Pending       int     `json:"pending"`
+	OldestUnread  float64 `json:"oldest_unread_seconds"`
+	OldestPending float64 `json:"oldest_pending_seconds"`
+	Members       []struct {
+		Name          string  `json:"name"`
+		Silent        float64 `json:"silent_seconds"`
+		Shards        int     `json:"shards"`
+		Pending       int     `json:"pending"`
+		OldestPending float64 `json:"oldest_pending_seconds"`
+	} `json:"members"`
+}
+
+// Behind reports whether the group is so late that somebody should look.
+func (g *consumerGroup) Behind() bool {
+	const late = 300 // seconds
+	return g.OldestUnread >= late || g.OldestPending >= late
+}
+
+// webhook is a webhook endpoint.
+type webhook struct {
+	Name     string         `json:"name"`
+	Disabled bool           `json:"disabled"`
+	Since    time.Time      `json:"since"`
+	Reason   string         `json:"reason"`
+	Group    *consumerGroup `json:"group"`
+	Standing *struct {
+		Processes       int       `json:"processes"`
+		LastStatus      int       `json:"last_status"`
+		LastOutcome     string    `json:"last_outcome"`
+		LastAttempt     time.Time `json:"last_attempt"`
+		LastDelivered   time.Time `json:"last_delivered"`
+		Breaker         string    `json:"breaker"`
+		BreakerUntil    time.Time `json:"breaker_until"`
+		WaitingAccounts int       `json:"waiting_accounts"`
+		WaitingMessages int       `json:"waiting_messages"`
+		Attempt         int       `json:"attempt"`
+		MaxDeliveries   int       `json:"max_deliveries"`
+		NextTry         time.Time `json:"next_try"`
+		Waiting         []struct {
+			Account  string    `json:"account"`
+			Shard    int       `json:"shard"`
+			Position string    `json:"position"`
+			Attempt  int       `json:"attempt"`
+			Behind   int       `json:"behind"`
+			NextTry  time.Time `json:"next_try"`
+			Error    string    `json:"error"`
+		} `json:"waiting"`
+	} `json:"standing"`
+}
+
+// State returns how the endpoint is, as a part of a text's key.
+func (w *webhook) State() string {
+	switch {
+	case w.Disabled:
+		return "disabled"
+	case w.Standing == nil:
+		return "idle"
+	case w.Standing.Breaker == "open":
+		return "open"
+	case w.Standing.WaitingMessages > 0:
+		return "waiting"
+	}
+	return "taking"
+}
+
+// Sign returns the colour of the state.
+func (w *webhook) Sign() string {
+	return map[string]string{"disabled": "bad", "open": "bad", "waiting": "warn", "idle": "warn", "taking": "good"}[w.State()]
+}
+
+// letter is a dead letter.
+type letter struct {
+	found
+	DeadID     string `json:"dead_id"`
+	Group      string `json:"group"`
+	Error      string `json:"error"`
+	Deliveries int    `json:"deliveries"`
+	Origin     string `json:"origin"`
+}
+
+// From returns what names the message that died, in addresses.
+func (l *letter) From() string { return strconv.Itoa(l.Shard) + ":" + l.Origin }
+
+// delivery is what the page of groups, webhooks and dead letters shows.
+type delivery struct {
+	Groups   []*consumerGroup `json:"groups"`
+	Webhooks []*webhook       `json:"webhooks"`
+
+	Letters struct {
+		Dead  []*letter `json:"dead"`
+		Next  string    `json:"next"`
+		Total int       `json:"total"`
+	}
+	Of   string // the group whose letters alone are shown
+	Page bool   // the letters are not those of the first page
+	Next string // the address of the next page of letters
+}
+
+// endpointGroup is the prefix of the groups of webhooks, which are shown with these.
+const endpointGroup = "webhook."
+
+func deliveryPage() *page {
+	return &page{
+		name: "delivery", path: "/delivery", menu: "delivery",
+		data: func(v *visit) (any, error) {
+			d := &delivery{Of: v.Query("group")}
+			var groups struct {
+				Groups []*consumerGroup `json:"groups"`
+			}
+			if err := v.shared("/v1/groups", &groups); err != nil {
+				return nil, err
+			}
+			for _, g := range groups.Groups {
+				if !strings.HasPrefix(g.Name, endpointGroup) {
+					d.Groups = append(d.Groups, g)
+				}
+			}
+			if err := v.shared("/v1/webhooks", d); err != nil {
+				return nil, err
+			}
+			q := url.Values{"limit": {strconv.Itoa(lettersShown)}}
+			for _, name := range []string{"group", "cursor"} {
+				if value := v.Query(name); value != "" {
+					q.Set(name, value)
+				}
+			}
+			if err := v.shared(address("/v1/dead", q), &d.Letters); err != nil {
+				return nil, err
+			}
+			if d.Page = v.Query("cursor") != ""; d.Letters.Next != "" {
+				d.Next = v.With("cursor", d.Letters.Next)
+			}
+			return d, nil
+		},
+		actions: map[string]action{"/delivery/letters": doLetters, "/delivery/all": doAllLetters, "/delivery/webhook": doWebhook},
+	}
+}
+
+// segment returns a name as a part of a path of the API.
+func segment(name string) string {
+	if name == "." || name == ".." {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
+}
+
+// lettersDone is what came of replaying or dropping letters.
+type lettersDone struct {
+	Replayed int    `json:"replayed"`
+	Dropped  int    `json:"dropped"`
+	NotFound int    `json:"not_found"`
+	NoGroup  int    `json:"no_group"`
+	Next     string `json:"next"`
+}
+
+// lettersRoute returns the route for what a form asks for, or an empty text.
+func (v *visit) lettersRoute() (path, said string) {
+	switch v.r.PostForm.Get("do") {
+	case "replay":
+		return "/v1/dead:replay", "replayed"
+	case "drop":
+		return "/v1/dead:drop", "dropped"
+	}
+	return "", ""
+}
+
+// unknownAction is the refusal of a form that asks for nothing that is known.
+func (v *visit) unknownAction() error {
+	return &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("delivery.unknown")}
+}
+
+// doLetters replays or drops the chosen letters.
+func doLetters(v *visit) (string, error) {
+	path, said := v.lettersRoute()
+	if path == "" {
+		return "", v.unknownAction()
+	}
+	back := local(v.r.PostForm.Get("back"))
+	ids := v.r.PostForm["id"]
+	if len(ids) == 0 {
+		return withSaid(back, "none_chosen"), nil
+	}
+	var done lettersDone
+	if err := v.do(http.MethodPost, path, map[string]any{"ids": ids}, &done); err != nil {
+		return "", err
+	}
+	switch {
+	case done.NoGroup > 0:
+		said = "no_group"
+	case done.NotFound > 0:
+		said += "_some"
+	}
+	return withSaid(back, said), nil
+}
+
+// doAllLetters replays or drops all letters of a group, for a while.
+func doAllLetters(v *visit) (string, error) {
+	path, said := v.lettersRoute()
+	group := v.r.PostForm.Get("group")
+	if path == "" || group == "" {
+		return "", v.unknownAction()
+	}
+	back := link("/delivery", "group", group)
+	for body, began := map[string]any{"group": group}, time.Now(); ; {
+		var done lettersDone
+		if err := v.do(http.MethodPost, path, body, &done); err != nil {
+			return "", err
+		}
+		switch {
+		case done.NoGroup > 0:
+			return withSaid(back, "no_group"), nil
+		case done.Next == "":
+			return withSaid("/delivery", said), nil
+		case time.Since(began) > lettersTime || v.r.Context().Err() != nil:
+			return withSaid(back, said+"_more"), nil
+		}
+		body["cursor"] = done.Next
+	}
+}
+
+// withSaid returns an address with what the page there says first.
+func withSaid(to, key string) string {
+	u, err := url.Parse(to)
+	if err != nil {
+		return "/"
+	}
+	q := u.Query()
+	q.Set("said", key)
+	return address(u.Path, q)
+}
+
+// letterPage shows one dead letter.
+func letterPage() *page {
+	return &page{name: "letter", path: "/delivery/letter", menu: "delivery", data: func(v *visit) (any, error) {
+		id := v.Query("id")
+		if !refPattern.MatchString(id) {
+			return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("letter.none")}
+		}
+		l := &letter{}
+		return l, v.get("/v1/dead/"+id, l)
+	}}
+}
+
+// webhookPage shows one webhook endpoint, and what waits there.
+func webhookPage() *page {
+	return &page{name: "webhook", path: "/delivery/webhook", menu: "delivery", data: func(v *visit) (any, error) {
+		w := &webhook{}
+		return w, v.get("/v1/webhooks/"+segment(v.Query("name")), w)
+	}}
+}
+
+// doWebhook retries or skips what waits at an endpoint, or enables it.
+func doWebhook(v *visit) (string, error) {
+	form := v.r.PostForm
+	name, do, body := form.Get("name"), form.Get("do"), map[string]any{}
+	if account := form.Get("account"); account != "" {
+		body["account"] = account
+	}
+	said := map[string]string{"retry": "retried", "skip": "skipped", "enable": "enabled"}[do]
+	if said == "" || name == "" {
+		return "", v.unknownAction()
+	}
+	if do == "skip" && len(body) == 0 {
+		body["all"] = true
+	}
+	var sent any = body
+	if do == "enable" {
+		sent = nil
+	}
+	if err := v.do(http.MethodPost, "/v1/webhooks/"+segment(name)+"/"+do, sent, nil); err != nil {
+		return "", err
+	}
+	return link("/delivery/webhook", "name", name, "said", said), nil
+}

@@ -1,0 +1,52 @@
+package pages
+
+import (
+	"net/http"
+	"time"
+)
+
+// demoPollers are what GET /v1/demo says.
+type demoPollers struct {
+	Pollers []struct {
+		Replica string    `json:"replica"`
+		State   string    `json:"state"`
+		Next    time.Time `json:"next"`
+	} `json:"pollers"`
+}
+
+// Kills reports whether a replica is a poller of the demo, which visitors may kill.
+func (d *demoPollers) Kills(replica string) bool {
+	for _, p := range d.Pollers {
+		if p.State == "running" && p.Replica == replica {
+			return true
+		}
+	}
+	return false
+}
+
+// Next returns when the first poller starts that takes the place of one that is gone; the zero
+// time: all places are taken.
+func (d *demoPollers) Next() (next time.Time) {
+	for _, p := range d.Pollers {
+		if p.State == "killed" && (next.IsZero() || p.Next.Before(next)) {
+			next = p.Next
+		}
+	}
+	return next
+}
+
+// demo returns the pollers of the demo, or nil if this is no demo.
+func (v *visit) demo() *demoPollers {
+	if !v.options.Demo {
+		return nil
+	}
+	var d demoPollers
+	v.ifMay("POST /v1/demo:kill", "/v1/demo", &d)
+	return &d
+}
+
+// killPoller kills a poller of the demo.
+func killPoller(v *visit) (string, error) {
+	asked := map[string]string{"replica": v.r.PostForm.Get("replica")}
+	return "/?said=demo.killed", v.do(http.MethodPost, "/v1/demo:kill", asked, nil)
+}

@@ -1,0 +1,347 @@
+package pages
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Where accounts are added and edited.
+const (
+	newPath  = "/account/new"
+	editPath = "/account/edit"
+)
+
+// priorityNames are the lanes.
+var priorityNames = []string{"urgent", "normal", "low"}
+
+// edited is what the form of an account shows.
+type edited struct {
+	New    bool
+	ID     string
+	Kind   *kind // nil: one must be chosen, or the process does not know it
+	Kinds  []kind
+	Values url.Values
+	Fields []shownField
+
+	JSON   bool   // the record is edited as JSON
+	Text   string // the JSON
+	Only   bool   // the form cannot say what the record says
+	ETag   string
+	Action string
+
+	Faults    map[string]string // by field
+	Others    []fault           // of no field of the form
+	Detail    string            // of the refusal
+	Labels    string            // lines that are no labels
+	Conflict  string            // the record as somebody else has changed it
+	Tried     *trialReport
+	MayTry    bool
+	MaySave   bool
+	From      string
+	Addresses struct{ Back string }
+}
+
+// shownField is a field of the config in the form.
+type shownField struct {
+	kindField
+	At      string // the name of its input
+	Value   string
+	User    string
+	Secret  string
+	Rows    []headerRow
+	Wrong   string
+	Title   string
+	About   string
+	Shows   string // an example, for an empty field
+	Options []shownOption
+}
+
+// Open reports whether a field of several inputs is shown unfolded.
+func (f shownField) Open() bool {
+	return f.Required || f.Wrong != "" || f.User != "" || f.Secret != "" || len(f.Rows) > headerRows
+}
+
+// Input is the type of the field's input.
+func (f shownField) Input() string {
+	switch f.Type {
+	case "url":
+		return "url"
+	case "number":
+		return "number"
+	}
+	return "text"
+}
+
+type shownOption struct {
+	Value, Title string
+	On           bool
+}
+
+type headerRow struct {
+	At, Name, Value string
+	Secret          bool
+}
+
+func newPage() *page {
+	return &page{name: "edit", path: newPath, menu: "accounts", data: showNew, actions: map[string]action{newPath: saveEdited}}
+}
+
+func editPage() *page {
+	return &page{name: "edit", path: editPath, menu: "accounts", data: showEdit, actions: map[string]action{editPath: saveEdited}}
+}
+
+// newEdited returns the form of an account with an id; empty: of a new one.
+func newEdited(v *visit, id string) (*edited, error) {
+	e := &edited{New: id == "", ID: id, Faults: make(map[string]string), MayTry: v.May("POST /v1/accounts:check"), Values: url.Values{}}
+	e.Action, e.MaySave = link(editPath, "id", id), v.May("PUT /v1/accounts/{id}")
+	if e.New {
+		e.Action, e.MaySave = newPath, v.May("POST /v1/accounts")
+	}
+	if !e.MaySave {
+		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("edit.forbidden")}
+	}
+	e.Addresses.Back = "/accounts"
+	if !e.New {
+		e.Addresses.Back = link("/account", "id", id)
+	}
+	var err error
+	e.Kinds, err = v.kinds()
+	return e, err
+}
+
+// of sets the kind.
+func (e *edited) of(name string) {
+	for i := range e.Kinds {
+		if e.Kinds[i].Name == name {
+			e.Kind = &e.Kinds[i]
+		}
+	}
+}
+
+func showNew(v *visit) (any, error) {
+	e, err := newEdited(v, "")
+	if err != nil {
+		return nil, err
+	}
+	e.of(v.Query("kind"))
+	if e.Kind == nil {
+		return e, nil
+	}
+	e.Values.Set("kind", e.Kind.Name)
+	e.Values.Set("id", v.Query("id"))
+	e.From = "backfill"
+	e.asJSON(v.Query("as") == "json" || len(e.Kind.Fields) == 0, record{"id": v.Query("id"), "kind": e.Kind.Name, "config": map[string]any{}})
+	e.show(v)
+	return e, nil
+}
+
+func showEdit(v *visit) (any, error) {
+	id := v.Query("id")
+	e, err := newEdited(v, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.load(v)
+	if err != nil {
+		return nil, err
+	}
+	e.of(plain(r["kind"]))
+	e.asJSON(v.Query("as") == "json", r)
+	e.show(v)
+	return e, nil
+}
+
+// load gets the account that is edited, and its ETag.
+func (e *edited) load(v *visit) (record, error) {
+	var reply json.RawMessage
+	header, err := v.exchange(http.MethodGet, accountPath(e.ID), nil, nil, &reply)
+	if err != nil {
+		return nil, err
+	}
+	e.ETag = header.Get("ETag")
+	return recordOf(reply)
+}
+
+// asJSON sets how a record is edited: as JSON if it is wanted so, or if the form cannot say
+// what the record says.
+func (e *edited) asJSON(wanted bool, r record) {
+	whole := e.Kind != nil && len(e.Kind.Fields) > 0
+	if whole {
+		e.Values, whole = e.Kind.fill(r)
+	}
+	e.JSON, e.Only, e.Text = wanted || !whole, !whole, r.pretty()
+}
+
+// show prepares the fields for the template.
+func (e *edited) show(v *visit) {
+	if e.Kind == nil || e.JSON {
+		return
+	}
+	for _, f := range e.Kind.Fields {
+		at := "config." + f.Name
+		s := shownField{kindField: f, At: at, Value: e.Values.Get(at), User: e.Values.Get(at + ".user"), Secret: e.Values.Get(at + ".password"), Wrong: e.Faults[at]}
+		s.Title, s.About = f.Label[v.lang.Tag], f.Help[v.lang.Tag]
+		var example any
+		if json.Unmarshal(f.Example, &example) == nil {
+			s.Shows = plain(example)
+		}
+		if ref, ok := example.(map[string]any); ok && f.Type == "secret" {
+			s.Shows = plain(ref["secret"])
+		}
+		for _, o := range f.Choices {
+			one := shownOption{Value: string(o.Value), Title: o.Label[v.lang.Tag], On: string(o.Value) == s.Value}
+			s.Options = append(s.Options, one)
+		}
+		if f.Type == "headers" {
+			empty := headerRows
+			for i := 0; empty > 0 && i < mostHeaders; i++ {
+				row := at + "." + strconv.Itoa(i) + "."
+				one := headerRow{row, e.Values.Get(row + "name"), e.Values.Get(row + "value"), e.Values.Get(row+"secret") != ""}
+				if one.Name == "" && one.Value == "" {
+					empty--
+				}
+				s.Rows = append(s.Rows, one)
+			}
+		}
+		e.Fields = append(e.Fields, s)
+	}
+}
+
+// saveEdited tries or saves what was filled in, or shows it the other way. What is refused is
+// shown again with what was filled in.
+func saveEdited(v *visit) (string, error) {
+	posted := v.r.PostForm
+	id := ""
+	if v.r.URL.Path == editPath {
+		id = v.Query("id")
+	}
+	e, err := newEdited(v, id)
+	if err != nil {
+		return "", err
+	}
+	e.of(posted.Get("kind"))
+	e.ETag, e.JSON, e.Text, e.Values, e.From = posted.Get("etag"), posted.Get("as") == "json", posted.Get("record"), posted, posted.Get("from")
+	var r record
+	if e.JSON {
+		if r, err = readRecord([]byte(e.Text)); err != nil {
+			e.Others = []fault{{Message: v.lang.text("edit.nojson", err.Error())}}
+			return "", e.again(v, http.StatusUnprocessableEntity)
+		}
+	} else if e.Kind != nil {
+		var faults []fault
+		if r, faults = e.Kind.record(posted); len(faults) > 0 {
+			for _, f := range faults {
+				key := "edit.noobject"
+				if f.Location == "body.labels" {
+					key = "edit.nolabel"
+				}
+				e.blame([]fault{{f.Location, v.lang.text(key, f.Message)}})
+			}
+			return "", e.again(v, http.StatusUnprocessableEntity)
+		}
+	} else {
+		return "", &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("edit.nokind")}
+	}
+	if !e.New {
+		r["id"] = e.ID
+	}
+	switch posted.Get("do") {
+	case "try":
+		return "", e.try(v, r)
+	case "json", "form":
+		if e.of(plain(r["kind"])); e.Kind == nil && posted.Get("do") == "form" {
+			e.Others = []fault{{Message: v.lang.text("edit.nokind")}}
+		}
+		e.asJSON(posted.Get("do") == "json", r)
+		return "", e.again(v, http.StatusOK)
+	}
+	return e.save(v, r)
+}
+
+// again shows the form again.
+func (e *edited) again(v *visit, status int) error {
+	e.show(v)
+	return &again{status: status, data: e}
+}
+
+// save registers or changes the account.
+func (e *edited) save(v *visit, r record) (string, error) {
+	header := http.Header{}
+	method, path := http.MethodPost, "/v1/accounts"
+	if e.New && e.From == "now" {
+		path += "?from=now"
+	}
+	if !e.New {
+		method, path = http.MethodPut, accountPath(e.ID)
+		header.Set("If-Match", e.ETag)
+	}
+	var saved struct {
+		ID string `json:"id"`
+	}
+	_, err := v.exchange(method, path, header, r, &saved)
+	var refused *problem
+	switch {
+	case err == nil:
+		return link("/account", "id", saved.ID, "said", "edit.saved"), nil
+	case !errors.As(err, &refused):
+		return "", err
+	case refused.Status == http.StatusPreconditionFailed:
+		now, err := e.load(v)
+		if err != nil {
+			return "", err
+		}
+		e.Conflict = now.pretty()
+		return "", e.again(v, refused.Status)
+	case refused.Status == http.StatusConflict:
+		e.Faults["id"] = v.lang.text("edit.taken")
+		return "", e.again(v, refused.Status)
+	}
+	e.refuse(refused)
+	return "", e.again(v, refused.Status)
+}
+
+// refuse shows why the API refused.
+func (e *edited) refuse(p *problem) {
+	if len(p.Errors) == 0 {
+		e.Detail = p.Detail
+	}
+	e.blame(p.Errors)
+}
+
+// blame puts faults at the fields that they belong to.
+func (e *edited) blame(faults []fault) {
+	fields := []string{"id", "kind", "cadence", "priority", "retry_budget", "labels"}
+	if e.Kind != nil {
+		for _, f := range e.Kind.Fields {
+			fields = append(fields, "config."+f.Name)
+		}
+	}
+	for _, f := range faults {
+		at := strings.TrimPrefix(strings.TrimPrefix(f.Location, "body."), "account.")
+		i := slices.IndexFunc(fields, func(field string) bool { return at == field || strings.HasPrefix(at, field+".") })
+		if e.JSON || i < 0 || e.Faults[fields[i]] != "" && at == fields[i] {
+			e.Others = append(e.Others, fault{at, f.Message})
+			continue
+		}
+		said := f.Message
+		if inner := strings.TrimPrefix(at, fields[i]+"."); inner != at {
+			said = inner + ": " + said
+		}
+		if before := e.Faults[fields[i]]; before != "" {
+			said = before + "; " + said
+		}
+		e.Faults[fields[i]] = said
+	}
+}
+
+// Wrong returns the fields with faults, for the summary at the top of the form.
+func (e *edited) Wrong() []string { return slices.Sorted(maps.Keys(e.Faults)) }
+
+// Priorities are the lanes.
+func (e *edited) Priorities() []string { return priorityNames }

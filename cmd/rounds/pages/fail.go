@@ -1,0 +1,62 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+)
+
+// failed is what the page of a refusal shows.
+type failed struct {
+	Status int
+	Detail string
+	Faults []fault
+	Back   string // where the visitor came from; empty: unknown
+}
+
+func (s *site) failurePage() *page {
+	for _, p := range s.pages {
+		if p.name == "failure" {
+			return p
+		}
+	}
+	panic("dashboard: no page for failures")
+}
+
+// fail shows why something was refused, with the status that the API gave.
+func (s *site) fail(w http.ResponseWriter, v *visit, err error) {
+	var refused *problem
+	shown := failed{Status: http.StatusInternalServerError, Detail: v.lang.text("layout.broken")}
+	switch {
+	case errors.As(err, &refused):
+		shown.Status, shown.Detail, shown.Faults = refused.Status, refused.Detail, refused.Errors
+	case v.r.Context().Err() != nil:
+		shown.Status = http.StatusServiceUnavailable
+	default:
+		s.options.Log.ErrorContext(v.r.Context(), "a page failed", "path", v.r.URL.Path, "error", err)
+	}
+	if v.r.Method == http.MethodPost {
+		shown.Back = v.r.PostForm.Get("back")
+		if shown.Back != "" {
+			shown.Back = local(shown.Back)
+		}
+	}
+	p := s.failurePage()
+	s.write(w, v, shown.Status, p, &view{visit: v, Page: p.name, Title: v.lang.text("failure.title"), D: shown, Files: s.static})
+}
+
+// missing answers requests that no page has.
+func (s *site) missing(w http.ResponseWriter, r *http.Request) {
+	v := s.visit(w, r)
+	status, detail := http.StatusNotFound, "layout.missing"
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		status, detail = http.StatusMethodNotAllowed, "layout.method"
+	}
+	s.fail(w, v, &problem{Status: status, Detail: v.lang.text(detail)})
+}
+
+// failurePage is the page of refusals. It has no address of its own.
+func failurePage() *page {
+	return &page{name: "failure", path: "/failure", data: func(v *visit) (any, error) {
+		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("layout.missing")}
+	}}
+}

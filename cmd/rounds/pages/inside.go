@@ -1,0 +1,224 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxReply is the most bytes of a reply of the API that a page reads.
+const maxReply = 16 << 20
+
+// problem is a refusal of the API (RFC 9457).
+type problem struct {
+	Status int     `json:"status"`
+	Title  string  `json:"title"`
+	Detail string  `json:"detail"`
+	Errors []fault `json:"errors"`
+}
+
+// fault is what is wrong with one field.
+type fault struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+// Error returns the detail, with the faults of fields.
+func (p *problem) Error() string {
+	text := p.Detail
+	for _, f := range p.Errors {
+		text += "; " + f.Location + ": " + f.Message
+	}
+	return text
+}
+
+// Of returns what is wrong with a field of the body, or an empty text.
+func (p *problem) Of(field string) string {
+	if p == nil {
+		return ""
+	}
+	for _, f := range p.Errors {
+		if f.Location == "body."+field || strings.HasPrefix(f.Location, "body."+field+".") {
+			return f.Message
+		}
+	}
+	return ""
+}
+
+// get asks the API for a path with its query, on behalf of the visitor, and decodes the reply.
+// A refusal is a *problem.
+func (v *visit) get(path string, into any) error {
+	return v.do(http.MethodGet, path, nil, into)
+}
+
+// do calls the API on behalf of the visitor. The body is sent as JSON, or as it is if it is
+// a json.RawMessage; nil: none. The reply is decoded into into, unless that is nil. A refusal
+// is a *problem.
+func (v *visit) do(method, path string, body, into any) error {
+	reply, err := v.site.call(v.r.Context(), v.r.RemoteAddr, method, path, body)
+	if err != nil {
+		return err
+	}
+	return decode(path, reply, into)
+}
+
+func decode(path string, reply []byte, into any) error {
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(reply, into); err != nil {
+		return fmt.Errorf("the API's reply to %s: %w", path, err)
+	}
+	return nil
+}
+
+// accountPath returns the API's path of an account. An id that is only dots is escaped, since
+// it would mean another folder.
+func accountPath(id string) string {
+	escaped := url.PathEscape(id)
+	if id == "." || id == ".." {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return "/v1/accounts/" + escaped
+}
+
+// exchange is do with headers of the request. It returns those of the reply.
+func (v *visit) exchange(method, path string, header http.Header, body, into any) (http.Header, error) {
+	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
+	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, header, body); err != nil {
+		return nil, err
+	}
+	reply, err := w.reply(path)
+	if err != nil {
+		return w.header, err
+	}
+	return w.header, decode(path, reply, into)
+}
+
+// stream calls the API on behalf of the visitor, and calls each with every line of the reply
+// as it comes. An error of each ends the call. A refusal is a *problem.
+func (v *visit) stream(method, path string, each func(line []byte) error) error {
+	w := &lineWriter{replyWriter: replyWriter{header: make(http.Header), status: http.StatusOK}, each: each}
+	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, nil, nil); err != nil {
+		return err
+	}
+	if w.err != nil {
+		return w.err
+	}
+	_, err := w.reply(path)
+	return err
+}
+
+// call calls the API inside the process. The context carries the visitor.
+func (s *site) call(ctx context.Context, from, method, path string, body any) ([]byte, error) {
+	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
+	if err := s.ask(ctx, w, from, method, path, nil, body); err != nil {
+		return nil, err
+	}
+	return w.reply(path)
+}
+
+// ask has the API answer a request.
+func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, path string, header http.Header, body any) error {
+	var sent []byte
+	if body != nil {
+		var err error
+		if sent, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("call %s: %w", path, err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://inside"+path, bytes.NewReader(sent))
+	if err != nil {
+		return fmt.Errorf("call %s: %w", path, err)
+	}
+	r.RemoteAddr, r.RequestURI = from, path
+	r.Header.Set("Accept", "application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	s.inside.ServeHTTP(w, r)
+	if method != http.MethodGet {
+		s.shared.forget()
+	}
+	return nil
+}
+
+// reply returns what was replied, or the refusal.
+func (w *replyWriter) reply(path string) ([]byte, error) {
+	switch {
+	case w.over:
+		return nil, fmt.Errorf("call %s: the reply is larger than %d bytes", path, maxReply)
+	case w.status >= 300:
+		p := &problem{Status: w.status, Detail: http.StatusText(w.status)}
+		if strings.HasPrefix(w.header.Get("Content-Type"), "application/problem+json") {
+			_ = json.Unmarshal(w.body.Bytes(), p) // the status says enough
+			p.Status = w.status
+		}
+		return nil, p
+	}
+	return w.body.Bytes(), nil
+}
+
+// replyWriter keeps a reply. It takes deadlines and flushes as a connection does.
+type replyWriter struct {
+	header http.Header
+	body   bytes.Buffer
+	status int
+	begun  bool
+	over   bool
+}
+
+func (w *replyWriter) Header() http.Header { return w.header }
+
+func (w *replyWriter) WriteHeader(status int) {
+	if !w.begun {
+		w.status, w.begun = status, true
+	}
+}
+
+func (w *replyWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	if w.body.Len()+len(p) > maxReply {
+		w.over = true
+		return 0, http.ErrContentLength
+	}
+	return w.body.Write(p)
+}
+
+// Flush does nothing: the reply is read at its end.
+func (w *replyWriter) Flush() {}
+
+// lineWriter passes the lines of a reply on, unless it is a refusal.
+type lineWriter struct {
+	replyWriter
+	each func(line []byte) error
+	err  error // of each
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.begun = true
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.replyWriter.Write(p)
+	if err != nil || w.status >= 300 {
+		return n, err
+	}
+	for {
+		line, rest, whole := bytes.Cut(w.body.Bytes(), []byte("\n"))
+		if !whole {
+			return n, nil
+		}
+		if w.err = w.each(line); w.err != nil {
+			return n, w.err
+		}
+		w.body = *bytes.NewBuffer(bytes.Clone(rest))
+	}
+}

@@ -1,0 +1,131 @@
+package pages
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// limits is what the page of limits and credentials shows.
+type limits struct {
+	Now       time.Time     `json:"now"`
+	Limits    []*limit      `json:"limits"`
+	More      int           `json:"more"`
+	Paused    []*ownerPause `json:"paused"`
+	PausedToo int           `json:"more_paused"`
+
+	Known struct {
+		Credentials []*credential `json:"credentials"`
+		Next        string        `json:"next"`
+	} `json:"-"`
+	Page bool   `json:"-"` // the credentials are not those of the first page
+	Next string `json:"-"` // the address of the next page of credentials
+}
+
+// limit is a limit that replicas share.
+type limit struct {
+	Name        string    `json:"name"`
+	Kind        string    `json:"kind"`
+	Key         string    `json:"rate_key"`
+	Every       float64   `json:"every_seconds"`
+	Burst       int       `json:"burst"`
+	Taken       int       `json:"taken"`
+	Concurrency int       `json:"concurrency"`
+	Running     int       `json:"running"`
+	Asked       int       `json:"asked"`
+	Denied      int       `json:"denied"`
+	Waiting     int       `json:"waiting"`
+	Until       time.Time `json:"until"`
+}
+
+// Sign returns the colour of the limit's state.
+func (l *limit) Sign() string {
+	switch {
+	case l.Waiting > 0 || l.Denied > 0:
+		return "warn"
+	case l.Full():
+		return "chosen"
+	}
+	return "good"
+}
+
+// Full reports whether the limit lets nothing start now.
+func (l *limit) Full() bool {
+	return l.Concurrency > 0 && l.Running >= l.Concurrency || l.Every > 0 && l.Taken >= l.Burst
+}
+
+// Rate returns how many checks may start, in the largest unit in which that is a number of
+// at least one: the number, and the unit as a part of a text's key.
+func (l *limit) Rate() (rate struct{ N, Per string }) {
+	for _, unit := range []struct {
+		seconds float64
+		key     string
+	}{{1, "s"}, {60, "m"}, {3600, "h"}, {86400, "d"}} {
+		if n := unit.seconds / l.Every; n >= 0.9995 || unit.key == "d" {
+			rate.N, rate.Per = strings.TrimSuffix(fmt.Sprintf("%.1f", math.Round(n*10)/10), ".0"), unit.key
+			break
+		}
+	}
+	return rate
+}
+
+// owner is whose credentials a third party issues.
+type owner struct {
+	Owner string `json:"owner"`
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	At    string `json:"at"`
+}
+
+// Full returns the owner as its kind names it.
+func (o *owner) Full() string { return o.Owner }
+
+// ownerPause is an owner that is left alone for a while.
+type ownerPause struct {
+	owner
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
+}
+
+// credential is one that a third party issued, without its value.
+type credential struct {
+	owner
+	ID      string    `json:"id"`
+	State   string    `json:"state"`
+	Fetched time.Time `json:"fetched"`
+	Expires time.Time `json:"expires"`
+	Refresh time.Time `json:"refresh"`
+	Retry   time.Time `json:"retry"`
+	Reason  string    `json:"reason"`
+}
+
+// Sign returns the colour of the state.
+func (c *credential) Sign() string {
+	switch c.State {
+	case "valid":
+		return "good"
+	case "refused":
+		return "bad"
+	case "failed", "paused":
+		return "warn"
+	}
+	return "chosen"
+}
+
+func limitsPage() *page {
+	return &page{name: "limits", path: "/limits", menu: "limits", data: func(v *visit) (any, error) {
+		l := &limits{}
+		if err := v.shared("/v1/limits", l); err != nil {
+			return nil, err
+		}
+		cursor := v.Query("cursor")
+		if err := v.shared(link("/v1/credentials", "cursor", cursor), &l.Known); err != nil {
+			return nil, err
+		}
+		if l.Page = cursor != ""; l.Known.Next != "" {
+			l.Next = v.With("cursor", l.Known.Next)
+		}
+		return l, nil
+	}}
+}

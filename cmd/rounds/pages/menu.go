@@ -1,0 +1,97 @@
+package pages
+
+import "time"
+
+// figures are what the menu counts.
+type figures struct {
+	Known      bool // false: they could not be counted now
+	Accounts   int
+	Failing    int
+	Parked     int
+	Processes  int
+	Registered bool // there are accounts
+}
+
+// Figures returns what the menu counts. A menu without counts is still a menu: an error is
+// shown as nothing.
+func (v *visit) Figures() *figures {
+	if v.figures != nil {
+		return v.figures
+	}
+	v.figures = &figures{}
+	var stats struct {
+		Accounts struct {
+			Registered int `json:"registered"`
+			Parked     int `json:"parked"`
+		} `json:"accounts"`
+		Failing *struct {
+			Accounts int `json:"accounts"`
+		} `json:"failing"`
+		Processes []struct {
+			Alive bool `json:"alive"`
+		} `json:"processes"`
+	}
+	if err := v.shared("/v1/stats", &stats); err != nil {
+		return v.figures
+	}
+	v.figures.Known, v.figures.Accounts, v.figures.Parked = true, stats.Accounts.Registered, stats.Accounts.Parked
+	// The summary of problems is from a moment ago. What stats tell of failing accounts is from
+	// the last scan of all, which takes a quarter of an hour with a million.
+	var problems struct {
+		At      time.Time `json:"at"`
+		Failing int       `json:"failing"`
+	}
+	if stats.Failing != nil {
+		v.figures.Failing = stats.Failing.Accounts
+	}
+	if v.shared("/v1/problems?counts=true", &problems) == nil && !problems.At.IsZero() {
+		v.figures.Failing = problems.Failing
+	}
+	for _, p := range stats.Processes {
+		if p.Alive {
+			v.figures.Processes++
+		}
+	}
+	return v.figures
+}
+
+// entry is one of the menu.
+type entry struct {
+	Name, Path, Key string // Key: the letter that leads there after g
+	Count           int    // 0: none
+	Bad             bool   // the count is of something wrong
+}
+
+// Menu returns the entries that the visitor may open.
+func (v *visit) Menu() []entry {
+	f := v.Figures()
+	all := []struct {
+		entry
+		route string
+	}{
+		{entry{Name: "overview", Path: "/", Key: "o"}, "GET /v1/stats"},
+		{entry{Name: "problems", Path: "/problems", Key: "p", Count: f.Failing, Bad: true}, "GET /v1/problems"},
+		{entry{Name: "accounts", Path: "/accounts", Key: "a", Count: f.Accounts}, "GET /v1/accounts"},
+		{entry{Name: "messages", Path: "/messages", Key: "m"}, "GET /v1/messages"},
+		{entry{Name: "delivery", Path: "/delivery", Key: "d"}, "GET /v1/groups"},
+		{entry{Name: "limits", Path: "/limits", Key: "l"}, "GET /v1/limits"},
+		{entry{Name: "system", Path: "/system", Key: "s"}, "GET /v1/reshard"},
+	}
+	var entries []entry
+	for _, one := range all {
+		if v.May(one.route) && v.offers(one.Path) {
+			entries = append(entries, one.entry)
+		}
+	}
+	return entries
+}
+
+// offers reports whether there is a page at a path.
+func (v *visit) offers(path string) bool {
+	for _, p := range v.pages {
+		if p.path == path || path == "/" && p.path == "/{$}" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,220 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	messagesShown = 50       // on a page
+	messageShort  = 160      // characters of a message's data in one line
+	messageFolded = 2 << 10  // bytes of it under the line
+	messageWhole  = 64 << 10 // bytes of it on its own page
+)
+
+// found is a message, as the API shows it.
+type found struct {
+	Account  string          `json:"account"`
+	Kind     string          `json:"kind"`
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	Time     time.Time       `json:"time"`
+	Data     json.RawMessage `json:"data"`
+	Shard    int             `json:"shard"`
+	Position string          `json:"position"`
+}
+
+// Ref returns what names the message in addresses.
+func (f *found) Ref() string { return strconv.Itoa(f.Shard) + ":" + f.Position }
+
+// Written returns when the message was written, which its position tells.
+func (f *found) Written() time.Time {
+	ms, _, _ := strings.Cut(f.Position, "-")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n)
+}
+
+// Short returns the data in one line, cut.
+func (f *found) Short() string {
+	text := unescaped(f.Data[:min(len(f.Data), 8*messageShort)])
+	if runes := []rune(text); len(runes) > messageShort {
+		return string(runes[:messageShort]) + "…"
+	}
+	return text
+}
+
+// Folded returns the data indented, cut.
+func (f *found) Folded() string { return cut(indented(f.Data), messageFolded) }
+
+// IsFolded reports whether Folded is all of the data.
+func (f *found) IsFolded() bool { return len(indented(f.Data)) <= messageFolded }
+
+// Shown returns the data indented, as a page of its own shows it.
+func (f *found) Shown() string { return cut(indented(f.Data), messageWhole) }
+
+// IsWhole reports whether Shown is all of the data.
+func (f *found) IsWhole() bool { return len(indented(f.Data)) <= messageWhole }
+
+// Size returns the length of the data in bytes.
+func (f *found) Size() int { return len(f.Data) }
+
+// indented returns JSON over several lines.
+func indented(data json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Indent(&out, data, "", "  ") != nil {
+		return string(data)
+	}
+	return unescaped(out.Bytes())
+}
+
+// unescaped returns JSON without the escapes that encoding/json adds for the sake of HTML,
+// which would hide what a message says. What shows the text escapes it anyway.
+func unescaped(data []byte) string {
+	var out strings.Builder
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' || i+1 >= len(data) {
+			out.WriteByte(data[i])
+			continue
+		}
+		if i+6 <= len(data) {
+			if plain, ok := map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}[string(data[i:i+6])]; ok {
+				out.WriteByte(plain)
+				i += 5
+				continue
+			}
+		}
+		out.Write(data[i : i+2])
+		i++
+	}
+	return strings.ToValidUTF8(out.String(), "�")
+}
+
+// cut returns the first bytes of a text, whole characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// messages is what the page of found messages shows.
+type messages struct {
+	Messages []*found `json:"messages"`
+	Next     string   `json:"next"`
+	End      string   `json:"end"`
+	More     bool     `json:"more"`
+
+	Newest bool   `json:"-"` // the page begins with the newest message, and follows
+	Older  string `json:"-"` // addresses of other pages; empty: there are none
+	Newer  string `json:"-"`
+	Some   bool   `json:"-"` // a filter leaves messages out
+	Filter string `json:"-"` // the filter as a query of the API
+}
+
+// Blank returns a message without anything, of which a script makes rows.
+func (m *messages) Blank() *found { return &found{} }
+
+// filtersOfMessages are the fields of the filter.
+func filtersOfMessages() []string { return []string{"account", "kind", "type"} }
+
+func messagesPage() *page {
+	return &page{name: "messages", path: "/messages", menu: "messages", scripts: []string{"messages.js"}, data: func(v *visit) (any, error) {
+		m, q := &messages{}, url.Values{"limit": {strconv.Itoa(messagesShown)}}
+		filter := url.Values{}
+		for _, name := range filtersOfMessages() {
+			if value := v.Query(name); value != "" {
+				q.Set(name, value)
+				filter.Set(name, value)
+			}
+		}
+		m.Filter, m.Some = filter.Encode(), len(filter) > 0
+		before, after := v.Query("before"), v.Query("after")
+		if after != "" {
+			q.Set("after", after)
+		} else {
+			if m.Newest = before == ""; m.Newest {
+				before = "now"
+			}
+			q.Set("before", before)
+		}
+		if err := v.get(address("/v1/messages", q), m); err != nil {
+			return nil, err
+		}
+		if after != "" {
+			slices.Reverse(m.Messages)
+			m.Older = v.With("after", "", "before", after)
+			if len(m.Messages) > 0 || m.More {
+				m.Newer = v.With("before", "", "after", m.Next)
+			}
+			return m, nil
+		}
+		if m.More {
+			m.Older = v.With("after", "", "before", m.Next)
+		}
+		if !m.Newest {
+			m.Newer = v.With("before", "", "after", m.End)
+		}
+		return m, nil
+	}}
+}
+
+// delivered is a message and what has become of it in each consumer group.
+type delivered struct {
+	found
+	WrittenAt time.Time `json:"written"`
+	Uncertain bool      `json:"uncertain"`
+	Delivery  []struct {
+		Group      string  `json:"group"`
+		Webhook    string  `json:"webhook"`
+		State      string  `json:"state"`
+		Deliveries int     `json:"deliveries"`
+		Consumer   string  `json:"consumer"`
+		Idle       float64 `json:"idle_seconds"`
+		DeadID     string  `json:"dead_id"`
+		Error      string  `json:"error"`
+	} `json:"delivery"`
+}
+
+// refPattern is what names a message, or a dead letter, in addresses.
+var refPattern = regexp.MustCompile(`^[0-9]{1,5}:[0-9]{1,20}-[0-9]{1,20}$`)
+
+// message returns the message that an address names.
+func (v *visit) message() (*delivered, error) {
+	at := v.Query("at")
+	if !refPattern.MatchString(at) {
+		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("message.none")}
+	}
+	d := &delivered{}
+	return d, v.get("/v1/messages/"+at, d)
+}
+
+func messagePage() *page {
+	return &page{
+		name: "message", path: "/message", menu: "messages",
+		data: func(v *visit) (any, error) { return v.message() },
+		raw: map[string]func(*visit, http.ResponseWriter){"GET /message/data": func(v *visit, w http.ResponseWriter) {
+			d, err := v.message()
+			if err != nil {
+				v.fail(w, v, err)
+				return
+			}
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("X-Content-Type-Options", "nosniff") // a browser must take it for nothing else
+			_, _ = w.Write([]byte(indented(d.Data)))            // a visitor who has gone needs no answer
+		}},
+	}
+}

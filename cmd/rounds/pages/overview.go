@@ -1,0 +1,281 @@
+package pages
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// overview is what the Overview shows.
+type overview struct {
+	*visit
+
+	Stats    stats
+	Law      *lawState // nil: the visitor may not see it, or it is not known now
+	Concerns *concernList
+	Rates    rates
+
+	Headrooms []headroom   // the least first
+	Demo      *demoPollers // nil: this is no demo
+}
+
+// stats are those of GET /v1/stats, as far as the Overview shows them.
+type stats struct {
+	Now      time.Time         `json:"now"`
+	Labels   map[string]string `json:"labels"`
+	Messages int               `json:"messages"`
+	Overdue  float64           `json:"overdue_seconds"`
+	Accounts struct {
+		Registered int `json:"registered"`
+		Scheduled  int `json:"scheduled"`
+		Waiting    int `json:"waiting"`
+		Claimed    int `json:"claimed"`
+		Parked     int `json:"parked"`
+		Lanes      struct {
+			Urgent int `json:"urgent"`
+			Normal int `json:"normal"`
+			Low    int `json:"low"`
+			ByKind int `json:"by_kind"`
+		} `json:"waiting_by_lane"`
+	} `json:"accounts"`
+	Failing *struct {
+		Accounts       int `json:"accounts"`
+		Newly          int `json:"newly"`
+		NeverSucceeded int `json:"never_succeeded"`
+	} `json:"failing"`
+	Staleness *struct {
+		At       time.Time  `json:"at"`
+		P99      float64    `json:"seconds_p99"`
+		Max      float64    `json:"seconds_max"`
+		Stalest  string     `json:"stalest"`
+		Headroom []headroom `json:"headroom"`
+	} `json:"staleness"`
+	Replicas  []replica `json:"replicas"`
+	Processes []struct {
+		Roles []string `json:"roles"`
+		Alive bool     `json:"alive"`
+	} `json:"processes"`
+}
+
+// headroom is how long it is until a third party forgets messages of a kind.
+type headroom struct {
+	Kind  string  `json:"kind"`
+	Least float64 `json:"least_seconds"`
+}
+
+// replica is a poller, with what it last reported.
+type replica struct {
+	Name        string    `json:"name"`
+	Beat        time.Time `json:"last_heartbeat"`
+	Alive       bool      `json:"alive"`
+	Host        string    `json:"host"`
+	Version     string    `json:"version"`
+	Concurrency int       `json:"concurrency"`
+	InFlight    int       `json:"in_flight"`
+	Held        int       `json:"held"`
+	Checks      float64   `json:"checks_per_second"`
+	P99         float64   `json:"lateness_p99_seconds"`
+}
+
+// lawState is what GET /v1/law says.
+type lawState struct {
+	Now     time.Time `json:"now"`
+	State   string    `json:"state"`
+	Every   float64   `json:"every_seconds"`
+	Last    *audited  `json:"last"`
+	Running *audited  `json:"running"`
+	Broken  *audited  `json:"broken"`
+}
+
+// audited is an audit, as far as it came.
+type audited struct {
+	By       string      `json:"by"`
+	Began    time.Time   `json:"began"`
+	At       time.Time   `json:"at"`
+	Accounts int         `json:"accounts"`
+	Unjudged int         `json:"unjudged"`
+	Audited  int         `json:"shards_audited"`
+	Shards   int         `json:"shards"`
+	Why      string      `json:"why"`
+	Kinds    []auditKind `json:"kinds"`
+	Findings []finding   `json:"findings"`
+}
+
+// Took returns how long it took.
+func (a *audited) Took() time.Duration { return a.At.Sub(a.Began) }
+
+// Found returns how many findings of a kind there are, repaired ones included.
+func (a *audited) Found(kind string) int {
+	for _, k := range a.Kinds {
+		if k.Kind == kind {
+			return k.Found
+		}
+	}
+	return 0
+}
+
+// Others returns how many findings there are besides lost and doubled accounts.
+func (a *audited) Others() (n int) {
+	for _, k := range a.Kinds {
+		if k.Kind != "lost" && k.Kind != "doubled" {
+			n += k.Found
+		}
+	}
+	return n
+}
+
+// Class returns how good the state is: good, warn, bad, or nothing while it is not known.
+func (l *lawState) Class() string {
+	switch l.State {
+	case "kept", "repaired":
+		return "good"
+	case "violated":
+		return "bad"
+	case "first", "never":
+		return ""
+	}
+	return "warn"
+}
+
+// shownReplicas is how many replicas the table has at most.
+const shownReplicas = 50
+
+func overviewPage() *page {
+	return &page{
+		name: "overview", path: "/{$}", menu: "overview", scripts: []string{"charts.js"}, data: showOverview,
+		raw:     map[string]func(*visit, http.ResponseWriter){"GET /search": search},
+		actions: map[string]action{"/demo/kill": killPoller},
+	}
+}
+
+func showOverview(v *visit) (any, error) {
+	o := &overview{visit: v}
+	if err := v.shared("/v1/stats", &o.Stats); err != nil {
+		return nil, err
+	}
+	// What else there is may be missing: a page with the rest is better than none.
+	v.ifMay("GET /v1/law", "/v1/law", &o.Law)
+	v.ifMay("GET /v1/concerns", "/v1/concerns", &o.Concerns)
+	o.Rates, o.Demo = v.rates(), v.demo()
+	slices.SortFunc(o.Stats.Replicas, func(a, b replica) int {
+		if a.Alive != b.Alive {
+			return cmp.Compare(map[bool]int{true: 1}[a.Alive], map[bool]int{true: 1}[b.Alive]) // the silent first
+		}
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Name, b.Name))
+	})
+	if s := o.Stats.Staleness; s != nil {
+		o.Headrooms = slices.SortedFunc(slices.Values(s.Headroom), func(a, b headroom) int { return cmp.Compare(a.Least, b.Least) })
+	}
+	return o, nil
+}
+
+// ifMay asks the API for what the visitor may see, shared with others. Into stays as it is if
+// they may not, or if the API cannot say now.
+func (v *visit) ifMay(route, path string, into any) {
+	if v.May(route) {
+		_ = v.shared(path, into) // the page tells what it knows
+	}
+}
+
+// Replicas returns the replicas of the table.
+func (o *overview) Replicas() []replica {
+	return o.Stats.Replicas[:min(len(o.Stats.Replicas), shownReplicas)]
+}
+
+// MoreReplicas returns how many replicas the table leaves out.
+func (o *overview) MoreReplicas() int { return max(0, len(o.Stats.Replicas)-shownReplicas) }
+
+// roleCount is how many processes have a role.
+type roleCount struct {
+	Role string
+	N    int
+}
+
+// Roles counts the living processes by role.
+func (o *overview) Roles() []roleCount {
+	all := []roleCount{{Role: "poller"}, {Role: "monitor"}, {Role: "api"}, {Role: "delivery"}}
+	for _, p := range o.Stats.Processes {
+		for i := range all {
+			if p.Alive && slices.Contains(p.Roles, all[i].Role) {
+				all[i].N++
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(r roleCount) bool { return r.N == 0 })
+}
+
+// Flying returns how many checks are under way, and how many may be at once.
+func (o *overview) Flying() (flying [2]int) {
+	for _, r := range o.Stats.Replicas {
+		if r.Alive {
+			flying[0], flying[1] = flying[0]+r.InFlight, flying[1]+r.Concurrency
+		}
+	}
+	return flying
+}
+
+// Held returns how many calls third parties hold.
+func (o *overview) Held() (held int) {
+	for _, r := range o.Stats.Replicas {
+		if r.Alive {
+			held += r.Held
+		}
+	}
+	return held
+}
+
+// part is one place in the bar of all accounts, in thousandths of its width.
+type part struct {
+	Place    string
+	X, Width int
+}
+
+// Bar returns the parts of the bar. A place with any account is wide enough to be seen.
+func (o *overview) Bar() []part {
+	a := o.Stats.Accounts
+	places := []struct {
+		name string
+		n    int
+	}{{"scheduled", a.Scheduled}, {"waiting", a.Waiting}, {"claimed", a.Claimed}, {"parked", a.Parked}}
+	all := a.Scheduled + a.Waiting + a.Claimed + a.Parked
+	var parts []part
+	end := 1000
+	for _, p := range slices.Backward(places[1:]) {
+		if p.n <= 0 {
+			continue
+		}
+		width := min(max(p.n*1000/all, 8), end)
+		end -= width
+		parts = append(parts, part{p.name, end, width})
+	}
+	if a.Scheduled > 0 {
+		parts = append(parts, part{"scheduled", 0, end})
+	}
+	slices.Reverse(parts)
+	return parts
+}
+
+// LawFault returns the audit that found lost or doubled accounts, the latest first.
+func (o *overview) LawFault() *audited {
+	for _, a := range []*audited{o.Law.Running, o.Law.Broken, o.Law.Last} {
+		if a != nil && a.Found("lost")+a.Found("doubled") > 0 {
+			return a
+		}
+	}
+	return nil
+}
+
+// Bound returns the labels to which the visitor is bound, such as team=press, or an empty text.
+func (o *overview) Bound() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(o.Stats.Labels)) {
+		all = append(all, name+"="+o.Stats.Labels[name])
+	}
+	return strings.Join(all, ", ")
+}
+
+// LeastShown is for the script that draws charts.
+func (o *overview) LeastShown() int { return leastShown }

@@ -1,0 +1,160 @@
+package pages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// page is one page of the dashboard.
+type page struct {
+	name    string   // of its template assets/pages/NAME.html, and the prefix of its texts
+	path    string   // where it is
+	menu    string   // the entry of the menu that it belongs to; empty: none
+	scripts []string // its modules beside main.js, such as messages.js
+
+	// data returns what the template shows as .D. An error that the API gave is shown as a
+	// page with its status.
+	data func(*visit) (any, error)
+
+	// actions are what its forms do, by the path to which they are posted.
+	actions map[string]action
+	// raw are routes that write their own reply, by pattern.
+	raw map[string]func(*visit, http.ResponseWriter)
+
+	templates map[string]*template.Template // by language
+	blocks    []string                      // the live blocks, without live/
+}
+
+// action does what a form asks for. It returns where to send the browser then: an address of
+// the dashboard, usually with said=KEY, for which the texts have an entry said.KEY.
+type action func(*visit) (next string, err error)
+
+// view is what a template shows.
+type view struct {
+	*visit
+	Page   string // its name
+	In     string // the entry of the menu that it belongs to
+	Title  string
+	D      any      // what the page's data returned
+	Live   bool     // the page has live blocks
+	Files  *static  // the addresses of assets
+	Script []string // the page's own modules
+}
+
+// parse reads the page's template for every language.
+func (p *page) parse(files fs.FS, languages []*language, static *static) error {
+	p.templates = make(map[string]*template.Template)
+	for _, l := range languages {
+		t, err := template.New("layout.html").Option("missingkey=error").Funcs(l.functions()).ParseFS(files, "assets/pages/layout.html", "assets/pages/parts.html", "assets/pages/"+p.name+".html")
+		if err != nil {
+			return fmt.Errorf("page %s: %w", p.name, err)
+		}
+		p.templates[l.Tag] = t
+		p.blocks = nil
+		for _, one := range t.Templates() {
+			if block, ok := strings.CutPrefix(one.Name(), "live/"); ok {
+				p.blocks = append(p.blocks, block)
+			}
+		}
+		slices.Sort(p.blocks)
+	}
+	for _, name := range p.scripts {
+		if !static.has("js/" + name) {
+			return fmt.Errorf("page %s: there is no script %s", p.name, name)
+		}
+	}
+	return nil
+}
+
+// lives reports whether the page has blocks of its own that change; the menu alone is no
+// reason to listen.
+func (p *page) lives() bool { return len(p.blocks) > 1 }
+
+// view returns what the page's template shows to a visitor.
+func (p *page) view(v *visit) (*view, error) {
+	data, err := p.data(v)
+	if err != nil {
+		return nil, err
+	}
+	return &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: data, Live: p.lives(), Files: v.static, Script: p.scripts}, nil
+}
+
+// shows answers a request for a page.
+func (s *site) shows(p *page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		shown, err := p.view(v)
+		var elsewhere *moved
+		switch {
+		case errors.As(err, &elsewhere):
+			http.Redirect(w, r, local(elsewhere.to), http.StatusSeeOther)
+		case err != nil:
+			s.fail(w, v, err)
+		default:
+			s.write(w, v, http.StatusOK, p, shown)
+		}
+	}
+}
+
+// write sends a page. It is executed as a whole before the first byte is sent, so that a fault
+// in a template is an honest 500 and no half page.
+func (s *site) write(w http.ResponseWriter, v *visit, status int, p *page, shown *view) {
+	var out bytes.Buffer
+	if err := p.templates[v.lang.Tag].Execute(&out, shown); err != nil {
+		s.options.Log.ErrorContext(v.r.Context(), "a page could not be made", "page", p.name, "error", err)
+		http.Error(w, v.lang.text("layout.broken"), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", v.lang.Tag)
+	h.Add("Vary", "Accept-Language, Cookie")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes()) // a visitor who has gone needs no answer
+}
+
+// acts answers a form.
+func (s *site) acts(p *page, do action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := s.visit(w, r)
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			s.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
+			return
+		}
+		next, err := do(v)
+		var again *again
+		switch {
+		case errors.As(err, &again):
+			shown := &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: again.data, Live: false, Files: v.static, Script: p.scripts}
+			s.write(w, v, again.status, p, shown)
+		case err != nil:
+			s.fail(w, v, err)
+		default:
+			http.Redirect(w, r, local(next), http.StatusSeeOther)
+		}
+	}
+}
+
+// again is the error of an action whose page is shown again, with other data: a form with
+// what is wrong in it.
+type again struct {
+	status int
+	data   any
+}
+
+func (a *again) Error() string { return "dashboard: the form is shown again" }
+
+// moved is the error of a page that leads to another one.
+type moved struct{ to string }
+
+func (m *moved) Error() string { return "dashboard: the page leads elsewhere" }
+
+// maxForm is the most bytes of a form: a record and its name as a form encodes them.
+const maxForm = 512 << 10

@@ -1,0 +1,167 @@
+package pages
+
+import (
+	"net/url"
+	"slices"
+	"time"
+)
+
+const (
+	// problemsShown is how many groups the page shows unless it is asked for all.
+	problemsShown = 50
+	// problemsOld is the age from which on the page says that nobody sums up any more: the
+	// monitor on duty does it every 45 seconds.
+	problemsOld = 2 * time.Minute
+)
+
+// problemStates returns what the page can be narrowed to.
+func problemStates() []string {
+	return []string{"failing", "newly", "never_succeeded", "parked", "late"}
+}
+
+// problems is what the page of failing and parked accounts shows.
+type problems struct {
+	Now, At time.Time
+
+	Failing        int `json:"failing"`
+	Newly          int `json:"newly"`
+	NeverSucceeded int `json:"never_succeeded"`
+	Parked         int `json:"parked"`
+	AtRest         int `json:"at_rest"`
+	LeftOut        int `json:"left_out"`
+
+	Groups []failingGroup `json:"groups"`
+	Other  struct {
+		Groups   int `json:"groups"`
+		Accounts int `json:"accounts"`
+	} `json:"other"`
+	Late late `json:"late"`
+
+	Narrowed []string `json:"-"` // the other parameters that narrow it
+
+	State string `json:"-"` // what the page is narrowed to; empty: nothing
+	More  int    `json:"-"` // groups that are not shown
+	Chips []chip `json:"-"`
+}
+
+// failingGroup is the accounts that are checked in vain for the same cause.
+type failingGroup struct {
+	Accounts       int `json:"accounts"`
+	Failing        int `json:"failing"`
+	Newly          int `json:"newly"`
+	NeverSucceeded int `json:"never_succeeded"`
+	Parked         int `json:"parked"`
+
+	Kind, Host, Cause, Code, Class, Text string
+
+	Hosts    int
+	Oldest   time.Time
+	Newest   time.Time
+	LastAt   time.Time `json:"last_at"`
+	Examples []string
+	Next     []nextStep
+	Select   map[string][]string
+}
+
+// nextStep is what will happen to accounts of a group by itself.
+type nextStep struct {
+	Code         string
+	Accounts     int
+	First, Last  time.Time
+	Most         int `json:"most_seconds"`
+	After        int
+	Least, Worst int
+}
+
+// late is the accounts that missed slots of their cadences.
+type late struct {
+	At       time.Time
+	Accounts int
+	Most     int `json:"missed_slots_max"`
+	Example  string
+	Kinds    []struct {
+		Kind     string
+		Accounts int
+	}
+}
+
+// chip narrows the page to a state.
+type chip struct {
+	State, Path string
+	Count       int
+	Chosen      bool
+}
+
+// Offers reports whether there is a page at a path.
+func (v *visit) Offers(path string) bool { return v.offers(path) }
+
+// Old reports whether nobody sums up any more.
+func (p *problems) Old() bool { return !p.At.IsZero() && p.Now.Sub(p.At) > problemsOld }
+
+// To returns the address of a page or a route about the group's accounts, or an empty text if
+// nothing selects exactly these.
+func (g *failingGroup) To(path string, pairs ...string) string {
+	if len(g.Select) == 0 {
+		return ""
+	}
+	q := url.Values{}
+	for name, values := range g.Select {
+		q[name] = values
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return address(path, q)
+}
+
+// tidy leaves out steps that say nothing beside others, and times that have passed while
+// the summary was kept.
+func (g *failingGroup) tidy(now time.Time) {
+	pauses := slices.ContainsFunc(g.Next, func(s nextStep) bool { return s.Code == "backs_off" || s.Code == "waits" })
+	g.Next = slices.DeleteFunc(g.Next, func(s nextStep) bool { return s.Code == "checked" && pauses })
+	for i := range g.Next {
+		if s := &g.Next[i]; s.First.Before(now) {
+			s.First = time.Time{}
+		}
+		if s := &g.Next[i]; s.Last.Before(now) {
+			s.Last = time.Time{}
+		}
+	}
+}
+
+func problemsPage() *page {
+	return &page{name: "problems", path: "/problems", menu: "problems", data: func(v *visit) (any, error) {
+		p, states := &problems{State: v.Query("state")}, problemStates()
+		if !slices.Contains(states, p.State) {
+			p.State = ""
+		}
+		q := url.Values{}
+		for _, name := range []string{"kind", "host", "cause"} {
+			if values := v.r.URL.Query()[name]; len(values) > 0 {
+				q[name] = values
+				p.Narrowed = append(p.Narrowed, name)
+			}
+		}
+		if p.State != "" && p.State != "late" {
+			q.Set("state", p.State)
+		}
+		if err := v.shared(address("/v1/problems", q), p); err != nil {
+			return nil, err
+		}
+		for i := range p.Groups {
+			p.Groups[i].tidy(p.Now)
+		}
+		for i, count := range []int{p.Failing, p.Newly, p.NeverSucceeded, p.Parked, p.Late.Accounts} {
+			one := chip{State: states[i], Count: count, Chosen: states[i] == p.State}
+			if one.Path = v.With("state", one.State, "all", ""); one.Chosen {
+				one.Path = v.With("state", "", "all", "")
+			}
+			p.Chips = append(p.Chips, one)
+		}
+		if v.Query("all") == "" && len(p.Groups) > problemsShown {
+			p.More = len(p.Groups) - problemsShown
+			p.Groups = p.Groups[:problemsShown]
+		}
+		return p, nil
+	}}
+}

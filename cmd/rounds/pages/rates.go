@@ -1,0 +1,73 @@
+package pages
+
+import "math"
+
+// rates are the figures of the last minute. One that is not known is NaN.
+type rates struct {
+	Checks, Messages, Failing float64
+	P50, P99                  float64
+	// Left is how long it takes until nobody waits, in seconds, if it goes on as in the last
+	// ten minutes. NaN: it cannot be said, or gets no less.
+	Left float64
+}
+
+const (
+	ratesSource = "/v1/history?from=10m&step=10s&fields=checks_per_second,messages_per_second,failing_share,lateness_p50_seconds,lateness_p99_seconds,waiting"
+	// ratesPoints is how many points make a figure: a minute's. The newest may not be there yet.
+	ratesPoints = 7
+)
+
+// rates returns the figures of the last minute.
+func (v *visit) rates() rates {
+	var c curves
+	if v.May("GET /v1/history") {
+		_ = v.shared(ratesSource, &c) // without it, nothing is known
+	}
+	mean := func(field string) float64 {
+		sum, n := 0.0, 0
+		for _, v := range latest(c.of(field, "values")) {
+			sum, n = sum+v, n+1
+		}
+		return sum / float64(n) // NaN if there are none
+	}
+	r := rates{Checks: mean("checks_per_second"), Messages: mean("messages_per_second"), Failing: mean("failing_share"), P50: mean("lateness_p50_seconds"), P99: math.NaN()}
+	for _, v := range latest(c.of("lateness_p99_seconds", "values")) {
+		if !(v <= r.P99) {
+			r.P99 = v
+		}
+	}
+	r.Left = left(c.of("waiting", "values"), float64(c.Step))
+	return r
+}
+
+// latest returns the known values of the last minute.
+func latest(values []*float64) (known []float64) {
+	for _, v := range values[max(0, len(values)-ratesPoints):] {
+		if v != nil {
+			known = append(known, *v)
+		}
+	}
+	return known
+}
+
+// left returns how long it takes until nothing is left, in seconds, at the pace between the
+// first and the last known value. It returns NaN if there is no such pace.
+func left(values []*float64, step float64) float64 {
+	first, last := -1, -1
+	for i, v := range values {
+		if v != nil {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	if first < 0 || first == last {
+		return math.NaN()
+	}
+	fell := *values[first] - *values[last]
+	if fell <= 0 || *values[last] <= 0 {
+		return math.NaN()
+	}
+	return *values[last] / fell * float64(last-first) * step
+}

@@ -1,0 +1,339 @@
+package pages
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
+)
+
+// kind is a kind of accounts and the fields of its config, as the API returns it.
+type kind struct {
+	Name     string      `json:"name"`
+	Fields   []kindField `json:"fields"`
+	Replicas int         `json:"replicas"`
+}
+
+// kindField is a field of a kind's config.
+type kindField struct {
+	Name     string            `json:"name"`
+	Type     string            `json:"type"`
+	Required bool              `json:"required"`
+	Label    map[string]string `json:"label"` // by language
+	Help     map[string]string `json:"help"`
+	Example  json.RawMessage   `json:"example"`
+	Default  json.RawMessage   `json:"default"`
+	Choices  []struct {
+		Value json.RawMessage   `json:"value"`
+		Label map[string]string `json:"label"`
+	} `json:"choices"`
+}
+
+// kinds returns the kinds that the process knows.
+func (v *visit) kinds() ([]kind, error) {
+	var list struct {
+		Kinds []kind `json:"kinds"`
+	}
+	err := v.shared("/v1/kinds", &list)
+	return list.Kinds, err
+}
+
+// recordFields are the fields of a record that the form has besides those of the config.
+var recordFields = []string{"id", "kind", "config", "cadence", "priority", "retry_budget", "labels"}
+
+// headerRows is how many empty rows for headers a form has, and mostHeaders the most rows that
+// are read.
+const (
+	headerRows  = 2
+	mostHeaders = 64
+)
+
+// record is an account's record as JSON has it. Numbers are json.Number.
+type record map[string]any
+
+// readRecord decodes a record.
+func readRecord(text []byte) (record, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var r record
+	if err := d.Decode(&r); err != nil {
+		return nil, err
+	}
+	if r == nil || d.More() {
+		return nil, errors.New("one object is expected")
+	}
+	return r, nil
+}
+
+// recordOf returns the record of an account: what the API returned, without its state.
+func recordOf(reply json.RawMessage) (record, error) {
+	all, err := readRecord(reply)
+	if err != nil {
+		return nil, err
+	}
+	r := make(record)
+	for _, name := range recordFields {
+		if value, ok := all[name]; ok {
+			r[name] = value
+		}
+	}
+	return r, nil
+}
+
+// fill returns the values of a form for a record of a kind. It returns false if the form
+// cannot say everything that the record says.
+func (k *kind) fill(r record) (url.Values, bool) {
+	values := url.Values{}
+	for _, name := range []string{"id", "kind", "cadence", "priority", "retry_budget"} {
+		if value, ok := r[name]; ok {
+			values.Set(name, plain(value))
+		}
+	}
+	labels, _ := r["labels"].(map[string]any)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		lines = append(lines, name+"="+plain(labels[name]))
+	}
+	values.Set("labels", strings.Join(lines, "\n"))
+	config, _ := r["config"].(map[string]any)
+	for i := range k.Fields {
+		if value, ok := config[k.Fields[i].Name]; ok {
+			k.Fields[i].fill(values, value)
+		}
+	}
+	for name, all := range values {
+		// An input of one line would lose line breaks.
+		if name != "labels" && slices.ContainsFunc(all, func(value string) bool { return strings.ContainsAny(value, "\r\n") }) {
+			return values, false
+		}
+	}
+	back, _ := k.record(values)
+	return values, same(back, r)
+}
+
+// plain returns a value that is no object as a text.
+func plain(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case json.Number:
+		return value.String()
+	}
+	return ""
+}
+
+// fill sets the values of one field.
+func (f *kindField) fill(values url.Values, value any) {
+	at := "config." + f.Name
+	switch f.Type {
+	case "secret":
+		values.Set(at, secretOf(value))
+	case "login":
+		login, _ := value.(map[string]any)
+		values.Set(at+".user", plain(login["user"]))
+		values.Set(at+".password", secretOf(login["password"]))
+	case "headers":
+		headers, _ := value.(map[string]any)
+		for i, name := range slices.Sorted(maps.Keys(headers)) {
+			row := at + "." + strconv.Itoa(i) + "."
+			values.Set(row+"name", name)
+			if text, ok := headers[name].(string); ok {
+				values.Set(row+"value", text)
+				continue
+			}
+			values.Set(row+"value", secretOf(headers[name]))
+			values.Set(row+"secret", "on")
+		}
+	case "choice", "object":
+		text, _ := encoded(value)
+		values.Set(at, text)
+	default:
+		values.Set(at, plain(value))
+	}
+}
+
+// encoded returns a value as JSON, without escapes for HTML.
+func encoded(value any) (string, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return strings.TrimSpace(out.String()), err
+}
+
+func secretOf(value any) string {
+	ref, _ := value.(map[string]any)
+	return plain(ref["secret"])
+}
+
+func refOf(name string) map[string]any { return map[string]any{"secret": name} }
+
+// record returns the record that a form describes, and what is wrong with texts that JSON
+// cannot hold. Everything else is judged by the API.
+func (k *kind) record(values url.Values) (record, []fault) {
+	r := record{"id": values.Get("id"), "kind": k.Name}
+	var faults []fault
+	for _, name := range []string{"cadence", "priority"} {
+		if value := strings.TrimSpace(values.Get(name)); value != "" {
+			r[name] = value
+		}
+	}
+	if text := strings.TrimSpace(values.Get("retry_budget")); text != "" {
+		r["retry_budget"] = numberOf(text)
+	}
+	labels, wrong := labelsOf(values)
+	faults = append(faults, wrong...)
+	if len(labels) > 0 {
+		r["labels"] = labels
+	}
+	config := make(map[string]any)
+	for i := range k.Fields {
+		f := &k.Fields[i]
+		value, err := f.value(values)
+		if err != nil {
+			faults = append(faults, fault{"body.config." + f.Name, err.Error()})
+		}
+		if value != nil {
+			config[f.Name] = value
+		}
+	}
+	if len(config) > 0 {
+		r["config"] = config
+	}
+	return r, faults
+}
+
+// labelsOf returns the labels of a form, and the lines that are none.
+func labelsOf(values url.Values) (map[string]any, []fault) {
+	var faults []fault
+	labels := make(map[string]any)
+	for line := range strings.Lines(values.Get("labels")) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if _, twice := labels[name]; !ok || twice {
+			faults = append(faults, fault{"body.labels", line})
+			continue
+		}
+		labels[name] = value
+	}
+	return labels, faults
+}
+
+// numberOf returns a number as JSON has it, or the text, which the API then refuses.
+func numberOf(text string) any {
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+		return text
+	}
+	return json.Number(text)
+}
+
+// value returns the field's value in the config; nil: it is left out.
+func (f *kindField) value(values url.Values) (any, error) {
+	at := "config." + f.Name
+	text := values.Get(at)
+	switch f.Type {
+	case "login":
+		user, password := values.Get(at+".user"), values.Get(at+".password")
+		if user == "" && password == "" {
+			return nil, nil
+		}
+		login := make(map[string]any)
+		if user != "" {
+			login["user"] = user
+		}
+		if password != "" {
+			login["password"] = refOf(password)
+		}
+		return login, nil
+	case "headers":
+		headers := make(map[string]any)
+		for i := range mostHeaders {
+			row := at + "." + strconv.Itoa(i) + "."
+			name, value := values.Get(row+"name"), values.Get(row+"value")
+			switch {
+			case name == "" && value == "":
+			case values.Get(row+"secret") != "":
+				headers[name] = refOf(value)
+			default:
+				headers[name] = value
+			}
+		}
+		if len(headers) == 0 {
+			return nil, nil
+		}
+		return headers, nil
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	switch f.Type {
+	case "secret":
+		return refOf(text), nil
+	case "number":
+		return numberOf(strings.TrimSpace(text)), nil
+	case "choice", "object":
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		var value any
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		return value, nil
+	}
+	return text, nil
+}
+
+// same reports whether two records say the same. What is empty is as what is missing.
+func same(a, b record) bool {
+	without := func(r record) record {
+		r = maps.Clone(r)
+		maps.DeleteFunc(r, func(name string, value any) bool {
+			object, ok := value.(map[string]any)
+			return value == nil || value == "" || ok && len(object) == 0
+		})
+		return r
+	}
+	return reflect.DeepEqual(without(a), without(b))
+}
+
+// pretty returns a record for people to edit: its fields in the order of recordFields.
+// Characters that reverse or hide others are escaped as JSON has it.
+func (r record) pretty() string {
+	var out strings.Builder
+	out.WriteString("{")
+	names := slices.Clone(recordFields)
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	first := true
+	for _, name := range names {
+		value, ok := r[name]
+		if !ok {
+			continue
+		}
+		if !first {
+			out.WriteString(",")
+		}
+		first = false
+		text, err := encoded(value)
+		var shown bytes.Buffer
+		if err != nil || json.Indent(&shown, []byte(text), "  ", "  ") != nil {
+			continue // what was decoded can be encoded
+		}
+		key, _ := encoded(name)
+		out.WriteString("\n  " + key + ": " + shown.String())
+	}
+	out.WriteString("\n}")
+	return terminal.Text(out.String())
+}

@@ -1,0 +1,111 @@
+package pages
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// revive is what is done with parked accounts: they circulate again, at a rate.
+const revive = "revive"
+
+// revivePage is the page that asks before parked accounts are revived. The page of the change
+// under way is that of the other changes of many accounts.
+func revivePage() *page {
+	return &page{name: "bulk", path: "/accounts/revive", menu: "accounts", data: func(v *visit) (any, error) {
+		q := v.r.URL.Query()
+		q.Set("do", revive)
+		return askBulk(v, q)
+	}}
+}
+
+// revival is the body of POST /v1/parked:revive.
+type revival struct {
+	IDs    []string `json:"ids,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Kind   string   `json:"kind,omitempty"`
+	Cause  string   `json:"cause,omitempty"`
+	Host   string   `json:"host,omitempty"`
+	Except []string `json:"except_host,omitempty"`
+	Rate   float64  `json:"rate,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"`
+	Cursor string   `json:"cursor,omitempty"`
+}
+
+// revived is its reply.
+type revived struct {
+	Revived  int    `json:"revived"`
+	Skipped  int    `json:"skipped"`
+	NotFound int    `json:"not_found"`
+	Next     string `json:"next"`
+}
+
+// revival returns the request for what is selected. The route knows fewer filters than others,
+// and takes one value of most.
+func (b *bulk) revival(v *visit) (*revival, error) {
+	q := b.query()
+	r := &revival{IDs: q["id"], Reason: q.Get("reason"), Kind: q.Get("kind"), Cause: q.Get("cause"), Host: q.Get("host"), Except: q["except_host"]}
+	var refused []fault
+	for name, values := range q {
+		known := slices.Contains([]string{"reason", "kind", "cause", "host"}, name) && len(values) == 1 ||
+			slices.Contains([]string{"id", "except_host"}, name) || name == "state" && slices.Equal(values, []string{"parked"})
+		if !known {
+			refused = append(refused, fault{Location: name, Message: v.lang.text("bulk.norevive")})
+		}
+	}
+	if len(refused) > 0 {
+		slices.SortFunc(refused, func(a, b fault) int { return strings.Compare(a.Location, b.Location) })
+		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.nothing"), Errors: refused}
+	}
+	return r, nil
+}
+
+// countRevived counts what would be revived, as far as one call looks.
+func (b *bulk) countRevived(v *visit) error {
+	r, err := b.revival(v)
+	if err != nil {
+		return err
+	}
+	r.DryRun = true
+	var would revived
+	if err := v.do(http.MethodPost, "/v1/parked:revive", r, &would); err != nil {
+		return err
+	}
+	b.Count = counted{Count: would.Revived, Complete: would.Next == ""}
+	return nil
+}
+
+// revive revives what is selected, call by call, and writes the progress after each.
+func (b *bulkWriter) revive() error {
+	r, err := b.bulk.revival(b.visit)
+	if err != nil {
+		return err
+	}
+	r.Rate, err = strconv.ParseFloat(b.bulk.Rate, 64)
+	if err != nil || math.IsNaN(r.Rate) || math.IsInf(r.Rate, 0) || r.Rate == 0 {
+		return &problem{Status: http.StatusUnprocessableEntity, Detail: b.lang.text("bulk.norate")}
+	}
+	for {
+		var did revived
+		if err := b.do(http.MethodPost, "/v1/parked:revive", r, &did); err != nil {
+			return err
+		}
+		p := &b.bulk.Progress
+		p.Changed += did.Revived
+		p.Unchanged += did.Skipped + did.NotFound
+		p.Matched = p.Changed + p.Unchanged
+		p.Seen = p.Matched
+		if err := b.begin(); err != nil {
+			return err
+		}
+		if r.Cursor = did.Next; r.Cursor == "" {
+			b.bulk.Ended = true
+			return nil
+		}
+		if err := b.step("progress"); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// search sends the browser to the account with the id that was searched for, or else to
+// the accounts whose ids begin with it.
+func search(v *visit, w http.ResponseWriter) {
+	id := strings.TrimSpace(v.Query("q"))
+	to := link("/accounts", "prefix", id)
+	if id != "" {
+		var refused *problem
+		switch err := v.get(accountPath(id), nil); {
+		case err == nil:
+			to = link("/account", "id", id)
+		case !errors.As(err, &refused) || refused.Status != http.StatusNotFound && refused.Status < 500:
+			v.fail(w, v, err)
+			return
+		}
+	}
+	http.Redirect(w, v.r, to, http.StatusSeeOther)
+}

@@ -1,0 +1,228 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const shardsPath = "/system/reshard"
+
+// system is what the page of the service itself shows.
+type system struct {
+	System  systemFacts
+	Law     *lawState // nil: it is not known now
+	Shards  resharding
+	Differ  int // settings in which processes differ
+	Reshard *reshardForm
+}
+
+// systemFacts are those of GET /v1/system.
+type systemFacts struct {
+	Now       time.Time `json:"now"`
+	Namespace string    `json:"namespace"`
+	Store     string    `json:"store"`
+	Forgets   bool      `json:"forgets"`
+	Shards    int       `json:"shards"`
+
+	Nodes     []redisNode    `json:"nodes"`
+	Settings  []settingValue `json:"settings"`
+	Versions  []versionCount `json:"versions"`
+	Processes []runningOne   `json:"processes"`
+}
+
+// redisNode is a Redis server.
+type redisNode struct {
+	Name     string    `json:"name"`
+	Away     bool      `json:"away"`
+	Software string    `json:"software"`
+	Version  string    `json:"version"`
+	Up       float64   `json:"up_seconds"`
+	Used     int64     `json:"memory_used"`
+	Limit    int64     `json:"memory_limit"`
+	Shards   int       `json:"shards"`
+	Numbers  []int     `json:"shard_numbers"`
+	Judged   []verdict `json:"judged"`
+}
+
+// verdict judges one property of a Redis server.
+type verdict struct {
+	About string `json:"about"`
+	Level string `json:"level"`
+	Code  string `json:"code"`
+	Value string `json:"value"`
+}
+
+// settingValue is a setting with its values.
+type settingValue struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Differ bool   `json:"differ"`
+	Values []struct {
+		Value     string   `json:"value"`
+		Processes []string `json:"processes"`
+	} `json:"values"`
+}
+
+type versionCount struct {
+	Version   string `json:"version"`
+	Processes int    `json:"processes"`
+}
+
+// runningOne is a process of the service.
+type runningOne struct {
+	Name    string    `json:"name"`
+	Roles   []string  `json:"roles"`
+	Version string    `json:"version"`
+	Host    string    `json:"host"`
+	Since   time.Time `json:"since"`
+	Beat    time.Time `json:"last_heartbeat"`
+	Alive   bool      `json:"alive"`
+}
+
+// resharding is how far a change of the number of shards is.
+type resharding struct {
+	Phase    string   `json:"phase"`
+	From     int      `json:"from"`
+	To       int      `json:"to"`
+	Accounts int      `json:"accounts"`
+	Left     int      `json:"left"`
+	Transit  int      `json:"in_transit"`
+	Kept     int      `json:"unconfirmed"`
+	Messages int      `json:"old_messages"`
+	Behind   []string `json:"replicas_behind"`
+	Room     []room   `json:"room"`
+}
+
+// room is the memory that a change needs on a Redis server.
+type room struct {
+	Node string `json:"node"`
+	Need int64  `json:"need_bytes"`
+	Free int64  `json:"free_bytes"`
+}
+
+// Tight reports whether the server has too little.
+func (r room) Tight() bool { return r.Free < r.Need }
+
+// Moved returns how many accounts have moved.
+func (r *resharding) Moved() int { return max(0, r.Accounts-r.Left) }
+
+// Returnable reports whether the change can still be given up: no account has moved.
+func (r *resharding) Returnable() bool {
+	return r.Phase == "moving" && (len(r.Behind) > 0 || r.Left == r.Accounts && r.Transit+r.Kept == 0)
+}
+
+// reshardForm is the form that asks for another number of shards.
+type reshardForm struct {
+	Shards  string
+	Plan    *resharding // what a dry run found
+	Tight   bool        // a server has too little memory for it
+	Refused *problem
+}
+
+func systemPage() *page {
+	return &page{name: "system", path: "/system", menu: "system", data: showSystem, actions: map[string]action{
+		shardsPath:             reshard,
+		shardsPath + "/abort":  func(v *visit) (string, error) { return reshardOrder(v, "abort") },
+		shardsPath + "/finish": func(v *visit) (string, error) { return reshardOrder(v, "finish") },
+	}}
+}
+
+// showSystem asks for everything that the page shows. Without the law or the shards' state the
+// page is still of use.
+func showSystem(v *visit) (any, error) {
+	s := &system{Reshard: &reshardForm{}}
+	if err := v.shared("/v1/system", &s.System); err != nil {
+		return nil, err
+	}
+	if l := new(lawState); v.shared("/v1/law", l) == nil {
+		s.Law = l
+	}
+	if err := v.shared("/v1/reshard", &s.Shards); err != nil {
+		s.Shards = resharding{}
+	}
+	for _, one := range s.System.Settings {
+		if one.Differ {
+			s.Differ++
+		}
+	}
+	return s, nil
+}
+
+// Ranges returns the numbers of a server's shards in short: 0–21, 40.
+func (n *redisNode) Ranges() string {
+	var parts []string
+	for i := 0; i < len(n.Numbers); {
+		last := i
+		for last+1 < len(n.Numbers) && n.Numbers[last+1] == n.Numbers[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(n.Numbers[i])
+		if last > i {
+			part = fmt.Sprintf("%d–%d", n.Numbers[i], n.Numbers[last])
+		}
+		parts, i = append(parts, part), last+1
+	}
+	return strings.Join(parts, ", ")
+}
+
+// reshard tries another number of shards without a change, or begins the change.
+func reshard(v *visit) (string, error) {
+	if !v.May("POST /v1/reshard") {
+		return "", &problem{Status: http.StatusForbidden, Detail: v.lang.text("system.reshard.forbidden")}
+	}
+	form := &reshardForm{Shards: v.r.PostForm.Get("shards")}
+	begin := v.r.PostForm.Get("do") == "begin"
+	shards, err := strconv.Atoi(strings.TrimSpace(form.Shards))
+	if err != nil {
+		return "", v.reshardAgain(form, &problem{
+			Status: http.StatusUnprocessableEntity, Errors: []fault{{Location: "body.shards", Message: v.lang.text("system.reshard.number")}},
+		})
+	}
+	body := struct {
+		Shards int  `json:"shards"`
+		Dry    bool `json:"dry_run,omitempty"`
+		Force  bool `json:"force,omitempty"`
+	}{shards, !begin, begin && v.r.PostForm.Get("force") != ""}
+	var plan resharding
+	err = v.do(http.MethodPost, "/v1/reshard", body, &plan)
+	var refused *problem
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusConflict || refused.Status == http.StatusUnprocessableEntity):
+		form.Tight = refused.Status == http.StatusConflict && begin
+		return "", v.reshardAgain(form, refused)
+	case err != nil:
+		return "", err
+	case begin:
+		return "/system?said=resharding#shards", nil
+	}
+	form.Plan = &plan
+	form.Tight = slices.ContainsFunc(plan.Room, room.Tight)
+	return "", v.reshardAgain(form, nil)
+}
+
+// reshardAgain shows the page with a form.
+func (v *visit) reshardAgain(form *reshardForm, refused *problem) error {
+	data, err := showSystem(v)
+	if err != nil {
+		return err
+	}
+	shown, status := data.(*system), http.StatusOK
+	if form.Refused = refused; refused != nil {
+		status = refused.Status
+	}
+	shown.Reshard = form
+	return &again{status: status, data: shown}
+}
+
+// reshardOrder gives a change up, or finishes it.
+func reshardOrder(v *visit, what string) (string, error) {
+	if err := v.do(http.MethodPost, "/v1/reshard:"+what, nil, nil); err != nil {
+		return "", err
+	}
+	return "/system?said=reshard-" + what + "#shards", nil
+}

@@ -1,0 +1,91 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// trailShown is how many entries a page of the trail has.
+const trailShown = 50
+
+// trailPage is a page of who changed what.
+type trailPage struct {
+	Entries []trailEntry `json:"entries"`
+	Looked  int          `json:"looked"`
+	Back    time.Time    `json:"back"`
+	Next    string       `json:"next"`
+
+	First, Older string // addresses of other pages; empty: there are none
+	Refused      *problem
+}
+
+// trailEntry is one change that somebody ordered.
+type trailEntry struct {
+	Time     time.Time      `json:"time"`
+	By       string         `json:"by"`
+	Via      string         `json:"via"`
+	Address  string         `json:"address"`
+	Action   string         `json:"action"`
+	Outcome  string         `json:"outcome"`
+	Status   int            `json:"status"`
+	Account  string         `json:"account"`
+	Accounts []string       `json:"accounts"`
+	Subject  string         `json:"subject"`
+	Selector string         `json:"selector"`
+	Fields   []string       `json:"fields"`
+	Counts   map[string]int `json:"counts"`
+}
+
+// Named returns the accounts that the entry names, a few of them.
+func (e *trailEntry) Named() []string {
+	if e.Account != "" {
+		return []string{e.Account}
+	}
+	return e.Accounts[:min(len(e.Accounts), 3)]
+}
+
+// More returns how many further accounts it names.
+func (e *trailEntry) More() int { return max(0, len(e.Accounts)-len(e.Named())) }
+
+// Class returns how well it ended.
+func (e *trailEntry) Class() string {
+	switch e.Outcome {
+	case "done":
+		return "good"
+	case "refused":
+		return "warn"
+	}
+	return "bad"
+}
+
+func trailOfAllPage() *page {
+	return &page{name: "trail", path: "/trail", menu: "system", data: func(v *visit) (any, error) {
+		q := url.Values{"limit": {strconv.Itoa(trailShown)}}
+		for _, name := range []string{"by", "account", "since", "cursor"} {
+			if value := v.Query(name); value != "" {
+				q.Set(name, value)
+			}
+		}
+		var t trailPage
+		if err := v.get(address("/v1/trail", q), &t); err != nil {
+			if errors.As(err, &t.Refused) && t.Refused.Status == http.StatusUnprocessableEntity {
+				return &t, nil
+			}
+			return nil, err
+		}
+		if v.Query("cursor") != "" {
+			t.First = v.With()
+		}
+		if t.Next != "" {
+			t.Older = v.With("cursor", t.Next)
+		}
+		return &t, nil
+	}}
+}
+
+// Spans returns how far back the page can be told to look.
+func (t *trailPage) Spans() []string { return slices.Clone([]string{"1h", "24h", "168h", "720h"}) }

@@ -1,0 +1,146 @@
+package pages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Where WeChat accounts are signed in: begun, and followed.
+const (
+	weixinPath = "/account/weixin"
+	scanPath   = "/account/weixin/code"
+
+	weixinKind  = "weixin"
+	weixinRoute = "POST /v1/weixin/logins"
+)
+
+// signingIn is what the page shows before a code is drawn.
+type signingIn struct {
+	Again  bool // the account is there: it keeps its id, cursor and history
+	ID     string
+	Values url.Values
+	Faults map[string]string
+	Others []fault
+	Detail string // of the refusal
+	Back   string
+}
+
+// Wrong returns the fields with faults, for the summary at the top of the form.
+func (s *signingIn) Wrong() []string {
+	var wrong []string
+	for _, name := range weixinFields {
+		if s.Faults[name] != "" {
+			wrong = append(wrong, name)
+		}
+	}
+	return wrong
+}
+
+// weixinFields are the fields of the form.
+var weixinFields = []string{"id", "cadence", "labels", "base_url"}
+
+func weixinPage() *page {
+	return &page{
+		name: "weixin", path: weixinPath, menu: "accounts", actions: map[string]action{weixinPath: beginScan},
+		data: func(v *visit) (any, error) { return newSigningIn(v, v.Query("id"), url.Values{"id": {v.Query("id")}}) },
+	}
+}
+
+// MayScan reports whether the visitor may sign WeChat accounts in.
+func (v *visit) MayScan() bool { return v.May(weixinRoute) }
+
+// newSigningIn returns the form for an account with an id; empty: for one that is not named yet.
+func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
+	if !v.MayScan() {
+		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("weixin.forbidden")}
+	}
+	s := &signingIn{ID: id, Values: values, Faults: make(map[string]string), Back: "/accounts"}
+	if id == "" {
+		return s, nil
+	}
+	var there accountRecord
+	err := v.get(accountPath(id), &there)
+	var refused *problem
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusUnprocessableEntity):
+		return s, nil // the API judges an id that is none
+	case err != nil:
+		return nil, err
+	case there.Kind != weixinKind:
+		s.Faults["id"] = v.lang.text("weixin.kind")
+		return s, nil
+	}
+	s.Again, s.Back = true, link("/account", "id", id)
+	return s, nil
+}
+
+// login is a sign-in as the API tells it. Its name is a secret of who began it.
+type login struct {
+	Login   string `json:"login"`
+	Account string `json:"account"`
+	State   string `json:"state"`
+	Link    string `json:"link"`
+	Drawn   int    `json:"drawn"`
+	Wrong   bool   `json:"wrong"`
+	Trouble string `json:"trouble"`
+}
+
+// beginScan has a code drawn.
+func beginScan(v *visit) (string, error) {
+	posted := v.r.PostForm
+	id := posted.Get("id")
+	s, err := newSigningIn(v, id, posted)
+	if err != nil {
+		return "", err
+	}
+	sent := map[string]any{"id": id}
+	for _, name := range []string{"cadence", "base_url"} {
+		if value := strings.TrimSpace(posted.Get(name)); value != "" {
+			sent[name] = value
+		}
+	}
+	labels, faults := labelsOf(posted)
+	if len(labels) > 0 {
+		sent["labels"] = labels
+	}
+	for _, f := range faults {
+		s.Faults["labels"] = v.lang.text("edit.nolabel", f.Message)
+	}
+	if len(s.Faults) > 0 {
+		return "", &again{status: http.StatusUnprocessableEntity, data: s}
+	}
+	var l login
+	err = v.do(http.MethodPost, "/v1/weixin/logins", sent, &l)
+	var refused *problem
+	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+		return "", err
+	case errors.As(err, &refused):
+		s.blame(refused)
+		return "", &again{status: refused.Status, data: s}
+	case err != nil:
+		return "", err
+	}
+	return link(scanPath, "at", v.keepLogin(l.Login)), nil
+}
+
+// blame puts what the API has refused at the fields that it belongs to.
+func (s *signingIn) blame(p *problem) {
+	if len(p.Errors) == 0 {
+		s.Detail = p.Detail
+	}
+	for _, f := range p.Errors {
+		at := strings.TrimPrefix(f.Location, "body.")
+		field, _, _ := strings.Cut(at, ".")
+		switch {
+		case s.Faults[field] != "":
+			s.Faults[field] += "; " + f.Message
+		case strings.Contains(" "+strings.Join(weixinFields, " ")+" ", " "+field+" "):
+			s.Faults[field] = f.Message
+		default:
+			s.Others = append(s.Others, fault{at, f.Message})
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package poller
+
+import (
+	"sync"
+	"time"
+)
+
+// This file decides how soon a held call is followed by the next one of its account, so
+// that no third party is called in a hot loop, and none by everybody at once.
+
+// End is how a held call ended.
+type End uint8
+
+// The ends.
+const (
+	Found   End = iota // with messages
+	Nothing            // an answer without messages
+	Broken             // no answer: a time-out, a cut connection, or a gateway that gave up
+)
+
+const (
+	// Tolerated is how many calls in a row may break at once before that is a failure.
+	Tolerated = 2
+
+	whileMost  = 5 * time.Second // what was held for that long was held for a while
+	floorLeast = time.Second
+	floorMost  = time.Minute
+
+	burst  = 20          // answers with messages that may follow one another at once
+	refill = time.Second // the time in which one more may
+)
+
+// While returns how long a call must have lasted to count as held for a while: a quarter of
+// the hold, and at most five seconds.
+func While(hold time.Duration) time.Duration { return min(hold/4, whileMost) }
+
+// Pace is the pace of one account's held calls. The zero Pace is ready to use. It is safe for
+// concurrent use.
+type Pace struct {
+	mu     sync.Mutex
+	quick  int       // calls in a row that ended at once with nothing
+	broken int       // calls in a row that broke at once
+	full   time.Time // when a whole burst is allowed again
+}
+
+// Next notes a call that lasted so long of a hold and ended now. It returns how long the next
+// call must wait, and whether the calls break at once again and again, which is a failure of
+// the check. Chance is in [0, 1).
+//
+// A call that was held for a while is followed by the next one at once. After one that ended
+// at once with nothing there is a floor, which grows from a second to a minute until a call is
+// held again.
+func (p *Pace) Next(end End, took, hold time.Duration, now time.Time, chance float64) (wait time.Duration, failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if took >= While(hold) {
+		p.quick, p.broken = 0, 0
+		if end != Found {
+			return 0, false
+		}
+	}
+	switch end {
+	case Found:
+		p.broken = 0
+		return p.spend(now), false
+	case Broken:
+		if p.broken++; p.broken > Tolerated {
+			return 0, true
+		}
+	}
+	p.quick++
+	floor := min(floorMost, floorLeast<<min(p.quick-1, 10))
+	return floor/2 + time.Duration(chance*float64(floor/2)), false
+}
+
+// spend takes one of a burst, and returns how long to wait for it.
+func (p *Pace) spend(now time.Time) time.Duration {
+	if p.full.Before(now) {
+		p.full = now
+	}
+	p.full = p.full.Add(refill)
+	return max(0, p.full.Sub(now)-burst*refill)
+}
+
+// Gate lets calls through at a rate. It is safe for concurrent use.
+type Gate struct {
+	every time.Duration
+
+	mu   sync.Mutex
+	next time.Time
+}
+
+// NewGate returns a gate that lets that many calls through in a second.
+func NewGate(rate int) *Gate { return &Gate{every: time.Second / time.Duration(rate)} }
+
+// Pass returns how long a call that comes now has to wait.
+func (g *Gate) Pass(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next.Before(now) {
+		g.next = now
+	}
+	wait := g.next.Sub(now)
+	g.next = g.next.Add(g.every)
+	return wait
+}

@@ -1,0 +1,142 @@
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/rounds-dev/rounds/accounts/secret"
+)
+
+const (
+	// Fresh is how long a process uses a secret without asking Redis again. A change takes
+	// effect after that at the latest.
+	Fresh = 3 * time.Second
+	// Stale is how long it continues to use a secret while Redis is unreachable.
+	Stale = 10 * time.Minute
+
+	askTimeout = 5 * time.Second
+	mostHeld   = 10_000 // secrets in a process
+	mostBytes  = 32 << 20
+)
+
+// shelf is secret.Shelf, as far as it is read.
+type openShelf interface {
+	Get(ctx context.Context, name string) (*secret.Record, secret.Stored, bool, error)
+}
+
+// Opener finds stored secrets for pollers. It is safe for concurrent use.
+type Opener struct {
+	shelf   openShelf
+	keys    atomic.Pointer[Keys]
+	flights singleflight.Group
+
+	mu    sync.Mutex
+	held  map[string]held
+	bytes int
+}
+
+var _ Store = (*Opener)(nil)
+
+// held is the last known state of a name.
+type held struct {
+	value   string
+	binding secret.Binding
+	err     error // secrets.ErrNotFound, or why it does not open
+	asked   time.Time
+}
+
+// New returns an Opener of the secrets on a shelf.
+func New(shelf secret.Shelf, keys Keys) *Opener { return over(shelf, keys) }
+
+func over(shelf openShelf, keys Keys) *Opener {
+	o := &Opener{shelf: shelf, held: make(map[string]held)}
+	o.SetKeys(keys)
+	return o
+}
+
+// SetKeys replaces the keys that secrets are opened with from now on.
+func (o *Opener) SetKeys(keys Keys) {
+	o.keys.Store(&keys)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.held)
+	o.bytes = 0
+}
+
+// Get returns a secret and its binding. It asks Redis again if the known value is older
+// than Fresh. While Redis is unreachable, it returns the known value until that is older
+// than Stale. After that the error is secrets.ErrUnavailable. That a secret does not exist
+// is known only until Fresh has passed.
+func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, error) {
+	h, known := o.known(name)
+	if known && time.Since(h.asked) < Fresh {
+		return h.value, h.binding, h.err
+	}
+	if ctx.Err() != nil {
+		return "", secret.Binding{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+	flight := o.flights.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+		defer cancel()
+		return o.ask(ctx, name)
+	})
+	select {
+	case <-ctx.Done():
+		return "", secret.Binding{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	case done := <-flight:
+		if done.Err == nil {
+			h = done.Val.(held)
+			return h.value, h.binding, h.err
+		}
+	}
+	if known && h.err == nil && time.Since(h.asked) < Stale {
+		return h.value, h.binding, nil
+	}
+	return "", secret.Binding{}, ErrUnavailable
+}
+
+// ask asks Redis. Its error means that Redis could not be asked.
+func (o *Opener) ask(ctx context.Context, name string) (held, error) {
+	asked := time.Now()
+	r, _, found, err := o.shelf.Get(ctx, name)
+	h := held{asked: asked}
+	switch {
+	case errors.Is(err, secret.ErrRecord):
+		h.err = err
+	case err != nil:
+		return held{}, err
+	case !found:
+		h.err = ErrNotFound
+	default:
+		value, err := o.keys.Load().open(name, r)
+		h.value, h.binding, h.err = string(value), r.Binding, err
+	}
+	o.hold(name, h)
+	return h, nil
+}
+
+func (o *Opener) known(name string) (held, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h, ok := o.held[name]
+	return h, ok
+}
+
+// hold keeps the state of a name, and forgets all others if there are too many.
+func (o *Opener) hold(name string, h held) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bytes -= len(o.held[name].value)
+	if len(o.held) >= mostHeld || o.bytes+len(h.value) > mostBytes {
+		clear(o.held) // it is only a copy
+		o.bytes = 0
+	}
+	o.bytes += len(h.value)
+	o.held[name] = h
+}
