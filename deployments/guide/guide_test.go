@@ -56,6 +56,27 @@ func TestEveryPageIsShown(t *testing.T) {
 	}
 }
 
+// The first pages say which version they are of: the newest of the changelog.
+func TestFirstPagesNameTheVersion(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(top, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	newest := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+) - \d{4}-\d{2}-\d{2}$`).FindStringSubmatch(read("CHANGELOG.md"))
+	if newest == nil {
+		t.Fatal("the changelog has no version")
+	}
+	named := regexp.MustCompile(`(?i)(?:version|对应) (\d+\.\d+\.\d+)`)
+	for _, name := range []string{"README.md", "deployments/guide/README.md", "deployments/guide/zh-CN/README.md"} {
+		if got := named.FindStringSubmatch(read(name)); got == nil || got[1] != newest[1] {
+			t.Errorf("%s says %q, the changelog %q", name, got, newest[1])
+		}
+	}
+}
+
 func TestSearch(t *testing.T) {
 	h := newHandler(t)
 	body := get(t, h, "/docs/guide?q=quarantine+revive").Body.String()
