@@ -30,7 +30,7 @@ only=()
 servers=()
 release=
 # What keeps its state in Redis: the conformance suite, and what is built on the ring.
-stores=(./circulate/... ./accounts ./accounts/message ./accounts/backup ./monitor ./poller/delivery)
+stores=(./circulate/... ./accounts ./cmd/rounds/message ./cmd/rounds/backup ./monitor ./poller/delivery)
 
 usage() { sed -n '3,22s/^# \{0,1\}//p' testing/nightly.sh; }
 
@@ -137,7 +137,7 @@ released() {
 	local first second tried=0
 	first=$(mktemp -d) second=$(mktemp -d)
 	need rpm && need redis-server && testing/release.sh --out "$first" && testing/release.sh --out "$second" && diff -r "$first" "$second" &&
-		echo "both releases are the same, byte by byte" && go run ./testing/release try "$first" || tried=1
+		echo "both releases are the same, byte by byte" && go run -C testing/release . try "$first" || tried=1
 	rm -rf "$first" "$second"
 	return $tried
 }
@@ -210,7 +210,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "feeds of others" fed
 	run "an identity provider of others" signed
 	served newer
-	run "a hundred kills" env DATA_KILLS=100 go test -count=1 ./testing/endtoend -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
+	run "a hundred kills" env DATA_KILLS=100 go test -C testing/endtoend -count=1 . -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi
 ran=0
 while read -r package name; do

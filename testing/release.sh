@@ -109,7 +109,7 @@ fi
 
 say "archives, bills of materials and packages"
 mkdir -p "$scratch/tools"
-go build -buildvcs=false -o "$scratch/tools/release" ./testing/release
+go build -C testing/release -buildvcs=false -o "$scratch/tools/release" .
 "$scratch/tools/release" stage "$binaries/stage"
 "$scratch/tools/release" pack "$binaries" "$out"
 for platform in "${platforms[@]}"; do

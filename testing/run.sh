@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 #
 # Runs everything that a change must pass: formatting, vet, golangci-lint, and all
-# tests with the race detector, against the embedded Redis and a real one; of the
-# module in testing/bench/peers as well.
+# tests with the race detector, against the embedded Redis and a real one; of all
+# modules in testing as well.
 #
 #   testing/run.sh            does without what cannot be installed, and says so
 #   testing/run.sh --strict   fails there; so it is where CI is set
 #
 # Arguments behind -- go to "go test":  testing/run.sh -- -run TestClaim ./circulate/...
-# Then the tests of the other module are left out.
+# Then the tests of testing/bench/peers are left out.
 #
 # ROUNDS_TEST_REDIS_SERVER names another server to test against, such as valkey-server:
 # a name in PATH, or a path. "newer" is the newest Redis that the distribution has in any suite.
@@ -17,9 +17,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 # staticcheck is in it
-peers=testing/bench/peers # a module of its own
-# What takes longest and waits most begins first: others have the processor meanwhile.
-waiting=(./testing/endtoend ./testing/chaos)
+peers=testing/bench/peers # a module with a Redis client and queues of others, tested apart
+# Modules of their own, so that a program that embeds rounds does not inherit what only they
+# need. They are tested with all else. What takes longest and waits most begins first: others
+# have the processor meanwhile.
+modules=(./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/...)
 
 usage() { sed -n '3,14s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
@@ -127,7 +129,7 @@ compiler() {
 }
 
 # within runs a command in the folder of the other module.
-within() { (cd "$peers" && "$@"); }
+within() { (cd "$peers" && GOWORK=off "$@"); }
 
 # installed installs the linter into the work folder. It is compiled from source, as the
 # one that is released is not to be had everywhere. What costs nothing while it runs is not
@@ -139,7 +141,7 @@ installed() {
 
 # linted runs the linter. It has every package compiled, and with the tests' flags that is
 # what the tests would compile.
-linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run; }
+linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run "${modules[@]}" ./...; }
 
 # unwatched lints packages with files that the race detector's flag leaves out.
 unwatched() {
@@ -253,6 +255,11 @@ if [ -n "$strict" ]; then
 	export ROUNDS_TEST_REQUIRE_REDIS=1 # a skipped test is a failed one
 fi
 
+# The modules are one workspace for this run alone. A file in the checkout would make every go
+# command of a newcomer read what only the tests need.
+export GOWORK=$work/go.work
+go work init . testing/endtoend testing/chaos testing/browser testing/release
+
 say gofmt
 unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -exec gofmt -l {} +)
 [ -z "$unformatted" ] || die "not formatted:
@@ -269,7 +276,7 @@ log=$work/log
 failed=
 say go test
 if [ $# -eq 0 ]; then
-	tested "${waiting[@]}" ./... || failed=yes
+	tested "${modules[@]}" ./... || failed=yes
 	say "go test, $peers"
 	within tested ./... || failed=yes
 else

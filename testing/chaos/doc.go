@@ -1,8 +1,8 @@
 // Command chaos breaks a running service on purpose, one fault after the other, and
 // judges the result:
 //
-//	go run ./testing/chaos --for 10m --seed 1 [--report FILE] [--on server,sentinel,cluster] [--faults a,b] [--list] [--binary PATH]
-//	go run ./testing/chaos --draw FILE [--into PAGE]
+//	go run -C testing/chaos . --for 10m --seed 1 [--report FILE] [--on server,sentinel,cluster] [--faults a,b] [--list] [--binary PATH]
+//	go run -C testing/chaos . --draw FILE [--into PAGE]
 //
 // The first command prints the result, and writes it as JSON to a file, with seed,
 // commit, time and machine. The second draws the same page from such a file.

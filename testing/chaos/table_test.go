@@ -162,6 +162,6 @@ func TestReadmeHasTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(drawn); err != nil || string(text) != string(kept) {
-		t.Errorf("%s is not drawn from report.json: go run ./testing/chaos --draw testing/chaos/report.json --into testing/README.md; %v", page, err)
+		t.Errorf("%s is not drawn from report.json: go run -C testing/chaos . --draw report.json --into ../README.md; %v", page, err)
 	}
 }

@@ -21,11 +21,20 @@ func Go(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // Build builds the binary into a directory, like the image's, and returns its path.
-// Further flags are for go build.
+// Further flags are for go build. The binary has the versions that the program's own module
+// names, whichever module the caller belongs to.
 func Build(dir string, flags ...string) (string, error) {
-	path := filepath.Join(dir, "rounds")
+	path, err := filepath.Abs(filepath.Join(dir, "rounds"))
+	if err != nil {
+		return "", err
+	}
+	top, err := Go(context.Background(), "list", "-m", "-f", "{{.Dir}}", "github.com/rounds-dev/rounds").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
 	args := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
-	command := Go(context.Background(), append(args, "github.com/rounds-dev/rounds/cmd/rounds")...)
+	command := Go(context.Background(), append(args, "./cmd/rounds")...)
+	command.Dir = strings.TrimSpace(string(top))
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

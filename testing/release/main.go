@@ -2,10 +2,10 @@
 // completions, archives, a bill of materials for each binary, and checksums. Equal input
 // makes equal bytes. It also tries what was made.
 //
-//	go run ./testing/release stage DIR           pages and the unit, for nfpm
-//	go run ./testing/release pack BINARIES OUT   archives and bills of materials
-//	go run ./testing/release sums OUT            SHA256SUMS
-//	go run ./testing/release try OUT             installs the packages and runs the service
+//	go run -C testing/release . stage DIR           pages and the unit, for nfpm
+//	go run -C testing/release . pack BINARIES OUT   archives and bills of materials
+//	go run -C testing/release . sums OUT            SHA256SUMS
+//	go run -C testing/release . try OUT             installs the packages and runs the service
 //
 // testing/release.sh calls it, in the top folder of the repository.
 package main

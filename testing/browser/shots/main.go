@@ -2,9 +2,9 @@
 // dark, English and Chinese, narrow and wide, and writes them into a directory as
 // PAGE-LANGUAGE-SCHEME-WIDTH.png. It prints what is wrong with the pages.
 //
-//	go run ./testing/browser/shots -o DIR
-//	go run ./testing/browser/shots -o DIR -page account -lang en -width 1280
-//	go run ./testing/browser/shots -o DIR -url http://127.0.0.1:8080
+//	go run -C testing/browser ./shots -o DIR
+//	go run -C testing/browser ./shots -o DIR -page account -lang en -width 1280
+//	go run -C testing/browser ./shots -o DIR -url http://127.0.0.1:8080
 //
 // With -readme it makes the two pictures that the README shows, as small as they can be
 // without a loss.
