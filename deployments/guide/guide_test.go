@@ -77,6 +77,32 @@ func TestFirstPagesNameTheVersion(t *testing.T) {
 	}
 }
 
+// A browser that asks for Chinese gets the Chinese first page, and English on demand.
+func TestTheFirstPageFollowsTheBrowser(t *testing.T) {
+	h := newHandler(t)
+	for _, c := range []struct {
+		url, asks, to string
+	}{
+		{"/docs/guide", "zh-CN,zh;q=0.9,en;q=0.8", "/docs/guide/zh-CN"},
+		{"/docs/guide/", "zh-TW", "/docs/guide/zh-CN"},
+		{"/docs/guide", "en-GB,en;q=0.9,zh;q=0.1", ""},
+		{"/docs/guide", "", ""},
+		{"/docs/guide", strings.Repeat("zh,", 100), ""},
+		{"/docs/guide?lang=en", "zh-CN", ""},
+		{"/docs/guide/accounts", "zh-CN", ""},
+	} {
+		r, w := httptest.NewRequest(http.MethodGet, c.url, nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Language", c.asks)
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); got != c.to || (c.to == "") != (w.Code == http.StatusOK) {
+			t.Errorf("%s with %q: %d, to %q, want %q", c.url, c.asks, w.Code, got, c.to)
+		}
+	}
+	if w := get(t, h, "/docs/guide/zh-CN"); !strings.Contains(w.Body.String(), `href="/docs/guide?lang=en"`) {
+		t.Error("the Chinese page does not lead to the English one")
+	}
+}
+
 func TestSearch(t *testing.T) {
 	h := newHandler(t)
 	body := get(t, h, "/docs/guide?q=quarantine+revive").Body.String()

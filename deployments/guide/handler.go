@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/text/language"
 )
 
 //go:embed assets/page.html
@@ -26,11 +28,16 @@ func ConnectorSchema() []byte { return slices.Clone(connectorSchema) }
 
 const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// maxQuery is the most bytes of a search.
-const maxQuery = 200
+const (
+	maxQuery  = 200 // the most bytes of a search
+	maxAccept = 200 // how much of Accept-Language is read, in bytes
+	chinese   = "zh-CN"
+)
 
 // Handler shows the guide at a path and below it: each page at its name, and with
-// ?q=WORDS the sections that have these words. It is safe for concurrent use.
+// ?q=WORDS the sections that have these words. A browser that asks for Chinese is led from
+// the first page to the Chinese one, unless the address has ?lang=en. It is safe for
+// concurrent use.
 type Handler struct {
 	prefix string
 	pages  map[string]*page
@@ -55,15 +62,15 @@ func New(prefix string) (*Handler, error) {
 var order = []string{"README", "dashboard", "accounts", "weixin", "telegram", "connectors", "messages", "installing", "operations", "signin", "access", "scaling", "embedding", "backup", "moving", "upgrading"}
 
 // menu returns the pages of a language.
-func (h *Handler) menu(language string) []*page {
+func (h *Handler) menu(tag string) []*page {
 	var pages []*page
 	for _, p := range h.pages {
-		if p.Language == language {
+		if p.Language == tag {
 			pages = append(pages, p)
 		}
 	}
 	rank := func(p *page) int {
-		name := strings.TrimPrefix(strings.TrimPrefix(p.Name, "zh-CN"), "/")
+		name := strings.TrimPrefix(strings.TrimPrefix(p.Name, chinese), "/")
 		if i := slices.Index(order, cmp.Or(name, "README")); i >= 0 {
 			return i
 		}
@@ -88,6 +95,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such page of the guide", http.StatusNotFound)
 		return
 	}
+	if name == "" {
+		w.Header().Set("Vary", "Accept-Language")
+		if !r.URL.Query().Has("lang") && asksForChinese(r) {
+			http.Redirect(w, r, path.Join(h.prefix, chinese), http.StatusFound)
+			return
+		}
+	}
 	query := r.URL.Query().Get("q")
 	if len(query) > maxQuery {
 		http.Error(w, "q: at most 200 bytes", http.StatusBadRequest)
@@ -110,6 +124,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(out.Bytes())
+}
+
+// asksForChinese reports whether a browser prefers Chinese to English.
+func asksForChinese(r *http.Request) bool {
+	asked := r.Header.Get("Accept-Language")
+	if len(asked) > maxAccept {
+		return false
+	}
+	_, i := language.MatchStrings(language.NewMatcher([]language.Tag{language.English, language.Chinese}), asked)
+	return i == 1
 }
 
 func serveFile(w http.ResponseWriter, contentType string, content []byte) {
