@@ -189,12 +189,12 @@
 // bounded ZSETs, {NS:credentials}:settled and {NS:credentials}:paused, have the owners in
 // clear.
 //
-// # Sessions
+// # Documents
 //
-// Package session keeps for a while who signed in at a page, and which accounts are being
-// signed in:
-// a ZSET and a HASH at {NS:sessions}:ends and {NS:sessions}:values, and a ZSET for each
-// owner, {NS:sessions}:of:OWNER; likewise {NS:signins}. Names and owners are digests.
+// Nor are documents that replicas share (package document): sessions of people who signed in
+// at {NS:sessions}, sign-ins of accounts at {NS:signins}, keys of the API at {NS:keys}, sealed
+// secrets at {NS:secrets}, reports and orders about webhook endpoints at {NS:webhooks},
+// notices at NS:bulletins, the trail at NS:trail, and figures for charts at NS:series:NAME.
 //
 // # Processes
 //

@@ -7,14 +7,14 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/monitor"
 )
 
 // watched returns what a monitor told last, and how long ago.
 func (w *world) watched() (told concern.Watched, silent time.Duration) {
 	w.Helper()
-	found, now, err := bulletin.Of(w.Ring).Read(w.Context(), "watch")
+	found, now, err := document.Of(w.Ring).Notices().Read(w.Context(), "watch")
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/vault"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -450,7 +450,7 @@ func TestAChangedSecretEndsAHeldCall(t *testing.T) {
 		}
 		stop := w.startHolding(poller.Config{})
 		time.Sleep(time.Second)
-		if _, _, err := vault.Of(w.ring).Put(w.Context(), "TOKEN", []byte("new")); err != nil {
+		if _, _, err := document.Of(w.ring).Vault().Put(w.Context(), "TOKEN", []byte("new")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Millisecond)

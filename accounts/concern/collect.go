@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // Sources are where concerns come from. Redis may be nil.
@@ -39,7 +39,7 @@ type facts struct {
 	watched  Watched
 	told     time.Time
 	disabled []circulate.DisabledEndpoint
-	reports  map[string][]endpoint.Report
+	reports  map[string][]document.Report
 	redis    Redis
 
 	paused     []credential.Pause // the longest
@@ -64,7 +64,7 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	if f.disabled, err = s.Ring.Endpoints().All(ctx); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
-	if f.reports, _, err = endpoint.Of(s.Ring).Reports(ctx); err != nil {
+	if f.reports, _, err = document.Of(s.Ring).Endpoints().Reports(ctx); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
 	if f.paused, f.pausedMore, _, err = credential.Of(s.Ring).Paused(ctx, 1); err != nil {

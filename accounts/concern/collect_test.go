@@ -10,8 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
@@ -61,7 +60,7 @@ func (w *world) report() {
 	if _, err := w.Ring.Heartbeat(w.Context(), "replica000", text(accounts.Report{Kinds: []string{"feed"}}), time.Minute); err != nil {
 		w.Fatal(err)
 	}
-	if err := endpoint.Of(w.Ring).Report(w.Context(), "p1", []endpoint.Report{{Endpoint: "crm", Outcome: "delivered", Status: 200}}); err != nil {
+	if err := document.Of(w.Ring).Endpoints().Report(w.Context(), "p1", []document.Report{{Endpoint: "crm", Outcome: "delivered", Status: 200}}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -126,7 +125,7 @@ func TestCollectDespiteStrangers(t *testing.T) {
 	faketime.Run(t, 2, func(fw *faketime.World) {
 		w := &world{World: fw}
 		for _, text := range []string{"[]", `{"counted":7}`, "{", `{"groups":{"all":[{"name":1}]}}`} {
-			if _, err := bulletin.Of(w.Ring).Post(w.Context(), "watch", []byte(text)); err != nil {
+			if _, err := document.Of(w.Ring).Notices().Post(w.Context(), "watch", []byte(text)); err != nil {
 				w.Fatal(err)
 			}
 			w.report()

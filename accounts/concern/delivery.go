@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // ofWebhooks returns the endpoints that get no messages, or take none.
@@ -46,7 +46,7 @@ func (f *facts) ofWebhooks() (all []Concern) {
 
 // refused returns the concern about an endpoint whose messages wait because it has not
 // accepted some.
-func (f *facts) refused(name string, reports []endpoint.Report) (Concern, bool) {
+func (f *facts) refused(name string, reports []document.Report) (Concern, bool) {
 	c := Concern{Code: WebhookRefused, Level: Warn, Subject: name}
 	var last time.Time
 	for _, r := range reports {

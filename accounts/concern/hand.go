@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -40,7 +40,7 @@ type hand struct {
 // the last complete one. A call that continues nothing that is known is not noted: it says
 // nothing about the shards before.
 func ByHand(ctx context.Context, ring *circulate.Ring, p Part) error {
-	board := bulletin.Of(ring)
+	board := document.Of(ring).Notices()
 	found, now, err := board.Read(ctx, handName)
 	if err != nil {
 		return fmt.Errorf("note an audit by hand: %w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -43,7 +43,7 @@ func healthy() *facts {
 			Groups:  &Groups{All: []Group{{Name: "crm", Messages: 5, Oldest: 2}, {Name: "webhook.a", Messages: 1, Oldest: 1}}},
 			Dead:    &Dead{},
 		},
-		reports: map[string][]endpoint.Report{"a": {{Endpoint: "a", Outcome: "delivered", Status: 200, At: now, Breaker: "closed"}}},
+		reports: map[string][]document.Report{"a": {{Endpoint: "a", Outcome: "delivered", Status: 200, At: now, Breaker: "closed"}}},
 	}
 }
 
@@ -118,20 +118,20 @@ func TestJudge(t *testing.T) {
 		}, "headroom_low bad", "lost already"},
 		"a webhook disabled": {func(f *facts) { f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}} }, "webhook_disabled bad", "webhook a is disabled: 1 message waits"},
 		"a webhook refused": {func(f *facts) {
-			f.reports["a"] = []endpoint.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 12}, {Outcome: "delivered", Status: 200, At: now.Add(-time.Hour)}}
+			f.reports["a"] = []document.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 12}, {Outcome: "delivered", Status: 200, At: now.Add(-time.Hour)}}
 			f.watched.Groups.All[1].Oldest = 1200
 		}, "webhook_refused warn", `webhook a does not take messages \(400\): 12 messages wait, the oldest for 20m0s`},
 		"a webhook that refuses, just now": {func(f *facts) {
-			f.reports["a"] = []endpoint.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 5, Waiting: []endpoint.Waiting{
+			f.reports["a"] = []document.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 5, Waiting: []document.Waiting{
 				{Position: circulate.StreamIDAt(now.Add(-9 * time.Second)).String()}, {Position: circulate.StreamIDAt(now).String()},
 			}}}
 			f.watched.Groups.All[1].Oldest = 0
 		}, "webhook_refused warn", `5 messages wait, the oldest for 9s`},
 		"a webhook that refuses some": {func(f *facts) {
-			f.reports["a"] = []endpoint.Report{{Outcome: "delivered", Status: 204, At: now, Delivered: now, Messages: 12}}
+			f.reports["a"] = []document.Report{{Outcome: "delivered", Status: 204, At: now, Delivered: now, Messages: 12}}
 		}, "webhook_refused warn", `webhook a does not take some messages: 12 messages wait`},
 		"a breaker opened": {func(f *facts) {
-			f.reports["a"] = []endpoint.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
+			f.reports["a"] = []document.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},
 		"no delivery":             {func(f *facts) { f.reports = nil }, "no_delivery bad", "webhook a: 1 message "},
 		"delivery starts":         {func(f *facts) { f.reports, f.stats.Processes[1].Report.Since = nil, now }, "", ""},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // The conservation law says that every account is in exactly one place. Any process can say at
@@ -87,7 +87,7 @@ type Law struct {
 // Read returns what is known about the law of a ring's namespace. Documents that cannot be
 // read, as of a later version, count as missing.
 func Read(ctx context.Context, ring *circulate.Ring) (Law, error) {
-	found, now, err := bulletin.Of(ring).Read(ctx, lastName, runName)
+	found, now, err := document.Of(ring).Notices().Read(ctx, lastName, runName)
 	if err != nil {
 		return Law{}, fmt.Errorf("law: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
@@ -192,7 +192,7 @@ func TestAnAuditIsContinued(t *testing.T) {
 func TestAnAuditOfOtherShardsIsNotContinued(t *testing.T) {
 	inFakeTime(t, func(w *lawWorld) {
 		text := `{"layout":"0:8","shards":8,"shards_audited":3,"began":"2000-01-01T00:00:00Z"}`
-		if _, err := bulletin.Of(w.Ring).Post(w.Context(), "audit", []byte(text)); err != nil {
+		if _, err := document.Of(w.Ring).Notices().Post(w.Context(), "audit", []byte(text)); err != nil {
 			w.Fatal(err)
 		}
 		if run := w.resume(); run.Audited != 0 || run.Shards != 4 {
@@ -242,7 +242,7 @@ func TestStrangersDocumentsCountAsMissing(t *testing.T) {
 	inFakeTime(t, func(w *lawWorld) {
 		for _, text := range []string{"[]", "{", `"text"`, `{"began":1}`} {
 			for _, name := range []string{"law", "audit", "audit_by_hand"} {
-				if _, err := bulletin.Of(w.Ring).Post(w.Context(), name, []byte(text)); err != nil {
+				if _, err := document.Of(w.Ring).Notices().Post(w.Context(), name, []byte(text)); err != nil {
 					w.Fatal(err)
 				}
 			}

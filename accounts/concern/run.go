@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -36,7 +36,7 @@ type Run struct {
 // Resume returns the audit that a monitor of this ring has left unfinished within the last ten
 // minutes, or begins one. Every is the shortest time between the beginnings of two audits.
 func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Run, error) {
-	found, now, err := bulletin.Of(ring).Read(ctx, runName)
+	found, now, err := document.Of(ring).Notices().Read(ctx, runName)
 	if err != nil {
 		return nil, fmt.Errorf("begin an audit: %w", err)
 	}
@@ -76,7 +76,7 @@ func (r *Run) Report(ctx context.Context) error {
 // Keep keeps how far the audit is.
 func (r *Run) Keep(ctx context.Context) error {
 	r.kept = time.Now()
-	now, err := bulletin.Of(r.ring).Now(ctx)
+	now, err := document.Of(r.ring).Notices().Now(ctx)
 	if err != nil {
 		return fmt.Errorf("keep an audit: %w", err)
 	}
@@ -103,11 +103,11 @@ func (r *Run) BreakOff(ctx context.Context, because error) error {
 	return r.Keep(ctx)
 }
 
-func post(ctx context.Context, ring *circulate.Ring, name string, document any) error {
-	text, err := json.Marshal(document)
+func post(ctx context.Context, ring *circulate.Ring, name string, content any) error {
+	text, err := json.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("law: %w", err)
 	}
-	_, err = bulletin.Of(ring).Post(ctx, name, text)
+	_, err = document.Of(ring).Notices().Post(ctx, name, text)
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -92,7 +92,7 @@ func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 	if err != nil {
 		return fmt.Errorf("tell what is watched: %w", err)
 	}
-	if _, err := bulletin.Of(ring).Post(ctx, watchName, text); err != nil {
+	if _, err := document.Of(ring).Notices().Post(ctx, watchName, text); err != nil {
 		return fmt.Errorf("tell what is watched: %w", err)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 // readWatched returns what a monitor told last, without the parts that are too old to be the
 // present, and when it told them; the zero time: it told nothing.
 func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, now time.Time, err error) {
-	found, now, err := bulletin.Of(ring).Read(ctx, watchName)
+	found, now, err := document.Of(ring).Notices().Read(ctx, watchName)
 	if err != nil {
 		return w, told, now, fmt.Errorf("concerns: %w", err)
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/series"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // format is the first byte of what is stored of a time. Another one makes it unreadable for
@@ -51,7 +51,7 @@ type figures struct {
 	all [fields]spread
 }
 
-func encode(columns []column, f *figures) series.Point {
+func encode(columns []column, f *figures) document.Point {
 	data := []byte{format}
 	for _, c := range columns {
 		s, v := f.all[c.field], 0.0
@@ -65,12 +65,12 @@ func encode(columns []column, f *figures) series.Point {
 		}
 		data = appendNumber(data, v, c.width)
 	}
-	return series.Point{At: f.at, Data: data}
+	return document.Point{At: f.at, Data: data}
 }
 
 // decode returns what it can read. Numbers that are not there are missing, and those beyond
 // the columns are passed over.
-func decode(columns []column, p series.Point) (figures, bool) {
+func decode(columns []column, p document.Point) (figures, bool) {
 	if len(p.Data) == 0 || p.Data[0] != format {
 		return figures{}, false
 	}

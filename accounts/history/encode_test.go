@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/series"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 func TestNumbersAreExactEnough(t *testing.T) {
@@ -69,8 +69,8 @@ func TestOtherVersionsReadWhatTheyKnow(t *testing.T) {
 		if len(p.Data) != size {
 			t.Errorf("%d bytes, want %d", len(p.Data), size)
 		}
-		later := series.Point{At: at, Data: append(p.Data[:size:size], 1, 2, 3)} // a later version has more
-		for _, point := range []series.Point{p, later} {
+		later := document.Point{At: at, Data: append(p.Data[:size:size], 1, 2, 3)} // a later version has more
+		for _, point := range []document.Point{p, later} {
 			f, ok := decode(columns, point)
 			if !ok || !f.at.Equal(at) {
 				t.Fatal(f.at, ok)
@@ -90,7 +90,7 @@ func TestOtherVersionsReadWhatTheyKnow(t *testing.T) {
 		}
 		// An earlier version has less: what it did not know is missing.
 		for n := range size {
-			f, ok := decode(columns, series.Point{At: at, Data: p.Data[:n]})
+			f, ok := decode(columns, document.Point{At: at, Data: p.Data[:n]})
 			if ok != (n > 0) {
 				t.Fatalf("%d bytes: %v", n, ok)
 			}
@@ -129,7 +129,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{format})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, columns := range [][]column{briefColumns(), longColumns()} {
-			got, ok := decode(columns, series.Point{Data: data})
+			got, ok := decode(columns, document.Point{Data: data})
 			for i, s := range got.all {
 				if ok && (s.mean < 0 || math.IsInf(s.mean, 0) || s.most < 0 || s.least < 0) {
 					t.Errorf("%s: got %v", Field(i), s)

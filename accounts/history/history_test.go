@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/series"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -233,9 +233,9 @@ func TestBothAreBounded(t *testing.T) {
 	}
 	defer conn.Close()
 	now := time.Now().Truncate(Long)
-	fill := func(key string, s series.Series, columns []column, every time.Duration) {
+	fill := func(key string, s document.Series, columns []column, every time.Duration) {
 		t.Helper()
-		for i := s.Kept() - 1; i >= 0; i-- {
+		for i := s.Most() - 1; i >= 0; i-- {
 			p := encode(columns, full(now.Add(time.Duration(-i)*every)))
 			text := fmt.Appendf(nil, "%c%c%c%c", 1, byte(i>>16), byte(i>>8), byte(i))
 			if err := conn.Send("RPUSH", key, append(text, p.Data...)); err != nil {
@@ -248,7 +248,7 @@ func TestBothAreBounded(t *testing.T) {
 		if added, err := s.Append(t.Context(), encode(columns, full(now.Add(every)))); !added || err != nil {
 			t.Fatal(added, err)
 		}
-		if n, err := redis.Int(conn.Do("LLEN", key)); n != s.Kept() || err != nil {
+		if n, err := redis.Int(conn.Do("LLEN", key)); n != s.Most() || err != nil {
 			t.Errorf("%s: %d are kept, %v", key, n, err)
 		}
 	}

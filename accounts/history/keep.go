@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/series"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -21,13 +21,13 @@ const (
 	longKept  = int(Most / Long)
 )
 
-func briefOf(ring *circulate.Ring) series.Series { return series.Of(ring, "10s", briefKept) }
-func longOf(ring *circulate.Ring) series.Series  { return series.Of(ring, "2m", longKept) }
+func briefOf(ring *circulate.Ring) document.Series { return document.Of(ring).Series("10s", briefKept) }
+func longOf(ring *circulate.Ring) document.Series  { return document.Of(ring).Series("2m", longKept) }
 
 // Keeper adds samples. It is not safe for concurrent use. Several keepers of a namespace, as
 // of monitors that take over from each other, do no harm.
 type Keeper struct {
-	brief, long series.Series
+	brief, long document.Series
 	summed      time.Time // the two minutes that the last sample was in; the zero time: none since the start
 }
 

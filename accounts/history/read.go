@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/series"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -35,10 +35,10 @@ func NewReader(ring *circulate.Ring) *Reader {
 
 // kept are the points of a series that were read.
 type kept struct {
-	series  series.Series
+	series  document.Series
 	columns []column
-	points  []series.Point // as they were appended
-	sorted  []series.Point // by time, one of each: the one that was appended last
+	points  []document.Point // as they were appended
+	sorted  []document.Point // by time, one of each: the one that was appended last
 }
 
 // refresh reads what is new, unless that was done a moment ago. It returns the time by
@@ -75,17 +75,17 @@ func (k *kept) refresh(ctx context.Context) (now time.Time, err error) {
 		// order by time mends.
 		k.points, fresh = nil, tail
 		for len(tail) > 0 {
-			if tail, _, err = k.series.Last(ctx, len(fresh), min(pageRead, max(1, k.series.Kept()-len(fresh)))); err != nil {
+			if tail, _, err = k.series.Last(ctx, len(fresh), min(pageRead, max(1, k.series.Most()-len(fresh)))); err != nil {
 				return time.Time{}, err
 			}
 			fresh = slices.Concat(tail, fresh)
-			if len(fresh) >= k.series.Kept() {
+			if len(fresh) >= k.series.Most() {
 				break
 			}
 		}
 	}
 	k.points = append(k.points, fresh...)
-	if over := len(k.points) - k.series.Kept(); over > 0 {
+	if over := len(k.points) - k.series.Most(); over > 0 {
 		k.points = slices.Clone(k.points[over:])
 	}
 	k.sort()
@@ -94,7 +94,7 @@ func (k *kept) refresh(ctx context.Context) (now time.Time, err error) {
 
 // behind returns the points behind the last one that is known, and whether that one is among
 // them.
-func (k *kept) behind(tail []series.Point) ([]series.Point, bool) {
+func (k *kept) behind(tail []document.Point) ([]document.Point, bool) {
 	if len(k.points) == 0 {
 		return nil, false
 	}
@@ -116,7 +116,7 @@ func (k *kept) sort() {
 		return
 	}
 	all := slices.Clone(k.points)
-	slices.SortStableFunc(all, func(a, b series.Point) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b document.Point) int { return a.At.Compare(b.At) })
 	n := 0
 	for i, p := range all {
 		if i+1 < len(all) && all[i+1].At.Equal(p.At) {
@@ -129,9 +129,9 @@ func (k *kept) sort() {
 }
 
 // between returns the points of some time. To is not among them.
-func (k *kept) between(from, to time.Time) []series.Point {
+func (k *kept) between(from, to time.Time) []document.Point {
 	at := func(t time.Time) int {
-		i, _ := slices.BinarySearchFunc(k.sorted, t, func(p series.Point, t time.Time) int { return p.At.Compare(t) })
+		i, _ := slices.BinarySearchFunc(k.sorted, t, func(p document.Point, t time.Time) int { return p.At.Compare(t) })
 		return i
 	}
 	begin := at(from)

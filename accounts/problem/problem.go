@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -120,12 +120,12 @@ func Keep(ctx context.Context, ring *circulate.Ring, s Summary) error {
 	if err != nil {
 		return err
 	}
-	if _, err = bulletin.Of(ring).Post(ctx, name, text); err != nil {
+	if _, err = document.Of(ring).Notices().Post(ctx, name, text); err != nil {
 		return err
 	}
 	s.Groups = []FailingGroup{}
 	if text, err = s.encode(); err == nil {
-		_, err = bulletin.Of(ring).Post(ctx, countsName, text)
+		_, err = document.Of(ring).Notices().Post(ctx, countsName, text)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func Keep(ctx context.Context, ring *circulate.Ring, s Summary) error {
 func (s *Summary) encode() ([]byte, error) {
 	for {
 		text, err := json.Marshal(s)
-		if err != nil || len(text) <= bulletin.MaxText || len(s.Groups) == 0 {
+		if err != nil || len(text) <= document.MaxNotice || len(s.Groups) == 0 {
 			return text, err
 		}
 		keep := len(s.Groups) * 3 / 4
@@ -158,7 +158,7 @@ func LastCounts(ctx context.Context, ring *circulate.Ring) (s Summary, now time.
 }
 
 func last(ctx context.Context, ring *circulate.Ring, name string) (s Summary, now time.Time, ok bool, err error) {
-	found, now, err := bulletin.Of(ring).Read(ctx, name)
+	found, now, err := document.Of(ring).Notices().Read(ctx, name)
 	if err != nil {
 		return Summary{}, now, false, err
 	}

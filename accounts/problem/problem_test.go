@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/failing"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -162,7 +162,7 @@ func TestBounds(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			text, err := json.Marshal(s)
-			if err != nil || len(text) > bulletin.MaxText || len(s.Groups) > problem.MostGroups || s.LeftOut != 5 {
+			if err != nil || len(text) > document.MaxNotice || len(s.Groups) > problem.MostGroups || s.LeftOut != 5 {
 				t.Errorf("%d bytes, %d groups, %v", len(text), len(s.Groups), err)
 			}
 			sum := s.Other.Accounts
@@ -188,7 +188,7 @@ func TestLastOfNone(t *testing.T) {
 	if _, _, ok, err := problem.Last(t.Context(), ring); ok || err != nil {
 		t.Error(ok, err)
 	}
-	if _, err := bulletin.Of(ring).Post(t.Context(), "problems", []byte("{")); err != nil {
+	if _, err := document.Of(ring).Notices().Post(t.Context(), "problems", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, ok, err := problem.Last(t.Context(), ring); ok || err == nil {

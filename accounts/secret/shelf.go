@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/vault"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
 	// MaxBy is the most bytes that are stored of the name of the secret's author.
 	MaxBy = 128
 	// MaxPage is the most secrets that one page lists.
-	MaxPage = vault.MaxPage
+	MaxPage = document.MaxPage
 )
 
 var (
 	// ErrFull reports that there is no room for another secret.
-	ErrFull = vault.ErrFull
+	ErrFull = document.ErrFull
 	// ErrRecord reports a record that cannot be read. A later version wrote it, or another
 	// program.
 	ErrRecord = errors.New("what is kept of it cannot be read")
@@ -38,13 +38,15 @@ type Stored struct {
 }
 
 // Shelf has the stored secrets of a namespace. All of them are sealed.
-type Shelf struct{ vault vault.Store }
+type Shelf struct{ vault document.Vault }
 
 // Of returns the secrets of a ring's namespace.
-func Of(ring *circulate.Ring) Shelf { return Shelf{vault.Of(ring)} }
+func Of(ring *circulate.Ring) Shelf { return Shelf{document.Of(ring).Vault()} }
 
 // At returns the secrets of a namespace in a Redis, for callers without a ring.
-func At(server circulate.Server, namespace string) Shelf { return Shelf{vault.At(server, namespace)} }
+func At(server circulate.Server, namespace string) Shelf {
+	return Shelf{document.At(server, namespace).Vault()}
+}
 
 // Put seals a secret and stores it, in place of a former one of that name. It returns true
 // if there was none. The value, the binding and the author change in one step. Put is safe
@@ -119,7 +121,7 @@ func (s Shelf) Page(ctx context.Context, after string, limit int) (page []Stored
 
 // read returns the record of an entry and its description. The record is nil if it cannot be
 // read.
-func read(e vault.Entry) (*Record, Stored) {
+func read(e document.Sealed) (*Record, Stored) {
 	stored := Stored{Name: e.Name, Set: e.Set, Revision: e.Revision}
 	var r Record
 	if json.Unmarshal(e.Value, &r) != nil || r.Key == "" || len(r.Sealed) == 0 {

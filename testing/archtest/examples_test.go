@@ -28,8 +28,8 @@ func good() fstest.MapFS {
 	source(m, "accounts/account.go", "accounts", "circulate", "accounts/cadence", "accounts/strict")
 	source(m, "accounts/cadence/cadence.go", "cadence")
 	source(m, "accounts/access/role.go", "access")
-	source(m, "accounts/concern/collect.go", "concern", "accounts", "circulate", "circulate/bulletin", "circulate/endpoint")
-	source(m, "accounts/history/keep.go", "history", "circulate", "circulate/series")
+	source(m, "accounts/concern/collect.go", "concern", "accounts", "circulate", "circulate/document")
+	source(m, "accounts/history/keep.go", "history", "circulate", "circulate/document")
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/secrets")
 	source(m, "poller/checkers/wecomkf/wecomkf.go", "wecomkf", "circulate/credential", "poller", "poller/fetch", "poller/secrets")
@@ -90,16 +90,15 @@ func TestBadImports(t *testing.T) {
 		{"circulate/internal/wire/bad.go", "circulate"},
 		{"circulate/limit/bad.go", "circulate/credential"},
 		{"circulate/credential/bad.go", "circulate/limit"},
-		{"circulate/apikey/bad.go", "circulate/credential"},
-		{"circulate/apikey/bad.go", "accounts/access"},
+		{"circulate/document/bad.go", "circulate/credential"},
+		{"circulate/document/bad.go", "accounts/access"},
 		{"cmd/rounds/key/bad.go", "accounts"},
 		{"cmd/rounds/key/bad.go", "circulate/connect"},
-		{"cmd/rounds/api/bad.go", "circulate/apikey"},
+		{"cmd/rounds/api/bad.go", "circulate/document"},
 		{"circulate/group/bad.go", "circulate/limit"},
-		{"circulate/endpoint/bad.go", "circulate/group"},
-		{"circulate/session/bad.go", "circulate/credential"},
+		{"circulate/document/bad.go", "circulate/group"},
+		{"circulate/document/bad.go", "circulate/limit"},
 		{"circulate/namespace/bad.go", "circulate/internal/wire"},
-		{"cmd/rounds/api/bad.go", "circulate/endpoint"},
 		{"circulate/group/bad.go", "accounts"},
 		{"circulate/bad.go", "circulate/group"},
 		{"monitor/bad.go", "circulate/limit"},
@@ -128,15 +127,14 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/signin/bad.go", "cmd/rounds/api"},
 		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
 		{"cmd/rounds/demo/bad.go", "cmd/rounds/command"},
-		{"circulate/journal/bad.go", "circulate/group"},
-		{"circulate/bulletin/bad.go", "circulate/journal"},
+		{"circulate/group/bad.go", "circulate/document"},
+		{"circulate/bad.go", "circulate/document"},
 		{"accounts/concern/bad.go", "cmd/rounds/message"},
 		{"accounts/concern/bad.go", "monitor"},
-		{"cmd/rounds/api/bad.go", "circulate/bulletin"},
-		{"circulate/timeline/bad.go", "circulate/journal"},
-		{"cmd/rounds/api/bad.go", "circulate/journal"},
-		{"circulate/series/bad.go", "circulate/journal"},
-		{"cmd/rounds/api/bad.go", "circulate/series"},
+		{"circulate/timeline/bad.go", "circulate/document"},
+		{"accounts/bad.go", "circulate/document"},
+		{"monitor/bad.go", "circulate/document"},
+		{"poller/secrets/bad.go", "circulate/document"},
 		{"accounts/history/bad.go", "accounts"},
 		{"cmd/rounds/api/bad.go", "cmd/rounds/pages"},
 		{"cmd/rounds/api/bad.go", "poller/byhand"},
@@ -209,6 +207,30 @@ func TestBadImports(t *testing.T) {
 		want := []string{c.path + ": must not import " + c.to}
 		if found := judge(t, m); !slices.Equal(found, want) {
 			t.Errorf("%s importing %s: got %q", c.path, c.to, found)
+		}
+	}
+}
+
+func TestBadDocuments(t *testing.T) {
+	for _, c := range []struct{ path, text, want string }{
+		{"accounts/secret/a.go", "var v = document.Of(ring).Vault()", ""},
+		{"accounts/secret/a.go", "var v = document.At(server, namespace()).Vault().Get", ""},
+		{"accounts/secret/a.go", "var v = other.Of(ring).Keys()", ""},
+		{"accounts/secret/a.go", "var v = document.Of(ring).Keys()", "must not open documents as Keys"},
+		{"cmd/rounds/key/a.go", "var v = document.At(server, namespace).Vault()", "must not open documents as Vault"},
+		{"cmd/rounds/api/a.go", "var v = document.Of(ring).Sessions(0)", "must not open documents as Sessions"},
+		{"accounts/secret/a.go", "var v = document.Of(ring)", "must not open documents as *"},
+		{"accounts/secret/a.go", "var of = document.At", "must not open documents as *"},
+		{"accounts/secret/a_test.go", "var v = document.Of(ring).Keys()", ""},
+	} {
+		m := good()
+		m[c.path] = &fstest.MapFile{Data: []byte("package a\n\n" + c.text + "\n")}
+		want := c.want
+		if want != "" {
+			want = c.path + ": " + want
+		}
+		if found := strings.Join(judge(t, m), "\n"); found != want {
+			t.Errorf("%s: got %q, want %q", c.text, found, want)
 		}
 	}
 }

@@ -33,10 +33,10 @@ var mayImport = []struct {
 	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/history", "accounts/strict", "circulate", "circulate/failing"}},
 	{"accounts/access", nil},
 	{"accounts/cadence", nil},
-	{"accounts/concern", []string{"accounts", "circulate", "circulate/bulletin", "circulate/credential", "circulate/endpoint"}},
-	{"accounts/history", []string{"circulate", "circulate/series"}},
-	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/bulletin", "circulate/failing"}},
-	{"accounts/secret", []string{"accounts/strict", "circulate", "circulate/vault"}},
+	{"accounts/concern", []string{"accounts", "circulate", "circulate/credential", "circulate/document"}},
+	{"accounts/history", []string{"circulate", "circulate/document"}},
+	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/document", "circulate/failing"}},
+	{"accounts/secret", []string{"accounts/strict", "circulate", "circulate/document"}},
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 
@@ -46,7 +46,7 @@ var mayImport = []struct {
 	{"poller/secrets", []string{"accounts/secret", "poller"}},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
-	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/endpoint", "poller/delivery", "poller/fetch", "poller/secrets"}},
+	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/fetch", "poller/secrets"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 
 	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/failing", "circulate/group"}},
@@ -63,12 +63,12 @@ var mayImport = []struct {
 	{"cmd/rounds/terminal", nil},
 	{"cmd/rounds/callback/wecomcrypt", nil},
 	{"cmd/rounds/callback", []string{"accounts/strict", "circulate", "cmd/rounds/callback/wecomcrypt"}},
-	{"cmd/rounds/message", []string{"accounts", "accounts/strict", "circulate", "circulate/endpoint", "circulate/group"}},
-	{"cmd/rounds/key", []string{"accounts/access", "accounts/strict", "circulate", "circulate/apikey"}},
-	{"cmd/rounds/trail", []string{"accounts", "accounts/access", "circulate", "circulate/journal"}},
-	{"cmd/rounds/signin", []string{"accounts/access", "circulate", "circulate/session", "cmd/rounds/trail"}},
-	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/session"}},
-	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/apikey", "circulate/credential", "circulate/vault"}},
+	{"cmd/rounds/message", []string{"accounts", "accounts/strict", "circulate", "circulate/document", "circulate/group"}},
+	{"cmd/rounds/key", []string{"accounts/access", "accounts/strict", "circulate", "circulate/document"}},
+	{"cmd/rounds/trail", []string{"accounts", "accounts/access", "circulate", "circulate/document"}},
+	{"cmd/rounds/signin", []string{"accounts/access", "circulate", "circulate/document", "cmd/rounds/trail"}},
+	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/document"}},
+	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/credential", "circulate/document"}},
 	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
 	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "circulate/timeline", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/trail"}, forEdges...)},
@@ -79,6 +79,23 @@ var mayImport = []struct {
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
 	{"cmd/rounds/admin", []string{"accounts/access", "accounts/problem", "accounts/secret", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/client", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "poller/secrets"}},
 	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/admin", "cmd/rounds/api", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/message", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
+}
+
+// mayOpen lists which documents a package may open, by the methods of document.Documents. Those
+// that are not listed open none.
+var mayOpen = map[string][]string{
+	"accounts/concern":        {"Endpoints", "Notices"},
+	"accounts/history":        {"Series"},
+	"accounts/problem":        {"Notices"},
+	"accounts/secret":         {"Vault"},
+	"cmd/rounds/backup":       {"Keys", "Vault"},
+	"cmd/rounds/key":          {"Keys"},
+	"cmd/rounds/message":      {"Endpoints"},
+	"cmd/rounds/scan":         {"Sessions"},
+	"cmd/rounds/service":      {"Endpoints"},
+	"cmd/rounds/signin":       {"Sessions"},
+	"cmd/rounds/trail":        {"Journal"},
+	"poller/delivery/webhook": {"Endpoints"},
 }
 
 // folders are all folders at the top, except those that begin with a dot.
@@ -131,6 +148,11 @@ func faults(t tree) []string {
 			to, ours := strings.CutPrefix(imported, t.module+"/")
 			if ours && !supports && (!allowed(f.dir(), to) || isSuite(to)) {
 				fault("%s: must not import %s", f.path, to)
+			}
+		}
+		for _, opened := range f.opened {
+			if !supports && !slices.Contains(mayOpen[f.dir()], opened) {
+				fault("%s: must not open documents as %s", f.path, opened)
 			}
 		}
 	}

@@ -24,6 +24,7 @@ type file struct {
 	name    string // of its package
 	imports []string
 	hasInit bool
+	opened  []string // what it opens of package document; "*" if that does not show
 }
 
 func (f *file) dir() string  { return path.Dir(f.path) }
@@ -89,5 +90,40 @@ func readFile(top fs.FS, name string) (file, error) {
 			f.hasInit = true
 		}
 	}
+	f.opened = opened(parsed)
 	return f, nil
+}
+
+// opened returns which documents a file opens, as in document.Of(ring).Keys(). Anything else
+// that it does with document.Of or document.At counts as "*".
+func opened(parsed *ast.File) []string {
+	var found []string
+	chosen := make(map[*ast.SelectorExpr]bool) // Of and At that a method follows at once
+	opener := func(n ast.Node) *ast.SelectorExpr {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok || s.Sel.Name != "Of" && s.Sel.Name != "At" {
+			return nil
+		}
+		if x, ok := s.X.(*ast.Ident); !ok || x.Name != "document" {
+			return nil
+		}
+		return s
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		method, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if of := opener(method); of != nil && !chosen[of] {
+			found = append(found, "*")
+		}
+		if call, ok := method.X.(*ast.CallExpr); ok {
+			if of := opener(call.Fun); of != nil {
+				chosen[of] = true
+				found = append(found, method.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
 }

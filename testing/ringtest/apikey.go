@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/apikey"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 func digest(n int) string { return fmt.Sprintf("%064x", n) }
 
 func (f *fixture) addKey(want error, name string, n int, record string, expires time.Time) {
 	f.Helper()
-	if err := apikey.Of(f.ring).Add(context.Background(), name, digest(n), []byte(record), expires); !errors.Is(err, want) {
+	if err := document.Of(f.ring).Keys().Add(context.Background(), name, digest(n), []byte(record), expires); !errors.Is(err, want) {
 		f.Fatalf("add %s: %v, want %v", name, err, want)
 	}
 }
@@ -23,20 +23,20 @@ func (f *fixture) addKey(want error, name string, n int, record string, expires 
 // keyAt returns what is kept under a digest; empty: nothing is.
 func (f *fixture) keyAt(n int) string {
 	f.Helper()
-	e, found, _, err := apikey.Of(f.ring).Get(context.Background(), digest(n))
+	e, found, _, err := document.Of(f.ring).Keys().Get(context.Background(), digest(n))
 	if err != nil || found != (len(e.Record) > 0) || found && e.Digest != digest(n) {
 		f.Fatalf("get %d: %+v, %t, %v", n, e, found, err)
 	}
 	return string(e.Record)
 }
 
-func (f *fixture) keysListed(want ...string) []apikey.Entry {
+func (f *fixture) keysListed(want ...string) []document.Key {
 	f.Helper()
-	all, now, err := apikey.Of(f.ring).List(context.Background())
+	all, now, err := document.Of(f.ring).Keys().List(context.Background())
 	if err != nil || now.IsZero() {
 		f.Fatal(err)
 	}
-	slices.SortFunc(all, func(a, b apikey.Entry) int { return strings.Compare(string(a.Record), string(b.Record)) })
+	slices.SortFunc(all, func(a, b document.Key) int { return strings.Compare(string(a.Record), string(b.Record)) })
 	var got []string
 	for _, e := range all {
 		got = append(got, string(e.Record))
@@ -49,7 +49,7 @@ func (f *fixture) keysListed(want ...string) []apikey.Entry {
 
 // apiKeys: a name has one key, and what is removed is gone.
 func apiKeys(f *fixture) {
-	ctx, store := context.Background(), apikey.Of(f.ring)
+	ctx, store := context.Background(), document.Of(f.ring).Keys()
 	now, err := store.Now(ctx)
 	if err != nil {
 		f.Fatal(err)
@@ -57,7 +57,7 @@ func apiKeys(f *fixture) {
 	expires := time.UnixMilli(now.UnixMilli()).Add(time.Hour)
 	f.addKey(nil, "first", 1, "one 1", expires)
 	f.addKey(nil, "first", 1, "one 1", expires) // after an unknown outcome
-	f.addKey(apikey.ErrTaken, "first", 2, "two", time.Time{})
+	f.addKey(document.ErrTaken, "first", 2, "two", time.Time{})
 	f.addKey(nil, "second", 2, "two", time.Time{})
 	if f.keyAt(1) != "one 1" || f.keyAt(2) != "two" || f.keyAt(3) != "" {
 		f.Error("what is kept is not what was added")
@@ -105,7 +105,7 @@ func apiKeysSecret(f *fixture) {
 	key := "{" + f.ns + ":keys}:secret"
 	secret := func() string {
 		f.Helper()
-		text, err := apikey.Of(f.ring).Secret(ctx)
+		text, err := document.Of(f.ring).Keys().Secret(ctx)
 		if err != nil || len(text) != 32 {
 			f.Fatalf("%q, %v", text, err)
 		}
@@ -126,7 +126,7 @@ func apiKeysSecret(f *fixture) {
 		f.Error("it is another each time")
 	}
 	f.do("SET", key, "short")
-	if text, err := apikey.Of(f.ring).Secret(ctx); err == nil {
+	if text, err := document.Of(f.ring).Keys().Secret(ctx); err == nil {
 		f.Errorf("%q passes for a secret", text)
 	}
 }
@@ -135,7 +135,7 @@ func apiKeysSecret(f *fixture) {
 func apiKeysFull(f *fixture) {
 	tag := "{" + f.ns + ":keys}:"
 	args := []any{tag + "records"}
-	for n := range apikey.Most - 2 {
+	for n := range document.MostKeys - 2 {
 		args = append(args, digest(n+100), "0 lasting")
 	}
 	f.do("HSET", args...)
@@ -145,19 +145,19 @@ func apiKeysFull(f *fixture) {
 		f.Error("it went before its room was needed")
 	}
 	f.addKey(nil, "next", 3, "next", time.Time{})
-	if f.keyAt(1) != "" || f.keyAt(2) != "new" || f.keyAt(3) != "next" || f.number("HLEN", tag+"records") != apikey.Most {
+	if f.keyAt(1) != "" || f.keyAt(2) != "new" || f.keyAt(3) != "next" || f.number("HLEN", tag+"records") != document.MostKeys {
 		f.Error("another than the expired one made room")
 	}
 	if f.text("HGET", tag+"names", "old") != "" {
 		f.Error("its name is left")
 	}
-	f.addKey(apikey.ErrFull, "more", 4, "more", time.Time{})
+	f.addKey(document.ErrFull, "more", 4, "more", time.Time{})
 	f.addKey(nil, "next", 3, "next", time.Time{}) // one that is there needs no room
 }
 
 // apiKeysMistyped: a key of a wrong type is set aside, and bad input refused.
 func apiKeysMistyped(f *fixture) {
-	ctx, store := context.Background(), apikey.Of(f.ring)
+	ctx, store := context.Background(), document.Of(f.ring).Keys()
 	tag := "{" + f.ns + ":keys}:"
 	for _, name := range []string{"records", "names", "used"} {
 		f.do("DEL", tag+name)
@@ -184,7 +184,7 @@ func apiKeysMistyped(f *fixture) {
 	}
 	bad("digest", store.Add(ctx, "a", "AB", []byte("x"), time.Time{}))
 	bad("name", store.Add(ctx, "", digest(1), []byte("x"), time.Time{}))
-	bad("name", store.Add(ctx, strings.Repeat("x", apikey.MaxName+1), digest(1), []byte("x"), time.Time{}))
+	bad("name", store.Add(ctx, strings.Repeat("x", document.MaxName+1), digest(1), []byte("x"), time.Time{}))
 	bad("record", store.Add(ctx, "a", digest(1), nil, time.Time{}))
 	bad("digest", store.Note(ctx, ""))
 	_, _, _, err := store.Get(ctx, strings.ToUpper(digest(10)))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
@@ -79,8 +79,8 @@ func fullEndpoint(f *fullFixture) {
 	if was, err := f.ring.Endpoints().Enable(ctx, "crm"); err != nil || !was {
 		f.Errorf("enabled: %v, %v", was, err)
 	}
-	f.must("report", endpoint.Of(f.ring).Report(ctx, alice, []endpoint.Report{{Endpoint: "crm"}}))
-	f.refused("order", endpoint.Of(f.ring).Tell(ctx, endpoint.Order{Endpoint: "crm", Action: endpoint.Retry}))
+	f.must("report", document.Of(f.ring).Endpoints().Report(ctx, alice, []document.Report{{Endpoint: "crm"}}))
+	f.refused("order", document.Of(f.ring).Endpoints().Tell(ctx, document.Order{Endpoint: "crm", Action: document.Retry}))
 }
 
 // fullSkip: giving up on a message frees memory for it, as its dead letter is a few bytes

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -84,8 +84,8 @@ func (f *fixture) messagesEnd() string {
 // endpointOrders: each process finds the orders since it looked last.
 func endpointOrders(f *fixture) {
 	ctx := context.Background()
-	board := endpoint.Of(f.ring)
-	look := func(after string, want ...endpoint.Order) string {
+	board := document.Of(f.ring).Endpoints()
+	look := func(after string, want ...document.Order) string {
 		f.Helper()
 		orders, next, now, err := board.Orders(ctx, after)
 		if err != nil || now.IsZero() || len(orders) != len(want) {
@@ -98,21 +98,21 @@ func endpointOrders(f *fixture) {
 		}
 		return next
 	}
-	tell := func(o endpoint.Order) {
+	tell := func(o document.Order) {
 		f.Helper()
 		if err := board.Tell(ctx, o); err != nil {
 			f.Fatal(err)
 		}
 	}
 	early := look(look("")) // nothing was ever ordered
-	one := endpoint.Order{Endpoint: "crm", Action: endpoint.Retry, Account: "a|b\n"}
-	two := endpoint.Order{Endpoint: "crm", Action: endpoint.Refresh}
+	one := document.Order{Endpoint: "crm", Action: document.Retry, Account: "a|b\n"}
+	two := document.Order{Endpoint: "crm", Action: document.Refresh}
 	tell(one)
 	late := look("") // an order from before does not concern a process that starts now
 	tell(two)
 	look(look(early, one, two))
 	late = look(look(late, two))
-	if err := board.Tell(ctx, endpoint.Order{Action: endpoint.Retry}); err == nil || circulate.Unknown(err) {
+	if err := board.Tell(ctx, document.Order{Action: document.Retry}); err == nil || circulate.Unknown(err) {
 		f.Errorf("an order to no endpoint: %v", err)
 	}
 	// Redis has lost the orders: those from then on count.
@@ -125,14 +125,14 @@ func endpointOrders(f *fixture) {
 // endpointReports: what live processes report of their endpoints.
 func endpointReports(f *fixture) {
 	ctx := context.Background()
-	board := endpoint.Of(f.ring)
-	report := func(process string, reports ...endpoint.Report) {
+	board := document.Of(f.ring).Endpoints()
+	report := func(process string, reports ...document.Report) {
 		f.Helper()
 		if err := board.Report(ctx, process, reports); err != nil {
 			f.Fatal(err)
 		}
 	}
-	all := func(want map[string]int) map[string][]endpoint.Report {
+	all := func(want map[string]int) map[string][]document.Report {
 		f.Helper()
 		got, now, err := board.Reports(ctx)
 		if err != nil || now.IsZero() {
@@ -146,12 +146,12 @@ func endpointReports(f *fixture) {
 		return got
 	}
 	all(map[string]int{"crm": 0})
-	report(alice, endpoint.Report{Endpoint: "crm", Status: 400, Waiting: []endpoint.Waiting{{Account: "a", Position: "1-1", Failed: 3}}}, endpoint.Report{Endpoint: "audit"})
-	report(bob, endpoint.Report{Endpoint: "crm", Status: 204})
+	report(alice, document.Report{Endpoint: "crm", Status: 400, Waiting: []document.Waiting{{Account: "a", Position: "1-1", Failed: 3}}}, document.Report{Endpoint: "audit"})
+	report(bob, document.Report{Endpoint: "crm", Status: 204})
 	all(map[string]int{"crm": 2, "audit": 1})
-	report(alice, endpoint.Report{Endpoint: "crm", Status: 500, Breaker: "open", Waiting: []endpoint.Waiting{{Account: "a", Position: "1-1", Failed: 4}}})
+	report(alice, document.Report{Endpoint: "crm", Status: 500, Breaker: "open", Waiting: []document.Waiting{{Account: "a", Position: "1-1", Failed: 4}}})
 	all(map[string]int{"crm": 2, "audit": 0})
-	if err := board.Leave(ctx, bob); err != nil {
+	if err := board.Withdraw(ctx, bob); err != nil {
 		f.Fatal(err)
 	}
 	got := all(map[string]int{"crm": 1})

@@ -10,22 +10,22 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/session"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
-func (f *fixture) putSession(kind session.Kind, name, owner, value string) {
+func (f *fixture) putSession(kind document.SessionKind, name, owner, value string) {
 	f.Helper()
-	if err := session.Of(f.ring, kind).Put(context.Background(), name, owner, []byte(value), time.Hour); err != nil {
+	if err := document.Of(f.ring).Sessions(kind).Put(context.Background(), name, owner, []byte(value), time.Hour); err != nil {
 		f.Fatal(err)
 	}
 }
 
 // wantSession looks for a session; an empty want is none.
-func (f *fixture) wantSession(kind session.Kind, name, want string) {
+func (f *fixture) wantSession(kind document.SessionKind, name, want string) {
 	f.Helper()
-	value, left, err := session.Of(f.ring, kind).Get(context.Background(), name)
+	value, left, err := document.Of(f.ring).Sessions(kind).Get(context.Background(), name)
 	switch {
-	case want == "" && !errors.Is(err, session.ErrNone):
+	case want == "" && !errors.Is(err, document.ErrNone):
 		f.Errorf("%s: got %q, %v", name, value, err)
 	case want != "" && (err != nil || string(value) != want || left <= 0 || left > time.Hour):
 		f.Errorf("%s: got %q for %v, %v; want %q", name, value, left, err, want)
@@ -36,25 +36,25 @@ func (f *fixture) sessionKey(kind, name string) string { return "{" + f.ns + ":"
 
 func sessionLives(f *fixture) {
 	ctx := context.Background()
-	store := session.Of(f.ring, session.SignedIn)
-	f.putSession(session.SignedIn, "a", "anna", "one|\n\x00two")
-	f.putSession(session.SignedIn, "b", "bert", "three")
-	f.wantSession(session.SignedIn, "a", "one|\n\x00two")
-	f.wantSession(session.SignedIn, "b", "three")
-	f.wantSession(session.SigningIn, "a", "") // another kind
-	f.wantSession(session.SignedIn, "", "")
-	f.putSession(session.SignedIn, "b", "bert", "again")
-	f.wantSession(session.SignedIn, "b", "again")
+	store := document.Of(f.ring).Sessions(document.SignedIn)
+	f.putSession(document.SignedIn, "a", "anna", "one|\n\x00two")
+	f.putSession(document.SignedIn, "b", "bert", "three")
+	f.wantSession(document.SignedIn, "a", "one|\n\x00two")
+	f.wantSession(document.SignedIn, "b", "three")
+	f.wantSession(document.SigningIn, "a", "") // another kind
+	f.wantSession(document.SignedIn, "", "")
+	f.putSession(document.SignedIn, "b", "bert", "again")
+	f.wantSession(document.SignedIn, "b", "again")
 	for range 2 {
 		if err := store.End(ctx, "a"); err != nil {
 			f.Error(err)
 		}
-		f.wantSession(session.SignedIn, "a", "")
+		f.wantSession(document.SignedIn, "a", "")
 	}
-	f.wantSession(session.SignedIn, "b", "again")
+	f.wantSession(document.SignedIn, "b", "again")
 
 	// Names are nowhere in Redis, and all of it goes by itself.
-	f.putSession(session.SignedIn, "a-name-to-find", "an-owner-to-find", "v")
+	f.putSession(document.SignedIn, "a-name-to-find", "an-owner-to-find", "v")
 	values, ends := f.sessionKey("sessions", "values"), f.sessionKey("sessions", "ends")
 	text := strings.Join(append(f.strings("HGETALL", values), f.strings("ZRANGE", ends, 0, -1)...), " ")
 	for _, key := range f.strings("KEYS", "{"+f.ns+":sessions}:*") {
@@ -74,38 +74,38 @@ func sessionEnds(f *fixture) {
 			f.do("ZADD", f.sessionKey("sessions", "ends"), at, name)
 		}
 	}
-	f.putSession(session.SignedIn, "a", "anna", "one")
+	f.putSession(document.SignedIn, "a", "anna", "one")
 	lapse(1)
-	f.wantSession(session.SignedIn, "a", "")
-	f.putSession(session.SignedIn, "a", "anna", "one")
-	f.wantSession(session.SignedIn, "a", "one")
+	f.wantSession(document.SignedIn, "a", "")
+	f.putSession(document.SignedIn, "a", "anna", "one")
+	f.wantSession(document.SignedIn, "a", "one")
 	// Redis' clock went back by a day: what would live longer than it was given has ended.
 	lapse(time.Now().Add(25 * time.Hour).UnixMilli())
-	f.wantSession(session.SignedIn, "a", "")
+	f.wantSession(document.SignedIn, "a", "")
 	// What has ended makes room at the next one.
-	f.putSession(session.SignedIn, "a", "anna", "one")
+	f.putSession(document.SignedIn, "a", "anna", "one")
 	lapse(1)
-	f.putSession(session.SignedIn, "b", "anna", "two")
+	f.putSession(document.SignedIn, "b", "anna", "two")
 	if n := len(f.strings("HKEYS", f.sessionKey("sessions", "values"))); n != 1 {
 		f.Errorf("%d values are kept", n)
 	}
 	// Half a session is none.
 	f.do("DEL", f.sessionKey("sessions", "ends"))
-	f.wantSession(session.SignedIn, "b", "")
+	f.wantSession(document.SignedIn, "b", "")
 }
 
 func sessionsAreBounded(f *fixture) {
 	const each = 100
-	f.putSession(session.SignedIn, "others", "bert", "v")
+	f.putSession(document.SignedIn, "others", "bert", "v")
 	for i := range each + 3 {
-		f.putSession(session.SignedIn, fmt.Sprint("s", i), "anna", "v")
+		f.putSession(document.SignedIn, fmt.Sprint("s", i), "anna", "v")
 	}
 	values := f.strings("HKEYS", f.sessionKey("sessions", "values"))
 	if len(values) != each+1 {
 		f.Errorf("%d sessions", len(values))
 	}
-	f.wantSession(session.SignedIn, "others", "v") // an owner takes no other's place
-	f.wantSession(session.SignedIn, fmt.Sprint("s", each+2), "v")
+	f.wantSession(document.SignedIn, "others", "v") // an owner takes no other's place
+	f.wantSession(document.SignedIn, fmt.Sprint("s", each+2), "v")
 
 	// There are as many as there may be: the one that would end first goes.
 	args := []any{f.sessionKey("sessions", "ends")}
@@ -113,27 +113,27 @@ func sessionsAreBounded(f *fixture) {
 		args = append(args, time.Now().Add(10*time.Minute).UnixMilli()+int64(i), fmt.Sprint("filler", i))
 	}
 	f.do("ZADD", args...)
-	f.putSession(session.SignedIn, "one more", "carl", "v")
+	f.putSession(document.SignedIn, "one more", "carl", "v")
 	if n, _ := f.do("ZCARD", f.sessionKey("sessions", "ends")).(int64); n != 10_000 {
 		f.Errorf("%d sessions of all", n)
 	}
 	if f.do("ZSCORE", f.sessionKey("sessions", "ends"), "filler0") != nil {
 		f.Error("the oldest one stayed")
 	}
-	f.wantSession(session.SignedIn, "one more", "v")
+	f.wantSession(document.SignedIn, "one more", "v")
 }
 
 func sessionIsTakenOnce(f *fixture) {
-	f.putSession(session.SigningIn, "state", "10.0.0.1", "nonce")
+	f.putSession(document.SigningIn, "state", "10.0.0.1", "nonce")
 	var all sync.WaitGroup
 	var took atomic.Int64
 	for range 20 {
 		all.Go(func() {
-			value, _, err := session.Of(f.ring, session.SigningIn).Take(context.Background(), "state")
+			value, _, err := document.Of(f.ring).Sessions(document.SigningIn).Take(context.Background(), "state")
 			switch {
 			case err == nil && string(value) == "nonce":
 				took.Add(1)
-			case !errors.Is(err, session.ErrNone):
+			case !errors.Is(err, document.ErrNone):
 				f.Errorf("got %q, %v", value, err)
 			}
 		})
@@ -146,48 +146,48 @@ func sessionIsTakenOnce(f *fixture) {
 
 func sessionIsReplaced(f *fixture) {
 	ctx := context.Background()
-	store := session.Of(f.ring, session.SigningIn)
+	store := document.Of(f.ring).Sessions(document.SigningIn)
 	replace := func(name, old, value string, want error) {
 		f.Helper()
 		if err := store.Replace(ctx, name, []byte(old), []byte(value)); !errors.Is(err, want) || want == nil && err != nil {
 			f.Errorf("%s for %s: got %v, want %v", value, old, err, want)
 		}
 	}
-	replace("a", "", "v", session.ErrNone)
-	f.putSession(session.SigningIn, "a", "anna", "one|\n\x00")
+	replace("a", "", "v", document.ErrNone)
+	f.putSession(document.SigningIn, "a", "anna", "one|\n\x00")
 	ends := f.strings("ZRANGE", f.sessionKey("signins", "ends"), 0, -1, "WITHSCORES")
 	replace("a", "one|\n\x00", "two", nil)
 	replace("a", "one|\n\x00", "two", nil) // once more, after a reply that was lost
-	replace("a", "one|\n\x00", "three", session.ErrChanged)
-	f.wantSession(session.SigningIn, "a", "two")
+	replace("a", "one|\n\x00", "three", document.ErrChanged)
+	f.wantSession(document.SigningIn, "a", "two")
 	if now := f.strings("ZRANGE", f.sessionKey("signins", "ends"), 0, -1, "WITHSCORES"); strings.Join(now, " ") != strings.Join(ends, " ") {
 		f.Errorf("it ends at %q, not at %q", now, ends)
 	}
-	if err := store.Replace(ctx, "a", []byte("two"), make([]byte, session.MaxValue+1)); err == nil || circulate.Unknown(err) {
+	if err := store.Replace(ctx, "a", []byte("two"), make([]byte, document.MaxSession+1)); err == nil || circulate.Unknown(err) {
 		f.Errorf("too long: %v", err)
 	}
 	for _, name := range f.strings("ZRANGE", f.sessionKey("signins", "ends"), 0, -1) {
 		f.do("ZADD", f.sessionKey("signins", "ends"), 1, name)
 	}
-	replace("a", "two", "three", session.ErrNone)
-	f.putSession(session.SigningIn, "a", "anna", "one")
+	replace("a", "two", "three", document.ErrNone)
+	f.putSession(document.SigningIn, "a", "anna", "one")
 	if err := store.End(ctx, "a"); err != nil {
 		f.Error(err)
 	}
-	replace("a", "one", "two", session.ErrNone) // it is not there again
-	f.wantSession(session.SigningIn, "a", "")
+	replace("a", "one", "two", document.ErrNone) // it is not there again
+	f.wantSession(document.SigningIn, "a", "")
 }
 
 func sessionBadInput(f *fixture) {
 	ctx := context.Background()
-	store := session.Of(f.ring, session.SignedIn)
-	err := store.Put(ctx, "", "o", make([]byte, session.MaxValue+1), 0)
+	store := document.Of(f.ring).Sessions(document.SignedIn)
+	err := store.Put(ctx, "", "o", make([]byte, document.MaxSession+1), 0)
 	for _, field := range []string{"name:", "value:", "life:"} {
 		if err == nil || !strings.Contains(err.Error(), field) || circulate.Unknown(err) {
 			f.Errorf("not all faults at once: %v", err)
 		}
 	}
-	if err := store.Put(ctx, "n", "o", nil, session.MaxLife+1); err == nil {
+	if err := store.Put(ctx, "n", "o", nil, document.MaxSessionLife+1); err == nil {
 		f.Error("a session for ever")
 	}
 	if keys := f.strings("KEYS", "{"+f.ns+":sessions}:*"); len(keys) > 0 {
@@ -195,11 +195,11 @@ func sessionBadInput(f *fixture) {
 	}
 	// What is no session is set aside, and holds nobody up.
 	f.do("SET", f.sessionKey("sessions", "values"), "x")
-	f.putSession(session.SignedIn, "a", "anna", "one")
-	f.wantSession(session.SignedIn, "a", "one")
+	f.putSession(document.SignedIn, "a", "anna", "one")
+	f.wantSession(document.SignedIn, "a", "one")
 	if f.ring.SetAside() != 1 {
 		f.Errorf("%d set aside", f.ring.SetAside())
 	}
 	f.do("HSET", f.sessionKey("sessions", "values"), f.strings("HKEYS", f.sessionKey("sessions", "values"))[0], "odd")
-	f.wantSession(session.SignedIn, "a", "")
+	f.wantSession(document.SignedIn, "a", "")
 }

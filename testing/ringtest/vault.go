@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/vault"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
-func (f *fixture) putValue(name, value string) vault.Entry {
+func (f *fixture) putValue(name, value string) document.Sealed {
 	f.Helper()
-	e, _, err := vault.Of(f.ring).Put(context.Background(), name, []byte(value))
+	e, _, err := document.Of(f.ring).Vault().Put(context.Background(), name, []byte(value))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func (f *fixture) putValue(name, value string) vault.Entry {
 
 func (f *fixture) valueAt(name string) string {
 	f.Helper()
-	e, found, err := vault.Of(f.ring).Get(context.Background(), name)
+	e, found, err := document.Of(f.ring).Vault().Get(context.Background(), name)
 	if err != nil || found != (e.Name == name) {
 		f.Fatalf("get %s: %+v, %t, %v", name, e, found, err)
 	}
@@ -31,7 +31,7 @@ func (f *fixture) valueAt(name string) string {
 
 // vaultKeeps: a value is replaced as a whole, and what is removed is gone.
 func vaultKeeps(f *fixture) {
-	ctx, store := context.Background(), vault.Of(f.ring)
+	ctx, store := context.Background(), document.Of(f.ring).Vault()
 	now := f.now()
 	first, created, err := store.Put(ctx, "A", []byte("one|with|marks"))
 	if err != nil || !created || first.Set.Before(now.Truncate(time.Millisecond)) || f.valueAt("A") != "one|with|marks" {
@@ -67,7 +67,7 @@ func vaultKeeps(f *fixture) {
 	}
 	// What a backup has keeps when it was set, and is a change like any other.
 	set := time.UnixMilli(1_700_000_000_000)
-	if err := store.Restore(ctx, vault.Entry{Name: "C", Set: set, Value: []byte("kept")}); err != nil {
+	if err := store.Restore(ctx, document.Sealed{Name: "C", Set: set, Value: []byte("kept")}); err != nil {
 		f.Error(err)
 	}
 	if kept, found, err := store.Get(ctx, "C"); err != nil || !found || string(kept.Value) != "kept" || !kept.Set.Equal(set) || kept.Revision <= third.Revision {
@@ -81,12 +81,12 @@ func vaultKeeps(f *fixture) {
 	if again := f.putValue("A", "five"); again.Revision <= third.Revision {
 		f.Errorf("the state was lost, and a revision is given twice: %d", again.Revision)
 	}
-	for _, bad := range []string{"", strings.Repeat("x", vault.MaxName+1)} {
+	for _, bad := range []string{"", strings.Repeat("x", document.MaxName+1)} {
 		if _, _, err := store.Put(ctx, bad, []byte("x")); err == nil {
 			f.Errorf("a name of %d bytes", len(bad))
 		}
 	}
-	for _, bad := range []int{0, vault.MaxValue + 1} {
+	for _, bad := range []int{0, document.MaxSealed + 1} {
 		if _, _, err := store.Put(ctx, "B", make([]byte, bad)); err == nil {
 			f.Errorf("a value of %d bytes", bad)
 		}
@@ -95,7 +95,7 @@ func vaultKeeps(f *fixture) {
 
 // vaultPages: names come in order, each once.
 func vaultPages(f *fixture) {
-	ctx, store := context.Background(), vault.Of(f.ring)
+	ctx, store := context.Background(), document.Of(f.ring).Vault()
 	var want []string
 	for i := range 25 {
 		want = append(want, fmt.Sprintf("n%02d", i))
@@ -128,7 +128,7 @@ func vaultPages(f *fixture) {
 	if err != nil || len(page) != 3 || page[0].Value != nil || page[1].Value != nil || string(page[2].Value) != "v5" {
 		f.Errorf("%+v, %v", page, err)
 	}
-	for _, bad := range []int{0, vault.MaxPage + 1} {
+	for _, bad := range []int{0, document.MaxPage + 1} {
 		if _, err := store.Page(ctx, "", bad); err == nil {
 			f.Errorf("a page of %d", bad)
 		}
@@ -137,21 +137,21 @@ func vaultPages(f *fixture) {
 
 // vaultIsBounded: what is full takes nothing more, but what is there may change.
 func vaultIsBounded(f *fixture) {
-	ctx, store := context.Background(), vault.Of(f.ring)
+	ctx, store := context.Background(), document.Of(f.ring).Vault()
 	tag := "{" + f.ns + ":secrets}:"
 	f.putValue("A", "one")
 	args := []any{tag + "values"}
-	for n := range vault.Most - 1 {
+	for n := range document.MostSealed - 1 {
 		args = append(args, fmt.Sprint("n", n), "1|1|x")
 	}
 	f.do("HSET", args...)
-	if _, _, err := store.Put(ctx, "B", []byte("x")); !errors.Is(err, vault.ErrFull) {
+	if _, _, err := store.Put(ctx, "B", []byte("x")); !errors.Is(err, document.ErrFull) {
 		f.Errorf("one too many: %v", err)
 	}
 	f.putValue("A", "two")
 	f.do("HDEL", tag+"values", "n1", "n2")
-	f.do("HSET", tag+"state", "bytes", vault.MostBytes)
-	if _, _, err := store.Put(ctx, "B", []byte("x")); !errors.Is(err, vault.ErrFull) || f.valueAt("B") != "" {
+	f.do("HSET", tag+"state", "bytes", document.MostSealedBytes)
+	if _, _, err := store.Put(ctx, "B", []byte("x")); !errors.Is(err, document.ErrFull) || f.valueAt("B") != "" {
 		f.Errorf("too many bytes: %v", err)
 	}
 	f.putValue("A", "2") // it is no longer than before

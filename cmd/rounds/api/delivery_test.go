@@ -11,7 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
 )
@@ -216,9 +216,9 @@ func TestWebhooks(t *testing.T) {
 }
 
 // says lets a process report the state of an endpoint.
-func (f *fixture) says(r endpoint.Report) {
+func (f *fixture) says(r document.Report) {
 	f.Helper()
-	if err := endpoint.Of(f.ring).Report(context.Background(), "process001", []endpoint.Report{r}); err != nil {
+	if err := document.Of(f.ring).Endpoints().Report(context.Background(), "process001", []document.Report{r}); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -230,8 +230,8 @@ func TestWebhooksThatDoNotTakeMessages(t *testing.T) {
 	var batch GroupBatch
 	f.call("POST", "/v1/groups/webhook.crm/read", `{"from":"start","limit":10}`, 200, &batch)
 	now := time.Now().UTC().Round(time.Second)
-	waiting := []endpoint.Waiting{{Account: "a", Shard: shard, Position: batch.Messages[0].Position, Failed: 3, Behind: 1, Next: now.Add(time.Minute), Why: "webhook crm: answered 400"}}
-	f.says(endpoint.Report{Endpoint: "crm", Status: 400, Outcome: "rejected", At: now, Breaker: "closed", Most: 34, Accounts: 1, Messages: 2, Waiting: waiting})
+	waiting := []document.Waiting{{Account: "a", Shard: shard, Position: batch.Messages[0].Position, Failed: 3, Behind: 1, Next: now.Add(time.Minute), Why: "webhook crm: answered 400"}}
+	f.says(document.Report{Endpoint: "crm", Status: 400, Outcome: "rejected", At: now, Breaker: "closed", Most: 34, Accounts: 1, Messages: 2, Waiting: waiting})
 	var list WebhookList
 	f.call("GET", "/v1/webhooks", "", 200, &list)
 	s := list.Webhooks[0].Standing
@@ -260,7 +260,7 @@ func TestWebhooksThatDoNotTakeMessages(t *testing.T) {
 	if len(skipped.Skipped) != 0 || skipped.Gone != 1 {
 		t.Errorf("once more: %+v", skipped)
 	}
-	f.says(endpoint.Report{Endpoint: "crm", Accounts: 2, Waiting: append(waiting, waiting[0])})
+	f.says(document.Report{Endpoint: "crm", Accounts: 2, Waiting: append(waiting, waiting[0])})
 	f.call("POST", "/v1/webhooks/crm/skip", "", 409, nil)
 	var replayed Replayed
 	f.call("POST", "/v1/dead:replay", `{"group":"webhook.crm"}`, 200, &replayed)

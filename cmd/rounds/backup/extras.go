@@ -11,9 +11,8 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/apikey"
 	"github.com/rounds-dev/rounds/circulate/credential"
-	"github.com/rounds-dev/rounds/circulate/vault"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // keyLine is a key of the API. Nobody can sign in with it: it has a digest of the key's text.
@@ -27,12 +26,12 @@ type keyLine struct {
 func (l *keyLine) check() error {
 	sum, err := hex.DecodeString(l.Digest)
 	switch {
-	case l.Name == "" || len(l.Name) > apikey.MaxName:
-		return fmt.Errorf("key: name: must have 1 to %d bytes", apikey.MaxName)
+	case l.Name == "" || len(l.Name) > document.MaxName:
+		return fmt.Errorf("key: name: must have 1 to %d bytes", document.MaxName)
 	case err != nil || len(sum) != 32:
 		return fmt.Errorf("key %q: digest: must be 64 hexadecimal digits", l.Name)
-	case l.Record == "" || len(l.Record) > apikey.MaxRecord:
-		return fmt.Errorf("key %q: record: must have 1 to %d bytes", l.Name, apikey.MaxRecord)
+	case l.Record == "" || len(l.Record) > document.MaxKeyRecord:
+		return fmt.Errorf("key %q: record: must have 1 to %d bytes", l.Name, document.MaxKeyRecord)
 	}
 	return nil
 }
@@ -88,7 +87,7 @@ func (l *credentialLine) check() error {
 }
 
 func (w *writer) keys(ctx context.Context, ring *circulate.Ring) error {
-	named, err := apikey.Of(ring).Named(ctx)
+	named, err := document.Of(ring).Keys().Named(ctx)
 	if err != nil {
 		return err
 	}
@@ -208,7 +207,7 @@ func (t *target) extra(ctx context.Context, l *line) error {
 		if l.Key.Expires > 0 {
 			expires = time.UnixMilli(l.Key.Expires)
 		}
-		return apikey.Of(t.ring).Add(ctx, string(l.Key.Name), l.Key.Digest, []byte(l.Key.Record), expires)
+		return document.Of(t.ring).Keys().Add(ctx, string(l.Key.Name), l.Key.Digest, []byte(l.Key.Record), expires)
 	case l.Webhook != nil:
 		e := circulate.DisabledEndpoint{Name: string(l.Webhook.Name), Reason: string(l.Webhook.Reason)}
 		if l.Webhook.Since > 0 {
@@ -220,7 +219,7 @@ func (t *target) extra(ctx context.Context, l *line) error {
 		if err != nil {
 			return err
 		}
-		return vault.Of(t.ring).Restore(ctx, vault.Entry{Name: l.Secret.Name, Set: time.UnixMilli(l.Secret.Set), Value: record})
+		return document.Of(t.ring).Vault().Restore(ctx, document.Sealed{Name: l.Secret.Name, Set: time.UnixMilli(l.Secret.Set), Value: record})
 	}
 	return t.credential(ctx, l.Credential)
 }

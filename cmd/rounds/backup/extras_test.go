@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
-	"github.com/rounds-dev/rounds/circulate/session"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -43,7 +43,7 @@ func secretive(t *testing.T, ring *circulate.Ring, seal *secret.PublicKey) (keyT
 	must(t, err)
 	keyText, _, err = key.NewKeyring(ring, nil).Create(ctx, key.New{Name: "ci", Role: access.Editor, By: "ada"})
 	must(t, err)
-	must(t, session.Of(ring, session.SignedIn).Put(ctx, "a session's name", "ada", []byte("{}"), time.Hour))
+	must(t, document.Of(ring).Sessions(document.SignedIn).Put(ctx, "a session's name", "ada", []byte("{}"), time.Hour))
 	ref := credential.Ref{Owner: "wecom-kf|corp", Name: theName}
 	known, err := credential.Of(ring).Take(ctx, ref, time.Minute)
 	must(t, err)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
@@ -214,11 +214,11 @@ func TestWebhookCommands(t *testing.T) {
 	if got := s.must("webhooks", "list", "--json"); json.Unmarshal([]byte(got), &w) != nil || w.Name != "crm" || w.Disabled || w.Group == nil {
 		t.Errorf("as JSON: %s", got)
 	}
-	report := endpoint.Report{
+	report := document.Report{
 		Endpoint: "crm", Status: 400, Outcome: "rejected", Breaker: "open", Until: time.Now().Add(time.Minute), Most: 34, Accounts: 2, Messages: 5,
-		Waiting: []endpoint.Waiting{{Account: "a", Position: "1-1", Failed: 3, Behind: 2, Next: time.Now(), Why: "webhook crm: answered 400"}, {Account: "b", Position: "1-2", Next: time.Now()}},
+		Waiting: []document.Waiting{{Account: "a", Position: "1-1", Failed: 3, Behind: 2, Next: time.Now(), Why: "webhook crm: answered 400"}, {Account: "b", Position: "1-2", Next: time.Now()}},
 	}
-	if err := endpoint.Of(s.ring).Report(t.Context(), "process001", []endpoint.Report{report}); err != nil {
+	if err := document.Of(s.ring).Endpoints().Report(t.Context(), "process001", []document.Report{report}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -20,12 +20,12 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/strict"
-	"github.com/rounds-dev/rounds/circulate/apikey"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
 	// Most is how many keys there may be.
-	Most = apikey.Most
+	Most = document.MostKeys
 	// MaxName is the most bytes of a key's name.
 	MaxName = 64
 	// MaxLabels is the most labels that a key may be bound to.
@@ -42,9 +42,9 @@ const (
 
 var (
 	// ErrTaken reports a name that another key has.
-	ErrTaken = apikey.ErrTaken
+	ErrTaken = document.ErrTaken
 	// ErrFull reports that there are Most keys, none of which has expired.
-	ErrFull = apikey.ErrFull
+	ErrFull = document.ErrFull
 	// ErrNotFound reports a name that no key has.
 	ErrNotFound = errors.New("key: no key has this name")
 	// ErrMistyped reports a text that is not a key: it was mistyped or cut off.
@@ -131,7 +131,7 @@ type record struct {
 }
 
 // keyOf returns the key of an entry. A key with an unreadable record has no role.
-func keyOf(e apikey.Entry) Key {
+func keyOf(e document.Key) Key {
 	k := Key{Digest: e.Digest, Expires: e.Expires, Used: e.Used}
 	var r record
 	err := json.Unmarshal(e.Record, &r)

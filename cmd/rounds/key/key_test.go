@@ -11,7 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/strict"
-	"github.com/rounds-dev/rounds/circulate/apikey"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 func TestTexts(t *testing.T) {
@@ -106,7 +106,7 @@ func TestKeptRecords(t *testing.T) {
 		`{"v":1,"name":"n","role":"admin"`:                 0,
 		``:                                                 0,
 	} {
-		k := keyOf(apikey.Entry{Digest: "d", Record: []byte(text)})
+		k := keyOf(document.Key{Digest: "d", Record: []byte(text)})
 		if k.Role != want || k.Digest != "d" || k.Principal().May(access.Viewer) != want.Valid() {
 			t.Errorf("%s: %+v", text, k)
 		}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/apikey"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 // Keyring holds the keys of a namespace. It is safe for concurrent use. Errors that are
 // not this package's are the ring's: Redis is unreachable, or refused a command.
 type Keyring struct {
-	store  apikey.Store
+	store  document.Keys
 	log    *slog.Logger
 	asking singleflight.Group
 
@@ -52,14 +52,16 @@ type known struct {
 
 // NewKeyring returns the keyring of a ring's namespace. If the log is nil, nothing is
 // logged.
-func NewKeyring(ring *circulate.Ring, log *slog.Logger) *Keyring { return over(apikey.Of(ring), log) }
+func NewKeyring(ring *circulate.Ring, log *slog.Logger) *Keyring {
+	return over(document.Of(ring).Keys(), log)
+}
 
 // NewKeyringAt returns the keyring of a namespace in a Redis, for callers without a ring.
 func NewKeyringAt(server circulate.Server, namespace string) *Keyring {
-	return over(apikey.At(server, namespace), nil)
+	return over(document.At(server, namespace).Keys(), nil)
 }
 
-func over(store apikey.Store, log *slog.Logger) *Keyring {
+func over(store document.Keys, log *slog.Logger) *Keyring {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -103,7 +103,7 @@ func (r *Reader) RetryWebhook(ctx context.Context, name, account string) (Webhoo
 	if account == "" {
 		retry.Accounts = w.Standing.Accounts
 	}
-	return retry, endpoint.Of(r.ring).Tell(ctx, endpoint.Order{Endpoint: name, Action: endpoint.Retry, Account: account})
+	return retry, document.Of(r.ring).Endpoints().Tell(ctx, document.Order{Endpoint: name, Action: document.Retry, Account: account})
 }
 
 // delivered returns an endpoint that processes deliver to.
@@ -181,6 +181,6 @@ func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) 
 		return done, nil
 	}
 	// Without this order the messages behind go on too, but later.
-	_ = endpoint.Of(r.ring).Tell(ctx, endpoint.Order{Endpoint: name, Action: endpoint.Refresh, Account: c.Account})
+	_ = document.Of(r.ring).Endpoints().Tell(ctx, document.Order{Endpoint: name, Action: document.Refresh, Account: c.Account})
 	return done, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -18,7 +18,7 @@ import (
 func holdsUp(t *testing.T, ring *circulate.Ring, process, name string, accounts int) {
 	t.Helper()
 	ctx := context.Background()
-	report := endpoint.Report{Endpoint: name, Status: 400, Outcome: "rejected", At: time.Now(), Breaker: "closed", Most: 34, Accounts: accounts}
+	report := document.Report{Endpoint: name, Status: 400, Outcome: "rejected", At: time.Now(), Breaker: "closed", Most: 34, Accounts: accounts}
 	seen := make(map[string]bool)
 	for shard := range ring.Shards() {
 		if _, err := ring.Streams().EnsureGroup(ctx, shard, WebhookGroup+name, circulate.StreamStart); err != nil {
@@ -34,12 +34,12 @@ func holdsUp(t *testing.T, ring *circulate.Ring, process, name string, accounts 
 		}
 		for _, m := range batch.Messages {
 			if !seen[m.Account] {
-				report.Waiting = append(report.Waiting, endpoint.Waiting{Account: m.Account, Shard: shard, Position: m.Position, Failed: 3, Next: time.Now(), Why: "answered 400"})
+				report.Waiting = append(report.Waiting, document.Waiting{Account: m.Account, Shard: shard, Position: m.Position, Failed: 3, Next: time.Now(), Why: "answered 400"})
 			}
 			seen[m.Account] = true
 		}
 	}
-	if err := endpoint.Of(ring).Report(ctx, process, []endpoint.Report{report}); err != nil {
+	if err := document.Of(ring).Endpoints().Report(ctx, process, []document.Report{report}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +55,7 @@ func TestWebhookOrders(t *testing.T) {
 			stream(t, r, ring, id, 2)
 		}
 		holdsUp(t, ring, "process001", "crm", 3)
-		_, position, _, err := endpoint.Of(ring).Orders(ctx, "")
+		_, position, _, err := document.Of(ring).Endpoints().Orders(ctx, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestWebhookOrders(t *testing.T) {
 		if _, err := r.RetryWebhook(ctx, "crm", "z"); !errors.Is(err, ErrNoneWaits) {
 			t.Errorf("of no account: %v", err)
 		}
-		orders, position, _, err := endpoint.Of(ring).Orders(ctx, position)
-		if err != nil || len(orders) != 2 || orders[0] != (endpoint.Order{Endpoint: "crm", Action: endpoint.Retry, Account: "a"}) || orders[1].Account != "" {
+		orders, position, _, err := document.Of(ring).Endpoints().Orders(ctx, position)
+		if err != nil || len(orders) != 2 || orders[0] != (document.Order{Endpoint: "crm", Action: document.Retry, Account: "a"}) || orders[1].Account != "" {
 			t.Errorf("orders %v, %v", orders, err)
 		}
 
@@ -91,8 +91,8 @@ func TestWebhookOrders(t *testing.T) {
 		if len(letters) != 3 || letters[0].Error != "skipped by an operator: answered 400" {
 			t.Errorf("%+v", letters)
 		}
-		orders, _, _, err = endpoint.Of(ring).Orders(ctx, position)
-		if err != nil || len(orders) != 2 || orders[0] != (endpoint.Order{Endpoint: "crm", Action: endpoint.Refresh, Account: "b"}) {
+		orders, _, _, err = document.Of(ring).Endpoints().Orders(ctx, position)
+		if err != nil || len(orders) != 2 || orders[0] != (document.Order{Endpoint: "crm", Action: document.Refresh, Account: "b"}) {
 			t.Errorf("orders %v, %v", orders, err)
 		}
 
@@ -110,7 +110,7 @@ func TestWebhookOrders(t *testing.T) {
 		if w, err := r.EnableWebhook(ctx, "crm"); err != nil || w.Disabled != nil || w.Standing == nil {
 			t.Errorf("%+v, %v", w, err)
 		}
-		if err := endpoint.Of(ring).Leave(ctx, "process001"); err != nil {
+		if err := document.Of(ring).Endpoints().Withdraw(ctx, "process001"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.RetryWebhook(ctx, "crm", ""); !errors.Is(err, ErrWebhookIdle) {
@@ -121,11 +121,11 @@ func TestWebhookOrders(t *testing.T) {
 
 func TestStandingOfSeveralProcesses(t *testing.T) {
 	now := time.UnixMilli(1795226313819)
-	s := standingOf([]endpoint.Report{
+	s := standingOf([]document.Report{
 		{Status: 204, Outcome: "delivered", At: now, Delivered: now, Breaker: "closed", Most: 34},
 		{Status: 400, Outcome: "rejected", At: now.Add(-time.Minute), Breaker: "open", Until: now.Add(time.Minute), Most: 34, Accounts: 3, Messages: 7,
-			Waiting: []endpoint.Waiting{{Account: "b", Failed: 2, Next: now.Add(time.Hour)}, {Account: "a", Failed: 9, Next: now.Add(2 * time.Hour)}}},
-		{Breaker: "half-open", Accounts: 1, Messages: 1, Waiting: []endpoint.Waiting{{Account: "c", Next: now.Add(time.Second)}}},
+			Waiting: []document.Waiting{{Account: "b", Failed: 2, Next: now.Add(time.Hour)}, {Account: "a", Failed: 9, Next: now.Add(2 * time.Hour)}}},
+		{Breaker: "half-open", Accounts: 1, Messages: 1, Waiting: []document.Waiting{{Account: "c", Next: now.Add(time.Second)}}},
 	})
 	if s.Processes != 3 || s.LastStatus != 204 || !s.LastAttempt.Equal(now) || !s.LastDelivered.Equal(now) || s.Breaker != "open" || !s.Until.Equal(now.Add(time.Minute)) ||
 		s.Accounts != 4 || s.Messages != 8 || s.Attempt != 9 || s.MaxDeliveries != 34 || !s.Next.Equal(now.Add(time.Second)) || s.Waiting[0].Account != "c" || s.names() {

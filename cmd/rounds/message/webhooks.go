@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // WebhookGroup is the prefix that makes an endpoint's name the name of its consumer group.
@@ -38,7 +38,7 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	reports, _, err := endpoint.Of(r.ring).Reports(ctx)
+	reports, _, err := document.Of(r.ring).Endpoints().Reports(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
 	if disabled {
 		w.Disabled = &d
 	}
-	reports, _, err := endpoint.Of(r.ring).Reports(ctx)
+	reports, _, err := document.Of(r.ring).Endpoints().Reports(ctx)
 	if err != nil {
 		return w, err
 	}
@@ -104,7 +104,7 @@ func (r *Reader) EnableWebhook(ctx context.Context, name string) (Webhook, error
 	}
 	if enabled {
 		// A process that misses the order finds out within 15 s.
-		_ = endpoint.Of(r.ring).Tell(ctx, endpoint.Order{Endpoint: name, Action: endpoint.Refresh})
+		_ = document.Of(r.ring).Endpoints().Tell(ctx, document.Order{Endpoint: name, Action: document.Refresh})
 	}
 	w, err := r.Webhook(ctx, name)
 	if errors.Is(err, ErrNoWebhook) && enabled {

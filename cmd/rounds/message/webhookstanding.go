@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // WebhookStanding is the state of a webhook endpoint, from the reports of the last minute by
@@ -24,11 +24,11 @@ type WebhookStanding struct {
 	Attempt       int       // failed deliveries of the message that failed most often
 	MaxDeliveries int       // failed deliveries after which a message is a dead letter
 	Next          time.Time // when the first of them is tried again
-	Waiting       []endpoint.Waiting
+	Waiting       []document.Waiting
 }
 
 // standingOf combines the reports of processes. It returns nil without a report.
-func standingOf(reports []endpoint.Report) *WebhookStanding {
+func standingOf(reports []document.Report) *WebhookStanding {
 	if len(reports) == 0 {
 		return nil
 	}
@@ -56,7 +56,7 @@ func standingOf(reports []endpoint.Report) *WebhookStanding {
 		}
 		s.Waiting = append(s.Waiting, r.Waiting...)
 	}
-	slices.SortStableFunc(s.Waiting, func(a, b endpoint.Waiting) int {
+	slices.SortStableFunc(s.Waiting, func(a, b document.Waiting) int {
 		return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.Account, b.Account))
 	})
 	return s
@@ -64,7 +64,7 @@ func standingOf(reports []endpoint.Report) *WebhookStanding {
 
 // waitingOf returns the first waiting message of an account, or of each account if it is
 // empty.
-func (s *WebhookStanding) waitingOf(account string) (all []endpoint.Waiting) {
+func (s *WebhookStanding) waitingOf(account string) (all []document.Waiting) {
 	for _, w := range s.Waiting {
 		if account == "" || w.Account == account {
 			all = append(all, w)

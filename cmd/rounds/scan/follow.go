@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/circulate/session"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // MaxHold is the longest that Follow and Type wait for the phone.
@@ -102,7 +102,7 @@ func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name strin
 func (d *Desk) settle(ctx context.Context, name string, k *kept) (*kept, error) {
 	for range 5 {
 		err := d.replace(ctx, name, k)
-		if !errors.Is(err, session.ErrChanged) {
+		if !errors.Is(err, document.ErrChanged) {
 			return k, err
 		}
 		now, err := d.get(ctx, name)
@@ -205,7 +205,7 @@ func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name str
 	}
 	d.Note(ctx, k.ID, again)
 	k.State, k.Token, k.Trouble = Done, "", ""
-	if err := d.replace(ctx, name, k); err != nil && !errors.Is(err, session.ErrChanged) && !errors.Is(err, ErrNone) {
+	if err := d.replace(ctx, name, k); err != nil && !errors.Is(err, document.ErrChanged) && !errors.Is(err, ErrNone) {
 		return nil, err
 	}
 	return k.login(name), nil

@@ -30,7 +30,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/session"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -139,7 +139,7 @@ type Error struct{ Code, Text string }
 // Error returns the code and the text.
 func (e *Error) Error() string { return e.Code + ": " + e.Text }
 
-func (d *Desk) store() session.Store { return session.Of(d.Ring, session.SigningIn) }
+func (d *Desk) store() document.Sessions { return document.Of(d.Ring).Sessions(document.SigningIn) }
 
 // By is who begins a sign-in.
 type By struct {
@@ -278,7 +278,7 @@ func (d *Desk) put(ctx context.Context, name, owner string, k *kept) error {
 }
 
 // replace stores what a sign-in has become, unless somebody else has changed it since it was
-// got: session.ErrChanged. It returns ErrNone if it has ended.
+// got: document.ErrChanged. It returns ErrNone if it has ended.
 func (d *Desk) replace(ctx context.Context, name string, k *kept) error {
 	sealed, err := k.seal(name)
 	if err != nil {
@@ -286,7 +286,7 @@ func (d *Desk) replace(ctx context.Context, name string, k *kept) error {
 	}
 	err = d.store().Replace(ctx, name, k.sealed, sealed)
 	switch {
-	case errors.Is(err, session.ErrNone):
+	case errors.Is(err, document.ErrNone):
 		return ErrNone
 	case err != nil:
 		return err
@@ -317,7 +317,7 @@ func (d *Desk) get(ctx context.Context, name string) (*kept, error) {
 	}
 	sealed, _, err := d.store().Get(ctx, name)
 	switch {
-	case errors.Is(err, session.ErrNone):
+	case errors.Is(err, document.ErrNone):
 		return nil, ErrNone
 	case err != nil:
 		return nil, err

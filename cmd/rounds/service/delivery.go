@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -75,7 +75,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 	log := o.Log.With("role", settings.RoleDelivery)
 	d := &deliverer{
 		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry,
-		remote:   webhook.NewRemote(endpoint.Of(ring), log),
+		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/session"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // Life is the longest life of a session.
@@ -115,10 +115,10 @@ func sealerOf(name string) (cipher.AEAD, error) {
 }
 
 // Book has the sessions of a namespace.
-type Book struct{ store session.Store }
+type Book struct{ store document.Sessions }
 
 // In returns the book of a ring's namespace.
-func In(ring *circulate.Ring) Book { return Book{session.Of(ring, session.SignedIn)} }
+func In(ring *circulate.Ring) Book { return Book{document.Of(ring).Sessions(document.SignedIn)} }
 
 // Begin begins a session and adds its cookie to the reply. The secret is the credential that
 // the holder has shown, for [Session.Began], or a person's ID token, for [Session.IDToken]. It may
@@ -163,7 +163,7 @@ func (k kept) encoded(name, secret string) ([]byte, error) {
 		}
 		with := k
 		with.Token = sealer.Seal(nil, nil, []byte(secret), nil)
-		if text, err := json.Marshal(with); err != nil || len(text) <= session.MaxValue {
+		if text, err := json.Marshal(with); err != nil || len(text) <= document.MaxSession {
 			return text, err
 		}
 	}
@@ -233,7 +233,7 @@ func (b Book) Of(r *http.Request) (Session, error) {
 
 func (b Book) find(ctx context.Context, name, at string) (Session, error) {
 	text, left, err := b.store.Get(ctx, name)
-	if errors.Is(err, session.ErrNone) {
+	if errors.Is(err, document.ErrNone) {
 		return Session{}, ErrOver
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/accounts/access"
-	"github.com/rounds-dev/rounds/circulate/journal"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // Outcome is the outcome of an order.
@@ -138,7 +138,7 @@ func (e *Entry) attributes() []slog.Attr {
 }
 
 // read returns the entry in a note, or false if the note is not an entry.
-func read(note journal.Note) (Entry, bool) {
+func read(note document.Note) (Entry, bool) {
 	var e Entry
 	if json.Unmarshal(note.Text, &e) != nil || e.Action == "" {
 		return Entry{}, false

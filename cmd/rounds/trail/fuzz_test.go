@@ -6,7 +6,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/journal"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 // A note of the journal is not an entry, or is one that can be encoded again.
@@ -15,15 +15,15 @@ func FuzzNote(f *testing.F) {
 	f.Add([]byte(`{"action":"\ud800","via":5}`))
 	f.Add([]byte("{\"action\":\"x\",\"account\":\"\\u0000\\u0000\"}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		e, ok := read(journal.Note{ID: circulate.StreamID{Ms: 1}, Text: text})
+		e, ok := read(document.Note{ID: circulate.StreamID{Ms: 1}, Text: text})
 		if !ok {
 			return
 		}
 		kept, err := e.encode()
-		if err != nil || len(kept) > journal.MaxNote {
+		if err != nil || len(kept) > document.MaxNote {
 			t.Fatalf("%d bytes, %v", len(kept), err)
 		}
-		if again, ok := read(journal.Note{ID: circulate.StreamID{Ms: 1}, Text: kept}); !ok || again.Action != e.Action {
+		if again, ok := read(document.Note{ID: circulate.StreamID{Ms: 1}, Text: kept}); !ok || again.Action != e.Action {
 			t.Errorf("%q became %q", text, kept)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/journal"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -62,7 +62,7 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	}
 	var page Page
 	for page.Looked < scan {
-		most := min(journal.MaxRead, scan-page.Looked)
+		most := min(document.MaxNotesRead, scan-page.Looked)
 		if q.Account == "" && q.By == "" {
 			most = min(most, q.Limit-len(page.Entries))
 		}

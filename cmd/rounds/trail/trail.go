@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/journal"
+	"github.com/rounds-dev/rounds/circulate/document"
 )
 
 const (
@@ -47,7 +47,7 @@ type Options struct {
 
 // Trail keeps who changed what in a namespace. It is safe for concurrent use.
 type Trail struct {
-	journal journal.Journal
+	journal document.Journal
 	options Options
 
 	mu      sync.Mutex
@@ -58,19 +58,21 @@ type Trail struct {
 }
 
 // New returns the trail of a ring's namespace. It starts nothing.
-func New(ring *circulate.Ring, o Options) (*Trail, error) { return over(journal.Of(ring), o) }
+func New(ring *circulate.Ring, o Options) (*Trail, error) {
+	return over(document.Of(ring).Journal(), o)
+}
 
 // At is New for a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string, o Options) (*Trail, error) {
-	return over(journal.At(server, namespace), o)
+	return over(document.At(server, namespace).Journal(), o)
 }
 
-func over(j journal.Journal, o Options) (*Trail, error) {
+func over(j document.Journal, o Options) (*Trail, error) {
 	if o.Kept == 0 {
 		o.Kept = Kept
 	}
-	if o.Kept > journal.MaxKept {
-		return nil, fmt.Errorf("trail: kept: must be at most %d, is %d", journal.MaxKept, o.Kept)
+	if o.Kept > document.MaxNotes {
+		return nil, fmt.Errorf("trail: kept: must be at most %d, is %d", document.MaxNotes, o.Kept)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

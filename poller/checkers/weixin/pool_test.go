@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/vault"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -202,7 +202,7 @@ func TestAnAnswerThatHasBegunIsKept(t *testing.T) {
 						} else {
 							defer stopFirst()
 							for _, id := range []string{"a", "b", "c"} {
-								if _, _, err := vault.Of(b.Ring).Put(b.Context(), "T_"+id, []byte(tokenOf(id))); err != nil {
+								if _, _, err := document.Of(b.Ring).Vault().Put(b.Context(), "T_"+id, []byte(tokenOf(id))); err != nil {
 									t.Fatal(err)
 								}
 							}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -23,14 +23,14 @@ import (
 type memoryBoard struct {
 	mu      sync.Mutex
 	away    bool
-	reports []endpoint.Report
+	reports []document.Report
 	times   int // number of reports
 	left    int
 }
 
 var errAway = errors.New("redis is away")
 
-func (b *memoryBoard) Report(_ context.Context, _ string, reports []endpoint.Report) error {
+func (b *memoryBoard) Report(_ context.Context, _ string, reports []document.Report) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away {
@@ -41,14 +41,14 @@ func (b *memoryBoard) Report(_ context.Context, _ string, reports []endpoint.Rep
 	return nil
 }
 
-func (b *memoryBoard) Leave(context.Context, string) error {
+func (b *memoryBoard) Withdraw(context.Context, string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left++
 	return errAway
 }
 
-func (b *memoryBoard) Orders(context.Context, string) ([]endpoint.Order, string, time.Time, error) {
+func (b *memoryBoard) Orders(context.Context, string) ([]document.Order, string, time.Time, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away {
@@ -112,11 +112,11 @@ func TestARemoteReportsWhatItHas(t *testing.T) {
 		expect("replaced", "crm", "log")
 
 		before := board.count()
-		time.Sleep(endpoint.ReportEvery / 2)
+		time.Sleep(document.ReportEvery / 2)
 		if board.count() != before {
 			t.Error("what has not changed is reported again at once")
 		}
-		time.Sleep(endpoint.ReportEvery)
+		time.Sleep(document.ReportEvery)
 		if board.count() == before {
 			t.Error("what has not changed is never reported again")
 		}

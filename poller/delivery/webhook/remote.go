@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
@@ -22,17 +22,17 @@ const (
 	whyMost    = 200 // bytes of a message's failure
 )
 
-// Board is where a Remote reports and finds its orders. endpoint.Board is one.
+// Board is where a Remote reports and finds its orders. document.Endpoints is one.
 type Board interface {
 	// Report replaces the reports of a process about its endpoints.
-	Report(ctx context.Context, process string, reports []endpoint.Report) error
+	Report(ctx context.Context, process string, reports []document.Report) error
 	// Leave removes them.
-	Leave(ctx context.Context, process string) error
+	Withdraw(ctx context.Context, process string) error
 	// Orders returns the orders after a position, the position to go on from, and Redis' time.
-	Orders(ctx context.Context, after string) ([]endpoint.Order, string, time.Time, error)
+	Orders(ctx context.Context, after string) ([]document.Order, string, time.Time, error)
 }
 
-var _ Board = endpoint.Board{}
+var _ Board = document.Endpoints{}
 
 // Remote reports the state of this process' sinks to operators, and carries out their orders. It
 // is safe for concurrent use.
@@ -99,7 +99,7 @@ func (r *Remote) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
-			if err := r.board.Leave(bye, r.process); err != nil {
+			if err := r.board.Withdraw(bye, r.process); err != nil {
 				r.log.Debug("could not remove the reports about webhook endpoints; they stay for a minute", "error", err)
 			}
 			return nil
@@ -111,7 +111,7 @@ func (r *Remote) Run(ctx context.Context) error {
 // lookState is what one look leaves for the next.
 type lookState struct {
 	after    string            // the position of the last order
-	reported []endpoint.Report // the last reports
+	reported []document.Report // the last reports
 	at       time.Time         // when they were written
 }
 
@@ -136,12 +136,12 @@ func (r *Remote) look(ctx context.Context, t *lookState) {
 		}
 	}
 	ahead := time.Until(redisNow) // about how far Redis' clock is ahead
-	reports := make([]endpoint.Report, 0, len(posts))
+	reports := make([]document.Report, 0, len(posts))
 	for name, p := range posts {
 		reports = append(reports, p.report(standings[name], ahead))
 	}
-	slices.SortFunc(reports, func(a, b endpoint.Report) int { return strings.Compare(a.Endpoint, b.Endpoint) })
-	if slices.EqualFunc(reports, t.reported, same) && time.Since(t.at) < endpoint.ReportEvery {
+	slices.SortFunc(reports, func(a, b document.Report) int { return strings.Compare(a.Endpoint, b.Endpoint) })
+	if slices.EqualFunc(reports, t.reported, same) && time.Since(t.at) < document.ReportEvery {
 		return
 	}
 	if err := r.board.Report(ctx, r.process, reports); err == nil {
@@ -149,22 +149,22 @@ func (r *Remote) look(ctx context.Context, t *lookState) {
 	}
 }
 
-func (r *Remote) obey(p post, o endpoint.Order) {
+func (r *Remote) obey(p post, o document.Order) {
 	switch o.Action {
-	case endpoint.Retry:
+	case document.Retry:
 		p.sink.standing.doubt()
 		p.sink.gate.reopen()
 		n := p.control.Hasten(o.Account)
 		r.log.Info("webhook endpoint is retried at once, as ordered", "endpoint", o.Endpoint, "accounts", n)
-	case endpoint.Refresh:
+	case document.Refresh:
 		p.sink.standing.doubt()
 		p.control.Hasten(o.Account)
 	}
 }
 
 // report returns the state of an endpoint, with times by Redis' clock.
-func (p post) report(standing delivery.Standing, ahead time.Duration) endpoint.Report {
-	report := endpoint.Report{Endpoint: p.sink.endpoint.Name, Most: p.most}
+func (p post) report(standing delivery.Standing, ahead time.Duration) document.Report {
+	report := document.Report{Endpoint: p.sink.endpoint.Name, Most: p.most}
 	in := func(at time.Time) time.Time {
 		if at.IsZero() {
 			return at
@@ -179,7 +179,7 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) endpoint.R
 	report.Breaker, report.Until = breaker, in(until)
 	report.Accounts, report.Messages = standing.Accounts, standing.Messages
 	for _, w := range standing.First[:min(len(standing.First), reportMost)] {
-		waiting := endpoint.Waiting{Account: w.Account, Shard: w.Shard, Position: w.Position, Failed: w.Failed, Behind: w.Behind, Next: in(w.Next)}
+		waiting := document.Waiting{Account: w.Account, Shard: w.Shard, Position: w.Position, Failed: w.Failed, Behind: w.Behind, Next: in(w.Next)}
 		if w.Err != nil {
 			waiting.Why = shorten(w.Err.Error())
 		}
@@ -190,7 +190,7 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) endpoint.R
 
 // same reports whether two reports have the same state. The time of a healthy endpoint's last
 // answer does not matter.
-func same(a, b endpoint.Report) bool {
+func same(a, b document.Report) bool {
 	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
 		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate/endpoint"
+	"github.com/rounds-dev/rounds/circulate/document"
 	found "github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -42,7 +42,7 @@ func (w *world) run(o webhook.Options) (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	control, remote := &delivery.Control{}, webhook.NewRemote(endpoint.Of(w.Ring), o.Log)
+	control, remote := &delivery.Control{}, webhook.NewRemote(document.Of(w.Ring).Endpoints(), o.Log)
 	remote.Add(sink, control, webhook.MaxDeliveries)
 	far := faketime.Go(w, remote.Run)
 	near := faketime.Go(w, delivery.Consumer{

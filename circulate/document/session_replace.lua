@@ -1,7 +1,7 @@
--- replace: put a value in the place of another, unless that has changed or ended meanwhile.
+-- replace session: put a value in the place of another, unless that has changed or ended meanwhile.
 --
--- KEYS[1]  ends    ZSET  see keep
--- KEYS[2]  values  HASH
+-- KEYS[1]  ends    ZSET  as in store session
+-- KEYS[2]  values  HASH  as in store session
 -- ARGV[1]  the name
 -- ARGV[2]  the value that is there
 -- ARGV[3]  the value to put there; it ends when the other would have

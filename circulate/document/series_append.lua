@@ -1,8 +1,8 @@
--- append: put a point at the end of a series, and drop the oldest above a number.
+-- append point: put a point at the end of a series, and drop the oldest above a number.
 --
 -- KEYS[1]  the series  LIST  time(4) data, the newest last
 -- ARGV[1]  the point
--- ARGV[2]  how many points are kept
+-- ARGV[2]  how many points stay
 --
 -- Returns 1, or 0 if the last point is of the same time: then it stays.
 

@@ -1,7 +1,7 @@
--- recall: return what a name stands for, and end it if ARGV[2] is 1.
+-- recall session: return what a name stands for, and end it if ARGV[2] is 1.
 --
--- KEYS[1]  ends    ZSET  see keep
--- KEYS[2]  values  HASH
+-- KEYS[1]  ends    ZSET  as in store session
+-- KEYS[2]  values  HASH  as in store session
 -- ARGV[1]  the name
 -- ARGV[2]  1: end it, 0: leave it
 --

@@ -1,8 +1,8 @@
--- remove: revoke a key.
+-- remove key: revoke a key.
 --
--- KEYS[1]  records  HASH  as in add
--- KEYS[2]  names    HASH  as in add
--- KEYS[3]  used     HASH  as in add
+-- KEYS[1]  records  HASH  as in add key
+-- KEYS[2]  names    HASH  as in add key
+-- KEYS[3]  used     HASH  as in add key
 -- ARGV[1]  name
 --
 -- Returns the key's expiry and record, or '' if no key has the name.

@@ -1,4 +1,4 @@
--- put value: keep a value under a name, in place of the one before.
+-- put value: store a value under a name, in place of the one before.
 --
 -- KEYS[1]  values  HASH  name -> revision|when it was set, unix ms|the value
 -- KEYS[2]  names   ZSET  name -> 0, for pages in the order of names

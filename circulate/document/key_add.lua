@@ -1,4 +1,4 @@
--- add: make a key known to the API.
+-- add key: make a key known to the API.
 --
 -- KEYS[1]  records  HASH  digest -> when it expires, unix ms, 0: never; a space; the record
 -- KEYS[2]  names    HASH  name -> digest

@@ -1,4 +1,4 @@
-package series_test
+package document_test
 
 import (
 	"bytes"
@@ -10,40 +10,22 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/series"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-const key = "ns:series:10s"
+const seriesKey = "ns:series:10s"
 
-func open(t *testing.T, server redistest.Redis, kept int) series.Series {
+func openSeries(t *testing.T, server redistest.Redis, kept int) document.Series {
 	t.Helper()
-	ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "ns", Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return series.Of(ring, "10s", kept)
+	return open(t, server).Series("10s", kept)
 }
 
-func do(t *testing.T, server redistest.Redis, command string, args ...any) any {
-	t.Helper()
-	conn, err := server.Conn(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reply, err := conn.Do(command, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
+func point(seconds int64, data string) document.Point {
+	return document.Point{At: time.Unix(seconds, 0), Data: []byte(data)}
 }
 
-func point(seconds int64, data string) series.Point {
-	return series.Point{At: time.Unix(seconds, 0), Data: []byte(data)}
-}
-
-func appended(t *testing.T, s series.Series, p series.Point, want bool) {
+func appended(t *testing.T, s document.Series, p document.Point, want bool) {
 	t.Helper()
 	if got, err := s.Append(t.Context(), p); got != want || err != nil {
 		t.Errorf("%d %q: got %v, %v; want %v", p.At.Unix(), p.Data, got, err, want)
@@ -51,7 +33,7 @@ func appended(t *testing.T, s series.Series, p series.Point, want bool) {
 }
 
 // last reads points as texts such as "10:a".
-func last(t *testing.T, s series.Series, skip, n int) []string {
+func last(t *testing.T, s document.Series, skip, n int) []string {
 	t.Helper()
 	points, now, err := s.Last(t.Context(), skip, n)
 	if err != nil || time.Since(now).Abs() > time.Hour {
@@ -67,7 +49,7 @@ func last(t *testing.T, s series.Series, skip, n int) []string {
 func TestPointsAreKeptInOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		s := open(t, server, 4)
+		s := openSeries(t, server, 4)
 		if got := last(t, s, 0, 10); got != nil {
 			t.Errorf("of nothing: %v", got)
 		}
@@ -96,7 +78,7 @@ func TestPointsAreKeptInOrder(t *testing.T) {
 				t.Errorf("%d behind %d: got %q, want %q", c.n, c.skip, got, c.want)
 			}
 		}
-		s = open(t, server, 2) // fewer from now on
+		s = openSeries(t, server, 2) // fewer from now on
 		appended(t, s, point(50, "e"), true)
 		if got := last(t, s, 0, 10); !slices.Equal(got, []string{"40:d", "50:e"}) {
 			t.Errorf("got %q", got)
@@ -107,16 +89,16 @@ func TestPointsAreKeptInOrder(t *testing.T) {
 func TestGarbageInASeries(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		s := open(t, server, 10)
-		do(t, server, "SET", key, "x")
+		s := openSeries(t, server, 10)
+		do(t, server, "SET", seriesKey, "x")
 		appended(t, s, point(10, "a"), true) // the key was set aside
-		do(t, server, "RPUSH", key, "", "abcd", "x")
+		do(t, server, "RPUSH", seriesKey, "", "abcd", "x")
 		appended(t, s, point(20, "b"), true)
 		if got := last(t, s, 0, 10); !slices.Equal(got, []string{"10:a", "20:b"}) {
 			t.Errorf("got %q", got)
 		}
-		do(t, server, "DEL", key)
-		do(t, server, "HSET", key, "a", "b")
+		do(t, server, "DEL", seriesKey)
+		do(t, server, "HSET", seriesKey, "a", "b")
 		if got := last(t, s, 0, 10); got != nil {
 			t.Errorf("got %q", got)
 		}
@@ -127,11 +109,11 @@ func TestAFullRedisTakesPoints(t *testing.T) {
 	t.Parallel()
 	real := redistest.Start(t)
 	server := redistest.Connect(t, real)
-	s := open(t, server, 10)
+	s := openSeries(t, server, 10)
 	appended(t, s, point(10, "a"), true)
 	real.LimitMemory(t, "1")
 	appended(t, s, point(20, "b"), true)
-	if n, err := redis.Int(do(t, server, "LLEN", key), nil); n != 2 || err != nil {
+	if n, err := redis.Int(do(t, server, "LLEN", seriesKey), nil); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 }
@@ -140,18 +122,18 @@ func TestWhatIsNoPoint(t *testing.T) {
 	t.Parallel()
 	server := redistest.Embedded(t)
 	for _, c := range []struct {
-		point series.Point
+		point document.Point
 		kept  int
 	}{
-		{point(10, ""), 10}, {point(-1, "a"), 10}, {point(1<<32, "a"), 10}, {point(10, "a"), 1}, {point(10, "a"), series.MaxKept + 1},
-		{series.Point{At: time.Unix(10, 0), Data: bytes.Repeat([]byte("x"), series.MaxData+1)}, 10},
+		{point(10, ""), 10}, {point(-1, "a"), 10}, {point(1<<32, "a"), 10}, {point(10, "a"), 1}, {point(10, "a"), document.MaxPoints + 1},
+		{document.Point{At: time.Unix(10, 0), Data: bytes.Repeat([]byte("x"), document.MaxPoint+1)}, 10},
 	} {
-		if _, err := open(t, server, c.kept).Append(t.Context(), c.point); err == nil || circulate.Unavailable(err) || circulate.Unknown(err) {
+		if _, err := openSeries(t, server, c.kept).Append(t.Context(), c.point); err == nil || circulate.Unavailable(err) || circulate.Unknown(err) {
 			t.Errorf("%v, %d kept: got %v", c.point.At, c.kept, err)
 		}
 	}
-	for _, c := range [][2]int{{0, 0}, {0, series.MaxRead + 1}, {-1, 1}, {series.MaxKept + 1, 1}} {
-		if _, _, err := open(t, server, 10).Last(t.Context(), c[0], c[1]); err == nil {
+	for _, c := range [][2]int{{0, 0}, {0, document.MaxPointsRead + 1}, {-1, 1}, {document.MaxPoints + 1, 1}} {
+		if _, _, err := openSeries(t, server, 10).Last(t.Context(), c[0], c[1]); err == nil {
 			t.Errorf("%v: no error", c)
 		}
 	}

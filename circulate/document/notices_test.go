@@ -1,4 +1,4 @@
-package bulletin_test
+package document_test
 
 import (
 	"bytes"
@@ -6,38 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/bulletin"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
-
-func open(t *testing.T, server redistest.Redis) *circulate.Ring {
-	t.Helper()
-	ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "ns", Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
-}
-
-func do(t *testing.T, server redistest.Redis, command string, args ...any) any {
-	t.Helper()
-	conn, err := server.Conn(t.Context(), "ns:bulletins")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reply, err := conn.Do(command, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
-}
 
 func TestTheLatestDocumentIsRead(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		board, ctx := bulletin.Of(open(t, server)), t.Context()
+		board, ctx := open(t, server).Notices(), t.Context()
 		if found, now, err := board.Read(ctx, "law", "audit"); err != nil || len(found) != 0 || now.IsZero() {
 			t.Fatalf("of nothing: got %v, %v, %v", found, now, err)
 		}
@@ -63,7 +39,7 @@ func TestTheLatestDocumentIsRead(t *testing.T) {
 func TestStrangersValuesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		board, ctx := bulletin.Of(open(t, server)), t.Context()
+		board, ctx := open(t, server).Notices(), t.Context()
 		for _, value := range []string{"", "text", "soon|text", "|text"} {
 			do(t, server, "HSET", "ns:bulletins", "law", value)
 			if found, _, err := board.Read(ctx, "law"); err != nil || len(found) != 0 {
@@ -83,18 +59,18 @@ func TestStrangersValuesAreLeftOut(t *testing.T) {
 
 func TestPostRefusesWhatIsNoDocument(t *testing.T) {
 	t.Parallel()
-	board := bulletin.Of(open(t, redistest.Embedded(t)))
+	board := open(t, redistest.Embedded(t)).Notices()
 	for _, c := range []struct {
 		name, text, fault string
 	}{
 		{"", "text", "name"}, {"Law", "text", "name"}, {strings.Repeat("a", 33), "text", "name"}, {"a b", "text", "name"},
-		{"law", "", "bytes"}, {"law", string(bytes.Repeat([]byte("a"), bulletin.MaxText+1)), "bytes"},
+		{"law", "", "bytes"}, {"law", string(bytes.Repeat([]byte("a"), document.MaxNotice+1)), "bytes"},
 	} {
 		if _, err := board.Post(t.Context(), c.name, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.fault) {
 			t.Errorf("%q of %d bytes: %v", c.name, len(c.text), err)
 		}
 	}
-	if _, err := board.Post(t.Context(), strings.Repeat("a", 32), bytes.Repeat([]byte("a"), bulletin.MaxText)); err != nil {
+	if _, err := board.Post(t.Context(), strings.Repeat("a", 32), bytes.Repeat([]byte("a"), document.MaxNotice)); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
--- keep: keep a value under a name until it ends.
+-- store session: store a value under a name until it ends.
 --
 -- KEYS[1]  ends    ZSET  name -> when it ends, unix ms
 -- KEYS[2]  values  HASH  name -> life in ms|value
@@ -6,7 +6,8 @@
 -- ARGV[1]  the name
 -- ARGV[2]  the value
 -- ARGV[3]  for how many ms it lives
--- ARGV[4]  the most that an owner may have, ARGV[5]  the most that there may be: the oldest are removed
+-- ARGV[4]  the most that an owner may have: the oldest are removed
+-- ARGV[5]  the most that there may be: the oldest are removed
 --
 -- Returns how many were removed that had not ended.
 

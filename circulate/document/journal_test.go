@@ -1,4 +1,4 @@
-package journal_test
+package document_test
 
 import (
 	"bytes"
@@ -11,37 +11,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/journal"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
-
-func open(t *testing.T, server redistest.Redis) journal.Journal {
-	t.Helper()
-	ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "ns", Shards: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return journal.Of(ring)
-}
-
-func do(t *testing.T, server redistest.Redis, command string, args ...any) any {
-	t.Helper()
-	conn, err := server.Conn(t.Context(), "ns:trail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reply, err := conn.Do(command, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
-}
 
 func TestNotesAreReadBackwards(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		j, ctx := open(t, server), t.Context()
+		j, ctx := open(t, server).Journal(), t.Context()
 		if notes, err := j.Before(ctx, circulate.StreamID{}, time.Time{}, 10); err != nil || len(notes) != 0 {
 			t.Fatalf("of nothing: got %v, %v", notes, err)
 		}
@@ -85,7 +62,7 @@ func TestNotesAreReadBackwards(t *testing.T) {
 func TestTheOldestNotesAreForgotten(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		j := open(t, server)
+		j := open(t, server).Journal()
 		for i := range 1200 {
 			if _, err := j.Append(t.Context(), fmt.Append(nil, i), 300); err != nil {
 				t.Fatal(err)
@@ -105,7 +82,7 @@ func TestTheOldestNotesAreForgotten(t *testing.T) {
 func TestAKeyOfAnotherTypeIsSetAside(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		j := open(t, server)
+		j := open(t, server).Journal()
 		do(t, server, "SET", "ns:trail", "x")
 		if _, err := j.Append(t.Context(), []byte("note"), 10); err != nil {
 			t.Fatal(err)
@@ -120,16 +97,16 @@ func TestAKeyOfAnotherTypeIsSetAside(t *testing.T) {
 
 func TestWhatIsNoNote(t *testing.T) {
 	t.Parallel()
-	j, ctx := open(t, redistest.Embedded(t)), context.Background()
+	j, ctx := open(t, redistest.Embedded(t)).Journal(), context.Background()
 	for _, c := range []struct {
 		text []byte
 		kept int
-	}{{nil, 10}, {bytes.Repeat([]byte("x"), journal.MaxNote+1), 10}, {[]byte("x"), 0}, {[]byte("x"), -1}, {[]byte("x"), journal.MaxKept + 1}} {
+	}{{nil, 10}, {bytes.Repeat([]byte("x"), document.MaxNote+1), 10}, {[]byte("x"), 0}, {[]byte("x"), -1}, {[]byte("x"), document.MaxNotes + 1}} {
 		if _, err := j.Append(ctx, c.text, c.kept); err == nil || circulate.Unavailable(err) || circulate.Unknown(err) {
 			t.Errorf("%d bytes, %d kept: got %v", len(c.text), c.kept, err)
 		}
 	}
-	for _, most := range []int{-1, 0, journal.MaxRead + 1} {
+	for _, most := range []int{-1, 0, document.MaxNotesRead + 1} {
 		if _, err := j.Before(ctx, circulate.StreamID{}, time.Time{}, most); err == nil {
 			t.Errorf("%d at once: no error", most)
 		}

@@ -1,0 +1,189 @@
+package document
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+const (
+	// ReportEvery is how often a process reports at least. A process counts as gone after
+	// four times as long.
+	ReportEvery = 15 * time.Second
+	reportLives = 4 * ReportEvery
+
+	ordersKept    = 1000 // about
+	ordersLive    = time.Hour
+	ordersRead    = 256 // at once
+	orderEndpoint = "endpoint"
+	orderAction   = "action"
+	orderAccount  = "account"
+)
+
+// Endpoints connects processes that deliver to webhook endpoints with those that look after
+// them: it carries reports of how each endpoint stands, and orders. Nothing in it decides where
+// a message is. A report that is lost, late or from a dead process misleads a reader for at
+// most a minute. An order that is lost changes nothing.
+type Endpoints struct {
+	place  // of reports: reporters ZSET, reports HASH; see wire.Presence
+	orders stream
+}
+
+// Endpoints returns the reports and orders.
+func (d Documents) Endpoints() Endpoints {
+	return Endpoints{d.place("webhooks", "reporters", "zset", "reports", "hash"), stream{d.place("webhooks", "orders", "stream")}}
+}
+
+// Report is how an endpoint stands, as seen by one process. Its times are by Redis'
+// clock. It is stored as JSON. Fields may be added, and a report of an older version
+// lacks some.
+type Report struct {
+	Endpoint string `json:"endpoint"`
+
+	Status    int       `json:"status,omitempty"`   // of the last answer; 0: there was none
+	Outcome   string    `json:"outcome,omitempty"`  // how the last attempt ended; empty: there was none
+	At        time.Time `json:"at,omitzero"`        // when that was
+	Delivered time.Time `json:"delivered,omitzero"` // when a message was last accepted
+	Breaker   string    `json:"breaker,omitempty"`  // closed, half-open or open
+	Until     time.Time `json:"until,omitzero"`     // nothing is sent before
+	Most      int       `json:"most,omitempty"`     // deliveries after which a message is a dead letter
+	Accounts  int       `json:"accounts,omitempty"` // that have messages waiting
+	Messages  int       `json:"messages,omitempty"` // that wait
+	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some of them
+}
+
+// Waiting is a message that an endpoint did not accept. Later ones of its account wait
+// behind it.
+type Waiting struct {
+	Account  string    `json:"account"`
+	Shard    int       `json:"shard"`
+	Position string    `json:"position"`
+	Failed   int       `json:"failed"`           // failed deliveries of it
+	Behind   int       `json:"behind,omitempty"` // messages that wait behind it
+	Next     time.Time `json:"next"`             // when it is tried again
+	Why      string    `json:"why,omitempty"`    // the error of the last try
+}
+
+func (e Endpoints) presence() wire.Presence { return wire.Presence{Beats: e.key(0), Reports: e.key(1)} }
+
+// Report replaces a process' reports of its endpoints.
+func (e Endpoints) Report(ctx context.Context, process string, reports []Report) error {
+	text, err := json.Marshal(reports)
+	if err != nil {
+		return fmt.Errorf("report endpoints: %w", err)
+	}
+	if _, err := wire.Mending(ctx, e.wire, e.keys, func() ([]string, error) {
+		return e.wire.Beat(ctx, e.presence(), process, text, reportLives)
+	}); err != nil {
+		return fmt.Errorf("report endpoints: %w", err)
+	}
+	return nil
+}
+
+// Withdraw removes a process' reports when it ends.
+func (e Endpoints) Withdraw(ctx context.Context, process string) error {
+	if err := e.wire.Retire(ctx, e.presence(), process); err != nil {
+		return fmt.Errorf("withdraw reports: %w", err)
+	}
+	return nil
+}
+
+// Reports returns the reports of the live processes, by endpoint, and the time by Redis'
+// clock. A report that cannot be read, as from a later version, is left out.
+func (e Endpoints) Reports(ctx context.Context) (map[string][]Report, time.Time, error) {
+	now, replies, err := e.timed(ctx, "endpoints' reports",
+		wire.Command{"ZRANGE", e.key(0), 0, -1, "WITHSCORES"}, wire.Command{"HGETALL", e.key(1)})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	beats, badBeats := redis.Int64Map(replies[0], nil)
+	texts, badTexts := redis.StringMap(replies[1], nil)
+	if err := errors.Join(badBeats, badTexts); err != nil {
+		return nil, time.Time{}, fmt.Errorf("endpoints' reports: %w", err)
+	}
+	all := make(map[string][]Report)
+	for process, beat := range beats {
+		var reports []Report
+		if now.Sub(time.UnixMilli(beat)) > reportLives || json.Unmarshal([]byte(texts[process]), &reports) != nil {
+			continue
+		}
+		for _, r := range reports {
+			all[r.Endpoint] = append(all[r.Endpoint], r)
+		}
+	}
+	return all, now, nil
+}
+
+// Action is what an order asks for.
+type Action string
+
+// The actions. Unknown ones, of a later version, are ignored.
+const (
+	// Retry has waiting messages tried now, and resets what keeps messages away from the
+	// endpoint: its breaker and pauses.
+	Retry Action = "retry"
+	// Refresh has processes ask again whether the endpoint is disabled, and try what
+	// waits, as far as breaker and pauses allow.
+	Refresh Action = "refresh"
+)
+
+// Order is what an operator wants of all processes that deliver to an endpoint.
+type Order struct {
+	Endpoint string
+	Action   Action
+	Account  string // of this account's messages; empty: all
+}
+
+// Tell gives an order to the processes that run now. A process that starts later has
+// nothing that it concerns. It is safe to repeat.
+func (e Endpoints) Tell(ctx context.Context, o Order) error {
+	if o.Endpoint == "" {
+		return refused("order", errors.New("endpoint: missing"))
+	}
+	_, err := e.orders.append(ctx, "order", ordersKept, ordersLive, orderEndpoint, o.Endpoint, orderAction, string(o.Action), orderAccount, o.Account)
+	return err
+}
+
+// Orders returns the orders after a position, the position to continue from, and the time
+// by Redis' clock. With an empty position it returns no orders, and the position after
+// the last one.
+func (e Endpoints) Orders(ctx context.Context, after string) (orders []Order, next string, now time.Time, err error) {
+	key := e.orders.key(0)
+	from := after
+	if from == "" {
+		from = circulate.StreamStart
+	}
+	now, replies, err := e.orders.timed(ctx, "orders",
+		wire.Command{"XRANGE", key, "(" + from, "+", "COUNT", ordersRead}, wire.Command{"XREVRANGE", key, "+", "-", "COUNT", 1})
+	if err != nil {
+		return nil, after, now, err
+	}
+	given, badGiven := entries(replies[0])
+	last, badLast := entries(replies[1])
+	if err := errors.Join(badGiven, badLast); err != nil {
+		return nil, after, now, fmt.Errorf("orders: %w", err)
+	}
+	end := "0-0"
+	if len(last) > 0 {
+		end = last[0].id
+	}
+	switch {
+	case after == "", len(last) == 0, circulate.ComparePositions(end, after) < 0:
+		// A stream that ends before the position is another one: Redis has lost its end,
+		// or all of it.
+		return nil, end, now, nil
+	case len(given) == 0:
+		return nil, after, now, nil
+	}
+	for _, g := range given {
+		orders = append(orders, Order{Endpoint: g.fields[orderEndpoint], Action: Action(g.fields[orderAction]), Account: g.fields[orderAccount]})
+	}
+	return orders, given[len(given)-1].id, now, nil
+}

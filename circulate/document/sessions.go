@@ -1,0 +1,146 @@
+package document
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+var (
+	//go:embed session_store.lua
+	sessionStoreLua string
+	//go:embed session_recall.lua
+	sessionRecallLua string
+	//go:embed session_replace.lua
+	sessionReplaceLua string
+
+	sessionStoreScript   = wire.NewScript("store session", sessionStoreLua)
+	sessionRecallScript  = wire.NewScript("recall session", sessionRecallLua)
+	sessionReplaceScript = wire.NewScript("replace session", sessionReplaceLua)
+)
+
+// SessionKind is a sort of session. Each kind has its own names and limits.
+type SessionKind int
+
+// The kinds.
+const (
+	SignedIn  SessionKind = iota // sessions of people who signed in: at most 100 of each owner, 10,000 of all
+	SigningIn                    // sign-ins of accounts under way: at most 1,000 of each owner, 10,000 of all
+)
+
+const (
+	// MaxSession is the most bytes of a session's value.
+	MaxSession = 4 << 10
+	// MaxSessionLife is the longest life of a session.
+	MaxSessionLife = 30 * 24 * time.Hour
+
+	mostSessions = 10_000 // of a kind
+)
+
+// Sessions has values of a namespace that live for a limited time, under names that nobody can
+// guess. It stores only the digests of names, so nobody learns a name by reading Redis. Values
+// must not be secret.
+type Sessions struct {
+	place     // ends ZSET, values HASH; as in store session
+	owned     string
+	mostOwned int
+}
+
+// Sessions returns the sessions of a kind.
+func (d Documents) Sessions(kind SessionKind) Sessions {
+	tag, each := "sessions", 100
+	if kind == SigningIn {
+		tag, each = "signins", 1_000
+	}
+	return Sessions{d.place(tag, "ends", "zset", "values", "hash"), "{" + d.wire.Namespace() + ":" + tag + "}:of:", each}
+}
+
+// Put stores a value under a name for the given life. If the owner has too many sessions,
+// its oldest one is removed. If there are too many in all, the oldest of all is removed. Put
+// is safe to repeat. After an unknown outcome the session may exist.
+func (s Sessions) Put(ctx context.Context, name, owner string, value []byte, life time.Duration) error {
+	var noName, wrongLife error
+	if name == "" {
+		noName = errors.New("name: missing")
+	}
+	if life < time.Millisecond || life > MaxSessionLife {
+		wrongLife = fmt.Errorf("life: must be 1ms to %v, is %v", MaxSessionLife, life)
+	}
+	if err := refused("put session", noName, wrongSize("value", len(value), 0, MaxSession), wrongLife); err != nil {
+		return err
+	}
+	ofOwner := place{s.wire, append(s.keys[:2:2], wire.Key{s.owned + digestOf(owner)[:32], "zset"})}
+	_, err := ofOwner.run(ctx, sessionStoreScript, 3, digestOf(name), value, life.Milliseconds(), s.mostOwned, mostSessions)
+	return err
+}
+
+// Replace puts a value in the place of the one that Get returned. The session ends when it
+// would have. It returns ErrChanged if somebody has put another value there meanwhile, and
+// ErrNone if the session has ended. It is safe to repeat. After an unknown outcome the value
+// may be there.
+func (s Sessions) Replace(ctx context.Context, name string, old, value []byte) error {
+	if err := refused("replace session", wrongSize("value", len(value), 0, MaxSession)); err != nil {
+		return err
+	}
+	done, err := redis.Int(s.run(ctx, sessionReplaceScript, 2, digestOf(name), old, value))
+	switch {
+	case err != nil:
+		return err
+	case done < 0:
+		return ErrNone
+	case done == 0:
+		return ErrChanged
+	}
+	return nil
+}
+
+// Get returns the value of a name, and how long it still lasts by Redis' clock. It returns
+// ErrNone if there is no such session.
+func (s Sessions) Get(ctx context.Context, name string) ([]byte, time.Duration, error) {
+	return s.get(ctx, name, 0)
+}
+
+// Take is Get, and ends the session. If several callers take the same session, only one gets
+// it. After an unknown outcome the session may have ended.
+func (s Sessions) Take(ctx context.Context, name string) ([]byte, time.Duration, error) {
+	return s.get(ctx, name, 1)
+}
+
+// End ends a session, for all processes at once. It is safe to repeat.
+func (s Sessions) End(ctx context.Context, name string) error {
+	if _, _, err := s.Take(ctx, name); err != nil && !errors.Is(err, ErrNone) {
+		return err
+	}
+	return nil
+}
+
+func (s Sessions) get(ctx context.Context, name string, end int) ([]byte, time.Duration, error) {
+	reply, err := redis.Values(s.run(ctx, sessionRecallScript, 2, digestOf(name), end))
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(reply) == 0 {
+		return nil, 0, ErrNone
+	}
+	var value []byte
+	var left int64
+	if _, err := redis.Scan(reply, &value, &left); err != nil || len(reply) != 2 {
+		return nil, 0, fmt.Errorf("get session: %w", errors.Join(wire.ErrReply, err))
+	}
+	return value, time.Duration(left) * time.Millisecond, nil
+}
+
+// digestOf returns the digest that is stored in place of a name. Names have more than a
+// hundred random bits, so nobody finds one by trying.
+func digestOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
