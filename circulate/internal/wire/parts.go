@@ -53,8 +53,9 @@ func names(declared string) []string {
 const rareHere = "-- shared here"
 
 // assemble puts a script together: its own text, and before it what that uses of the texts
-// that scripts share. Redis makes each function and table anew whenever a script runs, so
-// what a run does not use would cost it something.
+// that scripts share. Redis makes each function and table anew whenever a script runs: with
+// all shared text at their heads, a claim and a return of one account took 49.1 µs of Redis'
+// CPU instead of 41.3, and of 16 accounts 169 µs either way (Redis 7.0, six pairs, at 990bd18).
 func assemble(shared []part, own string) string {
 	var usual strings.Builder // what is outside of blocks that begin with rareHere
 	pieces := pieces(own)
