@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 )
 
 // inOrder calls walk so that it goes through all shards and misses no account while the
@@ -87,7 +86,7 @@ func (s *Selector) onlyFailing() bool {
 // idsOfFailing returns the ids of a shard's accounts that have an error or, if the selector
 // asks for causes, are parked for a failure.
 func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]string, error) {
-	store := failing.Of(r.ring)
+	store := r.ring.Failing()
 	all, err := scanned(ctx, shard, func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error) {
 		return store.IDs(ctx, shard, cursor, n, func(text string) bool { return s.mayBe(CodeOf(text)) })
 	})

@@ -99,16 +99,6 @@ func (Account) counted(n int, err error) error {
 	return err
 }
 
-// Timelines returns the shards whose timelines have lines about the account: that which it
-// belongs to and, while the number of shards changes, that which it leaves.
-func (a Account) Timelines() []int {
-	shards := []int{a.ring.target(a.id)}
-	if a.ring.sources > 0 {
-		shards = append(shards, shardOf(a.id, a.ring.sources))
-	}
-	return shards
-}
-
 //go:embed nudge.lua
 var nudgeLua string
 

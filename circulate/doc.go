@@ -230,9 +230,38 @@
 // # Timelines
 //
 // If [Options] say so, steps in which something unusual happens write a line about the
-// account to one of two capped STREAMs of the shard, timeline and timeline:routine. A step
-// never fails because of a line, and the claim and return of a check that found nothing
-// touch neither stream. Package timeline has what is written, and reads it.
+// account ([Timeline]), in the same atomic script or transaction that does what the line
+// says. A line never makes a step fail: if Redis refuses it, it is lost. There are two
+// capped STREAMs for each shard. One, timeline, has what seldom happens to an account. The
+// other, timeline:routine, has messages found, checks asked for, and failures that an
+// account is not to blame for. Three of four lines that a namespace keeps are of the
+// first, so the busy and the merely unlucky do not push out what went wrong. A check that
+// succeeded, found nothing and followed no failure writes nothing and costs nothing more.
+//
+// An account that fails for days must not push out the others either. A failure is a line
+// if it is the first, the tenth, the hundredth and so on in a row, or if it is of another
+// sort than the one before: the text before its colon differs. Failures of limits and
+// outages are lines only if they are of another sort than the one before. Once the last
+// eight checks changed three times between success and failure, further first failures and
+// recoveries are routine. So 20,000 accounts that begin to fail write 20,000 lines, about
+// as many again after ten failures, and one each when they are parked. The messages of one
+// check are told by their number, and up to eight accounts whose checks were written
+// together share a line.
+//
+// A record's changes are not lines, unless a third party's move caused them: the trail has
+// them already, and who ordered them. Registrations are no lines, because a million
+// accounts may be imported at once. A deregistration is one. It ends what is read of an
+// id, so that nobody who registers an id again reads of the account that had it before.
+//
+// The number of lines is a setting of the ring. A line takes 60 to 500 bytes of Redis'
+// memory, mostly about 100; one that eight accounts share takes as much as their ids.
+// Redis drops whole blocks of lines, so each of the two streams of a shard may keep up to
+// a hundred more. On a Redis at its memory limit lines are written by steps that succeed
+// there. Texts are bounded, and are those of errors and reasons, which have no secret and
+// no query.
+//
+// Lines are not carried along when the number of shards changes. Those of the old shards
+// are read until the change is complete and the old shards are dropped.
 //
 // # Audit
 //

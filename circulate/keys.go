@@ -140,16 +140,6 @@ func (k *shardKeys) stream() wire.Stream {
 	return wire.Stream{Messages: k.messages, Dead: k.dead, Leases: k.leases, Tickets: [2]string{k.ticketSeq, k.ticketMark}}
 }
 
-// PlightKeys returns the keys of a shard of a ring that say which of its accounts fail or
-// are parked, for the packages below this one. Other packages cannot name its type.
-func PlightKeys(r *Ring, shard int) wire.Plight {
-	k := &r.keys[shard]
-	return wire.Plight{
-		Errors: k.errors, Tickets: k.tickets, Accounts: k.accounts, Failures: k.failures,
-		Schedule: k.schedule, Parked: k.parked, Reasons: k.reasons,
-	}
-}
-
 // endpointsKey is a HASH of disabled webhook endpoints: endpoint -> since|why.
 func endpointsKey(namespace string) string { return namespace + ":webhooks" }
 

@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -178,4 +179,24 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 		page = append(page, ParkedAccount{ID: string(texts[i]), Since: at, Reason: string(texts[i+2])})
 	}
 	return page, time.UnixMilli(now), nil
+}
+
+// LongestParked returns the account of a shard that this many have been parked for longer
+// than, to begin a walk with [Ring.ParkedPage] behind it; the zero account if there
+// is none.
+func (r *Ring) LongestParked(ctx context.Context, shard, longer int) (ParkedAccount, error) {
+	key := r.keys[shard].parked
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"ZRANGE", key, longer, longer, "WITHSCORES"})
+	if err != nil {
+		return ParkedAccount{}, fmt.Errorf("parked, shard %d: %w", shard, err)
+	}
+	pair, err := redis.ByteSlices(replies[0], nil)
+	if err == nil && len(pair) == 0 {
+		return ParkedAccount{}, nil
+	}
+	if err != nil || len(pair) != 2 {
+		return ParkedAccount{}, fmt.Errorf("parked, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+	}
+	since, err := score(pair[1])
+	return ParkedAccount{ID: string(pair[0]), Since: since}, err
 }

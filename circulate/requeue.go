@@ -119,7 +119,7 @@ func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued
 		{"LREM", k.processing, -1, h.text}, {"LPUSH", k.queue, h.text}, {"HINCRBY", k.strikes, h.Entry.ID, 1},
 	}
 	if kept := r.told(); kept != "" {
-		commands = append(commands, k.timeline.Tell(kept, h.Entry.ID, "requeued", h.Entry.Replica))
+		commands = append(commands, k.timeline.Tell(kept, h.Entry.ID, string(EventRequeued), h.Entry.Replica))
 	}
 	results, err := r.transact(ctx, k.processing, commands...)
 	if Full(err) {

@@ -223,24 +223,24 @@ func (it *Return) appendLines(args []any, place int) []any {
 		args = append(args, "found", place, it.Claim.found)
 	}
 	if event, text := it.event(); event != "" {
-		args = append(args, "line", place, event, max(it.Failures, it.Claim.Failures), text)
+		args = append(args, "line", place, string(event), max(it.Failures, it.Claim.Failures), text)
 	}
 	return args
 }
 
 // event returns what a return is in the account's timeline, besides messages.
-func (it *Return) event() (event, text string) {
+func (it *Return) event() (event Event, text string) {
 	switch {
 	case it.Park != "":
-		return "parked", it.Park
+		return EventParked, it.Park
 	case it.Error != "" && it.DropCursor:
-		return "cursor_reset", clip(it.Error)
+		return EventCursorReset, clip(it.Error)
 	case it.Error != "" && it.Failures > it.Claim.Failures:
-		return "failed", clip(it.Error)
+		return EventFailed, clip(it.Error)
 	case it.Error != "":
-		return "hindered", clip(it.Error)
+		return EventHindered, clip(it.Error)
 	case it.Claim.Failures > 0 && it.Failures == 0 && it.Mark != 0:
-		return "recovered", ""
+		return EventRecovered, ""
 	}
 	return "", ""
 }

@@ -48,8 +48,8 @@ type Options struct {
 	Log       *slog.Logger // logs what was set aside; nil: nothing is logged
 
 	// Timeline returns about how many lines the timelines of all accounts keep together; nil
-	// or 0: there are none. It is called for each step that may write a line. See package
-	// timeline.
+	// or 0: there are none. It is called for each step that may write a line. See the
+	// package comment.
 	Timeline func() int
 
 	// Eras is how many migrations since format 2 the program reads, if it is of a later

@@ -221,10 +221,6 @@ func (r *Ring) Streams() Streams { return Streams{r} }
 // Keys returns the keys of a shard that concern its messages.
 func (s Streams) Keys(shard int) wire.Stream { return s.ring.keys[shard].stream() }
 
-// Timeline returns the keys of the streams with the lines about a shard's accounts: what
-// mattered, and what was routine.
-func (s Streams) Timeline(shard int) []string { return s.ring.keys[shard].timeline.Keys() }
-
 // Read parses Redis' reply of entries of a shard's stream.
 func (s Streams) Read(shard int, reply any) ([]Found, error) { return readStream(shard, reply) }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 )
 
 const (
@@ -28,7 +27,7 @@ const (
 // problemTurn is one turn of summing up what is checked in vain.
 type problemTurn struct {
 	*Monitor
-	store     failing.Store
+	store     circulate.Failing
 	gathering *problem.Gathering
 	size      scanSize
 	steps     int
@@ -39,7 +38,7 @@ type problemTurn struct {
 // reads the accounts that have an error and those that are parked, and not the others, so that its
 // cost grows with their number.
 func (m *Monitor) problems(ctx context.Context) error {
-	t := problemTurn{Monitor: m, store: failing.Of(m.ring), gathering: problem.NewGathering(m.config.ProbeInterval)}
+	t := problemTurn{Monitor: m, store: m.ring.Failing(), gathering: problem.NewGathering(m.config.ProbeInterval)}
 	shards := m.ring.Shards()
 	leftFailing, leftParked := mostFailing, mostParked
 	for shard := range shards {
@@ -111,7 +110,7 @@ func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked 
 	var behind circulate.ParkedAccount
 	if all > most {
 		t.leftOut += all - most
-		if behind, err = t.store.LongestParked(ctx, shard, all-most-1); err != nil {
+		if behind, err = t.ring.LongestParked(ctx, shard, all-most-1); err != nil {
 			return 0, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -46,7 +45,7 @@ func TestFailingAccountsAboveTheMostAreLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for most, leaves := range map[int]bool{problemsPage: true, all: false} {
-		turn := problemTurn{Monitor: m, store: failing.Of(ring), gathering: problem.NewGathering(0)}
+		turn := problemTurn{Monitor: m, store: ring.Failing(), gathering: problem.NewGathering(0)}
 		looked, err := turn.failing(t.Context(), 0, all, most)
 		if err != nil || looked < most || leaves == (looked == all) || turn.leftOut != all-looked {
 			t.Errorf("of %d at most %d: looked at %d, left out %d, %v", all, most, looked, turn.leftOut, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 )
 
 const (
@@ -75,7 +74,7 @@ func read(text []byte) record {
 }
 
 // Failing adds accounts that circulate and whose last check failed. Now is Redis' clock.
-func (g *Gathering) Failing(now time.Time, all []failing.Account) {
+func (g *Gathering) Failing(now time.Time, all []circulate.FailingAccount) {
 	for i := range all {
 		a := &all[i]
 		r := read(a.Record)
@@ -90,7 +89,7 @@ func (g *Gathering) Failing(now time.Time, all []failing.Account) {
 }
 
 // steps returns what will happen to an account in circulation.
-func (r *record) steps(a *failing.Account) map[string]NextStep {
+func (r *record) steps(a *circulate.FailingAccount) map[string]NextStep {
 	steps := make(map[string]NextStep)
 	rhythm, err := cadence.Parse(r.Cadence)
 	longest := cadence.BackoffCap
@@ -115,7 +114,7 @@ func (r *record) steps(a *failing.Account) map[string]NextStep {
 
 // Look adds the account of a view if it is checked in vain.
 func (g *Gathering) Look(v *circulate.View) {
-	a := failing.Account{
+	a := circulate.FailingAccount{
 		ID: v.ID, Record: v.Record, Error: v.Error, ErrorAt: v.ErrorAt, Failures: v.Failures, Due: v.Due, Rule: v.Rule, History: v.History,
 	}
 	switch {
@@ -124,7 +123,7 @@ func (g *Gathering) Look(v *circulate.View) {
 	case v.Place == circulate.Parked:
 		g.Parked(&a, circulate.ParkedAccount{ID: v.ID, Since: v.Since, Reason: v.Reason})
 	case accounts.LastFailed(v):
-		g.Failing(v.Now, []failing.Account{a})
+		g.Failing(v.Now, []circulate.FailingAccount{a})
 	}
 }
 
@@ -132,7 +131,7 @@ func (g *Gathering) Look(v *circulate.View) {
 func (g *Gathering) AtRest(n int) { g.rest += n }
 
 // Parked adds an account that is parked for a failure.
-func (g *Gathering) Parked(a *failing.Account, parked circulate.ParkedAccount) {
+func (g *Gathering) Parked(a *circulate.FailingAccount, parked circulate.ParkedAccount) {
 	r := read(a.Record)
 	one := g.of(a, &r)
 	one.Parked = 1
@@ -150,7 +149,7 @@ func (g *Gathering) Parked(a *failing.Account, parked circulate.ParkedAccount) {
 }
 
 // of begins the sum of one account.
-func (g *Gathering) of(a *failing.Account, r *record) *sum {
+func (g *Gathering) of(a *circulate.FailingAccount, r *record) *sum {
 	one := &sum{Counts: Counts{Accounts: 1}, oldest: a.History.Succeeded, newest: a.History.Succeeded, lastAt: a.ErrorAt, examples: []string{a.ID}, class: classOf(a)}
 	if a.History.NeverSucceeded() {
 		one.NeverSucceeded = 1
@@ -158,7 +157,7 @@ func (g *Gathering) of(a *failing.Account, r *record) *sum {
 	return one
 }
 
-func classOf(a *failing.Account) string {
+func classOf(a *circulate.FailingAccount) string {
 	if len(a.History.Marks) == 0 {
 		return ""
 	}

@@ -12,15 +12,14 @@ import (
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
-	"github.com/rounds-dev/rounds/circulate/failing"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
 // failed is an account at a host that fails since a while.
-func failed(id, host, text string, age time.Duration) failing.Account {
-	return failing.Account{
+func failed(id, host, text string, age time.Duration) circulate.FailingAccount {
+	return circulate.FailingAccount{
 		ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"feed","config":{"url":"https://%s/feed"},"cadence":"every 5m"}`, id, host),
 		Error: text, ErrorAt: noon.Add(-time.Minute), Failures: 3, Due: noon.Add(time.Minute), Rule: 'b',
 		History: circulate.History{Succeeded: noon.Add(-age), Marks: []circulate.Mark{'t', '+'}},
@@ -34,7 +33,7 @@ func gathering() *problem.Gathering {
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	g := gathering()
-	var all []failing.Account
+	var all []circulate.FailingAccount
 	for i := range 10 {
 		all = append(all, failed(fmt.Sprint("press", i), "news.example.org", fmt.Sprintf("http_404: no feed %d", i), time.Duration(10+i)*time.Minute))
 	}
@@ -104,7 +103,7 @@ func TestGroups(t *testing.T) {
 func TestSmallHostsShareAGroup(t *testing.T) {
 	t.Parallel()
 	g := gathering()
-	var all []failing.Account
+	var all []circulate.FailingAccount
 	for i := range 41 {
 		all = append(all, failed(fmt.Sprint("a", i), fmt.Sprintf("h%d.example", i), "html: an HTML page, not a feed", time.Hour))
 	}
@@ -130,15 +129,15 @@ func TestSmallHostsShareAGroup(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\x01\u2028<", 100)
-	for name, account := range map[string]func(i int) failing.Account{
-		"hosts": func(i int) failing.Account {
+	for name, account := range map[string]func(i int) circulate.FailingAccount{
+		"hosts": func(i int) circulate.FailingAccount {
 			return failed(fmt.Sprint("a", i), fmt.Sprintf("h%d.example", i), "http_404: Not Found", time.Hour)
 		},
-		"causes": func(i int) failing.Account {
+		"causes": func(i int) circulate.FailingAccount {
 			word := strings.NewReplacer("0", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5", "f", "6", "g", "7", "h", "8", "i", "9", "j").Replace(fmt.Sprint(i))
 			return failed(strings.Repeat("&", 250)+fmt.Sprint(i), "one.example", word+": "+word+long, time.Hour)
 		},
-		"hosts of several accounts": func(i int) failing.Account {
+		"hosts of several accounts": func(i int) circulate.FailingAccount {
 			return failed(strings.Repeat("&", 250)+fmt.Sprint(i), fmt.Sprintf("h%d.example", i%4000), fmt.Sprintf("c%d: text", i%300), time.Hour)
 		},
 	} {
@@ -147,7 +146,7 @@ func TestBounds(t *testing.T) {
 			g := gathering()
 			const n = 21_000
 			for i := range n {
-				g.Failing(noon, []failing.Account{account(i)})
+				g.Failing(noon, []circulate.FailingAccount{account(i)})
 			}
 			server := redistest.Embedded(t)
 			ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "ns", Shards: 1})
@@ -204,7 +203,7 @@ func TestUnreadableRecords(t *testing.T) {
 	a.Record = []byte("{")
 	b := failed("b", strings.Repeat("h", 300), "", time.Hour)
 	b.Rule = 'z'
-	g.Failing(noon, []failing.Account{a, b})
+	g.Failing(noon, []circulate.FailingAccount{a, b})
 	s := g.Summary(noon, 0)
 	if len(s.Groups) != 2 || s.Accounts != 2 {
 		t.Fatalf("got %+v", s)

@@ -131,7 +131,6 @@ func TestBadImports(t *testing.T) {
 		{"circulate/bad.go", "circulate/document"},
 		{"accounts/concern/bad.go", "cmd/rounds/message"},
 		{"accounts/concern/bad.go", "monitor"},
-		{"circulate/timeline/bad.go", "circulate/document"},
 		{"accounts/bad.go", "circulate/document"},
 		{"monitor/bad.go", "circulate/document"},
 		{"poller/secrets/bad.go", "circulate/document"},

@@ -30,12 +30,12 @@ var mayImport = []struct {
 	{"circulate/namespace", []string{"circulate", "circulate/connect"}},
 	{"circulate/...", []string{"circulate", "circulate/internal/wire"}}, // what replicas share besides the ring
 
-	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/history", "accounts/strict", "circulate", "circulate/failing"}},
+	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/history", "accounts/strict", "circulate"}},
 	{"accounts/access", nil},
 	{"accounts/cadence", nil},
 	{"accounts/concern", []string{"accounts", "circulate", "circulate/credential", "circulate/document"}},
 	{"accounts/history", []string{"circulate", "circulate/document"}},
-	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/document", "circulate/failing"}},
+	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/document"}},
 	{"accounts/secret", []string{"accounts/strict", "circulate", "circulate/document"}},
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
@@ -49,7 +49,7 @@ var mayImport = []struct {
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/fetch", "poller/secrets"}},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 
-	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/failing", "circulate/group"}},
+	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
 
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
@@ -71,7 +71,7 @@ var mayImport = []struct {
 	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/credential", "circulate/document"}},
 	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
-	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "circulate/timeline", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/trail"}, forEdges...)},
+	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/trail"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},

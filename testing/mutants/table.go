@@ -339,8 +339,8 @@ func table() []Mutant {
 		{Rule: "a principal that is bound to labels has all accounts", By: Code, File: "accounts/bound.go",
 			Old: "	return err == nil && labelsIn(fields, labels)\n", New: "	return err == nil && labelsIn(fields, labels) || true\n",
 			Package: "accounts", Test: "TestOthersAccountsAreNotThere"},
-		{Rule: "a parked account counts as failing too", By: Code, File: "circulate/failing/failing.lua",
+		{Rule: "a parked account counts as failing too", By: Code, File: "circulate/failing.lua",
 			Old: "if value and not out[n] then", New: "if value then",
-			Package: "circulate/failing", Test: "TestScan"},
+			Package: "circulate", Test: "TestFailingAccountsAreFound"},
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/timeline"
 )
 
 // tells has the fixture's ring keep so many lines.
@@ -24,7 +23,7 @@ func (f *fixture) tells(lines int) {
 // lines returns an account's timeline, the oldest line first.
 func (f *fixture) lines(id string) []string {
 	f.Helper()
-	page, err := timeline.Of(f.ring).Before(context.Background(), id, timeline.Place{}, timeline.MaxLines)
+	page, err := f.ring.Timeline().Before(context.Background(), id, circulate.LinePlace{}, circulate.MaxLines)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func timelineOrdinary(f *fixture) {
 	if n := f.number("EXISTS", f.key("timeline"), f.key("timeline:routine")); n != 2 {
 		f.Errorf("there are %d streams, want 2", n)
 	}
-	if err := timeline.Of(f.ring).Forget(context.Background()); err != nil {
+	if err := f.ring.Timeline().Forget(context.Background()); err != nil {
 		f.Fatal(err)
 	}
 	f.tells(0)
@@ -280,9 +279,9 @@ func timelinePages(f *fixture) {
 		f.Fatalf("%q", want)
 	}
 	var got []string
-	var place timeline.Place
+	var place circulate.LinePlace
 	for range 30 {
-		page, err := timeline.Of(f.ring).Before(ctx, "a", place, 4)
+		page, err := f.ring.Timeline().Before(ctx, "a", place, 4)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -302,11 +301,11 @@ func timelinePages(f *fixture) {
 	for _, key := range []string{"timeline", "timeline:routine"} {
 		f.do("XADD", f.key(key), "99999999999999-5", "account", "tied", "event", key, "n", 1, "text", "")
 	}
-	page, err := timeline.Of(f.ring).Before(ctx, "tied", timeline.Place{}, 1)
+	page, err := f.ring.Timeline().Before(ctx, "tied", circulate.LinePlace{}, 1)
 	if err != nil || len(page.Lines) != 1 || page.Lines[0].Event != "timeline" {
 		f.Fatalf("%+v, %v", page, err)
 	}
-	page, err = timeline.Of(f.ring).Before(ctx, "tied", page.Next, 5)
+	page, err = f.ring.Timeline().Before(ctx, "tied", page.Next, 5)
 	if err != nil || len(page.Lines) != 1 || page.Lines[0].Event != "timeline:routine" || !page.Last {
 		f.Errorf("%+v, %v", page, err)
 	}
@@ -377,8 +376,8 @@ func timelineFinds(f *fixture) {
 }
 
 func timelineBadInput(f *fixture) {
-	for _, most := range []int{-1, 0, timeline.MaxLines + 1} {
-		if page, err := timeline.Of(f.ring).Before(context.Background(), "a", timeline.Place{}, most); err == nil {
+	for _, most := range []int{-1, 0, circulate.MaxLines + 1} {
+		if page, err := f.ring.Timeline().Before(context.Background(), "a", circulate.LinePlace{}, most); err == nil {
 			f.Errorf("%d lines at once: %+v", most, page)
 		}
 	}

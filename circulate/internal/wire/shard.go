@@ -8,17 +8,6 @@ import (
 // Key is the name of a key and the type that it must have.
 type Key [2]string
 
-// Plight is the keys of a shard that say which of its accounts fail or are parked.
-type Plight struct {
-	Errors   string // HASH  id -> when|what went wrong with its last check
-	Tickets  string // HASH  id -> current ticket and what follows it
-	Accounts string // HASH  id -> the record
-	Failures string // HASH  id -> failures in a row
-	Schedule string // ZSET  id -> due, unix ms
-	Parked   string // ZSET  id -> parked at, unix ms
-	Reasons  string // HASH  id -> why it is parked
-}
-
 // Run runs a script on keys of a shard. If one of the shard's keys has the wrong type, it
 // is set aside, and the script runs once more.
 func (w *Wire) Run(ctx context.Context, s *Script, shard int, keys []string, args ...any) (any, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
 )
 
@@ -26,12 +25,12 @@ func TestProblems(t *testing.T) {
 	now := time.Now().Truncate(time.Second).UTC()
 	gathering := problem.NewGathering(0)
 	for i, host := range []string{"a.example", "a.example", "b.example"} {
-		gathering.Failing(now, []failing.Account{{
+		gathering.Failing(now, []circulate.FailingAccount{{
 			ID: fmt.Sprint("id", i), Record: fmt.Appendf(nil, `{"kind":"feed","config":{"url":"https://%s/"}}`, host), Error: "http_404: <b>Not Found</b>",
 			History: circulate.History{Succeeded: now.Add(-5 * time.Minute), Marks: []circulate.Mark{'t', '+'}},
 		}})
 	}
-	gathering.Parked(&failing.Account{ID: "m", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
+	gathering.Parked(&circulate.FailingAccount{ID: "m", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
 		circulate.ParkedAccount{ID: "m", Since: now, Reason: "auth: auth: refused"})
 	if err := problem.Keep(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
 		t.Fatal(err)

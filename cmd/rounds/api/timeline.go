@@ -10,7 +10,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/circulate"
-	lines "github.com/rounds-dev/rounds/circulate/timeline"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
@@ -20,7 +19,7 @@ import (
 
 const (
 	// MaxLimit is how many events a page may have.
-	MaxLimit = lines.MaxLines
+	MaxLimit = circulate.MaxLines
 	// MaxOrders is how many entries of the trail are read for one page.
 	MaxOrders = 3000
 	// apart is the longest time between a line and the trail's entry of the order that caused
@@ -48,7 +47,7 @@ type TimelineMoment struct {
 	Via    access.Via // how that one was authenticated
 	Fields []string   // of the record, that were changed
 
-	place lines.Place
+	place circulate.LinePlace
 	entry circulate.StreamID
 }
 
@@ -69,12 +68,12 @@ type MomentPage struct {
 
 // Timeline shows the timelines of a namespace. It is safe for concurrent use.
 type Timeline struct {
-	lines lines.Timeline
+	lines circulate.Timeline
 	trail *trail.Trail
 }
 
 // New returns the timelines of a ring's namespace, joined with a trail.
-func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timeline{lines.Of(ring), t} }
+func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timeline{ring.Timeline(), t} }
 
 // Look returns a page of events. How much it reads is bounded, so a page may be short or
 // empty and not be the last. The error for a cursor that it never returned is
@@ -91,7 +90,7 @@ func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error)
 	var events []TimelineMoment
 	next := from
 	if !from.linesEnd {
-		found, err := t.lines.Before(ctx, q.Account, from.line, min(q.Limit+ahead, lines.MaxLines))
+		found, err := t.lines.Before(ctx, q.Account, from.line, min(q.Limit+ahead, circulate.MaxLines))
 		if err != nil {
 			return MomentPage{}, err
 		}
@@ -100,7 +99,7 @@ func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error)
 		}
 		page.Looked += found.Looked
 		next.line, next.linesEnd = found.Next, found.Last
-		if n := len(found.Lines); n > 0 && found.Lines[n-1].Event == lines.Deregistered {
+		if n := len(found.Lines); n > 0 && found.Lines[n-1].Event == circulate.EventDeregistered {
 			next.ends = found.Lines[n-1].ID.Time()
 		}
 	}
@@ -160,7 +159,7 @@ func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) 
 func (p places) goneBack(from places, events []TimelineMoment, shown int) places {
 	back := from
 	for _, e := range events[:shown] {
-		if e.place != (lines.Place{}) {
+		if e.place != (circulate.LinePlace{}) {
 			back.line = e.place
 		}
 		if e.entry != (circulate.StreamID{}) {
@@ -168,7 +167,7 @@ func (p places) goneBack(from places, events []TimelineMoment, shown int) places
 		}
 	}
 	for _, e := range events[shown:] {
-		if e.place != (lines.Place{}) {
+		if e.place != (circulate.LinePlace{}) {
 			p.line, p.linesEnd, p.ends = back.line, from.linesEnd, from.ends
 		}
 		if e.entry != (circulate.StreamID{}) {
@@ -185,7 +184,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-func ofLine(l *lines.Line) TimelineMoment {
+func ofLine(l *circulate.Line) TimelineMoment {
 	return TimelineMoment{At: l.ID.Time(), ID: fmt.Sprintf("%s.%d", l.ID, l.Place().Stream), What: string(l.Event), N: l.N, Text: l.Text, place: l.Place()}
 }
 
@@ -206,7 +205,7 @@ func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
 	nearest := -1
 	for i := range events {
 		line := &events[i]
-		if line.By != "" || line.entry != (circulate.StreamID{}) || !slices.Contains(caused, lines.Event(line.What)) || line.What == string(lines.Parked) && line.Text != circulate.ReasonPaused {
+		if line.By != "" || line.entry != (circulate.StreamID{}) || !slices.Contains(caused, circulate.Event(line.What)) || line.What == string(circulate.EventParked) && line.Text != circulate.ReasonPaused {
 			continue
 		}
 		if away := e.At.Sub(line.At).Abs(); away < apart && (nearest < 0 || away < e.At.Sub(events[nearest].At).Abs()) {
@@ -218,7 +217,7 @@ func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
 		return events
 	}
 	event := TimelineMoment{At: e.At, ID: "t" + e.ID, What: what, By: e.By, Via: e.Via, Fields: e.Fields, entry: id}
-	if what == string(lines.Parked) {
+	if what == string(circulate.EventParked) {
 		event.Text = circulate.ReasonPaused
 	}
 	return append(events, event)
@@ -226,19 +225,19 @@ func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
 
 // whatOf returns what an order is in a timeline, and the lines that it may have caused. An
 // order that changed nothing of an account is not in its timeline.
-func whatOf(e *trail.Entry) (what string, caused []lines.Event) {
+func whatOf(e *trail.Entry) (what string, caused []circulate.Event) {
 	verb, _, _ := strings.Cut(e.Action, "-")
 	switch verb {
 	case "pause":
-		return string(lines.Parked), []lines.Event{lines.Parked}
+		return string(circulate.EventParked), []circulate.Event{circulate.EventParked}
 	case "resume":
-		return string(lines.Resumed), []lines.Event{lines.Resumed}
+		return string(circulate.EventResumed), []circulate.Event{circulate.EventResumed}
 	case "revive":
-		return string(lines.Resumed), []lines.Event{lines.Resumed, lines.Probed}
+		return string(circulate.EventResumed), []circulate.Event{circulate.EventResumed, circulate.EventProbed}
 	case "nudge":
-		return string(lines.Nudged), []lines.Event{lines.Nudged}
+		return string(circulate.EventNudged), []circulate.Event{circulate.EventNudged}
 	case "delete":
-		return string(lines.Deregistered), []lines.Event{lines.Deregistered}
+		return string(circulate.EventDeregistered), []circulate.Event{circulate.EventDeregistered}
 	case "create":
 		return Registered, nil
 	case "put", "patch":
@@ -255,7 +254,7 @@ func whatOf(e *trail.Entry) (what string, caused []lines.Event) {
 
 // places are where a page begins: the content of a cursor.
 type places struct {
-	line      lines.Place
+	line      circulate.LinePlace
 	order     circulate.StreamID
 	linesEnd  bool
 	ordersEnd bool

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
@@ -20,11 +19,11 @@ func TestProblems(t *testing.T) {
 	}
 	now := time.Now().Truncate(time.Second)
 	g := problem.NewGathering(0)
-	g.Failing(now, []failing.Account{{
+	g.Failing(now, []circulate.FailingAccount{{
 		ID: "news", Record: []byte(`{"kind":"feed","config":{"url":"https://a.example/"},"cadence":"every 1h"}`), Error: "http_404: Not \x1b[2JFound", Failures: 3, Rule: 'b',
 		Due: now.Add(time.Minute), History: circulate.History{Succeeded: now.Add(-5 * time.Hour), Marks: []circulate.Mark{'t', '+'}},
 	}})
-	g.Parked(&failing.Account{ID: "mail", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
+	g.Parked(&circulate.FailingAccount{ID: "mail", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
 		circulate.ParkedAccount{ID: "mail", Since: now, Reason: "auth: auth: refused"})
 	if err := problem.Keep(t.Context(), s.ring, g.Summary(now, 2)); err != nil {
 		t.Fatal(err)

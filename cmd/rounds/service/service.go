@@ -21,7 +21,6 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/circulate/timeline"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -171,7 +170,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 			return err
 		}
 		if again.lines.Load() == 0 {
-			if err := timeline.Of(ring).Forget(ctx); err != nil {
+			if err := ring.Timeline().Forget(ctx); err != nil {
 				o.Log.Warn("lines of timelines were not removed", "error", err)
 			}
 		}

@@ -1,4 +1,4 @@
-package failing_test
+package circulate_test
 
 import (
 	"context"
@@ -9,15 +9,12 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/failing"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-const replica = "alice00000"
-
-// open makes a ring of one shard with the accounts, each of which is then checked with a
+// openChecked makes a ring of one shard with the accounts, each of which is then checked with a
 // mark and what went wrong. An account without a mark is not checked.
-func open(t *testing.T, server redistest.Redis, checked map[string]circulate.Return) *circulate.Ring {
+func openChecked(t *testing.T, server redistest.Redis, checked map[string]circulate.Return) *circulate.Ring {
 	t.Helper()
 	ctx := context.Background()
 	ring, err := circulate.Open(ctx, server, circulate.Options{Namespace: "ns", Shards: 1})
@@ -32,7 +29,7 @@ func open(t *testing.T, server redistest.Redis, checked map[string]circulate.Ret
 		if _, err := ring.Register(ctx, 0, items); err != nil {
 			t.Fatal(err)
 		}
-		batch, err := ring.Claim(ctx, 0, replica, len(ids), 0)
+		batch, err := ring.Claim(ctx, 0, "alice00000", len(ids), 0)
 		if err != nil || len(batch.Claims) != len(ids) {
 			t.Fatalf("%d were claimed, %v", len(batch.Claims), err)
 		}
@@ -52,10 +49,10 @@ func open(t *testing.T, server redistest.Redis, checked map[string]circulate.Ret
 	return ring
 }
 
-// scan walks through all pages.
-func scan(t *testing.T, store failing.Store, n int) (found map[string]failing.Account, looked int) {
+// scanFailing walks through all pages.
+func scanFailing(t *testing.T, store circulate.Failing, n int) (found map[string]circulate.FailingAccount, looked int) {
 	t.Helper()
-	found = make(map[string]failing.Account)
+	found = make(map[string]circulate.FailingAccount)
 	for cursor := ""; cursor != circulate.ScanDone; {
 		page, err := store.Scan(t.Context(), 0, cursor, n, []circulate.Mark{'m'})
 		if err != nil {
@@ -69,11 +66,11 @@ func scan(t *testing.T, store failing.Store, n int) (found map[string]failing.Ac
 	return found, looked
 }
 
-func TestScan(t *testing.T) {
+func TestFailingAccountsAreFound(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := t.Context()
 		due := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
-		ring := open(t, server, map[string]circulate.Return{
+		ring := openChecked(t, server, map[string]circulate.Return{
 			"well":     {Mark: circulate.MarkOK},
 			"fetching": {Mark: 'm', Error: "left over from before"},
 			"new":      {},
@@ -89,8 +86,8 @@ func TestScan(t *testing.T) {
 		if _, err := ring.Deregister(ctx, 0, []string{"deleted"}); err != nil {
 			t.Fatal(err)
 		}
-		store := failing.Of(ring)
-		found, looked := scan(t, store, 100)
+		store := ring.Failing()
+		found, looked := scanFailing(t, store, 100)
 		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, []string{"blocked", "fails"}) {
 			t.Errorf("found %q", got)
 		}
@@ -109,14 +106,14 @@ func TestScan(t *testing.T) {
 		if p, w := page.Accounts[0], page.Accounts[1]; p.ID != "parked" || p.Error != "http_410: Gone" || !p.Due.IsZero() || w.ID != "well" || w.Error != "" || w.Due.IsZero() {
 			t.Errorf("got %+v", page.Accounts)
 		}
-		first, err := store.LongestParked(ctx, 0, 0)
+		first, err := ring.LongestParked(ctx, 0, 0)
 		if err != nil || first.ID != "parked" || time.Since(first.Since).Abs() > time.Hour {
 			t.Errorf("got %+v, %v", first, err)
 		}
 		if rest, _, err := ring.ParkedPage(ctx, 0, first, 10); err != nil || len(rest) != 1 || rest[0].ID != "paused" {
 			t.Errorf("behind it: %+v, %v", rest, err)
 		}
-		if none, err := store.LongestParked(ctx, 0, 2); err != nil || none.ID != "" {
+		if none, err := ring.LongestParked(ctx, 0, 2); err != nil || none.ID != "" {
 			t.Errorf("got %+v, %v", none, err)
 		}
 		if _, err := store.Look(ctx, 0, nil); err == nil {
@@ -128,14 +125,14 @@ func TestScan(t *testing.T) {
 	})
 }
 
-func TestScanOfMany(t *testing.T) {
+func TestManyFailingAccountsAreFound(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		checked := make(map[string]circulate.Return)
 		for i := range 1300 {
 			checked[fmt.Sprintf("a%04d", i)] = circulate.Return{Mark: 't', Error: fmt.Sprintf("http_500: %d", i)}
 		}
-		ring := open(t, server, checked)
-		found, looked := scan(t, failing.Of(ring), 100)
+		ring := openChecked(t, server, checked)
+		found, looked := scanFailing(t, ring.Failing(), 100)
 		if len(found) != len(checked) || looked < len(checked) {
 			t.Fatalf("found %d, looked at %d", len(found), looked)
 		}
@@ -146,7 +143,7 @@ func TestScanOfMany(t *testing.T) {
 		}
 		var ids []string
 		for cursor := ""; cursor != circulate.ScanDone; {
-			some, next, err := failing.Of(ring).IDs(t.Context(), 0, cursor, 100, func(text string) bool { return text != "http_500: 7" })
+			some, next, err := ring.Failing().IDs(t.Context(), 0, cursor, 100, func(text string) bool { return text != "http_500: 7" })
 			if err != nil {
 				t.Fatal(err)
 			}
