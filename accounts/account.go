@@ -26,18 +26,18 @@ const (
 
 // Account is a thing to check, as it is registered.
 type Account struct {
-	ID      string            `json:"id"`
-	Kind    string            `json:"kind"`
-	Config  json.RawMessage   `json:"config,omitempty"`
-	Cadence string            `json:"cadence,omitempty"` // as cadence.Parse reads it; empty: cadence.Default, or "every 0" if the third party holds calls
-	Labels  map[string]string `json:"labels,omitempty"`
+	ID      string            `json:"id" strict:"id"`
+	Kind    string            `json:"kind" strict:"kind"`
+	Config  json.RawMessage   `json:"config,omitempty" strict:"config"`
+	Cadence string            `json:"cadence,omitempty" strict:"cadence"` // as cadence.Parse reads it; empty: cadence.Default, or "every 0" if the third party holds calls
+	Labels  map[string]string `json:"labels,omitempty" strict:"labels"`
 
 	// Priority is one of the Priority words; empty means PriorityNormal.
-	Priority string `json:"priority,omitempty"`
+	Priority string `json:"priority,omitempty" strict:"priority,given"`
 
 	// RetryBudget is the number of failures in a row that parks the account; 0 means
 	// cadence.RetryBudget.
-	RetryBudget int `json:"retry_budget,omitempty"`
+	RetryBudget int `json:"retry_budget,omitempty" strict:"retry_budget,given"`
 }
 
 // Kinds judges configs. It knows the kinds whose checkers this process has.
@@ -129,7 +129,7 @@ func (a Account) Validate(kinds Kinds) error {
 	return faults
 }
 
-var retryBudgetFault = Fault{Field: retryBudgetField, Reason: fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}
+var retryBudgetFault = Fault{Field: "retry_budget", Reason: fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}
 
 // Policy returns the account's own settings for its failures.
 func (a Account) Policy() cadence.Policy { return cadence.Policy{RetryBudget: a.RetryBudget} }

@@ -116,7 +116,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 
 // readLine reads and judges a line of an import: a record, and its state if it has one.
 func readLine(text []byte, kinds Kinds) (Account, *circulate.Begin, error) {
-	a, state, err := decode(text, true)
+	a, state, err := decodeExported(text)
 	a, err = judged("", a, err, kinds)
 	if state == nil {
 		return a, nil, err

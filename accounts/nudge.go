@@ -1,12 +1,8 @@
 package accounts
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
@@ -24,9 +20,9 @@ const (
 
 // Nudge asks for a check before an account is due.
 type Nudge struct {
-	Within time.Duration   // how soon, at the latest; 0 means now. It never delays a check
-	Hint   json.RawMessage // any JSON value for the checker, for one check; nil: none
-	Lives  time.Duration   // how long the hint may be used; 0 means HintLife
+	Within time.Duration   `strict:"within"` // how soon, at the latest; 0 means now. It never delays a check
+	Hint   json.RawMessage `strict:"hint"`   // any JSON value for the checker, for one check; nil: none
+	Lives  time.Duration   `strict:"lives"`  // how long the hint may be used; 0 means HintLife
 }
 
 // DecodeNudge reads a nudge strictly:
@@ -36,51 +32,11 @@ type Nudge struct {
 // Each field may be left out, and so may the whole text. It returns every fault at
 // once, as Faults.
 func DecodeNudge(text []byte) (Nudge, error) {
-	var n Nudge
-	if len(bytes.TrimSpace(text)) == 0 {
-		return n, nil
-	}
-	fields, err := strict.Object(text)
-	if err != nil {
-		return n, err
-	}
-	var faults Faults
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
-		switch name {
-		case "within":
-			faults = readDuration(faults, name, value, &n.Within)
-		case "lives":
-			faults = readDuration(faults, name, value, &n.Lives)
-		case "hint":
-			if !strict.IsNull(value) {
-				n.Hint = value
-			}
-		default:
-			faults.Add(name, "is not a field of a nudge; its fields are within, hint and lives")
-		}
-	}
-	var more Faults
-	if err := n.Validate(); errors.As(err, &more) {
-		faults = append(faults, more...)
-	}
-	if len(faults) > 0 {
-		return n, faults
-	}
-	return n, nil
+	n, faults := nudgeDecoder.Decode(strict.OrEmpty(text))
+	return n, faults.And(n.Validate())
 }
 
-func readDuration(faults Faults, name string, value json.RawMessage, d *time.Duration) Faults {
-	var text string
-	err := json.Unmarshal(value, &text)
-	if err == nil && !strict.IsNull(value) {
-		*d, err = time.ParseDuration(text)
-	}
-	if err != nil {
-		return append(faults, Fault{Field: name, Reason: `must be a duration, such as "10s" or "5m"`})
-	}
-	return faults
-}
+var nudgeDecoder = strict.NewDecoder[Nudge]("a nudge")
 
 // Validate returns every fault of the nudge as Faults, or nil.
 func (n Nudge) Validate() error {
@@ -94,8 +50,5 @@ func (n Nudge) Validate() error {
 	if len(n.Hint) > MaxHint {
 		faults.Add("hint", fmt.Sprintf("must be at most %d bytes, has %d", MaxHint, len(n.Hint)))
 	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
+	return faults.Err()
 }

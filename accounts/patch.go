@@ -8,16 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
-
-// patchable returns the fields of a record that a patch may name. It may only repeat the id.
-func patchable() []string {
-	return []string{"cadence", "config", "id", "kind", "labels", "priority", retryBudgetField}
-}
 
 // decodePatch returns the fields of a merge patch, or everything that is wrong with it as
 // Faults. Merging would not notice an unknown field whose value is null.
@@ -28,11 +22,7 @@ func decodePatch(id string, patch []byte) (map[string]json.RawMessage, error) {
 	}
 	var faults Faults
 	errors.As(err, &faults)
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(patchable(), name) {
-			faults.Add(name, notARecordField)
-		}
-	}
+	faults = append(faults, recordDecoder.Unknown(fields)...)
 	if value, named := fields["id"]; named {
 		if same, ok := strict.Text(value); !ok || same != id {
 			faults.Add("id", "must be the id in the address, or be left out: an id cannot change")

@@ -1,11 +1,7 @@
 package accounts
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,29 +39,19 @@ const SkipUntimed = 24 * time.Hour
 // or "now" or "backfill". The field may be left out, and so may the whole text: both mean
 // ResumeCursor. It returns every fault at once, as Faults.
 func DecodeResumption(text []byte) (ResumeFrom, error) {
-	from := ResumeCursor
-	if len(bytes.TrimSpace(text)) == 0 {
-		return from, nil
+	r, faults := resumptionDecoder.Decode(strict.OrEmpty(text))
+	if r.From == "" {
+		r.From = ResumeCursor
 	}
-	fields, err := strict.Object(text)
-	if err != nil {
-		return from, err
+	if err := faults.And(r.From.Validate()); err != nil {
+		return ResumeCursor, err
 	}
-	var faults Faults
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		switch {
-		case name != "from":
-			faults.Add(name, "is not a field of a resumption; its field is from")
-		case strict.IsNull(fields[name]):
-		case json.Unmarshal(fields[name], &from) != nil || from.Validate() != nil:
-			faults = append(faults, resumeFault)
-		}
-	}
-	if len(faults) > 0 {
-		return ResumeCursor, faults
-	}
-	return from, nil
+	return r.From, nil
 }
+
+var resumptionDecoder = strict.NewDecoder[struct {
+	From ResumeFrom `strict:"from,given"`
+}]("a resumption", resumeFault)
 
 var resumeFault = Fault{Field: "from", Reason: `must be "cursor", "now" or "backfill"`}
 

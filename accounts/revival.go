@@ -1,11 +1,8 @@
 package accounts
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
@@ -27,15 +24,15 @@ const (
 // that match every other field. It selects paused accounts only by their
 // ids, or by a reason that begins with "paused".
 type Revival struct {
-	IDs    []string
-	Reason string   // the beginning of the reason; empty: any
-	Kind   string   // empty: any
-	Cause  string   // the name of what went wrong, as in a Selector; empty: any
-	Host   string   // the host or corporation in the config; empty: any
-	Except []string // those that WhereOf must not return
-	Rate   float64  // accounts that are due in a second; 0 means ReviveRate
-	DryRun bool     // only count
-	Cursor string   // Next of the call before; empty: begin
+	IDs    []string `strict:"ids"`
+	Reason string   `strict:"reason"`      // the beginning of the reason; empty: any
+	Kind   string   `strict:"kind"`        // empty: any
+	Cause  string   `strict:"cause"`       // the name of what went wrong, as in a Selector; empty: any
+	Host   string   `strict:"host"`        // the host or corporation in the config; empty: any
+	Except []string `strict:"except_host"` // those that WhereOf must not return
+	Rate   float64  `strict:"rate,given"`  // accounts that are due in a second; 0 means ReviveRate
+	DryRun bool     `strict:"dry_run"`     // only count
+	Cursor string   `strict:"cursor"`      // Next of the call before; empty: begin
 }
 
 // Validate returns every fault of the revival as Faults, or nil.
@@ -63,10 +60,7 @@ func (v Revival) Validate() error {
 	if v.Rate != 0 && !(v.Rate >= MinReviveRate && v.Rate <= MaxReviveRate) {
 		faults = append(faults, rateFault)
 	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
+	return faults.Err()
 }
 
 var rateFault = Fault{Field: "rate", Reason: fmt.Sprintf("must be more than 0: %v to %v accounts a second", MinReviveRate, MaxReviveRate)}
@@ -77,55 +71,9 @@ var rateFault = Fault{Field: "rate", Reason: fmt.Sprintf("must be more than 0: %
 //
 // It returns every fault at once, as Faults.
 func DecodeRevival(text []byte) (Revival, error) {
-	var v Revival
-	fields, err := strict.Object(text)
-	if err != nil {
-		return v, err
-	}
-	var faults Faults
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
-		switch name {
-		case "ids":
-			faults.Texts(name, value, &v.IDs)
-		case "reason":
-			faults.Text(name, value, &v.Reason)
-		case "kind":
-			faults.Text(name, value, &v.Kind)
-		case "cause":
-			faults.Text(name, value, &v.Cause)
-		case "host":
-			faults.Text(name, value, &v.Host)
-			v.Host = comparedHost(v.Host)
-		case "except_host":
-			faults.Texts(name, value, &v.Except)
-			v.Except = comparedHosts(v.Except)
-		case "cursor":
-			faults.Text(name, value, &v.Cursor)
-		case "rate":
-			// Once read, 0 and a missing field would be the same.
-			if !strict.IsNull(value) && (json.Unmarshal(value, &v.Rate) != nil || v.Rate == 0) {
-				v.Rate = 0
-				faults = append(faults, rateFault)
-			}
-		case "dry_run":
-			if json.Unmarshal(value, &v.DryRun) != nil {
-				faults.Add(name, "must be true or false")
-			}
-		default:
-			faults.Add(name, "is not a field of a revival; its fields are ids, reason, kind, cause, host, except_host, rate, dry_run and cursor")
-		}
-	}
-	var more Faults
-	if err := v.Validate(); errors.As(err, &more) {
-		for _, f := range more {
-			if !slices.ContainsFunc(faults, func(g Fault) bool { return g.Field == f.Field }) {
-				faults = append(faults, f)
-			}
-		}
-	}
-	if len(faults) > 0 {
-		return v, faults
-	}
-	return v, nil
+	v, faults := revivalDecoder.Decode(text)
+	v.Host, v.Except = comparedHost(v.Host), comparedHosts(v.Except)
+	return v, faults.And(v.Validate())
 }
+
+var revivalDecoder = strict.NewDecoder[Revival]("a revival", rateFault)

@@ -1,7 +1,6 @@
 package strict
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -58,24 +57,30 @@ func (f Faults) Unsupported() bool {
 // Add adds a fault.
 func (f *Faults) Add(field, reason string) { *f = append(*f, Fault{Field: field, Reason: reason}) }
 
-// Texts reads a field that must be an array of strings or null into texts, or adds a fault.
-func (f *Faults) Texts(name string, value json.RawMessage, texts *[]string) {
-	var read []*string // finds null, which is not a string
-	if json.Unmarshal(value, &read) != nil || slices.Contains(read, nil) {
-		f.Add(name, "must be an array of strings")
-		return
+// Err returns the faults as an error, which is nil if there are none.
+func (f Faults) Err() error {
+	if len(f) == 0 {
+		return nil
 	}
-	for _, text := range read {
-		*texts = append(*texts, *text)
-	}
+	return f
 }
 
-// Text reads a field that must be a string or null into text, or adds a fault. Null is "".
-func (f *Faults) Text(name string, value json.RawMessage, text *string) {
-	read, ok := Text(value)
-	if !ok && !IsNull(value) {
-		f.Add(name, "must be a string")
-		return
+// And adds the faults of an error, which may be nil, and returns all as an error, or nil. A field
+// that has a fault already gets no second one, and a text that could not be read has no fields.
+// And returns an error that is not Faults as it is.
+func (f Faults) And(err error) error {
+	var more Faults
+	switch {
+	case len(f) > 0 && f[0].Field == RecordField:
+		return f
+	case err != nil && !errors.As(err, &more):
+		return err
 	}
-	*text = read
+	all := slices.Clip(f)
+	for _, fault := range more {
+		if !slices.ContainsFunc(f, func(g Fault) bool { return g.Field == fault.Field }) {
+			all = append(all, fault)
+		}
+	}
+	return all.Err()
 }

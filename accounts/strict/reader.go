@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Reader takes the fields of an object one by one, and collects every fault instead of
@@ -98,6 +99,31 @@ func (r *Reader) Optional(name, what string, to any) {
 	}
 }
 
+// List takes a field that must be a list of at most most objects and must not be missing. It
+// returns a reader for each object; their faults name fields such as endpoints[0].url.
+func (r *Reader) List(name string, most int) []*Reader {
+	var list []json.RawMessage
+	switch raw := r.Take(name); {
+	case raw == nil:
+		r.Fault(name, "missing")
+	case json.Unmarshal(raw, &list) != nil:
+		r.Fault(name, "must be a list")
+	case len(list) > most:
+		r.Fault(name, "must be at most "+strconv.Itoa(most))
+	}
+	readers := make([]*Reader, 0, len(list))
+	for i, raw := range list {
+		at := name + "[" + strconv.Itoa(i) + "]"
+		fields, ok := Members(raw)
+		if !ok {
+			r.Fault(at, "must be an object")
+			continue
+		}
+		readers = append(readers, r.In(at, fields))
+	}
+	return readers
+}
+
 // Fault adds a fault of the named field.
 func (r *Reader) Fault(name, reason string) { r.add(name, reason, nil) }
 
@@ -131,8 +157,5 @@ func (r *Reader) Unknown() {
 // Err calls Unknown and returns everything that was found as Faults, or nil.
 func (r *Reader) Err() error {
 	r.Unknown()
-	if len(r.found.faults) == 0 {
-		return nil
-	}
-	return r.found.faults
+	return r.found.faults.Err()
 }

@@ -3,7 +3,6 @@ package strict
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -81,27 +80,28 @@ func TestReaderOfObjectsWithin(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
-	var faults Faults
-	var text string
-	var texts []string
-	faults.Text("a", []byte(`"a"`), &text)
-	faults.Texts("b", []byte(`["b", "\u0063"]`), &texts)
-	if len(faults) != 0 || text != "a" || !slices.Equal(texts, []string{"b", "c"}) {
-		t.Fatalf("%q, %q, %v", text, texts, faults)
-	}
-	faults.Text("a", []byte(`null`), &text)
-	faults.Texts("b", []byte(`null`), &texts)
-	if len(faults) != 0 || text != "" {
-		t.Errorf("%q, %v", text, faults)
-	}
-	faults.Text("a", []byte(`7`), &text)
-	for _, value := range []string{`"b"`, `["b", null]`, `[7]`} {
-		faults.Texts("b", []byte(value), &texts)
-	}
-	const want = "a: must be a string\nb: must be an array of strings\nb: must be an array of strings\nb: must be an array of strings"
-	if faults.Error() != want || len(texts) != 2 {
-		t.Errorf("got %v", faults)
+func TestList(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"all":[{"name":"a"},{"name":"b"}]}`: "",
+		`{"all":[]}`:                          "",
+		`{}`:                                  "all: missing",
+		`{"all":null}`:                        "all: missing",
+		`{"all":{}}`:                          "all: must be a list",
+		`{"all":[{},{},{}]}`:                  "all: must be at most 2\nall[0].name: missing\nall[1].name: missing\nall[2].name: missing",
+		`{"all":[7,null,{"name":1}]}`:         "all: must be at most 2\nall[0]: must be an object\nall[1]: must be an object\nall[2].name: must be a string",
+	} {
+		fields, err := Object([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewReader(fields)
+		var names []string
+		for _, in := range r.List("all", 2) {
+			names = append(names, in.Text("name"))
+		}
+		if got := errorText(r.Err()); got != want || want == "" && strings.Join(names, "") != strings.Repeat("ab", min(1, len(names))) {
+			t.Errorf("%s: got %q, %q", text, got, names)
+		}
 	}
 }
 

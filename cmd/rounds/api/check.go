@@ -1,12 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,57 +87,46 @@ func (r Intake) checkAccount(ctx context.Context, in *checkInput) (*checkReply, 
 // readCheck reads a trial that the caller may make: of a record that the caller could save. It
 // returns every fault at once, as accounts.Faults.
 func (r Intake) readCheck(ctx context.Context, text []byte) (trial.Request, error) {
-	request := trial.Request{Pages: checkPages, Limit: checkMessages}
-	fields, err := strict.Object(text)
-	if err != nil {
-		return request, err
+	body, faults := trialDecoder.Decode(text)
+	if len(faults) > 0 && faults[0].Field == accounts.RecordField {
+		return trial.Request{}, faults
 	}
-	var faults accounts.Faults
-	number := func(name string, value json.RawMessage, most int, to *int) {
-		if json.Unmarshal(value, to) != nil || *to < 1 || *to > most {
-			faults.Add(name, "must be a whole number from 1 to "+strconv.Itoa(most))
-		}
+	request := trial.Request{Pages: cmp.Or(body.Pages, checkPages), Limit: cmp.Or(body.Limit, checkMessages), Hint: body.Hint}
+	var err error
+	if request.Cursor, err = trial.ReadCursor(body.Cursor); err != nil {
+		faults.Add("cursor", err.Error())
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
-		switch {
-		case name == "account" || strict.IsNull(value):
-		case name == "cursor":
-			var cursor string
-			faults.Text(name, value, &cursor)
-			var wrong error
-			if request.Cursor, wrong = trial.ReadCursor(cursor); wrong != nil {
-				faults.Add(name, wrong.Error())
-			}
-		case name == "hint":
-			if request.Hint = value; len(value) > accounts.MaxHint {
-				faults.Add(name, "must be at most "+strconv.Itoa(accounts.MaxHint)+" bytes")
-			}
-		case name == "pages":
-			number(name, value, maxPages, &request.Pages)
-		case name == "limit":
-			number(name, value, maxMessages, &request.Limit)
-		default:
-			faults.Add(strict.Printable(name), "is not a field of a trial; its fields are account, cursor, hint, pages and limit")
-		}
+	if len(body.Hint) > accounts.MaxHint {
+		faults.Add("hint", "must be at most "+strconv.Itoa(accounts.MaxHint)+" bytes")
 	}
-	if record := fields["account"]; record == nil {
+	if request.Pages < 1 || request.Pages > maxPages {
+		faults = append(faults, pagesFault)
+	}
+	if request.Limit < 1 || request.Limit > maxMessages {
+		faults = append(faults, limitFault)
+	}
+	if body.Account == nil {
 		faults.Add("account", "missing")
-	} else {
-		err := r.readRecord(ctx, record, &request)
-		var more accounts.Faults
-		switch {
-		case errors.As(err, &more):
-			faults = append(faults, more...)
-		case err != nil && len(faults) == 0:
-			return request, err
-		}
-	}
-	if len(faults) > 0 {
 		return request, faults
 	}
-	return request, nil
+	err = r.readRecord(ctx, body.Account, &request)
+	if more := (accounts.Faults{}); len(faults) > 0 && !errors.As(err, &more) {
+		err = nil // the faults come first
+	}
+	return request, faults.And(err)
 }
+
+var (
+	pagesFault   = accounts.Fault{Field: "pages", Reason: fmt.Sprintf("must be a whole number from 1 to %d", maxPages)}
+	limitFault   = accounts.Fault{Field: "limit", Reason: fmt.Sprintf("must be a whole number from 1 to %d", maxMessages)}
+	trialDecoder = strict.NewDecoder[struct {
+		Account json.RawMessage `strict:"account"`
+		Cursor  string          `strict:"cursor"`
+		Hint    json.RawMessage `strict:"hint"`
+		Pages   int             `strict:"pages,given"`
+		Limit   int             `strict:"limit,given"`
+	}]("a trial", pagesFault, limitFault)
+)
 
 // readRecord reads the record into a trial. It returns its faults as accounts.Faults.
 func (r Intake) readRecord(ctx context.Context, record json.RawMessage, into *trial.Request) error {

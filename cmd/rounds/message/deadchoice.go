@@ -1,18 +1,15 @@
 package message
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
 // DeadChoice selects dead letters: those with the ids, or all of a group.
 type DeadChoice struct {
-	IDs    []string
-	Group  string
-	Cursor string // with a group: Next of the call before; empty: begin
+	IDs    []string `strict:"ids"`
+	Group  string   `strict:"group"`
+	Cursor string   `strict:"cursor"` // with a group: Next of the call before; empty: begin
 }
 
 // DecodeDeadChoice reads a choice strictly:
@@ -21,33 +18,14 @@ type DeadChoice struct {
 //
 // It returns every fault at once, as Faults.
 func DecodeDeadChoice(text []byte) (DeadChoice, error) {
-	var c DeadChoice
-	fields, err := strict.Object(text)
-	if err != nil {
-		return c, err
-	}
-	var faults strict.Faults
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
-		switch name {
-		case "ids":
-			faults.Texts(name, value, &c.IDs)
-		case "group":
-			faults.Text(name, value, &c.Group)
-		case "cursor":
-			faults.Text(name, value, &c.Cursor)
-		default:
-			faults.Add(name, "is not a field of this choice; its fields are ids, group and cursor")
-		}
-	}
+	c, faults := deadChoiceDecoder.Decode(text)
 	if len(faults) == 0 {
 		faults = c.faults()
 	}
-	if len(faults) > 0 {
-		return c, faults
-	}
-	return c, nil
+	return c, faults.Err()
 }
+
+var deadChoiceDecoder = strict.NewDecoder[DeadChoice]("this choice")
 
 func (c DeadChoice) faults() strict.Faults {
 	var faults strict.Faults

@@ -2,11 +2,8 @@ package message
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -98,49 +95,25 @@ func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 //
 // It returns the faults of the text as strict.Faults. ReadGroup judges the values.
 func DecodeGroupRead(text []byte) (GroupRead, error) {
-	var q GroupRead
-	fields, err := strict.Object(text)
-	if err != nil {
-		return q, err
-	}
-	var faults strict.Faults
-	wait := ""
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		value := fields[name]
-		switch name {
-		case "consumer":
-			faults.Text(name, value, &q.Consumer)
-		case "from":
-			faults.Text(name, value, &q.From)
-		case "acknowledge":
-			if json.Unmarshal(value, &q.Acknowledge) != nil {
-				faults.Add(name, "must be an array of strings")
-			}
-		case "limit":
-			// Once read, 0 and a missing field would be the same.
-			if !strict.IsNull(value) && (json.Unmarshal(value, &q.Limit) != nil || q.Limit == 0) {
-				faults.Add(name, fmt.Sprintf("must be 1 to %d", MaxLimit))
-			}
-		case "wait":
-			faults.Text(name, value, &wait)
-		case "leave":
-			if json.Unmarshal(value, &q.Leave) != nil {
-				faults.Add(name, "must be true or false")
-			}
-		default:
-			faults.Add(name, "is not a field of a read; its fields are consumer, from, acknowledge, limit, wait and leave")
-		}
-	}
-	if wait != "" {
-		if q.Wait, err = time.ParseDuration(wait); err != nil {
+	body, faults := groupReadDecoder.Decode(text)
+	q := GroupRead{Consumer: body.Consumer, From: body.From, Acknowledge: body.Acknowledge, Limit: body.Limit, Leave: body.Leave}
+	if body.Wait != "" {
+		var err error
+		if q.Wait, err = time.ParseDuration(body.Wait); err != nil {
 			faults.Add("wait", fmt.Sprintf("must be a duration such as 5s, at most %v", MaxGroupWait))
 		}
 	}
-	if len(faults) > 0 {
-		return q, faults
-	}
-	return q, nil
+	return q, faults.Err()
 }
+
+var groupReadDecoder = strict.NewDecoder[struct {
+	Consumer    string   `strict:"consumer"`
+	From        string   `strict:"from"`
+	Acknowledge []string `strict:"acknowledge"`
+	Limit       int      `strict:"limit,given"`
+	Wait        string   `strict:"wait"`
+	Leave       bool     `strict:"leave"`
+}]("a read", strict.Fault{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d", MaxLimit)})
 
 // ReadGroup does one round of a consumer. The consumer's shards stay leased to it for some
 // time after its last round, so that the messages of an account come in one order, whichever

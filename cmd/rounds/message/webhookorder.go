@@ -1,13 +1,9 @@
 package message
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate/document"
@@ -30,8 +26,8 @@ var (
 
 // WebhookChoice selects messages that wait at a webhook endpoint.
 type WebhookChoice struct {
-	Account string // the first message of this account; empty: the first of each account
-	All     bool   // allow several messages
+	Account string `strict:"account,given"` // the first message of this account; empty: the first of each account
+	All     bool   `strict:"all"`           // allow several messages
 }
 
 // DecodeWebhookChoice reads a choice strictly:
@@ -41,41 +37,23 @@ type WebhookChoice struct {
 // Each field may be left out, and so may the whole text. It returns every fault at once, as
 // Faults.
 func DecodeWebhookChoice(text []byte, several bool) (WebhookChoice, error) {
-	var c WebhookChoice
-	if len(bytes.TrimSpace(text)) == 0 {
-		return c, nil
+	if !several {
+		one, faults := webhookOneDecoder.Decode(strict.OrEmpty(text))
+		return WebhookChoice{Account: one.Account}, faults.Err()
 	}
-	fields, err := strict.Object(text)
-	if err != nil {
-		return c, err
-	}
-	known := "is not a field of this choice; its field is account"
-	if several {
-		known = "is not a field of this choice; its fields are account and all"
-	}
-	var faults strict.Faults
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		switch value := fields[name]; {
-		case name == "account":
-			if faults.Text(name, value, &c.Account); c.Account == "" && !strict.IsNull(value) && len(faults) == 0 {
-				faults.Add(name, "must not be empty")
-			}
-		case name == "all" && several:
-			if json.Unmarshal(value, &c.All) != nil {
-				faults.Add(name, "must be true or false")
-			}
-		default:
-			faults.Add(name, known)
-		}
-	}
+	c, faults := webhookChoiceDecoder.Decode(strict.OrEmpty(text))
 	if c.All && c.Account != "" {
 		faults.Add("all", "must not be given together with account")
 	}
-	if len(faults) > 0 {
-		return c, faults
-	}
-	return c, nil
+	return c, faults.Err()
 }
+
+var (
+	webhookChoiceDecoder = strict.NewDecoder[WebhookChoice]("this choice")
+	webhookOneDecoder    = strict.NewDecoder[struct {
+		Account string `strict:"account,given"`
+	}]("this choice")
+)
 
 // WebhookRetry is the result of ordering a retry.
 type WebhookRetry struct {
