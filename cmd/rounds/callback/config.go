@@ -64,32 +64,15 @@ func Read(from io.Reader) ([]Config, error) {
 		return nil, strict.Faults{{Field: "callbacks", Reason: "the file must be one JSON object"}}
 	}
 	r := strict.NewReader(file)
-	raw := r.Take("callbacks")
-	r.Unknown()
-	var list []json.RawMessage
-	switch {
-	case raw == nil:
-		r.Fault("callbacks", "missing")
-	case json.Unmarshal(raw, &list) != nil:
-		r.Fault("callbacks", "must be a list")
-	case len(list) > maxAddresses:
-		r.Fault("callbacks", fmt.Sprintf("must be at most %d", maxAddresses))
-	}
-	all := make([]Config, len(list))
+	var all []Config
 	names := make(map[string]bool)
-	for i, raw := range list {
-		at := fmt.Sprintf("callbacks[%d]", i)
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(raw, &fields) != nil || fields == nil {
-			r.Fault(at, "must be an object")
-			continue
-		}
-		in := r.In(at, fields)
-		all[i] = readConfig(in)
-		if all[i].Name != "" && names[all[i].Name] {
+	for _, in := range r.List("callbacks", maxAddresses) {
+		c := readConfig(in)
+		if c.Name != "" && names[c.Name] {
 			in.Fault("name", "is also the name of another callback")
 		}
-		names[all[i].Name] = true
+		names[c.Name] = true
+		all = append(all, c)
 	}
 	if err := r.Err(); err != nil {
 		return nil, err

@@ -42,27 +42,9 @@ func Read(from io.Reader, client Client) ([]Endpoint, error) {
 		return nil, errors.New("webhooks: must be one JSON object")
 	}
 	r := strict.NewReader(file)
-	raw := r.Take("endpoints")
-	r.Unknown()
-	var list []json.RawMessage
-	switch {
-	case raw == nil:
-		r.Fault("endpoints", "missing")
-	case json.Unmarshal(raw, &list) != nil:
-		r.Fault("endpoints", "must be a list")
-	case len(list) > maxEndpoints:
-		r.Fault("endpoints", "must be at most "+strconv.Itoa(maxEndpoints))
-	}
-	endpoints := make([]Endpoint, 0, len(list))
+	var endpoints []Endpoint
 	names := make(map[string]bool)
-	for i, raw := range list {
-		at := "endpoints[" + strconv.Itoa(i) + "]"
-		var object map[string]json.RawMessage
-		if json.Unmarshal(raw, &object) != nil || object == nil {
-			r.Fault(at, "must be an object")
-			continue
-		}
-		in := r.In(at, object)
+	for _, in := range r.List("endpoints", maxEndpoints) {
 		e := readEndpoint(in)
 		e.check(in, client)
 		if e.Name != "" && names[e.Name] {
