@@ -63,8 +63,8 @@ type Kind struct {
 	Fields []Field // nil: the kind declares none
 }
 
-// Of returns the kind of a checker.
-func Of(name string, checker any) Kind {
+// Describe returns the kind of a checker, with the fields that it declares.
+func Describe(name string, checker any) Kind {
 	k := Kind{Name: name}
 	if d, ok := checker.(Described); ok {
 		k.Fields = d.Fields()

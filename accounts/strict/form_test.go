@@ -29,7 +29,7 @@ func TestEveryFaultOfADeclaration(t *testing.T) {
 	if err := (Kind{"twice", []Field{good, good}}).Validate(); err == nil || !strings.Contains(err.Error(), "comes twice") {
 		t.Errorf("got %v", err)
 	}
-	if k := Of("plain", struct{}{}); k.Fields != nil {
+	if k := Describe("plain", struct{}{}); k.Fields != nil {
 		t.Errorf("got %+v", k)
 	}
 }

@@ -89,7 +89,7 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Guide:   pages, Callbacks: callbacks,
-		Kinds: []strict.Kind{strict.Of("feed", kinds["feed"])},
+		Kinds: []strict.Kind{strict.Describe("feed", kinds["feed"])},
 		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
 			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil
 		},

@@ -53,7 +53,7 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	served, err := api.New(api.Options{
-		Ring: ring, Registry: d.registry, Pages: pages.Handler, Kinds: []strict.Kind{strict.Of(feed.Kind, checkers[feed.Kind]), {Name: "own"}},
+		Ring: ring, Registry: d.registry, Pages: pages.Handler, Kinds: []strict.Kind{strict.Describe(feed.Kind, checkers[feed.Kind]), {Name: "own"}},
 		Try: func(context.Context, trial.Request) (*trial.Report, error) { return d.tried, nil },
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ const trialPage = 30 * time.Second
 func kindsOf(checkers poller.Checkers) []strict.Kind {
 	var kinds []strict.Kind
 	for _, name := range checkers.Kinds() {
-		k := strict.Of(name, checkers[name])
+		k := strict.Describe(name, checkers[name])
 		if k.Validate() != nil {
 			k.Fields = nil
 		}
