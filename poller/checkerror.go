@@ -73,6 +73,12 @@ func ConfigError(err error) *CheckError {
 	return failed
 }
 
+// CursorError returns the failure of a check whose cursor its checker cannot read, because of
+// err. The cursor is dropped.
+func CursorError(err error) *CheckError {
+	return &CheckError{Kind: CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+}
+
 // classify returns the kind and scope of any error. An error that is not a *CheckError is
 // transient, with the scope account. Its text is left out: it may contain a query string.
 func classify(err error) *CheckError {

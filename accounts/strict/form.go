@@ -1,14 +1,15 @@
 package strict
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 )
 
-// Fields describe the configs of kinds, field by field, so that people can fill them in
-// by a form. A kind declares its fields beside the code that judges its configs. A kind that
-// declares none is filled in as JSON.
+// A Form has the fields of a kind's config: what people see who fill it in, and how each field
+// is read. A checker that embeds its kind's form has the methods Fields and Validate. A kind
+// that declares no fields is filled in as JSON.
 
 // Type is what a field holds, and so how it is filled in.
 type Type string
@@ -109,6 +110,110 @@ func (k Kind) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Form reads the configs of a kind into structs of type C. No config may have a field that its
+// form does not have. It is safe for concurrent use.
+type Form[C any] struct {
+	entries   []Entry[C]
+	elsewhere string
+}
+
+// Entry is a field of a form. Read reads it into a config, and adds faults to the value.
+type Entry[C any] struct {
+	Field
+	Read func(v Value, to *C)
+}
+
+// NewForm returns a form. Its fields are shown and read in the order of the entries.
+func NewForm[C any](entries []Entry[C]) *Form[C] { return &Form[C]{entries: entries} }
+
+// Elsewhere has the form say where a field may belong that it does not have. It returns the form.
+func (f *Form[C]) Elsewhere(hint string) *Form[C] {
+	f.elsewhere = "; " + hint
+	return f
+}
+
+// Fields returns the fields, for Described.
+func (f *Form[C]) Fields() []Field {
+	fields := make([]Field, len(f.entries))
+	for i := range f.entries {
+		fields[i] = f.entries[i].Field
+	}
+	return fields
+}
+
+// Validate judges a config. Its error is Faults, which name each wrong field. It does not check
+// that secrets exist: pollers have them, and they may come later.
+func (f *Form[C]) Validate(config json.RawMessage) error {
+	_, err := f.Read(config)
+	return err
+}
+
+// Read reads a config, or returns the zero C and what Validate returns.
+func (f *Form[C]) Read(config json.RawMessage) (to C, err error) {
+	r := ReadConfig(config)
+	for i := range f.entries {
+		f.entries[i].Read(Value{r, &f.entries[i].Field}, &to)
+	}
+	r.elsewhere = f.elsewhere
+	if err := r.Err(); err != nil {
+		var none C
+		return none, err
+	}
+	return to, nil
+}
+
+// Value is what a config has in one field.
+type Value struct {
+	reader *Reader
+	field  *Field
+}
+
+// Raw returns the value as it is, or nil if it is missing or null, which is a fault if the field
+// is required.
+func (v Value) Raw() json.RawMessage {
+	raw := v.reader.Take(v.field.Name)
+	if raw == nil && v.field.Required {
+		v.Fault("missing")
+	}
+	return raw
+}
+
+// Text returns a string. If it is missing, Text returns the field's default, or an empty text. A
+// required field must have a text that is not empty.
+func (v Value) Text() string {
+	if v.field.Required {
+		return v.reader.Text(v.field.Name)
+	}
+	text, _ := v.field.Default.(string)
+	v.reader.Optional(v.field.Name, "a string", &text)
+	return text
+}
+
+// Fault adds a fault of the field.
+func (v Value) Fault(reason string) { v.reader.Fault(v.field.Name, reason) }
+
+// Refuse adds a fault of the field, which wraps the error.
+func (v Value) Refuse(err error) { v.reader.Refuse(v.field.Name, err) }
+
+// Matching returns a string that good accepts. If it is missing, Matching returns the field's
+// default. Any other value is refused with the reason.
+func (v Value) Matching(good func(string) bool, reason string) string {
+	raw := v.Raw()
+	if raw == nil {
+		text, _ := v.field.Default.(string)
+		return text
+	}
+	text, ok := Text(raw)
+	if !ok || !good(text) {
+		v.Fault(reason)
+	}
+	return text
+}
+
+// Reader returns the reader of the whole config, for values that have fields themselves and for
+// faults of two fields.
+func (v Value) Reader() *Reader { return v.reader }
 
 // Ref returns a reference to a secret, for examples.
 func Ref(name string) map[string]any { return map[string]any{"secret": name} }

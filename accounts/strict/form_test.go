@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -31,5 +32,61 @@ func TestEveryFaultOfADeclaration(t *testing.T) {
 	}
 	if k := Describe("plain", struct{}{}); k.Fields != nil {
 		t.Errorf("got %+v", k)
+	}
+}
+
+type shop struct {
+	name, currency string
+	size           string
+	open           bool
+}
+
+func newShop() *Form[shop] {
+	return NewForm([]Entry[shop]{
+		{Field{Name: "name", Type: TextType, Required: true}, func(v Value, s *shop) { s.name = v.Text() }},
+		{Field{Name: "currency", Type: TextType, Default: "CNY"}, func(v Value, s *shop) { s.currency = v.Text() }},
+		{Field{Name: "size", Type: Choice, Default: "small"}, func(v Value, s *shop) {
+			s.size = v.Matching(func(size string) bool { return size == "small" || size == "large" }, "must be small or large")
+		}},
+		{Field{Name: "door", Required: true}, func(v Value, s *shop) {
+			switch string(v.Raw()) {
+			case "1":
+				s.open = true
+			case "2":
+				v.Refuse(errors.New("is locked"))
+				v.Reader().Fault("name", "has no door")
+			}
+		}},
+	}).Elsewhere("ask next door")
+}
+
+func TestForm(t *testing.T) {
+	form := newShop()
+	for config, want := range map[string]string{
+		`{"name":"a","door":1}`:                                 "",
+		`{"name":"a","door":1,"currency":"EUR","size":"large"}`: "",
+		`{"name":"a","door":1,"currency":null,"size":null}`:     "",
+		`[]`: "config: must be a JSON object",
+		``:   "config.name: missing\nconfig.door: missing",
+		`{"name":"","door":null,"size":1,"currency":1,"window":1}`: "config.name: missing\nconfig.currency: must be a string\nconfig.size: must be small or large\nconfig.door: missing\nconfig.window: unknown field; ask next door",
+		`{"name":"a","door":2,"size":"huge"}`:                      "config.size: must be small or large\nconfig.door: is locked\nconfig.name: has no door",
+	} {
+		got, err := form.Read([]byte(config))
+		if errorText(err) != want || errorText(form.Validate([]byte(config))) != want {
+			t.Errorf("%s: got %v, want %s", config, err, want)
+		}
+		read := shop{"a", "CNY", "small", true}
+		switch {
+		case want != "":
+			read = shop{}
+		case strings.Contains(config, "EUR"):
+			read.currency, read.size = "EUR", "large"
+		}
+		if got != read {
+			t.Errorf("%s: got %+v", config, got)
+		}
+	}
+	if kind := Describe("shop", form); len(kind.Fields) != 4 || kind.Fields[0].Name != "name" || kind.Fields[3].Name != "door" {
+		t.Errorf("got %+v", kind)
 	}
 }

@@ -18,7 +18,7 @@ type Reader struct {
 	broken bool                       // it is not an object: single fields have no faults
 	found  *findings                  // shared with the readers of objects within
 
-	elsewhere string // see Elsewhere
+	elsewhere string // see Form: behind the reason of an unknown field
 }
 
 type findings struct {
@@ -141,10 +141,6 @@ func (r *Reader) add(name, reason string, cause error) {
 	r.found.fields[field] = true
 	r.found.faults = append(r.found.faults, Fault{field, reason, cause})
 }
-
-// Elsewhere says where else fields that the reader does not know may belong: it is added to their
-// faults.
-func (r *Reader) Elsewhere(hint string) { r.elsewhere = "; " + hint }
 
 // Unknown adds a fault for each field that was never taken, sorted by name.
 func (r *Reader) Unknown() {

@@ -5,8 +5,8 @@
 // its own way: two members with one name, half of a surrogate pair, and nesting that another
 // decoder refuses. Two decoders read such a text differently, and two ids may become one.
 // Decoder reads such an object into a struct, and Stored reads objects that were accepted
-// before. Reader reads configurations field by field, and Limits bounds the answers of an
-// upstream.
+// before. Form reads the configs of a kind, Reader reads other configurations field by field,
+// and Limits bounds the answers of an upstream.
 //
 // The package knows no field names: its callers do.
 package strict

@@ -103,3 +103,9 @@ func StatusError(who string, response *Response) *poller.CheckError {
 	}
 	return e
 }
+
+// ProtocolError returns the error for an answer that is not as a third party's answers are.
+// Whose is how people call the third party, such as "WeCom's". It blames the rate key.
+func ProtocolError(whose, text string) *poller.CheckError {
+	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: whose + " answer: " + text}
+}

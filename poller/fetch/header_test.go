@@ -14,10 +14,8 @@ import (
 )
 
 func parse(config string) (Headers, error) {
-	r := strict.ReadConfig(json.RawMessage(config))
-	h := ParseHeaders(r, "If-None-Match")
-	h.ParseLogin(r)
-	return h, r.Err()
+	self := func(h *Headers) *Headers { return h }
+	return strict.NewForm([]strict.Entry[Headers]{LoginEntry(self), HeadersEntry(self, "If-None-Match")}).Read(json.RawMessage(config))
 }
 
 func source(values map[string]string) secrets.Source {

@@ -24,11 +24,11 @@ const (
 	maxUser       = 1 << 10 // bytes
 )
 
-// Headers are the parsed fields headers and login of a config. The zero Headers add
-// nothing.
+// Headers are what the fields headers and login of a config add to requests. The zero Headers
+// add nothing.
 type Headers struct {
 	all   []entry // by name
-	login login
+	login *login
 }
 
 // entry is a header with either a value or a reference to a secret.
@@ -44,54 +44,84 @@ type login struct {
 	password secrets.Ref
 }
 
-// ParseHeaders reads the field headers of a config: name → text, or {"secret": "NAME"}. It
-// returns the headers and adds faults to r. Headers that rounds sets itself are faults,
-// and so are those in own.
-func ParseHeaders(r *strict.Reader, own ...string) Headers {
-	raw := r.Take("headers")
+// HeadersEntry is the field headers of a form: name → text, or {"secret": "NAME"}. It is read
+// into the Headers that at returns. Headers that rounds sets itself are faults, and so are those
+// in own.
+func HeadersEntry[C any](at func(*C) *Headers, own ...string) strict.Entry[C] {
+	return strict.Entry[C]{
+		Field: strict.Field{
+			Name: "headers", Type: strict.Headers, Secret: true, Example: map[string]any{"X-Api-Key": strict.Ref("API_KEY")},
+			Label: strict.Words{EN: "Headers", ZH: "请求头"},
+			Help: strict.Words{
+				EN: "Headers that each request gets. A credential must be a secret's name. They are sent only to the address above.",
+				ZH: "每个请求附加的请求头。凭据只能填密钥的名称。只发往上面的地址。",
+			},
+		},
+		Read: func(v strict.Value, to *C) { at(to).read(v, own) },
+	}
+}
+
+// LoginEntry is the field login of a form: {"user": "…", "password": {"secret": "NAME"}}. It is
+// read into the Headers that at returns, and must come before HeadersEntry.
+func LoginEntry[C any](at func(*C) *Headers) strict.Entry[C] {
+	return strict.Entry[C]{
+		Field: strict.Field{
+			Name: "login", Type: strict.Login, Secret: true, Example: map[string]any{"user": "me", "password": strict.Ref("PASSWORD")},
+			Label: strict.Words{EN: "Login", ZH: "登录"},
+			Help: strict.Words{
+				EN: "User and the name of the secret with the password, for basic authentication.",
+				ZH: "用户名，以及存放密码的密钥名称，用于 Basic 认证。",
+			},
+		},
+		Read: func(v strict.Value, to *C) { at(to).login = readLogin(v) },
+	}
+}
+
+// read reads the field headers, after the field login.
+func (h *Headers) read(v strict.Value, own []string) {
+	raw := v.Raw()
 	if raw == nil {
-		return Headers{}
+		return
 	}
 	var values map[string]json.RawMessage
 	if json.Unmarshal(raw, &values) != nil {
-		r.Fault("headers", "must be an object")
-		return Headers{}
+		v.Fault("must be an object")
+		return
 	}
 	if len(values) > MaxHeaders {
-		r.Fault("headers", "must be at most "+strconv.Itoa(MaxHeaders))
-		return Headers{}
+		v.Fault("must be at most " + strconv.Itoa(MaxHeaders))
+		return
 	}
-	var h Headers
 	for name, raw := range values {
 		e, fault := parseEntry(name, raw)
 		if slices.ContainsFunc(own, func(set string) bool { return strings.EqualFold(set, name) }) {
 			fault = "is set by rounds itself"
 		}
 		if fault != "" {
-			r.Fault("headers."+strict.Printable(name), fault)
+			v.Reader().Fault("headers."+strict.Printable(name), fault)
 			continue
+		}
+		if h.login != nil && strings.EqualFold(name, authorization) {
+			v.Reader().Fault("login", "comes together with headers.Authorization: only one of them can be sent")
 		}
 		h.all = append(h.all, e)
 	}
 	slices.SortFunc(h.all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	return h
 }
 
-// ParseLogin reads also the field login: {"user": "…", "password": {"secret": "NAME"}}. It
-// adds faults to r.
-func (h *Headers) ParseLogin(r *strict.Reader) {
-	raw := r.Take("login")
+func readLogin(v strict.Value) *login {
+	raw := v.Raw()
 	if raw == nil {
-		return
+		return nil
 	}
 	fields, ok := strict.Members(raw)
 	if !ok {
-		r.Fault("login", `must be {"user": "…", "password": {"secret": "NAME"}}`)
-		return
+		v.Fault(`must be {"user": "…", "password": {"secret": "NAME"}}`)
+		return nil
 	}
-	in := r.In("login", fields)
-	h.login.user = in.Text("user")
-	if strings.ContainsFunc(h.login.user, unicode.IsControl) || strings.Contains(h.login.user, ":") || len(h.login.user) > maxUser {
+	in := v.Reader().In("login", fields)
+	l := &login{user: in.Text("user")}
+	if strings.ContainsFunc(l.user, unicode.IsControl) || strings.Contains(l.user, ":") || len(l.user) > maxUser {
 		in.Fault("user", "must be one line of at most "+strconv.Itoa(maxUser)+" bytes without a colon")
 	}
 	ref, err := secrets.ParseRef(in.Take("password"))
@@ -101,11 +131,9 @@ func (h *Headers) ParseLogin(r *strict.Reader) {
 	case ref.IsZero():
 		in.Fault("password", "missing")
 	}
-	h.login.password = ref
+	l.password = ref
 	in.Unknown()
-	if slices.ContainsFunc(h.all, func(e entry) bool { return strings.EqualFold(e.name, authorization) }) {
-		r.Fault("login", "comes together with headers.Authorization: only one of them can be sent")
-	}
+	return l
 }
 
 // parseEntry reads one header, or returns its fault.
@@ -136,7 +164,7 @@ func parseEntry(name string, raw json.RawMessage) (entry, string) {
 
 // Any reports whether the config adds anything. All that it adds, secret or not, is only
 // for the host that the config names.
-func (h Headers) Any() bool { return len(h.all) > 0 || h.login.user != "" }
+func (h Headers) Any() bool { return len(h.all) > 0 || h.login != nil }
 
 // Resolve resolves the secrets for a use as a header. It returns the header and the
 // secrets' values, which must not appear in any text that is shown. If there are any and
@@ -157,7 +185,7 @@ func (h Headers) Resolve(ctx context.Context, source secrets.Source, use secrets
 		}
 		header.Set(e.name, value)
 	}
-	if h.login.user != "" {
+	if h.login != nil {
 		password, err := source.Get(ctx, h.login.password.Name, use)
 		if err != nil {
 			return nil, nil, err

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"encoding/json"
 	"errors"
 	"net/url"
 	"strconv"
@@ -17,7 +16,6 @@ var (
 	ErrHost     = errors.New("must have a host and, if any, a port from 1 to 65535")
 	ErrName     = errors.New("has a host's name with characters that no name has: write it as the domain is registered, such as xn--fiqs8s.example")
 	ErrUserinfo = errors.New("must not hold a user name or password")
-	ErrText     = errors.New("must be a string")
 	ErrQuery    = errors.New("must not have a query or a fragment")
 	ErrPrivate  = errors.New("must not be a private address")
 )
@@ -27,20 +25,31 @@ var (
 // ErrScheme, ErrHost, ErrName, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 
-// BaseURL reads a config's JSON string of a URL that paths are put behind, and returns it
-// without slashes at its end. The error is one of Validate, ErrText or ErrQuery.
-func (c *Client) BaseURL(raw json.RawMessage) (string, error) {
-	var base string
-	if json.Unmarshal(raw, &base) != nil {
-		return "", ErrText
+// ReadURL reads a field of a form: a URL that Validate allows.
+func (c *Client) ReadURL(v strict.Value) string {
+	text := v.Text()
+	if text != "" {
+		if err := c.Validate(text); err != nil {
+			v.Refuse(err)
+		}
 	}
-	if err := c.Validate(base); err != nil {
-		return "", err
+	return text
+}
+
+// ReadBaseURL reads a field of a form: a URL that paths are put behind. It returns the URL
+// without slashes at its end, and its host with the port.
+func (c *Client) ReadBaseURL(v strict.Value) (base, host string) {
+	base = v.Text()
+	u, err := url.Parse(base)
+	switch wrong := c.Validate(base); {
+	case wrong != nil:
+		v.Refuse(wrong)
+	case err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		v.Refuse(ErrQuery)
+	default:
+		return strings.TrimRight(base, "/"), u.Host
 	}
-	if u, err := url.Parse(base); err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return "", ErrQuery
-	}
-	return strings.TrimRight(base, "/"), nil
+	return "", ""
 }
 
 // checkURL judges a URL that is to be called, and makes its host ASCII. From there on the rule

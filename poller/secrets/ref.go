@@ -5,15 +5,13 @@ import (
 	"errors"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 // ErrNotReference reports a config value that should refer to a secret and does
 // not. Its text says how to refer to one, and does not quote the value.
 var ErrNotReference = errors.New(`must be {"secret": "NAME"}: records hold no secrets, ` +
 	`put it into the file NAME of the secrets directory or into ` + EnvPrefix + `NAME`)
-
-// ErrMissing reports a config value that must refer to a secret and is not there.
-var ErrMissing = errors.New("missing")
 
 // Ref is a config value that refers to a secret. The zero Ref refers to none.
 type Ref struct {
@@ -41,13 +39,14 @@ func ParseRef(raw json.RawMessage) (Ref, error) {
 	return Ref{Name: *name}, nil
 }
 
-// ParseRequired is ParseRef for a value that must be there; its error is then ErrMissing.
-func ParseRequired(raw json.RawMessage) (Ref, error) {
-	ref, err := ParseRef(raw)
-	if err == nil && ref.IsZero() {
-		err = ErrMissing
+// ReadRef reads a field of a form. It is the zero Ref if the field is missing, which is a fault
+// if the field is required.
+func ReadRef(v strict.Value) Ref {
+	ref, err := ParseRef(v.Raw())
+	if err != nil {
+		v.Refuse(err)
 	}
-	return ref, err
+	return ref
 }
 
 // IsZero reports whether there is no reference.

@@ -43,7 +43,7 @@ var mayImport = []struct {
 	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit"}},
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
 	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
-	{"poller/secrets", []string{"accounts/secret", "poller"}},
+	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller"}},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/fetch", "poller/secrets"}},

@@ -21,31 +21,65 @@ type config struct {
 // maxHold is the longest that a connector may hold a call.
 const maxHold = 2 * time.Minute
 
-func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := strict.ReadConfig(raw)
-	var read config
-	read.url = r.Text("url")
-	if read.url != "" {
-		if err := c.client.Validate(read.url); err != nil {
-			r.Refuse("url", err)
-		}
+// form reads configs.
+type form = strict.Form[config]
+
+func newForm(client *fetch.Client) *form {
+	return strict.NewForm([]strict.Entry[config]{
+		{
+			Field: strict.Field{
+				Name: "url", Type: strict.URL, Required: true, Example: "https://connector.example.com/check",
+				Label: strict.Words{EN: "Address", ZH: "地址"},
+				Help:  strict.Words{EN: "Where the connector answers. Each check is a POST to it.", ZH: "连接器的地址，每次检查向它发一个 POST 请求。"},
+			},
+			Read: func(v strict.Value, c *config) { c.url = client.ReadURL(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "signing_secret", Type: strict.Secret, Secret: true, Example: strict.Ref("CONNECTOR_KEY"),
+				Label: strict.Words{EN: "Signing secret", ZH: "签名密钥"},
+				Help: strict.Words{
+					EN: "With it, requests carry the Standard Webhooks signature, so that the connector knows who asks. The secret itself is not sent.",
+					ZH: "设置后，请求带 Standard Webhooks 签名，连接器据此确认请求方。密钥本身不会发送。",
+				},
+			},
+			Read: func(v strict.Value, c *config) { c.signing = secrets.ReadRef(v) },
+		},
+		fetch.HeadersEntry(func(c *config) *fetch.Headers { return &c.headers }),
+		{
+			Field: strict.Field{
+				Name: "hold", Type: strict.Number, Example: 30,
+				Label: strict.Words{EN: "Hold, in seconds", ZH: "挂起时间（秒）"},
+				Help: strict.Words{
+					EN: "How long the connector holds a request until it has something to answer, from 1 to 120 seconds. Left out: it answers at once.",
+					ZH: "连接器在有内容可答之前挂起请求的时间，1 到 120 秒。留空表示立即回答。",
+				},
+			},
+			Read: func(v strict.Value, c *config) { c.hold = readHold(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "settings", Type: strict.ObjectType, Example: map[string]any{"folder": "inbox"},
+				Label: strict.Words{EN: "Settings", ZH: "设置"},
+				Help:  strict.Words{EN: "A JSON object for the connector alone.", ZH: "只给连接器用的 JSON 对象。"},
+			},
+			Read: func(v strict.Value, _ *config) {
+				if settings := v.Raw(); settings != nil && settings[0] != '{' {
+					v.Fault("must be an object")
+				}
+			},
+		},
+	}).Elsewhere("what the connector itself needs goes into settings, such as settings.project, and what is secret into headers")
+}
+
+func readHold(v strict.Value) time.Duration {
+	raw := v.Raw()
+	if raw == nil {
+		return 0
 	}
-	ref, err := secrets.ParseRef(r.Take("signing_secret"))
-	if err != nil {
-		r.Fault("signing_secret", err.Error())
+	var seconds int
+	if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > int(maxHold.Seconds()) {
+		v.Fault(fmt.Sprintf("must be a whole number of seconds from 1 to %.0f", maxHold.Seconds()))
 	}
-	read.signing = ref
-	read.headers = fetch.ParseHeaders(r)
-	if raw := r.Take("hold"); raw != nil {
-		var seconds int
-		if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > int(maxHold.Seconds()) {
-			r.Fault("hold", fmt.Sprintf("must be a whole number of seconds from 1 to %.0f", maxHold.Seconds()))
-		}
-		read.hold = time.Duration(seconds) * time.Second
-	}
-	if settings := r.Take("settings"); settings != nil && settings[0] != '{' {
-		r.Fault("settings", "must be an object")
-	}
-	r.Elsewhere("what the connector itself needs goes into settings, such as settings.project, and what is secret into headers")
-	return read, r.Err()
+	return time.Duration(seconds) * time.Second
 }

@@ -36,6 +36,7 @@ const maxBody = 8 << 20
 
 // Checker checks through connectors. It is safe for concurrent use.
 type Checker struct {
+	*form
 	client  *fetch.Client
 	secrets secrets.Source
 }
@@ -48,7 +49,7 @@ var (
 // New returns a checker that calls through client and takes from secrets what
 // configs refer to.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
-	return &Checker{client: client, secrets: secrets}
+	return &Checker{form: newForm(client), client: client, secrets: secrets}
 }
 
 // Kind is the kind's name in records.
@@ -57,35 +58,21 @@ const Kind = "http"
 // Kind is "http".
 func (*Checker) Kind() string { return Kind }
 
-// Validate checks a config; see the package's doc. Its error is strict.Faults, which
-// name each wrong field. It does not check that the secrets exist: the poller has
-// them, and they may come later.
-func (c *Checker) Validate(raw json.RawMessage) error {
-	_, err := c.parse(raw)
-	return err
-}
-
 // RateKey returns the host of the connector's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, err := c.parse(raw)
-	if err != nil {
-		return ""
-	}
+	config, _ := c.form.Read(raw)
 	return fetch.Host(config.url)
 }
 
 // Hold returns the config's hold.
 func (c *Checker) Hold(raw json.RawMessage) time.Duration {
-	config, err := c.parse(raw)
-	if err != nil {
-		return 0
-	}
+	config, _ := c.form.Read(raw)
 	return config.hold
 }
 
 // Check asks the connector for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.parse(r.Config)
+	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}

@@ -118,7 +118,7 @@ const (
 // rules "every request" and "deadline". The error is that of an unusable config or
 // secret. A connector that cannot be reached is a finding, not an error.
 func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
-	config, err := c.parse(t.Config)
+	config, err := c.form.Read(t.Config)
 	if err != nil {
 		return nil, err
 	}

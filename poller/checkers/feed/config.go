@@ -1,8 +1,6 @@
 package feed
 
 import (
-	"encoding/json"
-
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
@@ -13,15 +11,20 @@ type config struct {
 	headers fetch.Headers
 }
 
-func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := strict.ReadConfig(raw)
-	read := config{url: r.Text("url")}
-	if read.url != "" {
-		if err := c.client.Validate(read.url); err != nil {
-			r.Refuse("url", err)
-		}
-	}
-	read.headers = fetch.ParseHeaders(r, "If-None-Match", "If-Modified-Since")
-	read.headers.ParseLogin(r)
-	return read, r.Err()
+// form reads configs.
+type form = strict.Form[config]
+
+func newForm(client *fetch.Client) *form {
+	headers := func(c *config) *fetch.Headers { return &c.headers }
+	return strict.NewForm([]strict.Entry[config]{
+		{
+			Field: strict.Field{
+				Name: "url", Type: strict.URL, Required: true, Example: "https://example.com/feed.xml",
+				Label: strict.Words{EN: "Address", ZH: "地址"},
+				Help:  strict.Words{EN: "Where the feed is: RSS, Atom or JSON Feed.", ZH: "订阅源的地址：RSS、Atom 或 JSON Feed。"},
+			},
+			Read: func(v strict.Value, c *config) { c.url = client.ReadURL(v) },
+		},
+		fetch.LoginEntry(headers), fetch.HeadersEntry(headers, "If-None-Match", "If-Modified-Since"),
+	})
 }

@@ -64,6 +64,7 @@ const (
 
 // Checker checks feeds. It is safe for concurrent use.
 type Checker struct {
+	*form
 	client  *fetch.Client
 	secrets secrets.Source
 }
@@ -73,7 +74,7 @@ var _ poller.Checker = (*Checker)(nil)
 // New returns a checker that fetches through client and takes from secrets what
 // configs refer to.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
-	return &Checker{client: client, secrets: secrets}
+	return &Checker{form: newForm(client), client: client, secrets: secrets}
 }
 
 // Kind is the kind's name in records.
@@ -82,35 +83,22 @@ const Kind = "feed"
 // Kind is "feed".
 func (*Checker) Kind() string { return Kind }
 
-// Validate checks a config; see the package's doc. Its error is strict.Faults, which
-// name each wrong field. It does not check that the secrets exist: the poller has
-// them, and they may come later.
-func (c *Checker) Validate(raw json.RawMessage) error {
-	_, err := c.parse(raw)
-	return err
-}
-
 // RateKey returns the host of the feed's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, err := c.parse(raw)
-	if err != nil {
-		return ""
-	}
+	config, _ := c.form.Read(raw)
 	return fetch.Host(config.url)
 }
 
 // Check fetches the feed and reports the items that the cursor does not know,
 // oldest first. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.parse(r.Config)
+	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
 	known, err := decodeCursor(r.Cursor)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{
-			Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err,
-		}
+		return poller.Result{}, poller.CursorError(err)
 	}
 	use := secrets.ForURL(Kind, config.url)
 	header, sent, err := config.headers.Resolve(ctx, c.secrets, use)

@@ -199,7 +199,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: rate key %q", config, got)
 		}
 	}
-	read, err := c.parse(json.RawMessage(`{"host":"imap.example.com","tls":"starttls"` + rest))
+	read, err := c.form.Read(json.RawMessage(`{"host":"imap.example.com","tls":"starttls"` + rest))
 	if err != nil || read.port != 143 || read.mailbox != "INBOX" {
 		t.Errorf("got %+v, %v", read, err)
 	}

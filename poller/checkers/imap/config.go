@@ -40,57 +40,101 @@ type config struct {
 	mailbox  string
 }
 
-func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := strict.ReadConfig(raw)
-	read := config{tls: tlsImplicit, mailbox: "INBOX"}
-	if given := r.Text("host"); given != "" {
-		dialled, err := strict.Hostname(given)
-		if read.host = strings.TrimSuffix(dialled, "."); err == nil {
-			err = c.client.ValidateHost(read.host)
-		}
-		if err != nil {
-			r.Refuse("host", hostFault(err))
-		}
-	}
-	if raw := r.Take("tls"); raw != nil {
-		read.tls = ""
-		if json.Unmarshal(raw, &read.tls) != nil || read.tls != tlsImplicit && read.tls != tlsStart && read.tls != tlsNone {
-			r.Fault("tls", "must be implicit, starttls or none")
-		}
-	}
-	read.port = portPlain
-	if read.tls == tlsImplicit {
-		read.port = portImplicit
-	}
-	if raw := r.Take("port"); raw != nil && (json.Unmarshal(raw, &read.port) != nil || read.port < 1 || read.port > 65535) {
-		r.Fault("port", "must be a number from 1 to 65535")
-	}
-	read.user = oneLine(r, "user", r.Text("user"))
-	ref, err := secrets.ParseRequired(r.Take("password"))
-	if err != nil {
-		r.Fault("password", err.Error())
-	}
-	read.password = ref
-	if raw := r.Take("mailbox"); raw != nil {
-		if json.Unmarshal(raw, &read.mailbox) != nil || read.mailbox == "" {
-			r.Fault("mailbox", "must be a string that is not empty")
-		}
-		read.mailbox = oneLine(r, "mailbox", read.mailbox)
-	}
-	return read, r.Err()
+// form reads configs.
+type form = strict.Form[config]
+
+func newForm(client *fetch.Client) *form {
+	return strict.NewForm([]strict.Entry[config]{
+		{
+			Field: strict.Field{
+				Name: "host", Type: strict.TextType, Required: true, Example: "imap.example.com",
+				Label: strict.Words{EN: "Host", ZH: "主机"},
+				Help:  strict.Words{EN: "The mail server's name or address, without a port.", ZH: "邮件服务器的名称或地址，不带端口。"},
+			},
+			Read: func(v strict.Value, c *config) { c.host = readHost(v, client) },
+		},
+		{
+			Field: strict.Field{
+				Name: "user", Type: strict.TextType, Required: true, Example: "me@example.com",
+				Label: strict.Words{EN: "User", ZH: "用户名"},
+				Help:  strict.Words{EN: "The name to log in with.", ZH: "登录用的用户名。"},
+			},
+			Read: func(v strict.Value, c *config) { c.user = oneLine(v, v.Text()) },
+		},
+		{
+			Field: strict.Field{
+				Name: "password", Type: strict.Secret, Secret: true, Required: true, Example: strict.Ref("MAIL"),
+				Label: strict.Words{EN: "Password", ZH: "密码"},
+				Help:  strict.Words{EN: "The name of the secret that holds the password.", ZH: "存放密码的密钥的名称。"},
+			},
+			Read: func(v strict.Value, c *config) { c.password = secrets.ReadRef(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "mailbox", Type: strict.TextType, Example: "INBOX", Default: "INBOX",
+				Label: strict.Words{EN: "Mailbox", ZH: "邮箱文件夹"},
+				Help:  strict.Words{EN: "The mailbox to read. Nothing in it changes.", ZH: "要读取的文件夹，其中的内容不会改变。"},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.mailbox = oneLine(v, v.Matching(func(name string) bool { return name != "" }, "must be a string that is not empty"))
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "tls", Type: strict.Choice, Example: tlsImplicit, Default: tlsImplicit,
+				Label: strict.Words{EN: "Encryption", ZH: "加密"},
+				Help:  strict.Words{EN: "How the connection is encrypted.", ZH: "连接的加密方式。"},
+				Choices: []strict.Option{
+					{Value: tlsImplicit, Label: strict.Words{EN: "TLS from the start", ZH: "一开始就用 TLS"}},
+					{Value: tlsStart, Label: strict.Words{EN: "STARTTLS", ZH: "STARTTLS"}},
+					{Value: tlsNone, Label: strict.Words{EN: "None: in private networks only", ZH: "不加密：只限内网"}},
+				},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.tls = v.Matching(func(how string) bool { return how == tlsImplicit || how == tlsStart || how == tlsNone }, "must be implicit, starttls or none")
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "port", Type: strict.Number, Example: portImplicit,
+				Label: strict.Words{EN: "Port", ZH: "端口"},
+				Help:  strict.Words{EN: "Left out: 993 with TLS from the start, otherwise 143.", ZH: "不填时：一开始就用 TLS 为 993，否则为 143。"},
+			},
+			Read: func(v strict.Value, c *config) { // after tls
+				if c.port = portPlain; c.tls == tlsImplicit {
+					c.port = portImplicit
+				}
+				if raw := v.Raw(); raw != nil && (json.Unmarshal(raw, &c.port) != nil || c.port < 1 || c.port > 65535) {
+					v.Fault("must be a number from 1 to 65535")
+				}
+			},
+		},
+	})
 }
 
-// hostFault returns a host's error without the part about the port.
-func hostFault(err error) error {
-	if errors.Is(err, fetch.ErrPrivate) {
-		return err
+// readHost returns a host as it is dialled.
+func readHost(v strict.Value, client *fetch.Client) string {
+	given := v.Text()
+	if given == "" {
+		return ""
 	}
-	return errHost
+	dialled, err := strict.Hostname(given)
+	host := strings.TrimSuffix(dialled, ".")
+	if err == nil {
+		err = client.ValidateHost(host)
+	}
+	switch {
+	case errors.Is(err, fetch.ErrPrivate):
+		v.Refuse(err)
+	case err != nil:
+		v.Refuse(errHost) // without the part about the port
+	}
+	return host
 }
 
-func oneLine(r *strict.Reader, name, text string) string {
+func oneLine(v strict.Value, text string) string {
 	if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
-		r.Fault(name, fmt.Sprintf("must be one line of at most %d bytes", maxText))
+		v.Fault(fmt.Sprintf("must be one line of at most %d bytes", maxText))
 	}
 	return text
 }

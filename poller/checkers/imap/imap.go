@@ -72,6 +72,7 @@ type Options struct {
 
 // Checker checks mailboxes. It is safe for concurrent use.
 type Checker struct {
+	*form
 	client  *fetch.Client
 	secrets secrets.Source
 	options Options
@@ -82,7 +83,7 @@ var _ poller.Checker = (*Checker)(nil)
 // New returns a checker that connects to the addresses that client allows, and takes
 // from secrets what configs refer to.
 func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
-	return &Checker{client: client, secrets: secrets, options: o}
+	return &Checker{form: newForm(client), client: client, secrets: secrets, options: o}
 }
 
 // Kind is the kind's name in records.
@@ -91,17 +92,9 @@ const Kind = "imap"
 // Kind is "imap".
 func (*Checker) Kind() string { return Kind }
 
-// Validate checks a config; see the package's doc. Its error is strict.Faults, which
-// name each wrong field. It does not check that the password exists: the poller has
-// it, and it may come later.
-func (c *Checker) Validate(raw json.RawMessage) error {
-	_, err := c.parse(raw)
-	return err
-}
-
 // RateKey returns the server: its host, with the port unless that is 993 or 143.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, err := c.parse(raw)
+	config, err := c.form.Read(raw)
 	if err != nil {
 		return ""
 	}
@@ -114,15 +107,13 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 // Check returns the messages after the cursor, oldest first. All its errors are
 // *poller.CheckError. The connection is closed as soon as ctx is done.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.parse(r.Config)
+	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
 	at, err := parseCursor(r.Cursor)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{
-			Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err,
-		}
+		return poller.Result{}, poller.CursorError(err)
 	}
 	password, err := c.password(ctx, config)
 	if err != nil {

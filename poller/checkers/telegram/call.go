@@ -55,7 +55,7 @@ type caller struct {
 func (c *caller) post(ctx context.Context, method string, body any) (a answer, status int, failed *poller.CheckError) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return a, 0, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
+		return a, 0, poller.CursorError(err)
 	}
 	response, err := c.client.Do(ctx, fetch.Call{
 		Method: http.MethodPost, URL: c.base + "/bot" + c.token + "/" + method, Body: raw, MaxBody: maxBody, Confined: c.open, Held: method == methodUpdates,
@@ -141,5 +141,5 @@ func codeError(a *answer) *poller.CheckError {
 }
 
 func protocolError(text string) *poller.CheckError {
-	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: "Telegram's answer: " + text}
+	return fetch.ProtocolError("Telegram's", text)
 }

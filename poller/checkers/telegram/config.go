@@ -2,11 +2,11 @@ package telegram
 
 import (
 	"encoding/json"
-	"net/url"
 	"regexp"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -26,29 +26,44 @@ const maxAllowed = 64
 
 var updatePattern = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
-func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := strict.ReadConfig(raw)
-	read := config{base: DefaultBaseURL}
-	ref, err := secrets.ParseRequired(r.Take("token"))
-	if err != nil {
-		r.Fault("token", err.Error())
-	}
-	read.token = ref
-	if raw := r.Take("base_url"); raw != nil {
-		if read.base, err = c.client.BaseURL(raw); err != nil {
-			r.Refuse("base_url", err)
-		}
-	}
-	if u, err := url.Parse(read.base); err == nil {
-		read.host = u.Host
-	}
-	if raw := r.Take("allowed_updates"); raw != nil {
-		read.allowed = readAllowed(r, raw)
-	}
-	return read, r.Err()
+// form reads configs.
+type form = strict.Form[config]
+
+func newForm(client *fetch.Client) *form {
+	return strict.NewForm([]strict.Entry[config]{
+		{
+			Field: strict.Field{
+				Name: "token", Type: strict.Secret, Secret: true, Required: true, Example: strict.Ref("TELEGRAM_BOT"),
+				Label: strict.Words{EN: "Token", ZH: "令牌"},
+				Help:  strict.Words{EN: "The name of the secret that has the bot's token, as BotFather gave it.", ZH: "保存机器人令牌（由 BotFather 提供）的密钥名称。"},
+			},
+			Read: func(v strict.Value, c *config) { c.token = secrets.ReadRef(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "allowed_updates", Type: strict.TextType, Example: "message,edited_message,callback_query",
+				Label: strict.Words{EN: "Updates", ZH: "更新类型"},
+				Help:  strict.Words{EN: "The kinds of updates that are wanted, with commas between them. Telegram remembers the last choice.", ZH: "需要的更新类型，用逗号分隔。Telegram 会记住上一次的选择。"},
+			},
+			Read: func(v strict.Value, c *config) { c.allowed = readAllowed(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "base_url", Type: strict.URL, Example: DefaultBaseURL, Default: DefaultBaseURL,
+				Label: strict.Words{EN: "API address", ZH: "接口地址"},
+				Help:  strict.Words{EN: "Where the Bot API is. The token is sent there.", ZH: "Bot API 的地址。令牌会发往这里。"},
+			},
+			Read: func(v strict.Value, c *config) { c.base, c.host = client.ReadBaseURL(v) },
+		},
+	})
 }
 
-func readAllowed(r *strict.Reader, raw json.RawMessage) []string {
+// readAllowed reads an array of names, or a text with commas between them.
+func readAllowed(v strict.Value) []string {
+	raw := v.Raw()
+	if raw == nil {
+		return nil
+	}
 	names := []string{}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -56,12 +71,12 @@ func readAllowed(r *strict.Reader, raw json.RawMessage) []string {
 			names = append(names, strings.TrimSpace(name))
 		}
 	} else if json.Unmarshal(raw, &names) != nil {
-		r.Fault("allowed_updates", "must be an array of names, or a text with commas between them")
+		v.Fault("must be an array of names, or a text with commas between them")
 		return nil
 	}
 	for _, name := range names {
 		if len(names) > maxAllowed || !updatePattern.MatchString(name) {
-			r.Fault("allowed_updates", "must name at most 64 kinds of updates, such as message or callback_query")
+			v.Fault("must name at most 64 kinds of updates, such as message or callback_query")
 			return nil
 		}
 	}

@@ -54,6 +54,7 @@ const hold = 50 * time.Second
 
 // Checker checks bots. It is safe for concurrent use.
 type Checker struct {
+	*form
 	client  *fetch.Client
 	secrets secrets.Source
 }
@@ -67,25 +68,17 @@ var (
 
 // New returns a checker that calls through client and takes from secrets what configs refer
 // to.
-func New(client *fetch.Client, secrets secrets.Source) *Checker { return &Checker{client, secrets} }
+func New(client *fetch.Client, secrets secrets.Source) *Checker {
+	return &Checker{newForm(client), client, secrets}
+}
 
 // Kind is "telegram".
 func (*Checker) Kind() string { return Kind }
 
-// Validate checks a config; see the package's doc. Its error is strict.Faults, which name
-// each wrong field. It does not check that the secret exists.
-func (c *Checker) Validate(raw json.RawMessage) error {
-	_, err := c.parse(raw)
-	return err
-}
-
 // RateKey returns the API's host. Telegram limits each bot by itself, but all of them are away
 // if the host is.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, err := c.parse(raw)
-	if err != nil {
-		return ""
-	}
+	config, _ := c.form.Read(raw)
 	return config.host
 }
 
@@ -103,13 +96,13 @@ var tokenPattern = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)
 
 // Check asks for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.parse(r.Config)
+	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
 	at, err := decodeCursor(r.Cursor)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+		return poller.Result{}, poller.CursorError(err)
 	}
 	use := secrets.ForURL(Kind, config.base)
 	token, err := c.secrets.Get(ctx, config.token.Name, use)

@@ -90,7 +90,7 @@ func (c *Checker) callOnce(ctx context.Context, call fetch.Call, a headed) (code
 }
 
 func protocolError(text string) *poller.CheckError {
-	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: "WeCom's answer: " + text}
+	return fetch.ProtocolError("WeCom's", text)
 }
 
 // getToken asks for an access token and its lifetime.

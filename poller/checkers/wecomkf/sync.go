@@ -95,7 +95,7 @@ func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *pol
 func (c *Checker) syncOnce(ctx context.Context, g *grant, q syncRequest, token string) (read syncAnswer, code int, errmsg string, failed *poller.CheckError) {
 	body, err := json.Marshal(q)
 	if err != nil {
-		return read, 0, "", &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
+		return read, 0, "", poller.CursorError(err)
 	}
 	query := url.Values{"access_token": {token}}
 	code, errmsg, failed = c.call(ctx, fetch.Call{

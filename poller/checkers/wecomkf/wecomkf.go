@@ -52,6 +52,7 @@ const Kind = "wecom-kf"
 
 // Checker checks customer-service accounts. It is safe for concurrent use.
 type Checker struct {
+	*form
 	client  *fetch.Client
 	secrets secrets.Source
 	broker  *broker
@@ -68,7 +69,7 @@ var (
 // New returns a checker that calls through client, takes from secrets what configs
 // refer to, and shares access tokens through tokens: a *circulate.Ring or a *Memory.
 func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
-	c := &Checker{client: client, secrets: secrets, paces: paces{most: paceCalls}}
+	c := &Checker{form: newForm(client), client: client, secrets: secrets, paces: paces{most: paceCalls}}
 	c.broker = newBroker(tokens, c.getToken)
 	return c
 }
@@ -76,20 +77,9 @@ func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 // Kind is "wecom-kf".
 func (*Checker) Kind() string { return Kind }
 
-// Validate checks a config; see the package's doc. Its error is strict.Faults, which
-// name each wrong field. It does not check that the secret exists: the poller has it,
-// and it may come later.
-func (c *Checker) Validate(raw json.RawMessage) error {
-	_, err := c.parse(raw)
-	return err
-}
-
 // RateKey returns the corporation, because WeCom's limits are per corporation.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, err := c.parse(raw)
-	if err != nil {
-		return ""
-	}
+	config, _ := c.form.Read(raw)
 	return config.corp
 }
 
@@ -102,13 +92,13 @@ func (*Checker) Retention(json.RawMessage) time.Duration { return 3 * 24 * time.
 
 // Check asks for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.parse(r.Config)
+	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
 	at, err := decodeCursor(r.Cursor, config.openKfID)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+		return poller.Result{}, poller.CursorError(err)
 	}
 	use := secrets.ForURL(Kind, config.baseURL)
 	secret, err := c.secrets.Get(ctx, config.secret.Name, use)

@@ -65,7 +65,7 @@ func (c *caller) header() http.Header {
 func (c *caller) post(ctx context.Context, path string, body any) ([]byte, *poller.CheckError) {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		return nil, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor cannot be sent", Err: err}
+		return nil, poller.CursorError(err)
 	}
 	response, err := c.client.Do(ctx, fetch.Call{
 		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + path, Header: c.header(), Body: raw, MaxBody: maxBody, Confined: c.open, Held: path == pathUpdates,
@@ -170,5 +170,5 @@ func codeError(code int64) *poller.CheckError {
 }
 
 func protocolError(text string) *poller.CheckError {
-	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: "the server's answer: " + text}
+	return fetch.ProtocolError("the server's", text)
 }

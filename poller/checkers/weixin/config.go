@@ -1,13 +1,12 @@
 package weixin
 
 import (
-	"encoding/json"
 	"errors"
-	"net/url"
 	"regexp"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -31,28 +30,39 @@ type config struct {
 // in brackets.
 var agentPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}/[A-Za-z0-9_.+-]{1,32}( \([\x20-\x27\x2a-\x7e]{1,64}\))?( [A-Za-z0-9_.-]{1,32}/[A-Za-z0-9_.+-]{1,32}( \([\x20-\x27\x2a-\x7e]{1,64}\))?)*$`)
 
-func (c *Checker) parse(raw json.RawMessage) (config, error) {
-	r := strict.ReadConfig(raw)
-	read := config{base: DefaultBaseURL, agent: defaultAgent}
-	ref, err := secrets.ParseRequired(r.Take("token"))
-	if err != nil {
-		r.Fault("token", err.Error())
-	}
-	read.token = ref
-	if raw := r.Take("base_url"); raw != nil {
-		if read.base, err = c.client.BaseURL(raw); err != nil {
-			r.Refuse("base_url", err)
-		}
-	}
-	if u, err := url.Parse(read.base); err == nil {
-		read.host = u.Host
-	}
-	if raw := r.Take("bot_agent"); raw != nil {
-		if json.Unmarshal(raw, &read.agent) != nil || len(read.agent) > maxAgent || !agentPattern.MatchString(read.agent) {
-			r.Fault("bot_agent", "must be Name/Version tokens with single spaces between them, ASCII, at most 256 bytes")
-		}
-	}
-	return read, r.Err()
+// form reads configs.
+type form = strict.Form[config]
+
+func newForm(client *fetch.Client) *form {
+	return strict.NewForm([]strict.Entry[config]{
+		{
+			Field: strict.Field{
+				Name: "token", Type: strict.Secret, Secret: true, Required: true, Example: strict.Ref("WEIXIN_ME"),
+				Label: strict.Words{EN: "Token", ZH: "令牌"},
+				Help:  strict.Words{EN: "The name of the secret that has the account's token. Signing in by a scan stores it.", ZH: "保存账号令牌的密钥名称。扫码登录时会自动保存。"},
+			},
+			Read: func(v strict.Value, c *config) { c.token = secrets.ReadRef(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "base_url", Type: strict.URL, Example: DefaultBaseURL, Default: DefaultBaseURL,
+				Label: strict.Words{EN: "Server", ZH: "服务器地址"},
+				Help:  strict.Words{EN: "The account's server, as signing in has told. The token is sent there.", ZH: "登录时返回的服务器地址。令牌会发往这里。"},
+			},
+			Read: func(v strict.Value, c *config) { c.base, c.host = client.ReadBaseURL(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "bot_agent", Type: strict.TextType, Example: defaultAgent, Default: defaultAgent,
+				Label: strict.Words{EN: "Our name", ZH: "客户端名称"},
+				Help:  strict.Words{EN: "How we name ourselves to the server: Name/Version, ASCII.", ZH: "向服务器报告的客户端名称：Name/Version，仅限 ASCII。"},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.agent = v.Matching(func(name string) bool { return len(name) <= maxAgent && agentPattern.MatchString(name) },
+					"must be Name/Version tokens with single spaces between them, ASCII, at most 256 bytes")
+			},
+		},
+	})
 }
 
 // cursorPrefix begins a cursor, before the server's own.

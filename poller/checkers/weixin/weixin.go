@@ -79,6 +79,7 @@ const maxHold = 10 * time.Minute
 
 // Checker checks personal WeChat accounts. It is safe for concurrent use.
 type Checker struct {
+	*form
 	client  *fetch.Client
 	secrets secrets.Source
 }
@@ -91,24 +92,16 @@ var (
 
 // New returns a checker that calls through client and takes from secrets what configs refer
 // to.
-func New(client *fetch.Client, secrets secrets.Source) *Checker { return &Checker{client, secrets} }
+func New(client *fetch.Client, secrets secrets.Source) *Checker {
+	return &Checker{newForm(client), client, secrets}
+}
 
 // Kind is "weixin".
 func (*Checker) Kind() string { return Kind }
 
-// Validate checks a config; see the package's doc. Its error is strict.Faults, which name
-// each wrong field. It does not check that the secret exists.
-func (c *Checker) Validate(raw json.RawMessage) error {
-	_, err := c.parse(raw)
-	return err
-}
-
 // RateKey returns the host, because nothing is known of limits but that they are the server's.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, err := c.parse(raw)
-	if err != nil {
-		return ""
-	}
+	config, _ := c.form.Read(raw)
 	return config.host
 }
 
@@ -120,13 +113,13 @@ func (*Checker) GivenOnce() bool { return true }
 
 // Check asks for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.parse(r.Config)
+	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
 	buf, err := decodeCursor(r.Cursor)
 	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
+		return poller.Result{}, poller.CursorError(err)
 	}
 	use := secrets.ForURL(Kind, config.base)
 	token, err := c.secrets.Get(ctx, config.token.Name, use)
