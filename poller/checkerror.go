@@ -45,9 +45,12 @@ type CheckError struct {
 	Err        error         // the cause, for errors.Is; its text is never shown
 }
 
-// Error returns the kind, the code and the message. It never has the cause's text, which may
-// contain a secret.
+// Error returns the kind, the code unless it is the same word, and the message. It never has the
+// cause's text, which may contain a secret.
 func (e *CheckError) Error() string {
+	if e.Code == string(e.Kind) {
+		return e.Code + ": " + e.Message
+	}
 	return fmt.Sprintf("%s: %s: %s", e.Kind, e.Code, e.Message)
 }
 

@@ -206,7 +206,7 @@ func (f *flight) page() (result Result, err error) {
 			err = &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codePanic, Message: "the checker panicked"}
 		}
 	}()
-	result, err = f.record.checker.Check(ctx, Request{
+	asked := Request{
 		Account: f.claim.ID,
 		CheckID: f.callID(),
 		Config:  orEmpty(f.record.account.Config),
@@ -215,10 +215,11 @@ func (f *flight) page() (result Result, err error) {
 		Limit:   fs.config.PageLimit,
 		Attempt: f.claim.Failures + 1,
 		Hold:    hold,
-	})
+	}
+	result, err = f.record.checker.Check(ctx, asked)
 	if err == nil {
 		f.record.told.Store(int64(result.Hold))
-		err = result.Validate()
+		err = f.judged(asked, &result)
 	} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = timedOut(err, timeout)
 	}

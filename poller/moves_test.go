@@ -27,8 +27,8 @@ func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 		warnings := []poller.Warning{{Code: "malformed", Message: "broken XML at line 12"}, {Code: "moved", Message: "for good"}, {Code: "moved", Message: "again"}}
 		var fails, warns atomic.Bool
 		warns.Store(true)
-		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
-			result := poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte("1")}}}
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			result := poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte("1")}}, Cursor: append(r.Cursor, '1')}
 			if warns.Load() {
 				result.Warnings = warnings
 			}

@@ -334,7 +334,7 @@ func TestShutdownFinishesAndReleases(t *testing.T) {
 			switch r.Account {
 			case "quick":
 				time.Sleep(5 * time.Second)
-				return poller.Result{Messages: []poller.Message{{ID: "1"}}, HasMore: true}, nil
+				return poller.Result{Messages: []poller.Message{{ID: "1"}}, Cursor: []byte("1"), HasMore: true}, nil
 			case "slow":
 				<-ctx.Done()
 				return poller.Result{}, ctx.Err()

@@ -123,14 +123,14 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	}()
 	select {
 	case o := <-done:
-		return o.result, judged(ctx, &o.result, o.err, t.timeout)
+		return t.judged(ctx, checker, request, o.result, o.err)
 	case <-ctx.Done():
 	}
 	hung := time.NewTimer(abandonAfter)
 	defer hung.Stop()
 	select {
 	case o := <-done:
-		return o.result, judged(ctx, &o.result, o.err, t.timeout)
+		return t.judged(ctx, checker, request, o.result, o.err)
 	case <-hung.C:
 		close(abandoned)
 		return poller.Result{}, &poller.CheckError{
@@ -139,16 +139,16 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	}
 }
 
-// judged returns the error of a page as a poller sees it.
-func judged(ctx context.Context, result *poller.Result, err error, timeout time.Duration) error {
+// judged returns a page or its error as a poller sees them.
+func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked poller.Request, result poller.Result, err error) (poller.Result, error) {
 	var known *poller.CheckError
 	switch {
 	case err == nil:
-		return result.Validate()
+		err = poller.Judge(checker, asked, &result)
 	case !errors.As(err, &known) && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", timeout), Err: err}
+		err = &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", t.timeout), Err: err}
 	}
-	return err
+	return result, err
 }
 
 func timeOrNil(at time.Time) *time.Time {

@@ -64,6 +64,21 @@ func TestPagesAreFollowed(t *testing.T) {
 	}
 }
 
+// A trial judges cursors as a poller does.
+func TestACursorThatStaysIsShown(t *testing.T) {
+	page := poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte(`1`)}}}
+	all := trials(t, func(context.Context, poller.Request) (poller.Result, error) { return page, nil }, 1)
+	report, err := all.Try(t.Context(), request)
+	if err != nil || report.Error != nil || len(report.Pages) != 1 || len(report.Pages[0].Warnings) != 1 || !strings.Contains(report.Pages[0].Warnings[0], "one message but its cursor has not moved") {
+		t.Errorf("got %+v, %v", report, err)
+	}
+	page.HasMore = true
+	report, err = all.Try(t.Context(), request)
+	if err != nil || report.Error == nil || report.Error.Code != "cursor_stuck" || report.Error.Then != trial.RetryThenPark || len(report.Pages) != 0 {
+		t.Errorf("got %+v, %v", report, err)
+	}
+}
+
 // A result that a poller would refuse is a failure here too, a panic harms nobody, and a
 // config that is not valid goes nowhere.
 func TestWhatFails(t *testing.T) {

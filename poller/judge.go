@@ -1,0 +1,56 @@
+package poller
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+)
+
+// unmovedPause is the least wait before the next check of an account that is otherwise checked
+// again at once, after a page whose messages the next check finds again.
+const unmovedPause = 30 * time.Second
+
+// Judge judges a page as the pool does before it writes the page: by Result.Validate, and by
+// whether the cursor moved. A page of messages that says there is more, under the cursor that it
+// was asked with, would be found again and again, so Judge returns a *CheckError with the code
+// "cursor_stuck". If such a page does not say so, the next check finds its messages again, and
+// Judge adds a warning to the result. A Once needs no cursor.
+func Judge(c Checker, asked Request, result *Result) error {
+	if err := result.Validate(); err != nil {
+		return err
+	}
+	if givenOnce(c) || !result.unmoved(asked.Cursor) {
+		return nil
+	}
+	found := fmt.Sprintf("%d messages", len(result.Messages))
+	if len(result.Messages) == 1 {
+		found = "one message"
+	}
+	if result.HasMore {
+		return &CheckError{
+			Kind: Protocol, Scope: ScopeAccount, Code: "cursor_stuck",
+			Message: "the page has " + found + " and says there is more, but its cursor has not moved: the next page would be the same",
+		}
+	}
+	result.Warnings = append(result.Warnings, Warning{
+		Code: "cursor_stuck", Message: "found " + found + " but its cursor has not moved: the next check finds them again",
+	})
+	return nil
+}
+
+// unmoved reports whether a page has messages and leaves the cursor where it was.
+func (r *Result) unmoved(cursor []byte) bool {
+	return len(r.Messages) > 0 && (r.Cursor == nil || bytes.Equal(r.Cursor, cursor))
+}
+
+// judged judges the page of a call. An account that would be checked again at once waits if the
+// next check would find the same messages.
+func (f *flight) judged(asked Request, result *Result) error {
+	if err := Judge(f.record.checker, asked, result); err != nil {
+		return err
+	}
+	if f.record.tight && !givenOnce(f.record.checker) && result.unmoved(asked.Cursor) {
+		result.NextPollAfter = max(result.NextPollAfter, unmovedPause)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package poller_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller"
+)
+
+// same returns a check that brings the same page whatever cursor it is asked with.
+func same(more bool, cursor []byte) func(context.Context, poller.Request) (poller.Result, error) {
+	return func(context.Context, poller.Request) (poller.Result, error) {
+		return poller.Result{Messages: []circulate.Message{{ID: "1", Data: []byte("1")}, {ID: "2", Data: []byte("2")}}, Cursor: cursor, HasMore: more}, nil
+	}
+}
+
+// A page of messages that says there is more, under the cursor that it was asked with, is a
+// failure, and is not written again. The account is parked like any other that keeps failing.
+func TestACursorThatStaysStormsNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cursor []byte
+		found  int
+	}{
+		"no cursor":         {nil, 0},
+		"always the cursor": {[]byte("1"), 2}, // the first page moves it
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, func(w *world) {
+				w.checker.check = same(true, tt.cursor)
+				w.register("every 30s", "a")
+				stop := w.start(poller.Config{})
+				defer stop()
+				time.Sleep(10 * time.Minute)
+				if got := w.found("a"); len(got) != tt.found {
+					t.Errorf("found %v", got)
+				}
+				v := w.look("a")
+				if v.Failures < 3 || !strings.HasPrefix(v.Error, "cursor_stuck: the page has 2 messages and says there is more") || accounts.MarkWord(v.History.Marks[0]) != "protocol" {
+					t.Errorf("%d failures, %q, %s", v.Failures, v.Error, v.History.Marks)
+				}
+				if n := len(w.checker.calls("a")); n > 20 {
+					t.Errorf("%d calls in ten minutes", n)
+				}
+				time.Sleep(24 * time.Hour)
+				if v := w.look("a"); v.Place != circulate.Parked || !strings.Contains(v.Reason, "cursor_stuck") {
+					t.Errorf("%s, %q", v.Place, v.Reason)
+				}
+			})
+		})
+	}
+}
+
+// Messages that the next check finds again are written, and the account says why they come
+// again. One that would be checked at once waits.
+func TestMessagesUnderACursorThatStaysWarn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cadence string
+		held    bool
+		most    int // pages in ten minutes
+	}{
+		"a slot":  {cadence: "every 1m", most: 11},
+		"at once": {cadence: "every 0", most: 21},
+		"held":    {cadence: "every 0", held: true, most: 21},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, func(w *world) {
+				w.checker.check = same(false, nil)
+				stop := func() {}
+				if tt.held {
+					w.registerHeld("a", "30", tt.cadence)
+					stop = w.startHolding(poller.Config{})
+				} else {
+					w.register(tt.cadence, "a")
+					stop = w.start(poller.Config{})
+				}
+				defer stop()
+				time.Sleep(10 * time.Minute)
+				if n := len(w.found("a")); n < 10 || n > 2*tt.most {
+					t.Errorf("%d messages", n)
+				}
+				e, err := accounts.NewRegistry(w.ring, nil).Explain(w.Context(), "a")
+				if want := "cursor_stuck: found 2 messages but its cursor has not moved: the next check finds them again"; err != nil || e.Warning != want || e.State.Failures != 0 {
+					t.Errorf("got %q, %d failures, %v", e.Warning, e.State.Failures, err)
+				}
+			})
+		})
+	}
+}
+
+// A third party that gives each message once moves on by itself, whatever cursor it returns.
+func TestACursorMayStayWhereMessagesAreGivenOnce(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		n := 0
+		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
+			n++
+			return poller.Result{Messages: []circulate.Message{{ID: numbers(n)[n-1], Data: []byte("1")}}, HasMore: n%3 > 0}, nil
+		}
+		w.register("every 1h", "a")
+		stop := w.startChecking(poller.Config{}, &forgetting{w.checker}, testLog(w.T))
+		defer stop()
+		time.Sleep(2 * time.Second)
+		e, err := accounts.NewRegistry(w.ring, nil).Explain(w.Context(), "a")
+		if got := w.found("a"); !slices.Equal(got, numbers(3)) || err != nil || e.Warning != "" || e.State.Failures != 0 {
+			t.Errorf("found %v, %q, %d failures, %v", got, e.Warning, e.State.Failures, err)
+		}
+	})
+}
+
+func TestAnErrorSaysItsWordOnce(t *testing.T) {
+	for want, err := range map[string]*poller.CheckError{
+		"gone: deleted":        {Kind: poller.Gone, Code: "gone", Message: "deleted"},
+		"gone: http_410: Gone": {Kind: poller.Gone, Code: "http_410", Message: "Gone"},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
