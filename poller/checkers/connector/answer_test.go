@@ -52,6 +52,25 @@ func TestCursor(t *testing.T) {
 	}
 }
 
+// A page whose field is likely misspelt is read without it, and says so.
+func TestMisspeltFieldsWarn(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"messages": [{"id": "1", "data": 1}], "nextCursor": 1}`:                     "field_name: nextCursor: no field has this name, next_cursor is likely meant",
+		`{"messages": [], "hasMore": true, "next_cursor": 1}`:                         "field_name: hasMore: no field has this name, has_more is likely meant",
+		`{"messages": [{"id": "1", "data": 1}, {"id": "2", "data": 1, "Time": "x"}]}`: "field_name: messages[1].Time: no field has this name, time is likely meant",
+		`{"messages": [{"id": "1", "data": 1, "later": 1}], "took": 1}`:               "",
+	} {
+		result, err := ask(t, 200, nil, answer)
+		got := ""
+		for _, w := range result.Warnings {
+			got += w.String()
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", answer, got, err, want)
+		}
+	}
+}
+
 func TestAnswersThatBreakTheRules(t *testing.T) {
 	message := func(fields string) string { return `{"messages": [{"id": "0", "data": 1}, {` + fields + `}]}` }
 	long := strings.Repeat("x", 70<<10)

@@ -128,6 +128,9 @@ func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, er
 	if err != nil {
 		return poller.Result{}, protocolError(err)
 	}
+	for i := range result.Warnings {
+		result.Warnings[i].Message = scrub(result.Warnings[i].Message, hidden)
+	}
 	return result, nil
 }
 

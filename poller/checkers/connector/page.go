@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,7 +98,8 @@ func decode(body []byte, limit int) (poller.Result, error) {
 }
 
 func decodePage(o object, limit int) (result poller.Result, err error) {
-	if result.Messages, err = decodeMessages(o, limit); err != nil {
+	var wrong string
+	if result.Messages, wrong, err = decodeMessages(o, limit); err != nil {
 		return poller.Result{}, err
 	}
 	if cursor := o.take("next_cursor"); cursor != nil {
@@ -119,72 +121,79 @@ func decodePage(o object, limit int) (result poller.Result, err error) {
 		return poller.Result{}, err
 	}
 	result.Hold = min(result.Hold, maxHold)
+	if wrong := cmp.Or(misspeltIn("", o, pageFields), wrong); wrong != "" {
+		result.Warnings = []poller.Warning{{Code: "field_name", Message: wrong}}
+	}
 	return result, nil
 }
 
-func decodeMessages(o object, limit int) ([]poller.Message, error) {
+// decodeMessages returns a page's messages, and what misspeltIn says about the first of them that
+// has a misspelt field.
+func decodeMessages(o object, limit int) (messages []poller.Message, wrong string, err error) {
 	raw, ok := o["messages"]
 	if !ok {
 		// Otherwise any JSON object would count as an empty page.
-		return nil, errors.New("messages: missing")
+		return nil, "", errors.New("messages: missing")
 	}
 	var list []json.RawMessage // null is an empty list in many languages
 	if json.Unmarshal(raw, &list) != nil {
-		return nil, errors.New("messages: must be an array")
+		return nil, "", errors.New("messages: must be an array")
 	}
 	if limit > 0 && len(list) > limit {
-		return nil, fmt.Errorf("messages: %d of them, over the limit of %d", len(list), limit)
+		return nil, "", fmt.Errorf("messages: %d of them, over the limit of %d", len(list), limit)
 	}
-	messages := make([]poller.Message, 0, len(list))
+	messages = make([]poller.Message, 0, len(list))
 	ids := make(map[string]struct{}, len(list))
 	for i, raw := range list {
-		m, err := decodeMessage(raw)
+		m, fields, err := decodeMessage(raw)
 		if err != nil {
-			return nil, fmt.Errorf("messages[%d]%w", i, err)
+			return nil, "", fmt.Errorf("messages[%d]%w", i, err)
 		}
 		if _, twice := ids[m.ID]; twice {
-			return nil, fmt.Errorf("messages[%d].id: comes twice on this page", i)
+			return nil, "", fmt.Errorf("messages[%d].id: comes twice on this page", i)
 		}
 		ids[m.ID] = struct{}{}
+		if wrong == "" {
+			wrong = misspeltIn(fmt.Sprintf("messages[%d].", i), fields, messageFields)
+		}
 		messages = append(messages, m)
 	}
-	return messages, nil
+	return messages, wrong, nil
 }
 
-// decodeMessage reads one message. An error begins with a dot and the field's name.
-func decodeMessage(raw json.RawMessage) (m poller.Message, err error) {
-	var o object
+// decodeMessage reads one message, and returns its fields beside it. An error begins with a dot and the field's name.
+func decodeMessage(raw json.RawMessage) (m poller.Message, o object, err error) {
 	if json.Unmarshal(raw, &o) != nil || o == nil {
-		return m, errors.New(": must be an object")
+		return m, nil, errors.New(": must be an object")
 	}
 	if m.ID, err = o.name("id"); err != nil {
-		return m, fmt.Errorf(".%w", err)
+		return m, nil, fmt.Errorf(".%w", err)
 	}
 	if m.ID == "" {
-		return m, errors.New(".id: missing")
+		return m, nil, errors.New(".id: missing")
 	}
 	if m.Type, err = o.name("type"); err != nil {
-		return m, fmt.Errorf(".%w", err)
+		return m, nil, fmt.Errorf(".%w", err)
 	}
 	at, err := o.text("time")
 	if err != nil {
-		return m, fmt.Errorf(".%w", err)
+		return m, nil, fmt.Errorf(".%w", err)
 	}
 	if at != "" {
 		if m.Time, err = time.Parse(time.RFC3339, at); err != nil || m.Time.UTC().Year() < 1 || m.Time.UTC().Year() > 9999 {
-			return m, errors.New(".time: must be RFC 3339, as in 2026-01-31T12:00:00Z")
+			return m, nil, errors.New(".time: must be RFC 3339, as in 2026-01-31T12:00:00Z")
 		}
 		m.Time = m.Time.UTC()
 	}
 	data, ok := o["data"]
 	if !ok {
-		return m, errors.New(".data: missing")
+		return m, nil, errors.New(".data: missing")
 	}
 	if len(data) > maxData {
-		return m, &capError{".data", maxData}
+		return m, nil, &capError{".data", maxData}
 	}
 	m.Data = data
-	return m, nil
+	return m, o, nil
 }
 
 // name reads a short text of one line.

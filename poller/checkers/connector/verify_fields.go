@@ -64,6 +64,15 @@ func misspelt(body []byte) string {
 // misspeltIn searches one object. A name counts only if the field that it resembles is
 // missing. Other unknown fields are the connector's own.
 func misspeltIn(path string, o object, fields string) string {
+	known := 0
+	for field := range strings.FieldsSeq(fields) {
+		if _, there := o[field]; there {
+			known++
+		}
+	}
+	if known == len(o) {
+		return "" // as almost always
+	}
 	var missing []string
 	for field := range strings.FieldsSeq(fields) {
 		if _, there := o[field]; !there {
