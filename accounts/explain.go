@@ -38,6 +38,8 @@ type Explanation struct {
 	Retention time.Duration // how long the third party keeps its messages; 0: unknown
 	Hold      time.Duration // how long the third party holds a call until something comes; 0: not at all
 	Skip      time.Time     // older messages are dropped until the account has caught up; zero: none are
+
+	kept cadence.State // what earlier checks left, without Failures
 }
 
 // Waits says how many accounts wait beside a due one.
@@ -67,14 +69,25 @@ func (w *Waits) ClaimsBefore() (int, bool) {
 	return 0, false
 }
 
-// FailuresLeft returns how many more failures in a row park the account, if it keeps failing
-// as it did: at least 1. It returns false for an account that does not fail or whose record
-// cannot be read, and for one that is parked already.
-func (e *Explanation) FailuresLeft() (int, bool) {
+// Parking returns what parks the account if its checks go on failing as the last one that counted
+// against it did. It returns false for an account that does not fail or whose record cannot be
+// read, and for one that is parked already.
+func (e *Explanation) Parking() (cadence.Parking, bool) {
 	if e.Fault != "" || e.State.Failures == 0 || e.State.Place == circulate.Parked {
-		return 0, false
+		return cadence.Parking{}, false
 	}
-	return max(1, e.Policy().Budget()-e.State.Failures), true
+	class := cadence.Transient
+	for _, word := range e.Marks {
+		if class = ClassOfMark(word); class != cadence.Blameless && class != cadence.Throttled {
+			break
+		}
+	}
+	if class == cadence.Blameless || class == cadence.Throttled || class == cadence.Succeeded {
+		class = cadence.Transient // what counted is too long ago
+	}
+	state := e.kept
+	state.Failures = e.State.Failures
+	return e.Policy().Parking(class, state), true
 }
 
 // Staleness returns the time since a check last succeeded completely or, if none ever
@@ -132,8 +145,9 @@ func explain(v *circulate.View, shard int, position circulate.QueuePosition) Exp
 		}
 	}
 	e.Skip, e.Warning = SkipBefore(position.State), WarningIn(position.State)
+	e.kept, _ = cadence.ParseState(position.State) // an unreadable state begins anew, as it does in a poller
 	if e.Fault == "" {
-		e.readCadence(position.State)
+		e.readCadence()
 	}
 	e.Rule, e.Why = e.reason()
 	return e
@@ -142,14 +156,13 @@ func explain(v *circulate.View, shard int, position circulate.QueuePosition) Exp
 // readCadence sets the cadence, or the default of an account that names none, and its next
 // slots. The slots begin when the account is due: another rule, such as the pause after a
 // failure, may have put that off. A parked account has no slots.
-func (e *Explanation) readCadence(state string) {
+func (e *Explanation) readCadence() {
 	rhythm, err := cadence.Parse(e.Cadence)
 	if err != nil {
 		e.Fault = "cadence: " + err.Error()
 		return
 	}
 	e.Cadence = rhythm.String()
-	kept, _ := cadence.ParseState(state) // an unreadable state begins anew, as it does in a poller
 	if e.State.Place == circulate.Parked {
 		return
 	}
@@ -158,7 +171,7 @@ func (e *Explanation) readCadence(state string) {
 		from = before // the slot at which it is due comes first
 	}
 	for len(e.Slots) < slotsShown {
-		slot, ok := rhythm.After(e.ID, from, kept)
+		slot, ok := rhythm.After(e.ID, from, e.kept)
 		if !ok || !slot.After(from) { // the tight ring has no slots
 			return
 		}

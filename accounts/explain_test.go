@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -256,7 +257,30 @@ func TestClaimsBefore(t *testing.T) {
 	}
 }
 
-func TestFailuresLeft(t *testing.T) {
+// What parks an account follows from its last failure that counted, and from its refusals.
+func TestParking(t *testing.T) {
+	refused := time.UnixMilli(1_000_000)
+	since := fmt.Sprintf("r1@%d", refused.UnixMilli())
+	for name, tt := range map[string]struct {
+		marks []circulate.Mark
+		state string
+		want  cadence.Parking
+	}{
+		"refused":                   {[]circulate.Mark{'a', circulate.MarkOK}, since, cadence.Parking{Rule: cadence.RuleAuth, After: 3, Over: 10 * time.Minute, Left: 2, From: refused.Add(10 * time.Minute)}},
+		"refused, then not counted": {[]circulate.Mark{'b', 'r', 'a'}, since, cadence.Parking{Rule: cadence.RuleAuth, After: 3, Over: 10 * time.Minute, Left: 2, From: refused.Add(10 * time.Minute)}},
+		"away, after a refusal":     {[]circulate.Mark{'t', 'a'}, since, cadence.Parking{Rule: cadence.RuleRetryBudget, After: 16, Left: 12}},
+		"not counted for long":      {[]circulate.Mark{'b', 'b'}, "", cadence.Parking{Rule: cadence.RuleRetryBudget, After: 16, Left: 12}},
+		"protocol":                  {[]circulate.Mark{'p'}, "", cadence.Parking{Rule: cadence.RuleRetryBudget, After: 16, Left: 12}},
+	} {
+		v := circulate.View{ID: "a", Failures: 4, Place: circulate.Scheduled, Record: []byte(`{"kind":"plain"}`), History: circulate.History{Marks: tt.marks}}
+		e := explain(&v, 0, circulate.QueuePosition{State: tt.state})
+		if got, known := e.Parking(); got != tt.want || !known {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, known, tt.want)
+		}
+	}
+}
+
+func TestFailuresLeftUntilParked(t *testing.T) {
 	for name, tt := range map[string]struct {
 		view  circulate.View
 		want  int
@@ -271,8 +295,8 @@ func TestFailuresLeft(t *testing.T) {
 	} {
 		tt.view.ID = "a"
 		e := explain(&tt.view, 0, circulate.QueuePosition{})
-		if got, known := e.FailuresLeft(); got != tt.want || known != tt.known {
-			t.Errorf("%s: %d, %v; want %d, %v", name, got, known, tt.want, tt.known)
+		if got, known := e.Parking(); got.Left != tt.want || known != tt.known {
+			t.Errorf("%s: %d, %v; want %d, %v", name, got.Left, known, tt.want, tt.known)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package accounts
 
-import "github.com/rounds-dev/rounds/circulate"
+import (
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+)
 
 // The ring keeps one letter for the rule that decided when an account is due, and one for
 // how each of its last checks went. This file has their meanings. Operators see the words,
@@ -68,6 +71,26 @@ func marks() map[circulate.Mark]string {
 		'h':              "hung",
 		'x':              "panic",
 	}
+}
+
+// ClassOfMark returns what a check that ended with a mark meant for the next one. A word that this
+// version does not know counts as a failure.
+func ClassOfMark(word string) cadence.Class {
+	switch word {
+	case MarkOK, MarkMore:
+		return cadence.Succeeded
+	case MarkBlameless:
+		return cadence.Blameless
+	case "rate_limited":
+		return cadence.Throttled
+	case "auth":
+		return cadence.AuthFailed
+	case "gone":
+		return cadence.Gone
+	case "config":
+		return cadence.ConfigInvalid
+	}
+	return cadence.Transient
 }
 
 // Codes translates the words for rules and marks into the letters that the ring keeps.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
 // ErrorKind says what the pool does about a failed check. The pool never guesses from an
@@ -56,6 +58,24 @@ func (e *CheckError) Error() string {
 
 // Unwrap returns the cause.
 func (e *CheckError) Unwrap() error { return e.Err }
+
+// Class returns what the failure means for the account's next check, and whether it counts against
+// the account.
+func (e *CheckError) Class() cadence.Class {
+	switch {
+	case e.Kind == RateLimited:
+		return cadence.Throttled
+	case e.Scope != "" && e.Scope != ScopeAccount:
+		return cadence.Blameless
+	case e.Kind == AuthFailed:
+		return cadence.AuthFailed
+	case e.Kind == Gone:
+		return cadence.Gone
+	case e.Kind == ConfigInvalid:
+		return cadence.ConfigInvalid
+	}
+	return cadence.Transient
+}
 
 // ErrHere reports what only the settings of this process forbid. No account is to blame for it.
 var ErrHere = errors.New("is forbidden here")

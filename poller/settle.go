@@ -117,20 +117,7 @@ func (f *flight) hand(item circulate.Return, outcome string, written func()) {
 // outcomeOf returns what a failure means for the next check. Only failures of the account
 // itself count against it.
 func outcomeOf(err *CheckError) cadence.Outcome {
-	o := cadence.Outcome{Class: cadence.Transient, RetryAfter: err.RetryAfter, Final: err.Final, Text: err.Code + ": " + err.Message}
-	switch {
-	case err.Kind == RateLimited:
-		o.Class = cadence.Throttled
-	case err.Scope != ScopeAccount:
-		o.Class = cadence.Blameless
-	case err.Kind == AuthFailed:
-		o.Class = cadence.AuthFailed
-	case err.Kind == Gone:
-		o.Class = cadence.Gone
-	case err.Kind == ConfigInvalid:
-		o.Class = cadence.ConfigInvalid
-	}
-	return o
+	return cadence.Outcome{Class: err.Class(), RetryAfter: err.RetryAfter, Final: err.Final, Text: err.Code + ": " + err.Message}
 }
 
 func timedOut(err error, after time.Duration) error {

@@ -92,22 +92,27 @@ func (g *Gathering) Failing(now time.Time, all []circulate.FailingAccount) {
 func (r *record) steps(a *circulate.FailingAccount) map[string]NextStep {
 	steps := make(map[string]NextStep)
 	rhythm, err := cadence.Parse(r.Cadence)
-	longest := cadence.BackoffCap
+	longest := time.Duration(0)
 	if err == nil {
-		longest = max(longest, rhythm.Longest())
+		longest = rhythm.Longest()
 	}
+	policy, class := cadence.Policy{RetryBudget: r.Budget}, accounts.ClassOfMark(classOf(a))
 	code, step := StepChecked, NextStep{Accounts: 1, First: a.Due, Last: a.Due}
 	switch accounts.RuleWord(a.Rule) {
 	case cadence.RuleBackoff:
-		code, step.Most = StepBacksOff, int(longest/time.Second)
+		code, step.Most = StepBacksOff, int(policy.LongestPause(class, a.Failures, longest)/time.Second)
 	case cadence.RuleRetryAfter, accounts.RuleOutage, accounts.RuleLimit, accounts.RuleMemory:
 		code = StepWaits
 	}
 	steps[code] = step
-	// Refusals are counted apart, and need time between them too: what the ring keeps does
-	// not tell how near such an account is.
-	if class := classOf(a); a.Failures > 0 && class != "auth" {
-		steps[StepParks] = NextStep{Accounts: 1, After: cadence.Policy{RetryBudget: r.Budget}.Budget(), Least: a.Failures, Worst: a.Failures}
+	if a.Failures == 0 {
+		return steps
+	}
+	switch parking := policy.Parking(class, cadence.State{Failures: a.Failures}); parking.Rule {
+	case cadence.RuleRetryBudget:
+		steps[StepParks] = NextStep{Accounts: 1, After: parking.After, Least: a.Failures, Worst: a.Failures}
+	case cadence.RuleAuth: // how many refusals there were is not known here
+		steps[StepParks] = NextStep{Accounts: 1, After: parking.After, Over: int(parking.Over / time.Second)}
 	}
 	return steps
 }

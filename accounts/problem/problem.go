@@ -90,7 +90,7 @@ type OtherGroups struct {
 // The steps that happen by themselves.
 const (
 	StepChecked  = "checked"   // they are checked again at a time of their cadence, or are being checked
-	StepBacksOff = "backs_off" // they are checked again after pauses that grow
+	StepBacksOff = "backs_off" // they are checked again after pauses, which grow with each failure that counts
 	StepWaits    = "waits"     // they are checked again when the third party, a limit or our network allows
 	StepParks    = "parks"     // they will be parked after so many failures in a row
 	StepProbed   = "probed"    // they are parked, and tried again
@@ -99,14 +99,15 @@ const (
 
 // NextStep is something that will happen by itself to accounts of a group.
 type NextStep struct {
-	Code     string `json:"code" enum:"checked,backs_off,waits,parks,probed,stays" doc:"checked: checked again at a time of their cadence, or at once. backs_off: checked again after pauses that grow. waits: checked again when the third party, a limit or our own network allows, and nobody is blamed. parks: parked after so many failures in a row. probed: parked, and tried again. stays: parked until somebody resumes or changes them."`
+	Code     string `json:"code" enum:"checked,backs_off,waits,parks,probed,stays" doc:"checked: checked again at a time of their cadence, or at once. backs_off: checked again after pauses, which grow with each failure that counts against the account. waits: checked again when the third party, a limit or our own network allows, and nobody is blamed. parks: parked after so many failures in a row. probed: parked, and tried again. stays: parked until somebody resumes or changes them."`
 	Accounts int    `json:"accounts" doc:"How many accounts it concerns."`
 
 	First time.Time `json:"first,omitzero" doc:"checked, backs_off, waits, probed: when it happens to the first of them."`
 	Last  time.Time `json:"last,omitzero" doc:"And to the last."`
 	Most  int       `json:"most_seconds,omitempty" doc:"backs_off: the longest pause."`
-	After int       `json:"after,omitempty" doc:"parks: after how many failures in a row."`
-	Least int       `json:"least,omitempty" doc:"parks: how many they have had, at least."`
+	After int       `json:"after,omitempty" doc:"parks: after how many failures in a row or, with over_seconds, after how many refusals of the credential."`
+	Over  int       `json:"over_seconds,omitempty" doc:"parks: how long it must be at least from the first refusal to the one that parks."`
+	Least int       `json:"least,omitempty" doc:"parks: how many failures they have had, at least; missing for refusals."`
 	Worst int       `json:"worst,omitempty" doc:"And at most."`
 }
 

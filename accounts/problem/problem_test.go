@@ -98,6 +98,25 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// What will happen to an account follows from how its last check failed: refusals park it early,
+// and what is not its fault neither parks it nor lets its pauses grow.
+func TestStepsFollowTheFailure(t *testing.T) {
+	t.Parallel()
+	for mark, want := range map[circulate.Mark][]problem.NextStep{
+		'a': {{Code: "backs_off", Accounts: 1, Most: 480}, {Code: "parks", Accounts: 1, After: 3, Over: 600}},
+		'b': {{Code: "backs_off", Accounts: 1, Most: 60}},
+		'p': {{Code: "backs_off", Accounts: 1, Most: 3600}, {Code: "parks", Accounts: 1, After: 16, Least: 2, Worst: 2}},
+	} {
+		g := gathering()
+		a := failed("a", "one.example", "x: y", time.Hour)
+		a.Failures, a.Due, a.History.Marks = 2, time.Time{}, []circulate.Mark{mark}
+		g.Failing(noon, []circulate.FailingAccount{a})
+		if s := g.Summary(noon, 0); len(s.Groups) != 1 || !slices.Equal(s.Groups[0].Next, want) {
+			t.Errorf("%c: got %+v", mark, s.Groups)
+		}
+	}
+}
+
 // A host with few accounts shares a group with others, and what selects that group leaves out
 // the hosts that have their own.
 func TestSmallHostsShareAGroup(t *testing.T) {

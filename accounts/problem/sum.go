@@ -44,7 +44,7 @@ func (s *sum) merge(t *sum) {
 func (s NextStep) and(t NextStep) NextStep {
 	s.Accounts += t.Accounts
 	s.First, s.Last = earlier(s.First, t.First), later(s.Last, t.Last)
-	s.Most, s.Worst = max(s.Most, t.Most), max(s.Worst, t.Worst)
+	s.Most, s.Worst, s.Over = max(s.Most, t.Most), max(s.Worst, t.Worst), max(s.Over, t.Over)
 	s.After, s.Least = least(s.After, t.After), least(s.Least, t.Least)
 	return s
 }

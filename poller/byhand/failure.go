@@ -20,30 +20,35 @@ func failureOf(err error) *trial.Failure {
 	f := &trial.Failure{
 		Kind: string(kind), Scope: string(scope), Code: known.Code, Message: known.Message, RetryAfter: known.RetryAfter.Seconds(), Final: known.Final,
 	}
-	f.Then, f.Budget = thenOf(kind, scope, known.Final)
-	f.Pool = poolWould(f, kind, known.RetryAfter)
+	then, parking := thenOf(known)
+	if f.Then = then; then != trial.Retry && then != trial.Park {
+		f.Budget = parking.After
+	}
+	f.Pool = poolWould(f, kind, known.RetryAfter, parking.Over)
 	return f
 }
 
-// thenOf returns what a poller does about a failure; cadence has the rules.
-func thenOf(kind poller.ErrorKind, scope poller.ErrorScope, final bool) (trial.Then, int) {
-	switch {
-	case kind == poller.Unsupported:
-		return trial.Retry, 0
-	case kind == poller.RateLimited, scope != poller.ScopeAccount:
-		return trial.Retry, 0
-	case kind == poller.AuthFailed && final, kind == poller.Gone, kind == poller.ConfigInvalid:
-		return trial.Park, 0
-	case kind == poller.AuthFailed:
-		return trial.RefusalsThenPark, cadence.AuthBudget
-	case kind == poller.CursorInvalid:
-		return trial.DropCursor, cadence.RetryBudget
+// thenOf returns what a poller does about a failure, and what parks the account.
+func thenOf(e *poller.CheckError) (trial.Then, cadence.Parking) {
+	if e.Kind == poller.Unsupported {
+		return trial.Retry, cadence.Parking{}
 	}
-	return trial.RetryThenPark, cadence.RetryBudget
+	parking := cadence.Policy{}.Parking(e.Class(), cadence.State{})
+	switch {
+	case parking.Rule == "":
+		return trial.Retry, parking
+	case parking.After == 1, e.Final && parking.Rule == cadence.RuleAuth:
+		return trial.Park, parking
+	case parking.Rule == cadence.RuleAuth:
+		return trial.RefusalsThenPark, parking
+	case e.Kind == poller.CursorInvalid:
+		return trial.DropCursor, parking
+	}
+	return trial.RetryThenPark, parking
 }
 
 // poolWould says the same in a sentence.
-func poolWould(f *trial.Failure, kind poller.ErrorKind, after time.Duration) string {
+func poolWould(f *trial.Failure, kind poller.ErrorKind, after, over time.Duration) string {
 	again := "checks again after a backoff"
 	if after > 0 {
 		again = fmt.Sprintf("checks again after %v at the earliest", after)
@@ -58,7 +63,7 @@ func poolWould(f *trial.Failure, kind poller.ErrorKind, after time.Duration) str
 	case f.Then == trial.Park && kind == poller.AuthFailed:
 		return "parks the account at once, because trying again may do harm"
 	case f.Then == trial.RefusalsThenPark:
-		return fmt.Sprintf("checks again, and parks the account after %d refusals over at least %v", f.Budget, cadence.AuthOver)
+		return fmt.Sprintf("checks again, and parks the account after %d refusals over at least %v", f.Budget, over)
 	case f.Then == trial.Park:
 		return "parks the account at once"
 	case f.Then == trial.DropCursor:

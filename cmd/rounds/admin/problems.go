@@ -136,6 +136,10 @@ func nextOf(steps []problem.NextStep) string {
 			}
 			words = append(words, text)
 		case problem.StepParks:
+			if s.Over > 0 {
+				words = append(words, fmt.Sprintf("parks after %d refusals over at least %v", s.After, time.Duration(s.Over)*time.Second))
+				continue
+			}
 			now := fmt.Sprint(s.Least)
 			if s.Worst > s.Least {
 				now = fmt.Sprintf("%d to %d", s.Least, s.Worst)

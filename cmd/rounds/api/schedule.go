@@ -35,7 +35,8 @@ type Schedule struct {
 	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"When the check is due that was asked for while it waits or is checked. It takes effect when the account is returned."`
 
 	Failures  int       `json:"failures" doc:"Failed checks in a row."`
-	Left      *int      `json:"failures_left,omitempty" doc:"How many more in a row park it. Refused credentials, and what is gone or not valid, park it earlier. Left out for an account that does not fail, or is parked."`
+	Left      *int      `json:"failures_left,omitempty" doc:"How many more like the last one park it, as parks says. Left out for an account that does not fail, or is parked."`
+	Parks     *Parks    `json:"parks,omitempty" doc:"What parks it if its checks go on failing as the last one did. Left out where failures_left is."`
 	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
 	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, if none ever did, when it was registered."`
 	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since then."`
@@ -51,6 +52,14 @@ type Schedule struct {
 
 	// NeverSucceeded distinguishes a success from a registration in Succeeded.
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
+}
+
+// Parks says what parks an account that goes on failing as it did last.
+type Parks struct {
+	Rule  string    `json:"rule" enum:"retry-budget,auth,gone,config" doc:"The rule that parks it."`
+	After int       `json:"after" doc:"After how many failures in a row, or refusals of its credential."`
+	Over  float64   `json:"over_seconds,omitempty" doc:"How long it must be at least from the first refusal to the one that parks."`
+	From  time.Time `json:"from,omitzero" doc:"When it is parked at the earliest."`
 }
 
 // Lanes says how many accounts wait beside a due one.
@@ -122,8 +131,9 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		seconds := stale.Seconds()
 		s.Staleness = &seconds
 	}
-	if more, ok := e.FailuresLeft(); ok {
-		s.Left = &more
+	if parking, ok := e.Parking(); ok {
+		s.Left = &parking.Left
+		s.Parks = &Parks{Rule: parking.Rule, After: parking.After, Over: parking.Over.Seconds(), From: inUTC(parking.From)}
 	}
 	if left, ok := e.Headroom(); ok {
 		keeps, seconds := e.Retention.Seconds(), left.Seconds()

@@ -111,6 +111,22 @@ func printChanges(w io.Writer, page api.TrailPage) error {
 	return err
 }
 
+// parksOf says what parks an account that fails, if that is known.
+func parksOf(s *api.Schedule) string {
+	p := s.Parks
+	switch {
+	case p == nil || s.Left == nil:
+		return ""
+	case p.Over == 0:
+		return fmt.Sprintf("; parked after %d, so %d more park it", p.After, *s.Left)
+	}
+	text := fmt.Sprintf("; parked after %d refusals of its credential over at least %v: %d more", p.After, time.Duration(p.Over*float64(time.Second)), *s.Left)
+	if !p.From.IsZero() {
+		text += ", not before " + clockTime(p.From)
+	}
+	return text
+}
+
 func printSchedule(w io.Writer, s api.Schedule) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -142,7 +158,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 		row("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
 	}
 	if s.Failures > 0 {
-		row("failures", fmt.Sprintf("%d in a row", s.Failures))
+		row("failures", fmt.Sprintf("%d in a row", s.Failures)+parksOf(&s))
 	}
 	if s.Strikes > 0 {
 		row("strikes", fmt.Sprint(s.Strikes))

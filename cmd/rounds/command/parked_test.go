@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
@@ -100,6 +101,21 @@ func TestReviveShowsProgressOnATerminal(t *testing.T) {
 	}
 	if got := errs.String(); got != "\r\x1b[K1 accounts revived\r\x1b[K" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestAccountWhySaysWhatParks(t *testing.T) {
+	two := 2
+	for want, s := range map[string]api.Schedule{
+		"; parked after 16, so 2 more park it": {Left: &two, Parks: &api.Parks{Rule: "retry-budget", After: 16}},
+		"; parked after 3 refusals of its credential over at least 10m0s: 2 more, not before " + clockTime(time.Unix(1e9, 0)): {
+			Left: &two, Parks: &api.Parks{Rule: "auth", After: 3, Over: 600, From: time.Unix(1e9, 0)},
+		},
+		"": {Left: &two}, // an API of an earlier version
+	} {
+		if got := parksOf(&s); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

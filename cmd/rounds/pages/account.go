@@ -63,6 +63,7 @@ type schedule struct {
 
 	Failures  int       `json:"failures"`
 	Left      int       `json:"failures_left"`
+	Parks     parking   `json:"parks"`
 	Strikes   int       `json:"strikes"`
 	Succeeded time.Time `json:"last_success"`
 	Never     bool      `json:"never_succeeded"`
@@ -74,6 +75,13 @@ type schedule struct {
 	Headroom  float64   `json:"headroom_seconds"`
 	Hold      float64   `json:"hold_seconds"` // 0: calls are not held
 	Skip      time.Time `json:"passing_over_before"`
+}
+
+// parking says what parks an account that fails.
+type parking struct {
+	After int       `json:"after"`
+	Over  float64   `json:"over_seconds"` // 0: only the number of failures counts
+	From  time.Time `json:"from"`
 }
 
 // lanes says what is ahead of a waiting account.

@@ -70,6 +70,7 @@ type nextStep struct {
 	First, Last  time.Time
 	Most         int `json:"most_seconds"`
 	After        int
+	Over         int `json:"over_seconds"`
 	Least, Worst int
 }
 

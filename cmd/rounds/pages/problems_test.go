@@ -10,7 +10,7 @@ import (
 const someProblems = `{"now":"2026-11-22T14:20:00Z","at":"2026-11-22T14:19:40Z","failing":12,"newly":3,"never_succeeded":1,"parked":2,"at_rest":4,"left_out":9,
 "groups":[{"accounts":11,"failing":11,"newly":3,"kind":"feed","hosts":41,"cause":"http_404~1b2c3d4e","code":"http_404","text":"<script>alert(1)</script>",
 "oldest":"2026-11-22T13:00:00Z","newest":"2026-11-22T14:00:00Z","examples":["a/<b>","..","c"],
-"next":[{"code":"backs_off","accounts":1,"first":"2026-11-22T15:00:00Z","last":"2026-11-22T15:10:00Z","most_seconds":3600},{"code":"checked","accounts":2,"first":"2026-11-22T14:00:00Z"},{"code":"parks","after":16,"least":3,"worst":5}],
+"next":[{"code":"backs_off","accounts":1,"first":"2026-11-22T15:00:00Z","last":"2026-11-22T15:10:00Z","most_seconds":3600},{"code":"checked","accounts":2,"first":"2026-11-22T14:00:00Z"},{"code":"parks","after":16,"least":3,"worst":5},{"code":"parks","after":3,"over_seconds":600}],
 "select":{"kind":["feed"],"cause":["http_404~1b2c3d4e"],"except_host":["a.example","b.example"]}},
 {"accounts":2,"parked":2,"never_succeeded":2,"kind":"","host":"x","hosts":1,"cause":"auth~5e6f7a8b","code":"auth","text":"","oldest":"2026-11-20T13:00:00Z","newest":"2026-11-20T13:00:00Z","examples":[],
 "next":[{"code":"probed","first":"2026-11-22T14:00:00Z"},{"code":"another"}]}],
@@ -31,7 +31,7 @@ func TestProblemsShowsGroupsAndWhatCanBeDone(t *testing.T) {
 	}
 	for _, want := range []string{
 		"&lt;script&gt;alert(1)&lt;/script&gt;", "41 hosts", `aria-current="true">newly failing 3<`, `href="/problems?kind=feed" aria-current`, "3 newly failing",
-		"backs off, up to 1 h", "parks after 16 failures in a row; at 3 to 5 now", "is tried again soon", "unreadable records",
+		"backs off, up to 1 h", "parks after 16 failures in a row; at 3 to 5 now", "parks after 3 refusals over at least 10 min", "is tried again soon", "unreadable records",
 		"About 9 more accounts", "5 further groups have 70 accounts", "4 parked accounts are no problem", `href="/account?id=a%2F%3Cb%3E"`,
 		`href="/v1/accounts:export?cause=http_404~1b2c3d4e&amp;except_host=a.example&amp;except_host=b.example&amp;kind=feed"`, "Only the kind feed.",
 	} {
