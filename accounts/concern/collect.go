@@ -17,6 +17,7 @@ type Sources struct {
 	Registry  *accounts.Registry          // of all accounts
 	Redis     func(context.Context) Redis // what is wrong with the Redis servers
 	DeadAfter time.Duration               // a process that is silent for so long is not alive
+	Webhooks  bool                        // the caller's settings name a file with endpoints
 }
 
 // Redis is what is wrong with the Redis servers.
@@ -33,6 +34,7 @@ type RedisFault struct {
 type facts struct {
 	now       time.Time
 	deadAfter time.Duration
+	webhooks  bool // somebody names endpoints
 
 	stats    accounts.Stats // without counts
 	law      Law
@@ -50,7 +52,7 @@ type facts struct {
 // number of accounts. If one of them is not answered, it returns an error: half of the concerns
 // would look like health. Only servers that do not tell their settings are left out.
 func Collect(ctx context.Context, s Sources) (Concerns, error) {
-	f := facts{deadAfter: s.DeadAfter}
+	f := facts{deadAfter: s.DeadAfter, webhooks: s.Webhooks}
 	var err error
 	if f.stats, err = s.Registry.Reported(ctx); err != nil {
 		return Concerns{}, err

@@ -52,6 +52,7 @@ const (
 	WebhookDisabled  Code = "webhook_disabled" // an endpoint gets no messages until it is enabled
 	WebhookRefused   Code = "webhook_refused"  // an endpoint does not take its messages
 	NoDelivery       Code = "no_delivery"      // no process delivers to an endpoint
+	NoDeliveryRole   Code = "no_delivery_role" // endpoints are named, and no process delivers to any
 	GroupLagging     Code = "group_lagging"    // a consumer group falls behind
 	MessagesDropped  Code = "messages_dropped" // messages were dropped before they were past their retention
 	DeadLetters      Code = "dead_letters"
@@ -75,7 +76,7 @@ func Codes() []Code {
 	return []Code{
 		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisSnapshot, RedisUnsaved, RedisMemory, RedisAppendOnly, RedisNoSync, RedisReplicas,
 		RedisDamaged, RedisLarge,
-		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, MessagesDropped, DeadLetters,
+		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, NoDeliveryRole, GroupLagging, MessagesDropped, DeadLetters,
 		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, OwnerPaused, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
 	}
 }
@@ -174,7 +175,7 @@ func (c Code) link() string {
 		return "/"
 	case KindUnchecked, FailingJumped, HeadroomLow, Quarantined, ChecksWarn:
 		return "/problems"
-	case WebhookDisabled, WebhookRefused, NoDelivery, GroupLagging, DeadLetters:
+	case WebhookDisabled, WebhookRefused, NoDelivery, NoDeliveryRole, GroupLagging, DeadLetters:
 		return "/delivery"
 	case LimitDenying, OwnerPaused:
 		return "/limits"

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 )
@@ -33,7 +34,10 @@ func (f *facts) ofWebhooks() (all []Concern) {
 			all = append(all, c)
 		}
 	}
-	_, since := f.has(roleDelivery)
+	delivers, since := f.has(roleDelivery)
+	if f.webhooks && !delivers && !f.starts() {
+		all = append(all, Concern{Code: NoDeliveryRole, Level: Warn})
+	}
 	starting := !since.IsZero() && f.stats.Now.Sub(since) < startingWithin
 	for _, g := range f.groups() {
 		name, ok := strings.CutPrefix(g.Name, webhookGroup)
@@ -42,6 +46,13 @@ func (f *facts) ofWebhooks() (all []Concern) {
 		}
 	}
 	return all
+}
+
+// starts reports whether all processes began a short while ago, so that others may be about to.
+func (f *facts) starts() bool {
+	return !slices.ContainsFunc(f.stats.Processes, func(p accounts.Process) bool {
+		return f.alive(p.Beat) && f.stats.Now.Sub(p.Report.Since) >= startingWithin
+	})
 }
 
 // refused returns the concern about an endpoint whose messages wait because it has not

@@ -210,7 +210,7 @@ func (f *facts) ofScan() (all []Concern) {
 	scan := f.stats.Staleness
 	if found := f.stats.Failing; found != nil && scan.Scanned > 0 && f.represents(scan) {
 		share := float64(found.Newly) / float64(scan.Scanned)
-		if found.Newly >= newlyLeast && share >= newlyShare {
+		if found.Newly >= min(newlyLeast, scan.Scanned) && share >= newlyShare { // or all of the few there are
 			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, Since: scan.At}
 			if share >= newlyBad {
 				c.Level = Bad

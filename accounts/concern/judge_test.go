@@ -109,7 +109,18 @@ func TestJudge(t *testing.T) {
 		"a jump, deleted since":  {func(f *facts) { f.stats.Failing.Newly, f.watched.Counted.Registered = 200, 499 }, "", ""},
 		"a high jump":            {func(f *facts) { f.stats.Failing.Newly = 200 }, "failing_jumped bad", ""},
 		"a jump of few":          {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.Scanned = 2, 10 }, "", ""},
-		"an old scan":            {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.At = 200, now.Add(-time.Hour) }, "", ""},
+		"a jump of the only one": {func(f *facts) {
+			f.stats.Failing.Newly, f.stats.Staleness.Scanned, f.watched.Counted.Registered = 1, 1, 1
+		}, "failing_jumped bad", "^1 of 1 accounts"},
+		"endpoints of nobody": {func(f *facts) {
+			f.webhooks, f.stats.Processes[1].Roles = true, []string{"monitor"}
+		}, "no_delivery_role warn", "no process has the role delivery"},
+		"endpoints of nobody yet": {func(f *facts) {
+			f.webhooks, f.stats.Processes[1].Roles = true, []string{"monitor"}
+			f.stats.Processes[0].Report.Since, f.stats.Processes[1].Report.Since = now.Add(-time.Minute), now.Add(-time.Minute)
+		}, "", ""},
+		"endpoints of another process": {func(f *facts) { f.webhooks = true }, "", ""},
+		"an old scan":                  {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.At = 200, now.Add(-time.Hour) }, "", ""},
 		"headroom": {func(f *facts) {
 			f.stats.Staleness.Headroom = []accounts.Headroom{{Kind: "wecom-kf", Low: 4, Least: 3600}, {Kind: "own", Low: 1, Least: 60}}
 		}, "headroom_low warn", "^5 accounts of the kind own and 1 other kind will lose messages, the first in 1m0s"},

@@ -73,6 +73,8 @@ func (c *Concern) text() string {
 		return fmt.Sprintf("webhook %s does not take messages (%s): %s", more("webhook", "webhooks"), c.Value, wait)
 	case NoDelivery:
 		return fmt.Sprintf("no process delivers to webhook %s: %s", more("webhook", "webhooks"), wait)
+	case NoDeliveryRole:
+		return "no process has the role delivery, so the endpoints of ROUNDS_WEBHOOKS_FILE get no messages"
 	case GroupLagging:
 		switch c.Value {
 		case "":

@@ -41,6 +41,10 @@ type Outlook struct {
 	// knew while servers do not answer.
 	Store func(context.Context) Store
 
+	// Webhooks reports whether the process's settings name a file with webhook endpoints; nil:
+	// they do not.
+	Webhooks func() bool
+
 	DeadAfter time.Duration // a replica that is silent for so long is not alive
 
 	Trail   *trail.Trail    // who changed what

@@ -87,6 +87,10 @@ type Options struct {
 	// which /readyz tells everybody. Nil, or a nil error: it can.
 	Unsaved func() error
 
+	// Webhooks reports whether the process's settings name a file with webhook endpoints. Nil:
+	// they do not.
+	Webhooks func() bool
+
 	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
 	ProbeParked  time.Duration // after how long the monitors try parked accounts again; 0: never
 	MaxFollowers int           // how many callers may follow messages at once; default 256

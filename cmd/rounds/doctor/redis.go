@@ -191,7 +191,7 @@ func (d *doctor) namespace(ctx context.Context, server connect.Server) *circulat
 
 // ring tells what is wrong with the service.
 func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accounts.Registry) {
-	list, err := concern.Collect(ctx, concern.Sources{Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter})
+	list, err := concern.Collect(ctx, concern.Sources{Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter, Webhooks: d.Settings.Delivery.WebhooksFile != ""})
 	if err != nil {
 		d.fault("law", err.Error(), "")
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -51,6 +52,14 @@ var _ webhook.Client = prospect{}
 
 // Validate validates a URL.
 func (p prospect) Validate(url string) error { return p.rule.Validate(url) }
+
+// warnOfWebhooks logs that a process has a file with endpoints and delivers to none of them.
+func warnOfWebhooks(s settings.Settings, log *slog.Logger) {
+	if s.Delivery.WebhooksFile != "" && !s.API.Roles.Has(settings.RoleDelivery) {
+		log.Warn("this process delivers no messages to webhooks: it has a ROUNDS_WEBHOOKS_FILE, but not the role delivery; one process with --roles delivery, or api,poller,monitor,delivery, is enough",
+			"file", s.Delivery.WebhooksFile, "roles", strings.Join(s.API.Roles, ","))
+	}
+}
 
 // warnOfReach logs which setting opens more than anybody needs.
 func warnOfReach(s settings.Settings, log *slog.Logger) {

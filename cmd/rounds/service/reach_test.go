@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -26,6 +28,24 @@ func TestSettingsReportFaultsOfNetworks(t *testing.T) {
 	}
 	if s, err := read(map[string]string{"ROUNDS_ALLOW_NETWORKS": "10.1.0.0/16, connector.local"}); err != nil || s.Poller.AllowNetworks != "10.1.0.0/16, connector.local" {
 		t.Errorf("%+v, %v", s.Poller, err)
+	}
+}
+
+// A process with a file of webhooks that delivers to none of them says so at its start.
+func TestAWebhooksFileWithoutItsRoleIsTold(t *testing.T) {
+	for roles, told := range map[string]bool{"api,poller,monitor": true, "api,delivery": false} {
+		var s settings.Settings
+		if err := s.API.Roles.UnmarshalText([]byte(roles)); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"", "webhooks.json"} {
+			var log strings.Builder
+			s.Delivery.WebhooksFile = file
+			warnOfWebhooks(s, slog.New(slog.NewTextHandler(&log, nil)))
+			if got := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "not the role delivery"); got != (told && file != "") {
+				t.Errorf("%s, %q: %s", roles, file, log.String())
+			}
+		}
 	}
 }
 

@@ -99,6 +99,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers, Unsaved: keep.failing,
 			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
+			Webhooks: func() bool { return again.settings().Delivery.WebhooksFile != "" },
 		}
 		guidePages, err := guide.New(api.GuidePath)
 		if err != nil {

@@ -115,6 +115,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	defer obeyed.Wait()
 	defer stop()
 	warnOfReach(s, o.Log)
+	warnOfWebhooks(s, o.Log)
 	reserved := &fetch.Reserved{}
 	server, closeRedis, err := o.redis(ctx, s.Redis, reserved)
 	if err != nil {
