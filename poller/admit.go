@@ -141,7 +141,7 @@ func (f *flight) cleared() {
 func (f *flight) turnAway(reason string, due time.Time) {
 	f.cleared()
 	if f.isHeld() {
-		f.endCalls(nil)
+		f.endCalls()
 		f.flights.keeper.places.give(1)
 	}
 	f.putBack(reason, due)

@@ -8,4 +8,62 @@
 // A Checker knows one third party. A Pool knows none: it handles time-outs, panics, pages,
 // batches and shutdown. It joins three types: claimer claims due accounts, flights are the
 // checks under way, and writer writes what they found.
+//
+// # Who settles a check
+//
+// While a check runs, several parties may want its end: the check itself, the watchdog, the
+// shutdown, the watch over claims, and a secret that changed. They all move one atomic state by
+// compare-and-swap, so exactly one of them settles the check, and only that one gives the account
+// back. A page in hand is a page that a call has brought and that is not written yet. Until it is
+// written, nobody else touches the claim.
+//
+//	┌─────────┐   finds    ┌──────────────┐   seizes   ┌────────┐
+//	│ calling │ ─────────▶ │ page in hand │ ─────────▶ │ seized │
+//	│         │ ◀───────── │              │            │        │
+//	└─────────┘  commits   └──────────────┘            └────────┘
+//	     │                        │                         │
+//	     │ ends, complies,        │ ends, loses             │ commits, loses
+//	     │ abandons, seizes       │                         │
+//	     ▼                        ▼                         ▼
+//	┌───────────────────────────────────────────────────────────┐
+//	│ settled by itself, the watchdog, the shutdown, a loss of  │
+//	│ the claim, or a secret: every further move is refused     │
+//	└───────────────────────────────────────────────────────────┘
+//
+// Three moves call a check off and leave it where it is: its calls end, and it complies as soon as
+// it has no page in hand. W is who called it off, the first who did; a dot refuses the move.
+//
+//	move      calling           calling W         page            page W          seized
+//	finds     page              page W            .               .               .
+//	commits   .                 .                 calling         calling W       settled shutdown
+//	ends      settled itself    settled itself    settled itself  settled itself  .
+//	loses     .                 .                 settled loss    settled loss    settled loss
+//	complies  .                 settled W         .               .               .
+//	abandons  settled watchdog  settled watchdog  .               .               .
+//	stops     calling shutdown  .                 page shutdown   .               .
+//	changes   calling secret    .                 page secret     .               .
+//	misses    calling loss      .                 .               .               .
+//	seizes    settled shutdown  settled shutdown  seized          seized          .
+//
+// What the one who moves it does then:
+//
+//	finds     the check writes the page, with the account's return or before the next call.
+//	          Refused: the page comes too late and is dropped; the log says so.
+//	commits   the check makes its next call, or complies. If the shutdown has seized it, the
+//	          shutdown stops waiting and releases the account under its new entry.
+//	ends      the check returns the account with its result, puts it off or releases it.
+//	          Refused: it writes its page alone, and whoever settled it has the account.
+//	loses     the check forgets the claim: another has the account, or that is unknown. If it
+//	          was seized, the shutdown forgets it.
+//	complies  the check does it when its call has ended, or a timer if the checker does not
+//	          return. The account is released with others (shutdown), put off for a moment
+//	          (secret) or forgotten (loss).
+//	abandons  the watchdog returns the account as failed; what the checker still brings is late.
+//	stops     the shutdown ends the calls. Of checks that no third party holds, it does so when
+//	          the grace period is over.
+//	changes   the same, because a secret that the account uses has a new value, such as after a
+//	          new sign-in.
+//	misses    the same, because the account has another ticket: it was changed, paused or
+//	          deregistered, or another replica has it.
+//	seizes    the shutdown releases the account. If a page is in hand, it waits for it first.
 package poller

@@ -37,8 +37,8 @@ type flight struct {
 	asked    instant     // when that was last looked at
 	suspect  atomic.Bool // it has the one place for suspects
 
-	calls      context.Context            // of a held check's calls; nil: it is not held
-	endCalls   context.CancelCauseFunc    // the cause says what becomes of the account; see letGo
+	calls      context.Context // of a held check's calls; nil: it is not held
+	endCalls   context.CancelFunc
 	call       int                        // how many calls it has made
 	renewed    time.Time                  // when a held check's claim was last written
 	ticket     atomic.Pointer[string]     // the claim's, as of its last write
@@ -48,8 +48,7 @@ type flight struct {
 	heldSince  atomic.Int64               // when its call has reached the third party, unix ns; 0: not yet
 	acquitted  bool                       // its strikes are forgotten; of who watches alone
 
-	state  state
-	unsure bool // the claim's entry is no longer known
+	state state
 }
 
 // Codes of failures that have marks of their own.
@@ -58,20 +57,19 @@ const (
 	codePanic = "panic"
 )
 
-// end ends the flight. If the flight is settled already, it does nothing and returns false.
-// It calls account, which returns the account, forgets it, or leaves it to the shutdown,
-// before it frees what the flight holds.
-func (f *flight) end(by int32, account func()) bool {
-	if !f.state.settle(by) {
+// settle ends the flight. If the mover is refused, it does nothing and returns false. It calls
+// account, which gives the account back, before it frees what the flight holds.
+func (f *flight) settle(m move, account func()) bool {
+	if _, ok := f.state.move(m); !ok {
 		return false
 	}
-	f.over(account)
+	account()
+	f.over()
 	return true
 }
 
-// over is the rest of end, after the caller has settled the flight.
-func (f *flight) over(account func()) {
-	account()
+// over frees what a settled flight holds.
+func (f *flight) over() {
 	f.set().remove(f)
 	f.cleared()
 	if f.isHeld() {
@@ -101,8 +99,8 @@ func (f *flight) run(box *Box) {
 	f.box = box
 	written := false // the writer has what was found
 	defer func() {
-		f.state.putDown()
-		if f.state.owner() == settledByWatch {
+		f.state.move(commits)
+		if f.state.now() == (status{settled, byWatchdog}) {
 			fs.abandoned.Add(-1)
 		}
 		if !written {
@@ -134,7 +132,7 @@ func (f *flight) run(box *Box) {
 		}
 		if err != nil {
 			if failed := classify(err); failed.Kind == Unsupported {
-				f.end(settledBySelf, func() { f.leave(cmp.Or(failed.Code, reasonField), failed.Message) })
+				f.settle(ends, func() { f.leave(cmp.Or(failed.Code, reasonField), failed.Message) })
 			} else {
 				f.fail(failed)
 			}
@@ -161,7 +159,7 @@ func (f *flight) run(box *Box) {
 		if !f.progress(result) {
 			return
 		}
-		f.state.putDown()
+		f.state.move(commits)
 		f.held.free()
 	}
 }
@@ -169,10 +167,13 @@ func (f *flight) run(box *Box) {
 // took takes the page of a call in hand, if the call has brought one, and reports whether the
 // flight goes on. If another has settled the flight, the page must not be written.
 func (f *flight) took(result *Result, err error) bool {
-	if err != nil && f.state.owner() == 0 || err == nil && f.state.take() {
+	if err != nil {
+		return f.state.now().at != settled
+	}
+	if _, ok := f.state.move(finds); ok {
 		return true
 	}
-	if err == nil && len(result.Messages) > 0 {
+	if len(result.Messages) > 0 {
 		f.flights.writer.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
 	}
 	return false
@@ -228,7 +229,7 @@ func (f *flight) page() (result Result, err error) {
 
 // Overrun abandons a flight whose checker does not return.
 func (f *flight) Overrun() {
-	f.end(settledByWatch, func() {
+	f.settle(abandons, func() {
 		fs := f.flights
 		fs.abandoned.Add(1)
 		fs.metrics.abandoned.Inc()
@@ -267,8 +268,10 @@ func (f *flight) progress(result Result) bool {
 		w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
 	}
 	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
-	f.unsure = true
-	f.end(settledBySelf, func() { w.forget(f.claim) })
+	if was, ok := f.state.move(loses); ok && was.at != seized { // else the shutdown forgets it
+		w.forget(f.claim)
+		f.over()
+	}
 	return false
 }
 
@@ -290,7 +293,7 @@ func (f *flight) patience() time.Time {
 // unwritten returns the account as it was before the page: Redis has no room for its
 // messages, and the next check finds them again.
 func (f *flight) unwritten() {
-	f.end(settledBySelf, func() {
+	f.settle(ends, func() {
 		f.putBack(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
 	})
 }

@@ -86,12 +86,19 @@ func (fs *flights) tooManyAbandoned() bool {
 	return fs.abandoned.Load() >= int64(max(fs.config.Concurrency, leastAbandoned))
 }
 
+// callOffAll calls off all checks that still run. The caller ends their calls.
+func (fs *flights) callOffAll() {
+	for _, f := range append(fs.running.all(), fs.keeper.flights.all()...) {
+		f.state.move(stops)
+	}
+}
+
 // releaseAll returns all running accounts unchecked. If a page is in hand, it returns the claim
 // once the page is written, with its new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
 	for _, f := range append(fs.running.seize(), fs.keeper.flights.seize()...) {
-		if f.state.hasPage() {
+		if f.state.now().at == seized {
 			writing = append(writing, f)
 		} else {
 			idle = append(idle, f)
@@ -108,7 +115,7 @@ func (fs *flights) releaseAll() {
 func (fs *flights) release(settled []*flight) {
 	byShard := make(map[int][]*circulate.Claim)
 	for _, f := range settled {
-		if f.unsure {
+		if f.state.now().by == byLoss { // its page was not written
 			fs.writer.forget(f.claim)
 			continue
 		}

@@ -35,7 +35,7 @@ const (
 // what was found.
 func (f *flight) keep() (written bool) {
 	fs := f.flights
-	defer f.endCalls(nil)
+	defer f.endCalls()
 	if f.limits.leased() {
 		defer time.AfterFunc(leaseHeld, f.freeLimits).Stop()
 	}
@@ -83,53 +83,51 @@ func (f *flight) keep() (written bool) {
 			if quick && !fs.stopping() {
 				continue // this is neither a success nor yet a failure
 			}
-			if !f.state.take() { // nothing, but the claim may have to be renewed
+			if _, ok := f.state.move(finds); !ok { // nothing, but the claim may have to be renewed
 				return false
 			}
 		}
-		if errors.Is(context.Cause(f.calls), errSecretChanged) {
+		if f.state.now().by == bySecret {
 			wait = max(wait, secretPause)
 		}
 		if stays, written := f.bring(result, wait); !stays {
 			return written
 		}
 	}
-	f.letGo()
+	f.comply()
 	return false
 }
 
-// Why the calls of a held check are ended.
-var (
-	errStopping      = errors.New("the replica is stopping")
-	errSecretChanged = errors.New("a secret has changed")
-	errNotOurs       = errors.New("another has the account")
-)
-
-// stopCalls ends the flight's calls. A page that has arrived, or whose answer has begun, is written
-// before the flight lets the account go. If the checker does not return, the account goes without.
-func (f *flight) stopCalls(why error) {
-	f.endCalls(why)
-	time.AfterFunc(abandonAfter, f.letGo)
+// callOff has a check end soon, because of one of the movers that call checks off. A page that has
+// arrived, or whose answer has begun, is written before. If the checker does not return, the check
+// ends without it.
+func (f *flight) callOff(m move) {
+	if _, ok := f.state.move(m); ok {
+		f.endCalls()
+		time.AfterFunc(abandonAfter, func() { f.comply() })
+	}
 }
 
-// letGo settles a flight whose calls are ended, as the reason for that demands. It leaves a flight
-// alone that has a page in hand: that flight calls letGo itself.
-func (f *flight) letGo() {
+// comply ends a check as it was called off. It reports false if it was not, or has a page in hand:
+// then the check itself complies once the page is written.
+func (f *flight) comply() bool {
+	was, ok := f.state.move(complies)
+	if !ok {
+		return false
+	}
 	fs := f.flights
-	by, account := settledByShutdown, func() { f.set().keep(f) } // it is released with the others
-	switch why := context.Cause(f.calls); {
-	case errors.Is(why, errSecretChanged):
-		by, account = settledBySecret, func() { f.putBack("secret_changed", f.now().Add(secretPause)) }
-	case errors.Is(why, errNotOurs):
-		by, account = settledByLoss, func() {
-			fs.writer.forget(f.claim)
-			fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
-			fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
-		}
+	switch was.by {
+	case bySecret:
+		f.putBack("secret_changed", f.now().Add(secretPause))
+	case byLoss:
+		fs.writer.forget(f.claim)
+		fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
+		fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
+	default:
+		f.set().keep(f) // it is released with the others
 	}
-	if f.state.settleIdle(by) {
-		f.over(account)
-	}
+	f.over()
+	return true
 }
 
 // begin waits for a place among the calls that begin, so that very many together do not time out
@@ -212,11 +210,11 @@ func (f *flight) bring(result Result, wait time.Duration) (stays, written bool) 
 		}
 		f.renewed = time.Now()
 	}
-	f.state.putDown()
+	f.state.move(commits)
 	f.held.free()
 	elsewhere = elsewhere || fs.stopping() // since it was last asked
 	if elsewhere {
-		f.end(settledBySelf, func() { fs.keeper.giveAway(f) })
+		f.settle(ends, func() { fs.keeper.giveAway(f) })
 	}
 	return !elsewhere, false
 }
@@ -266,7 +264,7 @@ func (f *flight) isHeld() bool { return f.calls != nil }
 
 // hold gives the flight its place for held checks.
 func (f *flight) hold(ctx context.Context) {
-	f.calls, f.endCalls = context.WithCancelCause(ctx)
+	f.calls, f.endCalls = context.WithCancel(ctx)
 	f.division = f.flights.timetable.divided()
 }
 

@@ -131,7 +131,7 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 	for done := 0; done < len(all); {
 		wave := all[done:min(done+heldWave, len(all))]
 		for _, f := range wave {
-			f.stopCalls(errStopping)
+			f.callOff(stops)
 		}
 		next = next.Add(time.Duration(len(wave)) * each)
 		if done += len(wave); done == len(all) || !within(hurry, next) {
@@ -215,7 +215,7 @@ func (fs *flights) secretChanged(name string) {
 	reference := []byte(`"secret":` + strconv.Quote(name))
 	for _, f := range fs.keeper.flights.all() {
 		if bytes.Contains(f.record.account.Config, reference) {
-			f.stopCalls(errSecretChanged)
+			f.callOff(changes)
 		}
 	}
 }
@@ -254,9 +254,10 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 		if current[i] == *tickets[i] && f.isHarmless(time.Now()) {
 			harmless = append(harmless, f)
 		}
-		// A page that was written meanwhile, or is being written, has changed the ticket.
-		if current[i] != *tickets[i] && !f.state.hasPage() && f.ticket.Load() == tickets[i] {
-			f.stopCalls(errNotOurs)
+		// A page that was written meanwhile has changed the ticket. One that is being written
+		// changes it, and has the state refuse this.
+		if current[i] != *tickets[i] && f.ticket.Load() == tickets[i] {
+			f.callOff(misses)
 		}
 	}
 	return fs.acquit(ctx, shard, harmless)

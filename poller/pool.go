@@ -164,6 +164,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.flights.stopHeld(p.hurry)
 	if !p.flights.drained(p.config.GracePeriod, p.hurry) {
 		p.log.Info("grace period over: ending checks", "running", p.flights.count())
+		p.flights.callOffAll()
 		endChecks()
 		p.flights.drained(abandonAfter, nil)
 	}

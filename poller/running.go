@@ -4,75 +4,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
-
-// What may settle a flight.
-const (
-	settledBySelf     int32 = iota + 1
-	settledByWatch          // abandoned: the checker did not return in time
-	settledByShutdown       // released: the replica is going down
-	settledByLoss           // forgotten: another has the account
-	settledBySecret         // returned: a secret that it uses has changed
-
-	pageInHand int32 = 1 << 8 // beside one of these, or alone
-)
-
-// state is what has settled a flight, if anything has, and whether a page is in hand: whether its
-// call has brought something that is not written. Both are one word, so that a page which arrives
-// and another who settles the flight at the same moment cannot both go ahead.
-//
-//	         take                    settle
-//	calling ──────▶ page in hand ──────────────▶ settled, page in hand
-//	   │    ◀──────                               │ putDown
-//	   │   putDown                                ▼
-//	   └────────────────────────────────────▶ settled
-//	       settle, settleIdle
-type state struct {
-	word atomic.Int32
-	page sync.WaitGroup // one while a page is in hand
-}
-
-// owner returns what has settled the flight; 0: nothing yet.
-func (s *state) owner() int32 { return s.word.Load() &^ pageInHand }
-
-// hasPage reports whether a page is in hand.
-func (s *state) hasPage() bool { return s.word.Load()&pageInHand != 0 }
-
-// settle reports whether the caller is the first that settles the flight. If a page is in hand,
-// a caller other than the flight has to wait for it before it touches the claim.
-func (s *state) settle(who int32) bool {
-	for word := s.word.Load(); word&^pageInHand == 0; word = s.word.Load() {
-		if s.word.CompareAndSwap(word, word|who) {
-			return true
-		}
-	}
-	return false
-}
-
-// settleIdle is settle for callers that leave a flight with a page in hand alone.
-func (s *state) settleIdle(who int32) bool { return s.word.CompareAndSwap(0, who) }
-
-// take takes a page in hand. It returns false if the flight is settled.
-func (s *state) take() bool {
-	if s.owner() != 0 {
-		return false
-	}
-	s.page.Add(1)
-	if s.word.CompareAndSwap(0, pageInHand) {
-		return true
-	}
-	s.page.Done()
-	return false
-}
-
-// putDown ends what take began. It does nothing if no page is in hand.
-func (s *state) putDown() {
-	if s.word.And(^pageInHand)&pageInHand != 0 {
-		s.page.Done()
-	}
-}
 
 // running is the set of flights that are not settled.
 type running struct {
@@ -162,15 +95,15 @@ func (r *running) drained(d time.Duration, hurry <-chan struct{}) bool {
 	return true
 }
 
-// seize settles every flight that still runs. It returns these flights and those that the
-// shutdown has ended.
+// seize settles every flight that still runs, or waits for its page. It returns these flights and
+// those that the shutdown has ended.
 func (r *running) seize() []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seized := r.ended
 	r.ended = nil
 	for f := range r.flights {
-		if f.state.settle(settledByShutdown) || f.state.owner() == settledByShutdown {
+		if _, ok := f.state.move(seizes); ok || f.state.now().by == byShutdown {
 			seized = append(seized, f)
 			delete(r.flights, f)
 		}

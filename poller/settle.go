@@ -26,21 +26,21 @@ func (f *flight) succeed(result Result) bool {
 	}, mark)
 	item.Messages, item.Cursor = result.Messages, result.Cursor
 	item.State = f.withWarnings(item.State, result.Warnings)
-	return f.settle(item, "ok", f.moving(result.MovedTo, f.held.whenWritten()))
+	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.held.whenWritten()))
 }
 
-// fail returns the account with a failure. If the shutdown ended the check, it leaves the
-// account to be released unchecked.
+// fail returns the account with a failure. If the check is called off, which may be the cause, it
+// complies instead.
 func (f *flight) fail(err *CheckError) {
-	if f.flights.checks.Err() != nil {
-		f.end(settledByShutdown, func() { f.set().keep(f) })
+	f.state.move(commits) // nothing of a page is written
+	if f.comply() {
 		return
 	}
 	kind := f.record.account.Kind
 	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", err)
 	f.flights.failures.add(failureSort{kind, err.Code, f.record.rateKey}, f.claim.ID, err)
 	f.flights.metrics.failures.WithLabelValues(kind, classOf(err)).Inc()
-	f.settle(f.failed(err), string(err.Kind), nil)
+	f.giveBack(f.failed(err), string(err.Kind), nil)
 }
 
 // failed returns the Return of a failure. While our own network seems to be down, a failure
@@ -93,9 +93,9 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	}
 }
 
-// settle hands over the return, unless the flight was abandoned meanwhile.
-func (f *flight) settle(item circulate.Return, outcome string, written func()) bool {
-	return f.end(settledBySelf, func() { f.hand(item, outcome, written) })
+// giveBack hands over the return, unless another has settled the flight.
+func (f *flight) giveBack(item circulate.Return, outcome string, written func()) bool {
+	return f.settle(ends, func() { f.hand(item, outcome, written) })
 }
 
 // hand counts a check and hands over its return.

@@ -1,40 +1,136 @@
 package poller
 
 import (
+	"maps"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
 
-// Each row is a state and what each step makes of it.
-func TestTheStateOfAFlight(t *testing.T) {
-	steps := map[string]func(*state) bool{
-		"take":       (*state).take,
-		"putDown":    func(s *state) bool { s.putDown(); return true },
-		"settle":     func(s *state) bool { return s.settle(settledByShutdown) },
-		"settleIdle": func(s *state) bool { return s.settleIdle(settledByLoss) },
+// The names of phases, parties and moves in the package's documentation.
+var (
+	phases  = map[string]phase{"calling": calling, "page": inHand, "seized": seized, "settled": settled}
+	parties = map[string]party{"": nobody, "itself": byItself, "watchdog": byWatchdog, "shutdown": byShutdown, "loss": byLoss, "secret": bySecret}
+	moves   = map[string]move{
+		"finds": finds, "commits": commits, "ends": ends, "loses": loses, "complies": complies,
+		"abandons": abandons, "stops": stops, "changes": changes, "misses": misses, "seizes": seizes,
 	}
-	type after struct {
-		ok   bool
-		word int32
+)
+
+// step is a move in one status.
+type step struct {
+	from status
+	move move
+}
+
+// documented returns the table of the package's documentation: where each step leads that is not
+// refused.
+func documented(t *testing.T) map[step]status {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
 	}
-	const calling, page, settled, both = 0, pageInHand, settledBySelf, settledBySelf | pageInHand
-	for before, table := range map[int32]map[string]after{
-		calling: {"take": {true, page}, "putDown": {true, calling}, "settle": {true, settledByShutdown}, "settleIdle": {true, settledByLoss}},
-		page:    {"take": {false, page}, "putDown": {true, calling}, "settle": {true, page | settledByShutdown}, "settleIdle": {false, page}},
-		settled: {"take": {false, settled}, "putDown": {true, settled}, "settle": {false, settled}, "settleIdle": {false, settled}},
-		both:    {"take": {false, both}, "putDown": {true, settled}, "settle": {false, both}, "settleIdle": {false, both}},
-	} {
-		for name, want := range table {
+	gap, columns, table := regexp.MustCompile(`\s{2,}`), []string(nil), make(map[step]status)
+	for line := range strings.Lines(string(text)) {
+		line, ok := strings.CutPrefix(line, "//\t")
+		cells := gap.Split(strings.TrimSpace(line), -1)
+		if !ok || columns == nil && cells[0] != "move" {
+			if columns != nil {
+				break // behind the table
+			}
+			continue
+		}
+		if columns == nil {
+			columns = cells
+			continue
+		}
+		m, known := moves[cells[0]]
+		if !known || len(cells) != len(columns) {
+			t.Fatalf("the table has a row %q", cells)
+		}
+		for i, cell := range cells[1:] {
+			for _, w := range []string{"shutdown", "loss", "secret"} { // each W
+				if cell != "." {
+					table[step{statusOf(t, columns[i+1], w), m}] = statusOf(t, cell, w)
+				}
+			}
+		}
+	}
+	if columns == nil {
+		t.Fatal("there is no table")
+	}
+	return table
+}
+
+// statusOf reads a status, in which W stands for who called the check off.
+func statusOf(t *testing.T, text, w string) status {
+	t.Helper()
+	at, by, _ := strings.Cut(text, " ")
+	if by == "W" {
+		by = w
+	}
+	phase, known := phases[at]
+	party, named := parties[by]
+	if phase == seized {
+		party = byShutdown
+	}
+	if !known || !named {
+		t.Fatalf("%q is no status", text)
+	}
+	return status{phase, party}
+}
+
+// reachable returns every status that a check may come to.
+func reachable() []status {
+	all := map[status]bool{{calling, nobody}: true}
+	for before := 0; len(all) > before; {
+		before = len(all)
+		for from := range maps.Clone(all) {
+			for _, m := range moves {
+				if to, ok := from.after(m); ok {
+					all[to] = true
+				}
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// Every move leads from every status to where the documentation says, or is refused.
+func TestEveryMoveOfACheck(t *testing.T) {
+	table, all := documented(t), reachable()
+	if len(all) != 4+4+1+5 {
+		t.Errorf("%d statuses are reachable", len(all))
+	}
+	for s := range table {
+		if !slices.Contains(all, s.from) {
+			t.Errorf("the table has the status %v, which no check comes to", s.from)
+		}
+	}
+	for _, from := range all {
+		for name, m := range moves {
+			want, allowed := table[step{from, m}]
 			var s state
-			if s.word.Store(before); s.hasPage() {
+			s.word.Store(from.pack())
+			if from.hasPage() {
 				s.page.Add(1)
 			}
-			if got := (after{steps[name](&s), s.word.Load()}); got != want {
-				t.Errorf("%s in %x: got %v, want %v", name, before, got, want)
+			was, ok := s.move(m)
+			if !allowed {
+				want = from
 			}
-			if s.putDown(); s.hasPage() {
-				t.Errorf("%s in %x: a page is left", name, before)
+			if got := s.now(); ok != allowed || was != from || got != want {
+				t.Errorf("%s in %v: got %v, %t; want %v, %t", name, from, got, ok, want, allowed)
+			}
+			if s.now().hasPage() {
+				s.page.Done() // it panics if nobody waits for the page
 			}
 			s.page.Wait()
 		}
@@ -51,26 +147,27 @@ func TestAPageAndASettlerAtOnce(t *testing.T) {
 			written, released, took := 0, 0, false
 			all.Go(func() {
 				for range 3 {
-					if took = s.take(); !took {
+					if _, took = s.move(finds); !took {
 						return
 					}
 					written++
-					s.putDown()
+					s.move(commits)
 				}
 			})
 			all.Go(func() {
-				if s.settle(settledByShutdown) {
-					if s.hasPage() {
+				if _, ok := s.move(seizes); ok {
+					if s.now().hasPage() {
 						s.page.Wait()
 					}
-					if s.hasPage() {
+					if s.now().hasPage() {
 						t.Error("the claim is touched while a page is in hand")
 					}
 					released = written + 1
 				}
 			})
 			all.Go(func() {
-				if s.settleIdle(settledByLoss) {
+				s.move(misses)
+				if _, ok := s.move(complies); ok {
 					released = written + 1
 				}
 			})
@@ -79,5 +176,31 @@ func TestAPageAndASettlerAtOnce(t *testing.T) {
 				t.Errorf("%d written, released after %d", written, released-1)
 			}
 		})
+	}
+}
+
+// Of two parties that settle a check at the same moment, one does.
+func TestOnePartySettlesACheck(t *testing.T) {
+	const checks = 20_000
+	states := make([]state, checks)
+	arrived, settlers := make([]atomic.Int32, checks), make([]atomic.Int32, checks)
+	var all sync.WaitGroup
+	for _, m := range []move{ends, seizes} {
+		all.Go(func() {
+			for i := range states {
+				for arrived[i].Add(1); arrived[i].Load() < 2; {
+					runtime.Gosched()
+				}
+				if _, ok := states[i].move(m); ok {
+					settlers[i].Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range states {
+		if n := settlers[i].Load(); n != 1 || states[i].now().at != settled {
+			t.Fatalf("%d have settled a check, which is %v", n, states[i].now())
+		}
 	}
 }
