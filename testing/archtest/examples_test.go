@@ -125,7 +125,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/listen/bad.go", "cmd/rounds/settings"},
 		{"cmd/rounds/terminal/bad.go", "cmd/rounds/client"},
 		{"cmd/rounds/signin/bad.go", "cmd/rounds/api"},
-		{"cmd/rounds/admin/bad.go", "cmd/rounds/command"},
+		{"cmd/rounds/doctor/bad.go", "cmd/rounds/command"},
 		{"cmd/rounds/demo/bad.go", "cmd/rounds/command"},
 		{"circulate/group/bad.go", "circulate/document"},
 		{"circulate/bad.go", "circulate/document"},

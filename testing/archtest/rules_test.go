@@ -77,8 +77,7 @@ var mayImport = []struct {
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
 	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/secrets"}},
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
-	{"cmd/rounds/admin", []string{"accounts/access", "accounts/problem", "accounts/secret", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/client", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "poller/secrets"}},
-	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/admin", "cmd/rounds/api", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/message", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
 }
 
 // mayOpen lists which documents a package may open, by the methods of document.Documents. Those

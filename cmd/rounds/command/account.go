@@ -1,10 +1,18 @@
 package command
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -67,4 +75,204 @@ later; an account that is being checked is checked once more.`,
 	cmd.Flags().StringVar(&hint, "hint", "", "one-time data for the check, as `JSON`, @FILE or @- for standard input")
 	cmd.Flags().StringVar(&nudge.Lives, "hint-lives", "", "the `duration` after which the hint is void")
 	return cmd
+}
+
+func newAddCommand(env environment) *cobra.Command {
+	var (
+		account             accounts.Account
+		config, every       string
+		sets, labels        []string
+		from                string
+		replace, jsonOutput bool
+	)
+	cmd := &cobra.Command{
+		Use:   "add ID --kind KIND",
+		Short: "Register an account",
+		Long: `Register an account.
+
+--set sets one field of its config. A value that is true, false, a number, an
+object, an array or a quoted string in JSON is read as JSON, any other as a string.
+Dots in the key nest. Refer to a secret by its name, and the poller looks it up:
+--set 'password={"secret":"NAME"}'.
+
+A new account begins with everything that its third party still has. With --from now
+it passes over what came before its registration: its first check only finds the
+current position.
+
+--replace replaces the record: what is not repeated, such as a label, the cadence or
+a field of the config, gets its default. "account set" changes only what it names.`,
+		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
+  rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
+  rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
+  rounds account add mail --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --from now
+  rounds account add daily --kind feed --set url=https://example.com/daily.xml --cadence "cron 0 9 * * MON-FRI Asia/Shanghai"`,
+		Args: cobra.ExactArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			account.ID = args[0]
+			if cmd.Flags().Changed("every") {
+				account.Cadence = "every " + every
+			}
+			var configErr, labelErr error
+			account.Config, configErr = buildConfig(env, config, sets)
+			account.Labels, labelErr = buildLabels(labels)
+			if err := errors.Join(configErr, labelErr); err != nil {
+				return err
+			}
+			if accounts.BeginFrom(from).Validate() != nil {
+				return errors.New("--from must be backfill or now")
+			}
+			register, done := calls.AddFrom, "added"
+			if replace {
+				register, done = calls.PutFrom, "saved"
+			}
+			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
+			if client.Status(err) == http.StatusConflict && !replace {
+				return fmt.Errorf("%w: --replace replaces its record, and rounds account set changes fields of it", err)
+			}
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, view)
+			}
+			fmt.Fprintln(env.stdout, oneLine(account.ID), done)
+			return nil
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&account.Kind, "kind", "", "which checker checks it, such as feed or http")
+	flags.StringVar(&config, "config", "", "its config, as `JSON`, @FILE or @- for standard input")
+	flags.StringArrayVar(&sets, "set", nil, "one field of its config, as `key=value`; may be repeated")
+	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
+	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
+	flags.StringVar(&account.Priority, "priority", "", "its priority among due accounts: `urgent`, normal or low; default: normal")
+	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "after how many failures in a row it is parked; 0: 16")
+	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
+	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with everything there is, or now; default: backfill")
+	flags.BoolVar(&replace, "replace", false, "if it is already registered, replace its record; what is not repeated is reset")
+	flags.BoolVar(&jsonOutput, "json", false, "print the account as JSON")
+	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
+	completeRecord(env, cmd)
+	offer(cmd, "from", string(accounts.BeginBackfill), string(accounts.BeginNow))
+	if err := cmd.MarkFlagRequired("kind"); err != nil {
+		panic(err) // the flag is three lines above
+	}
+	return cmd
+}
+
+// readJSON reads a flag's value: JSON, or after an @ the name of a file.
+func readJSON(env environment, flag, value string) (json.RawMessage, error) {
+	text := []byte(value)
+	if path, ok := strings.CutPrefix(value, "@"); ok {
+		var err error
+		if path == "-" {
+			text, err = io.ReadAll(env.stdin)
+		} else {
+			text, err = os.ReadFile(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	if err := json.Unmarshal(text, new(any)); err != nil {
+		return nil, fmt.Errorf("%s is not JSON: %w", flag, err)
+	}
+	return text, nil
+}
+
+// buildConfig puts the fields of --set into the object of --config.
+func buildConfig(env environment, config string, sets []string) (json.RawMessage, error) {
+	var base json.RawMessage
+	if config != "" {
+		var err error
+		if base, err = readJSON(env, "--config", config); err != nil {
+			return nil, err
+		}
+	}
+	if len(sets) == 0 {
+		return base, nil
+	}
+	object := make(map[string]any)
+	if base != nil {
+		if err := decodeExactly(base, &object); err != nil || object == nil {
+			return nil, errors.New("--config must be an object if --set adds to it")
+		}
+	}
+	var faults []error
+	for _, assignment := range sets {
+		key, value, ok := strings.Cut(assignment, "=")
+		if !ok || key == "" {
+			faults = append(faults, fmt.Errorf("--set %q must be key=value", assignment))
+			continue
+		}
+		if err := setField(object, strings.Split(key, "."), valueOf(value)); err != nil {
+			faults = append(faults, fmt.Errorf("--set %s: %w", key, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(object)
+	return bytes.TrimSpace(text.Bytes()), err
+}
+
+// setField sets a field, and makes the objects around it.
+func setField(object map[string]any, path []string, value any) error {
+	for _, name := range path {
+		if name == "" {
+			return errors.New("has an empty part between its dots")
+		}
+	}
+	for _, name := range path[:len(path)-1] {
+		if _, ok := object[name]; !ok {
+			object[name] = make(map[string]any)
+		}
+		inner, ok := object[name].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s is already set and is no object", name)
+		}
+		object = inner
+	}
+	object[path[len(path)-1]] = value
+	return nil
+}
+
+// valueOf reads the value of --set. The word null is a string: leave a field out instead
+// of setting it to null.
+func valueOf(text string) any {
+	var value any
+	if decodeExactly([]byte(text), &value) == nil && value != nil {
+		return value
+	}
+	return text
+}
+
+// decodeExactly decodes one JSON value and keeps numbers as they are written.
+func decodeExactly(text []byte, into any) error {
+	if !json.Valid(text) {
+		return errors.New("not JSON")
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+func buildLabels(labels []string) (map[string]string, error) {
+	var built map[string]string
+	var faults []error
+	for _, label := range labels {
+		name, value, ok := strings.Cut(label, "=")
+		if !ok || name == "" {
+			faults = append(faults, fmt.Errorf("--label %q must be name=value", label))
+			continue
+		}
+		if built == nil {
+			built = make(map[string]string)
+		}
+		built[name] = value
+	}
+	return built, errors.Join(faults...)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -102,7 +101,7 @@ func printChanges(w io.Writer, page api.TrailPage) error {
 	}
 	fmt.Fprintln(w, "\nchanges, the latest first:")
 	for _, e := range page.Entries {
-		fmt.Fprintln(w, "  "+admin.TrailLine(e))
+		fmt.Fprintln(w, "  "+trailLine(e))
 	}
 	var err error
 	if len(page.Entries) < whyChanges && page.Next != "" {
@@ -194,4 +193,16 @@ func timesOf(times []time.Time) string {
 		texts[i] = clockTime(t)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// headroomOf returns how long an account has until its third party forgets messages.
+func headroomOf(s api.Schedule) string {
+	if s.Headroom == nil || s.Retention == nil {
+		return ""
+	}
+	kept := ", of the " + seconds(*s.Retention) + " that the third party keeps messages"
+	if *s.Headroom <= 0 {
+		return "none since " + seconds(-*s.Headroom) + kept + ": some may be lost"
+	}
+	return seconds(*s.Headroom) + kept
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/demo"
@@ -53,7 +52,7 @@ of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. 
 				options.SignIn = func(ctx context.Context, base, id string) error {
 					calls := client.New(base, "")
 					defer calls.Close()
-					return admin.SignIn(ctx, env.admin(), calls, api.LoginRequest{ID: id, Labels: map[string]string{"team": "sales"}}, false)
+					return signIn(ctx, env, calls, api.LoginRequest{ID: id, Labels: map[string]string{"team": "sales"}}, false)
 				}
 			}
 			return demo.Run(ctx, options)

@@ -157,7 +157,7 @@ func TestComposeRedisStarts(t *testing.T) {
 	}
 	// The tests use no password. Redis reads the file of users all the same.
 	users := filepath.Join(private, "redis-users")
-	open := regexp.MustCompile(`(?m)^user default on #\w+`).ReplaceAllString(contents(t, users), "user default on nopass")
+	open := regexp.MustCompile(`(?m)^user default on #\w+`).ReplaceAllString(contentsOf(t, users), "user default on nopass")
 	if err := os.Remove(users); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestComposeRedisStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	expectUser(t, server, contents(t, filepath.Join(private, "redis-password")))
+	expectUser(t, server, contentsOf(t, filepath.Join(private, "redis-password")))
 	for name, want := range map[string]string{"maxmemory": "2147483648", "appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"} {
 		reply, err := conn.Do("CONFIG", "GET", name)
 		if err != nil || !strings.Contains(fmt.Sprintf("%s", reply), want) {

@@ -55,7 +55,7 @@ func composeInit(t *testing.T) string {
 	return named
 }
 
-func contents(t *testing.T, path string) string {
+func contentsOf(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -75,15 +75,15 @@ func TestComposeInit(t *testing.T) {
 	}
 	script(t, nil, init)
 	token, password, users := filepath.Join(private, "api-token"), filepath.Join(private, "redis-password"), filepath.Join(private, "users.acl")
-	first, acl := contents(t, password), contents(t, users)
-	if strings.TrimSpace(contents(t, token)) != "0123456789abcdef" || len(first) != 64 || strings.Contains(acl, "SHA256") || strings.Contains(acl, first) {
-		t.Errorf("token %q, users\n%s", contents(t, token), acl)
+	first, acl := contentsOf(t, password), contentsOf(t, users)
+	if strings.TrimSpace(contentsOf(t, token)) != "0123456789abcdef" || len(first) != 64 || strings.Contains(acl, "SHA256") || strings.Contains(acl, first) {
+		t.Errorf("token %q, users\n%s", contentsOf(t, token), acl)
 	}
 	if info, err := os.Stat(private); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("others may look into the folder: %v, %v", info.Mode(), err)
 	}
 	script(t, nil, init)
-	if contents(t, password) != first || contents(t, users) != acl {
+	if contentsOf(t, password) != first || contentsOf(t, users) != acl {
 		t.Error("a second run makes others")
 	}
 	if err := os.Remove(token); err != nil {
@@ -93,7 +93,7 @@ func TestComposeInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	script(t, nil, init)
-	if made := contents(t, token); len(made) != 64 || made == first {
+	if made := contentsOf(t, token); len(made) != 64 || made == first {
 		t.Errorf("made %q", made)
 	}
 	server := redistest.Start(t)
@@ -164,8 +164,8 @@ func installed(t *testing.T) installation {
 		t.Fatal(err)
 	}
 	script(t, []string{"DESTDIR=" + root}, filepath.Join(dir, "systemd/install.sh"))
-	i := installation{etc: filepath.Join(root, "etc/rounds"), variables: variablesOf(contents(t, filepath.Join(root, "etc/rounds/rounds.env")))}
-	unit := contents(t, filepath.Join(root, "etc/systemd/system/rounds.service"))
+	i := installation{etc: filepath.Join(root, "etc/rounds"), variables: variablesOf(contentsOf(t, filepath.Join(root, "etc/rounds/rounds.env")))}
+	unit := contentsOf(t, filepath.Join(root, "etc/systemd/system/rounds.service"))
 	credentials := t.TempDir()
 	for _, match := range regexp.MustCompile(`(?m)^LoadCredential=([^:]+):(.+)$`).FindAllStringSubmatch(unit, -1) {
 		if err := os.Link(filepath.Join(root, match[2]), filepath.Join(credentials, match[1])); err != nil {
@@ -189,18 +189,18 @@ func TestSystemdInstall(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if other := contents(t, filepath.Join(installed(t).etc, "api-token")); other == s.Access.Token {
+	if other := contentsOf(t, filepath.Join(installed(t).etc, "api-token")); other == s.Access.Token {
 		t.Error("each has the same token")
 	}
 	server := redistest.Start(t)
-	for line := range strings.Lines(contents(t, filepath.Join(i.etc, "redis-user"))) {
+	for line := range strings.Lines(contentsOf(t, filepath.Join(i.etc, "redis-user"))) {
 		if words := strings.Fields(line); words[0] == "ACL" {
 			loadUser(t, server, words[2:])
 		} else if line != "CONFIG REWRITE\n" {
 			t.Errorf("redis-cli is given %q", line)
 		}
 	}
-	expectUser(t, server, contents(t, filepath.Join(i.etc, "redis-password")))
+	expectUser(t, server, contentsOf(t, filepath.Join(i.etc, "redis-password")))
 }
 
 // TestCredentialsOfTheUnit checks the credentials of the unit, in comments too. Each one is

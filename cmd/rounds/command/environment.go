@@ -2,8 +2,6 @@ package command
 
 import (
 	"bufio"
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,18 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
-	"github.com/rounds-dev/rounds/cmd/rounds/doctor"
-	"github.com/rounds-dev/rounds/cmd/rounds/key"
-	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
-	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
 // environment is everything that the program takes from its surroundings, so that a test
@@ -65,66 +56,6 @@ func systemEnvironment(kinds []Kind) environment {
 	}
 }
 
-// admin returns what the commands of package admin need.
-func (e environment) admin() admin.Env {
-	return admin.Env{
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, IDs: completeIDs(e), Labels: completeLabels(e), Keys: completeKeys(e),
-		Lookup: e.lookup, Terminal: e.terminal, Ask: e.ask, NeedsCommand: needsCommand,
-		RedisFlags: settings.AddRedisFlags, Keyring: e.keyring, Restore: e.restore,
-		Calls: func(fn func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
-			return withClient(e, fn)
-		},
-	}
-}
-
-// restore has a function fill a new ring in the Redis and the namespace that flags and
-// settings name.
-func (e environment) restore(cmd *cobra.Command, where admin.Restoring, use func(context.Context, *circulate.Ring) error) error {
-	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
-	s, err := settings.ReadRedis(where.Lookup(lookup), cmd.Flags())
-	if err := errors.Join(faults, err); err != nil {
-		return err
-	}
-	if where.To != "" {
-		s.URL = where.To
-	}
-	s.Namespace = cmp.Or(where.Namespace, s.Namespace)
-	if err := circulate.ValidateNamespace(s.Namespace); err != nil {
-		return fmt.Errorf("namespace %q: %w", s.Namespace, err)
-	}
-	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
-	if err != nil {
-		return err
-	}
-	err = there.Fill(cmd.Context(), where.Shards, use)
-	if err == nil {
-		err = there.Keep(cmd.Context(), trail.Entry{Action: "restore", Outcome: trail.Done, Subject: "namespace " + s.Namespace})
-	}
-	return errors.Join(err, there.Close())
-}
-
-// keyring has a function make a key in the Redis that flags and settings name, which the
-// trail there tells.
-func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
-	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
-	s, err := settings.ReadRedis(lookup, cmd.Flags())
-	if err := errors.Join(faults, err); err != nil {
-		return err
-	}
-	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
-	if err != nil {
-		return err
-	}
-	ctx, draft := trail.Begin(cmd.Context(), trail.Entry{Action: "create-key"})
-	err = use(ctx, there.Keys())
-	as := trail.Done
-	if err != nil {
-		as = trail.Failed
-	}
-	entry, _ := draft.Close(as, 0)
-	return errors.Join(err, there.Keep(ctx, entry), there.Close())
-}
-
 // terminal reports whether a stream is a terminal.
 func (e environment) terminal(stream any) bool {
 	return e.isTerminal != nil && e.isTerminal(terminal.Raw(stream))
@@ -162,17 +93,4 @@ func (e environment) answer(question, otherwise string) (string, error) {
 		return "", err
 	}
 	return strings.TrimSpace(answer), nil
-}
-
-// addServiceFlags adds the flags of all settings to a command.
-func addServiceFlags(cmd *cobra.Command) { settings.AddFlags(cmd.Flags()) }
-
-// examination returns what rounds doctor looks at: the settings as serve reads them, with
-// their faults.
-func (e environment) examination(cmd *cobra.Command) doctor.Options {
-	s, lookup, err := readSettings(e, new(settings.Source), cmd.Flags(), settings.InProcess)
-	if lookup != nil {
-		e.lookup = lookup
-	}
-	return doctor.Options{Settings: s, Faulty: err, Unknown: settings.UnknownVariables(e.environ), Service: serviceOptions(e)}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/admin"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -47,18 +46,21 @@ key.`,
 		newDeadCommand(env),
 		newWebhooksCommand(env),
 		newStatsCommand(env),
-		admin.NewProblems(env.admin()), admin.NewBackup(env.admin()), admin.NewRestore(env.admin()),
+		newProblemsCommand(env),
+		newBackupCommand(env),
+		newRestoreCommand(env),
 		newAuditCommand(env),
-		admin.NewTrail(env.admin()),
-		admin.NewSecret(env.admin()),
-		admin.NewKey(env.admin()),
-		admin.NewWeixin(env.admin()),
-		admin.NewWhoami(env.admin()),
+		newTrailCommand(env),
+		newSecretCommand(env),
+		newKeyCommand(env),
+		newWeixinCommand(env),
+		newWhoamiCommand(env),
 		newCheckCommand(env),
 		newConnectorCommand(env),
 		newReshardCommand(env),
 		newNamespaceCommand(env),
-		newHealthCommand(env), admin.NewDoctor(env.admin(), addServiceFlags, env.examination),
+		newHealthCommand(env),
+		newDoctorCommand(env),
 		newReloadCommand(env),
 		newSettingsCommand(env),
 		newVersionCommand(env),

@@ -278,3 +278,13 @@ func clockStepIn(step *accounts.ClockStep) string {
 	}
 	return fmt.Sprintf("went %s at %s%s; %d steps so far", by, clockTime(step.At), moved, step.Steps)
 }
+
+// headroomIn returns a line about the accounts of a kind.
+func headroomIn(h accounts.Headroom) string {
+	text := fmt.Sprintf("%s: least %s (%s)", oneLine(h.Kind), seconds(h.Least), oneLine(h.Account))
+	if h.Low == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s; %d with less than half left, %d with less than a quarter, %d with none; %d of them parked",
+		text, h.Low, h.Critical, h.Past, h.Parked)
+}

@@ -2,9 +2,12 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -120,4 +123,167 @@ func newWebhooksEnableCommand(env environment) *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+func newWebhooksShowCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a webhook endpoint and the messages that wait there to be tried again",
+		Long: `Show a webhook endpoint and the messages that wait there to be tried again: the
+first of each account, and how many of the account wait behind it.`,
+		Example: `  rounds webhooks show crm
+  rounds webhooks show crm --json | jq -r .standing.waiting[].account`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeWebhooks(env),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			w, err := calls.Webhook(cmd.Context(), names[0])
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[0], err)
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, w)
+			}
+			return printWebhook(env.stdout, w)
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
+	return cmd
+}
+
+func printWebhook(out io.Writer, w api.Webhook) error {
+	s := w.Standing
+	switch {
+	case s == nil:
+		_, err := fmt.Fprintf(out, "%s is %s; no process delivers to it\n", oneLine(w.Name), standing(w))
+		return err
+	case s.WaitingAccounts == 0:
+		_, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; nothing waits to be tried again\n", oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker))
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; waiting: %s of %s\n",
+		oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker), numberOf(s.WaitingMessages, "message"), numberOf(s.WaitingAccounts, "account")); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ACCOUNT\tATTEMPT\tNEXT TRY\tBEHIND\tLAST ERROR")
+	for _, m := range s.Waiting {
+		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%d\t%s\n", oneLine(m.Account), m.Attempt, s.MaxDeliveries, clockTime(m.NextTry), m.Behind, cmp.Or(shorten(m.Error), "-"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if more := s.WaitingAccounts - len(s.Waiting); more > 0 {
+		_, err := fmt.Fprintf(out, "and messages of %s more\n", numberOf(more, "account"))
+		return err
+	}
+	return nil
+}
+
+func newWebhooksRetryCommand(env environment) *cobra.Command {
+	var request api.WebhookRetryRequest
+	cmd := &cobra.Command{
+		Use:   "retry NAME",
+		Short: "Try the waiting messages of a webhook endpoint now",
+		Long: `Try the waiting messages of a webhook endpoint now, for example after its receiver
+was repaired. All processes that deliver to it do so within a second or two,
+whatever they waited for: the time of the next try, the circuit breaker, or a pause
+that the endpoint asked for. Messages of an account keep their order, and a failed
+try counts like any other.`,
+		Example: `  rounds webhooks retry crm
+  rounds webhooks retry crm --account news`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeWebhooks(env),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			done, err := calls.RetryWebhook(cmd.Context(), names[0], request)
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[0], err)
+			}
+			_, err = fmt.Fprintf(env.stdout, "tried now: the messages of %s, by %s; rounds webhooks show %s tells how that goes\n", numberOf(done.Accounts, "account"), numberOf(done.Processes, "process"), names[0])
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&request.Account, "account", "", "only those of this account, by its `id`")
+	complete(cmd, "account", completeIDs(env))
+	return cmd
+}
+
+func newWebhooksSkipCommand(env environment) *cobra.Command {
+	var request api.WebhookSkipRequest
+	yes, jsonOutput := false, false
+	cmd := &cobra.Command{
+		Use:   "skip NAME",
+		Short: "Give up on the message that holds up an account at a webhook endpoint",
+		Long: `Give up on the message that holds up an account at a webhook endpoint, so that those
+behind it are tried. Without --account that is the first message of each account
+that has messages waiting. If there are several, the command asks first, unless
+--yes is given.
+
+A skipped message is not lost: it becomes a dead letter with its error, and "rounds
+dead replay" delivers it again. A message that is being sent at that moment may
+still arrive.`,
+		Example: `  rounds webhooks skip crm --account news
+  rounds webhooks skip crm --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeWebhooks(env),
+		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
+			if request.Account == "" {
+				w, err := calls.Webhook(cmd.Context(), names[0])
+				if err != nil {
+					return fmt.Errorf("%s: %w", names[0], err)
+				}
+				if w.Standing != nil && w.Standing.WaitingAccounts > 1 {
+					if err := agrees(env, calls, yes, numberOf(w.Standing.WaitingAccounts, "message")+", the first of each account, will become dead letters."); err != nil {
+						return err
+					}
+					request.All = true
+				}
+			}
+			done, err := calls.SkipWebhook(cmd.Context(), names[0], request)
+			if err != nil {
+				return fmt.Errorf("%s: %w", names[0], err)
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, done)
+			}
+			for _, m := range done.Skipped {
+				fmt.Fprintf(env.stdout, "%s: skipped; rounds dead replay %s delivers it again\n", oneLine(m.Account), oneLine(m.DeadID))
+			}
+			_, err = fmt.Fprintf(env.stdout, "%d skipped, %d taken meanwhile; messages of %s more wait\n", len(done.Skipped), done.Gone, numberOf(done.Left, "account"))
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&request.Account, "account", "", "the first message of this account, by its `id`")
+	complete(cmd, "account", completeIDs(env))
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print what was skipped as JSON")
+	return cmd
+}
+
+// numberOf returns a number of things, with the right form for one.
+func numberOf(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "s"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// agrees asks the person at the terminal, unless a flag has answered already.
+func agrees(env environment, calls *client.Client, yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	const otherwise = "--yes, or name one with --account"
+	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
+		return misuse(what + " Nobody can be asked: use " + otherwise)
+	}
+	goOn, err := env.ask(calls, what+" Go on?", otherwise)
+	if err == nil && !goOn {
+		err = errors.New("nothing was skipped")
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"testing"

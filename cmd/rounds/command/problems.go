@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// NewProblems returns the command that shows what is checked in vain.
-func NewProblems(env Env) *cobra.Command {
+// newProblemsCommand makes the command that shows what is checked in vain.
+func newProblemsCommand(env environment) *cobra.Command {
 	var query client.ProblemsQuery
 	limit, jsonOutput := 20, false
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ account pause and parked revive.`,
   rounds account list --cause http_404~1b2c3d4e --host news.example.org
   rounds parked revive --cause auth~5e6f7a8b --kind imap --rate 10/s`,
 		Args: cobra.NoArgs,
-		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			if limit < 0 {
 				return errors.New("--limit must not be negative")
 			}
@@ -47,9 +47,9 @@ account pause and parked revive.`,
 				return err
 			}
 			if jsonOutput {
-				return printJSON(env.Stdout, found)
+				return printJSON(env.stdout, found)
 			}
-			return printProblems(env.Stdout, &found, limit)
+			return printProblems(env.stdout, &found, limit)
 		}),
 	}
 	flags := cmd.Flags()
@@ -59,10 +59,7 @@ account pause and parked revive.`,
 	flags.StringArrayVar(&query.Causes, "cause", nil, "only groups of this `CAUSE`, or of this code such as http_404; repeat the flag for several")
 	flags.IntVar(&limit, "limit", limit, "at most this many groups; 0: all")
 	flags.BoolVar(&jsonOutput, "json", false, "print it as JSON")
-	states := []cobra.Completion{"failing", "newly", "never_succeeded", "parked"}
-	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // a mistake in the program: there is no such flag, or it has a completion already
-	}
+	offer(cmd, "state", "failing", "newly", "never_succeeded", "parked")
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 func TestGauge(t *testing.T) {
 	var out bytes.Buffer
-	env := Env{Stderr: terminal.NewWriter(&out), Terminal: func(any) bool { return true }}
+	env := environment{stderr: terminal.NewWriter(&out), isTerminal: func(any) bool { return true }}
 	g := newGauge(env)
 	now := time.Unix(1000, 0)
 	g.now = func() time.Time { return now }
@@ -49,7 +49,7 @@ func TestGauge(t *testing.T) {
 	if last() != "" {
 		t.Errorf("%q stays", last())
 	}
-	env.Terminal = func(any) bool { return false }
+	env.isTerminal = func(any) bool { return false }
 	out.Reset()
 	g = newGauge(env)
 	g.begin("backup")

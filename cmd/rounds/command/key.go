@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"context"
@@ -15,14 +15,16 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
 // byRedis is the author's name of keys that were created directly in Redis.
 const byRedis = "redis"
 
-// NewKey returns the command that creates, lists and revokes keys.
-func NewKey(env Env) *cobra.Command {
+// newKeyCommand makes the command that creates, lists and revokes keys.
+func newKeyCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Make, list and revoke keys of the API",
@@ -30,12 +32,12 @@ func NewKey(env Env) *cobra.Command {
   rounds key list
   rounds key revoke ci`,
 	}
-	env.NeedsCommand(cmd)
+	needsCommand(cmd)
 	cmd.AddCommand(newKeyCreate(env), newKeyList(env), newKeyRevoke(env))
 	return cmd
 }
 
-func newKeyCreate(env Env) *cobra.Command {
+func newKeyCreate(env environment) *cobra.Command {
 	var role, expires string
 	var labels []string
 	inRedis, jsonOutput := false, false
@@ -63,7 +65,7 @@ Redis of ROUNDS_REDIS_URL itself, and no API is asked.`,
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds key create me --role admin --in-redis`,
 		Args: cobra.ExactArgs(1),
 	}
-	withAPI := env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+	withAPI := withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 		wanted, err := labelsOf(labels)
 		if err != nil {
 			return err
@@ -94,21 +96,21 @@ Redis of ROUNDS_REDIS_URL itself, and no API is asked.`,
 	flags.StringVar(&expires, "expires", "", "for how `LONG` the key holds, such as 90d or 12h; until it is revoked, if not given")
 	flags.BoolVar(&inRedis, "in-redis", false, "write the key to Redis itself instead of asking the API")
 	flags.BoolVar(&jsonOutput, "json", false, "print the key and what is known of it as JSON")
-	env.RedisFlags(flags)
-	must(cmd.MarkFlagRequired("role"))
+	settings.AddRedisFlags(flags)
+	if err := cmd.MarkFlagRequired("role"); err != nil {
+		panic(err) // the command has no such flag
+	}
 	var roles []string
 	for _, role := range access.Roles() {
 		roles = append(roles, role.String())
 	}
-	must(cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp)))
-	if env.Labels != nil {
-		must(cmd.RegisterFlagCompletionFunc("label", env.Labels))
-	}
+	offer(cmd, "role", roles...)
+	complete(cmd, "label", completeLabels(env))
 	return cmd
 }
 
 // createInRedis creates a key directly in Redis, without the API.
-func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string) (made api.NewKey, err error) {
+func createInRedis(cmd *cobra.Command, env environment, n key.New, role, expires string) (made api.NewKey, err error) {
 	if n.Role, err = access.ParseRole(role); err != nil {
 		return made, fmt.Errorf("--%w", err)
 	}
@@ -117,7 +119,7 @@ func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string)
 			return made, fmt.Errorf("--expires: %w", err)
 		}
 	}
-	err = env.Keyring(cmd, func(ctx context.Context, keys *key.Keyring) error {
+	err = env.keyring(cmd, func(ctx context.Context, keys *key.Keyring) error {
 		trail.Of(ctx).Subject("key", n.Name)
 		text, k, err := keys.Create(ctx, n)
 		switch {
@@ -136,18 +138,40 @@ func createInRedis(cmd *cobra.Command, env Env, n key.New, role, expires string)
 	return made, err
 }
 
+// keyring has a function make a key in the Redis that flags and settings name, which the
+// trail there tells.
+func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
+	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
+	s, err := settings.ReadRedis(lookup, cmd.Flags())
+	if err := errors.Join(faults, err); err != nil {
+		return err
+	}
+	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
+	if err != nil {
+		return err
+	}
+	ctx, draft := trail.Begin(cmd.Context(), trail.Entry{Action: "create-key"})
+	err = use(ctx, there.Keys())
+	as := trail.Done
+	if err != nil {
+		as = trail.Failed
+	}
+	entry, _ := draft.Close(as, 0)
+	return errors.Join(err, there.Keep(ctx, entry), there.Close())
+}
+
 // printKey prints a new key. Standard output gets only the key, so that a script can read it.
 // Standard error gets its description.
-func printKey(env Env, made *api.NewKey, jsonOutput bool) error {
+func printKey(env environment, made *api.NewKey, jsonOutput bool) error {
 	if jsonOutput {
-		return printJSON(env.Stdout, made)
+		return printJSON(env.stdout, made)
 	}
 	until := "until it is revoked"
 	if !made.Expires.IsZero() {
 		until = "until " + clockTime(made.Expires)
 	}
-	fmt.Fprintf(env.Stderr, "key %s: %s, %s, %s. It is shown this once:\n", oneLine(made.Name), oneLine(made.Role), reachOf(made.Labels), until)
-	fmt.Fprintln(env.Stdout, oneLine(made.Text))
+	fmt.Fprintf(env.stderr, "key %s: %s, %s, %s. It is shown this once:\n", oneLine(made.Name), oneLine(made.Role), reachOf(made.Labels), until)
+	fmt.Fprintln(env.stdout, oneLine(made.Text))
 	return nil
 }
 
@@ -171,7 +195,7 @@ func labelsOf(pairs []string) (map[string]string, error) {
 	return labels, nil
 }
 
-func newKeyList(env Env) *cobra.Command {
+func newKeyList(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -184,16 +208,16 @@ revoked, or its room is needed.`,
 		Example: `  rounds key list
   rounds key list --json | jq -r 'select(.last_used == null) | .name'`,
 		Args: cobra.NoArgs,
-		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			list, err := calls.Keys(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if len(list.Keys) == 0 && !jsonOutput {
-				fmt.Fprintln(env.Stdout, "no keys")
+				fmt.Fprintln(env.stdout, "no keys")
 				return nil
 			}
-			return newTable(env.Stdout, jsonOutput, "NAME\tROLE\tLABELS\tCREATED\tBY\tEXPIRES\tLAST USED", keyRow).print(list.Keys)
+			return newListing(env.stdout, jsonOutput, "NAME\tROLE\tLABELS\tCREATED\tBY\tEXPIRES\tLAST USED", keyRow).print(list.Keys)
 		}),
 	}
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
@@ -226,7 +250,7 @@ func keyRow(k api.Key) string {
 	return strings.Join([]string{oneLine(k.Name), k.Role, oneLine(labels), at(k.Created, "-"), oneLine(by), expires, at(k.Used, "never")}, "\t")
 }
 
-func newKeyRevoke(env Env) *cobra.Command {
+func newKeyRevoke(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME…",
 		Short: "Revoke keys, for good",
@@ -235,21 +259,21 @@ within ten seconds what lasts of them ends, such as following messages.`,
 		Example: `  rounds key revoke ci`,
 		Aliases: []string{"rm"},
 		Args:    cobra.MinimumNArgs(1),
-		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			for _, name := range args {
 				if err := calls.RevokeKey(cmd.Context(), name); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				fmt.Fprintf(env.Stdout, "revoked %s\n", oneLine(name))
+				fmt.Fprintf(env.stdout, "revoked %s\n", oneLine(name))
 			}
 			return nil
 		}),
-		ValidArgsFunction: env.Keys,
+		ValidArgsFunction: completeKeys(env),
 	}
 }
 
-// NewWhoami returns the command that shows what the current token or key may do.
-func NewWhoami(env Env) *cobra.Command {
+// newWhoamiCommand makes the command that shows what the current token or key may do.
+func newWhoamiCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "whoami",
@@ -257,17 +281,17 @@ func NewWhoami(env Env) *cobra.Command {
 		Example: `  rounds whoami
   ROUNDS_API_TOKEN=rounds_… rounds whoami`,
 		Args: cobra.NoArgs,
-		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			who, err := calls.Whoami(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if jsonOutput {
-				return printJSON(env.Stdout, who)
+				return printJSON(env.stdout, who)
 			}
-			fmt.Fprintf(env.Stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), oneLine(waysIn(who.Via)), oneLine(who.Role), reachOf(who.Labels))
+			fmt.Fprintf(env.stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), oneLine(waysIn(who.Via)), oneLine(who.Role), reachOf(who.Labels))
 			if who.Service != nil {
-				fmt.Fprintf(env.Stdout, "at %s: rounds %s\n", oneLine(calls.At()), oneLine(who.Service.String()))
+				fmt.Fprintf(env.stdout, "at %s: rounds %s\n", oneLine(calls.At()), oneLine(who.Service.String()))
 			}
 			return nil
 		}),
@@ -287,11 +311,4 @@ func waysIn(via string) string {
 		return "being on this machine, where nothing is demanded"
 	}
 	return via
-}
-
-// must panics on an error of building a command, which is a mistake in the program.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// NewTrail returns the command that shows who changed what.
-func NewTrail(env Env) *cobra.Command {
+// newTrailCommand makes the command that shows who changed what.
+func newTrailCommand(env environment) *cobra.Command {
 	var query client.TrailQuery
 	limit, jsonOutput := 50, false
 	cmd := &cobra.Command{
@@ -37,7 +37,7 @@ how many entries Redis keeps; the log has them all.`,
   rounds trail --account news --since 24h
   rounds trail --by press --limit 0 --json | jq -r .action | sort | uniq -c`,
 		Args: cobra.NoArgs,
-		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			if query.Since < 0 {
 				return errors.New("--since must be more than 0")
 			}
@@ -53,33 +53,17 @@ how many entries Redis keeps; the log has them all.`,
 	flags.DurationVar(&query.Since, "since", 0, "only what is at most so old")
 	flags.IntVar(&limit, "limit", limit, "at most this many; 0: all")
 	flags.BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
-	if env.IDs != nil {
-		if err := cmd.RegisterFlagCompletionFunc("account", env.IDs); err != nil {
-			panic(err) // a mistake in the program: there is no such flag, or it has a completion already
-		}
-	}
+	complete(cmd, "account", completeIDs(env))
 	return cmd
 }
 
-func listTrail(env Env, cmd *cobra.Command, calls *client.Client, query client.TrailQuery, limit int, jsonOutput bool) error {
-	list := newTable(env.Stdout, jsonOutput, "TIME\tBY\tFROM\tACTION\tOUTCOME\tABOUT", trailRow)
-	for listed := 0; ; {
-		query.Limit = pageSize
-		if limit > 0 {
-			query.Limit = min(pageSize, limit-listed)
-		}
+func listTrail(env environment, cmd *cobra.Command, calls *client.Client, query client.TrailQuery, limit int, jsonOutput bool) error {
+	list := newListing(env.stdout, jsonOutput, "TIME\tBY\tFROM\tACTION\tOUTCOME\tABOUT", trailRow)
+	return list.pages(limit, func(cursor string, most int) ([]api.TrailEntry, string, error) {
+		query.Cursor, query.Limit = cursor, most
 		page, err := calls.Trail(cmd.Context(), query)
-		if err != nil {
-			return err
-		}
-		if err := list.print(page.Entries); err != nil {
-			return err
-		}
-		listed += len(page.Entries)
-		if query.Cursor = page.Next; query.Cursor == "" || limit > 0 && listed >= limit {
-			return nil
-		}
-	}
+		return page.Entries, page.Next, err
+	})
 }
 
 func trailRow(e api.TrailEntry) string {
@@ -87,7 +71,7 @@ func trailRow(e api.TrailEntry) string {
 	if by == "" {
 		by = "(" + oneLine(e.Via) + ")"
 	}
-	return strings.Join([]string{clockTime(e.Time), by, oneLine(e.Address), oneLine(e.Action), outcomeOf(&e), oneLine(TrailSubject(&e))}, "\t")
+	return strings.Join([]string{clockTime(e.Time), by, oneLine(e.Address), oneLine(e.Action), outcomeOf(&e), oneLine(trailSubject(&e))}, "\t")
 }
 
 func outcomeOf(e *api.TrailEntry) string {
@@ -97,8 +81,8 @@ func outcomeOf(e *api.TrailEntry) string {
 	return string(e.Outcome)
 }
 
-// TrailSubject says in a few words what an entry is about and what was changed.
-func TrailSubject(e *api.TrailEntry) string {
+// trailSubject says in a few words what an entry is about and what was changed.
+func trailSubject(e *api.TrailEntry) string {
 	var words []string
 	for _, word := range []string{e.Account, strings.Join(e.Accounts, ","), e.Subject, e.Selector} {
 		if word != "" {
@@ -117,8 +101,8 @@ func TrailSubject(e *api.TrailEntry) string {
 	return strings.Join(words, " ")
 }
 
-// TrailLine returns an entry as one line, without its account.
-func TrailLine(e api.TrailEntry) string {
+// trailLine returns an entry as one line, without its account.
+func trailLine(e api.TrailEntry) string {
 	e.Account = ""
 	if len(e.Accounts) == 1 {
 		e.Accounts = nil
@@ -131,7 +115,7 @@ func TrailLine(e api.TrailEntry) string {
 	if e.Outcome != trail.Done {
 		text += ": " + outcomeOf(&e)
 	}
-	if about := TrailSubject(&e); about != "" {
+	if about := trailSubject(&e); about != "" {
 		text += "  " + about
 	}
 	return oneLine(text)

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"bufio"
@@ -16,8 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 )
 
-// NewWeixin returns the command that signs WeChat accounts in.
-func NewWeixin(env Env) *cobra.Command {
+// newWeixinCommand makes the command that signs WeChat accounts in.
+func newWeixinCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weixin",
 		Short: "Sign personal WeChat accounts in by a scan",
@@ -25,12 +25,12 @@ func NewWeixin(env Env) *cobra.Command {
 WeChat accounts tells what they find and what can be lost.`,
 		Example: "  rounds weixin login me",
 	}
-	env.NeedsCommand(cmd)
+	needsCommand(cmd)
 	cmd.AddCommand(newWeixinLogin(env))
 	return cmd
 }
 
-func newWeixinLogin(env Env) *cobra.Command {
+func newWeixinLogin(env environment) *cobra.Command {
 	var every, base string
 	var labels []string
 	jsonOutput := false
@@ -50,19 +50,13 @@ and circulates again if it was parked.`,
   rounds weixin login shop --every 0 --label team=sales
   rounds weixin login me --json | jq -r 'select(.state == "confirmed").account'`,
 		Args: cobra.ExactArgs(1),
-		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			request := api.LoginRequest{ID: args[0], Cadence: "every " + every, BaseURL: base}
-			for _, label := range labels {
-				name, value, ok := strings.Cut(label, "=")
-				if !ok || name == "" {
-					return fmt.Errorf("--label must be KEY=VALUE, is %q", label)
-				}
-				if request.Labels == nil {
-					request.Labels = make(map[string]string)
-				}
-				request.Labels[name] = value
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			given, err := buildLabels(labels)
+			if err != nil {
+				return err
 			}
-			return SignIn(cmd.Context(), env, calls, request, jsonOutput)
+			request := api.LoginRequest{ID: args[0], Cadence: "every " + every, Labels: given, BaseURL: base}
+			return signIn(cmd.Context(), env, calls, request, jsonOutput)
 		}),
 	}
 	flags := cmd.Flags()
@@ -73,9 +67,9 @@ and circulates again if it was parked.`,
 	return cmd
 }
 
-// SignIn draws a code, follows what the phone does, and returns when the account is registered.
+// signIn draws a code, follows what the phone does, and returns when the account is registered.
 // If ctx is done before, nothing is left of it.
-func SignIn(ctx context.Context, env Env, calls *client.Client, request api.LoginRequest, asJSON bool) error {
+func signIn(ctx context.Context, env environment, calls *client.Client, request api.LoginRequest, asJSON bool) error {
 	l, err := calls.BeginLogin(ctx, request)
 	if err != nil {
 		return err
@@ -87,13 +81,13 @@ func SignIn(ctx context.Context, env Env, calls *client.Client, request api.Logi
 			_ = calls.AbandonLogin(within, l.Login) // it ends by itself too
 		}
 	}()
-	s := scanning{Env: env, json: asJSON, lines: bufio.NewReader(io.LimitReader(env.Stdin, 4<<10))}
+	s := scanning{env: env, json: asJSON, lines: bufio.NewReader(io.LimitReader(env.stdin, 4<<10))}
 	return s.follow(ctx, calls, &l)
 }
 
 // scanning shows a sign-in as it goes on.
 type scanning struct {
-	Env
+	env   environment
 	json  bool
 	lines *bufio.Reader
 	shown string // the state that was shown last
@@ -140,7 +134,7 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Logi
 		if failed++; refused(err) || failed == retries {
 			return err
 		}
-		fmt.Fprintf(s.Stderr, "%s; trying again\n", oneLine(err.Error()))
+		fmt.Fprintf(s.env.stderr, "%s; trying again\n", oneLine(err.Error()))
 		if !pause(ctx, time.Second) {
 			return errors.New("abandoned: nothing is registered")
 		}
@@ -150,7 +144,7 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Logi
 // show shows what has changed.
 func (s *scanning) show(l *api.Login) error {
 	if s.json {
-		return printJSON(s.Stdout, l)
+		return printJSON(s.env.stdout, l)
 	}
 	if l.Link != "" && l.Drawn != s.drawn {
 		drawing, err := scan.Blocks(l.Link)
@@ -158,9 +152,9 @@ func (s *scanning) show(l *api.Login) error {
 			return err
 		}
 		if s.drawn > 0 {
-			fmt.Fprintf(s.Stdout, "The code had expired. This is number %d of 3.\n", l.Drawn)
+			fmt.Fprintf(s.env.stdout, "The code had expired. This is number %d of 3.\n", l.Drawn)
 		}
-		fmt.Fprintf(s.Stdout, "%s\nScan it with WeChat on the phone, or open this there:\n%s\n", drawing, oneLine(l.Link))
+		fmt.Fprintf(s.env.stdout, "%s\nScan it with WeChat on the phone, or open this there:\n%s\n", drawing, oneLine(l.Link))
 		s.drawn = l.Drawn
 	}
 	if l.State == s.shown {
@@ -169,11 +163,11 @@ func (s *scanning) show(l *api.Login) error {
 	s.shown = l.State
 	switch l.State {
 	case scan.Scanned:
-		fmt.Fprintln(s.Stdout, "Scanned. Confirm on the phone.")
+		fmt.Fprintln(s.env.stdout, "Scanned. Confirm on the phone.")
 	case scan.Bound:
-		fmt.Fprintf(s.Stdout, "%s is bound to this client already: nothing has changed\n", oneLine(l.Account))
+		fmt.Fprintf(s.env.stdout, "%s is bound to this client already: nothing has changed\n", oneLine(l.Account))
 	case scan.Done:
-		fmt.Fprintf(s.Stdout, "%s is signed in and circulates, its token is stored as %s\n", oneLine(l.Account), scan.SecretOf(l.Account))
+		fmt.Fprintf(s.env.stdout, "%s is signed in and circulates, its token is stored as %s\n", oneLine(l.Account), scan.SecretOf(l.Account))
 	}
 	return nil
 }
@@ -182,9 +176,9 @@ func (s *scanning) show(l *api.Login) error {
 func (s *scanning) digits(l *api.Login) (string, error) {
 	if !s.json {
 		if l.Wrong {
-			fmt.Fprint(s.Stdout, "These are not the digits. ")
+			fmt.Fprint(s.env.stdout, "These are not the digits. ")
 		}
-		fmt.Fprint(s.Stdout, "Type the digits that the phone shows: ")
+		fmt.Fprint(s.env.stdout, "Type the digits that the phone shows: ")
 	}
 	line, err := s.lines.ReadString('\n')
 	if digits := strings.TrimSpace(line); digits != "" {

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/doctor"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// NewDoctor returns the command that looks at a whole installation. Flags adds those of the
-// service's settings, and read reads them for one run of the command.
-func NewDoctor(env Env, flags func(*cobra.Command), read func(*cobra.Command) doctor.Options) *cobra.Command {
+func newDoctorCommand(env environment) *cobra.Command {
 	within, audit, jsonOutput := 10*time.Second, false, false
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -40,7 +39,7 @@ audit. Where Redis is inside a process of the service, it is asked through the A
   rounds doctor --json | jq -r '.todo[]'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := read(cmd)
+			o := env.examination(cmd)
 			o.Within, o.Audit = within, audit
 			calls := client.New(o.Settings.Access.URL, o.Settings.Access.Token)
 			defer calls.Close()
@@ -48,9 +47,9 @@ audit. Where Redis is inside a process of the service, it is asked through the A
 			report := doctor.Examine(cmd.Context(), o)
 			var err error
 			if jsonOutput {
-				err = printJSON(env.Stdout, report)
+				err = printJSON(env.stdout, report)
 			} else {
-				err = report.Write(env.Stdout, oneLine)
+				err = report.Write(env.stdout, oneLine)
 			}
 			switch {
 			case err != nil:
@@ -65,9 +64,19 @@ audit. Where Redis is inside a process of the service, it is asked through the A
 			return nil
 		},
 	}
-	flags(cmd)
+	settings.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&within, "within", within, "how long each look may take")
 	cmd.Flags().BoolVar(&audit, "audit", false, "audit all accounts now, which takes as long as it takes")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
 	return cmd
+}
+
+// examination returns what rounds doctor looks at: the settings as serve reads them, with
+// their faults.
+func (e environment) examination(cmd *cobra.Command) doctor.Options {
+	s, lookup, err := readSettings(e, new(settings.Source), cmd.Flags(), settings.InProcess)
+	if lookup != nil {
+		e.lookup = lookup
+	}
+	return doctor.Options{Settings: s, Faulty: err, Unknown: settings.UnknownVariables(e.environ), Service: serviceOptions(e)}
 }

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"fmt"
@@ -34,12 +34,12 @@ type gauge struct {
 	shown time.Time
 }
 
-func newGauge(env Env) *gauge {
+func newGauge(env environment) *gauge {
 	g := &gauge{now: time.Now, width: func() int { return gaugeWidth }}
-	if !env.Terminal(env.Stderr) {
+	if !env.terminal(env.stderr) {
 		return g
 	}
-	raw := terminal.Raw(env.Stderr)
+	raw := terminal.Raw(env.stderr)
 	g.out, _ = raw.(io.Writer)
 	if file, ok := raw.(*os.File); ok {
 		g.width = func() int {

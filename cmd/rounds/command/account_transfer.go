@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,98 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
+
+func newExportCommand(env environment) *cobra.Command {
+	var chosen selectorFlags
+	export := accounts.Exporting{}
+	cmd := &cobra.Command{
+		Use:   "export [FILE]",
+		Short: "Write the records of accounts, one a line",
+		Long: `Write the record of every account, or of those that the flags select, one a line,
+as "account import" reads them: to a file, or to standard output if FILE is missing
+or -. The file appears only once it is complete.
+
+--with-state also writes how far each account has got: its cursor, its failures in a
+row, what its cadence keeps, and why it is parked. An import into another namespace
+continues from there. Stop the pollers first, or pause the accounts: what is found
+after the export is found again in the other namespace. Messages, consumer groups,
+nudges and the history of checks are never exported. Without --with-state standard
+error says what is left out.`,
+		Example: `  rounds account export accounts.ndjson
+  rounds account export --kind feed --label team=news feeds.ndjson
+  rounds account export --with-state moved.ndjson
+  rounds account export | wc -l`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			var err error
+			if export.Selector, err = chosen.read(); err != nil {
+				return err
+			}
+			if !export.State {
+				fmt.Fprintln(env.stderr, "records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too")
+			}
+			if len(args) == 0 || args[0] == "-" {
+				_, err := calls.ExportWith(cmd.Context(), export, env.stdout)
+				return exportError(err)
+			}
+			lines := 0
+			err = writeWhole(args[0], func(w io.Writer) error {
+				bar := newProgress(env, "lines written")
+				defer bar.done()
+				var err error
+				lines, err = calls.ExportWith(cmd.Context(), export, io.MultiWriter(w, bar))
+				return err
+			})
+			if err != nil {
+				return exportError(err)
+			}
+			fmt.Fprintf(env.stdout, "%d accounts written to %s\n", lines, args[0])
+			return nil
+		}),
+	}
+	chosen.declare(env, cmd)
+	cmd.Flags().BoolVar(&export.State, "with-state", false, "also write how far each account has got")
+	return cmd
+}
+
+func exportError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("export: %w", err)
+}
+
+// writeWhole writes a file beside its place and moves it there once it is complete. If
+// the place exists and is no regular file, such as /dev/null, it is written directly.
+func writeWhole(path string, write func(io.Writer) error) (err error) {
+	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(file), file.Close())
+	}
+	if target, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
+		path = target
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close()
+			_ = os.Remove(file.Name())
+		}
+	}()
+	if err := write(file); err != nil {
+		return err
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
 
 func newImportCommand(env environment) *cobra.Command {
 	jsonOutput, from := false, ""

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"errors"
@@ -12,10 +12,13 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// NewSecret returns the command that stores secrets.
-func NewSecret(env Env) *cobra.Command {
+// newSecretCommand makes the command that stores secrets.
+func newSecretCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
 		Short: "Store the secrets that records refer to, sealed",
@@ -27,12 +30,12 @@ stored. A secret that names hosts or kinds goes nowhere else.`,
   rounds secret set KF --host qyapi.weixin.qq.com --kind wecom-kf < kf.txt
   rounds secret list`,
 	}
-	env.NeedsCommand(cmd)
+	needsCommand(cmd)
 	cmd.AddCommand(newSecretSet(env), newSecretList(env), newSecretRemove(env), newSecretRotate(env), newSecretKeygen(env))
 	return cmd
 }
 
-func newSecretSet(env Env) *cobra.Command {
+func newSecretSet(env environment) *cobra.Command {
 	var hosts, kinds []string
 	cmd := &cobra.Command{
 		Use:   "set NAME",
@@ -48,17 +51,17 @@ webhooks refer to, and no record can.`,
   pass show mail/me | rounds secret set MAIL --host imap.example.com:993 --kind imap
   rounds secret set CRM --host 'api.example.com,*.crm.example.com' < token`,
 		Args: cobra.ExactArgs(1),
-		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if err := secret.ValidateFullName(args[0]); err != nil {
 				return fmt.Errorf("NAME %w", err) // the name is not quoted: it may be the secret itself
 			}
 			if _, err := (secret.Binding{Hosts: hosts, Kinds: kinds}).Normalized(); err != nil {
 				return fmt.Errorf("--%s", strings.NewReplacer("hosts: ", "host ", "kinds: ", "kind ", "\n", "\n--").Replace(err.Error()))
 			}
-			if env.Terminal(env.Stdin) {
-				fmt.Fprintln(env.Stderr, "Type the secret, then Enter and Ctrl-D. It shows as you type: better have a file or a program write it here.")
+			if env.terminal(env.stdin) {
+				fmt.Fprintln(env.stderr, "Type the secret, then Enter and Ctrl-D. It shows as you type: better have a file or a program write it here.")
 			}
-			value, err := readSecret(env.Stdin)
+			value, err := readSecret(env.stdin)
 			if err != nil {
 				return err
 			}
@@ -66,7 +69,7 @@ webhooks refer to, and no record can.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stdout, "%s is stored, %s\n", oneLine(s.Name), oneLine(boundTo(&s)))
+			fmt.Fprintf(env.stdout, "%s is stored, %s\n", oneLine(s.Name), oneLine(boundTo(&s)))
 			return nil
 		}),
 	}
@@ -106,7 +109,7 @@ func boundTo(s *api.Secret) string {
 	}
 }
 
-func newSecretList(env Env) *cobra.Command {
+func newSecretList(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -116,9 +119,9 @@ key they are sealed. Secrets in files and variables are not stored, and not list
 		Example: `  rounds secret list
   rounds secret list --json | jq -r 'select(.hosts == null).name'`,
 		Args: cobra.NoArgs,
-		RunE: env.Calls(func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			current, none := "", true
-			list := newTable(env.Stdout, jsonOutput, "NAME\tHOSTS\tKINDS\tSET\tBY\tKEY", func(s api.Secret) string {
+			list := newListing(env.stdout, jsonOutput, "NAME\tHOSTS\tKINDS\tSET\tBY\tKEY", func(s api.Secret) string {
 				return secretRow(&s, current)
 			})
 			for cursor := ""; ; {
@@ -127,7 +130,7 @@ key they are sealed. Secrets in files and variables are not stored, and not list
 					return err
 				}
 				if none = none && len(page.Secrets) == 0; none && !jsonOutput {
-					fmt.Fprintln(env.Stdout, "no stored secrets")
+					fmt.Fprintln(env.stdout, "no stored secrets")
 					return nil
 				}
 				current = page.Key
@@ -161,7 +164,7 @@ func secretRow(s *api.Secret, current string) string {
 	return strings.Join([]string{oneLine(s.Name), or(s.Hosts, "any"), or(s.Kinds, "all"), clockTime(s.Set), oneLine(s.By), key}, "\t")
 }
 
-func newSecretRemove(env Env) *cobra.Command {
+func newSecretRemove(env environment) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:     "rm NAME",
@@ -169,22 +172,113 @@ func newSecretRemove(env Env) *cobra.Command {
 		Long:    "Forget a stored secret, for good. Checks of accounts that refer to it fail from then on, and\ncount against no account. It asks before it does, unless --yes says so.",
 		Example: "  rounds secret rm OLD --yes",
 		Args:    cobra.ExactArgs(1),
-		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if err := secret.ValidateFullName(args[0]); err != nil {
 				return fmt.Errorf("NAME %w", err)
 			}
 			if !yes {
-				if ok, err := env.Ask(calls, "Forget the secret "+args[0]+"? Nobody can bring it back.", "--yes"); err != nil || !ok {
+				if ok, err := env.ask(calls, "Forget the secret "+args[0]+"? Nobody can bring it back.", "--yes"); err != nil || !ok {
 					return err
 				}
 			}
 			if err := calls.RemoveSecret(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stdout, "%s is forgotten\n", args[0])
+			fmt.Fprintf(env.stdout, "%s is forgotten\n", args[0])
 			return nil
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+func newSecretKeygen(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "keygen",
+		Short: "Print a new pair of keys for stored secrets",
+		Long: `Print a new pair of keys: the private one opens stored secrets, and is for pollers and
+delivery; the public one seals them, and is all that the API needs. Nothing else changes:
+put them where the processes find them. Whoever has the private key and reads Redis
+reads every stored secret; who loses it has lost them all.`,
+		Example: `  rounds secret keygen
+  rounds secret keygen --json | jq -r .private > secrets.key`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			key, err := secrets.Generate()
+			if err != nil {
+				return err
+			}
+			private, err := key.Text()
+			if err != nil {
+				return err
+			}
+			if jsonOutput {
+				return printJSON(env.stdout, struct {
+					Private string `json:"private"`
+					Public  string `json:"public"`
+					ID      string `json:"id"`
+				}{private, key.Public().String(), key.Public().ID()})
+			}
+			fmt.Fprintf(env.stdout, "# key %s\n# for pollers and delivery:\nROUNDS_SECRETS_KEY=%s\n# for the API, unless it has the line above:\nROUNDS_SECRETS_PUBLIC_KEY=%s\n",
+				key.Public().ID(), private, key.Public())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON")
+	return cmd
+}
+
+func newSecretRotate(env environment) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "Seal all stored secrets anew, for the newest key",
+		Long: `Seal all stored secrets anew, for the first of the keys in ROUNDS_SECRETS_KEY; all of
+them open. It goes to the Redis of ROUNDS_REDIS_URL itself, not to an API, which cannot open
+what it seals. The service goes on meanwhile. It may be interrupted, and run again: what
+is done stays done, and what somebody sets meanwhile is left alone.
+
+To change the key: make one with "rounds secret keygen". Give it to pollers and delivery,
+before the old one: ROUNDS_SECRETS_KEY=NEW,OLD. Give its public key to the API. Run this.
+Then take the old key away. It ends with 1 where a secret could not be opened.`,
+		Example: `  ROUNDS_SECRETS_KEY=NEW,OLD ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds secret rotate
+  rounds secret rotate --redis-url redis://127.0.0.1:6379 --secrets-key-file keys`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+			redis, seal, err := settings.ReadSeal(lookup, cmd.Flags())
+			if err := errors.Join(faults, err); err != nil {
+				return err
+			}
+			done, err := service.RotateSecrets(cmd.Context(), redis, seal, func(so secrets.Rotated) {
+				fmt.Fprintf(env.stderr, "%s\n", rotated(so))
+			})
+			if err != nil && done.Sealed+done.Already > 0 {
+				return fmt.Errorf("%s, and not all: run it again: %w", rotated(done), err)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(env.stdout, rotated(done))
+			if done.Broken == 0 {
+				return nil
+			}
+			names := oneLine(strings.Join(done.Failed, ", "))
+			if len(done.Failed) < done.Broken {
+				names += ", …"
+			}
+			return fmt.Errorf("%d could not be opened with these keys and stay as they are (%s): set them anew, or give the keys that they are sealed for", done.Broken, names)
+		},
+	}
+	settings.AddRedisFlags(cmd.Flags())
+	settings.AddSealFlags(cmd.Flags())
+	return cmd
+}
+
+func rotated(r secrets.Rotated) string {
+	text := fmt.Sprintf("%d sealed anew, %d had the newest key before", r.Sealed, r.Already)
+	if r.Changed > 0 {
+		text += fmt.Sprintf(", %d changed meanwhile", r.Changed)
+	}
+	return text
 }

@@ -1,4 +1,4 @@
-package admin
+package command
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 // packed is the end of the names of files that are compressed.
 const packed = ".zst"
 
-// NewBackup returns the command that writes a backup.
-func NewBackup(env Env) *cobra.Command {
+// newBackupCommand makes the command that writes a backup.
+func newBackupCommand(env environment) *cobra.Command {
 	withSecrets := false
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
@@ -44,7 +44,7 @@ who has the private key of ROUNDS_SECRETS_KEY can open them.`,
   rounds backup --with-secrets rounds-2026-11-22.ndjson.zst
   rounds backup - | rounds restore - --to redis://127.0.0.1:6380`,
 		Args: cobra.ExactArgs(1),
-		RunE: env.Calls(func(cmd *cobra.Command, args []string, calls *client.Client) error {
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			g := newGauge(env)
 			began := time.Now()
 			meter := &metered{gauge: g}
@@ -53,7 +53,7 @@ who has the private key of ROUNDS_SECRETS_KEY can open them.`,
 				return calls.Backup(cmd.Context(), withSecrets, io.MultiWriter(w, meter))
 			}
 			if args[0] == "-" {
-				err := fetch(env.Stdout)
+				err := fetch(env.stdout)
 				g.end()
 				return err
 			}
@@ -62,7 +62,7 @@ who has the private key of ROUNDS_SECRETS_KEY can open them.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Stdout, "%s has %s: %s, taken in %s\n", args[0], contents(counts), megabytes(size), took(time.Since(began)))
+			fmt.Fprintf(env.stdout, "%s has %s: %s, taken in %s\n", args[0], contents(counts), megabytes(size), took(time.Since(began)))
 			return nil
 		}),
 	}

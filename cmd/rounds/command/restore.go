@@ -1,6 +1,7 @@
-package admin
+package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,24 +15,26 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// Restoring says where a backup goes.
-type Restoring struct {
-	To        string // the Redis' URL; empty: that of the settings
-	Namespace string // empty: that of the settings
-	Shards    int    // 0: as many as the backup has
+// restoring says where a backup goes.
+type restoring struct {
+	to        string // the Redis' URL; empty: that of the settings
+	namespace string // empty: that of the settings
+	shards    int    // 0: as many as the backup has
 }
 
-// Lookup finds settings as the given one does, but for the Redis' URL where To is it. So a
+// lookup finds settings as the given one does, but for the Redis' URL where To is it. So a
 // setting that goes with a URL, such as the file of its password, goes with that one.
-func (r Restoring) Lookup(found settings.Lookup) settings.Lookup {
+func (r restoring) lookup(found settings.Lookup) settings.Lookup {
 	return func(name string) (string, bool) {
 		switch {
-		case name == "ROUNDS_REDIS_URL" && r.To != "":
-			return r.To, true
+		case name == "ROUNDS_REDIS_URL" && r.to != "":
+			return r.to, true
 		case found == nil:
 			return "", false
 		default:
@@ -40,9 +43,9 @@ func (r Restoring) Lookup(found settings.Lookup) settings.Lookup {
 	}
 }
 
-// NewRestore returns the command that restores a backup.
-func NewRestore(env Env) *cobra.Command {
-	var where Restoring
+// newRestoreCommand makes the command that restores a backup.
+func newRestoreCommand(env environment) *cobra.Command {
+	var where restoring
 	dryRun, withoutKeys := false, false
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
@@ -69,18 +72,18 @@ them; otherwise pollers fetch new ones.
 		},
 	}
 	flags := cmd.Flags()
-	env.RedisFlags(flags)
-	flags.StringVar(&where.To, "to", "", "`URL` of the Redis, in the form of ROUNDS_REDIS_URL, which it replaces")
-	flags.StringVar(&where.Namespace, "namespace", "", "`NAMESPACE` into which it goes, in place of ROUNDS_NAMESPACE")
-	flags.IntVar(&where.Shards, "shards", 0, "how many shards the namespace gets; 0: as many as the backup has")
+	settings.AddRedisFlags(flags)
+	flags.StringVar(&where.to, "to", "", "`URL` of the Redis, in the form of ROUNDS_REDIS_URL, which it replaces")
+	flags.StringVar(&where.namespace, "namespace", "", "`NAMESPACE` into which it goes, in place of ROUNDS_NAMESPACE")
+	flags.IntVar(&where.shards, "shards", 0, "how many shards the namespace gets; 0: as many as the backup has")
 	flags.BoolVar(&withoutKeys, "without-keys", false, "leave out the keys of the API")
 	flags.BoolVar(&dryRun, "dry-run", false, "only verify the file")
 	return cmd
 }
 
-func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, withoutKeys bool) error {
-	if where.Shards < 0 || where.Shards > circulate.MaxShards {
-		return fmt.Errorf("--shards: must be 1 to %d, is %d", circulate.MaxShards, where.Shards)
+func restore(cmd *cobra.Command, env environment, path string, where restoring, dryRun, withoutKeys bool) error {
+	if where.shards < 0 || where.shards > circulate.MaxShards {
+		return fmt.Errorf("--shards: must be 1 to %d, is %d", circulate.MaxShards, where.shards)
 	}
 	name := path
 	if path == "-" {
@@ -88,7 +91,7 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 	}
 	g, began := newGauge(env), time.Now()
 	defer g.end()
-	file, end, err := reread(path, env.Stdin)
+	file, end, err := reread(path, env.stdin)
 	if err != nil {
 		return err
 	}
@@ -104,20 +107,20 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 	if err != nil {
 		return fmt.Errorf("%s: nothing was restored: %w", name, err)
 	}
-	fmt.Fprintf(env.Stdout, "%s: of namespace %s with %d shards, taken %s: %s\n",
+	fmt.Fprintf(env.stdout, "%s: of namespace %s with %d shards, taken %s: %s\n",
 		name, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts))
 	keys, err := privateKeys(env, cmd, where, &found)
 	if err != nil {
 		return err
 	}
 	for _, text := range sealed(&found, keys) {
-		fmt.Fprintln(env.Stdout, text)
+		fmt.Fprintln(env.stdout, text)
 	}
 	if dryRun {
 		return nil
 	}
-	if where.Shards == 0 {
-		where.Shards = found.Header.Shards
+	if where.shards == 0 {
+		where.shards = found.Header.Shards
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -127,7 +130,7 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 		return err
 	}
 	defer closeAgain()
-	return env.Restore(cmd, where, func(ctx context.Context, ring *circulate.Ring) error {
+	return env.restore(cmd, where, func(ctx context.Context, ring *circulate.Ring) error {
 		g.begin("restoring")
 		done, err := backup.Restore(ctx, ring, again, backup.Restoring{
 			Progress: func(c backup.Counts) { g.show(c, found.Counts, 0) }, Open: keys.OpenBox, WithoutKeys: withoutKeys,
@@ -139,21 +142,21 @@ func restore(cmd *cobra.Command, env Env, path string, where Restoring, dryRun, 
 		restored := done.Counts
 		restored.Keys -= done.WithoutKeys
 		restored.Credentials -= done.Unopened + done.Expired
-		fmt.Fprintf(env.Stdout, "restored %s into namespace %s, in %s\n", contents(restored), oneLine(ring.Namespace()), took(time.Since(began)))
+		fmt.Fprintf(env.stdout, "restored %s into namespace %s, in %s\n", contents(restored), oneLine(ring.Namespace()), took(time.Since(began)))
 		if done.Expired > 0 {
-			fmt.Fprintf(env.Stdout, "%s had expired: pollers fetch new ones\n", some(done.Expired, "credential"))
+			fmt.Fprintf(env.stdout, "%s had expired: pollers fetch new ones\n", some(done.Expired, "credential"))
 		}
 		return nil
 	})
 }
 
 // privateKeys returns the keys of ROUNDS_SECRETS_KEY if there is something that they may open.
-func privateKeys(env Env, cmd *cobra.Command, where Restoring, found *backup.Contents) (secrets.Keys, error) {
+func privateKeys(env environment, cmd *cobra.Command, where restoring, found *backup.Contents) (secrets.Keys, error) {
 	if len(found.SealedFor) == 0 {
 		return nil, nil
 	}
-	lookup, faults := settings.Layer(env.Lookup, cmd.Flags())
-	_, seal, err := settings.ReadSeal(where.Lookup(lookup), cmd.Flags())
+	lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+	_, seal, err := settings.ReadSeal(where.lookup(lookup), cmd.Flags())
 	if err := errors.Join(faults, err); err != nil {
 		return nil, err
 	}
@@ -204,4 +207,30 @@ func reread(path string, stdin io.Reader) (*os.File, func(), error) {
 		return nil, nil, errors.Join(errors.New("standard input could not be kept"), err)
 	}
 	return file, end, nil
+}
+
+// restore has a function fill a new ring in the Redis and the namespace that flags and
+// settings name.
+func (e environment) restore(cmd *cobra.Command, where restoring, use func(context.Context, *circulate.Ring) error) error {
+	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
+	s, err := settings.ReadRedis(where.lookup(lookup), cmd.Flags())
+	if err := errors.Join(faults, err); err != nil {
+		return err
+	}
+	if where.to != "" {
+		s.URL = where.to
+	}
+	s.Namespace = cmp.Or(where.namespace, s.Namespace)
+	if err := circulate.ValidateNamespace(s.Namespace); err != nil {
+		return fmt.Errorf("namespace %q: %w", s.Namespace, err)
+	}
+	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
+	if err != nil {
+		return err
+	}
+	err = there.Fill(cmd.Context(), where.shards, use)
+	if err == nil {
+		err = there.Keep(cmd.Context(), trail.Entry{Action: "restore", Outcome: trail.Done, Subject: "namespace " + s.Namespace})
+	}
+	return errors.Join(err, there.Close())
 }
