@@ -20,8 +20,8 @@ local last = found['last-delivered-id']
 local unread = redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)[1]
 local lag = 0
 if unread then
-  -- If Redis lost count, the group has at most as many before it as there are.
-  lag = tonumber(found.lag or '') or redis.call('XLEN', stream)
+  local counts, n = count_from(stream, { unread[1] })
+  lag = lag_of(stream, found, counts[unread[1]], n)
 end
 local pending = redis.call('XPENDING', stream, group)
 local lease = redis.call('HGET', KEYS[3], group) or ''

@@ -56,7 +56,7 @@ var groupStateScript = wire.NewGroupScript("group state", groupStateLua)
 // GroupState is how far a consumer group has read in one shard.
 type GroupState struct {
 	Now     time.Time // Redis' clock
-	Lag     int       // messages that it has not read; an upper bound if Redis lost count
+	Lag     int       // messages that it has not read; beyond 256 an upper bound if Redis lost count
 	Pending int       // messages that it read and has not acknowledged
 	Dead    int       // dead letters in the shard, of all groups
 	Last    string    // position of the last message that it has read

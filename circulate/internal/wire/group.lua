@@ -70,3 +70,36 @@ local function forget(stream, group, consumer)
   redis.call('XGROUP', 'DELCONSUMER', stream, group, consumer)
   return true
 end
+
+-- Returns how many messages a stream has from each of some positions on, position ->
+-- number, and how many it has counted: a position that is missing has more than that.
+-- XINFO's lag cannot tell. A Redis that restarts from its AOF, and a replica, forget how
+-- much a group had read, and an embedded server never knows. So this counts from the end,
+-- until it has met all positions, or 256 messages, or about 256 KiB.
+local function count_from(stream, positions)
+  local wanted, left = {}, 0
+  for _, position in ipairs(positions) do
+    if not wanted[position] then wanted[position], left = true, left + 1 end
+  end
+  local counts, n, bytes, from = {}, 0, 0, '+'
+  while left > 0 and n < 256 and bytes < 262144 do
+    local some = redis.call('XREVRANGE', stream, from, '-', 'COUNT', 16)
+    for _, entry in ipairs(some) do
+      n = n + 1
+      if wanted[entry[1]] then counts[entry[1]], left = n, left - 1 end
+      for _, value in ipairs(entry[2]) do bytes = bytes + #value end
+    end
+    if #some < 16 then break end
+    from = '(' .. some[16][1]
+  end
+  return counts, n
+end
+
+-- Returns how many messages a group has not read, by what XINFO says of the group: from
+-- the first one on, as counted from the end, or if that is too far, as many as Redis says,
+-- but more than were counted and not more than there are.
+local function lag_of(stream, fields, counted, n)
+  if counted then return counted end
+  local most = redis.call('XLEN', stream)
+  return math.max(math.min(tonumber(fields.lag or '') or most, most), n + 1)
+end
