@@ -22,6 +22,9 @@ const (
 	auditPauseMost  = time.Second
 
 	auditLong = 40 * time.Minute
+
+	// auditAgain is how long an audit waits before it tries again whether Redis serves.
+	auditAgain = 5 * time.Second
 )
 
 var errOffDuty = errors.New("another monitor goes on")
@@ -38,8 +41,26 @@ func auditPause(accounts, shards int, interval time.Duration) time.Duration {
 }
 
 // audit checks the conservation law once, for every account, slowly. It goes on with an audit
-// that another monitor has left unfinished.
+// that another monitor has left unfinished, and after an outage of Redis with its own.
 func (m *Monitor) audit(ctx context.Context) error {
+	for {
+		err := m.auditOn(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, errOffDuty) && !circulate.Unavailable(err) {
+			return err
+		}
+		rest(ctx, auditAgain)
+		if !m.duty.await(ctx) {
+			return nil
+		}
+	}
+}
+
+// auditOn goes on with an unfinished audit, or begins one, until it is complete, it fails, or
+// another monitor is on duty. If Redis is away, the audit stays unfinished.
+func (m *Monitor) auditOn(ctx context.Context) error {
 	run, err := concern.Resume(ctx, m.ring, m.config.AuditInterval)
 	if err != nil {
 		return err
@@ -53,19 +74,29 @@ func (m *Monitor) audit(ctx context.Context) error {
 			if ctx.Err() == nil && !m.duty.held() {
 				return errOffDuty
 			}
-			if ctx.Err() == nil {
-				return run.Report(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
-			return ctx.Err()
+			if run.Resumed() {
+				m.log.Info("an audit goes on where it stopped", "shards_audited", run.Audited, "shards", run.Shards)
+			}
+			return run.Report(ctx)
 		},
 	}
 	for run.Audited < run.Shards {
 		one, err := m.ring.AuditShard(ctx, run.Audited, o)
 		m.metrics.repaired(&one)
-		if errors.Is(err, errOffDuty) || ctx.Err() != nil || !m.duty.held() {
-			return nil // another monitor is on duty now, and the gauges are its own
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errOffDuty) || ctx.Err() != nil:
+			return err // another monitor is on duty now, and the gauges are its own
+		case circulate.Unavailable(err):
+			m.log.Warn("an audit waits until Redis serves again", "shards_audited", run.Audited, "shards", run.Shards, "error", err)
+			if kept := run.Wait(ctx, &one); kept != nil {
+				m.log.Debug("that an audit waits is not kept", "error", kept)
+			}
+			return err
+		case err != nil:
+			m.log.Warn("an audit broke off", "shards_audited", run.Audited, "shards", run.Shards, "error", err)
 			run.Partly(&one)
 			m.metrics.audited(&run.AuditResult, err)
 			if kept := run.BreakOff(ctx, err); kept != nil {
@@ -75,9 +106,11 @@ func (m *Monitor) audit(ctx context.Context) error {
 		}
 		run.Shard(&one)
 	}
-	err = run.Complete(ctx)
+	if err := run.Complete(ctx); err != nil {
+		return err
+	}
 	m.metrics.audited(&run.AuditResult, nil)
-	return err
+	return nil
 }
 
 func (m *Metrics) repaired(a *circulate.Audited) {

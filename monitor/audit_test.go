@@ -1,6 +1,7 @@
 package monitor_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -99,4 +100,45 @@ func TestAuditIsKeptAndContinued(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// An audit goes on after an outage of Redis, short or long, as soon as Redis serves, and the
+// log says both.
+func TestAuditGoesOnAfterAnOutage(t *testing.T) {
+	for _, away := range []time.Duration{3 * time.Second, 70 * time.Second} {
+		inFakeTime(t, 64, func(w *world) {
+			w.register("a", "b", "c")
+			var logs strings.Builder
+			m, err := monitor.New(w.Ring, monitor.Config{}, monitor.Options{Log: faketime.Log(w.T, &logs), Metrics: monitor.NewMetrics(w.Metrics)})
+			if err != nil {
+				w.Fatal(err)
+			}
+			stop := faketime.Go(w, m.Run)
+			law := func() concern.Law {
+				l, err := concern.Read(w.Context(), w.Ring)
+				if err != nil {
+					w.Fatal(err)
+				}
+				return l
+			}
+			time.Sleep(time.Minute + 300*time.Millisecond) // no command is under way
+			before := law().Running
+			w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+			time.Sleep(away)
+			w.Miniredis().SetError("")
+			time.Sleep(30 * time.Second)
+			after := law()
+			if after.State != concern.First || !after.Running.Began.Equal(before.Began) || after.Running.Audited < before.Audited {
+				w.Errorf("30 s after %v without Redis: %s, %+v; before: %+v", away, after.State, after.Running, before)
+			}
+			time.Sleep(5 * time.Minute)
+			if l := law(); l.State != concern.Kept || !l.Last.Began.Equal(before.Began) || l.Last.Accounts != 3 {
+				w.Errorf("%s, %+v", l.State, l.Last)
+			}
+			stop()
+			if n, went := strings.Count(logs.String(), "an audit waits until Redis serves again"), strings.Count(logs.String(), "an audit goes on where it stopped"); n != 1 || went != 1 {
+				w.Errorf("the log says %d times that an audit waits and %d times that it goes on:\n%s", n, went, logs.String())
+			}
+		})
+	}
 }

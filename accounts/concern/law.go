@@ -70,7 +70,7 @@ type AuditResult struct {
 
 	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 10 findings."`
 
-	Why string `json:"why,omitempty" enum:"redis,failed,stopped" doc:"Why it broke off. redis: Redis could not be reached; failed: a step failed, see the monitor's log; stopped: the monitor stopped, and none went on."`
+	Why string `json:"why,omitempty" enum:"redis,failed,stopped" doc:"Why it broke off. redis: Redis could not be reached; failed: a step failed, see the monitor's log; stopped: nothing was heard of it for a minute, because its monitor stopped or could not reach Redis, and no monitor has gone on yet."`
 }
 
 // Law is what is known about the conservation law. Its times are by Redis' clock.
@@ -110,10 +110,10 @@ func (l *Law) see(r *run, posted time.Time) {
 	}
 	switch {
 	case r.Ended && r.Why == "":
-	case !r.Ended && l.Now.Sub(posted) < runAlive:
+	case !r.Ended && r.Why == "" && l.Now.Sub(posted) < runAlive:
 		l.Running = &r.AuditResult
 	case l.Last == nil || r.Began.After(l.Last.Began):
-		if !r.Ended {
+		if !r.Ended && r.Why == "" {
 			r.Why = "stopped"
 		}
 		l.Broken = &r.AuditResult

@@ -189,6 +189,30 @@ func TestAnAuditIsContinued(t *testing.T) {
 	}
 }
 
+// An audit that waits for a part of Redis says so, is continued, and notes what it repaired.
+func TestAnAuditWaitsForRedis(t *testing.T) {
+	inFakeTime(t, func(w *lawWorld) {
+		run := w.resume()
+		run.Shard(&circulate.Audited{Accounts: 10})
+		one := found(circulate.Lost, true)
+		one.Findings = append(one.Findings, found(circulate.Doubled, false).Findings...)
+		if err := run.Wait(w.Context(), &one); err != nil {
+			w.Fatal(err)
+		}
+		if l := w.law(concern.Broken); l.Broken.Why != "redis" || l.Broken.Audited != 1 || len(l.Broken.Kinds) != 1 || l.Broken.Kinds[0].Kind != circulate.Lost {
+			w.Errorf("%+v", l.Broken)
+		}
+		run = w.resume()
+		if run.Audited != 1 || !run.Resumed() || run.Resumed() {
+			w.Errorf("%+v", run.AuditResult)
+		}
+		if err := run.Keep(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		w.law(concern.First)
+	})
+}
+
 func TestAnAuditOfOtherShardsIsNotContinued(t *testing.T) {
 	inFakeTime(t, func(w *lawWorld) {
 		text := `{"layout":"0:8","shards":8,"shards_audited":3,"began":"2000-01-01T00:00:00Z"}`

@@ -22,15 +22,16 @@ type run struct {
 	AuditResult
 	Layout string  `json:"layout"` // the shards that it looks at, as circulate.Ring.Layout returns them
 	Every  float64 `json:"every_seconds"`
-	Ended  bool    `json:"ended,omitempty"` // with Why: it broke off
+	Ended  bool    `json:"ended,omitempty"` // with Why: it broke off; Why alone: it waits
 }
 
 // Run is an audit of the whole ring by the monitor on duty. It keeps how far it is, so that
 // everybody can see it, and that another monitor can continue it.
 type Run struct {
 	run
-	ring *circulate.Ring
-	kept time.Time // by our own clock
+	ring    *circulate.Ring
+	kept    time.Time // by our own clock
+	resumed bool      // nothing was done since
 }
 
 // Resume returns the audit that a monitor of this ring has left unfinished within the last ten
@@ -42,7 +43,9 @@ func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Ru
 	}
 	r := &Run{ring: ring}
 	left := found[runName]
-	if err := json.Unmarshal(left.Text, &r.run); err != nil || !r.resumable(ring, now.Sub(left.Posted)) {
+	if err := json.Unmarshal(left.Text, &r.run); err == nil && r.resumable(ring, now.Sub(left.Posted)) {
+		r.resumed = true
+	} else {
 		r.run = run{AuditResult: begin("monitor", now, ring.Shards()), Layout: ring.Layout()}
 	}
 	r.Every = every.Seconds()
@@ -52,6 +55,30 @@ func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Ru
 // resumable reports whether an audit that was last heard of so long ago can be continued.
 func (r *Run) resumable(ring *circulate.Ring, silent time.Duration) bool {
 	return !r.Ended && r.Layout == ring.Layout() && r.Shards == ring.Shards() && r.Audited >= 0 && r.Audited < r.Shards && silent < resumeWithin
+}
+
+// Resumed reports, once, that an audit which was left unfinished has gone on. It is called
+// after a step of it.
+func (r *Run) Resumed() bool {
+	resumed := r.resumed
+	if r.resumed = false; resumed {
+		r.Why = ""
+	}
+	return resumed
+}
+
+// Wait keeps that the audit waits for Redis, if some of Redis serves. The shard is audited
+// again, so only what was repaired in it is noted.
+func (r *Run) Wait(ctx context.Context, one *circulate.Audited) error {
+	var done circulate.Audited
+	for _, f := range one.Findings {
+		if f.Repaired {
+			done.Findings = append(done.Findings, f)
+		}
+	}
+	r.Partly(&done)
+	r.Why = "redis"
+	return r.Keep(ctx)
 }
 
 // Shard notes the result of the next shard.
