@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 )
 
@@ -23,6 +24,8 @@ type Embedded struct {
 	dialed bool
 	closed bool
 	door   *doorway // nil: it listens nowhere
+
+	lags *lags // of the server that serves; guarded by mu
 
 	looking sync.Mutex // one Look at a time
 	look    look
@@ -75,11 +78,11 @@ func (e *Embedded) tick() {
 
 // NewEmbedded starts an embedded server.
 func NewEmbedded() *Embedded {
-	server := miniredis.NewMiniRedis()
-	server.ClockTTL(true)
-	clock := &embeddedClock{server: server, now: time.Now}
+	mini := miniredis.NewMiniRedis()
+	mini.ClockTTL(true)
+	clock := &embeddedClock{server: mini, now: time.Now}
 	clock.move()
-	e := &Embedded{server: server, clock: clock}
+	e := &Embedded{server: mini, clock: clock}
 	e.pools = newPools(Options{}.withDefaults(), func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialReadTimeout(10*time.Second),
 			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) { return e.dial() }))
@@ -99,7 +102,26 @@ func (e *Embedded) dial() (net.Conn, error) {
 		return nil, err
 	}
 	e.dialed = true
+	e.hook(e.server.Server())
 	return newBuffered(conn, e.tick), nil
+}
+
+// hook has us see each command before the server does. The caller holds mu.
+func (e *Embedded) hook(srv *server.Server) {
+	if e.lags != nil && e.lags.server == srv { // a test restarts it
+		return
+	}
+	l := &lags{server: srv, counted: make(map[string]map[string]lag)}
+	e.lags = l
+	srv.SetPreHook(func(c *server.Peer, name string, args ...string) bool {
+		if _, own := l.own.Load(c); own {
+			return false
+		}
+		if r := e.recorder.Load(); r != nil && r.hook(c, name, args...) {
+			return true
+		}
+		return l.hook(c, name, args)
+	})
 }
 
 // Conn lends a connection.

@@ -47,7 +47,7 @@ func (e *Embedded) SetLog(log Log) error {
 		woken: make(chan struct{}), closed: make(chan struct{}),
 	}
 	e.recorder.Store(r)
-	srv.SetPreHook(r.hook)
+	e.hook(srv)
 	return nil
 }
 

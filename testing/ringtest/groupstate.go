@@ -41,10 +41,20 @@ func groupStates(f *fixture) {
 	if s := state(0, 2, second); s.OldestUnread != 0 || s.OldestPending < time.Hour {
 		f.Errorf("unread for %v, pending for %v", s.OldestUnread, s.OldestPending)
 	}
+	third := f.add("a/3")[0]
+	state(1, 2, second)
+	if shards, err := group.Of(f.ring).States(ctx, nil); err != nil || len(shards) != 1 || shards[0][crew].Lag != 1 {
+		f.Errorf("groups %+v, %v; want a lag of 1", shards, err)
+	}
+	f.read(l, "a/3")
+	if acknowledged, err := group.Of(f.ring).Acknowledge(ctx, 0, crew, []string{third}); err != nil || acknowledged != 1 {
+		f.Fatalf("acknowledged %d, %v", acknowledged, err)
+	}
+	state(0, 2, third)
 	if _, err := group.Of(f.ring).Bury(ctx, l, group.Pending{Position: old, Deliveries: 1}, "bad"); err != nil {
 		f.Fatal(err)
 	}
-	if s := state(0, 1, second); s.Dead != 1 {
+	if s := state(0, 1, third); s.Dead != 1 {
 		f.Errorf("%d dead", s.Dead)
 	}
 	// Of a group that has read some, what is left is counted, on any server.

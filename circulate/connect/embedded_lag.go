@@ -1,0 +1,129 @@
+package connect
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/alicebob/miniredis/v2/proto"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// lags has XINFO GROUPS report how many entries each group has not read, as Redis 7 does. The
+// embedded server reports the stream's length instead.
+type lags struct {
+	server *server.Server
+	own    sync.Map // *server.Peer that asks for us
+
+	mu      sync.Mutex
+	counted map[string]map[string]lag // by stream and group: to count, the server passes over all entries
+}
+
+// lag is how many entries a group has not read, and when that was so: the group's last
+// position, and the stream's last position and length.
+type lag struct {
+	last, end string
+	length    int
+	unread    int
+}
+
+// hook answers XINFO GROUPS, also within scripts.
+func (l *lags) hook(c *server.Peer, name string, args []string) bool {
+	if name != "XINFO" || len(args) != 2 || !strings.EqualFold(args[0], "GROUPS") {
+		return false
+	}
+	stream := args[1]
+	text := l.ask(c, "XINFO", "GROUPS", stream)
+	reply, err := proto.Parse(text)
+	groups, ok := reply.([]any)
+	if err != nil || !ok { // an error, or QUEUED
+		c.WriteRaw(text)
+		return true
+	}
+	about, _ := proto.Parse(l.ask(c, "XINFO", "STREAM", stream))
+	length, _ := field(about, "length").(int)
+	end, _ := field(about, "last-generated-id").(string)
+	now := make(map[string]lag, len(groups))
+	c.WriteLen(len(groups))
+	for _, g := range groups {
+		values, _ := g.([]any)
+		name, _ := field(g, "name").(string)
+		last, _ := field(g, "last-delivered-id").(string)
+		now[name] = l.count(c, stream, name, lag{last: last, end: end, length: length})
+		c.WriteMapLen(len(values) / 2)
+		for i, value := range values {
+			if i%2 == 1 && values[i-1] == "lag" {
+				value = now[name].unread
+			}
+			switch value := value.(type) {
+			case int:
+				c.WriteInt(value)
+			case string:
+				if value == proto.Nil {
+					c.WriteNull()
+				} else {
+					c.WriteBulk(value)
+				}
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counted[stream] = now
+	return true
+}
+
+// count completes a lag.
+func (l *lags) count(c *server.Peer, stream, group string, now lag) lag {
+	l.mu.Lock()
+	was := l.counted[stream][group]
+	l.mu.Unlock()
+	now.unread = was.unread
+	if was != now {
+		var reply arrayLen
+		l.do(c, &reply, "XRANGE", stream, "("+now.last, "+")
+		now.unread, _ = strconv.Atoi(string(bytes.TrimPrefix(reply, []byte("*"))))
+	}
+	return now
+}
+
+// ask does a command for a client and returns the reply.
+func (l *lags) ask(c *server.Peer, command ...string) string {
+	var reply bytes.Buffer
+	l.do(c, &reply, command...)
+	return reply.String()
+}
+
+// do does a command for a client, who may be a script.
+func (l *lags) do(c *server.Peer, reply io.Writer, command ...string) {
+	peer := server.NewPeer(bufio.NewWriter(reply))
+	peer.Ctx = c.Ctx
+	l.own.Store(peer, nil)
+	defer l.own.Delete(peer)
+	l.server.Dispatch(peer, command)
+	peer.Flush()
+}
+
+// arrayLen keeps the first line of a reply.
+type arrayLen []byte
+
+func (n *arrayLen) Write(p []byte) (int, error) {
+	if len(*n) == 0 {
+		line, _, _ := bytes.Cut(p, []byte("\r\n"))
+		*n = slices.Clone(line)
+	}
+	return len(p), nil
+}
+
+// field returns a field of a map in a reply.
+func field(reply any, name string) any {
+	values, _ := reply.([]any)
+	if i := slices.Index(values, any(name)); i >= 0 && i+1 < len(values) {
+		return values[i+1]
+	}
+	return nil
+}
