@@ -31,10 +31,5 @@ while left > 0 and room > 0 do
   if #entries < ask then break end
   if left == 0 or room <= 0 then out[3] = 1 end
 end
-if n == 4 and ARGV[7] == '1' then
-  local info = redis.call('XINFO', 'STREAM', stream)
-  for i = 1, #info, 2 do
-    if info[i] == 'last-generated-id' then out[4] = info[i + 1] end
-  end
-end
+if n == 4 and ARGV[7] == '1' then out[4] = end_of(stream) end
 return out

@@ -23,12 +23,7 @@ local function behind(group)
   local fields = found[group]
   if not fields then return true end -- the reader will see
   if fields.lag == 0 then return false end
-  if not last then
-    local info = redis.call('XINFO', 'STREAM', stream)
-    for i = 1, #info, 2 do
-      if info[i] == 'last-generated-id' then last = info[i + 1] end
-    end
-  end
+  last = last or end_of(stream)
   return fields['last-delivered-id'] ~= last
 end
 

@@ -63,6 +63,16 @@ local function groups_of(stream)
   return groups
 end
 
+-- Returns the last position that a stream has given out. Of a stream that never had an
+-- entry the embedded server says ''.
+local function end_of(stream)
+  local info = redis.call('XINFO', 'STREAM', stream)
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' and info[i + 1] ~= '' then return info[i + 1] end
+  end
+  return '0-0'
+end
+
 -- Removes a consumer's name from a group unless something is pending under it, which
 -- Redis would drop.
 local function forget(stream, group, consumer)
