@@ -46,7 +46,7 @@ func (fs *flights) recounted(ctx context.Context, shard int, claimed []*flight) 
 	if len(ids) == 0 {
 		return claimed
 	}
-	views, err := fs.keeper.ring.Look(ctx, shard, ids)
+	views, err := fs.held.ring.Look(ctx, shard, ids)
 	if err != nil {
 		return claimed // they count as suspects: that costs time, and nothing else
 	}
@@ -111,7 +111,7 @@ func (fs *flights) unsuspected(claimed []*flight) []*flight {
 	for _, f := range claimed {
 		switch {
 		case f.record.unknown != "":
-			f.leave(f.record.reason, f.record.unknown)
+			f.putOffUnknown(f.record.reason, f.record.unknown)
 		case f.record.fault != "":
 			admitted = append(admitted, f) // its check fails at once
 		case f.usedUp(): // it was nudged, or it would not be due
@@ -140,16 +140,16 @@ func (f *flight) cleared() {
 // turnAway returns an account whose check must not start.
 func (f *flight) turnAway(reason string, due time.Time) {
 	f.cleared()
-	if f.isHeld() {
-		f.endCalls()
-		f.flights.keeper.places.give(1)
+	if f.hold != nil {
+		f.hold.endCalls()
+		f.flights.held.places.give(1)
 	}
-	f.putBack(reason, due)
+	f.putOff(reason, due)
 }
 
-// putBack returns an account unchecked and otherwise as it was. A reason that is not a rule
+// putOff returns an account unchecked and otherwise as it was. A reason that is not a rule
 // keeps the rule that decided when it was due.
-func (f *flight) putBack(reason string, due time.Time) {
+func (f *flight) putOff(reason string, due time.Time) {
 	f.flights.metrics.putBack.WithLabelValues(reason).Inc()
 	rule, ok := f.flights.codes.Known(reason)
 	if !ok {
@@ -161,9 +161,9 @@ func (f *flight) putBack(reason string, due time.Time) {
 	}, nil)
 }
 
-// leave returns an account that this version does not know. During a rolling restart a newer
+// putOffUnknown puts an account off that this version does not know. During a rolling restart a newer
 // replica may know it. Nothing counts against the account.
-func (f *flight) leave(reason, unknown string) {
+func (f *flight) putOffUnknown(reason, unknown string) {
 	fs := f.flights
 	fs.metrics.putBack.WithLabelValues(reason).Inc()
 	fs.timetable.leave(f.claim.Shard, time.Now().Add(leftAlone))
@@ -188,6 +188,13 @@ func (f *flight) afterOutage() time.Time {
 		return slot
 	}
 	return due
+}
+
+// freeLimits ends the check's leases of its limits, once.
+func (f *flight) freeLimits() {
+	if !f.limitsFreed.Swap(true) {
+		f.flights.limiter.left(f.limits, f.checkID)
+	}
 }
 
 // upTo returns a random part of d, at least half of it.

@@ -80,6 +80,26 @@ type Result struct {
 	Hold time.Duration
 }
 
+// Validate checks the bounds that the ring and its readers rely on. Its error is a
+// *CheckError.
+func (r *Result) Validate() error {
+	broken := func(format string, args ...any) error {
+		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "bad_result", Message: fmt.Sprintf(format, args...)}
+	}
+	if len(r.Cursor) > maxCursor {
+		return broken("cursor: has %d bytes, at most %d may be kept", len(r.Cursor), maxCursor)
+	}
+	for i := range r.Messages {
+		switch m := &r.Messages[i]; {
+		case m.ID == "" || len(m.ID) > circulate.MaxIDLength:
+			return broken("messages[%d].id: must have 1 to %d bytes, has %d", i, circulate.MaxIDLength, len(m.ID))
+		case len(m.Data) > maxData:
+			return broken("messages[%d].data: has %d bytes, at most %d may be kept", i, len(m.Data), maxData)
+		}
+	}
+	return nil
+}
+
 // Checkers are the checkers of a process, by kind.
 type Checkers map[string]Checker
 

@@ -118,3 +118,12 @@ func classify(err error) *CheckError {
 	}
 	return &named
 }
+
+// timedOut returns the failure of a call that took too long.
+func timedOut(err error, after time.Duration) error {
+	var known *CheckError
+	if errors.As(err, &known) {
+		return err // the checker knows the cause better
+	}
+	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
+}

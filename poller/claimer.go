@@ -92,7 +92,7 @@ func (c *claimer) run(ctx context.Context) {
 // waits a moment until several are free.
 func (c *claimer) takePlaces(ctx context.Context) int {
 	most := claimBatch
-	if c.flights.keeper.behind() {
+	if c.flights.held.behind() {
 		most = heldClaim
 	}
 	n := c.flights.places.take(ctx, most)
@@ -185,7 +185,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 		c.departing.Go(func() { c.depart(ctx, shard, later, batch.Now, received) })
 	}
 	started, held := c.start(ctx, shard, due)
-	c.flights.keeper.pace(ctx, held)
+	c.flights.held.pace(ctx, held)
 	return started, c.nextClaim(shard, &batch, received, ahead), nil
 }
 
@@ -193,7 +193,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 // place, and how many are held instead.
 func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started, held int) {
 	for _, f := range c.flights.admit(ctx, shard, claimed) {
-		if f.isHeld() {
+		if f.hold != nil {
 			held++
 		} else {
 			started++

@@ -1,15 +1,14 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -28,177 +27,151 @@ type flight struct {
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	box   *Box // bounds its calls in time
-	held  held // what it holds until its messages are written
-	found bool // an earlier page had messages
+	box      *Box     // bounds its calls in time
+	cleanups cleanups // called when its messages are written
+	found    bool     // an earlier page had messages
 
-	unsynced bool        // the next call has the third party forget what may not be on Redis' disk yet
-	used     time.Time   // until when its messages use up the account's share, by Redis' clock
-	asked    instant     // when that was last looked at
-	suspect  atomic.Bool // it has the one place for suspects
-
-	calls      context.Context // of a held check's calls; nil: it is not held
-	endCalls   context.CancelFunc
-	call       int                        // how many calls it has made
-	renewed    time.Time                  // when a held check's claim was last written
-	ticket     atomic.Pointer[string]     // the claim's, as of its last write
-	division   int                        // of the shards, when a held check was claimed
-	limitsLeft atomic.Bool                // its leases of limits are ended
-	beginning  atomic.Pointer[time.Timer] // it has a place among the calls that begin
-	heldSince  atomic.Int64               // when its call has reached the third party, unix ns; 0: not yet
-	acquitted  bool                       // its strikes are forgotten; of who watches alone
+	unsynced    bool        // the next call has the third party forget what may not be on Redis' disk yet
+	used        time.Time   // until when its messages use up the account's share, by Redis' clock
+	asked       instant     // when that was last looked at
+	suspect     atomic.Bool // it has the one place for suspects
+	limitsFreed atomic.Bool // its leases of limits are ended
 
 	state state
+	hold  *hold // its policy, if a third party holds its calls; otherwise nil
+	drain drain // its policy otherwise
 }
 
-// Codes of failures that have marks of their own.
+// policy is what differs between a check whose third party holds its calls and any other: how long
+// calls wait for each other and last, what their ends mean, and for how many the account stays.
+type policy interface {
+	// begin begins the check. It returns how long the first call waits.
+	begin() (wait time.Duration)
+	// ready returns when the next call may be made, after a wait. An error ends the check.
+	ready(wait time.Duration) error
+	// bounds returns the check id of the next call, how long the third party may hold it, and
+	// how long it may take.
+	bounds() (id string, hold, timeout time.Duration)
+	// judge says what the end of a call means: a page, if need be an empty one, that the next
+	// call follows after a wait; neither a page nor yet a failure, so that the call is made
+	// again; or a failure.
+	judge(page Result, err error) (wait time.Duration, again bool, failed error)
+	// next returns the page as it is written, what follows it, and whether it must be written
+	// before that.
+	next(page Result, wait time.Duration) (_ Result, then verdict, commit bool)
+	// close ends the check.
+	close()
+}
+
+// verdict is what follows a page.
+type verdict uint8
+
 const (
-	codeHung  = "hung"
-	codePanic = "panic"
+	toReturn  verdict = iota // the account is returned with the page
+	toPutOff                 // the account is put off, as it was before the page
+	toStay                   // the account stays for the next call
+	toRelease                // the account is released to another replica
 )
 
-// settle ends the flight. If the mover is refused, it does nothing and returns false. It calls
-// account, which gives the account back, before it frees what the flight holds.
-func (f *flight) settle(m move, account func()) bool {
-	if _, ok := f.state.move(m); !ok {
-		return false
+// policy returns the check's policy.
+func (f *flight) policy() policy {
+	if f.hold != nil {
+		return f.hold
 	}
-	account()
-	f.over()
-	return true
+	f.drain.f = f
+	return &f.drain
 }
 
-// over frees what a settled flight holds.
-func (f *flight) over() {
-	f.set().remove(f)
-	f.cleared()
-	if f.isHeld() {
-		f.flights.metrics.held.Dec()
-		f.flights.keeper.places.give(1)
-	} else {
-		f.flights.places.give(1)
-	}
-}
-
-// set returns the flights to which this one belongs.
-func (f *flight) set() *running {
-	if f.isHeld() {
-		return f.flights.keeper.flights
-	}
-	return f.flights.running
-}
-
-// now returns the time by Redis' clock: the time at the last claim of the shard, and what has
-// passed here since. It uses the last claim and not the flight's own, because Redis' clock
-// may have been corrected since.
-func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
-
-// run makes the check. Box bounds its calls in time.
+// run makes the check: make a call, write its page, and go on or give the account back. Box bounds
+// its calls in time.
 func (f *flight) run(box *Box) {
-	fs := f.flights
 	f.box = box
+	p := f.policy()
 	written := false // the writer has what was found
 	defer func() {
+		p.close()
 		f.state.move(commits)
 		if f.state.now() == (status{settled, byWatchdog}) {
-			fs.abandoned.Add(-1)
+			f.flights.abandoned.Add(-1)
 		}
 		if !written {
-			f.held.end()
+			f.cleanups.end()
 		}
 		f.freeLimits() // only now: an abandoned check still runs
 	}()
-	if late := max(0, f.now().Sub(f.due)); !f.isHeld() || f.claim.Strikes == 0 { // else due is when its dead holder last wrote
-		fs.metrics.lateness.Observe(late.Seconds())
-		fs.tally.late(late)
-	}
+	wait := p.begin()
 	if f.record.fault != "" {
 		f.fail(&CheckError{Kind: ConfigInvalid, Scope: ScopeAccount, Code: "record", Message: f.record.fault})
 		return
 	}
-	if f.isHeld() {
-		written = f.keep()
-		return
-	}
-	began, empty := time.Now(), 0
-	for page := 1; ; page++ {
-		var result Result
-		err := f.synced()
-		if err == nil {
-			result, err = f.page()
-		}
-		if !f.took(&result, err) {
+	for {
+		if err := p.ready(wait); err != nil {
+			f.fail(err)
 			return
 		}
-		if err != nil {
-			if failed := classify(err); failed.Kind == Unsupported {
-				f.settle(ends, func() { f.leave(cmp.Or(failed.Code, reasonField), failed.Message) })
-			} else {
-				f.fail(failed)
+		page, err := f.call(p)
+		if !f.takes(&page, err) || err != nil && f.comply() {
+			return
+		}
+		var again bool
+		var failed error
+		if wait, again, failed = p.judge(page, err); failed != nil {
+			f.fail(failed)
+			return
+		}
+		if again {
+			continue
+		}
+		if err != nil { // an end that counts as an empty page
+			if _, ok := f.state.move(finds); !ok {
+				return
 			}
+		}
+		f.passOver(&page)
+		f.uses(&page)
+		page, then, commit := p.next(page, wait)
+		switch then {
+		case toReturn:
+			written = f.finish(page)
 			return
-		}
-		if empty++; len(result.Messages) > 0 {
-			empty = 0
-		}
-		f.passOver(&result)
-		if len(result.Messages) > 0 && !givenOnce(f.record.checker) && fs.room.short(f.claim.Shard) {
+		case toPutOff:
 			f.unwritten()
 			return
 		}
-		f.uses(&result)
-		switch {
-		case result.HasMore && empty >= maxEmptyPages:
-			f.fail(&CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "empty_pages",
-				Message: fmt.Sprintf("%d empty pages in a row that say there is more", empty)})
-			return
-		case !result.HasMore || result.NextPollAfter > 0 || page >= maxPages || time.Since(began) >= maxDrain || fs.stopping() || f.usedUp():
-			written = f.finish(result)
-			return
-		}
-		if !f.progress(result) {
+		if commit && !f.commit(page) {
 			return
 		}
 		f.state.move(commits)
-		f.held.free()
+		f.cleanups.call()
+		if then == toRelease || f.hold != nil && f.flights.stopping() {
+			f.release()
+			return
+		}
 	}
 }
 
-// took takes the page of a call in hand, if the call has brought one, and reports whether the
-// flight goes on. If another has settled the flight, the page must not be written.
-func (f *flight) took(result *Result, err error) bool {
+// takes takes the page of a call in hand, if the call has brought one, and reports whether the
+// check goes on. If another has settled it, the page must not be written.
+func (f *flight) takes(page *Result, err error) bool {
 	if err != nil {
 		return f.state.now().at != settled
 	}
 	if _, ok := f.state.move(finds); ok {
 		return true
 	}
-	if len(result.Messages) > 0 {
-		f.flights.writer.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
+	if len(page.Messages) > 0 {
+		f.flights.writer.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: page.Messages})
 	}
 	return false
 }
 
-// finish returns the account with its last page. If the shutdown has seized the account while the
-// page was in hand, finish writes the page alone, and the shutdown releases the account. It reports
-// whether the writer has taken over what was found.
-func (f *flight) finish(result Result) (written bool) {
-	if f.succeed(result) {
-		return true
-	}
-	if len(result.Messages) > 0 || result.Cursor != nil {
-		f.progress(result)
-	}
-	return false
-}
-
-// page makes one call of the checker. A checker that goes on after its context is done is
+// call makes one call of the checker. A checker that goes on after its context is done is
 // abandoned: its account is returned as failed, its place is free, and a late result is
 // dropped.
-func (f *flight) page() (result Result, err error) {
+func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
-	hold, timeout := f.holds()
-	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, heldKey{}, &f.held)
+	id, hold, timeout := p.bounds()
+	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, cleanupsKey{}, &f.cleanups)
 	defer f.box.End(ctx) // two must not touch the claim at once
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -209,7 +182,7 @@ func (f *flight) page() (result Result, err error) {
 	}()
 	asked := Request{
 		Account: f.claim.ID,
-		CheckID: f.callID(),
+		CheckID: id,
 		Config:  orEmpty(f.record.account.Config),
 		Cursor:  f.claim.Cursor,
 		Hint:    f.claim.Hint,
@@ -227,34 +200,29 @@ func (f *flight) page() (result Result, err error) {
 	return result, err
 }
 
-// Overrun abandons a flight whose checker does not return.
-func (f *flight) Overrun() {
-	f.settle(abandons, func() {
-		fs := f.flights
-		fs.abandoned.Add(1)
-		fs.metrics.abandoned.Inc()
-		fs.log.Warn("a check exceeded its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
-		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not return in time"}
-		f.hand(f.failed(err), string(err.Kind), nil)
-	})
-}
-
-// progress writes the page in hand, one of several, and reports whether the claim still holds. If
-// the shutdown seizes the account meanwhile, it waits for this write, after which the claim has
-// another entry.
-func (f *flight) progress(result Result) bool {
+// commit writes the page in hand, and reports whether the claim still holds. If the shutdown seizes
+// the account meanwhile, it waits for this, after which the claim has another entry.
+func (f *flight) commit(page Result) bool {
 	w := f.flights.writer
-	tried, err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: result.Messages, Cursor: result.Cursor, Succeeded: f.isHeld()}, f.patience())
+	// A page of unknown outcome is tried again a few times. A third party that holds calls may
+	// not give its page again: it is tried as long as the claim lasts.
+	var until time.Time
+	if f.hold != nil {
+		until = f.hold.renewed.Add(f.flights.config.LongTimeout)
+	}
+	tried, err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil}, until)
 	switch {
 	case err == nil:
-		f.found = f.found || len(result.Messages) > 0
-		f.unsynced = f.unsynced || len(result.Messages) > 0 && confirms(f.record.checker)
-		f.noteTicket()
+		f.found = f.found || len(page.Messages) > 0
+		f.unsynced = f.unsynced || len(page.Messages) > 0 && confirms(f.record.checker)
+		if f.hold != nil {
+			f.hold.renew()
+		}
 		return true
 	case circulate.Full(err) && givenOnce(f.record.checker):
-		result.HasMore = false
-		if !f.succeed(result) { // if it does, the writer goes on trying
-			w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
+		page.HasMore = false
+		if !f.succeed(page) { // if it does, the writer goes on trying
+			w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: page.Messages})
 		}
 		return false
 	case circulate.Full(err):
@@ -265,7 +233,7 @@ func (f *flight) progress(result Result) bool {
 	// has the account, or reclaim will find it.
 	f.flights.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
 	if errors.Is(err, circulate.ErrClaimLost) && !tried {
-		w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: result.Messages})
+		w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: page.Messages})
 	}
 	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
 	if was, ok := f.state.move(loses); ok && was.at != seized { // else the shutdown forgets it
@@ -275,32 +243,138 @@ func (f *flight) progress(result Result) bool {
 	return false
 }
 
-// noteTicket notes the claim's ticket for others than the flight itself.
-func (f *flight) noteTicket() {
-	ticket := f.claim.Ticket()
-	f.ticket.Store(&ticket)
-}
-
-// patience returns until when a page of unknown outcome is tried again: few times, or, of a held
-// check, whose third party may not give the page again, as long as the claim lasts.
-func (f *flight) patience() time.Time {
-	if !f.isHeld() {
-		return time.Time{}
-	}
-	return f.renewed.Add(f.flights.config.LongTimeout)
-}
-
-// unwritten returns the account as it was before the page: Redis has no room for its
-// messages, and the next check finds them again.
-func (f *flight) unwritten() {
-	f.settle(ends, func() {
-		f.putBack(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
-	})
-}
-
 func outcomeLabel(err error) string {
 	if circulate.Unknown(err) {
 		return "unknown"
 	}
 	return circulate.Fenced.String()
+}
+
+// now returns the time by Redis' clock: the time at the last claim of the shard, and what has
+// passed here since. It uses the last claim and not the flight's own, because Redis' clock
+// may have been corrected since.
+func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
+
+// noteLateness counts how late the check begins.
+func (f *flight) noteLateness() {
+	late := max(0, f.now().Sub(f.due))
+	f.flights.metrics.lateness.Observe(late.Seconds())
+	f.flights.tally.late(late)
+}
+
+// drain is the policy of a check whose third party holds no call: it fetches page after page while
+// there are more, and then returns the account.
+type drain struct {
+	f     *flight
+	began time.Time
+	pages int
+	empty int // pages in a row without messages
+}
+
+func (d *drain) begin() time.Duration {
+	d.f.noteLateness()
+	d.began = time.Now()
+	return 0
+}
+
+func (d *drain) ready(time.Duration) error { return d.f.synced(d.f.flights.checks) }
+
+func (d *drain) bounds() (string, time.Duration, time.Duration) {
+	return d.f.checkID, 0, d.f.flights.config.CheckTimeout
+}
+
+func (d *drain) judge(page Result, err error) (time.Duration, bool, error) {
+	if err != nil {
+		return 0, false, err
+	}
+	d.pages++
+	if d.empty++; len(page.Messages) > 0 {
+		d.empty = 0
+	}
+	if page.HasMore && d.empty >= maxEmptyPages {
+		return 0, false, &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "empty_pages",
+			Message: fmt.Sprintf("%d empty pages in a row that say there is more", d.empty)}
+	}
+	return 0, false, nil
+}
+
+func (d *drain) next(page Result, _ time.Duration) (Result, verdict, bool) {
+	f, fs := d.f, d.f.flights
+	switch {
+	case len(page.Messages) > 0 && !givenOnce(f.record.checker) && fs.room.short(f.claim.Shard):
+		return page, toPutOff, false
+	case !page.HasMore || page.NextPollAfter > 0 || d.pages >= maxPages || time.Since(d.began) >= maxDrain || fs.stopping() || f.usedUp():
+		return page, toReturn, false
+	}
+	return page, toStay, true
+}
+
+func (d *drain) close() {}
+
+// cleanups are functions that a check's parts want called when what it has found so far is written,
+// such as to free the memory of the messages.
+type cleanups struct {
+	mu    sync.Mutex
+	ended bool
+	all   []func()
+	begun func() // called when the call has reached the third party; nil: nobody waits for that
+}
+
+type cleanupsKey struct{}
+
+// WhenWritten calls done once, when what a check has found so far is written to the ring or
+// dropped. Ctx is the context of Checker.Check, or derived from it. If ctx does not come from
+// a pool, WhenWritten returns false and never calls done.
+func WhenWritten(ctx context.Context, done func()) bool {
+	c, ok := ctx.Value(cleanupsKey{}).(*cleanups)
+	if ok && !c.add(done) {
+		done() // a part of the check outlived it
+	}
+	return ok
+}
+
+// Begun says that the call of a check has reached its third party, and only waits from now on. Ctx
+// is the context of Checker.Check, or derived from it. A checker that does not say so is believed
+// to have begun after two seconds.
+func Begun(ctx context.Context) {
+	if c, ok := ctx.Value(cleanupsKey{}).(*cleanups); ok && c.begun != nil {
+		c.begun()
+	}
+}
+
+func (c *cleanups) add(done func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.all = append(c.all, done)
+	}
+	return !c.ended
+}
+
+// whenWritten returns the function to call once the check's result is written, or nil if there is
+// none.
+func (c *cleanups) whenWritten() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) == 0 {
+		c.ended = true
+		return nil
+	}
+	return c.end
+}
+
+// call calls the functions. The check may go on.
+func (c *cleanups) call() { c.release(false) }
+
+// end is call for a check that is over.
+func (c *cleanups) end() { c.release(true) }
+
+func (c *cleanups) release(ended bool) {
+	c.mu.Lock()
+	all := c.all
+	c.all, c.ended = nil, c.ended || ended
+	c.mu.Unlock()
+	for _, f := range all {
+		f()
+	}
 }

@@ -22,7 +22,7 @@ type flights struct {
 	outage    *outage
 	places    *places
 	running   *running
-	keeper    *keeper
+	held      *heldChecks
 	crew      *Crew[*flight]
 	abandoned atomic.Int64
 	warned    recent      // warnings of checks, by kind and code
@@ -32,9 +32,9 @@ type flights struct {
 	halt   atomic.Bool     // no further pages
 }
 
-func newFlights(r *replica, l *limiter, w *writer, m *mover, k *keeper) *flights {
+func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *flights {
 	fs := &flights{
-		replica: r, limiter: l, writer: w, mover: m, keeper: k,
+		replica: r, limiter: l, writer: w, mover: m, held: h,
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
 	fs.crew = newCrew(idleWorkers, func() Worker[*flight] { return worker{newBox(fs.checks)} })
@@ -52,16 +52,15 @@ func (w worker) Leave() { w.box.Close() }
 
 // start begins a check. One that is held lasts, and has a goroutine of its own.
 func (fs *flights) start(f *flight) {
-	if !f.isHeld() {
+	if f.hold == nil {
 		f.set().add(f)
 		fs.crew.Do(f)
 		return
 	}
-	f.noteTicket()
 	fs.metrics.held.Inc()
 	f.set().add(f)
 	go func() {
-		box := newBox(f.calls)
+		box := newBox(f.hold.calls)
 		defer box.Close()
 		f.run(box)
 	}()
@@ -76,7 +75,7 @@ func (fs *flights) count() int { return fs.running.count() }
 // reports whether no check runs.
 func (fs *flights) drained(d time.Duration, hurry <-chan struct{}) bool {
 	until := time.Now().Add(d)
-	return fs.running.drained(d, hurry) && fs.keeper.flights.drained(time.Until(until), hurry)
+	return fs.running.drained(d, hurry) && fs.held.running.drained(time.Until(until), hurry)
 }
 
 // tooManyAbandoned reports whether as many checkers hang as there are places. Claims pause
@@ -88,7 +87,7 @@ func (fs *flights) tooManyAbandoned() bool {
 
 // callOffAll calls off all checks that still run. The caller ends their calls.
 func (fs *flights) callOffAll() {
-	for _, f := range append(fs.running.all(), fs.keeper.flights.all()...) {
+	for _, f := range append(fs.running.all(), fs.held.running.all()...) {
 		f.state.move(stops)
 	}
 }
@@ -97,7 +96,7 @@ func (fs *flights) callOffAll() {
 // once the page is written, with its new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
-	for _, f := range append(fs.running.seize(), fs.keeper.flights.seize()...) {
+	for _, f := range append(fs.running.seize(), fs.held.running.seize()...) {
 		if f.state.now().at == seized {
 			writing = append(writing, f)
 		} else {
@@ -119,7 +118,7 @@ func (fs *flights) release(settled []*flight) {
 			fs.writer.forget(f.claim)
 			continue
 		}
-		if f.isHeld() {
+		if f.hold != nil {
 			f.claim.Due = f.now() // it was held until now
 		}
 		byShard[f.claim.Shard] = append(byShard[f.claim.Shard], f.claim)

@@ -18,7 +18,7 @@ func (p *Pool) beatOn(ctx context.Context) {
 // tellHeld tells Options.Holding how many checks are held, until ctx is done.
 func (p *Pool) tellHeld(ctx context.Context) {
 	for p.holding != nil && sleep(ctx, holdingEvery) {
-		p.holding(p.flights.keeper.flights.count())
+		p.holding(p.flights.held.running.count())
 	}
 }
 
@@ -26,7 +26,7 @@ func (p *Pool) tellHeld(ctx context.Context) {
 func (p *Pool) beat(ctx context.Context) error {
 	report := p.tally.report(time.Now())
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
-	report.Held, report.HeldChecks = p.flights.keeper.flights.count(), p.config.HeldChecks
+	report.Held, report.HeldChecks = p.flights.held.running.count(), p.config.HeldChecks
 	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
 	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.some.Load()
 	report.Denials, report.Warnings = p.limiter.recent.report(time.Now()), p.flights.warned.report(time.Now())

@@ -1,145 +1,277 @@
 package poller
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// held is what a check holds until its result is written, such as the memory of the result.
-type held struct {
-	mu    sync.Mutex
-	ended bool
-	done  []func()
-	begun func() // called when the call has reached the third party; nil: nobody waits for that
-}
-
-type heldKey struct{}
-
-// WhenWritten calls done once, when what a check has found so far is written to the ring or
-// dropped. Ctx is the context of Checker.Check, or derived from it. If ctx does not come from
-// a pool, WhenWritten returns false and never calls done.
-func WhenWritten(ctx context.Context, done func()) bool {
-	h, ok := ctx.Value(heldKey{}).(*held)
-	if ok && !h.add(done) {
-		done() // a part of the check outlived it
-	}
-	return ok
-}
-
-// Begun says that the call of a check has reached its third party, and only waits from now on. Ctx
-// is the context of Checker.Check, or derived from it. A checker that does not say so is believed
-// to have begun after two seconds.
-func Begun(ctx context.Context) {
-	if h, ok := ctx.Value(heldKey{}).(*held); ok && h.begun != nil {
-		h.begun()
-	}
-}
-
-func (h *held) add(done func()) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.ended {
-		h.done = append(h.done, done)
-	}
-	return !h.ended
-}
-
-// whenWritten returns the function to call once the check's result is written, or nil if
-// nothing is held.
-func (h *held) whenWritten() func() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.done) == 0 {
-		h.ended = true
-		return nil
-	}
-	return h.end
-}
-
-// free releases what is held. The check may go on.
-func (h *held) free() { h.release(false) }
-
-// end is free for a check that is over.
-func (h *held) end() { h.release(true) }
-
-func (h *held) release(ended bool) {
-	h.mu.Lock()
-	done := h.done
-	h.done, h.ended = nil, h.ended || ended
-	h.mu.Unlock()
-	for _, f := range done {
-		f()
-	}
-}
-
 const (
-	asideBytes = 64 << 20  // of pages that are set aside; the writer waits with further ones
-	asideLong  = time.Hour // for which a page is tried; its claim was lost long before
+	heldRate     = 3000             // calls a second that a replica begins after a claim or a break
+	heldBegins   = 256              // calls at once that have not reached their third party
+	heldBeginsIn = 2 * time.Second  // after which a call counts as having reached it
+	heldPause    = 10 * time.Second // after a call, while accounts find no place, at least
+	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
+	holdingEvery = time.Second / 2  // between two calls of Options.Holding
+	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
+	secretPause  = 4 * time.Second  // longer than processes keep the value of a secret
 )
 
-// aside holds pages that Redis does not take now, and that no third party gives again. It
-// tries to write each until the outcome is known, beside the other writes.
-type aside struct {
-	mu    sync.Mutex
-	bytes int
-	tries sync.WaitGroup
+const (
+	heldWave      = 64                    // held calls that end at once at shutdown
+	heldChunk     = 32                    // of these, in the same shard
+	heldStops     = 400                   // in a second, if the grace period allows that: the others must connect as often
+	heldStopShare = 0.7                   // of the grace period, in which all end
+	heldRecent    = 1024                  // accounts released last, in whose shards a wave looks for what waits
+	heldBacklog   = 64                    // of them may wait while the next wave ends
+	heldWavePause = 50 * time.Millisecond // between two looks
+	heldLinger    = 5 * time.Millisecond  // how long an ended call waits for others, to be released together
+
+	// A replica that has more held calls which wait to begin than heldQueue claims more accounts
+	// only at a pace, and few at once. Those that it leaves in the queue show the replica that stops
+	// how far the others are.
+	heldQueue = 64
+	heldClaim = 32                   // accounts of a claim
+	heldEach  = 8 * time.Millisecond // after it, for each held one
+)
+
+// heldChecks are the held checks of a replica: their places, which are apart from those of other
+// checks, and the flights in them.
+type heldChecks struct {
+	*replica
+	ring    *circulate.Ring
+	writer  *writer
+	places  *places
+	running *running
+	gate    *Gate
+	begins  *places      // for calls that begin
+	queued  atomic.Int64 // calls that wait for such a place
+	turned  atomic.Int64 // when an account last found no place, unix ns
+	turns   Turns
 }
 
-// take takes over some bytes, unless that would be too many.
-func (a *aside) take(bytes int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.bytes > 0 && a.bytes+bytes > asideBytes {
-		return false
-	}
-	a.bytes += bytes
-	return true
+func newHeldChecks(r *replica, ring *circulate.Ring, w *writer) *heldChecks {
+	return &heldChecks{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), running: newRunning(), gate: NewGate(heldRate), begins: newPlaces(heldBegins)}
 }
 
-func (a *aside) give(bytes int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.bytes -= bytes
+// crowded reports whether an account found no place a short while ago. Then accounts go back to
+// the queue after each call, so that each has its turn.
+func (h *heldChecks) crowded(now time.Time) bool {
+	return now.UnixNano()-h.turned.Load() < int64(heldCrowded)
 }
 
-// setAside takes the returns out of a batch that have messages which nobody gives again, and
-// goes on trying to write them. It returns the others. Unknown says that an earlier try may
-// have written them.
-func (w *writer) setAside(shard int, items []circulate.Return, unknown bool) []circulate.Return {
-	left := items[:0:0]
-	for i := range items {
-		bytes := size(&items[i])
-		if len(items[i].Messages) == 0 || !w.once[items[i].Kind] || !w.aside.take(bytes) {
-			left = append(left, items[i])
+// placed returns the flights that are not held, and those that get a place for held checks. It
+// returns the others to the schedule for a while.
+func (fs *flights) placed(claimed []*flight) []*flight {
+	rest := claimed[:0:len(claimed)]
+	for _, f := range claimed {
+		if f.record.hold == 0 || f.record.fault != "" || f.record.unknown != "" {
+			rest = append(rest, f)
 			continue
 		}
-		w.aside.tries.Go(func() {
-			defer w.aside.give(bytes)
-			w.tryOn(shard, items[i:i+1:i+1], unknown)
-		})
+		if fs.held.places.tryTake(1) == 0 {
+			fs.held.turned.Store(time.Now().UnixNano())
+			f.putOff("held_full", f.now().Add(fs.held.turns.Pause(f.waited(), rand.Float64())))
+			continue
+		}
+		if fs.held.crowded(time.Now()) {
+			fs.held.turns.Took(f.waited())
+		}
+		f.hold = newHold(f, fs.checks)
+		rest = append(rest, f)
 	}
-	return left
+	return rest
 }
 
-// tryOn writes a page that was set aside.
-func (w *writer) tryOn(shard int, items []circulate.Return, unknown bool) {
-	until, cancel := context.WithTimeout(w.writes, asideLong)
-	defer cancel()
-	for try := 0; sleep(until, min(commitRetryMax, commitRetry<<min(try, 6))); try++ {
-		outcomes, err := w.ring.Return(w.writes, shard, items)
-		if err == nil {
-			w.committed(shard, items, outcomes, unknown)
+// behind reports whether many held calls wait to begin.
+func (h *heldChecks) behind() bool { return h.queued.Load() > heldQueue }
+
+// pace waits after a claim that brought held accounts while the replica is behind with others.
+func (h *heldChecks) pace(ctx context.Context, held int) {
+	for end := time.Now().Add(time.Duration(min(held, 2*heldClaim)) * heldEach); h.behind() && time.Now().Before(end); {
+		if !sleep(ctx, heldEach) {
 			return
 		}
-		w.metrics.redisErrors.WithLabelValues("return").Inc()
-		unknown = unknown || circulate.Unknown(err)
 	}
-	w.metrics.returns.WithLabelValues("given_up").Inc()
-	w.holding.remove(items[0].Claim.ID)
-	w.holding.lose(shard)
-	w.log.Error("messages are lost: Redis did not take them, and the third party gives each once",
-		"account", items[0].Claim.ID, "kind", items[0].Kind, "shard", shard, "messages", len(items[0].Messages))
+}
+
+// waited returns how long ago a check of the account last succeeded.
+func (f *flight) waited() time.Duration { return f.now().Sub(f.claim.Succeeded) }
+
+// stopHeld ends all held calls and releases their accounts, next in line and in waves, so that
+// the other replicas keep up: until its wave comes, an account stays held here. A page that has
+// arrived by then is written first, and an answer that has begun may end. A wave waits until
+// the others have taken most of those before it, but not so long that the grace period would not
+// suffice. In a hurry it does not wait. What it cannot release within the grace period the monitors
+// requeue.
+func (fs *flights) stopHeld(hurry <-chan struct{}) {
+	began := time.Now()
+	all, until, next := spread(fs.held.running.all()), began.Add(fs.config.GracePeriod), began
+	latest := time.Duration(heldStopShare * float64(fs.config.GracePeriod) / float64(max(1, len(all))))
+	each := min(time.Second/heldStops, latest)
+	releasing, endReleasing := context.WithCancel(fs.writer.writes)
+	var releases sync.WaitGroup
+	releases.Go(func() { fs.releaseEnded(releasing, until) })
+	defer releases.Wait()
+	defer endReleasing()
+	for done := 0; done < len(all); {
+		wave := all[done:min(done+heldWave, len(all))]
+		for _, f := range wave {
+			f.callOff(stops)
+		}
+		next = next.Add(time.Duration(len(wave)) * each)
+		if done += len(wave); done == len(all) || !within(hurry, next) {
+			continue
+		}
+		for end := began.Add(time.Duration(done) * latest); time.Now().Before(end) && fs.backlog(all[max(0, done-heldRecent):done]); {
+			if !within(hurry, time.Now().Add(heldWavePause)) {
+				break
+			}
+			next = time.Now()
+		}
+	}
+	fs.held.running.drained(2*abandonAfter, hurry) // what is left has a page that Redis does not take now
+}
+
+// releaseEnded releases the accounts of held calls that have ended, those that end together in one
+// step, until ctx is done or a time has come.
+func (fs *flights) releaseEnded(ctx context.Context, until time.Time) {
+	for time.Now().Before(until) {
+		select {
+		case <-ctx.Done():
+		case <-fs.held.running.stops:
+			sleep(ctx, heldLinger)
+		}
+		fs.release(fs.held.running.takeEnded())
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// spread orders flights so that those which follow one another are in several shards, because
+// each shard is the part of one replica.
+func spread(all []*flight) []*flight {
+	chunk, of := make(map[*flight]int, len(all)), make(map[int]int) // of its shard; how many each shard has so far
+	for _, f := range all {
+		chunk[f] = of[f.claim.Shard] / heldChunk
+		of[f.claim.Shard]++
+	}
+	slices.SortFunc(all, func(f, g *flight) int {
+		return cmp.Or(chunk[f]-chunk[g], f.claim.Shard-g.claim.Shard)
+	})
+	return all
+}
+
+// backlog reports whether the other replicas leave too much waiting in the shards of flights that
+// were released lately. If there are no others, nothing that waits is a reason to wait.
+func (fs *flights) backlog(released []*flight) bool {
+	if fs.timetable.alone() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(fs.writer.writes, time.Second)
+	defer cancel()
+	counts, err := circulate.CountAll(ctx, fs.held.ring)
+	if err != nil {
+		return true // nobody can take them while Redis is away
+	}
+	waiting := 0
+	for _, f := range released {
+		waiting += counts[f.claim.Shard].Waiting
+		counts[f.claim.Shard].Waiting = 0 // counted
+	}
+	return waiting > heldBacklog
+}
+
+// within waits until a time, and reports false if hurry is closed before.
+func within(hurry <-chan struct{}, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-hurry:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// secretChanged ends the held calls of accounts that refer to a secret, and has them made again
+// once all processes know its new value.
+func (fs *flights) secretChanged(name string) {
+	reference := []byte(`"secret":` + strconv.Quote(name))
+	for _, f := range fs.held.running.all() {
+		if bytes.Contains(f.record.account.Config, reference) {
+			f.callOff(changes)
+		}
+	}
+}
+
+// watch looks every now and then whether the accounts of held calls are still this replica's,
+// until ctx is done. It ends the calls of those that are not: they were changed, paused or
+// deleted, or another replica has them.
+func (fs *flights) watch(ctx context.Context) {
+	for sleep(ctx, heldLook) {
+		byShard := make(map[int][]*flight)
+		for _, f := range fs.held.running.all() {
+			byShard[f.claim.Shard] = append(byShard[f.claim.Shard], f)
+		}
+		for shard, all := range byShard {
+			for some := range slices.Chunk(all, circulate.MaxBatch) {
+				if err := fs.watchSome(ctx, shard, some); err != nil {
+					fs.log.Debug("whether held accounts are still ours is not known", "shard", shard, "error", err)
+					break
+				}
+			}
+		}
+	}
+}
+
+func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) error {
+	ids, tickets := make([]string, len(some)), make([]*string, len(some))
+	for i, f := range some {
+		ids[i], tickets[i] = f.claim.ID, f.hold.ticket.Load()
+	}
+	current, err := circulate.Tickets(ctx, fs.held.ring, shard, ids)
+	if err != nil {
+		return err
+	}
+	var harmless []*flight
+	for i, f := range some {
+		if current[i] == *tickets[i] && f.hold.isHarmless(time.Now()) {
+			harmless = append(harmless, f)
+		}
+		// A page that was written meanwhile has changed the ticket. One that is being written
+		// changes it, and has the state refuse this.
+		if current[i] != *tickets[i] && f.hold.ticket.Load() == tickets[i] {
+			f.callOff(misses)
+		}
+	}
+	return fs.acquit(ctx, shard, harmless)
+}
+
+// acquit has the accounts of flights no longer suspected of what killed the replicas that held
+// them before. They may be held for long, and would be suspects when the next replica dies.
+func (fs *flights) acquit(ctx context.Context, shard int, harmless []*flight) error {
+	if len(harmless) == 0 {
+		return nil
+	}
+	ids := make([]string, len(harmless))
+	for i, f := range harmless {
+		ids[i] = f.claim.ID
+	}
+	if err := circulate.Acquit(ctx, fs.held.ring, shard, ids); err != nil {
+		return err
+	}
+	for _, f := range harmless {
+		f.hold.acquitted = true
+	}
+	return nil
 }

@@ -1,8 +1,17 @@
 package poller
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
 	"time"
+
+	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
 // A Holder is a Checker whose third party holds a call until something comes: a long poll.
@@ -47,15 +56,247 @@ func (c Config) holdMargin() time.Duration { return min(holdMargin, c.LongTimeou
 // not become stale meanwhile.
 func (c Config) longestHold() time.Duration { return c.LongTimeout/2 - c.holdMargin() }
 
-// holds returns how long the flight's next call may be held, and how long it may take in all.
-func (f *flight) holds() (hold, timeout time.Duration) {
-	config := &f.flights.config
-	hold = f.record.hold
-	if told := time.Duration(f.record.told.Load()); hold > 0 && told > 0 {
-		hold = told
+const (
+	// stayMost is how long an account stays under one claim at most. What only a claim tells,
+	// such as a changed limit, counts after that at the latest.
+	stayMost = 10 * time.Minute
+	// A claim is renewed at the latest after renewAfter, or after renewShare of
+	// Config.LongTimeout if that is less. It also says that a check has succeeded.
+	renewAfter = 165 * time.Second
+	renewShare = 0.55
+	// leaseHeld is how long a held call counts toward the concurrency of its limits: after
+	// that the third party has it, and it only waits.
+	leaseHeld = time.Second
+	// suspectHeld is how long a suspect's call must have been held to free the place for
+	// suspects.
+	suspectHeld = time.Second
+)
+
+// hold is the policy of a check whose third party holds its calls: one call follows the other under
+// one claim. Messages are written as pages of it. An empty end costs Redis nothing, except that the
+// claim is renewed before it becomes stale.
+type hold struct {
+	f        *flight
+	calls    context.Context // of the calls
+	endCalls context.CancelFunc
+	division int // of the shards, when it was claimed
+
+	made    int           // calls so far
+	fresh   bool          // the next call has to reach the third party anew
+	called  time.Time     // when the last call began
+	lasts   time.Duration // how long the third party may hold it
+	renewed time.Time     // when the claim was last written
+	timers  []*time.Timer
+
+	ticket    atomic.Pointer[string]     // the claim's, as of its last write
+	beginning atomic.Pointer[time.Timer] // it has a place among the calls that begin
+	since     atomic.Int64               // when a call has reached the third party, unix ns; 0: not yet
+	acquitted bool                       // its strikes were cleared; only the watch reads it
+}
+
+// newHold gives a flight the policy of held checks. It has a place for them.
+func newHold(f *flight, ctx context.Context) *hold {
+	h := &hold{f: f, division: f.flights.timetable.divided()}
+	h.calls, h.endCalls = context.WithCancel(ctx)
+	h.noteTicket()
+	return h
+}
+
+func (h *hold) begin() time.Duration {
+	f := h.f
+	if f.claim.Strikes == 0 { // else due is when its dead replica last wrote
+		f.noteLateness()
 	}
-	if hold = min(hold, config.longestHold()); hold == 0 {
-		return 0, config.CheckTimeout
+	if f.limits.leased() {
+		h.timers = append(h.timers, time.AfterFunc(leaseHeld, f.freeLimits))
 	}
-	return hold, hold + config.holdMargin()
+	if f.suspect.Load() {
+		h.timers = append(h.timers, time.AfterFunc(suspectHeld, f.cleared))
+	}
+	h.renewed, h.fresh = time.Now(), true
+	f.cleanups.begun = h.begun
+	return f.flights.held.gate.Pass(h.renewed) // many accounts may be claimed at once
+}
+
+// ready returns an error if the check is called off meanwhile.
+func (h *hold) ready(wait time.Duration) error {
+	sleep(h.calls, wait)
+	if err := h.calls.Err(); err != nil {
+		return err
+	}
+	if err := h.f.synced(h.calls); err != nil {
+		return err
+	}
+	if h.fresh && !h.enter() {
+		return h.calls.Err()
+	}
+	h.called = time.Now()
+	return nil
+}
+
+// enter waits for a place among the calls that begin, so that very many together do not time out
+// before they reach their third parties. It reports false if the calls are ended meanwhile.
+func (h *hold) enter() bool {
+	held := h.f.flights.held
+	held.queued.Add(1)
+	got := held.begins.take(h.calls, 1)
+	if held.queued.Add(-1); got == 0 {
+		return false
+	}
+	h.beginning.Store(time.AfterFunc(heldBeginsIn, h.begun))
+	return true
+}
+
+// begun gives that place back, once.
+func (h *hold) begun() {
+	if timer := h.beginning.Swap(nil); timer != nil {
+		timer.Stop()
+		h.since.Store(time.Now().UnixNano())
+		h.f.flights.held.begins.give(1)
+	}
+}
+
+// bounds gives each call a check id of its own: many may be made under one claim.
+func (h *hold) bounds() (id string, lasts, timeout time.Duration) {
+	if id = h.f.checkID; h.made > 0 {
+		id += "-" + strconv.Itoa(h.made+1)
+	}
+	h.made++
+	h.lasts, timeout = h.times()
+	return id, h.lasts, timeout
+}
+
+// times returns how long the next call may be held, and how long it may take in all.
+func (h *hold) times() (lasts, timeout time.Duration) {
+	config := &h.f.flights.config
+	lasts = h.f.record.hold
+	if told := time.Duration(h.f.record.told.Load()); told > 0 {
+		lasts = told
+	}
+	lasts = min(lasts, config.longestHold())
+	return lasts, lasts + config.holdMargin()
+}
+
+func (h *hold) judge(page Result, err error) (wait time.Duration, again bool, failed error) {
+	f, took := h.f, time.Since(h.called)
+	h.begun()
+	h.fresh = err != nil
+	end := Nothing
+	switch {
+	case err != nil && !endsHold(classify(err), took >= h.lasts):
+		return 0, false, err
+	case err != nil:
+		end = Broken
+	case len(page.Messages) > 0 || page.HasMore:
+		end = Found
+	}
+	wait, often := f.record.pace.Next(end, took, h.lasts, time.Now(), rand.Float64())
+	if often {
+		return 0, false, err
+	}
+	if end == Broken {
+		again = wait > 0 && !f.flights.stopping()
+		wait = max(wait, f.flights.held.gate.Pass(time.Now())) // many may have broken at once
+	}
+	return wait, again, nil
+}
+
+// endsHold reports whether a failure is how a hold may end. A time-out is one only after the
+// whole hold: before that the third party was not reached.
+func endsHold(err *CheckError, whole bool) bool {
+	if err.Kind != Transient || err.RetryAfter > 0 {
+		return false
+	}
+	switch err.Code {
+	case "timeout":
+		return whole
+	case "reset", "http_502", "http_504", "http_524":
+		return true
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, commit bool) {
+	f, fs := h.f, h.f.flights
+	if bytes.Equal(page.Cursor, f.claim.Cursor) {
+		page.Cursor = nil
+	}
+	if f.state.now().by == bySecret {
+		wait = max(wait, secretPause)
+	}
+	switch {
+	case h.isElsewhere(&page, wait):
+		then = toRelease
+	case h.stays(&page):
+		then = toStay
+	default:
+		if fs.held.crowded(time.Now()) {
+			wait = max(wait, heldPause+upTo(heldPause)) // those that found no place come first
+		}
+		page.NextPollAfter = max(page.NextPollAfter, wait)
+		page.HasMore = page.HasMore && page.NextPollAfter == 0
+		return page, toReturn, false
+	}
+	fs.outage.reached(f.host(), time.Now())
+	fs.metrics.checks.WithLabelValues(f.record.account.Kind, "ok").Inc()
+	fs.tally.checked(true)
+	return page, then, len(page.Messages) > 0 || page.Cursor != nil || then == toRelease || h.tires(wait)
+}
+
+// isElsewhere reports whether the account's shard has become another replica's part, and nothing
+// that only a return writes keeps the account from being released to it.
+func (h *hold) isElsewhere(page *Result, wait time.Duration) bool {
+	return h.f.flights.timetable.lost(h.f.claim.Shard, h.division) && wait == 0 && page.NextPollAfter == 0 &&
+		len(page.Warnings) == 0 && page.MovedTo == "" && !page.CursorReset && h.f.record.tight
+}
+
+// stays reports whether the account stays for another call under this claim. It does not if
+// something about it changes only with a return.
+func (h *hold) stays(page *Result) bool {
+	f, fs, c, now := h.f, h.f.flights, h.f.claim, time.Now()
+	switch {
+	case c.Failures > 0, c.Strikes > 0, c.State != "", len(c.Hint) > 0, !f.skip.IsZero():
+		return false
+	case c.Rule != fs.codes.Rule(cadence.RuleCadence) && c.Rule != fs.codes.Rule(cadence.RuleMore) && c.Rule != fs.codes.Rule(cadence.RulePollAfter):
+		return false // such as after a failure that did not count, whose text is stored
+	case len(page.Warnings) > 0, page.MovedTo != "", page.CursorReset, page.NextPollAfter > 0, f.usedUp():
+		return false
+	case !f.record.tight, f.limits.paced(), c.Shard < fs.held.ring.Sources():
+		return false
+	}
+	return !fs.stopping() && !fs.room.short(c.Shard) && !fs.held.crowded(now) && now.Sub(f.localAt) < stayMost
+}
+
+// tires reports whether the claim must be renewed before the next call, to be made after a wait.
+func (h *hold) tires(wait time.Duration) bool {
+	_, timeout := h.times()
+	most := min(renewAfter, time.Duration(renewShare*float64(h.f.flights.config.LongTimeout)))
+	return time.Since(h.renewed)+wait+timeout > most
+}
+
+// renew notes that the claim was written.
+func (h *hold) renew() {
+	h.renewed = time.Now()
+	h.noteTicket()
+}
+
+// noteTicket notes the claim's ticket for the watch.
+func (h *hold) noteTicket() {
+	ticket := h.f.claim.Ticket()
+	h.ticket.Store(&ticket)
+}
+
+// isHarmless reports whether the account was taken from another replica, and its call has been
+// held here for a while.
+func (h *hold) isHarmless(now time.Time) bool {
+	since := h.since.Load()
+	return h.f.claim.Strikes > 0 && !h.acquitted && since > 0 && now.UnixNano()-since >= int64(suspectHeld)
+}
+
+func (h *hold) close() {
+	h.begun()
+	h.endCalls()
+	for _, timer := range h.timers {
+		timer.Stop()
+	}
 }

@@ -195,3 +195,13 @@ func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 	}
 	return with, nil
 }
+
+// paced reports whether any of the limits has a rate: each call has to ask it.
+func (l limitsOfCheck) paced() bool {
+	return l[0] != nil && l[0].Every > 0 || l[1] != nil && l[1].Every > 0
+}
+
+// leased reports whether any of the limits has leases.
+func (l limitsOfCheck) leased() bool {
+	return l[0] != nil && l[0].Concurrency > 0 || l[1] != nil && l[1].Concurrency > 0
+}

@@ -96,7 +96,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	r.timetable.idle = config.IdleInterval
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring, checkers.once())
-	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newKeeper(r, ring, writer))
+	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newHeldChecks(r, ring, writer))
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
 		replica: r, ring: ring, hurry: o.Hurry, holding: o.Holding, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights,

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -87,14 +88,10 @@ const (
 
 // synced waits until Redis has on its disk what the account's cursor says was found, if the
 // next call confirms that to the third party.
-func (f *flight) synced() error {
+func (f *flight) synced(ctx context.Context) error {
 	fs := f.flights
 	if !f.unsynced || fs.config.ConfirmUnsynced {
 		return nil
-	}
-	ctx := fs.checks
-	if f.isHeld() {
-		ctx = f.calls
 	}
 	for try := 1; ; try++ {
 		_, err := fs.writer.syncer.Sync(ctx, f.claim.Shard)

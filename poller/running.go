@@ -11,13 +11,13 @@ import (
 type running struct {
 	mu      sync.Mutex
 	flights map[*flight]struct{}
-	ended   []*flight     // flights that the shutdown ended, to be released
-	kept    chan struct{} // has a value after a flight was kept
+	ended   []*flight     // flights that the shutdown called off, to be released
+	stops   chan struct{} // has a value after there is another
 	empty   chan struct{} // has a value after the last flight was removed
 }
 
 func newRunning() *running {
-	return &running{flights: make(map[*flight]struct{}), kept: make(chan struct{}, 1), empty: make(chan struct{}, 1)}
+	return &running{flights: make(map[*flight]struct{}), stops: make(chan struct{}, 1), empty: make(chan struct{}, 1)}
 }
 
 func (r *running) add(f *flight) {
@@ -32,21 +32,21 @@ func (r *running) remove(f *flight) {
 	r.removeLocked(f)
 }
 
-// keep removes a flight that the shutdown has ended, and keeps it for seize.
-func (r *running) keep(f *flight) {
+// stopped moves a flight that the shutdown called off to those that are to be released.
+func (r *running) stopped(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.flights[f]; ok {
 		r.ended = append(r.ended, f)
 		r.removeLocked(f)
 		select {
-		case r.kept <- struct{}{}:
+		case r.stops <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// takeEnded returns the flights that the shutdown has ended since the last call.
+// takeEnded returns the flights that the shutdown called off and that ended since the last call.
 func (r *running) takeEnded() []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,8 +1,7 @@
 package poller
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -10,6 +9,117 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 )
+
+// Codes of failures that have marks of their own.
+const (
+	codeHung  = "hung"
+	codePanic = "panic"
+)
+
+// settle ends the check. If the move is refused, it does nothing and returns false. It calls
+// account, which gives the account back, before it frees what the check has taken.
+func (f *flight) settle(m move, account func()) bool {
+	if _, ok := f.state.move(m); !ok {
+		return false
+	}
+	account()
+	f.over()
+	return true
+}
+
+// over frees what a settled check has taken.
+func (f *flight) over() {
+	f.set().remove(f)
+	f.cleared()
+	if f.hold != nil {
+		f.flights.metrics.held.Dec()
+		f.flights.held.places.give(1)
+	} else {
+		f.flights.places.give(1)
+	}
+}
+
+// set returns the flights to which this one belongs.
+func (f *flight) set() *running {
+	if f.hold != nil {
+		return f.flights.held.running
+	}
+	return f.flights.running
+}
+
+// callOff ends the calls of a held check, by one of the moves that call a check off. A page that has
+// arrived, or whose answer has begun, is written before the check complies. If the checker does not
+// return, the check complies without it.
+func (f *flight) callOff(m move) {
+	if _, ok := f.state.move(m); ok {
+		f.hold.endCalls()
+		time.AfterFunc(abandonAfter, func() { f.comply() })
+	}
+}
+
+// comply settles a check as whoever called it off demands. It reports false if nobody did, or if a
+// page is in hand: then the check itself complies once that is written.
+func (f *flight) comply() bool {
+	was, ok := f.state.move(complies)
+	if !ok {
+		return false
+	}
+	fs := f.flights
+	switch was.by {
+	case bySecret:
+		f.putOff("secret_changed", f.now().Add(secretPause))
+	case byLoss:
+		fs.writer.forget(f.claim)
+		fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
+		fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
+	default:
+		f.set().stopped(f) // it is released with the others
+	}
+	f.over()
+	return true
+}
+
+// Overrun abandons a check whose checker does not return.
+func (f *flight) Overrun() {
+	f.settle(abandons, func() {
+		fs := f.flights
+		fs.abandoned.Add(1)
+		fs.metrics.abandoned.Inc()
+		fs.log.Warn("a check exceeded its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
+		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not return in time"}
+		f.submit(f.failed(err), string(err.Kind), nil)
+	})
+}
+
+// finish returns the account with its last page. If the shutdown has seized the account while the
+// page was in hand, finish writes the page alone, and the shutdown releases the account. It reports
+// whether the writer has taken over what was found.
+func (f *flight) finish(page Result) (written bool) {
+	if f.succeed(page) {
+		return true
+	}
+	if len(page.Messages) > 0 || page.Cursor != nil {
+		f.commit(page)
+	}
+	return false
+}
+
+// release settles the check and releases its account to another replica.
+func (f *flight) release() {
+	f.settle(ends, func() {
+		f.claim.Due = f.now() // it was held until now
+		w := f.flights.writer
+		w.release(w.writes, f.claim.Shard, []*circulate.Claim{f.claim})
+	})
+}
+
+// unwritten puts the account off, as it was before the page: Redis has no room for its messages,
+// and the next check finds them again.
+func (f *flight) unwritten() {
+	f.settle(ends, func() {
+		f.putOff(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
+	})
+}
 
 // succeed returns the account with its last page. It reports whether the writer has taken it
 // over: then what the flight holds is released once it is written.
@@ -26,21 +136,25 @@ func (f *flight) succeed(result Result) bool {
 	}, mark)
 	item.Messages, item.Cursor = result.Messages, result.Cursor
 	item.State = f.withWarnings(item.State, result.Warnings)
-	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.held.whenWritten()))
+	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
 }
 
 // fail returns the account with a failure. If the check is called off, which may be the cause, it
 // complies instead.
-func (f *flight) fail(err *CheckError) {
+func (f *flight) fail(err error) {
 	f.state.move(commits) // nothing of a page is written
-	if f.comply() {
+	if f.comply() || f.state.now().at == settled {
 		return
 	}
-	kind := f.record.account.Kind
-	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", err)
-	f.flights.failures.add(failureSort{kind, err.Code, f.record.rateKey}, f.claim.ID, err)
-	f.flights.metrics.failures.WithLabelValues(kind, classOf(err)).Inc()
-	f.giveBack(f.failed(err), string(err.Kind), nil)
+	failed, kind := classify(err), f.record.account.Kind
+	if failed.Kind == Unsupported && f.hold == nil {
+		f.settle(ends, func() { f.putOffUnknown(cmp.Or(failed.Code, reasonField), failed.Message) })
+		return
+	}
+	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", failed)
+	f.flights.failures.add(failureSort{kind, failed.Code, f.record.rateKey}, f.claim.ID, failed)
+	f.flights.metrics.failures.WithLabelValues(kind, classOf(failed)).Inc()
+	f.giveBack(f.failed(failed), string(failed.Kind), nil)
 }
 
 // failed returns the Return of a failure. While our own network seems to be down, a failure
@@ -93,16 +207,16 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	}
 }
 
-// giveBack hands over the return, unless another has settled the flight.
+// giveBack settles the check with a return, unless another has settled it.
 func (f *flight) giveBack(item circulate.Return, outcome string, written func()) bool {
-	return f.settle(ends, func() { f.hand(item, outcome, written) })
+	return f.settle(ends, func() { f.submit(item, outcome, written) })
 }
 
-// hand counts a check and hands over its return.
-func (f *flight) hand(item circulate.Return, outcome string, written func()) {
+// submit counts a check, and has the writer write its return.
+func (f *flight) submit(item circulate.Return, outcome string, written func()) {
 	fs := f.flights
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
-	if !f.isHeld() {
+	if f.hold == nil {
 		fs.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
 	}
 	fs.tally.checked(outcome == "ok")
@@ -118,32 +232,4 @@ func (f *flight) hand(item circulate.Return, outcome string, written func()) {
 // itself count against it.
 func outcomeOf(err *CheckError) cadence.Outcome {
 	return cadence.Outcome{Class: err.Class(), RetryAfter: err.RetryAfter, Final: err.Final, Text: err.Code + ": " + err.Message}
-}
-
-func timedOut(err error, after time.Duration) error {
-	var known *CheckError
-	if errors.As(err, &known) {
-		return err // the checker knows the cause better
-	}
-	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
-}
-
-// Validate checks the bounds that the ring and its readers rely on. Its error is a
-// *CheckError.
-func (r *Result) Validate() error {
-	broken := func(format string, args ...any) error {
-		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "bad_result", Message: fmt.Sprintf(format, args...)}
-	}
-	if len(r.Cursor) > maxCursor {
-		return broken("cursor: has %d bytes, at most %d may be kept", len(r.Cursor), maxCursor)
-	}
-	for i := range r.Messages {
-		switch m := &r.Messages[i]; {
-		case m.ID == "" || len(m.ID) > circulate.MaxIDLength:
-			return broken("messages[%d].id: must have 1 to %d bytes, has %d", i, circulate.MaxIDLength, len(m.ID))
-		case len(m.Data) > maxData:
-			return broken("messages[%d].data: has %d bytes, at most %d may be kept", i, len(m.Data), maxData)
-		}
-	}
-	return nil
 }

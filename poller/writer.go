@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -237,4 +238,73 @@ func (w *writer) counted(kind string, messages int) {
 		w.metrics.messages.WithLabelValues(kind).Add(float64(messages))
 		w.tally.found(messages)
 	}
+}
+
+const (
+	asideBytes = 64 << 20  // of pages that are set aside; the writer waits with further ones
+	asideLong  = time.Hour // for which a page is tried; its claim was lost long before
+)
+
+// aside holds pages that Redis does not take now, and that no third party gives again. It
+// tries to write each until the outcome is known, beside the other writes.
+type aside struct {
+	mu    sync.Mutex
+	bytes int
+	tries sync.WaitGroup
+}
+
+// take takes over some bytes, unless that would be too many.
+func (a *aside) take(bytes int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bytes > 0 && a.bytes+bytes > asideBytes {
+		return false
+	}
+	a.bytes += bytes
+	return true
+}
+
+func (a *aside) give(bytes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bytes -= bytes
+}
+
+// setAside takes the returns out of a batch that have messages which nobody gives again, and
+// goes on trying to write them. It returns the others. Unknown says that an earlier try may
+// have written them.
+func (w *writer) setAside(shard int, items []circulate.Return, unknown bool) []circulate.Return {
+	left := items[:0:0]
+	for i := range items {
+		bytes := size(&items[i])
+		if len(items[i].Messages) == 0 || !w.once[items[i].Kind] || !w.aside.take(bytes) {
+			left = append(left, items[i])
+			continue
+		}
+		w.aside.tries.Go(func() {
+			defer w.aside.give(bytes)
+			w.tryOn(shard, items[i:i+1:i+1], unknown)
+		})
+	}
+	return left
+}
+
+// tryOn writes a page that was set aside.
+func (w *writer) tryOn(shard int, items []circulate.Return, unknown bool) {
+	until, cancel := context.WithTimeout(w.writes, asideLong)
+	defer cancel()
+	for try := 0; sleep(until, min(commitRetryMax, commitRetry<<min(try, 6))); try++ {
+		outcomes, err := w.ring.Return(w.writes, shard, items)
+		if err == nil {
+			w.committed(shard, items, outcomes, unknown)
+			return
+		}
+		w.metrics.redisErrors.WithLabelValues("return").Inc()
+		unknown = unknown || circulate.Unknown(err)
+	}
+	w.metrics.returns.WithLabelValues("given_up").Inc()
+	w.holding.remove(items[0].Claim.ID)
+	w.holding.lose(shard)
+	w.log.Error("messages are lost: Redis did not take them, and the third party gives each once",
+		"account", items[0].Claim.ID, "kind", items[0].Kind, "shard", shard, "messages", len(items[0].Messages))
 }

@@ -18,19 +18,19 @@ func TestWhatIsHeldOutsideAPool(t *testing.T) {
 
 // What a part of a check holds is freed even if that part outlives the check.
 func TestWhatIsHeldAfterTheEnd(t *testing.T) {
-	var h held
-	ctx := context.WithValue(t.Context(), heldKey{}, &h)
+	var c cleanups
+	ctx := context.WithValue(t.Context(), cleanupsKey{}, &c)
 	calls := 0
 	done := func() { calls++ }
 	if !WhenWritten(ctx, done) || calls != 0 {
 		t.Fatalf("%d calls at once", calls)
 	}
-	h.free()
+	c.call()
 	if !WhenWritten(ctx, done) || calls != 1 {
 		t.Fatalf("%d calls after a page", calls)
 	}
-	h.end()
-	h.end()
+	c.end()
+	c.end()
 	if !WhenWritten(ctx, done) || calls != 3 {
 		t.Errorf("%d calls after the end", calls)
 	}
