@@ -222,3 +222,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("rate key %q", got)
 	}
 }
+
+func TestTheFieldsAreThoseOfValidate(t *testing.T) {
+	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}), ".", "../../fetch")
+}

@@ -1,13 +1,17 @@
 package feed
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"net/url"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mmcdole/gofeed"
 
@@ -65,4 +69,153 @@ func usable(at *time.Time) time.Time {
 		return time.Time{}
 	}
 	return at.UTC()
+}
+
+// A message's data stays under 256 KiB together with what is around it.
+const (
+	maxData       = 252 << 10
+	maxContent    = 192 << 10
+	maxSummary    = 32 << 10
+	maxLine       = 4 << 10 // title, author, an address
+	maxCategories = 64
+	maxEnclosures = 32
+)
+
+// data is the data of an item's message. Fields that the feed lacks are left out.
+type data struct {
+	Title      string      `json:"title,omitempty"`
+	Link       string      `json:"link,omitempty"`
+	Author     string      `json:"author,omitempty"`
+	Summary    string      `json:"summary,omitempty"`
+	Content    string      `json:"content,omitempty"`
+	Published  *time.Time  `json:"published,omitempty"`
+	Updated    *time.Time  `json:"updated,omitempty"`
+	Categories []string    `json:"categories,omitempty"`
+	Enclosures []enclosure `json:"enclosures,omitempty"`
+	// Truncated says that this item was too long and was cut.
+	Truncated bool `json:"truncated,omitempty"`
+
+	base *url.URL // see item
+}
+
+type enclosure struct {
+	URL    string `json:"url"`
+	Type   string `json:"type,omitempty"`
+	Length string `json:"length,omitempty"` // as the feed has it
+}
+
+// dataOf returns an item's data, cut to the limits. Escaping makes text up to six
+// times longer, so data that is still too long is cut again, the longest part first.
+func dataOf(source *gofeed.Item, base *url.URL) json.RawMessage {
+	d := &data{base: base}
+	d.Title = d.cut(source.Title, maxLine)
+	d.Link = d.whole(source.Link, maxLine)
+	d.Author = d.cut(author(source), maxLine)
+	d.Summary = d.cut(source.Description, maxSummary)
+	d.Content = d.cut(source.Content, maxContent)
+	d.Published, d.Updated = known(source.PublishedParsed), known(source.UpdatedParsed)
+	for _, category := range source.Categories {
+		if len(d.Categories) == maxCategories {
+			d.Truncated = true
+			break
+		}
+		d.Categories = append(d.Categories, d.cut(category, maxLine/16))
+	}
+	d.enclose(source.Enclosures)
+
+	raw := d.encode()
+	for len(raw) > maxData {
+		d.Truncated = true
+		switch {
+		case d.Content != "":
+			d.Content = cut(d.Content, len(d.Content)/2)
+		case d.Summary != "":
+			d.Summary = cut(d.Summary, len(d.Summary)/2)
+		case d.Enclosures != nil:
+			d.Enclosures = nil
+		default:
+			d.Categories = nil // title, link and author remain: at most 72 KiB
+		}
+		raw = d.encode()
+	}
+	return raw
+}
+
+func (d *data) enclose(sources []*gofeed.Enclosure) {
+	for _, source := range sources {
+		if source == nil || source.URL == "" {
+			continue
+		}
+		if len(d.Enclosures) == maxEnclosures {
+			d.Truncated = true
+			return
+		}
+		if url := d.whole(source.URL, maxLine); url != "" {
+			d.Enclosures = append(d.Enclosures, enclosure{url, d.cut(source.Type, 128), d.cut(source.Length, 32)})
+		}
+	}
+}
+
+// cut shortens text. Addresses go through whole instead, which drops those that are
+// too long: half an address leads elsewhere.
+func (d *data) cut(text string, most int) string {
+	d.Truncated = d.Truncated || len(text) > most
+	return cut(text, most)
+}
+
+func (d *data) whole(text string, most int) string {
+	if text = absolute(d.base, text); len(text) > most {
+		d.Truncated = true
+		return ""
+	}
+	return text
+}
+
+// absolute resolves a relative address. A text that is no address stays as it is.
+func absolute(base *url.URL, text string) string {
+	address, err := url.Parse(strings.TrimSpace(text))
+	if base == nil || text == "" || err != nil || address.IsAbs() {
+		return text
+	}
+	return base.ResolveReference(address).String()
+}
+
+// encode returns the JSON. HTML is not escaped: it would be three times as long.
+func (d *data) encode() json.RawMessage {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(d) != nil {
+		return json.RawMessage(`{}`) // strings and usable times cannot fail
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// cut shortens text to at most the given number of bytes, at the start of a rune.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+func author(source *gofeed.Item) string {
+	for _, person := range source.Authors {
+		if person != nil {
+			if name := cmp.Or(person.Name, person.Email); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func known(at *time.Time) *time.Time {
+	if t := usable(at); !t.IsZero() {
+		return &t
+	}
+	return nil
 }

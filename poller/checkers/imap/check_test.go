@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
@@ -215,4 +216,8 @@ func TestCursors(t *testing.T) {
 	if err != nil || len(c.encode()) > 44 {
 		t.Errorf("got %v, %v", c, err)
 	}
+}
+
+func TestTheFieldsAreThoseOfValidate(t *testing.T) {
+	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}, Options{}), ".")
 }

@@ -2,6 +2,8 @@ package imap
 
 import (
 	"bytes"
+	"net/mail"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -131,4 +133,210 @@ func extendsASCII(named encoding.Encoding) bool {
 	}
 	text, _ := decodeAs(named, []byte("Az"))
 	return text == "Az"
+}
+
+// encodedWord is the form of an encoded word (RFC 2047, section 2), read leniently: mail
+// programs leave spaces in the text and fold lines in the middle of it.
+var encodedWord = regexp.MustCompile(`=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=`)
+
+// piece is a part of a field: text as it stands there, or decoded words.
+type piece struct {
+	text  string
+	words bool
+}
+
+// pieces splits a field at its encoded words. Adjacent words of one charset are joined
+// before they are decoded, because senders split characters over two words. What the
+// words do not cover is decoded first, as it declares no charset.
+func pieces(text string, hint *hint) (all []piece) {
+	text = undeclared([]byte(text), hint)
+	var (
+		label string // of raw
+		raw   []byte // of adjacent words, not decoded yet
+		words strings.Builder
+	)
+	flush := func() {
+		words.WriteString(decodeBytes(raw, label, hint))
+		label, raw = "", nil
+	}
+	end := func() {
+		if flush(); words.Len() > 0 {
+			all = append(all, piece{words.String(), true})
+			words.Reset()
+		}
+	}
+	at := 0
+	for _, m := range encodedWord.FindAllStringSubmatchIndex(text, -1) {
+		between := text[at:m[0]]
+		if at == 0 || strings.TrimSpace(between) != "" {
+			end()
+			if between != "" {
+				all = append(all, piece{between, false})
+			}
+		}
+		at = m[1]
+		if charset := strings.ToLower(text[m[2]:m[3]]); charset != label {
+			flush()
+			label = charset
+		}
+		if content := text[m[6]:m[7]]; strings.EqualFold(text[m[4]:m[5]], "b") {
+			decoded, _ := decodeBase64([]byte(content))
+			raw = append(raw, decoded...)
+		} else {
+			decoded, _ := decodeQuoted([]byte(strings.ReplaceAll(content, "_", " ")))
+			raw = append(raw, decoded...)
+		}
+	}
+	end()
+	if at < len(text) {
+		all = append(all, piece{text[at:], false})
+	}
+	return all
+}
+
+// decodeWords returns a field's text in UTF-8. Like mail programs, and unlike RFC 2047,
+// it decodes encoded words within quotes too.
+func decodeWords(text string, hint *hint) string {
+	if plain(text) {
+		return text
+	}
+	var out strings.Builder
+	for _, p := range pieces(text, hint) {
+		out.WriteString(p.text)
+	}
+	return out.String()
+}
+
+// plain reports whether a field has nothing to decode.
+func plain(text string) bool {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return false
+		}
+	}
+	return !strings.Contains(text, "=?")
+}
+
+// address is one address of a list. An unreadable one has its text as the name.
+type address struct {
+	Name    string `json:"name,omitempty"`
+	Address string `json:"address,omitempty"`
+}
+
+// addresses reads a list of addresses. One that breaks the rules does not cost the
+// others.
+func (d *data) addresses(text string, hint *hint) (list []address) {
+	if text == "" {
+		return nil
+	}
+	parsed, err := mail.ParseAddressList(quoteWords(text, hint))
+	if err != nil {
+		return d.looseAddresses(decodeWords(text, hint))
+	}
+	for _, a := range parsed {
+		if list = d.add(list, a.Name, a.Address); d.full(list) {
+			break
+		}
+	}
+	return list
+}
+
+func (d *data) add(list []address, name, at string) []address {
+	return append(list, address{d.cut(valid(name), maxLine), d.cut(valid(at), maxLine)})
+}
+
+// full reports whether a list has no room for more, and notes that it was cut.
+func (d *data) full(list []address) bool {
+	d.Truncated = d.Truncated || len(list) == maxAddresses
+	return len(list) == maxAddresses
+}
+
+// looseAddresses reads a list that breaks the rules: the text in the last angle brackets
+// of an item is its address.
+func (d *data) looseAddresses(text string) (list []address) {
+	if strings.Count(text, `"`)%2 == 1 {
+		text = strings.ReplaceAll(text, `"`, "") // one that never closes would take all that follows
+	}
+	for _, item := range splitOutside(text, ',') {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		name, at := item, ""
+		if open := strings.LastIndexByte(item, '<'); open >= 0 {
+			if inner, _, _ := strings.Cut(item[open+1:], ">"); strings.Contains(inner, "@") {
+				name, at = item[:open], strings.TrimSpace(inner)
+			}
+		} else if before, after, _ := strings.Cut(item, "@"); before != "" && after != "" && !strings.ContainsAny(item, " \t\"") {
+			name, at = "", item
+		}
+		if list = d.add(list, strings.Trim(name, " \t\""), at); d.full(list) {
+			break
+		}
+	}
+	return list
+}
+
+// quoteWords returns a list of addresses whose encoded words are quoted strings, so that
+// what they hold cannot end a name.
+func quoteWords(text string, hint *hint) string {
+	var out strings.Builder
+	var outer outside
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "(", `\(`, ")", `\)`)
+	for _, p := range pieces(text, hint) {
+		switch {
+		case !p.words:
+			for _, c := range []byte(p.text) {
+				outer.pass(c)
+			}
+			out.WriteString(p.text)
+		case outer.quoted || outer.comments > 0:
+			out.WriteString(escape.Replace(p.text))
+		default:
+			out.WriteString(` "` + escape.Replace(p.text) + `" `)
+		}
+	}
+	return out.String()
+}
+
+// outside follows quotes, comments and angle brackets in a field.
+type outside struct {
+	quoted, escaped, angle bool
+	comments               int
+}
+
+// pass takes a byte and reports whether it stands outside of all of them.
+func (o *outside) pass(c byte) bool {
+	switch {
+	case o.escaped:
+		o.escaped = false
+	case c == '\\' && (o.quoted || o.comments > 0):
+		o.escaped = true
+	case c == '"' && o.comments == 0:
+		o.quoted = !o.quoted
+	case o.quoted:
+	case c == '(':
+		o.comments++
+	case c == ')':
+		o.comments = max(o.comments-1, 0)
+	case c == '<', c == '>':
+		o.angle = c == '<'
+	default:
+		return o.comments == 0 && !o.angle
+	}
+	return false
+}
+
+// splitOutside splits a text at a separator that stands outside of quotes, comments and
+// angle brackets.
+func splitOutside(text string, separator byte) (items []string) {
+	var outer outside
+	start := 0
+	for i := range len(text) {
+		if outer.pass(text[i]) && text[i] == separator {
+			items = append(items, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(items, text[start:])
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -195,4 +197,137 @@ func (s *session) unopened(name string, err error) error {
 		}
 	}
 	return &poller.CheckError{Kind: poller.ConfigInvalid, Code: strings.ToLower(string(code)), Message: "config.mailbox: " + fault + ": " + said(s.shown(status))}
+}
+
+// metered is a connection that bounds how many bytes are read from it, because the
+// client library bounds only time. It also keeps the error that ended reading or
+// writing, because the library's errors do not contain it.
+type metered struct {
+	net.Conn
+	room     atomic.Int64
+	tooLarge atomic.Bool
+	broken   atomic.Pointer[error] // of the first read or write that failed
+	unusable atomic.Bool           // see grammar
+	ended    func() bool           // stops the watch of the context
+}
+
+// meter returns a connection that allows most bytes to be read and is closed when ctx
+// is done.
+func meter(ctx context.Context, conn net.Conn, most int64) *metered {
+	m := &metered{Conn: conn}
+	m.room.Store(most)
+	m.ended = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return m
+}
+
+// allow allows n more bytes to be read.
+func (m *metered) allow(n int64) { m.room.Add(n) }
+
+// Read reads while there is room.
+func (m *metered) Read(p []byte) (int, error) {
+	if m.room.Load() <= 0 {
+		m.tooLarge.Store(true)
+		return 0, net.ErrClosed
+	}
+	n, err := m.Conn.Read(p)
+	m.room.Add(-int64(n))
+	m.note(err)
+	return n, err
+}
+
+// Write writes, and keeps why it failed. The library closes a connection to which it
+// cannot write, and reading may end only later, and with an error of that closing.
+func (m *metered) Write(p []byte) (int, error) {
+	n, err := m.Conn.Write(p)
+	m.note(err)
+	return n, err
+}
+
+func (m *metered) note(err error) {
+	if err != nil {
+		m.broken.CompareAndSwap(nil, &err)
+	}
+}
+
+// Close closes the connection and ends the watch.
+func (m *metered) Close() error {
+	m.ended()
+	return m.Conn.Close()
+}
+
+const (
+	maxGreeting = 8 << 10 // bytes of a line before TLS
+	maxUntagged = 16      // lines before the answer to STARTTLS
+	startTag    = "S1"
+)
+
+var errPlain = errors.New("imap: not usable before TLS")
+
+// upgrade asks a newly connected server to begin TLS (RFC 3501, section 6.2.1). It
+// reads byte by byte, and no byte after the answer, so that plain bytes are never taken
+// for encrypted ones. The library's own STARTTLS is not used, because its reads cannot
+// be checked.
+func upgrade(conn io.ReadWriter) error {
+	greeting, err := readLine(conn)
+	if err != nil {
+		return err
+	}
+	tag, status := statusOf(greeting)
+	if tag == "*" && status.Type == imap.StatusResponseTypeBye {
+		return &status
+	}
+	if tag != "*" || status.Type != imap.StatusResponseTypeOK {
+		return errPlain // also PREAUTH, which would come from somebody in the middle
+	}
+	if _, err := io.WriteString(conn, startTag+" STARTTLS\r\n"); err != nil {
+		return err
+	}
+	for range maxUntagged {
+		line, err := readLine(conn)
+		if err != nil {
+			return err
+		}
+		switch tag, status := statusOf(line); {
+		case tag == "*" && status.Type == imap.StatusResponseTypeBye:
+			return &status
+		case tag == "*":
+		case tag != startTag:
+			return errPlain
+		case status.Type == imap.StatusResponseTypeOK:
+			return nil
+		case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
+			// Servers without STARTTLS may answer BAD. That is a refusal.
+			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: status.Code, Text: status.Text}
+		default:
+			return errPlain
+		}
+	}
+	return errPlain
+}
+
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	for one := make([]byte, 1); len(line) < maxGreeting; line = append(line, one[0]) {
+		if _, err := io.ReadFull(r, one); err != nil {
+			return "", err
+		}
+		if one[0] == '\n' {
+			return strings.TrimSuffix(string(line), "\r"), nil
+		}
+	}
+	return "", errPlain
+}
+
+// statusOf reads a status line: TAG TYPE [CODE …] TEXT.
+func statusOf(line string) (tag string, status imap.Error) {
+	tag, rest, _ := strings.Cut(line, " ")
+	kind, text, _ := strings.Cut(rest, " ")
+	status.Type = imap.StatusResponseType(strings.ToUpper(kind))
+	if code, ok := strings.CutPrefix(text, "["); ok {
+		code, text, _ = strings.Cut(code, "]")
+		code, _, _ = strings.Cut(code, " ")
+		status.Code = imap.ResponseCode(code)
+	}
+	status.Text = strings.TrimSpace(text)
+	return tag, status
 }

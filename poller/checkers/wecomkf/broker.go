@@ -2,6 +2,12 @@ package wecomkf
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"strconv"
 	"sync"
@@ -11,6 +17,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (
@@ -174,4 +181,167 @@ func (b *broker) hold(ref credential.Ref, t token, life time.Duration) {
 	}
 	now := time.Now()
 	b.held[ref] = held{t, now.Add(min(freshFor, life)), now.Add(life)}
+}
+
+const (
+	fetchTimeout  = 10 * time.Second
+	settleTimeout = 5 * time.Second
+
+	maxLife       = 24 * time.Hour
+	expiryMargin  = 5 * time.Second // before a token expires: it is no longer used
+	refreshMargin = 5 * time.Minute // before that: the next one is fetched
+	refusedFor    = time.Hour       // WeCom's ban on an address lasts as long
+	failedFor     = 10 * time.Second
+	egressFor     = time.Minute
+	pauseMemory   = 10 * time.Minute
+)
+
+// issued is WeCom's answer to gettoken: a token or an errcode.
+type issued struct {
+	token  string
+	life   time.Duration
+	code   int
+	errmsg string
+}
+
+// fetchFor fetches a token for all replicas. It stores the outcome even if ctx has
+// ended by then.
+func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *poller.CheckError) {
+	// The call has a time-out of its own. The rest of ctx may be a moment, and then all
+	// replicas would be told of a time-out.
+	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+	defer cancel()
+	got, failed := b.fetch(calling, g)
+	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	s := credential.Settlement{As: credential.Failed, For: failedFor}
+	switch {
+	case failed != nil:
+		s.Reason = failed.Code
+		s.For = max(s.For, min(failed.RetryAfter, time.Hour))
+	case got.token != "":
+		s.As, s.Value = credential.Fetched, g.seal(got.token)
+		s.For, s.Refresh = lifeOf(got.life)
+	default:
+		s.Reason = strconv.Itoa(got.code)
+		failed = g.failure(got.code, got.errmsg)
+		switch got.code {
+		case codeBadSecret, codeBadCorp, codeSecretType:
+			s.As, s.For = credential.Refused, refusedFor
+		case codeBadIP:
+			s.For = egressFor
+		case codeRate:
+			failed = b.pause(writing, g)
+		}
+	}
+	// If the outcome was not written, or that is unknown, the lease expires by itself.
+	// The token is valid either way.
+	held, err := b.store.Settle(writing, g.ref, fence, s)
+	if failed != nil {
+		return token{}, failed
+	}
+	t := token{got.token, fence}
+	if err == nil && held {
+		b.hold(g.ref, t, s.For)
+	}
+	return t, nil
+}
+
+// lifeOf returns how long a token is used, and after what time the next is fetched.
+// WeCom returns the same token until it expires, so a short life is not divided
+// further.
+func lifeOf(life time.Duration) (use, refresh time.Duration) {
+	use = max(life-expiryMargin, time.Second)
+	if use < 2*time.Minute {
+		return use, use
+	}
+	return use, use - min(refreshMargin, use/4)
+}
+
+// pause makes all of the corporation's accounts wait, and returns the reason.
+func (b *broker) pause(ctx context.Context, g *grant) *poller.CheckError {
+	wait, err := b.store.PauseOwner(ctx, g.ref.Owner, strconv.Itoa(codeRate), pauseMemory, time.Minute, 5*time.Minute, time.Hour)
+	if err != nil {
+		wait = time.Minute
+	}
+	b.mu.Lock()
+	delete(b.held, g.ref)
+	b.mu.Unlock()
+	return paused(wait)
+}
+
+func paused(wait time.Duration) *poller.CheckError {
+	e := codeError(codeRate)
+	e.RetryAfter = wait
+	return e
+}
+
+// reasonError returns the failure that another replica stored.
+func (g *grant) reasonError(reason string, wait time.Duration) *poller.CheckError {
+	code, err := strconv.Atoi(reason)
+	if err != nil {
+		return &poller.CheckError{
+			Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: "token_" + reason, RetryAfter: wait,
+			Message: "no access token could be fetched a moment ago",
+		}
+	}
+	e := g.failure(code, "")
+	e.RetryAfter = max(e.RetryAfter, wait)
+	return e
+}
+
+// grant holds what an access token is fetched with, and sealed with.
+//
+// The key is derived from the secret by HKDF-SHA-256 (RFC 5869), for this corp and
+// base URL alone. The seal is AES-256-GCM with a random nonce in front. A reader of
+// Redis without the secret can neither read a token nor replace it by another. The
+// credential's name is derived in the same way. It tells nothing about the secret,
+// and another secret has another credential.
+type grant struct {
+	base, corp string
+	secretName string // for people
+	secret     string
+	open       bool // requests are sent without TLS
+	ref        credential.Ref
+	aead       cipher.AEAD
+}
+
+func newGrant(c config, secret string) (*grant, error) {
+	g := &grant{base: c.baseURL, corp: c.corp, secretName: c.secret.Name, secret: secret, open: secrets.ForURL(Kind, c.baseURL).Open()}
+	g.ref.Owner = Kind + "|" + c.corp + "|" + c.baseURL
+	derive := func(use string) ([]byte, error) {
+		return hkdf.Key(sha256.New, []byte(secret), []byte("rounds "+Kind+" 1"), use+"|"+g.ref.Owner, 32)
+	}
+	name, err := derive("name")
+	if err != nil {
+		return nil, err
+	}
+	key, err := derive("seal")
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	if g.aead, err = cipher.NewGCM(block); err != nil {
+		return nil, err
+	}
+	g.ref.Name = hex.EncodeToString(name)
+	return g, nil
+}
+
+func (g *grant) seal(token string) []byte {
+	nonce := make([]byte, g.aead.NonceSize(), g.aead.NonceSize()+len(token)+g.aead.Overhead())
+	_, _ = rand.Read(nonce) // never fails
+	return g.aead.Seal(nonce, nonce, []byte(token), []byte(g.ref.Name))
+}
+
+func (g *grant) unseal(sealed []byte) (string, error) {
+	size := g.aead.NonceSize()
+	if len(sealed) < size {
+		return "", errors.New("too short to be sealed")
+	}
+	token, err := g.aead.Open(nil, sealed[:size], sealed[size:], []byte(g.ref.Name))
+	return string(token), err
 }

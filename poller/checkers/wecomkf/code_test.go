@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -123,4 +126,8 @@ func TestRateLimitPausesTheCorporation(t *testing.T) {
 		}
 		w.complete(ids, 1)
 	})
+}
+
+func TestTheFieldsAreThoseOfValidate(t *testing.T) {
+	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}, NewMemory()), ".")
 }

@@ -1,6 +1,7 @@
 package wecomkf
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -73,4 +74,85 @@ func (p *paces) recent(account string, now time.Time) []time.Time {
 		calls = calls[1:]
 	}
 	return calls
+}
+
+const (
+	crowdGrowth = 30 * time.Second // without a complaint, after which one more call is allowed
+	crowdWait   = time.Second      // that a check waits for another to end
+	crowdPoll   = 20 * time.Millisecond
+)
+
+// crowds limit how many calls this process makes at once for each owner that
+// WeCom complained about. The limit that all replicas share should keep calls below
+// what WeCom allows, but it does not count other programs of the corporation. A
+// complaint halves the number of concurrent calls. Each crowdGrowth without one allows
+// one more, until there is no limit again.
+type crowds struct {
+	mu sync.Mutex
+	of map[string]*crowd // by owner
+}
+
+type crowd struct {
+	inside int
+	most   int // 0: any number
+	since  time.Time
+	peak   int // calls at once at the first complaint
+}
+
+// enter starts a call, after a short wait if there are too many. The caller calls
+// done when the call has ended.
+func (c *crowds) enter(ctx context.Context, owner string) (done func(), failed *poller.CheckError) {
+	for began := time.Now(); !c.try(owner); {
+		if time.Since(began) >= crowdWait || !sleep(ctx, crowdPoll) {
+			return nil, codeError(codeConcurrency)
+		}
+	}
+	return func() { c.leave(owner) }, nil
+}
+
+func (c *crowds) try(owner string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = make(map[string]*crowd)
+	}
+	if c.of[owner] == nil {
+		c.of[owner] = &crowd{}
+	}
+	of := c.of[owner]
+	if of.most > 0 {
+		grown := int(time.Since(of.since) / crowdGrowth)
+		of.most += grown
+		of.since = of.since.Add(time.Duration(grown) * crowdGrowth)
+		if of.most > of.peak {
+			of.most = 0
+		}
+	}
+	if of.most > 0 && of.inside >= of.most {
+		return false
+	}
+	of.inside++
+	return true
+}
+
+func (c *crowds) leave(owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.of[owner]
+	if of.inside--; of.inside == 0 && of.most == 0 {
+		delete(c.of, owner)
+	}
+}
+
+// lower reduces how many calls are made at once. The caller's own call is under way.
+func (c *crowds) lower(owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of, now := c.of[owner], time.Now()
+	if of.most == 0 {
+		of.peak = of.inside
+	} else if now.Sub(of.since) < crowdWait {
+		return // calls that began before the last complaint report the same crowd
+	}
+	of.most, of.since = max(1, of.inside/2), now
 }
