@@ -162,6 +162,11 @@ func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Cli
 	if err != nil && did == (api.BulkProgress{}) {
 		return err
 	}
+	if err == nil && did.Matched == 0 {
+		if err := unknownKind(ctx, calls, job.Selector.Kinds); err != nil {
+			return err
+		}
+	}
 	if jsonOutput {
 		return errors.Join(printJSON(env.stdout, api.BulkLine{Summary: &did}), err)
 	}

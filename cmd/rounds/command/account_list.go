@@ -168,6 +168,11 @@ accounts are read. More than 100,000 accounts are sorted 100,000 at a time.`,
 				rows.bar.add(len(page.Accounts))
 				query.Cursor = page.Next
 				if query.Cursor == "" || found > 0 && listed >= found {
+					if listed == 0 {
+						if err := unknownKind(cmd.Context(), calls, query.Kinds); err != nil {
+							return err
+						}
+					}
 					return rows.end(listed, !query.Empty())
 				}
 			}

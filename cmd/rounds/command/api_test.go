@@ -44,7 +44,7 @@ func (kinds) Validate(kind string, config json.RawMessage) error {
 	return nil
 }
 
-func startAPI(t *testing.T) *apiServer {
+func startAPI(t *testing.T, changes ...func(*api.Options)) *apiServer {
 	t.Helper()
 	redis := redistest.Embedded(t)
 	ring, err := circulate.Open(t.Context(), redis, circulate.Options{Shards: 4})
@@ -55,10 +55,14 @@ func startAPI(t *testing.T) *apiServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := api.New(api.Options{
+	options := api.Options{
 		Ring: ring, Registry: accounts.NewRegistry(ring, kinds{}), Token: testToken, PollInterval: time.Millisecond,
 		Seal: func() *secret.PublicKey { return sealing.Public() },
-	})
+	}
+	for _, change := range changes {
+		change(&options)
+	}
+	server, err := api.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +133,12 @@ func runWith(ctx context.Context, variables map[string]string, stdin string, arg
 // find puts messages into the ring, as a check of the account does.
 func (s *apiServer) find(id string, messages ...circulate.Message) {
 	s.t.Helper()
+	s.check(id, circulate.Return{Messages: messages})
+}
+
+// check returns an account with what a check of it found.
+func (s *apiServer) check(id string, found circulate.Return) {
+	s.t.Helper()
 	shard := s.ring.ShardOf(id)
 	batch, err := s.ring.Claim(s.t.Context(), shard, circulate.NewReplica(), 100, 0)
 	if err != nil {
@@ -138,7 +148,8 @@ func (s *apiServer) find(id string, messages ...circulate.Message) {
 		if batch.Claims[i].ID != id {
 			continue
 		}
-		outcomes, err := s.ring.Return(s.t.Context(), shard, []circulate.Return{{Claim: &batch.Claims[i], Kind: "feed", Messages: messages}})
+		found.Claim, found.Kind = &batch.Claims[i], "feed"
+		outcomes, err := s.ring.Return(s.t.Context(), shard, []circulate.Return{found})
 		if err != nil || outcomes[0] == circulate.Fenced {
 			s.t.Fatalf("return: %v, %v", outcomes, err)
 		}

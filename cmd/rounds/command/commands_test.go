@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/testing/processes"
@@ -149,6 +151,49 @@ func TestMessagesTailEndsWithItsContext(t *testing.T) {
 	env.stderr = env.stdout
 	if err := run(ctx, []string{"messages", "tail", "--from", "start"}, env); err != nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A tail that shows nothing says why: what cannot exist is refused, and after a while it
+// tells which accounts fail.
+func TestMessagesTailSaysWhyNothingComes(t *testing.T) {
+	s := startAPI(t, func(o *api.Options) { o.Kinds = []strict.Kind{{Name: "feed"}, {Name: "imap"}} })
+	s.must("account", "add", "news", "--kind", "feed", "--set", "url=u")
+	for _, args := range [][]string{{"messages", "tail", "--from", "start"}, {"account", "list"}, {"account", "pause"}} {
+		if _, err := s.rounds(append(args, "--kind", "fed")...); err == nil || err.Error() != `--kind: there is no kind "fed": the kinds are feed, imap` {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if got := s.must("account", "list", "--kind", "imap"); strings.Count(got, "\n") != 1 {
+		t.Errorf("of a kind that no account has: %q", got)
+	}
+	said := func(args ...string) (lines []string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+		env.quiet, env.stdout = time.Millisecond, &strings.Builder{}
+		env.stderr = writerFunc(func(p []byte) (int, error) {
+			if lines = append(lines, string(p)); strings.HasPrefix(string(p), "nothing yet") {
+				cancel()
+			}
+			return len(p), nil
+		})
+		if err := run(ctx, append([]string{"messages", "tail"}, args...), env); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+		return lines
+	}
+	if got := said("--account", "nosuch", "--from", "start"); !slices.Equal(got, []string{"no account is named nosuch\n", "nothing yet; no account fails\n"}) {
+		t.Errorf("%q", got)
+	}
+	s.check("news", circulate.Return{Failures: 1, Mark: accounts.NewCodes().Mark("transient"), Error: "http_500: the server fails"})
+	for _, args := range [][]string{nil, {"--group", "q"}} {
+		if got := said(args...); !slices.Equal(got, []string{"nothing yet; news fails: see rounds account why news\n"}) {
+			t.Errorf("%q: %q", args, got)
+		}
+	}
+	s.must("account", "rm", "news")
+	if got := said(); !slices.Equal(got, []string{"nothing yet; no account is registered: see rounds account add --help\n"}) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -37,6 +37,8 @@ type environment struct {
 	// patience is how long a command waits for a service on this machine to listen, as it may
 	// have been started with the command before.
 	patience time.Duration
+	// quiet is after how long without a message a tail says why there may be none; 0: it never does.
+	quiet time.Duration
 
 	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: it is not ours
 	// to catch.
@@ -46,7 +48,7 @@ type environment struct {
 // systemEnvironment is that of the process.
 func systemEnvironment(kinds []Kind) environment {
 	return environment{
-		kinds: kinds, patience: 2 * time.Second,
+		kinds: kinds, patience: 2 * time.Second, quiet: 5 * time.Second,
 		lookup: os.LookupEnv, environ: os.Environ(),
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		isTerminal: func(stream any) bool {

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -45,7 +47,9 @@ Each message goes to one consumer of the group, is printed and then acknowledged
 message that was printed but could not be acknowledged is printed again by the next
 consumer. Without --group nothing is acknowledged, and no other reader is affected.
 
---account, --kind and --type print only what fits all of them; each may be repeated.`,
+--account, --kind and --type print only what fits all of them; each may be repeated.
+
+If nothing comes for five seconds, standard error says which accounts fail.`,
 		Example: `  rounds messages tail
   rounds messages tail --from start --json | jq .data
   rounds messages tail --limit 1
@@ -60,12 +64,21 @@ consumer. Without --group nothing is acknowledged, and no other reader is affect
 			if group != "" && len(accounts)+len(kinds)+len(types) > 0 {
 				return misuse("--account, --kind and --type are not for --group: what a group's consumer does not print, it would still acknowledge")
 			}
+			if err := unknownKind(cmd.Context(), calls, kinds); err != nil {
+				return err
+			}
+			for _, id := range unknownAccounts(cmd.Context(), calls, accounts) {
+				fmt.Fprintf(env.stderr, "no account is named %s\n", quoted(id))
+			}
+			heard := waiting(cmd.Context(), env, calls)
+			defer heard()
 			fits := func(wanted []string, is string) bool { return len(wanted) == 0 || slices.Contains(wanted, is) }
 			shown := 0
 			show := func(m api.Message) error {
 				if !fits(accounts, m.Account) || !fits(kinds, m.Kind) || !fits(types, m.Type) {
 					return nil
 				}
+				heard()
 				if err := printMessage(env.stdout, m, jsonOutput); err != nil {
 					return err
 				}
@@ -81,6 +94,7 @@ consumer. Without --group nothing is acknowledged, and no other reader is affect
 				// The API enforces the limit, so that no more messages are read than
 				// printed.
 				err := calls.Consume(cmd.Context(), group, from, limit, func(m api.GroupMessage) error {
+					heard()
 					return printMessage(env.stdout, m.Message, jsonOutput)
 				}, lost)
 				return ended(cmd.Context(), err)
@@ -107,6 +121,28 @@ consumer. Without --group nothing is acknowledged, and no other reader is affect
 	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
+}
+
+// waiting says on standard error, once, that no message has come, unless heard is called before.
+// After heard has returned nothing is said.
+func waiting(ctx context.Context, env environment, calls *client.Client) (heard func()) {
+	if env.quiet == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	timer := time.AfterFunc(env.quiet, func() {
+		defer close(done)
+		if why := whyNothing(ctx, calls); ctx.Err() == nil {
+			fmt.Fprintln(env.stderr, why)
+		}
+	})
+	return sync.OnceFunc(func() {
+		cancel()
+		if !timer.Stop() {
+			<-done
+		}
+	})
 }
 
 func printMessage(w io.Writer, m api.Message, jsonOutput bool) error {
