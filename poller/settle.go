@@ -147,7 +147,7 @@ func (f *flight) fail(err error) {
 		return
 	}
 	failed, kind := classify(err), f.record.account.Kind
-	if failed.Kind == Unsupported && f.hold == nil {
+	if failed.Kind == Unsupported {
 		f.settle(ends, func() { f.putOffUnknown(cmp.Or(failed.Code, reasonField), failed.Message) })
 		return
 	}

@@ -119,6 +119,22 @@ func TestWhatLaterVersionsWriteIsNeverParked(t *testing.T) {
 	})
 }
 
+// The same holds if the third party holds the account's calls: nothing counts against the account.
+func TestAHeldAccountThatThisVersionDoesNotKnow(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
+			return poller.Result{}, &poller.CheckError{Kind: poller.Unsupported, Code: "unknown_field", Message: "config.quiet: unknown field"}
+		}
+		w.registerHeld("a", "30", "every 0")
+		stop := w.startHolding(poller.Config{})
+		defer stop()
+		time.Sleep(time.Hour)
+		if v := w.look("a"); v.Place != circulate.Scheduled || v.Failures != 0 || !strings.HasPrefix(v.Error, "unknown_field: ") {
+			w.Errorf("it is %s with %d failures, %q", v.Place, v.Failures, v.Error)
+		}
+	})
+}
+
 func TestConfigError(t *testing.T) {
 	read := func(config string) error {
 		r := strict.ReadConfig(json.RawMessage(config))
