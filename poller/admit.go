@@ -21,7 +21,7 @@ const (
 	outagePause = 30 * time.Second // the same while our own network seems to be down
 
 	unknownPause = time.Minute      // the same for an account that this version does not know
-	leftAlone    = 15 * time.Minute // how long other replicas come first in a shard with such an account
+	yieldLong    = 15 * time.Minute // how long other replicas come first in a shard with such an account
 
 	unansweredPause = 2 * time.Second // the longest wait while a limit does not answer
 )
@@ -150,7 +150,7 @@ func (f *flight) turnAway(reason string, due time.Time) {
 // putOff returns an account unchecked and otherwise as it was. A reason that is not a rule
 // keeps the rule that decided when it was due.
 func (f *flight) putOff(reason string, due time.Time) {
-	f.flights.metrics.putBack.WithLabelValues(reason).Inc()
+	f.flights.metrics.putOff.WithLabelValues(reason).Inc()
 	rule, ok := f.flights.codes.Known(reason)
 	if !ok {
 		rule = 0
@@ -165,8 +165,8 @@ func (f *flight) putOff(reason string, due time.Time) {
 // replica may know it. Nothing counts against the account.
 func (f *flight) putOffUnknown(reason, unknown string) {
 	fs := f.flights
-	fs.metrics.putBack.WithLabelValues(reason).Inc()
-	fs.timetable.leave(f.claim.Shard, time.Now().Add(leftAlone))
+	fs.metrics.putOff.WithLabelValues(reason).Inc()
+	fs.timetable.yield(f.claim.Shard, time.Now().Add(yieldLong))
 	fs.writer.submit(circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: f.now().Add(upTo(unknownPause)),
 		Failures: f.claim.Failures, State: f.claim.State,
@@ -193,7 +193,7 @@ func (f *flight) afterOutage() time.Time {
 // freeLimits ends the check's leases of its limits, once.
 func (f *flight) freeLimits() {
 	if !f.limitsFreed.Swap(true) {
-		f.flights.limiter.left(f.limits, f.checkID)
+		f.flights.limiter.finish(f.limits, f.checkID)
 	}
 }
 

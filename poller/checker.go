@@ -37,7 +37,7 @@ type Request struct {
 	CheckID string          // the same for every page and retry of one claim, and for no other
 	Config  json.RawMessage // as registered
 	Cursor  []byte          // as the last check left it; nil at first
-	Hint    json.RawMessage // the hint of a nudge, for one check; never keep it in the cursor
+	Hint    json.RawMessage // the hint of a nudge, for one check; never put it into the cursor
 	Limit   int             // the most messages that are wanted
 	Attempt int             // 1, and one more for each failure in a row before this check
 
@@ -47,7 +47,7 @@ type Request struct {
 	Hold time.Duration
 
 	// Trial says that somebody tries the config by hand, and that what is found is shown and
-	// not kept. Such a check must not take from the account what a later one would find.
+	// not stored. Such a check must not take from the account what a later one would find.
 	Trial bool
 }
 
@@ -99,6 +99,16 @@ func (r *Result) Validate() error {
 	}
 	return nil
 }
+
+// Warning says what was wrong with a third party's answer whose messages could still be read.
+// It does not count against the account. It shows in "rounds account why" and in a metric.
+type Warning struct {
+	Code    string // short, stable, and one of few: "malformed"
+	Message string // for people; never a secret, never a query string
+}
+
+// String returns the code and the message, as they are stored.
+func (w Warning) String() string { return w.Code + ": " + w.Message }
 
 // Checkers are the checkers of a process, by kind.
 type Checkers map[string]Checker

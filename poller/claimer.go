@@ -40,7 +40,7 @@ type claimer struct {
 	limiter    *limiter
 	flights    *flights
 	writer     *writer
-	holding    *holding
+	claims     *claims
 	records    *circulate.Records[*record]
 	subscribed atomic.Bool // wake-ups arrive
 
@@ -49,7 +49,7 @@ type claimer struct {
 }
 
 func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer) *claimer {
-	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, holding: w.holding}
+	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, claims: w.claims}
 	c.records = circulate.NewRecords(ring, r.config.RecordsKept, r.config.RecordBytes, recordTTL, c.decode)
 	return c
 }
@@ -135,17 +135,17 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
 			// The next answer may come from another server that lost the last writes. It
-			// may still say that this replica holds accounts that it has returned.
-			c.holding.lose(shard)
+			// may still say that this replica has accounts that it has returned.
+			c.claims.lose(shard)
 		}
 		return 0, time.Time{}, err
 	}
 	received := time.Now()
-	c.holding.add(batch.Claims)
-	if c.holding.suspicious(shard) {
+	c.claims.add(batch.Claims)
+	if c.claims.suspicious(shard) {
 		if err := c.reclaim(ctx, shard); err != nil {
-			c.holding.lose(shard)
-			c.log.Debug("what may be held was not looked for", "shard", shard, "error", err)
+			c.claims.lose(shard)
+			c.log.Debug("what may be claimed was not looked for", "shard", shard, "error", err)
 		}
 	}
 	c.clocks.set(shard, batch.Now, received)
@@ -190,7 +190,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 }
 
 // start starts the checks of a shard's accounts that are admitted. It returns how many took a
-// place, and how many are held instead.
+// place, and how many a place for held checks.
 func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started, held int) {
 	for _, f := range c.flights.admit(ctx, shard, claimed) {
 		if f.hold != nil {

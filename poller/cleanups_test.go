@@ -10,14 +10,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-func TestWhatIsHeldOutsideAPool(t *testing.T) {
+func TestCleanupsOutsideAPool(t *testing.T) {
 	if WhenWritten(t.Context(), func() { t.Error("called") }) {
 		t.Error("kept where there is no pool")
 	}
 }
 
-// What a part of a check holds is freed even if that part outlives the check.
-func TestWhatIsHeldAfterTheEnd(t *testing.T) {
+// What a part of a check wants cleaned up is, even if that part outlives the check.
+func TestCleanupsAfterTheEnd(t *testing.T) {
 	var c cleanups
 	ctx := context.WithValue(t.Context(), cleanupsKey{}, &c)
 	calls := 0
@@ -36,13 +36,13 @@ func TestWhatIsHeldAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A result holds its memory until it is written, not only until it is handed to the committer.
-func TestWhatIsHeldIsLetGoOnceWritten(t *testing.T) {
+// The memory of a result is freed once it is written, not when it is handed to the committer.
+func TestCleanupsAreCalledOnceWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var letGo atomic.Int32
+		var called atomic.Int32
 		c := newCommitter(always(time.Second), 10, func(_ int, items []circulate.Return) {
-			if letGo.Load() != 0 {
-				t.Error("let go before it was written")
+			if called.Load() != 0 {
+				t.Error("called before it was written")
 			}
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -51,16 +51,16 @@ func TestWhatIsHeldIsLetGoOnceWritten(t *testing.T) {
 			defer close(done)
 			c.run(ctx)
 		}()
-		c.submitHeld(circulate.Return{Claim: &circulate.Claim{}}, func() { letGo.Add(1) })
+		c.submitWith(circulate.Return{Claim: &circulate.Claim{}}, func() { called.Add(1) })
 		c.submit(circulate.Return{Claim: &circulate.Claim{}})
 		synctest.Wait()
-		if letGo.Load() != 0 {
-			t.Error("let go at once")
+		if called.Load() != 0 {
+			t.Error("called at once")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if letGo.Load() != 1 || len(c.held) != 0 {
-			t.Errorf("let go %d times, %d are held", letGo.Load(), len(c.held))
+		if called.Load() != 1 || len(c.then) != 0 {
+			t.Errorf("called %d times, %d are left", called.Load(), len(c.then))
 		}
 		cancel()
 		<-done

@@ -31,7 +31,7 @@ type committer struct {
 
 	mu      sync.Mutex
 	pending map[int]*gathering
-	held    map[*circulate.Claim]func() // called once the claim's return is written
+	then    map[*circulate.Claim]func() // called once the claim's return is written
 }
 
 // gathering is the returns of one shard that wait for others.
@@ -55,20 +55,20 @@ func newCommitter(linger func(time.Time) time.Duration, limit int, write func(in
 		kick:    make(chan struct{}, 1),
 		jobs:    make(chan batchOfShard),
 		pending: make(map[int]*gathering),
-		held:    make(map[*circulate.Claim]func()),
+		then:    make(map[*circulate.Claim]func()),
 	}
 }
 
 // submit takes over a return. It waits while too many are not written yet.
-func (c *committer) submit(item circulate.Return) { c.submitHeld(item, nil) }
+func (c *committer) submit(item circulate.Return) { c.submitWith(item, nil) }
 
-// submitHeld is submit with a function that is called once the return is written or dropped.
+// submitWith is submit with a function that is called once the return is written or dropped.
 // It may be nil.
-func (c *committer) submitHeld(item circulate.Return, written func()) {
+func (c *committer) submitWith(item circulate.Return, written func()) {
 	c.slots <- struct{}{}
 	c.mu.Lock()
 	if written != nil {
-		c.held[item.Claim] = written
+		c.then[item.Claim] = written
 	}
 	shard := item.Claim.Shard
 	now := time.Now()
@@ -93,12 +93,12 @@ func (c *committer) submitHeld(item circulate.Return, written func()) {
 	}
 }
 
-// letGo calls the functions of returns that are written or dropped.
-func (c *committer) letGo(items []circulate.Return) {
+// callThen calls the functions of returns that are written or dropped.
+func (c *committer) callThen(items []circulate.Return) {
 	for i := range items {
 		c.mu.Lock()
-		written := c.held[items[i].Claim]
-		delete(c.held, items[i].Claim)
+		written := c.then[items[i].Claim]
+		delete(c.then, items[i].Claim)
 		c.mu.Unlock()
 		if written != nil {
 			written()
@@ -120,7 +120,7 @@ func (c *committer) run(ctx context.Context) {
 		writers.Go(func() {
 			for job := range c.jobs {
 				c.write(job.shard, job.items)
-				c.letGo(job.items)
+				c.callThen(job.items)
 				for range job.items {
 					<-c.slots
 				}

@@ -8,7 +8,7 @@ import "sync"
 // Worker does tasks, one after the other, in one goroutine.
 type Worker[T any] interface {
 	Do(task T)
-	Leave() // called at last
+	Close() // called at last
 }
 
 // Crew is the workers. A task never waits for one: if none is idle, another is hired.
@@ -41,7 +41,7 @@ func (c *Crew[T]) Do(task T) {
 	go c.work(task)
 }
 
-// Close has idle workers leave now, and others after their tasks. Tasks may come after that.
+// Close ends idle workers now, and others after their tasks. Tasks may come after that.
 func (c *Crew[T]) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *Crew[T]) Close() {
 
 func (c *Crew[T]) work(task T) {
 	w := c.hire()
-	defer w.Leave()
+	defer w.Close()
 	tasks := make(chan T, 1) // so that nobody waits for the worker to wake up
 	for more := true; more; task, more = <-tasks {
 		w.Do(task)

@@ -18,7 +18,7 @@ func (s *staff) Do(t task) {
 	s.done.Add(1)
 }
 
-func (s *staff) Leave() { s.left.Add(1) }
+func (s *staff) Close() { s.left.Add(1) }
 
 func (s *staff) hire() Worker[task] {
 	s.hired.Add(1)

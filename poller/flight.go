@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -200,7 +201,7 @@ func (f *flight) call(p policy) (result Result, err error) {
 	return result, err
 }
 
-// commit writes the page in hand, and reports whether the claim still holds. If the shutdown seizes
+// commit writes the page in hand, and reports whether the claim is still ours. If the shutdown seizes
 // the account meanwhile, it waits for this, after which the claim has another entry.
 func (f *flight) commit(page Result) bool {
 	w := f.flights.writer
@@ -210,7 +211,7 @@ func (f *flight) commit(page Result) bool {
 	if f.hold != nil {
 		until = f.hold.renewed.Add(f.flights.config.LongTimeout)
 	}
-	tried, err := w.page(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil}, until)
+	tried, err := w.commit(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil}, until)
 	switch {
 	case err == nil:
 		f.found = f.found || len(page.Messages) > 0
@@ -311,70 +312,34 @@ func (d *drain) next(page Result, _ time.Duration) (Result, verdict, bool) {
 
 func (d *drain) close() {}
 
-// cleanups are functions that a check's parts want called when what it has found so far is written,
-// such as to free the memory of the messages.
-type cleanups struct {
-	mu    sync.Mutex
-	ended bool
-	all   []func()
-	begun func() // called when the call has reached the third party; nil: nobody waits for that
-}
-
-type cleanupsKey struct{}
-
-// WhenWritten calls done once, when what a check has found so far is written to the ring or
-// dropped. Ctx is the context of Checker.Check, or derived from it. If ctx does not come from
-// a pool, WhenWritten returns false and never calls done.
-func WhenWritten(ctx context.Context, done func()) bool {
-	c, ok := ctx.Value(cleanupsKey{}).(*cleanups)
-	if ok && !c.add(done) {
-		done() // a part of the check outlived it
+// passOver drops messages from a page that are older than the account's registration or
+// resumption "from now". For an account without a cursor all messages without a time are old,
+// however late its first check is. Third parties give times in whole seconds, so messages of
+// the very second are kept.
+func (f *flight) passOver(page *Result) {
+	if f.skip.IsZero() {
+		return
 	}
-	return ok
-}
-
-// Begun says that the call of a check has reached its third party, and only waits from now on. Ctx
-// is the context of Checker.Check, or derived from it. A checker that does not say so is believed
-// to have begun after two seconds.
-func Begun(ctx context.Context) {
-	if c, ok := ctx.Value(cleanupsKey{}).(*cleanups); ok && c.begun != nil {
-		c.begun()
+	first, untimed := f.skip.Truncate(time.Second), f.first || f.now().Before(f.skip.Add(accounts.SkipUntimed))
+	all := len(page.Messages)
+	page.Messages = slices.DeleteFunc(slices.Clone(page.Messages), func(m Message) bool {
+		if m.Time.IsZero() {
+			return untimed
+		}
+		return m.Time.Before(first)
+	})
+	if n := all - len(page.Messages); n > 0 {
+		f.skipped += n
+		f.flights.metrics.passedOver.WithLabelValues(f.record.account.Kind).Add(float64(n))
 	}
 }
 
-func (c *cleanups) add(done func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ended {
-		c.all = append(c.all, done)
+// caughtUp ends the dropping of old messages: the check has left nothing to fetch.
+func (f *flight) caughtUp() {
+	if f.skip.IsZero() {
+		return
 	}
-	return !c.ended
-}
-
-// whenWritten returns the function to call once the check's result is written, or nil if there is
-// none.
-func (c *cleanups) whenWritten() func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.all) == 0 {
-		c.ended = true
-		return nil
-	}
-	return c.end
-}
-
-// call calls the functions. The check may go on.
-func (c *cleanups) call() { c.release(false) }
-
-// end is call for a check that is over.
-func (c *cleanups) end() { c.release(true) }
-
-func (c *cleanups) release(ended bool) {
-	c.mu.Lock()
-	all := c.all
-	c.all, c.ended = nil, c.ended || ended
-	c.mu.Unlock()
-	for _, f := range all {
-		f()
-	}
+	f.flights.log.Info("an account has caught up; messages from before it was registered or resumed were dropped",
+		"account", f.claim.ID, "kind", f.record.account.Kind, "from", f.skip, "messages", f.skipped)
+	f.skip = time.Time{}
 }

@@ -81,8 +81,8 @@ func (p *Pool) noteOutage() {
 	p.log.Info("hosts can be reached again")
 }
 
-// leave tells the other replicas that this one claims no more.
-func (p *Pool) leave(ctx context.Context) {
+// tellStopping tells the other replicas that this one claims no more.
+func (p *Pool) tellStopping(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
 	defer cancel()
 	if err := circulate.Leave(ctx, p.ring, p.config.Replica); err != nil {

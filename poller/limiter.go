@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,23 +24,23 @@ func leaseOf(c Config) time.Duration {
 
 // limiter asks the limits that all replicas share. A check without a limit costs nothing.
 type limiter struct {
-	shared limit.Limits
-	board  limit.Board
-	ledger *limit.Ledger
-	limits atomic.Pointer[Limits]
-	lease  time.Duration
-	leaves *leaves
-	log    *slog.Logger
-	denied *prometheus.CounterVec // by kind
-	errors *prometheus.CounterVec // by step
-	recent recent                 // denials, by limit
+	shared   limit.Limits
+	board    limit.Board
+	ledger   *limit.Ledger
+	limits   atomic.Pointer[Limits]
+	lease    time.Duration
+	finisher *finisher
+	log      *slog.Logger
+	denied   *prometheus.CounterVec // by kind
+	errors   *prometheus.CounterVec // by step
+	recent   recent                 // denials, by limit
 }
 
 func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *slog.Logger, m *Metrics) *limiter {
 	shared := limit.Of(ring)
 	l := &limiter{
 		shared: shared, board: limit.BoardOf(ring), ledger: limit.NewLedger(), lease: lease, log: log, denied: m.limited, errors: m.redisErrors,
-		leaves: newLeaves(shared.Finish, log, m.redisErrors.WithLabelValues("leave")),
+		finisher: newFinisher(shared.Finish, log, m.redisErrors.WithLabelValues("leave")),
 	}
 	l.set(limits)
 	return l
@@ -56,7 +57,7 @@ func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.Load(
 
 // run releases the leases of ended checks until ctx is done, and then those that are left,
 // while writes lasts.
-func (l *limiter) run(ctx, writes context.Context) { l.leaves.run(ctx, writes) }
+func (l *limiter) run(ctx, writes context.Context) { l.finisher.run(ctx, writes) }
 
 // tellEvery is how often a replica reports what it sees of limits.
 const tellEvery = 5 * time.Second
@@ -86,11 +87,11 @@ func (l *limiter) tell(ctx context.Context, replica string, now func() time.Time
 	}
 }
 
-// left notes that an admitted check has ended.
-func (l *limiter) left(limits limitsOfCheck, checkID string) {
+// finish notes that an admitted check has ended.
+func (l *limiter) finish(limits limitsOfCheck, checkID string) {
 	for _, one := range limits {
 		if one != nil {
-			l.leaves.add(*one, checkID)
+			l.finisher.add(*one, checkID)
 		}
 	}
 }
@@ -103,7 +104,7 @@ type candidate struct {
 	promised time.Time // when a limit last told it to come back; zero: no limit did
 
 	// The answer of the limits. Without until and err the check may start, and the caller
-	// must call left when it has ended.
+	// must call finish when it has ended.
 	until time.Time // denied until then, by Redis' clock; it is promised next time
 	by    string    // the limit that denied it
 	err   error     // the answer is unknown: the check must not start, and the account goes back as it came
@@ -186,7 +187,7 @@ func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 		if c.err != nil {
 			// Redis is not reliable now, and it is unknown what a limit has done: the
 			// leases are released when Redis answers again.
-			l.left(c.limits, c.checkID)
+			l.finish(c.limits, c.checkID)
 			continue
 		}
 		for level, granted := range c.granted {
@@ -211,4 +212,121 @@ func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 		l.errors.WithLabelValues("refund").Inc()
 		l.log.Debug("could not refund unused grants of limits", "error", err)
 	}
+}
+
+const (
+	finishLinger   = 10 * time.Millisecond // how long the end of a check waits for others
+	finishPending  = 20_000                // the most while Redis is away; further leases end by themselves
+	finishRetry    = 50 * time.Millisecond // doubled each time
+	finishRetryMax = 2 * time.Second
+)
+
+// finisher gathers the ends of checks that have leases of limits, and sends them to the limits
+// in batches.
+type finisher struct {
+	send   func(context.Context, []limit.Finished) error
+	log    *slog.Logger
+	failed prometheus.Counter
+
+	kick chan struct{} // has a value when there is something to send
+
+	mu      sync.Mutex
+	pending map[string]*limit.Finished // by limit
+	count   int
+}
+
+func newFinisher(send func(context.Context, []limit.Finished) error, log *slog.Logger, failed prometheus.Counter) *finisher {
+	return &finisher{
+		send: send, log: log, failed: failed,
+		kick: make(chan struct{}, 1), pending: make(map[string]*limit.Finished),
+	}
+}
+
+// add notes that a check has ended. It never waits.
+func (f *finisher) add(of limit.Limit, checkIDs ...string) {
+	if of.Concurrency == 0 {
+		return // it has no leases
+	}
+	f.mu.Lock()
+	room := max(0, min(len(checkIDs), finishPending-f.count))
+	if room > 0 {
+		ended, ok := f.pending[of.Name]
+		if !ok {
+			ended = &limit.Finished{Limit: of}
+			f.pending[of.Name] = ended
+		}
+		ended.CheckIDs = append(ended.CheckIDs, checkIDs[:room]...)
+		f.count += room
+	}
+	f.mu.Unlock()
+	if room < len(checkIDs) {
+		f.failed.Add(float64(len(checkIDs) - room))
+	}
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until ctx is done, and then tries what is left once, while writes lasts. Nothing
+// may be added after that.
+func (f *finisher) run(ctx, writes context.Context) {
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+		case <-f.kick:
+		}
+		sleep(ctx, finishLinger)
+		for batch := f.take(); len(batch) > 0; batch = f.take() {
+			err := f.send(writes, batch)
+			if err == nil {
+				failures = 0
+				continue
+			}
+			f.failed.Inc()
+			f.log.Debug("could not release leases of limits", "limits", len(batch), "error", err)
+			if ctx.Err() != nil || !worthwhile(err) {
+				continue
+			}
+			for _, of := range batch {
+				f.add(of.Limit, of.CheckIDs...) // repeating is safe
+			}
+			sleep(ctx, min(finishRetryMax, finishRetry<<min(failures, 6)))
+			failures++
+		}
+		if ctx.Err() != nil && f.empty() {
+			return
+		}
+	}
+}
+
+// worthwhile reports whether a failed step may succeed later.
+func worthwhile(err error) bool {
+	return circulate.Unavailable(err) || circulate.Unknown(err) || circulate.Denied(err)
+}
+
+// take returns pending ends, at most as many as one step may have.
+func (f *finisher) take() (batch []limit.Finished) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	left := circulate.MaxBatch
+	for name, of := range f.pending {
+		n := min(left, len(of.CheckIDs))
+		batch = append(batch, limit.Finished{Limit: of.Limit, CheckIDs: of.CheckIDs[:n:n]})
+		if of.CheckIDs = of.CheckIDs[n:]; len(of.CheckIDs) == 0 {
+			delete(f.pending, name)
+		}
+		f.count -= n
+		if left -= n; left == 0 {
+			break
+		}
+	}
+	return batch
+}
+
+func (f *finisher) empty() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count == 0
 }

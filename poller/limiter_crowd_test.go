@@ -154,7 +154,7 @@ func (c *crowd) start(v *visitor, asked *candidate) {
 			c.Fatalf("%d of %s run at once", n, l.Name)
 		}
 	}
-	time.AfterFunc(took, func() { c.limiter.left(asked.limits, asked.checkID) })
+	time.AfterFunc(took, func() { c.limiter.finish(asked.limits, asked.checkID) })
 }
 
 // holds expects no window to have more starts than the rate allows.

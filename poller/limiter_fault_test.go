@@ -111,7 +111,7 @@ func TestWithoutARuleNothingIsAsked(t *testing.T) {
 			if !c.admitted() {
 				t.Errorf("not admitted: %v, %v", c.until, c.err)
 			}
-			l.left(c.limits, c.checkID)
+			l.finish(c.limits, c.checkID)
 		}
 		l.flush(t.Context())
 		if server.asked != 0 {
@@ -127,7 +127,7 @@ func TestWhatIsNotKnownMayNotRunAndHoldsNothing(t *testing.T) {
 			limiterAt(t, "http concurrency=5; http/* concurrency=5 rate=1/s burst=5", func(t *testing.T, l *limiter, server *cutting) {
 				warm := l.candidates("http", "a")
 				l.ask(t.Context(), warm) // now the scripts are loaded
-				l.left(warm[0].limits, warm[0].checkID)
+				l.finish(warm[0].limits, warm[0].checkID)
 				l.flush(t.Context())
 
 				server.replies = replies
@@ -183,7 +183,7 @@ func TestDeniedByTheSecondLimitIsRefundedByTheFirst(t *testing.T) {
 		if n := counted(t, l.denied); n != 1 {
 			t.Errorf("%v denials were counted", n)
 		}
-		l.left(holder[0].limits, holder[0].checkID)
+		l.finish(holder[0].limits, holder[0].checkID)
 		l.flush(t.Context())
 		time.Sleep(time.Until(denied[0].until))
 		again := &candidate{kind: "http", limits: denied[0].limits, checkID: "again", promised: denied[0].until}
@@ -201,7 +201,7 @@ func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 		away.Store(true)
 		var sent []string
 		failed := prometheus.NewCounter(prometheus.CounterOpts{Name: "x"})
-		l := newLeaves(func(_ context.Context, batch []limit.Finished) error {
+		l := newFinisher(func(_ context.Context, batch []limit.Finished) error {
 			if away.Load() {
 				return context.DeadlineExceeded
 			}
@@ -220,7 +220,7 @@ func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 		go func() { l.run(ctx, t.Context()); close(done) }()
 
 		const more = 5
-		for i := range leavesPending + more {
+		for i := range finishPending + more {
 			of := one
 			of.Name = fmt.Sprint(i % 3)
 			l.add(of, fmt.Sprint(i))
@@ -232,12 +232,12 @@ func TestLeasesAreLeftWhenRedisIsBack(t *testing.T) {
 			t.Errorf("%v tries in a minute", tries)
 		}
 		away.Store(false)
-		time.Sleep(2 * leaveRetryMax)
+		time.Sleep(2 * finishRetryMax)
 		synctest.Wait()
 		unique := slices.Clone(sent)
 		slices.Sort(unique)
-		if n := len(slices.Compact(unique)); n != leavesPending {
-			t.Errorf("%d were told, want %d", n, leavesPending)
+		if n := len(slices.Compact(unique)); n != finishPending {
+			t.Errorf("%d were told, want %d", n, finishPending)
 		}
 		// At the end everything is reported. What cannot be reported is dropped.
 		told := len(sent)

@@ -28,7 +28,7 @@ func (c *claimer) listen(ctx context.Context) {
 			try = 0
 			c.subscribed.Store(true)
 			if again {
-				c.holding.loseAll(c.ring.Shards())
+				c.claims.loseAll(c.ring.Shards())
 			}
 			again = true
 			c.timetable.bringAll(time.Now())
@@ -38,7 +38,7 @@ func (c *claimer) listen(ctx context.Context) {
 				return
 			}
 			if w.Leaving != "" {
-				c.left(w.Leaving)
+				c.peerStopped(w.Leaving)
 				return
 			}
 			c.metrics.woken.Inc()
@@ -61,9 +61,9 @@ func (c *claimer) listen(ctx context.Context) {
 	}
 }
 
-// left divides the shards anew without a replica that claims no more.
-func (c *claimer) left(replica string) {
-	if sharing, ok := c.peers.left(replica); ok {
+// peerStopped divides the shards anew without a replica that claims no more.
+func (c *claimer) peerStopped(replica string) {
+	if sharing, ok := c.peers.stopped(replica); ok {
 		c.divide(sharing, time.Now())
 	}
 }

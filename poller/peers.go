@@ -12,7 +12,7 @@ import (
 )
 
 // peers knows which kinds the other living replicas check. It is read again only when a
-// replica joins or leaves, so it costs nothing otherwise.
+// replica starts or stops, so it costs nothing otherwise.
 type peers struct {
 	ring  *circulate.Ring
 	self  string
@@ -24,17 +24,17 @@ type peers struct {
 	others map[string]bool // the kinds that the other living replicas check
 
 	different map[string]bool // the living replicas that check other kinds
-	leaving   map[string]bool // the living replicas that claim no more
+	stopping  map[string]bool // the living replicas that claim no more
 }
 
 func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
-	return &peers{ring: ring, self: self, kinds: kinds, leaving: make(map[string]bool)}
+	return &peers{ring: ring, self: self, kinds: kinds, stopping: make(map[string]bool)}
 }
 
 // among returns the living replicas with which this one shares the shards: those that check
-// the same kinds, or do not say which, and are not leaving. Each shard belongs to the part of
+// the same kinds, or do not say which, and are not stopping. Each shard belongs to the part of
 // one of them, so that each kind has a replica that looks at the shard first. Gone reports that
-// a replica which checks other kinds has left. The accounts that it would have claimed next are
+// a replica which checks other kinds is gone. The accounts that it would have claimed next are
 // in shards that no other replica has looked at. It is called by one goroutine.
 func (p *peers) among(ctx context.Context, alive []string) (same []string, gone bool, err error) {
 	alive = slices.Sorted(slices.Values(alive))
@@ -43,9 +43,9 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 		defer p.mu.Unlock()
 		return p.sharingLocked(), false, nil
 	}
-	maps.DeleteFunc(p.leaving, func(name string, _ bool) bool { return !slices.Contains(alive, name) })
+	maps.DeleteFunc(p.stopping, func(name string, _ bool) bool { return !slices.Contains(alive, name) })
 	p.alive = nil // if this fails, the next heartbeat reads again
-	// Whoever hears of a replica that leaves must not wait for this call: a Redis inside the
+	// Whoever hears of a replica that stops must not wait for this call: a Redis inside the
 	// process answers it only after all have heard.
 	p.mu.Unlock()
 	replicas, _, err := p.ring.Replicas(ctx)
@@ -80,20 +80,20 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 	return p.sharingLocked(), gone, nil
 }
 
-// left notes that another replica claims no more. It returns the replicas with which this one
+// stopped notes that another replica claims no more. It returns the replicas with which this one
 // shares the shards from now on, or false if the other is none of them.
-func (p *peers) left(name string) (same []string, ok bool) {
+func (p *peers) stopped(name string) (same []string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if name == p.self || !slices.Contains(p.same, name) {
 		return nil, false
 	}
-	p.leaving[name] = true
+	p.stopping[name] = true
 	return p.sharingLocked(), true
 }
 
 func (p *peers) sharingLocked() []string {
-	return slices.DeleteFunc(slices.Clone(p.same), func(name string) bool { return p.leaving[name] })
+	return slices.DeleteFunc(slices.Clone(p.same), func(name string) bool { return p.stopping[name] })
 }
 
 // check reports whether another living replica checks a kind and accounts can wait by it.

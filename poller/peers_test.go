@@ -112,7 +112,7 @@ func TestPeersAreReadWithoutALock(t *testing.T) {
 			return
 		}
 		p.mu.Unlock()
-		_, left = p.left("bob0000000")
+		_, left = p.stopped("bob0000000")
 	}
 	same, _, err := p.among(t.Context(), alive)
 	if err != nil || !left || !slices.Equal(same, alive[2:]) {

@@ -132,7 +132,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.flights.checks, p.writer.writes = checks, writes
 	defer p.flights.crew.Close()
 
-	// The monitors must know the replica before it holds anything.
+	// The monitors must know the replica before it has any account.
 	for p.beat(ctx) != nil {
 		if !sleep(ctx, min(time.Second, p.config.Heartbeat)) {
 			return nil
@@ -158,7 +158,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	<-ctx.Done()
 	p.log.Info("shutting down: no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
-	writing.Go(func() { p.leave(writes) })
+	writing.Go(func() { p.tellStopping(writes) })
 	claiming.Wait()
 	p.claimer.departing.Wait()
 	p.flights.stopHeld(p.hurry)

@@ -18,7 +18,7 @@ const (
 	reasonField   = "unknown_field" // of the record or the config
 )
 
-// record is an account's record, decoded once and kept.
+// record is an account's record, decoded once and remembered.
 type record struct {
 	account accounts.Account
 	cadence cadence.Cadence
@@ -40,7 +40,7 @@ type recordLimits struct {
 	of limitsOfCheck
 }
 
-// limitsOf returns the current limits of an account's checks, and keeps them with its record
+// limitsOf returns the current limits of an account's checks, and remembers them with its record
 // until the configuration changes.
 func (l *limiter) limitsOf(r *record) limitsOfCheck {
 	if r.checker == nil {

@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -122,7 +123,7 @@ func (f *flight) unwritten() {
 }
 
 // succeed returns the account with its last page. It reports whether the writer has taken it
-// over: then what the flight holds is released once it is written.
+// over: then it calls the cleanups once it is written.
 func (f *flight) succeed(result Result) bool {
 	mark := accounts.MarkOK
 	if result.HasMore {
@@ -199,10 +200,10 @@ func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
 	}
 	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
-	kept := f.withinShare(&next)
+	state := f.withinShare(&next)
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
-		Failures: next.State.Failures, State: accounts.WithSkip(kept, f.skip),
+		Failures: next.State.Failures, State: accounts.WithSkip(state, f.skip),
 		Rule: f.flights.codes.Rule(next.Rule), Mark: f.flights.codes.Mark(mark),
 	}
 }
@@ -226,6 +227,30 @@ func (f *flight) submit(item circulate.Return, outcome string, written func()) {
 		fs.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)
 	}
 	fs.writer.submit(item, written)
+}
+
+// warn counts the warnings of a check, and returns them as they are stored, one for each code.
+func (f *flight) warn(warnings []Warning) string {
+	texts := make([]string, 0, len(warnings))
+	told := make(map[string]bool, len(warnings))
+	for _, w := range warnings {
+		if told[w.Code] {
+			continue
+		}
+		told[w.Code] = true
+		f.flights.metrics.warnings.WithLabelValues(f.record.account.Kind, w.Code).Inc()
+		f.flights.warned.add(recentSort{f.record.account.Kind, w.Code}, time.Now())
+		texts = append(texts, w.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// withWarnings returns the account's state with the warnings of its check.
+func (f *flight) withWarnings(state string, warnings []Warning) string {
+	if len(warnings) == 0 {
+		return state
+	}
+	return accounts.WithWarning(state, f.warn(warnings))
 }
 
 // outcomeOf returns what a failure means for the next check. Only failures of the account

@@ -9,13 +9,13 @@ import (
 )
 
 // An account has a share: the bytes of messages that it may bring in an hour, or all at once.
-// Used bytes count as the time that the share takes to refill. That time is kept with the
-// account, so that the share holds across all replicas. Nothing is kept for an account that
+// Used bytes count as the time that the share takes to refill. That time is stored with the
+// account, so that the share counts across all replicas. Nothing is stored for an account that
 // brings little.
 const (
 	shareWindow = time.Hour
 	shareMost   = 2 * time.Hour    // the longest refill time that counts: a clock that steps back must not stop an account for long
-	shareSmall  = 10 * time.Second // a shorter refill time is not kept
+	shareSmall  = 10 * time.Second // a shorter refill time is not stored
 )
 
 // uses counts a page's messages against the share.
@@ -62,7 +62,7 @@ func (f *flight) shareAgain() time.Time {
 	return f.owes().Add(-shareWindow).Truncate(time.Millisecond).Add(time.Millisecond)
 }
 
-// withinShare delays an account that has used up its share. It returns the state to keep: that
+// withinShare delays an account that has used up its share. It returns the state to store: that
 // of the cadence, and how much of the share is used.
 func (f *flight) withinShare(next *cadence.Next) string {
 	state := next.State.Encode()

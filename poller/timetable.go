@@ -27,7 +27,7 @@ type timetable struct {
 	ours  []bool   // shard -> it is this replica's part
 	times int      // how often the shards were divided anew
 
-	left []time.Time // shard -> until when others come first, although it may be ours
+	yielded []time.Time // shard -> until when others come first, although it may be ours
 
 	idle time.Duration // how often a shard of ours is looked at while nothing is due; zero: unknown
 }
@@ -38,7 +38,7 @@ var never = time.Unix(1<<40, 0)
 func newTimetable(shards int, now time.Time) *timetable {
 	t := &timetable{
 		at: make([]time.Time, shards), busy: make([]bool, shards), ours: make([]bool, shards), claimed: make([]time.Time, shards),
-		left: make([]time.Time, shards), sooner: make(chan struct{}, 1),
+		yielded: make([]time.Time, shards), sooner: make(chan struct{}, 1),
 	}
 	for i := range t.at {
 		t.at[i], t.ours[i] = now, true
@@ -119,7 +119,7 @@ func (t *timetable) signal() {
 }
 
 // divide assigns each replica its part of the shards by rendezvous hashing: a shard belongs to
-// the replica whose hash with it is the highest. So a replica that comes or leaves moves only
+// the replica whose hash with it is the highest. So a replica that starts or stops moves only
 // its own part. Shards that have become ours are claimed now.
 func (t *timetable) divide(self string, alive []string, now time.Time) {
 	if !slices.Contains(alive, self) {
@@ -165,13 +165,13 @@ func (t *timetable) lost(shard, times int) bool {
 func (t *timetable) patience(shard int, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	left := time.Now().Before(t.left[shard]) && len(t.peers) > 1
-	if t.ours[shard] && !left {
+	yielded := time.Now().Before(t.yielded[shard]) && len(t.peers) > 1
+	if t.ours[shard] && !yielded {
 		return 0
 	}
 	others := float64(max(1, len(t.peers)-1))
 	wait := time.Duration((0.5 + chance) * others * float64(patience))
-	if left {
+	if yielded {
 		wait += 2 * time.Duration(others*float64(patience))
 	}
 	return wait
@@ -213,10 +213,10 @@ func (t *timetable) aloofLocked(shard int) int {
 	return 4 * max(1, len(t.peers)-1)
 }
 
-// leave lets other replicas come first in a shard for a while, even if it is ours: it has an
+// yield lets other replicas come first in a shard for a while, even if it is ours: it has an
 // account that this replica does not know.
-func (t *timetable) leave(shard int, until time.Time) {
+func (t *timetable) yield(shard int, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.left[shard] = until
+	t.yielded[shard] = until
 }

@@ -16,15 +16,15 @@ type writer struct {
 	ring      *circulate.Ring
 	syncer    *circulate.Syncer
 	committer *committer
-	holding   *holding
+	claims    *claims
 	once      map[string]bool // the kinds whose third parties give each message once
 	aside     aside
 	writes    context.Context // done when the last writes must end
 }
 
 func newWriter(r *replica, ring *circulate.Ring, once map[string]bool) *writer {
-	w := &writer{replica: r, ring: ring, syncer: circulate.NewSyncer(ring), once: once, holding: newHolding()}
-	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.commit)
+	w := &writer{replica: r, ring: ring, syncer: circulate.NewSyncer(ring), once: once, claims: newClaims()}
+	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.write)
 	w.committer.calm = w.calm
 	return w
 }
@@ -51,19 +51,19 @@ func (w *writer) run(ctx context.Context) {
 
 // submit takes over a return. It waits while too many are not written yet. Written is called
 // once the return is written or dropped; it may be nil.
-func (w *writer) submit(item circulate.Return, written func()) { w.committer.submitHeld(item, written) }
+func (w *writer) submit(item circulate.Return, written func()) { w.committer.submitWith(item, written) }
 
-// commit writes a batch of returns. While Redis is away it tries again, until the claims are
+// write writes a batch of returns. While Redis is away it tries again, until the claims are
 // no longer ours. Repeating is safe: a return that an earlier try wrote is fenced.
-func (w *writer) commit(shard int, items []circulate.Return) { w.commitAgain(shard, items, false) }
+func (w *writer) write(shard int, items []circulate.Return) { w.writeAgain(shard, items, false) }
 
-// commitAgain is commit for returns that an earlier try of unknown outcome may have written.
-func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) {
+// writeAgain is write for returns that an earlier try of unknown outcome may have written.
+func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 	giveUp := time.Now().Add(w.config.LongTimeout)
 	for try := 0; ; try++ {
 		outcomes, err := w.ring.Return(w.writes, shard, items)
 		if err == nil {
-			w.committed(shard, items, outcomes, unknown)
+			w.wrote(shard, items, outcomes, unknown)
 			return
 		}
 		w.metrics.redisErrors.WithLabelValues("return").Inc()
@@ -80,7 +80,7 @@ func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) 
 		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
 			// Redis answers but refuses this batch: find out for which of its returns.
 			for i := range items {
-				w.commitAgain(shard, items[i:i+1], unknown)
+				w.writeAgain(shard, items[i:i+1], unknown)
 			}
 			return
 		}
@@ -92,9 +92,9 @@ func (w *writer) commitAgain(shard int, items []circulate.Return, unknown bool) 
 			}
 			w.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
 			for i := range items {
-				w.holding.remove(items[i].Claim.ID)
+				w.claims.remove(items[i].Claim.ID)
 			}
-			w.holding.lose(shard)
+			w.claims.lose(shard)
 			w.log.Error("results could not be written and are dropped; the accounts will be requeued",
 				"shard", shard, "accounts", len(items), "first", items[0].Claim.ID, "error", err)
 			return
@@ -112,7 +112,7 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 			continue
 		}
 		any = true
-		w.metrics.putBack.WithLabelValues(accounts.RuleMemory).Inc()
+		w.metrics.putOff.WithLabelValues(accounts.RuleMemory).Inc()
 		*it = circulate.Return{
 			Claim: it.Claim, Kind: it.Kind, Due: w.clocks.now().Add(w.room.pause(shard)), Rule: w.codes.Rule(accounts.RuleMemory),
 			Failures: it.Claim.Failures, State: it.Claim.State,
@@ -121,11 +121,11 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 	return any
 }
 
-// page writes one of several pages, and tries again while the outcome is unknown. If an
+// commit writes a page while the account stays claimed, and tries again while the outcome is unknown. If an
 // earlier try wrote it, the claim has another entry and this try reports it as lost. It tries a
 // few times, or until the given time if that is later. Tried says that an earlier try may have
 // written it.
-func (w *writer) page(claim *circulate.Claim, page circulate.Page, until time.Time) (tried bool, err error) {
+func (w *writer) commit(claim *circulate.Claim, page circulate.Page, until time.Time) (tried bool, err error) {
 	err = w.ring.Progress(w.writes, claim, page)
 	for try := 0; (circulate.Unknown(err) || circulate.Unavailable(err) && !until.IsZero()) && (try < progressRetries || time.Now().Before(until)); try++ {
 		if !sleep(w.writes, min(commitRetryMax, commitRetry<<min(try, 6))) {
@@ -144,20 +144,20 @@ func (w *writer) page(claim *circulate.Claim, page circulate.Page, until time.Ti
 	return tried, err
 }
 
-// committed counts a written batch, and schedules a look at its shard for when the first of
+// wrote counts a written batch, and schedules a look at its shard for when the first of
 // its accounts is due again. After an unknown outcome, fenced means nothing: an earlier try
 // may have written the return.
-func (w *writer) committed(shard int, items []circulate.Return, outcomes []circulate.Outcome, unknown bool) {
+func (w *writer) wrote(shard int, items []circulate.Return, outcomes []circulate.Outcome, unknown bool) {
 	first := never
 	for i, outcome := range outcomes {
 		item := &items[i]
-		w.holding.remove(item.Claim.ID)
+		w.claims.remove(item.Claim.ID)
 		if outcome != circulate.Written {
 			if unknown {
 				w.metrics.returns.WithLabelValues("unknown").Inc()
 			} else {
 				w.metrics.returns.WithLabelValues("fenced").Inc()
-				w.holding.lose(shard) // Redis may have forgotten this claim, and others
+				w.claims.lose(shard) // Redis may have forgotten this claim, and others
 				w.late(item)
 			}
 			continue
@@ -198,12 +198,12 @@ func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Cla
 }
 
 // handOver gives claims to the replicas that check their kinds. What cannot be handed
-// over is looked for among what this replica holds, and released.
+// over is looked for among what this replica has claimed, and released.
 func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOver) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	n, err := w.ring.Kinds().HandOver(ctx, shard, all)
-	w.metrics.putBack.WithLabelValues("handed_over").Add(float64(n))
+	w.metrics.putOff.WithLabelValues("handed_over").Add(float64(n))
 	claims := make([]*circulate.Claim, len(all))
 	for i := range all {
 		claims[i] = all[i].Claim
@@ -218,18 +218,18 @@ func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOv
 // unhand forgets claims of which so many were given back.
 func (w *writer) unhand(shard int, claims []*circulate.Claim, given int) {
 	for _, c := range claims {
-		w.holding.remove(c.ID)
+		w.claims.remove(c.ID)
 	}
 	if given < len(claims) {
-		w.holding.lose(shard) // the others may still be held
+		w.claims.lose(shard) // the others may still be claimed
 	}
 }
 
-// forget drops a claim whose entry is unknown. After a lost reply the replica may still hold
+// forget drops a claim whose entry is unknown. After a lost reply the replica may still have
 // the account under another entry, which reclaim looks for.
 func (w *writer) forget(claim *circulate.Claim) {
-	w.holding.remove(claim.ID)
-	w.holding.lose(claim.Shard)
+	w.claims.remove(claim.ID)
+	w.claims.lose(claim.Shard)
 }
 
 // counted counts messages that were written.
@@ -245,7 +245,7 @@ const (
 	asideLong  = time.Hour // for which a page is tried; its claim was lost long before
 )
 
-// aside holds pages that Redis does not take now, and that no third party gives again. It
+// aside has pages that Redis does not take now, and that no third party gives again. It
 // tries to write each until the outcome is known, beside the other writes.
 type aside struct {
 	mu    sync.Mutex
@@ -296,15 +296,15 @@ func (w *writer) tryOn(shard int, items []circulate.Return, unknown bool) {
 	for try := 0; sleep(until, min(commitRetryMax, commitRetry<<min(try, 6))); try++ {
 		outcomes, err := w.ring.Return(w.writes, shard, items)
 		if err == nil {
-			w.committed(shard, items, outcomes, unknown)
+			w.wrote(shard, items, outcomes, unknown)
 			return
 		}
 		w.metrics.redisErrors.WithLabelValues("return").Inc()
 		unknown = unknown || circulate.Unknown(err)
 	}
 	w.metrics.returns.WithLabelValues("given_up").Inc()
-	w.holding.remove(items[0].Claim.ID)
-	w.holding.lose(shard)
+	w.claims.remove(items[0].Claim.ID)
+	w.claims.lose(shard)
 	w.log.Error("messages are lost: Redis did not take them, and the third party gives each once",
 		"account", items[0].Claim.ID, "kind", items[0].Kind, "shard", shard, "messages", len(items[0].Messages))
 }
