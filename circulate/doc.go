@@ -268,6 +268,44 @@
 // [Ring.Audit] compares places and tickets in small steps, confirms at one moment what
 // looks wrong, and can repair it.
 //
+// # Held checks
+//
+// Some third parties hold a call: they keep it open until something comes. The check of such an
+// account is a held check. It has no step and no place of its own: it is a claim that lasts, because
+// the account stays claimed from call to call.
+//
+// A page is committed before the next call. Each page is a Progress: its messages and the cursor
+// behind them are written together, under the claim's current ticket. The next call asks from that
+// cursor. So I3 and I4 hold for every page, and a death costs at most the page in hand. A third
+// party that keeps its messages gives that page again.
+//
+// Progress renews the claim. It puts a fresh ticket and a fresh stamp on the entry, also for a page
+// without messages. A monitor takes a claim for stale by its stamp. So a replica renews the claim
+// before any call that may end later than 55 per cent of the long timeout after the last renewal, or
+// than 165 seconds if that is less. No call may last longer than half the long timeout. A renewal
+// also notes that a check succeeded ([Page]): an account on which nothing happens must not look
+// unchecked. An empty end between two renewals costs Redis nothing.
+//
+// A claim may be lost during a call: somebody changes, pauses or deregisters the account, or a
+// monitor requeues it. Nothing is written under the old ticket. A replica compares the tickets of its
+// held checks every three seconds ([Tickets]), and ends a call whose account has another one. Until
+// then one account may have calls from two replicas; only one of them writes.
+//
+// A death within a hold is a death like any other. Heartbeats end, a monitor requeues the entries,
+// and another replica makes the calls within the time of I2. A replica that stops does not wait for
+// that: it ends its calls, commits the pages that have arrived, and releases the accounts in waves.
+//
+// A requeue is a strike, and the return of a check clears the strikes. A held check may not return
+// for minutes, so a few replicas that die one after the other would make suspects of innocent
+// accounts. An account that kills its replica does so when a call begins or an answer arrives, not
+// while it waits. Therefore a replica acquits an account whose call has been held for a second
+// ([Acquit]): that clears its strikes, and nothing else. Acquit looks at no ticket, because it can
+// only make a suspicion begin anew. The first claim after a strike ends with its first call, by a
+// return.
+//
+// An account does not stay in a shard that accounts are leaving: each call there has a claim of its
+// own, and between two of them the account moves.
+//
 // # Changing the number of shards
 //
 // NS:meta says how the namespace is divided: generation, shards, while that changes

@@ -3,11 +3,34 @@
 //
 // One step of the ring writes the messages of a check together with the cursor and the
 // account's next place, or nothing at all. A replica that dies, hangs or is cut off loses
-// only time: the monitors requeue the accounts that it held, and its late writes are fenced.
+// only time: the monitors requeue the accounts that it had claimed, and its late writes are fenced.
 //
 // A Checker knows one third party. A Pool knows none: it handles time-outs, panics, pages,
 // batches and shutdown. It joins three types: claimer claims due accounts, flights are the
 // checks under way, and writer writes what they found.
+//
+// # One check
+//
+// A check is one loop: make a call, write its page, and go on or give the account back. Most third
+// parties answer at once; some hold a call, which means that they keep it open until something
+// comes. The loop is the same for both, and two policies say what differs:
+//
+//	                   drain                       hold
+//	place              of Config.Concurrency       of Config.HeldChecks
+//	time of a call     Config.CheckTimeout         the hold and ten seconds
+//	pages of a claim   at most 20, in 30 seconds   any number, for ten minutes
+//	a page             is committed if more is     is committed; the next call follows, at a
+//	                   there, else returned        pace that no third party finds too hot
+//	an empty end       returns the account         costs Redis nothing until the claim must be
+//	                                               renewed; the account stays
+//	a cut connection   is a failure                is an empty end if the call was held for a
+//	                                               while, else it is tried twice more
+//	the replica stops  at the end of the grace     in waves, from the beginning, so that other
+//	                   period                      replicas can take the accounts over
+//
+// With hold an account stays as long as no return has to change anything: it has no failures,
+// strikes, hint or limit of a rate, its cadence is "every 0", its shard is not being left, Redis has
+// room, and no other account waits for a place. Package circulate says what the protocol promises.
 //
 // # Who settles a check
 //
