@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -19,51 +18,38 @@ import (
 // address: {"url": "https://www.githubstatus.com"}. Each state of an incident is a
 // message; the cursor is the state of every incident that the page still shows.
 type statuspage struct {
+	*form
 	client *fetch.Client
 }
+
+type site struct {
+	url string // of the page, without a slash at its end
+}
+
+// form has the methods Validate and Fields: it judges configs when accounts are registered, and
+// describes them to people.
+type form = strict.Form[site]
 
 // newStatuspage returns a checker that uses the process' client. The client refuses
 // private addresses, limits the size of answers, and follows the settings.
 func newStatuspage(tools command.Tools) (poller.Checker, error) {
-	return statuspage{tools.Client}, nil
+	return statuspage{client: tools.Client, form: strict.NewForm([]strict.Entry[site]{{
+		Field: strict.Field{
+			Name: "url", Type: strict.URL, Required: true, Example: "https://www.githubstatus.com",
+			Label: strict.Words{EN: "Address", ZH: "地址"},
+			Help:  strict.Words{EN: "Where the status page is.", ZH: "状态页的地址。"},
+		},
+		Read: func(v strict.Value, to *site) { to.url, _ = tools.Client.ReadBaseURL(v) },
+	}})}, nil
 }
 
 // Kind returns the name for "--kind".
 func (statuspage) Kind() string { return "statuspage" }
 
-// Validate checks a config when an account is registered. Its error names all faults.
-func (s statuspage) Validate(config json.RawMessage) error {
-	_, err := s.address(config)
-	return err
-}
-
-// Fields describe the config for people who fill it in by a form. The method may be left out.
-func (statuspage) Fields() []strict.Field {
-	return []strict.Field{{
-		Name: "url", Type: strict.URL, Required: true, Example: "https://www.githubstatus.com",
-		Label: strict.Words{EN: "Address", ZH: "地址"},
-		Help:  strict.Words{EN: "Where the status page is.", ZH: "状态页的地址。"},
-	}}
-}
-
 // RateKey returns the page's host. Accounts of one host share limits and outages.
 func (s statuspage) RateKey(config json.RawMessage) string {
-	address, err := s.address(config)
-	if err != nil {
-		return ""
-	}
-	return fetch.Host(address)
-}
-
-func (s statuspage) address(config json.RawMessage) (string, error) {
-	r := strict.ReadConfig(config)
-	url := strings.TrimSuffix(r.Text("url"), "/")
-	if url != "" {
-		if err := s.client.Validate(url); err != nil {
-			r.Fault("url", err.Error())
-		}
-	}
-	return url + "/api/v2/incidents.json", r.Err()
+	at, _ := s.form.Read(config) // the zero site if the config is not valid
+	return fetch.Host(at.url)
 }
 
 // incident is an incident of a page. The last update comes first.
@@ -78,15 +64,17 @@ type incident struct {
 
 // Check reports what changed since the cursor, the oldest first.
 func (s statuspage) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	url, err := s.address(r.Config)
+	at, err := s.form.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
 	seen := map[string]time.Time{}
-	if len(r.Cursor) > 0 && json.Unmarshal(r.Cursor, &seen) != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind"}
+	if len(r.Cursor) > 0 {
+		if err := json.Unmarshal(r.Cursor, &seen); err != nil {
+			return poller.Result{}, poller.CursorError(err)
+		}
 	}
-	answer, err := s.client.Do(ctx, fetch.Call{URL: url, MaxBody: 1 << 20, MaxRedirects: 3})
+	answer, err := s.client.Do(ctx, fetch.Call{URL: at.url + "/api/v2/incidents.json", MaxBody: 1 << 20, MaxRedirects: 3})
 	if err != nil {
 		return poller.Result{}, fetch.CheckError(err) // sets kind and scope
 	}
