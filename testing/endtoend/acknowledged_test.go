@@ -16,8 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/datadir"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // acknowledged is what a service told others it has done.

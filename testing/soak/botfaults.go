@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // weixinErrors are the errors of WeChat's bots that pass. A few calls have them, of any bot.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 const (

@@ -18,11 +18,11 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // underACL is a service with every role. Its Redis user has exactly the rights that the guide

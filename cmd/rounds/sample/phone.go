@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 // maxText is the longest name or message that somebody types into the phone, in bytes.
@@ -76,23 +78,21 @@ func (w *weixin) does(what string, r *http.Request) bool {
 	case "scan":
 		return person != "" && w.scan(code, person, r.PostForm.Get("digits") != "")
 	case "confirm":
-		return w.change(code, "scaned", "confirmed")
+		_, open := w.code(code)
+		return open && w.Confirm(code)
 	case "expire":
-		return w.change(code, "", "expired")
+		return w.Expire(code)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	b := w.named(person)
-	if b == nil {
+	b, ok := w.named(person)
+	if !ok {
 		return false
 	}
 	switch what {
 	case "write":
 		text := r.PostForm.Get("text")
-		w.write(b, strings.ToValidUTF8(text[:min(len(text), maxText)], ""))
+		w.Write(b.Token, strings.ToValidUTF8(text[:min(len(text), maxText)], ""))
 	case "leave":
-		b.token = rand.Text() // nobody has it
-		w.changed()
+		w.Void(b.Token) // nobody has the new one
 	default:
 		return false
 	}
@@ -100,38 +100,14 @@ func (w *weixin) does(what string, r *http.Request) bool {
 }
 
 // scan has a person scan a code.
-func (w *weixin) scan(id, person string, digits bool) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c := w.find(id)
-	if c == nil || c.status != "wait" {
-		return false
-	}
-	c.status, c.person = "scaned", person
-	if digits {
+func (w *weixin) scan(id, person string, show bool) bool {
+	digits := ""
+	if show {
 		n, _ := rand.Int(rand.Reader, big.NewInt(9000)) // it never fails
-		c.status, c.digits = "need_verifycode", fmt.Sprint(1000+n.Int64())
+		digits = fmt.Sprint(1000 + n.Int64())
 	}
-	w.changed()
-	return true
-}
-
-// change gives a code another status, if it has the one that is expected; empty: any.
-func (w *weixin) change(id, from, to string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c := w.find(id)
-	if c == nil || from != "" && c.status != from || time.Now().After(c.until) {
-		return false
-	}
-	c.status = to
-	w.changed()
-	return true
-}
-
-// open reports whether a code can still be used.
-func (c *code) open() bool {
-	return time.Now().Before(c.until) && (c.status == "wait" || c.status == "scaned" || c.status == "need_verifycode")
+	c, open := w.code(id)
+	return open && c.Status == ilink.StatusWait && w.Scan(id, person, digits)
 }
 
 // show writes what the phone shows.
@@ -141,16 +117,14 @@ func (w *weixin) show(rw http.ResponseWriter) {
 		Codes    []shownCode
 		Accounts []shownAccount
 	}
-	w.mu.Lock()
-	for _, c := range w.codes {
-		if c.open() {
-			shown.Codes = append(shown.Codes, shownCode{c.id, c.status, c.person, c.digits, time.Until(c.until.Add(-codeLife)).Abs().Round(time.Second)})
+	for _, c := range w.Open() {
+		if c.Status == ilink.StatusWait || c.Status == ilink.StatusScanned || c.Status == ilink.StatusDigits {
+			shown.Codes = append(shown.Codes, shownCode{c.QRCode, c.Status, c.User, c.Digits, time.Until(c.Until.Add(-ilink.DefaultCodeLife)).Abs().Round(time.Second)})
 		}
 	}
-	for _, b := range w.bots {
-		shown.Accounts = append(shown.Accounts, shownAccount{b.name, len(b.posted), b.given, len(b.posted) + 1})
+	for _, b := range w.Bots() {
+		shown.Accounts = append(shown.Accounts, shownAccount{b.User, b.Posted, b.Given, b.Posted + 1})
 	}
-	w.mu.Unlock()
 	shown.Name = []string{"Mei", "Chen", "Wang"}[len(shown.Accounts)%3]
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 	rw.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
@@ -160,30 +134,22 @@ func (w *weixin) show(rw http.ResponseWriter) {
 // Scans has the phone scan the next code by itself, and confirm: each after a pause. It
 // returns when that is done, or ctx is.
 func (u *Upstream) Scans(ctx context.Context, person string, wait time.Duration) {
-	pause := func() bool {
+	pause := func(d time.Duration) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(wait):
+		case <-time.After(d):
 			return true
 		}
 	}
-	for {
-		u.weixin.mu.Lock()
-		id, news := "", u.weixin.news
-		for _, c := range u.weixin.codes {
-			if c.open() {
-				id = c.id
-			}
+	for pause(200 * time.Millisecond) {
+		open := u.weixin.Codes()
+		if len(open) == 0 {
+			continue
 		}
-		u.weixin.mu.Unlock()
-		if id != "" && pause() && u.weixin.scan(id, person, false) && pause() && u.weixin.change(id, "scaned", "confirmed") {
+		id := open[len(open)-1]
+		if pause(wait) && u.weixin.scan(id, person, false) && pause(wait) && u.weixin.Confirm(id) {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-news:
 		}
 	}
 }

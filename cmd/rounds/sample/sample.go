@@ -4,6 +4,7 @@
 package sample
 
 import (
+	"context"
 	"errors"
 	"hash/crc32"
 	"net"
@@ -46,11 +47,14 @@ type Upstream struct {
 	addrs   map[Site]string
 	servers []*http.Server
 	serving sync.WaitGroup
+	stop    context.CancelFunc
 }
 
 // Start opens the sites, each at a free port of loopback. Close ends them.
 func Start() (*Upstream, error) {
-	u := &Upstream{born: time.Now(), slowest: slowest, weixin: newWeixin(), addrs: make(map[Site]string)}
+	ctx, stop := context.WithCancel(context.Background())
+	u := &Upstream{born: time.Now(), slowest: slowest, weixin: newWeixin(), addrs: make(map[Site]string), stop: stop}
+	u.serving.Go(func() { u.weixin.chat(ctx) })
 	for site, handler := range map[Site]http.HandlerFunc{
 		News: u.news, Shops: u.shop, Blogs: u.blog, Wiki: broken, Weather: busy, Members: u.members, WeChat: u.weixin.ServeHTTP, Office: receive,
 	} {
@@ -78,6 +82,7 @@ func (u *Upstream) URL(site Site, path string) string { return "http://" + u.add
 
 // Close closes the sites.
 func (u *Upstream) Close() {
+	u.stop()
 	for _, server := range u.servers {
 		_ = server.Close()
 	}

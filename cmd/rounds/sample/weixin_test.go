@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 // told is what WeChat answers.
@@ -29,6 +32,10 @@ type told struct {
 func wechat(t *testing.T, w *weixin, method, path, token, body string) (told, string) {
 	t.Helper()
 	r := request(t, method, "http://wechat.example"+path, body)
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Authorizationtype": {"ilink_bot_token"},
+		"X-Wechat-Uin": {base64.StdEncoding.EncodeToString([]byte("7"))}, "Ilink-App-Clientversion": {"132105"},
+	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -57,6 +64,7 @@ func (r *recorder) Write(text []byte) (int, error) { return r.body.Write(text) }
 func TestWeChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeixin()
+		go w.chat(t.Context())
 		phone := func(what string, form url.Values) string {
 			_, text := wechat(t, w, "POST", "/phone/"+what, "", form.Encode())
 			return text
@@ -70,7 +78,7 @@ func TestWeChat(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 		began := time.Now()
-		if s := status(c.QRCode, ""); s.Status != "wait" || time.Since(began) != heldFor {
+		if s := status(c.QRCode, ""); s.Status != "wait" || time.Since(began) != ilink.DefaultHold {
 			t.Errorf("got %+v after %v", s, time.Since(began))
 		}
 		phone("scan", url.Values{"code": {c.QRCode}, "person": {"<Mei>"}, "digits": {"yes"}})
@@ -130,10 +138,10 @@ func TestThePhoneScansByItself(t *testing.T) {
 			close(ended)
 		}()
 		synctest.Wait()
-		first, _ := wechat(t, u.weixin, "POST", "/ilink/bot/get_bot_qrcode", "", "{}")
-		u.weixin.change(first.QRCode, "", "expired")
+		first, _ := wechat(t, u.weixin, "POST", "/ilink/bot/get_bot_qrcode?bot_type=3", "", "{}")
+		u.weixin.Expire(first.QRCode)
 		time.Sleep(time.Minute)
-		next, _ := wechat(t, u.weixin, "POST", "/ilink/bot/get_bot_qrcode", "", "{}")
+		next, _ := wechat(t, u.weixin, "POST", "/ilink/bot/get_bot_qrcode?bot_type=3", "", "{}")
 		<-ended
 		if s, _ := wechat(t, u.weixin, "GET", "/ilink/bot/get_qrcode_status?qrcode="+next.QRCode, "", ""); s.Status != "confirmed" {
 			t.Errorf("got %+v", s)

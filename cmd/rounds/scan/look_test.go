@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 // look looks at a sign-in at a desk without waiting for the phone.

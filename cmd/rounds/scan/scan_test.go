@@ -15,11 +15,11 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/faketime"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

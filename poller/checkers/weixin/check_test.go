@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 // asked lets a checker ask the fake once, as a pool does.

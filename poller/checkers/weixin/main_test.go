@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/faketime"
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 func TestMain(m *testing.M) {

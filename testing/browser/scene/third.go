@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 // ThirdParty answers for every host. What it answers is in the address, so that an

@@ -3,7 +3,7 @@
 //
 //	go run ./testing/upstream/weixin -addr 127.0.0.1:8900
 //
-// Requests below /fake/ play the person with the phone; see ilink.Steered.
+// Requests below /fake/ play the person with the phone; see steered.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/rounds-dev/rounds/testing/upstream/weixin/ilink"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 func main() {
@@ -25,7 +25,7 @@ func main() {
 	flag.Parse()
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, os.Interrupt, syscall.SIGTERM)
-	w, stop, err := ilink.ServeAt(*addr, ilink.Options{Hold: *hold, NextHold: *told, Page: *page}, ilink.Steered)
+	w, stop, err := ilink.ServeAt(*addr, ilink.Options{Hold: *hold, NextHold: *told, Page: *page}, steered)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "weixin:", err)
 		os.Exit(1)

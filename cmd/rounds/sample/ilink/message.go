@@ -36,20 +36,29 @@ func (w *Ilink) PostN(token string, n int) int {
 }
 
 // Post sends a message of a type to a bot and returns its number.
-func (w *Ilink) Post(token, kind string) int {
+func (w *Ilink) Post(token, kind string) int { return w.post(token, kind, "") }
+
+// Write sends a text to a bot and returns its number.
+func (w *Ilink) Write(token, text string) int { return w.post(token, "text", text) }
+
+func (w *Ilink) post(token, kind, text string) int {
 	return w.PostRaw(token, func(n int) string {
 		now := w.options.Now().UnixMilli()
 		return fmt.Sprintf(`{"seq":%d,"message_id":%s,"from_user_id":"person@im.wechat","to_user_id":"bot@im.bot","client_id":"c-%d",`+
 			`"create_time_ms":%d,"update_time_ms":%d,"session_id":"person#bot","group_id":"","message_type":1,"message_state":2,`+
-			`"item_list":[%s],"context_token":"context-%d"}`, n, MessageID("", n), n, now, now, item(kind, n, now), n)
+			`"item_list":[%s],"context_token":"context-%d"}`, n, MessageID("", n), n, now, now, item(kind, n, now, text), n)
 	})
 }
 
-// PostRaw sends an element of msgs that the test makes from its number.
+// PostRaw sends an element of msgs that the caller makes from its number. It returns 0 if no bot
+// has the token.
 func (w *Ilink) PostRaw(token string, element func(n int) string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.bots[token]
+	if b == nil {
+		return 0
+	}
 	n := len(b.posted) + 1
 	b.posted = append(b.posted, json.RawMessage(element(n)))
 	b.changed()
@@ -59,7 +68,7 @@ func (w *Ilink) PostRaw(token string, element func(n int) string) int {
 // media is a file in the store of the third party, which is not fetched by anyone here.
 const media = `{"encrypt_query_param":"cGFyYW0=","aes_key":"MDEyMzQ1Njc4OWFiY2RlZg==","encrypt_type":1}`
 
-func item(kind string, n int, now int64) string {
+func item(kind string, n int, now int64, text string) string {
 	head := func(number int) string {
 		return fmt.Sprintf(`{"type":%d,"create_time_ms":%d,"is_completed":true,"msg_id":%s,`, number, now, MessageID("", n))
 	}
@@ -73,5 +82,9 @@ func item(kind string, n int, now int64) string {
 	case "video":
 		return head(5) + `"video_item":{"media":` + media + `,"video_size":204800,"play_length":7,"thumb_media":` + media + `}}`
 	}
-	return head(1) + fmt.Sprintf(`"text_item":{"text":"message %d 你好 😀"}}`, n)
+	if text == "" {
+		text = fmt.Sprintf("message %d 你好 😀", n)
+	}
+	quoted, _ := json.Marshal(text) // a text can always be encoded
+	return head(1) + `"text_item":{"text":` + string(quoted) + `}}`
 }

@@ -3,11 +3,12 @@
 package serving
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ func Serve(addr string, handler func(base string) http.Handler) (stop func(), er
 // does in fake time. A caller that gives up before the end of the answer gets none. A handler that
 // aborts has cut the connection.
 func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, err error) {
-	recorder := &recorder{ResponseRecorder: httptest.NewRecorder(), first: func() {}}
+	recorder := &recorder{header: http.Header{}, first: func() {}}
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotFirstResponseByte != nil {
 		recorder.first = sync.OnceFunc(trace.GotFirstResponseByte)
 	}
@@ -53,25 +54,39 @@ func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, 
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	response = recorder.Result()
-	response.Request = r
-	return response, nil
+	recorder.WriteHeader(http.StatusOK)
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", recorder.status, http.StatusText(recorder.status)), StatusCode: recorder.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: recorder.sent, Body: io.NopCloser(&recorder.body), ContentLength: int64(recorder.body.Len()), Request: r,
+	}, nil
 }
 
-// recorder tells when an answer begins.
+// recorder keeps an answer, and tells when it begins. It is not httptest's, which has no place
+// in a program: it defines a flag.
 type recorder struct {
-	*httptest.ResponseRecorder
-	first func()
+	header, sent http.Header
+	status       int
+	body         bytes.Buffer
+	first        func()
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status, r.sent = status, r.header.Clone()
+	}
 }
 
 func (r *recorder) Write(text []byte) (int, error) {
 	r.first()
-	return r.ResponseRecorder.Write(text)
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(text)
 }
 
 func (r *recorder) Flush() {
 	r.first()
-	r.ResponseRecorder.Flush()
+	r.WriteHeader(http.StatusOK)
 }
 
 // Await holds a call, without the lock, until there is news or the hold ends. It reports

@@ -1,13 +1,15 @@
-package ilink
+package main
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
-// Steered returns a handler that serves the fake, and below /fake/ lets anybody play the
+// steered returns a handler that serves the fake, and below /fake/ lets anybody play the
 // person with the phone:
 //
 //	POST /fake/bots?token=T                bind a bot without a scan
@@ -22,7 +24,7 @@ import (
 //	POST /fake/expire?qrcode=Q
 //	POST /fake/fail?call=getupdates        with a Fault as JSON: {"Status":524,"Times":3}
 //	POST /fake/heal
-func Steered(w *Ilink) http.Handler {
+func steered(w *ilink.Ilink) http.Handler {
 	routes := http.NewServeMux()
 	routes.Handle("/", w)
 	handle := func(pattern string, do func(r *http.Request) (any, bool)) {
@@ -32,7 +34,8 @@ func Steered(w *Ilink) http.Handler {
 				http.Error(rw, "there is no such bot or code, or it is not so far", http.StatusConflict)
 				return
 			}
-			reply(rw, done)
+			rw.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(rw).Encode(done) // a client that has hung up misses nothing
 		})
 	}
 	of := func(name string, do func(r *http.Request, value string) bool) func(r *http.Request) (any, bool) {
@@ -71,8 +74,8 @@ func Steered(w *Ilink) http.Handler {
 	handle("POST /fake/confirm", of("qrcode", func(_ *http.Request, code string) bool { return w.Confirm(code) }))
 	handle("POST /fake/expire", of("qrcode", func(_ *http.Request, code string) bool { return w.Expire(code) }))
 	handle("POST /fake/fail", func(r *http.Request) (any, bool) {
-		var f Fault
-		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxRequest)).Decode(&f); err != nil {
+		var f ilink.Fault
+		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(&f); err != nil {
 			return nil, false
 		}
 		w.Fail(r.URL.Query().Get("call"), f)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/upstream/serving"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
 // maxWrong is how many wrong digits block a code.
@@ -57,7 +57,7 @@ func (w *Ilink) getCode(rw http.ResponseWriter, r *http.Request) {
 	w.issued++
 	c := &code{text: fmt.Sprintf("qr-%d", w.issued), until: w.options.Now().Add(w.options.CodeLife), local: q.LocalTokens, news: make(chan struct{})}
 	w.codes[c.text] = c
-	w.answer(rw, r, map[string]any{"ret": 0, "qrcode": c.text, "qrcode_img_content": "https://liteapp.weixin.qq.com/q/" + c.text + "?bot_type=3"})
+	w.answer(rw, r, map[string]any{"ret": 0, "qrcode": c.text, "qrcode_img_content": w.options.Link(r, c.text)})
 }
 
 // getStatus holds a call until the code's status is another one.

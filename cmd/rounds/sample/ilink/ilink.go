@@ -16,6 +16,8 @@
 // A bot's messages are numbered from 1, whatever their type, and hold the number as seq; see
 // Number and MessageID.
 //
+// The demo has people sign in to it, and tests have it fail.
+//
 // # What it was compared with
 //
 // Paths, headers, fields and statuses are those that the official client reads and writes,
@@ -35,11 +37,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/upstream/serving"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
 // DefaultHold is how long the real server holds getupdates and get_qrcode_status.
 const DefaultHold = 35 * time.Second
+
+// DefaultCodeLife is how long a code may be scanned.
+const DefaultCodeLife = 5 * time.Minute
 
 // Options are the settings of a fake. With the zero Options it behaves as the real server.
 type Options struct {
@@ -52,6 +57,9 @@ type Options struct {
 	Host      string           // a baseurl to be told at the end of a sign-in; empty: the one that was called
 	IdleAfter time.Duration    // without any call, after which a bot needs notifystart; 0: never
 	Now       func() time.Time // nil: time.Now
+
+	// Link returns the text of a code that is drawn; nil: the address of a page of WeChat's.
+	Link func(r *http.Request, qrcode string) string
 }
 
 // Ilink is the fake. It is safe for concurrent use.
@@ -75,9 +83,14 @@ type Ilink struct {
 func New(options Options) *Ilink {
 	options.Hold = cmp.Or(options.Hold, DefaultHold)
 	options.Page = cmp.Or(options.Page, 100)
-	options.CodeLife = cmp.Or(options.CodeLife, 5*time.Minute)
+	options.CodeLife = cmp.Or(options.CodeLife, DefaultCodeLife)
 	if options.Now == nil {
 		options.Now = time.Now
+	}
+	if options.Link == nil {
+		options.Link = func(_ *http.Request, qrcode string) string {
+			return "https://liteapp.weixin.qq.com/q/" + qrcode + "?bot_type=3"
+		}
 	}
 	w := &Ilink{
 		options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), owners: make(map[string]*bot),

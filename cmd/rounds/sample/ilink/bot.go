@@ -10,6 +10,7 @@ import (
 // bot is a WeChat account that a person has bound.
 type bot struct {
 	id, user, token string
+	place           int // among all bots
 	posted          []json.RawMessage
 	given           int // messages that were handed out: they are not given again
 	givenAt         []time.Time
@@ -42,11 +43,35 @@ func (w *Ilink) AddBot(token string) {
 	}
 }
 
+// Bind has a person's bot be called with a token. The token before is void.
+func (w *Ilink) Bind(user, token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bind(user, token)
+}
+
+// Bot is a person's bot.
+type Bot struct {
+	User, Token   string
+	Posted, Given int // messages
+}
+
+// Bots returns the bots in the order in which they were bound first.
+func (w *Ilink) Bots() []Bot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]Bot, len(w.owners))
+	for _, b := range w.owners {
+		all[b.place] = Bot{b.user, b.token, len(b.posted), b.given}
+	}
+	return all
+}
+
 // bind makes a person's bot, or gives the bot that there is another token.
 func (w *Ilink) bind(user, token string) *bot {
 	b := w.owners[user]
 	if b == nil {
-		b = &bot{id: "bot-of-" + user, user: user, news: make(chan struct{}), called: w.options.Now()}
+		b = &bot{id: "bot-of-" + user, user: user, place: len(w.owners), news: make(chan struct{}), called: w.options.Now()}
 		w.owners[user] = b
 	}
 	delete(w.bots, b.token)
@@ -72,11 +97,14 @@ func (w *Ilink) Idle(token string) {
 }
 
 // Void has somebody else bind the bot: its token is void from now on. It returns the new
-// token.
+// token, which is empty if no bot has the old one.
 func (w *Ilink) Void(token string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.bots[token]
+	if b == nil {
+		return ""
+	}
 	w.issued++
 	return w.bind(b.user, fmt.Sprintf("token-%d", w.issued)).token
 }

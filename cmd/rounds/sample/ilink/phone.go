@@ -5,20 +5,38 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Codes returns the codes that may still be scanned, the newest last.
-func (w *Ilink) Codes() []string {
+// Code is a code, as somebody with a phone sees it.
+type Code struct {
+	QRCode string
+	Status string
+	User   string // who has scanned it
+	Digits string // that the phone shows
+	Until  time.Time
+}
+
+// Open returns the codes that may still be used, the newest last.
+func (w *Ilink) Open() []Code {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var open []string
+	var open []Code
 	for text, c := range w.codes {
 		if c.status != StatusExpired && c.status != StatusDone && w.options.Now().Before(c.until) {
-			open = append(open, text)
+			open = append(open, Code{text, cmp.Or(c.status, StatusWait), c.user, c.digits, c.until})
 		}
 	}
-	slices.SortFunc(open, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	slices.SortFunc(open, func(a, b Code) int { return cmp.Compare(number(a.QRCode), number(b.QRCode)) })
 	return open
+}
+
+// Codes returns the ids of the open codes, the newest last.
+func (w *Ilink) Codes() (ids []string) {
+	for _, c := range w.Open() {
+		ids = append(ids, c.QRCode)
+	}
+	return ids
 }
 
 func number(code string) int {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/testing/upstream/serving"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
 const maxRequest = 1 << 20 // bytes
