@@ -15,13 +15,18 @@ import (
 // pause at most, which keeps an idle ring idle. Where that is not enough, an audit of up to a
 // million accounts goes on with the short pause: a million take auditLong, at four
 // thousandths of Redis' time. Those of more take as long, down to the shortest pause, at which
-// an audit uses about a hundredth of Redis' time.
+// an audit uses about a hundredth of Redis' time. In a small ring each step finds next to
+// nothing, so the whole audit takes some seconds, and is done again soon after accounts came
+// or went: a person who registers the first ones looks at it.
 const (
+	auditPauseSmall = 20 * time.Millisecond
 	auditPauseLeast = 100 * time.Millisecond
 	auditPauseShort = 400 * time.Millisecond
 	auditPauseMost  = time.Second
 
-	auditLong = 40 * time.Minute
+	auditLong  = 40 * time.Minute
+	auditSmall = 10_000 // accounts
+	auditSoon  = time.Minute
 
 	// auditAgain is how long an audit waits before it tries again whether Redis serves.
 	auditAgain = 5 * time.Second
@@ -35,9 +40,31 @@ func beyond(f circulate.Far, now time.Time) (time.Time, bool) { return accounts.
 
 // auditPause returns the pause after each step of an audit of so many accounts.
 func auditPause(accounts, shards int, interval time.Duration) time.Duration {
+	if accounts <= auditSmall {
+		return auditPauseSmall
+	}
 	steps := time.Duration(max(1, circulate.AuditSteps(accounts, shards)))
 	least := min(auditPauseShort, max(auditPauseLeast, auditLong/steps))
 	return min(auditPauseMost, max(least, interval/2/steps))
+}
+
+// audits does audits, one after the other, while this monitor is on duty.
+func (m *Monitor) audits(ctx context.Context) {
+	for m.duty.await(ctx) {
+		began := time.Now()
+		turn(ctx, m.log, "audit", m.audit)
+		counted := m.registered.Load()
+		rest(ctx, dutyRest)
+		for left := m.config.AuditInterval; ctx.Err() == nil; {
+			if left = m.config.AuditInterval - time.Since(began); left <= 0 {
+				break
+			}
+			if now := m.registered.Load(); now != counted && now <= auditSmall && time.Since(began) >= auditSoon {
+				break
+			}
+			rest(ctx, min(left, auditSoon))
+		}
+	}
 }
 
 // audit checks the conservation law once, for every account, slowly. It goes on with an audit

@@ -8,7 +8,7 @@ import (
 )
 
 // An audit of a million accounts takes about forty minutes, at four thousandths of Redis'
-// time, and one of some millions as long. An idle ring stays idle.
+// time, and one of some millions as long. One of a small ring takes seconds.
 func TestAuditPace(t *testing.T) {
 	for _, test := range []struct {
 		accounts, shards int
@@ -16,8 +16,10 @@ func TestAuditPace(t *testing.T) {
 		pause            time.Duration
 		least, most      time.Duration
 	}{
-		{0, 64, 10 * time.Minute, 937500 * time.Microsecond, 5 * time.Minute, 5 * time.Minute},
-		{0, 4, 10 * time.Minute, time.Second, 20 * time.Second, 20 * time.Second},
+		{0, 64, 10 * time.Minute, 20 * time.Millisecond, 6 * time.Second, 7 * time.Second},
+		{10_000, 4, 10 * time.Minute, 20 * time.Millisecond, 0, 7 * time.Second},
+		{10_001, 64, 10 * time.Minute, 800 * time.Millisecond, 4 * time.Minute, 6 * time.Minute},
+		{10_001, 4, 10 * time.Minute, time.Second, 20 * time.Second, 2 * time.Minute},
 		{100_000, 64, 10 * time.Minute, 400 * time.Millisecond, 5 * time.Minute, 7 * time.Minute},
 		{1_000_000, 64, 10 * time.Minute, 400 * time.Millisecond, 35 * time.Minute, 45 * time.Minute},
 		{3_000_000, 64, 10 * time.Minute, 140 * time.Millisecond, 35 * time.Minute, 45 * time.Minute},

@@ -99,7 +99,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	})
 	tasks.Go(func() { newSampler(m).run(ctx) })
 	tasks.Go(func() { m.repeat(ctx, "tell what is watched", concern.WatchEvery, m.tell) })
-	tasks.Go(func() { m.repeat(ctx, "audit", m.config.AuditInterval, m.audit) })
+	tasks.Go(func() { m.audits(ctx) })
 	if m.concerns != nil {
 		tasks.Go(func() {
 			m.repeat(ctx, "look at Redis' settings", concernsLook, (&concernWatch{Monitor: m}).look)

@@ -120,7 +120,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_repairs_total{kind="no_record"} 0
 			rounds_audit_repairs_total{kind="orphan"} 0
 			# TYPE rounds_audit_seconds gauge
-			rounds_audit_seconds 6
+			rounds_audit_seconds 0.12
 			# TYPE rounds_audit_unjudged gauge
 			rounds_audit_unjudged 0
 			# TYPE rounds_audits_total counter

@@ -135,6 +135,20 @@ func TestOverviewWithoutTheRest(t *testing.T) {
 	}
 }
 
+// An audit of some minutes ago does not make accounts look lost that were registered since.
+func TestTheLawOfAnEarlierAudit(t *testing.T) {
+	law := `{"state":"kept","every_seconds":600,"last":{"at":"2026-11-22T11:57:00Z","accounts":6,"shards_audited":4,"shards":4}}`
+	for registered, want := range map[int]string{
+		10: "The last audit found 6 accounts, each in exactly one place. 0 lost, 0 doubled. 10 accounts are registered now.",
+		6:  "The last audit found 6 accounts, each in exactly one place. 0 lost, 0 doubled. audited",
+	} {
+		stats := fmt.Sprintf(`{"accounts":{"registered":%d}}`, registered)
+		if got := words(newSite(t, said(map[string]string{"/v1/stats": stats, "/v1/law": law})), "/"); !strings.Contains(got, want) {
+			t.Errorf("%d registered: %q is not in\n%.300s", registered, want, got)
+		}
+	}
+}
+
 func TestTheLawInEveryState(t *testing.T) {
 	audit := `{"at":"2026-11-22T11:57:00Z","accounts":10,"unjudged":3,"shards_audited":1,"shards":4,"why":"redis","kinds":[{"kind":"lost","found":2},{"kind":"doubled","found":1,"repaired":1},{"kind":"orphan","found":5}]}`
 	for state, want := range map[string]string{
