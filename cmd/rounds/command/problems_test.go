@@ -38,6 +38,16 @@ $`)
 	if !want.MatchString(got) {
 		t.Errorf("got\n%s", got)
 	}
+	// The stats tell the same, and do not say that nothing is wrong.
+	stats := s.must("stats")
+	for _, want := range []string{
+		"failing   1 account, 0 of them newly; 0 never succeeded, as of " + clockTime(now) + "\n          feed: 1 failing, 0 newly; 0 never succeeded\n",
+		"\n1 account fails, and 1 account is parked for a failure: see rounds problems\n",
+	} {
+		if !strings.Contains(stats, want) || strings.Contains(stats, "nothing is wrong") {
+			t.Errorf("no %q in\n%s", want, stats)
+		}
+	}
 	var p api.Problems
 	if got := s.must("problems", "--state", "parked", "--kind", "imap", "--host", "m.example", "--cause", "auth", "--json"); json.Unmarshal([]byte(got), &p) != nil || len(p.Groups) != 1 || p.Groups[0].Kind != "imap" {
 		t.Errorf("as JSON: %s", got)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,8 +28,8 @@ func newStatsCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show accounts by place, what fails, lateness, staleness, rates, replicas and processes",
-		Long: `Show how the service is doing. Failing and stale accounts are those of the last scan
-of the monitor on duty, which leaves parked accounts out:
+		Long: `Show how the service is doing. Failing accounts are those of rounds problems, and stale
+ones those of the last scan of the monitor on duty. Both leave parked accounts out:
 
   failing          their last check failed, whatever the cause
   newly            of these, those that were first due within the last hour since a
@@ -77,37 +79,47 @@ type shownStats struct {
 	api.Stats
 	at    string            // the service's URL
 	Wrong *concern.Concerns `json:"wrong,omitempty"` // nil: the key at hand may not see it, or an earlier version answers
+
+	problems *api.Problems // what rounds problems shows; nil: nobody has looked yet
 }
 
-// statsOf asks for both.
+// statsOf asks for all of them.
 func statsOf(ctx context.Context, calls *client.Client) (shownStats, error) {
 	s, err := calls.Stats(ctx)
-	if err != nil || len(s.Labels) > 0 {
-		return shownStats{Stats: s, at: calls.At()}, err
+	shown := shownStats{Stats: s, at: calls.At()}
+	if err != nil {
+		return shown, err
+	}
+	if found, err := calls.Problems(ctx, client.ProblemsQuery{}); err == nil && !found.At.IsZero() {
+		shown.problems = &found
+	}
+	if len(s.Labels) > 0 {
+		return shown, nil
 	}
 	wrong, err := calls.Concerns(ctx)
 	switch client.Status(err) {
 	case http.StatusForbidden, http.StatusNotFound:
-		return shownStats{Stats: s, at: calls.At()}, nil
+		return shown, nil
 	}
-	return shownStats{s, calls.At(), &wrong}, err
+	shown.Wrong = &wrong
+	return shown, err
 }
 
 func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(w, s)
 	}
-	if err := printStats(w, s.at, s.Stats); err != nil || s.Wrong == nil {
+	if err := printStats(w, s); err != nil || s.Wrong == nil {
 		return err
 	}
-	return printWrong(w, s.Wrong)
+	return printWrong(w, s)
 }
 
 // printWrong shows what is wrong now. Concerns about Redis are among the stats.
-func printWrong(w io.Writer, list *concern.Concerns) error {
+func printWrong(w io.Writer, s shownStats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	heading := "\nLEVEL\tSINCE\tWRONG NOW\n"
-	for _, c := range list.Concerns {
+	for _, c := range s.Wrong.Concerns {
 		if strings.HasPrefix(string(c.Code), "redis_") {
 			continue
 		}
@@ -118,10 +130,36 @@ func printWrong(w io.Writer, list *concern.Concerns) error {
 		fmt.Fprintf(table, "%s%s\t%s\t%s\n", heading, c.Level, since, oneLine(c.Text))
 		heading = ""
 	}
-	if len(list.Concerns) == 0 {
-		fmt.Fprintln(table, "\nnothing is wrong now")
+	if err := table.Flush(); err != nil {
+		return err
 	}
-	return table.Flush()
+	var err error
+	switch vain := inVain(s.problems); {
+	case vain != "":
+		_, err = fmt.Fprintf(w, "\n%s: see rounds problems\n", vain)
+	case len(s.Wrong.Concerns) == 0:
+		_, err = fmt.Fprintln(w, "\nnothing is wrong now")
+	}
+	return err
+}
+
+// inVain says how many accounts fail or are parked for a failure; empty: none.
+func inVain(p *api.Problems) string {
+	if p == nil {
+		return ""
+	}
+	var parts []string
+	if n := p.Failing; n == 1 {
+		parts = append(parts, "1 account fails")
+	} else if n > 1 {
+		parts = append(parts, numberOf(n, "account")+" fail")
+	}
+	if n := p.Parked; n == 1 {
+		parts = append(parts, "1 account is parked for a failure")
+	} else if n > 1 {
+		parts = append(parts, numberOf(n, "account")+" are parked for a failure")
+	}
+	return strings.Join(parts, ", and ")
 }
 
 // waitingByKind describes accounts that only some of the replicas check.
@@ -132,9 +170,9 @@ func waitingByKind(n int) string {
 	return fmt.Sprintf(", %d for a replica that checks their kind", n)
 }
 
-func printStats(w io.Writer, at string, s api.Stats) error {
+func printStats(w io.Writer, s shownStats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "service\t%s\n", at)
+	fmt.Fprintf(table, "service\t%s\n", s.at)
 	fmt.Fprintf(table, "accounts\t%d: %d scheduled, %d waiting, %d claimed, %d parked\n",
 		s.Accounts.Registered, s.Accounts.Scheduled, s.Accounts.Waiting, s.Accounts.Claimed, s.Accounts.Parked)
 	if lanes := s.Accounts.WaitingByLane; s.Accounts.Waiting > 0 {
@@ -148,8 +186,10 @@ func printStats(w io.Writer, at string, s api.Stats) error {
 			seconds(stale.Max), oneLine(stale.Stalest), numberOf(stale.Scanned, "account"), clockTime(stale.At))
 	}
 	switch {
+	case s.problems != nil:
+		printFailing(table, failingIn(s.problems, s.Failing), ", as of "+clockTime(s.problems.At))
 	case s.Failing != nil:
-		printFailing(table, s.Failing)
+		printFailing(table, *s.Failing, "")
 	case s.Accounts.Registered > 0:
 		// An operator must not take silence for health.
 		fmt.Fprintf(table, "failing\tnot counted yet: a monitor counts while it looks at every account, which it has not done once\n")
@@ -236,9 +276,36 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	return table.Flush()
 }
 
+// failingIn returns what rounds problems shows, so that both tell the same, with what only the
+// last scan of all accounts knows.
+func failingIn(p *api.Problems, scanned *accounts.Failing) accounts.Failing {
+	var f accounts.Failing
+	if scanned != nil {
+		f = *scanned
+	}
+	f.Accounts, f.Newly, f.NeverSucceeded, f.Kinds = p.Failing, p.Newly, p.NeverSucceeded, nil
+	if p.Other.Groups > 0 { // their kinds are not told
+		return f
+	}
+	kinds := make(map[string]*accounts.FailingKind)
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		if kinds[g.Kind] == nil {
+			kinds[g.Kind] = &accounts.FailingKind{Kind: g.Kind}
+		}
+		kinds[g.Kind].Accounts += g.Failing
+		kinds[g.Kind].Newly += g.Newly
+		kinds[g.Kind].NeverSucceeded += g.NeverSucceeded
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		f.Kinds = append(f.Kinds, *kinds[kind])
+	}
+	return f
+}
+
 // printFailing shows how many accounts fail, and of which kinds.
-func printFailing(w io.Writer, f *accounts.Failing) {
-	fmt.Fprintf(w, "failing\t%s, %d of them newly; %d never succeeded\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded)
+func printFailing(w io.Writer, f accounts.Failing, asOf string) {
+	fmt.Fprintf(w, "failing\t%s, %d of them newly; %d never succeeded%s\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded, asOf)
 	for _, k := range f.Kinds {
 		if k.Accounts+k.NeverSucceeded > 0 {
 			fmt.Fprintf(w, "\t%s: %d failing, %d newly; %d never succeeded\n", cmp.Or(oneLine(k.Kind), "records that cannot be read"), k.Accounts, k.Newly, k.NeverSucceeded)

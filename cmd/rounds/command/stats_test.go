@@ -23,7 +23,7 @@ func TestHeadroomForPeople(t *testing.T) {
 	stats := api.Stats{Staleness: &accounts.Staleness{Headroom: []accounts.Headroom{
 		{Kind: "feed", Least: 3600, Account: "a"}, {Kind: "wecom-kf", Least: -60, Account: "b", Low: 3, Critical: 2, Past: 1, Parked: 2},
 	}}}
-	if err := printStats(&out, "http://127.0.0.1:8080", stats); err != nil {
+	if err := printStats(&out, shownStats{Stats: stats}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"feed: least 1h0m0s (a)\n", "wecom-kf: least -1m0s (b); 3 with less than half left, 2 with less than a quarter, 1 with none; 2 of them parked\n"} {
