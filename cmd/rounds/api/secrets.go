@@ -103,7 +103,7 @@ func (s *Server) sealer() *secret.PublicKey {
 
 // noSealer is the answer where a key is needed and none is set.
 func noSealer() *errorReply {
-	return newErrorReply(http.StatusConflict, "this process has no key to seal secrets with: `rounds secret keygen` makes a pair; set ROUNDS_SECRETS_KEY, or ROUNDS_SECRETS_PUBLIC_KEY where pollers are processes of their own")
+	return newErrorReply(http.StatusConflict, "the service has no key to seal secrets with: start `rounds serve` with ROUNDS_SECRETS_KEY=… (from `rounds secret keygen`), or with ROUNDS_SECRETS_PUBLIC_KEY=… where pollers are processes of their own")
 }
 
 func (s *Server) listSecrets(ctx context.Context, r *struct {

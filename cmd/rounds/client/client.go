@@ -123,7 +123,7 @@ func (c *Client) callWith(ctx context.Context, method, path string, more http.He
 		return answer.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("the answer of %s is not the API's: %w", c.at, err)
+		return nil, fmt.Errorf("what answers at %s is not rounds: set ROUNDS_API_URL (%w)", c.at, err)
 	}
 	return answer.Header, nil
 }
@@ -145,7 +145,7 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	}
 	if answer.StatusCode/100 != 2 {
 		defer answer.Body.Close()
-		return nil, readError(answer)
+		return nil, readError(c.at, answer)
 	}
 	return answer, nil
 }

@@ -97,6 +97,10 @@ func TestErrors(t *testing.T) {
 		{"no token", "application/problem+json", `{"detail":"a token is needed"}`, 401, "a token is needed (401 Unauthorized): ROUNDS_API_TOKEN here is not the service's"},
 		{"a proxy's page", "text/html", "<html>", 502, "the API refused (502 Bad Gateway)"},
 		{"a broken document", "application/problem+json", "{", 500, "the API refused (500 Internal Server Error)"},
+		{"another program", "text/html", "<html>", 404, "what answers at SERVER is not rounds (404 Not Found): set ROUNDS_API_URL"},
+		{"another program, asked to add", "text/html;charset=utf-8", "<html>", 501, "what answers at SERVER is not rounds (501 Not Implemented): set ROUNDS_API_URL"},
+		{"an account that is unknown", "application/problem+json", `{"detail":"no such account"}`, 404, "no such account (404 Not Found)"},
+		{"about the service", "application/problem+json", `{"detail":"the service has no key"}`, 409, "the service at SERVER has no key (409 Conflict)"},
 		{"elsewhere", "text/html", "", 302, "the API refused (302 Found)"},
 	} {
 		client := faked(t, func(w http.ResponseWriter, r *http.Request) {
@@ -104,12 +108,12 @@ func TestErrors(t *testing.T) {
 			answer(w, c.status, c.kind, c.body)
 		})
 		_, err := client.Stats(t.Context())
-		if err == nil || err.Error() != c.want || Status(err) != c.status {
+		if err == nil || strings.ReplaceAll(err.Error(), client.At(), "SERVER") != c.want || Status(err) != c.status {
 			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
 		}
 	}
 	c := faked(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "text/html", "<html>") })
-	if _, err := c.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "not the API's") {
+	if _, err := c.Stats(t.Context()); err == nil || !strings.Contains(err.Error(), "is not rounds: set ROUNDS_API_URL") {
 		t.Errorf("a page: got %v", err)
 	}
 	c = faked(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })

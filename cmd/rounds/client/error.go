@@ -20,7 +20,9 @@ type Error struct {
 	Detail string  `json:"detail"`
 	Faults []Fault `json:"errors"`
 
-	sent bool // the request had a token
+	sent    bool   // the request had a token
+	at      string // where the API should be
+	foreign bool   // something else answered there
 }
 
 // Fault is one thing that is wrong with a request.
@@ -32,7 +34,11 @@ type Fault struct {
 // Error returns what went wrong, and each fault on a line of its own.
 func (e *Error) Error() string {
 	var b strings.Builder
-	switch {
+	switch about, service := strings.CutPrefix(e.Detail, "the service "); {
+	case e.foreign:
+		return fmt.Sprintf("what answers at %s is not rounds (%d %s): set ROUNDS_API_URL", e.at, e.Status, http.StatusText(e.Status))
+	case service && e.at != "":
+		b.WriteString("the service at " + e.at + " " + about) // not the command, nor another service
 	case e.Detail != "":
 		b.WriteString(e.Detail)
 	case e.Title != "":
@@ -67,13 +73,18 @@ func Status(err error) int {
 }
 
 // readError reads a problem document. If the answer is none, such as a proxy's page, the
-// error has only the status.
-func readError(answer *http.Response) error {
-	e := &Error{sent: answer.Request != nil && answer.Request.Header.Get("Authorization") != ""}
+// error has only the status. What knows no route and answers without JSON is not the API.
+func readError(at string, answer *http.Response) error {
+	e := &Error{at: at, sent: answer.Request != nil && answer.Request.Header.Get("Authorization") != ""}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	if strings.HasSuffix(kind, "json") {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 		_ = json.Unmarshal(text, e)
+	} else {
+		switch answer.StatusCode {
+		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+			e.foreign = true
+		}
 	}
 	e.Status = answer.StatusCode
 	return e

@@ -419,7 +419,7 @@ func TestServeSaysWhoHasTheAddress(t *testing.T) {
 		}
 	}()
 	_, err = runWith(t.Context(), map[string]string{"ROUNDS_API_ADDR": taken.Addr().String(), "ROUNDS_DATA_DIR": t.TempDir()}, "", "serve")
-	if err == nil || strings.Contains(err.Error(), "rounds ") || !strings.Contains(err.Error(), "choose another with ROUNDS_API_ADDR") {
+	if err == nil || strings.Contains(err.Error(), "rounds ") || !strings.Contains(err.Error(), "choose another with ROUNDS_API_ADDR, and ROUNDS_API_URL for the commands") {
 		t.Errorf("another program: %v", err)
 	}
 	_, err = runWith(t.Context(), map[string]string{"ROUNDS_API_ADDR": freeLoopback(t), "ROUNDS_OPS_ADDR": taken.Addr().String(), "ROUNDS_DATA_DIR": t.TempDir()}, "", "serve")

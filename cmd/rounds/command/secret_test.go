@@ -127,3 +127,12 @@ func TestSecretRotate(t *testing.T) {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
+
+// The key that is missing is the service's. Somebody who reads this has another terminal.
+func TestSecretWithoutTheServicesKey(t *testing.T) {
+	s := startAPI(t, func(o *api.Options) { o.Seal = nil })
+	want := "the service at " + s.url + " has no key to seal secrets with: start `rounds serve` with ROUNDS_SECRETS_KEY=… (from `rounds secret keygen`)"
+	if _, err := s.roundsWith(t.Context(), "s3cret", "secret", "set", "KF", "--host", "qyapi.weixin.qq.com"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -88,6 +88,9 @@ without a restart. If there is any fault, none of them changes.
 // holderOf says who seems to have an address that is taken, and which setting chooses another.
 func holderOf(ctx context.Context, taken *service.ListenError, token string) string {
 	other := "choose another with " + taken.Setting
+	if taken.Setting == "ROUNDS_API_ADDR" {
+		other += ", and ROUNDS_API_URL for the commands"
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	calls := client.New("http://"+taken.Addr, token)
