@@ -13,7 +13,7 @@ import (
 
 // Reloaded is the result of reading settings again.
 type Reloaded struct {
-	Changed []string `json:"changed" nullable:"false" doc:"Changes that have taken effect: variables, and contents of files."`
+	Changed []string `json:"changed" nullable:"false" doc:"Changes that have taken effect: variables, secrets in the settings file among them, and contents of files."`
 	Restart []string `json:"restart" nullable:"false" doc:"Changed variables that take effect after a restart."`
 }
 

@@ -195,6 +195,7 @@ func (r *reloader) change() (api.Reloaded, error) {
 	if err := errors.Join(errs...); err != nil { // a file has changed since it was validated
 		return api.Reloaded{}, faultsOf(err)
 	}
+	changed = append(changed, settings.ChangedUsers(*r.lookup.Load(), lookup)...)
 	r.current = merged
 	r.lookup.Store(&lookup)
 	for _, change := range changes {

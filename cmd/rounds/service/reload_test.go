@@ -95,6 +95,18 @@ func TestReload(t *testing.T) {
 	defer two.Close()
 	r.reload(one, api.Reloaded{})
 
+	// A secret in the file is named when it changes, without its value.
+	r.write(with("ROUNDS_API_TOKEN=" + tokenOne + "\nROUNDS_SECRET_BEARER=hunter2\n"))
+	r.reload(one, api.Reloaded{Changed: []string{"ROUNDS_SECRET_BEARER"}})
+	r.write(with("ROUNDS_API_TOKEN=" + tokenOne + "\nROUNDS_SECRET_BEARER=hunter3\n"))
+	r.reload(one, api.Reloaded{Changed: []string{"ROUNDS_SECRET_BEARER"}})
+	r.reload(one, api.Reloaded{})
+	r.write(with("ROUNDS_API_TOKEN=" + tokenOne + "\n"))
+	r.reload(one, api.Reloaded{Changed: []string{"ROUNDS_SECRET_BEARER"}})
+	for range 4 {
+		<-r.applied
+	}
+
 	// A refused reload names every fault and changes nothing.
 	if err := os.WriteFile(webhooks, []byte(strings.Replace(hooks("crm", "audit"), `"name":"crm"`, `"name":"CRM"`, 1)), 0o600); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -14,6 +16,9 @@ import (
 const (
 	fileSetting = "ROUNDS_SETTINGS_FILE"
 	maxFile     = 1 << 20 // bytes
+
+	// namesInFile is what a lookup returns the names in its file for. No variable has this name.
+	namesInFile = "="
 )
 
 // Source reads the settings file of a process again and again. It remembers what the file was
@@ -48,6 +53,9 @@ func (s *Source) Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error)
 		r.fault(fileSetting, reason)
 	}
 	return func(name string) (string, bool) {
+		if name == namesInFile {
+			return strings.Join(slices.Sorted(maps.Keys(values)), "\n"), true
+		}
 		if environment != nil {
 			if value, ok := environment(name); ok && strings.TrimSpace(value) != "" {
 				return value, true
@@ -56,6 +64,34 @@ func (s *Source) Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error)
 		value, ok := values[name]
 		return value, ok
 	}, errors.Join(r.faults...)
+}
+
+// ChangedUsers returns the names of variables in the settings file that are no settings, such as
+// secrets, whose values differ between two lookups of Layer.
+func ChangedUsers(was, is Lookup) (changed []string) {
+	names := make(map[string]bool)
+	for _, lookup := range []Lookup{was, is} {
+		if lookup == nil {
+			continue
+		}
+		text, _ := lookup(namesInFile)
+		for name := range strings.SplitSeq(text, "\n") {
+			names[name] = isUsers(name)
+		}
+	}
+	value := func(lookup Lookup, name string) string {
+		if lookup == nil {
+			return ""
+		}
+		text, _ := lookup(name)
+		return text
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] && value(was, name) != value(is, name) {
+			changed = append(changed, name)
+		}
+	}
+	return changed
 }
 
 // read reads the file at a path, and compares it with what it was before.
