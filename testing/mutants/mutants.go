@@ -108,7 +108,7 @@ const shared = "group"
 // byKind is the text that scripts share which know of accounts that wait by their kinds.
 const byKind = "bykind"
 
-var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: aside)?): `)
+var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|key|value|point))?): `)
 
 // ScriptName returns the name that a script states in its own first comment, behind the
 // text that it shares with others.
@@ -130,6 +130,9 @@ func (m Mutant) file() string {
 		return "reshard_" + m.Script + ".lua"
 	case "far", "move", "rewind":
 		return "clock_" + m.Script + ".lua"
+	}
+	if verb, noun, ok := strings.Cut(m.Script, " "); ok { // of package circulate/document
+		return noun + "_" + verb + ".lua"
 	}
 	return m.Script + ".lua"
 }

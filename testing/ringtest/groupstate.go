@@ -61,7 +61,7 @@ func groupStates(f *fixture) {
 	for i := range 40 {
 		f.add(fmt.Sprintf("b/%d", i))
 	}
-	state(40, 1, second)
+	state(40, 1, third)
 	batch, err := group.Of(f.ring).Read(ctx, l, 10, 1<<20, false)
 	if err != nil || len(batch.Messages) != 10 {
 		f.Fatalf("read %d, %v", len(batch.Messages), err)
