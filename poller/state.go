@@ -49,7 +49,7 @@ type status struct {
 	by party
 }
 
-// after returns what a mover makes of a status, or false if the mover is refused. The package's
+// after returns where a move leads from a status, or false if it is refused. The package's
 // documentation has this as a table.
 func (s status) after(m move) (status, bool) {
 	open := s.at == calling || s.at == inHand
@@ -97,7 +97,7 @@ type state struct {
 // now returns the status.
 func (s *state) now() status { return unpack(s.word.Load()) }
 
-// move moves the state, and returns what it was. It reports false if the mover is refused.
+// move moves the state, and returns what it was. It reports false if the move is refused.
 func (s *state) move(m move) (was status, ok bool) {
 	for {
 		word := s.word.Load()
