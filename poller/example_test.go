@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/poller"
@@ -18,8 +19,10 @@ import (
 type tides struct{ done func() }
 
 func (tides) Kind() string                   { return "tides" }
-func (tides) Validate(json.RawMessage) error { return nil }
 func (tides) RateKey(json.RawMessage) string { return "" }
+
+// The config has no fields, so each one that it has is a fault.
+func (tides) Validate(config json.RawMessage) error { return strict.ReadConfig(config).Err() }
 
 func (t tides) Check(_ context.Context, r poller.Request) (poller.Result, error) {
 	last, _ := strconv.Atoi(string(r.Cursor)) // none at first
