@@ -10,7 +10,7 @@ import (
 )
 
 // forCheckers are what every kind may import.
-var forCheckers = []string{"accounts/strict", "poller", "poller/fetch", "poller/secrets"}
+var forCheckers = []string{"accounts/strict", "poller", "poller/checkers/message", "poller/fetch", "poller/secrets"}
 
 // forEdges are what the edges of the program may import of the rooms below it.
 var forEdges = []string{"accounts", "accounts/access", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "accounts/secret", "accounts/strict", "accounts/trial", "circulate"}
@@ -44,6 +44,7 @@ var mayImport = []struct {
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
 	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller"}},
+	{"poller/checkers/message", nil},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/fetch", "poller/secrets"}},

@@ -23,13 +23,13 @@ type question struct {
 	account string // instead of the trial's
 	cursor  json.RawMessage
 	limit   int
-	id      string            // of the check; empty: a new one
-	extra   bool              // with fields that no connector knows
-	tamper  bool              // with one more byte than was signed
-	body    []byte            // instead of the request
-	keys    []*fetch.SigningKey      // to sign with, instead of the config's
-	signed  time.Duration     // the timestamp's distance from now
-	header  func(http.Header) // changes the header
+	id      string              // of the check; empty: a new one
+	extra   bool                // with fields that no connector knows
+	tamper  bool                // with one more byte than was signed
+	body    []byte              // instead of the request
+	keys    []*fetch.SigningKey // to sign with, instead of the config's
+	signed  time.Duration       // the timestamp's distance from now
+	header  func(http.Header)   // changes the header
 }
 
 // reply is the outcome of a question.

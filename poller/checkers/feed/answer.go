@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -84,7 +85,7 @@ func shown(address string) string {
 		text += "?…"
 	}
 	if len(text) > maxShown {
-		text = cut(text, maxShown) + "…"
+		text = message.Cut(text, maxShown) + "…"
 	}
 	return text
 }

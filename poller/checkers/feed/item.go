@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/mmcdole/gofeed"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 const maxID = 256 // bytes
@@ -128,9 +128,9 @@ func dataOf(source *gofeed.Item, base *url.URL) json.RawMessage {
 		d.Truncated = true
 		switch {
 		case d.Content != "":
-			d.Content = cut(d.Content, len(d.Content)/2)
+			d.Content = message.Cut(d.Content, len(d.Content)/2)
 		case d.Summary != "":
-			d.Summary = cut(d.Summary, len(d.Summary)/2)
+			d.Summary = message.Cut(d.Summary, len(d.Summary)/2)
 		case d.Enclosures != nil:
 			d.Enclosures = nil
 		default:
@@ -160,7 +160,7 @@ func (d *data) enclose(sources []*gofeed.Enclosure) {
 // too long: half an address leads elsewhere.
 func (d *data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
-	return cut(text, most)
+	return message.Cut(text, most)
 }
 
 func (d *data) whole(text string, most int) string {
@@ -189,17 +189,6 @@ func (d *data) encode() json.RawMessage {
 		return json.RawMessage(`{}`) // strings and usable times cannot fail
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-}
-
-// cut shortens text to at most the given number of bytes, at the start of a rune.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }
 
 func author(source *gofeed.Item) string {

@@ -6,7 +6,8 @@ import (
 	"net/mail"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 // A message's data stays under 256 KiB together with what is around it.
@@ -83,7 +84,7 @@ func (d *data) fit() json.RawMessage {
 		d.Truncated = true
 		switch {
 		case d.Text != "":
-			d.Text = cut(d.Text, len(d.Text)/2)
+			d.Text = message.Cut(d.Text, len(d.Text)/2)
 		case d.Headers != nil:
 			d.Headers = nil
 		default:
@@ -116,16 +117,5 @@ func (d *data) id(text string) string {
 // cut shortens a text and notes that it was cut.
 func (d *data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
-	return cut(text, most)
-}
-
-// cut shortens a text to at most the given number of bytes, at the start of a rune.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
+	return message.Cut(text, most)
 }

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
+
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 const maxFields = 1000 // of one header
@@ -77,7 +79,7 @@ func split(raw []byte) (header, []byte) {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); ok && name != "" && !strings.ContainsAny(name, " \t") && len(h) < maxFields {
 			end()
-			h = append(h, field{Name: cut(valid(name), 256), Value: strings.TrimSpace(value)})
+			h = append(h, field{Name: message.Cut(valid(name), 256), Value: strings.TrimSpace(value)})
 			after = rest
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/html/charset"
+
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 const (
@@ -121,7 +123,7 @@ func (f *finder) look(h header, body []byte, depth int) {
 	if f.cutOff {
 		size = 0
 	}
-	f.attachments = append(f.attachments, attachment{cut(name, maxName), cut(valid(kind), maxType), size})
+	f.attachments = append(f.attachments, attachment{message.Cut(name, maxName), message.Cut(valid(kind), maxType), size})
 }
 
 // lookInside searches the parts of a part, and reports whether there are any. If the

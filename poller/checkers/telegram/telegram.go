@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -114,7 +115,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	}
 	call := caller{client: c.client, base: config.base, token: token, open: use.Open()}
 	at = at.of(queueOf(config.base, token))
-	q := request{Offset: at.Offset, Limit: limitOf(r.Limit), Timeout: int(min(r.Hold, hold) / time.Second), Allowed: config.allowed}
+	q := request{Offset: at.Offset, Limit: message.Limit(r.Limit, maxLimit), Timeout: int(min(r.Hold, hold) / time.Second), Allowed: config.allowed}
 	updates, failed := call.getUpdates(ctx, q)
 	if failed != nil {
 		return poller.Result{}, failed
@@ -126,10 +127,3 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 
 // maxLimit is the most updates that Telegram returns on a page.
 const maxLimit = 100
-
-func limitOf(wanted int) int {
-	if wanted < 1 || wanted > maxLimit {
-		return maxLimit
-	}
-	return wanted
-}

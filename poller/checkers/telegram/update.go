@@ -6,16 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
-const (
-	maxData = 256 << 10    // bytes of a message that the pool keeps
-	lastSec = 253402300799 // of the year 9999: RFC 3339 has no later one
-)
+const maxData = 256 << 10 // bytes of a message that the pool keeps
 
 // updates are the elements of a page.
 type updates []json.RawMessage
@@ -32,7 +29,7 @@ func (u updates) result(at cursor, limit int) (poller.Result, error) {
 	next := cursor{Queue: at.Queue, Recent: slices.Clone(at.Recent)}
 	known := make(map[int64]bool, len(u))
 	for i, raw := range u {
-		m, id, ok := message(raw)
+		m, id, ok := readUpdate(raw)
 		if !ok {
 			return poller.Result{}, protocolError(fmt.Sprintf("result[%d] is not an update", i))
 		}
@@ -59,8 +56,8 @@ func (u updates) result(at cursor, limit int) (poller.Result, error) {
 	return r, nil
 }
 
-// message reads an update. It accepts any kind, so that Telegram may add some.
-func message(raw json.RawMessage) (m poller.Message, id int64, ok bool) {
+// readUpdate reads an update. It accepts any kind, so that Telegram may add some.
+func readUpdate(raw json.RawMessage) (m poller.Message, id int64, ok bool) {
 	fields, ok := strict.Members(raw)
 	if !ok {
 		return m, 0, false
@@ -84,8 +81,8 @@ func message(raw json.RawMessage) (m poller.Message, id int64, ok bool) {
 			break // it has no time, or not one that can be read
 		}
 		for _, date := range []json.Number{dates.EditDate, dates.Date} {
-			if at, err := date.Int64(); err == nil && 0 < at && at <= lastSec {
-				m.Time = time.Unix(at, 0).UTC()
+			at, _ := date.Int64() // 0 if it is no whole number
+			if m.Time = message.TimeOfSeconds(at); !m.Time.IsZero() {
 				break
 			}
 		}

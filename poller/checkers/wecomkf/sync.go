@@ -2,8 +2,6 @@ package wecomkf
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -115,7 +114,7 @@ func (a *syncAnswer) page() (page, *poller.CheckError) {
 	p := page{next: a.NextCursor, hasMore: a.HasMore != 0, messages: make([]poller.Message, 0, len(a.List))}
 	known := make(map[string]bool, len(a.List))
 	for i, raw := range a.List {
-		m, err := message(raw)
+		m, err := readMessage(raw)
 		if err != nil {
 			return page{}, protocolError(fmt.Sprintf("msg_list[%d] %v", i, err))
 		}
@@ -146,9 +145,8 @@ func (g *grant) failure(code int, errmsg string) *poller.CheckError {
 }
 
 const (
-	maxID   = 256          // bytes
-	maxType = 256          // bytes
-	lastSec = 253402300799 // of the year 9999: RFC 3339 has no later one
+	maxID   = 256 // bytes
+	maxType = 256 // bytes
 )
 
 // element holds the fields that are read of an element of msg_list. The rest is for
@@ -162,8 +160,8 @@ type element struct {
 	} `json:"event"`
 }
 
-// message reads an element. It accepts any type, so that WeCom may add some.
-func message(raw json.RawMessage) (poller.Message, error) {
+// readMessage reads an element. It accepts any type, so that WeCom may add some.
+func readMessage(raw json.RawMessage) (poller.Message, error) {
 	var e element
 	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &e) != nil {
 		return poller.Message{}, errors.New("is not a message")
@@ -176,12 +174,9 @@ func message(raw json.RawMessage) (poller.Message, error) {
 		return poller.Message{}, errors.New("msgtype: must be one line of at most 256 bytes")
 	}
 	if m.ID == "" || len(m.ID) > maxID || !printable(m.ID) {
-		sum := sha256.Sum256(raw)
-		m.ID = "sha256:" + hex.EncodeToString(sum[:])
+		m.ID = message.ID(raw)
 	}
-	if 0 < e.SendTime && e.SendTime <= lastSec {
-		m.Time = time.Unix(e.SendTime, 0).UTC()
-	}
+	m.Time = message.TimeOfSeconds(e.SendTime)
 	return m, nil
 }
 

@@ -56,7 +56,7 @@ func TestMessage(t *testing.T) {
 		`{"msgid":"m","msgtype":"a\nb"}`:                             {},
 		`{"msgid":7}`:                                                {}, `7`: {}, `null`: {}, `[]`: {}, `"m"`: {},
 	} {
-		got, err := message(json.RawMessage(raw))
+		got, err := readMessage(json.RawMessage(raw))
 		if want.ID == "" {
 			if err == nil {
 				t.Errorf("%s: got %+v", raw, got)

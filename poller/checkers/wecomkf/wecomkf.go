@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -110,7 +111,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal", Message: "the access token cannot be sealed", Err: err}
 	}
 	page, failed := c.sync(ctx, g, syncRequest{
-		Cursor: at, Token: tokenOf(r.Hint), Limit: limitOf(r.Limit), VoiceFormat: config.voiceFormat, OpenKfID: config.openKfID,
+		Cursor: at, Token: tokenOf(r.Hint), Limit: message.Limit(r.Limit, maxLimit), VoiceFormat: config.voiceFormat, OpenKfID: config.openKfID,
 	})
 	if failed != nil {
 		return poller.Result{}, failed
@@ -133,12 +134,4 @@ func tokenOf(hint json.RawMessage) string {
 		return "" // a hint of another kind still asks for a check
 	}
 	return h.Token
-}
-
-// limitOf limits the requested number of messages to WeCom's bounds.
-func limitOf(wanted int) int {
-	if wanted < 1 || wanted > maxLimit {
-		return maxLimit
-	}
-	return wanted
 }

@@ -9,12 +9,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/faketime"
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 func TestMain(m *testing.M) {

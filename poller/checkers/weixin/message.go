@@ -1,25 +1,22 @@
 package weixin
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 const (
-	maxID    = 256            // bytes
-	maxData  = 256 << 10      // bytes of a message that the pool keeps
-	maxKept  = 1 << 10        // bytes of a field that is kept of a message that is too large
-	lastMS   = 253402300799e3 // of the year 9999: RFC 3339 has no later one
-	typeBot  = 2              // message_type of what a bot has sent
+	maxID    = 256       // bytes
+	maxData  = 256 << 10 // bytes of a message that the pool keeps
+	maxKept  = 1 << 10   // bytes of a field that is kept of a message that is too large
+	typeBot  = 2         // message_type of what a bot has sent
 	typeNone = "none"
 )
 
@@ -32,10 +29,10 @@ var (
 // itemTypes are the types of items by their number.
 var itemTypes = map[int64]string{1: "text", 2: "image", 3: "voice", 4: "file", 5: "video"}
 
-// message reads an element of msgs, and says what is wrong with it. It reads anything, because
+// readMessage reads an element of msgs, and says what is wrong with it. It reads anything, because
 // the server does not give it again.
-func message(raw json.RawMessage) (m poller.Message, fault string) {
-	m = poller.Message{ID: digest(raw), Type: "malformed", Data: raw}
+func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
+	m = poller.Message{ID: message.ID(raw), Type: "malformed", Data: raw}
 	if _, err := head.Check(raw); err != nil {
 		m.Data = reduced(nil, len(raw))
 		return m, "a message has " + err.Error() + " fields, and nothing of it is kept"
@@ -50,8 +47,8 @@ func message(raw json.RawMessage) (m poller.Message, fault string) {
 	if id := idOf(fields["message_id"]); id != "" {
 		m.ID = id
 	}
-	if ms, ok := number(fields["create_time_ms"]); ok && 0 < ms && ms <= lastMS {
-		m.Time = time.UnixMilli(ms).UTC()
+	if ms, ok := number(fields["create_time_ms"]); ok {
+		m.Time = message.Time(ms)
 	}
 	if _, err := inside.Check(raw); err != nil {
 		delete(fields, "item_list")
@@ -112,9 +109,4 @@ func reduced(fields map[string]json.RawMessage, size int) json.RawMessage {
 		return json.RawMessage(`{}`) // its parts are valid
 	}
 	return text
-}
-
-func digest(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

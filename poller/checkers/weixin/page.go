@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 // limits bound an answer before it is parsed. Its messages are kept unparsed; what is inside
@@ -74,7 +75,7 @@ func (p *page) result(before string) poller.Result {
 	r := poller.Result{Messages: make([]poller.Message, 0, len(p.msgs)), Hold: p.hold}
 	known := make(map[string]string, len(p.msgs)) // ids, and the data
 	for _, raw := range p.msgs {
-		m, fault := message(raw)
+		m, fault := readMessage(raw)
 		if fault != "" {
 			p.warn("malformed", fault)
 		}
@@ -82,7 +83,7 @@ func (p *page) result(before string) poller.Result {
 			if data == string(raw) {
 				continue // one of two identical messages is enough
 			}
-			m.ID = digest(raw) // another message under the same id must not be taken for it
+			m.ID = message.ID(raw) // another message under the same id must not be taken for it
 		}
 		known[m.ID] = string(raw)
 		r.Messages = append(r.Messages, m)

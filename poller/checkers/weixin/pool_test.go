@@ -15,11 +15,11 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/faketime"
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 // replica is a poller that can be killed: from then on nothing that it does has any effect.
