@@ -79,6 +79,7 @@ func (m *Metrics) showThere(there map[circulate.Process]time.Time) {
 	}
 	for roles, n := range counts {
 		m.there.WithLabelValues(roles).Set(float64(n))
+		m.gone.WithLabelValues(roles) // at zero, for the alert about the first one that is lost
 	}
 	m.shown = counts
 }

@@ -34,7 +34,11 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 		}
 		stop := faketime.Go(w, one.Run)
 		w.attend(20*time.Second, stays, leaves, dies)
-		w.exposed("", "rounds_processes_lost_total", "rounds_processes_left_total")
+		// At zero before one is lost, so that the first one is an increase.
+		w.exposed(`# TYPE rounds_processes_lost_total counter
+			rounds_processes_lost_total{roles="api"} 0
+			rounds_processes_lost_total{roles="monitor"} 0
+			rounds_processes_lost_total{roles="poller"} 0`, "rounds_processes_lost_total", "rounds_processes_left_total")
 		w.exposed(`# TYPE rounds_processes gauge
 			rounds_processes{roles="api"} 1
 			rounds_processes{roles="monitor"} 1
@@ -44,11 +48,17 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 		}
 		w.attend(9*time.Second, stays)
 		w.exposed(`# TYPE rounds_processes_left_total counter
-			rounds_processes_left_total{roles="api"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
+			rounds_processes_left_total{roles="api"} 1
+			# TYPE rounds_processes_lost_total counter
+			rounds_processes_lost_total{roles="api"} 0
+			rounds_processes_lost_total{roles="monitor"} 0
+			rounds_processes_lost_total{roles="poller"} 0`, "rounds_processes_lost_total", "rounds_processes_left_total")
 		w.attend(6*time.Second, stays)
 		w.exposed(`# TYPE rounds_processes_left_total counter
 			rounds_processes_left_total{roles="api"} 1
 			# TYPE rounds_processes_lost_total counter
+			rounds_processes_lost_total{roles="api"} 0
+			rounds_processes_lost_total{roles="monitor"} 0
 			rounds_processes_lost_total{roles="poller"} 1`, "rounds_processes_lost_total", "rounds_processes_left_total")
 		w.exposed(`# TYPE rounds_processes gauge
 			rounds_processes{roles="monitor"} 1`, "rounds_processes")
@@ -57,6 +67,8 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 		stop()
 		stopTwo()
 		w.exposed(`# TYPE rounds_processes_lost_total counter
+			rounds_processes_lost_total{roles="api"} 0
+			rounds_processes_lost_total{roles="monitor"} 0
 			rounds_processes_lost_total{roles="poller"} 1`, "rounds_processes_lost_total")
 	})
 }
@@ -77,6 +89,6 @@ func TestNobodyIsLostWhileRedisIsAway(t *testing.T) {
 		time.Sleep(time.Minute) // no report arrives
 		w.attend(5*time.Second, process)
 		stop()
-		w.exposed("", "rounds_processes_lost_total")
+		w.exposed("# TYPE rounds_processes_lost_total counter\nrounds_processes_lost_total{roles=\"poller\"} 0", "rounds_processes_lost_total")
 	})
 }

@@ -135,7 +135,22 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	if registry != nil {
 		registry.MustRegister(m.staleness)
 	}
+	m.begin()
 	return m
+}
+
+// begin shows at zero the counters that alerts watch: a counter that appears at one has not
+// increased.
+func (m *Metrics) begin() {
+	for _, outcome := range []string{"ok", "failed"} {
+		m.sweeps.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{"ok", "violated", "failed"} {
+		m.audits.WithLabelValues(outcome)
+	}
+	for _, direction := range []string{"ahead", "back"} {
+		m.clockSteps.WithLabelValues(direction)
+	}
 }
 
 func (m *Metrics) swept(s Swept, err error) {

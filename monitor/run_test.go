@@ -92,6 +92,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_accounts{place="scheduled"} 2
 			rounds_accounts{place="waiting"} 0
 			# TYPE rounds_sweeps_total counter
+			rounds_sweeps_total{outcome="failed"} 0
 			rounds_sweeps_total{outcome="ok"} 1`, "rounds_accounts", "rounds_sweeps_total")
 		time.Sleep(time.Minute)
 		stop()
@@ -124,7 +125,9 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			# TYPE rounds_audit_unjudged gauge
 			rounds_audit_unjudged 0
 			# TYPE rounds_audits_total counter
+			rounds_audits_total{outcome="failed"} 0
 			rounds_audits_total{outcome="ok"} 1
+			rounds_audits_total{outcome="violated"} 0
 			# TYPE rounds_dead_letter_oldest_seconds gauge
 			rounds_dead_letter_oldest_seconds 0
 			# TYPE rounds_dead_letters gauge
@@ -150,6 +153,9 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_recalled_total 0
 			# TYPE rounds_redis_clock_step_seconds gauge
 			rounds_redis_clock_step_seconds 0
+			# TYPE rounds_redis_clock_steps_total counter
+			rounds_redis_clock_steps_total{direction="ahead"} 0
+			rounds_redis_clock_steps_total{direction="back"} 0
 			# TYPE rounds_requeued_total counter
 			rounds_requeued_total{reason="compensated"} 0
 			rounds_requeued_total{reason="orphaned"} 4
@@ -169,6 +175,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			# TYPE rounds_stream_messages gauge
 			rounds_stream_messages 4
 			# TYPE rounds_sweeps_total counter
+			rounds_sweeps_total{outcome="failed"} 0
 			rounds_sweeps_total{outcome="ok"} 13
 			# TYPE rounds_waiting_by_kind gauge
 			rounds_waiting_by_kind 0`)

@@ -51,7 +51,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return f.NewGauge(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help})
 	}
-	return &Metrics{
+	m := &Metrics{
 		checks: counters("checks_total", "Checks that ended, by kind and outcome: ok or the kind of the failure.", "kind", "outcome"),
 		failures: counters("check_failures_total", "Checks that failed, by kind and class: dns, connect, tls, timeout, proxy, http_4xx, http_5xx, auth, gone, config, cursor_invalid, rate_limited, parse, hung, panic, other.",
 			"kind", "class"),
@@ -87,4 +87,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		held:        gauge("checks_held", "Checks that a third party holds until something comes, or that wait for their next call. They count toward ROUNDS_HELD_CHECKS and are not among those under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not returned."),
 	}
+	// At zero for alerts: a counter that appears at one has not increased.
+	for _, outcome := range []string{"written", "fenced", "unknown", "given_up"} {
+		m.returns.WithLabelValues(outcome)
+	}
+	for _, outcome := range []string{"ok", "failed"} {
+		m.heartbeats.WithLabelValues(outcome)
+	}
+	return m
 }

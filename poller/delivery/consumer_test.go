@@ -120,6 +120,32 @@ func TestShardsMoveToPeersWithoutASecondDelivery(t *testing.T) {
 	})
 }
 
+// The outcomes of a group exist before the first delivery: increase() of a counter that
+// appears at one is zero, and an alert about the first dead letter would see nothing.
+func TestOutcomesAreAtZeroAtFirst(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		j := journal{}
+		c := w.start(delivery.Consumer{Handler: j.handler(), Metrics: delivery.NewMetrics(w.Metrics)})
+		time.Sleep(time.Second)
+		families, err := w.Metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := make(map[string]float64)
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				if family.GetName() == "rounds_delivery_handled_total" && m.GetLabel()[0].GetValue() == "g" {
+					found[m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+				}
+			}
+		}
+		if n, ok := found["dead"]; !ok || n != 0 || len(found) != 7 {
+			t.Errorf("%v", found)
+		}
+		c.stop(t)
+	})
+}
+
 func TestFailedMessagesHoldTheirAccountAndEndAsDeadLetters(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.add(3, "bad", "good")

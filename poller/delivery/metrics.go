@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Subsystem: "delivery", Name: name, Help: help}, []string{"group"})
 	}
 	return &Metrics{
-		handled: counters("handled_total", "Deliveries by outcome: ok, acknowledged, failed, later, held, cut, dead.", "outcome"),
+		handled: counters("handled_total", "Deliveries by outcome: "+strings.Join(outcomes(), ", ")+".", "outcome"),
 		latency: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Subsystem: "delivery", Name: "latency_seconds",
 			Help: "From commit to handler, of first deliveries.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}, []string{"group"}),
 		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
@@ -78,6 +79,9 @@ type meters struct {
 }
 
 func (m *Metrics) of(group string) meters {
+	for _, outcome := range outcomes() { // at zero, for the alert about the first one
+		m.handled.WithLabelValues(group, outcome)
+	}
 	return meters{
 		Metrics: m, group: group,
 		latency: m.latency.WithLabelValues(group), panics: m.panics.WithLabelValues(group),

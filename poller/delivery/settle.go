@@ -142,6 +142,10 @@ const (
 	outcomeDead   = "dead" // failed too often
 )
 
+func outcomes() []string {
+	return []string{outcomeOK, outcomeDone, outcomeFailed, outcomeLater, outcomeHeld, outcomeCut, outcomeDead}
+}
+
 func outcomeOf(work context.Context, err error) string {
 	var later *Later
 	switch {

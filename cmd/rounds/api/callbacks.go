@@ -52,6 +52,11 @@ func (s *Server) addCallbacks(open *routeMux, callbacks *callback.Receiver) {
 	if h.metrics == nil {
 		h.metrics = NewCallbackMetrics(nil)
 	}
+	for _, name := range callbacks.Names() {
+		for _, result := range callback.Results() {
+			h.metrics.results.WithLabelValues(name, string(result)) // at zero, for the alert about the first ones
+		}
+	}
 	open.HandleFunc("GET /v1/callbacks/wecom/{name}", h.verify)
 	open.HandleFunc("POST /v1/callbacks/wecom/{name}", h.receive)
 }

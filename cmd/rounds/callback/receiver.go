@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +34,11 @@ const (
 	NoSuch      Result = "no_such"     // no callback has this name
 	Unavailable Result = "unavailable" // Redis is away: the caller should try again
 )
+
+// Results returns the results of callbacks that have a name.
+func Results() []Result {
+	return []Result{Verified, Nudged, Repeated, Ignored, UnknownAccount, Parked, Refused, Stale, Unavailable}
+}
 
 // Window is how far a callback's time may be from Redis' clock.
 const Window = 10 * time.Minute
@@ -91,6 +98,9 @@ func New(ring *circulate.Ring, all []*Address, log *slog.Logger) (*Receiver, err
 	}
 	return c, nil
 }
+
+// Names returns the names of the callbacks.
+func (c *Receiver) Names() []string { return slices.Collect(maps.Keys(c.known)) }
 
 // Echo returns the text with which WeCom verifies an address, and the result. The error is
 // ErrRefused, or the ring's.

@@ -60,6 +60,9 @@ func TestServeObeysCallbacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if status, metrics := processes.Get(t, base+"/metrics", "bearer-0123456789"); status != 200 || !strings.Contains(metrics, `rounds_callbacks_total{callback="acme",result="refused"} 0`) {
+		t.Errorf("%d: callbacks are not at zero before the first, so that alerts could not see it", status)
+	}
 	answer, err := http.Post(base+"/v1/callbacks/wecom/acme?"+query.Encode(), "text/xml", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

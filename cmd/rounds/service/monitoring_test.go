@@ -223,6 +223,65 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
+// What an alert says increases exists before it does: increase() of a series that appears
+// at one is zero.
+func TestAlertsSeeTheFirstEvent(t *testing.T) {
+	ring, err := circulate.Open(t.Context(), redistest.Embedded(t), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	poller.NewMetrics(registry)
+	monitor.NewMetrics(registry)
+	delivery.NewMetrics(registry)
+	wecomkf.Counting(credential.Of(ring), registry)
+	countRing(registry, ring)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string][]string) // by metric, label=value
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			values[family.GetName()] = append(values[family.GetName()], "")
+			for _, l := range m.GetLabel() {
+				values[family.GetName()] = append(values[family.GetName()], l.GetName()+"="+l.GetValue())
+			}
+		}
+	}
+	// The values of these labels are known later, and tests of their packages look at them.
+	later := map[string]string{
+		"rounds_processes_lost_total":   "roles of processes that were seen",
+		"rounds_delivery_handled_total": "groups of consumers",
+		"rounds_callbacks_total":        "names of callbacks",
+		"rounds_check_failures_total":   "kinds; the alert is about a share of all checks",
+		"rounds_checks_total":           "kinds; the alert is about a share of all checks",
+		"rounds_redis_errors_total":     "steps; the alert is about many in a row",
+
+		"rounds_delivery_redis_errors_total": "steps; the alert is about many in a row",
+	}
+	watched := regexp.MustCompile(`(?:increase|rate)\((\w+)(?:\{([^}]*)\})?\[`).FindAllStringSubmatch(deployment(t, "monitoring/alerts.yaml"), -1)
+	if len(watched) < 10 {
+		t.Fatalf("alerts watch %q", watched)
+	}
+	for _, w := range watched {
+		name, matchers := w[1], w[2]
+		if _, ok := later[name]; ok || strings.HasSuffix(name, "_bucket") {
+			continue
+		}
+		if len(values[name]) == 0 {
+			t.Errorf("%s does not exist before the first event", name)
+		}
+		for _, m := range regexp.MustCompile(`(\w+)=~?"([^"]*)"`).FindAllStringSubmatch(matchers, -1) {
+			for value := range strings.SplitSeq(m[2], "|") {
+				if !slices.Contains(values[name], m[1]+"="+value) {
+					t.Errorf("%s{%s=%q} does not exist before the first event", name, m[1], value)
+				}
+			}
+		}
+	}
+}
+
 func TestDashboard(t *testing.T) {
 	b := programMetrics(t)
 	text := deployment(t, "monitoring/dashboard.json")

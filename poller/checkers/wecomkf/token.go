@@ -35,12 +35,16 @@ type counting struct {
 // If the registry is nil, the metrics are not exposed.
 func Counting(tokens Tokens, registry prometheus.Registerer) Tokens {
 	f := promauto.With(registry)
-	return &counting{tokens,
+	c := &counting{tokens,
 		f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "wecom_token_fetches_total",
 			Help: "Access tokens of WeCom that this process fetched, by result: value, refused (the secret is, for an hour) or failed."}, []string{"result"}),
 		f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "wecom_pauses_total",
 			Help: "Answers of WeCom to this process that a corporation makes too many calls, each of which has it paused or meets that it is."}),
 	}
+	for _, result := range []credential.Outcome{credential.Fetched, credential.Refused, credential.Failed} {
+		c.fetches.WithLabelValues(string(result)) // at zero, for the alert about the first one
+	}
+	return c
 }
 
 // Settle counts the outcome of a fetch, whether it is written or not.
