@@ -140,6 +140,10 @@ func (r *Ring) Check(ctx context.Context) error {
 // packages cannot name its type.
 func (r *Ring) Wire() *wire.Wire { return r.wire }
 
+// AwaySince returns since when Redis, or the first of its nodes, has not served this process;
+// zero: it serves, as far as the process knows.
+func (r *Ring) AwaySince() time.Time { return r.wire.AwaySince() }
+
 // Namespace returns what the ring's keys begin with.
 func (r *Ring) Namespace() string { return r.namespace }
 

@@ -71,6 +71,19 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 	}
 }
 
+// AwaySince returns since when the first of the nodes that do not serve has not served; zero:
+// all serve, as far as is known.
+func (w *Wire) AwaySince() (first time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.away {
+		if first.IsZero() || a.since.Before(first) {
+			first = a.since
+		}
+	}
+	return first
+}
+
 // refusesWrites reports whether a node said that it accepts no writes now. It may serve
 // reads all the same.
 func refusesWrites(err error) bool {

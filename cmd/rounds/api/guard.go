@@ -49,6 +49,10 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 				http.Redirect(w, r, signin.Path+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 				return
 			}
+			if p.Status == http.StatusServiceUnavailable && s.isPage(r) && wantsPage(r) {
+				signin.Away(w, r, p.Detail, s.options.Ring.AwaySince())
+				return
+			}
 			p.write(w)
 			return
 		}

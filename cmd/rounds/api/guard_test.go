@@ -307,5 +307,11 @@ func TestStarting(t *testing.T) {
 		if w := probe(h, "GET", "/healthz"); w.Code != 200 {
 			t.Errorf("/healthz: %d", w.Code)
 		}
+		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
+		r.Header.Set("Accept", "text/html,*/*")
+		h.ServeHTTP(w, r)
+		if w.Code != 503 || w.Header().Get("Refresh") == "" || !strings.Contains(w.Body.String(), `role="alert">`+tt.want) {
+			t.Errorf("a browser for %v: %d %v %s", reason, w.Code, w.Header(), w.Body)
+		}
 	}
 }

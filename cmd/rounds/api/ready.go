@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
+	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
 
 // readyTimeout is how long a ring may take to answer: less than a probe waits.
@@ -72,7 +74,8 @@ func withToken(token func() string, keys *key.Keyring, next http.Handler) http.H
 }
 
 // Starting serves in place of the API, or of Ops, until Redis can be reached. The process is
-// healthy but not ready, for the reason that reason returns, and every other route answers 503.
+// healthy but not ready, for the reason that reason returns, and every other route answers 503:
+// a browser with a page.
 // Reason may be called at any time.
 func Starting(reason func() error) http.Handler {
 	why := func() string {
@@ -83,7 +86,15 @@ func Starting(reason func() error) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { unavailable(why()).write(w) })
+	mux.HandleFunc("GET "+signin.Path+"/signin.css", signin.Style)
+	began := time.Now()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/v1/") && wantsPage(r) {
+			signin.Away(w, r, why(), began)
+			return
+		}
+		unavailable(why()).write(w)
+	})
 	return mux
 }
 

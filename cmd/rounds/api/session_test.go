@@ -215,6 +215,33 @@ func TestSessionsWithoutRedis(t *testing.T) {
 	}
 }
 
+// A browser gets a page that loads again, in its language, while nobody can be authenticated.
+func TestABrowserWithoutRedis(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Token, o.Pages = rightToken, asking })
+	cookie := f.signIn(rightToken)
+	f.redis.Miniredis().SetError("LOADING")
+	get := func(accept, language, path string) reply {
+		r := f.request("GET", path, "")
+		r.Header.Del("Authorization")
+		r.AddCookie(cookie)
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Accept-Language", language)
+		return f.do(r)
+	}
+	for language, want := range map[string]string{"en": "Redis cannot be used now", "zh-CN": "Redis 目前无法使用"} {
+		for _, path := range []string{"/", "/accounts"} {
+			got := get("text/html,*/*", language, path)
+			if got.status != 503 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || got.header.Get("Refresh") == "" ||
+				!strings.Contains(string(got.body), want) || !strings.Contains(string(got.body), "<time datetime=") {
+				t.Errorf("%s: %d %v %s", path, got.status, got.header, got.body)
+			}
+		}
+	}
+	if got := get("application/json", "en", "/v1/accounts"); got.status != 503 || !strings.HasPrefix(got.header.Get("Content-Type"), "application/problem+json") {
+		t.Errorf("a program: %d %v", got.status, got.header)
+	}
+}
+
 func TestNobodyNeedsToSignIn(t *testing.T) {
 	f := newFixture(t, nil)
 	if got := f.do(f.request("POST", "/v1/session", "")); got.status != 409 {

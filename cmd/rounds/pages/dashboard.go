@@ -33,6 +33,9 @@ type Options struct {
 	Version   string // of the program
 	Demo      bool   // the Overview kills pollers: the API has the routes of a demonstration
 
+	// AwaySince returns since when Redis has not served; zero: it serves. Nil: nobody knows.
+	AwaySince func() time.Time
+
 	MaxLive int           // the most live streams at once; default 256
 	Turn    time.Duration // the time between two looks of a live stream; default 2 s
 }

@@ -3,7 +3,11 @@ package pages
 import (
 	"errors"
 	"net/http"
+	"time"
 )
+
+// reload is after how many seconds the page about an outage loads again.
+const reload = "5"
 
 // failed is what the page of a refusal shows.
 type failed struct {
@@ -11,6 +15,9 @@ type failed struct {
 	Detail string
 	Faults []fault
 	Back   string // where the visitor came from; empty: unknown
+
+	Again bool      // the page loads again by itself, until it succeeds
+	Since time.Time // since when Redis has not served; zero: unknown, or it serves
 }
 
 func (s *site) failurePage() *page {
@@ -38,6 +45,13 @@ func (s *site) fail(w http.ResponseWriter, v *visit, err error) {
 		shown.Back = v.r.PostForm.Get("back")
 		if shown.Back != "" {
 			shown.Back = local(shown.Back)
+		}
+	}
+	if shown.Status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet {
+		shown.Again = true
+		w.Header().Set("Refresh", reload)
+		if s.options.AwaySince != nil {
+			shown.Since = s.options.AwaySince()
 		}
 	}
 	p := s.failurePage()

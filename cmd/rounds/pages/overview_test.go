@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/access"
 )
 
 // Vendored files are those that were published, byte by byte.
@@ -79,6 +83,29 @@ const someStats = `{"accounts":{"registered":1000000,"scheduled":994112,"waiting
 const someHistory = `{"now":"2026-11-22T12:00:00Z","from":"2026-11-22T11:58:00Z","step_seconds":60,"points":3,"fields":[
 	{"name":"checks_per_second","values":[16000,null,17000],"max":[16100,null,17100]},{"name":"messages_per_second","values":[1,2,3]},{"name":"failing_share","values":[0.002,0.0031,0.0042]},
 	{"name":"lateness_p50_seconds","values":[0.03,0.034,0.038]},{"name":"lateness_p99_seconds","values":[0.05,0.088,0.07],"max":[0.06,0.1,0.07]},{"name":"waiting","values":[1000,900,600]}]}`
+
+// A page that an outage of Redis prevents says since when, and loads again.
+func TestPagesLoadAgainAfterAnOutage(t *testing.T) {
+	since := time.Date(2026, 11, 22, 12, 0, 5, 0, time.UTC)
+	d, err := New(Options{May: func(access.Principal, string) bool { return true }, Log: slog.New(slog.DiscardHandler), AwaySince: func() time.Time { return since }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	pages := d.Handler(said(nil))
+	site := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Principal{Name: "anna", Role: access.Viewer})))
+	})
+	w := ask(site, "GET", "/accounts")
+	if w.Code != 503 || w.Header().Get("Refresh") != "5" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	for _, want := range []string{"since 2026-11-22 12:00:05 UTC", "This page loads again by itself."} {
+		if got := words(site, "/accounts"); !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+}
 
 func TestOverviewTellsWhatIsKnown(t *testing.T) {
 	concerns := `{"healthy":false,"concerns":[{"code":"webhook_disabled","level":"bad","subject":"<crm>","messages":12,"seconds":1200,"link":"/delivery","text":"…"},

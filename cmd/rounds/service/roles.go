@@ -111,7 +111,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			return err
 		}
 		if s.API.Dashboard {
-			d, err := pages.New(pages.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil})
+			d, err := pages.New(pages.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil, AwaySince: ring.AwaySince})
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,8 @@ type text struct {
 	Title, SignedIn, SignOut, SignIn, Secret, People, GoOn, StillKnown, Elsewhere, Unneeded, Dashboard, Guide, API string
 
 	Refused, Foreign, TooMany, Plain, Away, ProviderAway, Stale, NotVouched, NoGrant, NoProvider, ProviderSays, TooLarge string
+
+	AwayTitle, Since, LoadsAgain string // of the page about an outage
 }
 
 // texts returns all languages. The first one is the default.
@@ -34,6 +36,8 @@ func texts() []text {
 		NoProvider:   "No identity provider is set here. Sign in with a key.",
 		ProviderSays: "The identity provider says: %s",
 		TooLarge:     "What was sent cannot be read.",
+		AwayTitle:    "Redis cannot be used now", Since: "since",
+		LoadsAgain: "This page loads again by itself, until Redis is back. The service goes on by itself then.",
 	}, {
 		Lang: "zh", Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
 		Secret: "密钥，或 API 的令牌", People: "使用组织账号登录", GoOn: "继续",
@@ -51,6 +55,8 @@ func texts() []text {
 		NoProvider:   "这里没有设置身份提供方。请使用密钥登录。",
 		ProviderSays: "身份提供方返回：%s",
 		TooLarge:     "无法读取所发送的内容。",
+		AwayTitle:    "Redis 目前无法使用", Since: "始于",
+		LoadsAgain: "本页会自动刷新，直到 Redis 恢复。届时服务会自行继续。",
 	}}
 }
 
