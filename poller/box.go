@@ -14,27 +14,27 @@ type callLimits struct {
 	Overrun interface{ Overrun() }
 }
 
-// A Box bounds the calls of one goroutine, one after the other.
-type Box struct {
+// A box bounds the calls of one goroutine, one after the other.
+type box struct {
 	parent context.Context
 	detach func() bool // forgets the parent
 
 	mu     sync.Mutex
-	call   *Call // under way, and not overrun
+	call   *boxCall // under way, and not overrun
 	timer  *time.Timer
 	rings  time.Time // when the timer does; zero: it does not
 	closed bool
 }
 
-// New returns a box whose calls end when the parent does. The caller must close it.
-func newBox(parent context.Context) *Box {
-	b := &Box{parent: parent}
+// newBox returns a box whose calls end when the parent does. The caller must close it.
+func newBox(parent context.Context) *box {
+	b := &box{parent: parent}
 	b.detach = context.AfterFunc(parent, b.end)
 	return b
 }
 
 // Close ends the use of a box, and a call that is still under way.
-func (b *Box) Close() {
+func (b *box) Close() {
 	b.detach()
 	b.mu.Lock()
 	call := b.call
@@ -50,8 +50,8 @@ func (b *Box) Close() {
 
 // Begin begins a call. Its context has the parent's values, and value under key. The caller must
 // end it before the next one.
-func (b *Box) Begin(limits callLimits, key, value any) *Call {
-	c := &Call{parent: b.parent, limits: limits, key: key, value: value, deadline: time.Now().Add(limits.Timeout)}
+func (b *box) Begin(limits callLimits, key, value any) *boxCall {
+	c := &boxCall{parent: b.parent, limits: limits, key: key, value: value, deadline: time.Now().Add(limits.Timeout)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.parent.Err(); err != nil {
@@ -65,7 +65,7 @@ func (b *Box) Begin(limits callLimits, key, value any) *Call {
 }
 
 // End ends a call. If it is overrun, End returns only when its Overrun has.
-func (b *Box) End(c *Call) {
+func (b *box) End(c *boxCall) {
 	b.mu.Lock()
 	if b.call == c {
 		b.call = nil
@@ -79,7 +79,7 @@ func (b *Box) End(c *Call) {
 }
 
 // end ends the call under way, because the parent is done.
-func (b *Box) end() {
+func (b *box) end() {
 	b.mu.Lock()
 	call := b.call
 	b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *Box) end() {
 }
 
 // ring sets the timer. The caller holds the lock.
-func (b *Box) ring(at time.Time, in time.Duration) {
+func (b *box) ring(at time.Time, in time.Duration) {
 	b.rings = at
 	if b.timer == nil {
 		b.timer = time.AfterFunc(in, b.rung)
@@ -99,7 +99,7 @@ func (b *Box) ring(at time.Time, in time.Duration) {
 }
 
 // rung is called by the timer, perhaps for a call that has long ended.
-func (b *Box) rung() {
+func (b *box) rung() {
 	b.mu.Lock()
 	c, now := b.call, time.Now()
 	b.rings = time.Time{}
@@ -129,9 +129,9 @@ func (b *Box) rung() {
 	c.limits.Overrun.Overrun()
 }
 
-// Call is the context of a call. Parts of the call may keep it longer than the call lasts, as of
+// boxCall is the context of a call. Parts of the call may keep it longer than the call lasts, as of
 // any context.
-type Call struct {
+type boxCall struct {
 	parent     context.Context // for its values
 	key, value any
 	deadline   time.Time
@@ -147,7 +147,7 @@ type Call struct {
 	waiting *waiter
 }
 
-var _ context.Context = (*Call)(nil)
+var _ context.Context = (*boxCall)(nil)
 
 // closed is the channel of a call that was done before anybody asked.
 var closed = func() chan struct{} {
@@ -157,10 +157,10 @@ var closed = func() chan struct{} {
 }()
 
 // Deadline implements context.Context.
-func (c *Call) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *boxCall) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // Done implements context.Context.
-func (c *Call) Done() <-chan struct{} {
+func (c *boxCall) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
@@ -172,14 +172,14 @@ func (c *Call) Done() <-chan struct{} {
 }
 
 // Err implements context.Context.
-func (c *Call) Err() error {
+func (c *boxCall) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
 // Value implements context.Context.
-func (c *Call) Value(key any) any {
+func (c *boxCall) Value(key any) any {
 	if key == c.key {
 		return c.value
 	}
@@ -188,7 +188,7 @@ func (c *Call) Value(key any) any {
 
 // waiter is what somebody waits for the end of a call with.
 type waiter struct {
-	call         *Call
+	call         *boxCall
 	do           func()
 	before, next *waiter
 }
@@ -196,7 +196,7 @@ type waiter struct {
 // AfterFunc calls do when the call is done, unless stop was called before. Do must not block.
 // Package context looks for this method in a parent: without it, it would start a goroutine for
 // each context that derives from this one.
-func (c *Call) AfterFunc(do func()) (stop func() bool) {
+func (c *boxCall) AfterFunc(do func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -232,7 +232,7 @@ func (w *waiter) stop() bool {
 }
 
 // cancel makes the context done, once.
-func (c *Call) cancel(err error) {
+func (c *boxCall) cancel(err error) {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()

@@ -24,7 +24,7 @@ func (o *overrun) Overrun() {
 }
 
 // box returns a box that is closed when the test ends.
-func box(parent context.Context, t *testing.T) *Box {
+func testBox(parent context.Context, t *testing.T) *box {
 	t.Helper()
 	b := newBox(parent)
 	t.Cleanup(b.Close)
@@ -36,7 +36,7 @@ func box(parent context.Context, t *testing.T) *Box {
 func TestCallIsAContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := context.WithValue(t.Context(), key{}, "parent's")
-		b := box(parent, t)
+		b := testBox(parent, t)
 		began := time.Now()
 		c := b.Begin(callLimits{Timeout: time.Second, Grace: time.Minute}, "ours", 7)
 		if at, ok := c.Deadline(); !ok || !at.Equal(began.Add(time.Second)) {
@@ -82,7 +82,7 @@ func TestCallIsAContext(t *testing.T) {
 // own time.
 func TestCallsFollowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := box(t.Context(), t)
+		b := testBox(t.Context(), t)
 		for i, test := range []struct{ timeout, takes time.Duration }{
 			{time.Minute, time.Second}, {time.Minute, 59 * time.Second}, {time.Minute, 59 * time.Second}, {time.Second, time.Minute}, {time.Minute, 2 * time.Minute},
 			{2 * time.Second, time.Second}, {time.Hour, 30 * time.Minute}, {time.Second, time.Second / 2}, {time.Second, time.Second + 1},
@@ -110,7 +110,7 @@ func TestCallsFollowEachOther(t *testing.T) {
 // A call that goes on after its grace is told of once, and its end waits for that.
 func TestOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := box(t.Context(), t)
+		b := testBox(t.Context(), t)
 		for _, test := range []struct {
 			takes time.Duration
 			told  int64
@@ -131,7 +131,7 @@ func TestOverrun(t *testing.T) {
 func TestParentEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
-		b, o := box(parent, t), &overrun{}
+		b, o := testBox(parent, t), &overrun{}
 		limits := callLimits{Timeout: time.Minute, Grace: time.Second, Overrun: o}
 		c := b.Begin(limits, nil, nil)
 		time.AfterFunc(time.Second, cancel)
@@ -171,7 +171,7 @@ func TestClose(t *testing.T) {
 
 // A call costs its context and nothing else, and a context that derives from it no goroutine.
 func TestCost(t *testing.T) {
-	b := box(t.Context(), t)
+	b := testBox(t.Context(), t)
 	limits := callLimits{Timeout: time.Hour, Grace: time.Hour, Overrun: &overrun{}}
 	value := &limits
 	if n := testing.AllocsPerRun(100, func() { b.End(b.Begin(limits, key{}, value)) }); n > 1 {

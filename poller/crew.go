@@ -5,15 +5,15 @@ import "sync"
 // A crew runs short tasks in goroutines that are used again: the stack of one has grown to
 // what the tasks need, and a new one would grow it anew, copy by copy.
 
-// Worker does tasks, one after the other, in one goroutine.
-type Worker[T any] interface {
+// crewWorker does tasks, one after the other, in one goroutine.
+type crewWorker[T any] interface {
 	Do(task T)
 	Close() // called at last
 }
 
-// Crew is the workers. A task never waits for one: if none is idle, another is hired.
-type Crew[T any] struct {
-	hire func() Worker[T]
+// crew is the workers. A task never waits for one: if none is idle, another is hired.
+type crew[T any] struct {
+	hire func() crewWorker[T]
 	most int // workers that stay although they have nothing to do
 
 	mu     sync.Mutex
@@ -22,12 +22,12 @@ type Crew[T any] struct {
 }
 
 // New returns a crew of which so many workers may stay idle.
-func newCrew[T any](most int, hire func() Worker[T]) *Crew[T] {
-	return &Crew[T]{hire: hire, most: most}
+func newCrew[T any](most int, hire func() crewWorker[T]) *crew[T] {
+	return &crew[T]{hire: hire, most: most}
 }
 
 // Do has a task done, and does not wait for that.
-func (c *Crew[T]) Do(task T) {
+func (c *crew[T]) Do(task T) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
 		next := c.idle[last]
@@ -42,7 +42,7 @@ func (c *Crew[T]) Do(task T) {
 }
 
 // Close ends idle workers now, and others after their tasks. Tasks may come after that.
-func (c *Crew[T]) Close() {
+func (c *crew[T]) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, next := range c.idle {
@@ -51,7 +51,7 @@ func (c *Crew[T]) Close() {
 	c.idle, c.closed = nil, true
 }
 
-func (c *Crew[T]) work(task T) {
+func (c *crew[T]) work(task T) {
 	w := c.hire()
 	defer w.Close()
 	tasks := make(chan T, 1) // so that nobody waits for the worker to wake up
@@ -64,7 +64,7 @@ func (c *Crew[T]) work(task T) {
 }
 
 // rest reports whether a worker may wait for its next task.
-func (c *Crew[T]) rest(tasks chan T) bool {
+func (c *crew[T]) rest(tasks chan T) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || len(c.idle) >= c.most {

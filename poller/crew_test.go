@@ -20,7 +20,7 @@ func (s *staff) Do(t task) {
 
 func (s *staff) Close() { s.left.Add(1) }
 
-func (s *staff) hire() Worker[task] {
+func (s *staff) hire() crewWorker[task] {
 	s.hired.Add(1)
 	return s
 }

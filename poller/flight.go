@@ -28,7 +28,7 @@ type flight struct {
 	skipped int
 	first   bool // the account was claimed without a cursor
 
-	box      *Box     // bounds its calls in time
+	box      *box     // bounds its calls in time
 	cleanups cleanups // called when its messages are written
 	found    bool     // an earlier page had messages
 
@@ -83,9 +83,9 @@ func (f *flight) policy() policy {
 	return &f.drain
 }
 
-// run makes the check: make a call, write its page, and go on or give the account back. Box bounds
+// run makes the check: make a call, write its page, and go on or give the account back. box bounds
 // its calls in time.
-func (f *flight) run(box *Box) {
+func (f *flight) run(box *box) {
 	f.box = box
 	p := f.policy()
 	written := false // the writer has what was found

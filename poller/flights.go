@@ -26,7 +26,7 @@ type flights struct {
 	places    *places
 	running   *running
 	held      *heldChecks
-	crew      *Crew[*flight]
+	crew      *crew[*flight]
 	abandoned atomic.Int64
 	warned    recent      // warnings of checks, by kind and code
 	suspect   atomic.Bool // the one place for suspects is taken
@@ -40,12 +40,12 @@ func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *fli
 		replica: r, limiter: l, writer: w, mover: m, held: h,
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
-	fs.crew = newCrew(idleWorkers, func() Worker[*flight] { return worker{newBox(fs.checks)} })
+	fs.crew = newCrew(idleWorkers, func() crewWorker[*flight] { return worker{newBox(fs.checks)} })
 	return fs
 }
 
 // worker makes checks, one after the other.
-type worker struct{ box *Box }
+type worker struct{ box *box }
 
 // Do makes a check.
 func (w worker) Do(f *flight) { f.run(w.box) }

@@ -51,15 +51,15 @@ type heldChecks struct {
 	writer  *writer
 	places  *places
 	running *running
-	gate    *Gate
+	gate    *gate
 	begins  *places      // for calls that begin
 	queued  atomic.Int64 // calls that wait for such a place
 	turned  atomic.Int64 // when an account last found no place, unix ns
-	turns   Turns
+	turns   turns
 }
 
 func newHeldChecks(r *replica, ring *circulate.Ring, w *writer) *heldChecks {
-	return &heldChecks{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), running: newRunning(), gate: NewGate(heldRate), begins: newPlaces(heldBegins)}
+	return &heldChecks{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), running: newRunning(), gate: newGate(heldRate), begins: newPlaces(heldBegins)}
 }
 
 // crowded reports whether an account found no place a short while ago. Then accounts go back to

@@ -181,20 +181,20 @@ func (h *hold) judge(page Result, err error) (wait time.Duration, again bool, fa
 	f, took := h.f, time.Since(h.called)
 	h.begun()
 	h.fresh = err != nil
-	end := Nothing
+	end := endNothing
 	switch {
 	case err != nil && !endsHold(classify(err), took >= h.lasts):
 		return 0, false, err
 	case err != nil:
-		end = Broken
+		end = endBroken
 	case len(page.Messages) > 0 || page.HasMore:
-		end = Found
+		end = endFound
 	}
 	wait, often := f.record.pace.Next(end, took, h.lasts, time.Now(), rand.Float64())
 	if often {
 		return 0, false, err
 	}
-	if end == Broken {
+	if end == endBroken {
 		again = wait > 0 && !f.flights.stopping()
 		wait = max(wait, f.flights.held.gate.Pass(time.Now())) // many may have broken at once
 	}

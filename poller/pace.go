@@ -8,19 +8,19 @@ import (
 // This file decides how soon a held call is followed by the next one of its account, so
 // that no third party is called in a hot loop, and none by everybody at once.
 
-// End is how a held call ended.
-type End uint8
+// heldEnd is how a held call ended.
+type heldEnd uint8
 
 // The ends.
 const (
-	Found   End = iota // with messages
-	Nothing            // an answer without messages
-	Broken             // no answer: a time-out, a cut connection, or a gateway that gave up
+	endFound   heldEnd = iota // with messages
+	endNothing                // an answer without messages
+	endBroken                 // no answer: a time-out, a cut connection, or a gateway that gave up
 )
 
 const (
-	// Tolerated is how many calls in a row may break at once before that is a failure.
-	Tolerated = 2
+	// tolerated is how many calls in a row may break at once before that is a failure.
+	tolerated = 2
 
 	whileMost  = 5 * time.Second // what was held for that long was held for a while
 	floorLeast = time.Second
@@ -30,13 +30,13 @@ const (
 	refill = time.Second // the time in which one more may
 )
 
-// While returns how long a call must have lasted to count as held for a while: a quarter of
+// heldWhile returns how long a call must have lasted to count as held for a while: a quarter of
 // the hold, and at most five seconds.
-func While(hold time.Duration) time.Duration { return min(hold/4, whileMost) }
+func heldWhile(hold time.Duration) time.Duration { return min(hold/4, whileMost) }
 
-// Pace is the pace of one account's held calls. The zero Pace is ready to use. It is safe for
+// pace is the pace of one account's held calls. The zero pace is ready to use. It is safe for
 // concurrent use.
-type Pace struct {
+type pace struct {
 	mu     sync.Mutex
 	quick  int       // calls in a row that ended at once with nothing
 	broken int       // calls in a row that broke at once
@@ -50,21 +50,21 @@ type Pace struct {
 // A call that was held for a while is followed by the next one at once. After one that ended
 // at once with nothing there is a floor, which grows from a second to a minute until a call is
 // held again.
-func (p *Pace) Next(end End, took, hold time.Duration, now time.Time, chance float64) (wait time.Duration, failed bool) {
+func (p *pace) Next(end heldEnd, took, hold time.Duration, now time.Time, chance float64) (wait time.Duration, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if took >= While(hold) {
+	if took >= heldWhile(hold) {
 		p.quick, p.broken = 0, 0
-		if end != Found {
+		if end != endFound {
 			return 0, false
 		}
 	}
 	switch end {
-	case Found:
+	case endFound:
 		p.broken = 0
 		return p.spend(now), false
-	case Broken:
-		if p.broken++; p.broken > Tolerated {
+	case endBroken:
+		if p.broken++; p.broken > tolerated {
 			return 0, true
 		}
 	}
@@ -74,7 +74,7 @@ func (p *Pace) Next(end End, took, hold time.Duration, now time.Time, chance flo
 }
 
 // spend takes one of a burst, and returns how long to wait for it.
-func (p *Pace) spend(now time.Time) time.Duration {
+func (p *pace) spend(now time.Time) time.Duration {
 	if p.full.Before(now) {
 		p.full = now
 	}
@@ -82,19 +82,19 @@ func (p *Pace) spend(now time.Time) time.Duration {
 	return max(0, p.full.Sub(now)-burst*refill)
 }
 
-// Gate lets calls through at a rate. It is safe for concurrent use.
-type Gate struct {
+// gate lets calls through at a rate. It is safe for concurrent use.
+type gate struct {
 	every time.Duration
 
 	mu   sync.Mutex
 	next time.Time
 }
 
-// NewGate returns a gate that lets that many calls through in a second.
-func NewGate(rate int) *Gate { return &Gate{every: time.Second / time.Duration(rate)} }
+// newGate returns a gate that lets that many calls through in a second.
+func newGate(rate int) *gate { return &gate{every: time.Second / time.Duration(rate)} }
 
 // Pass returns how long a call that comes now has to wait.
-func (g *Gate) Pass(now time.Time) time.Duration {
+func (g *gate) Pass(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.next.Before(now) {
@@ -112,16 +112,16 @@ const (
 	turnMemo  = 16               // turns of which the usual wait is the mean, about
 )
 
-// Turns keeps turns fair among more accounts than there are places. Whoever has waited for much
+// turns keeps turns fair among more accounts than there are places. Whoever has waited for much
 // longer than those who had their turns lately looks for a place more often than the others, and so
-// gets one of the next. The zero Turns is ready to use. It is safe for concurrent use.
-type Turns struct {
+// gets one of the next. The zero turns is ready to use. It is safe for concurrent use.
+type turns struct {
 	mu    sync.Mutex
 	usual time.Duration // that accounts have waited when they had their turn
 }
 
 // Took notes the turn of an account that has waited for so long.
-func (t *Turns) Took(waited time.Duration) {
+func (t *turns) Took(waited time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.usual += (clamp(waited) - t.usual) / turnMemo
@@ -129,7 +129,7 @@ func (t *Turns) Took(waited time.Duration) {
 
 // Pause returns when an account that has waited for so long looks for a place again, after it
 // found none. Chance is in [0, 1).
-func (t *Turns) Pause(waited time.Duration, chance float64) time.Duration {
+func (t *turns) Pause(waited time.Duration, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	most := turnPause

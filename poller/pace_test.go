@@ -1,16 +1,14 @@
-package poller_test
+package poller
 
 import (
 	"testing"
 	"time"
-
-	"github.com/rounds-dev/rounds/poller"
 )
 
 const s = time.Second
 
 type paceCall struct {
-	end    poller.End
+	end    heldEnd
 	took   time.Duration
 	times  int           // how often it comes, 0: once
 	wait   time.Duration // after the last of them
@@ -20,20 +18,20 @@ type paceCall struct {
 // The floors are as long as they can be: chance is 1.
 func TestPace(t *testing.T) {
 	for name, calls := range map[string][]paceCall{
-		"held, with nothing":              {{poller.Nothing, 35 * s, 9, 0, false}},
-		"held, and cut":                   {{poller.Broken, 20 * s, 9, 0, false}},
-		"held for just a while":           {{poller.Broken, 5 * s, 9, 0, false}},
-		"nothing at once":                 {{poller.Nothing, 0, 1, s, false}, {poller.Nothing, 0, 1, 2 * s, false}, {poller.Nothing, 4 * s, 1, 4 * s, false}},
-		"nothing at once for ever":        {{poller.Nothing, 0, 1000, time.Minute, false}},
-		"nothing at once, and held again": {{poller.Nothing, 0, 9, time.Minute, false}, {poller.Nothing, 35 * s, 1, 0, false}, {poller.Nothing, 0, 1, s, false}},
-		"broken at once":                  {{poller.Broken, 0, 1, s, false}, {poller.Broken, 0, 1, 2 * s, false}, {poller.Broken, 0, 1, 0, true}, {poller.Broken, 0, 1, 0, true}},
-		"broken at once, held in between": {{poller.Broken, 0, 2, 2 * s, false}, {poller.Broken, 35 * s, 1, 0, false}, {poller.Broken, 0, 2, 2 * s, false}},
-		"broken at once, found between":   {{poller.Broken, 0, 2, 2 * s, false}, {poller.Found, s, 1, 0, false}, {poller.Broken, 0, 1, 4 * s, false}},
-		"messages":                        {{poller.Found, 0, 20, 0, false}, {poller.Found, 0, 1, s, false}},
-		"messages after a hold":           {{poller.Found, 30 * s, 20, 0, false}},
+		"held, with nothing":              {{endNothing, 35 * s, 9, 0, false}},
+		"held, and cut":                   {{endBroken, 20 * s, 9, 0, false}},
+		"held for just a while":           {{endBroken, 5 * s, 9, 0, false}},
+		"nothing at once":                 {{endNothing, 0, 1, s, false}, {endNothing, 0, 1, 2 * s, false}, {endNothing, 4 * s, 1, 4 * s, false}},
+		"nothing at once for ever":        {{endNothing, 0, 1000, time.Minute, false}},
+		"nothing at once, and held again": {{endNothing, 0, 9, time.Minute, false}, {endNothing, 35 * s, 1, 0, false}, {endNothing, 0, 1, s, false}},
+		"broken at once":                  {{endBroken, 0, 1, s, false}, {endBroken, 0, 1, 2 * s, false}, {endBroken, 0, 1, 0, true}, {endBroken, 0, 1, 0, true}},
+		"broken at once, held in between": {{endBroken, 0, 2, 2 * s, false}, {endBroken, 35 * s, 1, 0, false}, {endBroken, 0, 2, 2 * s, false}},
+		"broken at once, found between":   {{endBroken, 0, 2, 2 * s, false}, {endFound, s, 1, 0, false}, {endBroken, 0, 1, 4 * s, false}},
+		"messages":                        {{endFound, 0, 20, 0, false}, {endFound, 0, 1, s, false}},
+		"messages after a hold":           {{endFound, 30 * s, 20, 0, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p poller.Pace
+			var p pace
 			now := time.Unix(1e9, 0)
 			for i, c := range calls {
 				var wait time.Duration
@@ -52,17 +50,17 @@ func TestPace(t *testing.T) {
 // Messages that come at once are fetched in a burst, and then at a rate. A rest brings the
 // burst back.
 func TestPaceOfMessages(t *testing.T) {
-	var p poller.Pace
+	var p pace
 	now := time.Unix(1e9, 0)
 	began := now
 	for range 60 {
-		wait, _ := p.Next(poller.Found, 0, 35*s, now, 0)
+		wait, _ := p.Next(endFound, 0, 35*s, now, 0)
 		now = now.Add(wait)
 	}
 	if took := now.Sub(began); took != 40*s {
 		t.Errorf("60 calls took %v, want 40 s after a burst of 20", took)
 	}
-	if wait, _ := p.Next(poller.Found, 0, 35*s, now.Add(time.Minute), 0); wait != 0 {
+	if wait, _ := p.Next(endFound, 0, 35*s, now.Add(time.Minute), 0); wait != 0 {
 		t.Errorf("after a rest: waits %v", wait)
 	}
 }
@@ -70,14 +68,14 @@ func TestPaceOfMessages(t *testing.T) {
 // A short hold is held for a while sooner.
 func TestWhile(t *testing.T) {
 	for of, want := range map[time.Duration]time.Duration{s: s / 4, 8 * s: 2 * s, 35 * s: 5 * s, 300 * s: 5 * s} {
-		if got := poller.While(of); got != want {
+		if got := heldWhile(of); got != want {
 			t.Errorf("%v: %v, want %v", of, got, want)
 		}
 	}
 }
 
 func TestGate(t *testing.T) {
-	g := poller.NewGate(1000)
+	g := newGate(1000)
 	now := time.Unix(1e9, 0)
 	for i := range 2000 {
 		if wait := g.Pass(now); wait != time.Duration(i)*time.Millisecond {
@@ -91,7 +89,7 @@ func TestGate(t *testing.T) {
 
 // Who has waited for longer than usual looks for a place more often. Nobody looks all the time.
 func TestTurns(t *testing.T) {
-	var turns poller.Turns
+	var turns turns
 	for range 100 {
 		turns.Took(time.Minute)
 	}

@@ -26,7 +26,7 @@ type record struct {
 	rateKey string        // the checker's; empty: it shares no limit
 	tight   bool          // the cadence is "every 0"
 	hold    time.Duration // how long its calls are held, as the checker knows; zero: not at all
-	pace    Pace          // of its held calls, whichever claims they belong to
+	pace    pace          // of its held calls, whichever claims they belong to
 	told    atomic.Int64  // how long the third party will hold the next call, as it said last; 0: it did not
 	limits  atomic.Pointer[recordLimits]
 	fault   string // why the record cannot be used; empty: it can
