@@ -21,7 +21,7 @@ type crew[T any] struct {
 	closed bool
 }
 
-// New returns a crew of which so many workers may stay idle.
+// newCrew returns a crew of which so many workers may stay idle.
 func newCrew[T any](most int, hire func() crewWorker[T]) *crew[T] {
 	return &crew[T]{hire: hire, most: most}
 }
