@@ -145,7 +145,11 @@ func parseEntry(name string, raw json.RawMessage) (entry, string) {
 	if json.Unmarshal(raw, &e.value) == nil && string(raw) != "null" {
 		switch {
 		case CredentialHeader(name):
-			return entry{}, secrets.ErrNotReference.Error()
+			fault := secrets.ErrNotReference.Error()
+			if strings.EqualFold(name, authorization) || strings.Contains(e.value, "{") {
+				fault += "; the secret is the whole value, with what comes before a token: printf 'Bearer %s' TOKEN | rounds secret set NAME"
+			}
+			return entry{}, fault
 		case !ValidHeaderValue(e.value):
 			return entry{}, "must be one line of at most " + strconv.Itoa(MaxHeaderValue) + " bytes"
 		}

@@ -145,14 +145,16 @@ func TestConfig(t *testing.T) {
 		`{` + url + `, "headers": {"X-Plain": "a", "Authorization": {"secret": "A"}}}`:     nil,
 
 		`{}`: {"config.url: missing"},
-		`{` + url + `, "signing_secret": "s3cret", "settings": 7, "extra": 1}`: {"config.signing_secret: must be", "config.settings: must be an object", "config.extra: unknown field"},
-		`{` + url + `, "headers": ["s3cret"]}`:                                 {"config.headers: must be an object"},
-		`{` + url + `, "headers": {"Authorization": "Bearer s3cret"}}`:         {"config.headers.Authorization: must be {"},
-		`{` + url + `, "headers": {"x-api-key": "s3cret"}}`:                    {"config.headers.x-api-key: must be {"},
-		`{` + url + `, "headers": {"Host": "s3cret", "Webhook-Id": "s3cret"}}`: {"config.headers.Host: is set by", "config.headers.Webhook-Id: is set by"},
-		`{` + url + `, "headers": {"a b": "s3cret", "X-A": "s3cret\n"}}`:       {"config.headers.a b: is not", "config.headers.X-A: must be one line"},
-		`{` + url + `, "headers": {"X-A": null, "X-B": 7}}`:                    {"config.headers.X-A: missing", "config.headers.X-B: must be {"},
-		`{"url": "http://10.0.0.1/?s3cret"}`:                                   {"config.url: must not be a private address"},
+		`{` + url + `, "signing_secret": "s3cret", "settings": 7, "extra": 1}`:      {"config.signing_secret: must be", "config.settings: must be an object", "config.extra: unknown field"},
+		`{` + url + `, "settings": {"a": 1, "b": [{"token": {"secret": "A"}}]}}`:    {"config.settings.b[0].token: refers to a secret", "put it into headers"},
+		`{` + url + `, "headers": {"Authorization": "Bearer {\"secret\": \"A\"}"}}`: {"printf 'Bearer %s' TOKEN | rounds secret set NAME"},
+		`{` + url + `, "headers": ["s3cret"]}`:                                      {"config.headers: must be an object"},
+		`{` + url + `, "headers": {"Authorization": "Bearer s3cret"}}`:              {"config.headers.Authorization: must be {"},
+		`{` + url + `, "headers": {"x-api-key": "s3cret"}}`:                         {"config.headers.x-api-key: must be {"},
+		`{` + url + `, "headers": {"Host": "s3cret", "Webhook-Id": "s3cret"}}`:      {"config.headers.Host: is set by", "config.headers.Webhook-Id: is set by"},
+		`{` + url + `, "headers": {"a b": "s3cret", "X-A": "s3cret\n"}}`:            {"config.headers.a b: is not", "config.headers.X-A: must be one line"},
+		`{` + url + `, "headers": {"X-A": null, "X-B": 7}}`:                         {"config.headers.X-A: missing", "config.headers.X-B: must be {"},
+		`{"url": "http://10.0.0.1/?s3cret"}`:                                        {"config.url: must not be a private address"},
 	} {
 		err := c.Validate(json.RawMessage(config))
 		if (err == nil) != (want == nil) {
@@ -166,6 +168,9 @@ func TestConfig(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: the error quotes it: %v", config, err)
 		}
+	}
+	if c.Hold(json.RawMessage(`{`+url+`, "hold": 5, "settings": {"token": {"secret": "A"}}}`)) != 5*time.Second {
+		t.Error("an account that was registered with a reference in its settings is not read")
 	}
 	if got := c.RateKey(json.RawMessage(`{` + url + `}`)); got != "example.com" {
 		t.Errorf("rate key %q", got)

@@ -3,6 +3,8 @@ package connector
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -24,7 +26,10 @@ const maxHold = 2 * time.Minute
 // form reads configs.
 type form = strict.Form[config]
 
-func newForm(client *fetch.Client) *form {
+// newForm returns the form of configs as they are registered, or as they are kept: accounts that
+// were registered with references to secrets within their settings, where nobody resolves them,
+// are still checked.
+func newForm(client *fetch.Client, kept bool) *form {
 	return strict.NewForm([]strict.Entry[config]{
 		{
 			Field: strict.Field{
@@ -64,12 +69,45 @@ func newForm(client *fetch.Client) *form {
 				Help:  strict.Words{EN: "A JSON object for the connector alone.", ZH: "只给连接器用的 JSON 对象。"},
 			},
 			Read: func(v strict.Value, _ *config) {
-				if settings := v.Raw(); settings != nil && settings[0] != '{' {
+				settings := v.Raw()
+				if settings != nil && settings[0] != '{' {
 					v.Fault("must be an object")
+				}
+				if kept || settings == nil {
+					return
+				}
+				if path := refWithin("settings", settings); path != "" {
+					v.Reader().Fault(path, "refers to a secret, and the connector gets settings as they are: only headers and signing_secret are resolved, so put it into headers, such as headers.Authorization")
 				}
 			},
 		},
 	}).Elsewhere("what the connector itself needs goes into settings, such as settings.project, and what is secret into headers")
+}
+
+// refWithin returns the path of the first value within a JSON text, in the order of the paths,
+// that refers to a secret. It returns an empty text if there is none.
+func refWithin(path string, raw json.RawMessage) string {
+	if ref, err := secrets.ParseRef(raw); err == nil && !ref.IsZero() {
+		return path
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) == nil {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if found := refWithin(path+"."+strict.Printable(name), object[name]); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil {
+		for i := range list {
+			if found := refWithin(fmt.Sprintf("%s[%d]", path, i), list[i]); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
 }
 
 func readHold(v strict.Value) time.Duration {

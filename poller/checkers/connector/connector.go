@@ -37,6 +37,7 @@ const maxBody = 8 << 20
 // Checker checks through connectors. It is safe for concurrent use.
 type Checker struct {
 	*form
+	kept    *form // of configs that are registered
 	client  *fetch.Client
 	secrets secrets.Source
 }
@@ -49,7 +50,7 @@ var (
 // New returns a checker that calls through client and takes from secrets what
 // configs refer to.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
-	return &Checker{form: newForm(client), client: client, secrets: secrets}
+	return &Checker{form: newForm(client, false), kept: newForm(client, true), client: client, secrets: secrets}
 }
 
 // Kind is the kind's name in records.
@@ -60,19 +61,19 @@ func (*Checker) Kind() string { return Kind }
 
 // RateKey returns the host of the connector's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {
-	config, _ := c.form.Read(raw)
+	config, _ := c.kept.Read(raw)
 	return fetch.Host(config.url)
 }
 
 // Hold returns the config's hold.
 func (c *Checker) Hold(raw json.RawMessage) time.Duration {
-	config, _ := c.form.Read(raw)
+	config, _ := c.kept.Read(raw)
 	return config.hold
 }
 
 // Check asks the connector for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.form.Read(r.Config)
+	config, err := c.kept.Read(r.Config)
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
