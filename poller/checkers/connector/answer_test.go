@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
@@ -132,6 +133,66 @@ func TestAnswersThatBreakTheRules(t *testing.T) {
 	_, err = ask(t, 200, nil, strings.Repeat(" ", maxBody+1))
 	if got := checktest.Failure(t, err); got.Kind != poller.Protocol || got.Code != "too_large" {
 		t.Errorf("too large: got %v", got)
+	}
+}
+
+// An answer that is no JSON object says where it breaks and how it goes on there, and never a
+// secret.
+func TestUnreadableAnswersAreShown(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for body, want := range map[string]string{
+		"":                                    "empty, and not a JSON object: answer 204 where nothing is new",
+		" \n":                                 "empty, and not a JSON object: answer 204 where nothing is new",
+		`{"messages":[`:                       "not a JSON object: it ends at byte 13, within its JSON",
+		`{"messages":[],"next_cursor":NaN}`:   `not a JSON object: not JSON at byte 29: "NaN}" (text/plain)`,
+		"\ufeff{\"messages\":[]}":             "begins with a byte order mark, which JSON must not have",
+		`{"messages":[]} and more`:            `not a JSON object: more follows behind it at byte 16: "and more"`,
+		`[]`:                                  "not a JSON object: it is an array",
+		`"text"`:                              "not a JSON object: it is a string",
+		`7`:                                   "not a JSON object: it is a number",
+		`null`:                                "not a JSON object: it is null",
+		`true`:                                "not a JSON object: it is a truth value",
+		"oh\x1b[2Jno":                         `not a JSON object: not JSON at byte 0: "oh\x1b[2Jno" (text/plain)`,
+		long:                                  `not a JSON object: not JSON at byte 0: "` + long[:24] + `"… (text/plain)`,
+		"{\"messages\": \"\xff\"}":            "not UTF-8 at byte 14",
+		apiToken:                              "not a JSON object: not JSON at byte 1 (text/plain)",
+		`{"messages":[], "x": ` + apiToken:    "not a JSON object: not JSON at byte 22 (text/plain)",
+		"<!doctype html>\n<html>" + long[:60]: `not a JSON object: text/html, begins with "<!doctype html>\n<html>xx"…`,
+		"see https://x.example/?q=1":          "not a JSON object: not JSON at byte 0 (text/plain)",
+		"<html>" + apiToken:                   "not a JSON object: text/html",
+	} {
+		header := http.Header{"Content-Type": {"text/plain; charset=utf-8"}}
+		if strings.HasPrefix(body, "<") {
+			header.Set("Content-Type", "text/html")
+		}
+		_, err := ask(t, 200, header, body)
+		got := checktest.Failure(t, err)
+		if got.Message != "the connector's answer: "+want || got.Scope != poller.ScopeChecker {
+			t.Errorf("%q:\ngot  %s\nwant %s", body, got.Message, want)
+		}
+	}
+}
+
+// A bare status comes with what helps against it, and without what an address holds.
+func TestStatusesSayWhatHelps(t *testing.T) {
+	for location, want := range map[string]string{
+		"https://me:pw@other.example/check/?token=hush#x": "the connector answered 307 Temporary Redirect, to https://other.example/check/; redirects are not followed",
+		"/a/" + apiToken: "the connector answered 307 Temporary Redirect; redirects are not followed",
+		"":               "the connector answered 307 Temporary Redirect; redirects are not followed",
+	} {
+		_, err := ask(t, 307, http.Header{"Location": {location}}, "")
+		if got := checktest.Failure(t, err); !strings.HasPrefix(got.Message, want) || got.Code != "http_307" {
+			t.Errorf("%s: got %s", location, got.Message)
+		}
+	}
+	for signed, want := range map[bool]string{true: "the connector answered 401 Unauthorized", false: "the connector answered 401 Unauthorized; the account has no signing_secret, so the request was not signed"} {
+		sent := resolved{}
+		if signed {
+			sent.keys = []*fetch.SigningKey{nil}
+		}
+		if got := statusError(&fetch.Response{Status: 401}, sent); got.Message != want {
+			t.Errorf("signed %v: got %s", signed, got.Message)
+		}
 	}
 }
 

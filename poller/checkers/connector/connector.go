@@ -100,7 +100,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, callError(err)
 	}
 	defer release()
-	return read(answer, r.Limit, secret.values)
+	return read(answer, r.Limit, secret)
 }
 
 // callError is fetch.CheckError, except that it never blames the account: only a
@@ -113,13 +113,14 @@ func callError(err error) *poller.CheckError {
 	return e
 }
 
-// read returns the result of an answer.
-func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, error) {
+// read returns the result of an answer to a request with those secrets.
+func read(answer *fetch.Response, limit int, sent resolved) (poller.Result, error) {
+	hidden := sent.values
 	switch {
 	case answer.Status == http.StatusNoContent:
 		return poller.Result{}, nil
 	case answer.Status < 200 || answer.Status > 299:
-		return poller.Result{}, statusError(answer, hidden)
+		return poller.Result{}, statusError(answer, sent)
 	}
 	result, err := decode(answer.Body, limit)
 	var reported *reportedError
@@ -127,7 +128,7 @@ func read(answer *fetch.Response, limit int, hidden []string) (poller.Result, er
 		return poller.Result{}, reported.checkError(answer, hidden)
 	}
 	if err != nil {
-		return poller.Result{}, protocolError(err)
+		return poller.Result{}, protocolError(unreadable(answer, hidden, err))
 	}
 	for i := range result.Warnings {
 		result.Warnings[i].Message = scrub(result.Warnings[i].Message, hidden)

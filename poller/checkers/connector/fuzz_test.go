@@ -20,7 +20,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(503, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		result, err := read(&fetch.Response{Status: status, Body: body}, 10, []string{apiToken})
+		result, err := read(&fetch.Response{Status: status, Body: body}, 10, resolved{values: []string{apiToken}})
 		var failed *poller.CheckError
 		if err != nil && (!errors.As(err, &failed) || failed.Kind == "" || failed.Code == "" || strings.Contains(err.Error(), "?q=")) {
 			t.Fatalf("got %v", err)

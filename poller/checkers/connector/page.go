@@ -82,14 +82,14 @@ func (o object) seconds(name string) (time.Duration, bool, error) {
 // that breaks the rules and quotes nothing. It refuses the whole page.
 func decode(body []byte, limit int) (poller.Result, error) {
 	if !utf8.Valid(body) {
-		return poller.Result{}, errors.New("not UTF-8")
+		return poller.Result{}, errNotUTF8
 	}
 	if _, err := limits.Check(body); err != nil {
 		return poller.Result{}, err
 	}
 	var o object
 	if json.Unmarshal(body, &o) != nil || o == nil {
-		return poller.Result{}, errors.New("not a JSON object")
+		return poller.Result{}, errNotObject
 	}
 	if raw := o.take("error"); raw != nil {
 		return poller.Result{}, decodeError(raw, o)

@@ -91,7 +91,8 @@ func (e *reportedError) checkError(answer *fetch.Response, hidden []string) *pol
 
 // statusError returns the error for an answer without success. An error object counts
 // with any status. Without one, the fault is the connector's or its host's.
-func statusError(answer *fetch.Response, hidden []string) *poller.CheckError {
+func statusError(answer *fetch.Response, sent resolved) *poller.CheckError {
+	hidden := sent.values
 	if answer.Status >= 400 {
 		_, err := decode(answer.Body, 0)
 		var reported *reportedError
@@ -106,6 +107,15 @@ func statusError(answer *fetch.Response, hidden []string) *poller.CheckError {
 		Kind: poller.Transient, Scope: poller.ScopeChecker,
 		Code:    fmt.Sprintf("http_%d", answer.Status),
 		Message: fmt.Sprintf("the connector answered %d %s", answer.Status, http.StatusText(answer.Status)),
+	}
+	switch {
+	case answer.Status >= 300 && answer.Status < 400:
+		if to := redirect(answer, hidden); to != "" {
+			e.Message += ", to " + to
+		}
+		e.Message += "; redirects are not followed, so the account's url must be the address that answers"
+	case answer.Status == http.StatusUnauthorized && len(sent.keys) == 0:
+		e.Message += "; the account has no signing_secret, so the request was not signed"
 	}
 	switch answer.Status {
 	case http.StatusGone:

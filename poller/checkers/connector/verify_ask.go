@@ -138,7 +138,7 @@ func (v *verification) try(ctx context.Context, q question) reply {
 func (v *verification) look(answer *fetch.Response) reply {
 	v.largest = max(v.largest, len(answer.Body))
 	v.leak = v.leak || leaks(answer.Body, v.secret.values)
-	result, err := read(answer, 0, v.secret.values)
+	result, err := read(answer, 0, v.secret)
 	r := reply{status: answer.Status, result: result, err: err}
 	if answer.Status >= 200 && answer.Status < 300 && v.misspelt == "" {
 		v.misspelt = scrub(misspelt(answer.Body), v.secret.values)

@@ -24,6 +24,9 @@ func (v *verification) run(ctx context.Context) {
 	switch {
 	case first.status == http.StatusUnauthorized || first.status == http.StatusForbidden:
 		advice = "sign with the secret that the connector has: the request was refused for its signature or its headers"
+		if len(v.secret.keys) == 0 {
+			advice = "name the secret that requests are signed with, if the connector wants signatures: --secret; or what it wants in a header: --set headers.NAME=…"
+		}
 	case first.blames():
 		advice = "verify with --account and --set of an account that the connector knows"
 	}
