@@ -38,7 +38,7 @@ func TestExplainTellsThatACallIsHeld(t *testing.T) {
 			}
 		}
 		for kind, want := range map[string]string{
-			"plain": "the third party has held calls of replica001 since %s, each for up to 35s, until something comes; it was due by ",
+			"plain": "replica001 has made calls since %s, one after the other, each of which the third party may hold for up to 35s until something comes; it was due by ",
 			"web":   "replica001 has been checking it since %s; it was due by ",
 		} {
 			e, err := r.Explain(ctx, kind)

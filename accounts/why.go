@@ -26,7 +26,7 @@ func (e *Explanation) reason() (rule, why string) {
 		return RulePriority, e.whyWaiting()
 	case circulate.Claimed:
 		if why = fmt.Sprintf("%s has been checking it since %s", e.State.Replica, utc(e.State.Since)); e.Hold > 0 {
-			why = fmt.Sprintf("the third party has held calls of %s since %s, each for up to %s, until something comes", e.State.Replica, utc(e.State.Since), e.Hold)
+			why = fmt.Sprintf("%s has made calls since %s, one after the other, each of which the third party may hold for up to %s until something comes", e.State.Replica, utc(e.State.Since), e.Hold)
 		}
 		why += fmt.Sprintf("; it was due by %s: %s", e.DueRule, e.whyDue())
 		if !e.Nudged.IsZero() {

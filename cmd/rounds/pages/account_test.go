@@ -104,7 +104,7 @@ func TestAccountInOtherPlaces(t *testing.T) {
 		`{"place":"waiting","rule":"priority","due_rule":"more","lanes":{"ahead":0}}`:                              {"too far behind to be found", "It is due."},
 		`{"place":"claimed","replica":"R<1>","since":"2026-11-22T14:20:00Z","rule":"claimed","due_rule":"probe"}`:  {"by the replica <code>R&lt;1&gt;</code>", "the next failure parks it again"},
 		`{"place":"claimed","replica":"R<1>","since":"2026-11-22T14:20:00Z","rule":"claimed","due_rule":"cadence","hold_seconds":35}`: {
-			"call held", "held since", "by the third party, each call for up to 35 s, until something comes", "for the replica <code>R&lt;1&gt;</code>"},
+			"call held", "calls since", "each call may be held by the third party for up to 35 s, until something comes", "by the replica <code>R&lt;1&gt;</code>"},
 		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"auth","due_rule":"auth","reason":"auth: <b>"}`:   {"auth: &lt;b&gt;", "refuses its credential", `action="/account/resume"`, `value="backfill"`},
 		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"paused","due_rule":"cadence","reason":"paused"}`: {"paused since", "waits to be resumed"},
 		`{"place":"scheduled","now":"2026-11-22T14:20:00Z","due":"2026-11-22T14:20:00Z","rule":"!","due_rule":"!"}`: {

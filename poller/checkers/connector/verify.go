@@ -71,6 +71,7 @@ const (
 	ruleEvery      = "every request"
 	ruleSize       = "size"
 	ruleDeadline   = "deadline"
+	ruleHold       = "hold"
 )
 
 // Rules returns all rules, in the order in which Verify reports them.
@@ -100,6 +101,7 @@ func Rules() []Rule {
 		{ruleEvery, "A request without an answer looks like an outage, which holds up all accounts of the connector's host."},
 		{ruleSize, "An answer over a cap is refused whole, and the next one is as large."},
 		{ruleDeadline, "Nobody waits for an answer after the request's deadline."},
+		{ruleHold, "An empty answer at once to a request that may be held is asked for again and again; one that comes too late counts as none."},
 	}
 }
 
@@ -109,6 +111,9 @@ const (
 	trialSkew  = 10 * time.Minute
 	trialEmpty = 10 // empty pages in a row at most
 	trialLate  = 2  // answers after the deadline, before nothing more is asked
+
+	// trialMargin is how much later than its hold a held request's deadline is, as in a poller.
+	trialMargin = 10 * time.Second
 )
 
 // Verify sends a connector requests of every form that the protocol has. It returns a
@@ -129,7 +134,7 @@ func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	if t.Deadline <= 0 {
 		t.Deadline = 30 * time.Second
 	}
-	v := &verification{client: c.client, trial: t, url: config.url, secret: secret, found: make(map[string]Finding)}
+	v := &verification{client: c.client, trial: t, url: config.url, hold: config.hold, secret: secret, found: make(map[string]Finding)}
 	v.run(ctx)
 	return v.findings(), ctx.Err()
 }
@@ -139,9 +144,11 @@ type verification struct {
 	client *fetch.Client
 	trial  Trial
 	url    string
+	hold   time.Duration // the config's; 0: none
 	secret resolved
 	found  map[string]Finding // by rule, for those judged so far
 
+	last       json.RawMessage // the cursor behind all pages that were asked for
 	asked      int
 	slowest    time.Duration
 	largest    int    // bytes of an answer

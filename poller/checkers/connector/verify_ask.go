@@ -30,6 +30,7 @@ type question struct {
 	keys    []*fetch.SigningKey // to sign with, instead of the config's
 	signed  time.Duration       // the timestamp's distance from now
 	header  func(http.Header)   // changes the header
+	hold    time.Duration       // for how long the answer may be held
 }
 
 // reply is the outcome of a question.
@@ -39,6 +40,7 @@ type reply struct {
 	err    error // a *poller.CheckError, or the answer's error
 	none   bool  // no answer came that a rule could be judged by
 	code   fetch.Code
+	took   time.Duration
 }
 
 // ids returns the ids of the reply's messages.
@@ -106,7 +108,11 @@ func (v *verification) ask(ctx context.Context, q question) reply {
 
 // try sends a question and waits until the deadline that the request names.
 func (v *verification) try(ctx context.Context, q question) reply {
-	ctx, cancel := context.WithTimeout(ctx, v.trial.Deadline)
+	deadline := v.trial.Deadline
+	if q.hold > 0 {
+		deadline = q.hold + trialMargin
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	v.asked++
 	header, body, err := v.request(ctx, q)
@@ -114,23 +120,28 @@ func (v *verification) try(ctx context.Context, q question) reply {
 		return reply{err: err, none: true}
 	}
 	began := time.Now()
-	answer, err := v.client.Do(ctx, fetch.Call{Method: http.MethodPost, URL: v.url, Header: header, Body: body, MaxBody: maxBody})
-	v.slowest = max(v.slowest, time.Since(began))
+	answer, err := v.client.Do(ctx, fetch.Call{Method: http.MethodPost, URL: v.url, Header: header, Body: body, MaxBody: maxBody, Held: q.hold > 0})
+	took := time.Since(began)
+	if q.hold == 0 {
+		v.slowest = max(v.slowest, took)
+	}
 	if err != nil {
-		r := reply{err: callError(err), none: true}
+		r := reply{err: callError(err), none: true, took: took}
 		var failed *fetch.Error
 		if errors.As(err, &failed) {
 			r.code = failed.Code
 		}
-		switch r.code {
-		case fetch.CodeTimeout:
+		switch {
+		case r.code == fetch.CodeTimeout && q.hold == 0:
 			v.late++
-		case fetch.CodeTooLarge:
+		case r.code == fetch.CodeTooLarge:
 			v.oversize = cmp.Or(v.oversize, fmt.Sprintf("an answer of more than %d bytes", maxBody))
 		}
 		return r
 	}
-	return v.look(answer)
+	r := v.look(answer)
+	r.took = took
+	return r
 }
 
 // look reads an answer, and notes what it shows about other rules. The limit has its
@@ -160,7 +171,7 @@ func (v *verification) request(ctx context.Context, q question) (http.Header, []
 	id := cmp.Or(q.id, fmt.Sprintf("verify-%s-%d", rand.Text(), v.asked))
 	body, failed := encodeRequest(ctx, poller.Request{
 		Account: cmp.Or(q.account, v.trial.Account), CheckID: id, Config: orEmptyObject(v.trial.Config),
-		Cursor: q.cursor, Limit: cmp.Or(q.limit, trialLimit), Attempt: 1,
+		Cursor: q.cursor, Limit: cmp.Or(q.limit, trialLimit), Attempt: 1, Hold: q.hold,
 	})
 	if failed != nil {
 		return nil, nil, failed

@@ -86,6 +86,7 @@ func (v *verification) resumes(first, one, rest reply) {
 // cursor.
 func (v *verification) pages(ctx context.Context, page reply) {
 	cursor, seen, empty, pages := page.result.Cursor, page.ids(), 0, 1
+	defer func() { v.last = cursor }()
 	for ; page.result.HasMore && pages < trialPages; pages++ {
 		page = v.ask(ctx, question{name: fmt.Sprintf("page %d", pages+1), cursor: cursor})
 		seen = append(seen, page.ids()...)

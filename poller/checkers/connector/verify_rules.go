@@ -43,6 +43,7 @@ func (v *verification) run(ctx context.Context) {
 		v.strangeCursor(ctx)
 		v.unknownAccount(ctx)
 		v.malformed(ctx)
+		v.held(ctx)
 		v.judge(ruleEvery, v.unanswered == "", cmp.Or(v.unanswered, count(v.asked, "request")+", each with an answer"),
 			"answer every request, at least with a status: no request may end the process or the connection")
 	}
@@ -187,6 +188,31 @@ func (v *verification) unknownAccount(ctx context.Context) {
 	got := v.ask(ctx, question{name: "an unknown account", account: "verify-no-such-account"})
 	v.judgeReply(ruleNobody, got, got.ok() || got.blames(), got.String(),
 		`answer 200 with {"error": {"kind": "gone"}}, or 410`)
+}
+
+// held sends a request that may be held, where nothing is new.
+func (v *verification) held(ctx context.Context) {
+	if v.hold == 0 {
+		v.leave(ruleHold, "the config has no hold", "")
+		return
+	}
+	v.judgeHold(v.ask(ctx, question{name: "held", cursor: v.last, hold: v.hold}))
+}
+
+// judgeHold judges the answer to a request that may be held.
+func (v *verification) judgeHold(r reply) {
+	const advice = "keep a request with hold open until there is a message, and answer 204 when its seconds are over"
+	after := fmt.Sprintf("%s after %v of %v", r.brief(), r.took.Round(time.Millisecond), v.hold)
+	switch {
+	case r.code == fetch.CodeTimeout:
+		v.judge(ruleHold, false, fmt.Sprintf("no answer within %v", v.hold+trialMargin), advice)
+	case r.none || !r.ok():
+		v.leave(ruleHold, r.String(), "")
+	case len(r.result.Messages) > 0:
+		v.leave(ruleHold, after, "verify with an account that gets no messages meanwhile")
+	default:
+		v.judge(ruleHold, r.took >= poller.While(v.hold), after, advice)
+	}
 }
 
 func (v *verification) malformed(ctx context.Context) {

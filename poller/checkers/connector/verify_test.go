@@ -16,6 +16,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
@@ -204,6 +205,16 @@ func findingsOf(t *testing.T, trial Trial) map[string]Finding {
 	return byRule
 }
 
+// unjudged returns the rules that were not judged, besides that about holds: these configs have none.
+func unjudged(t *testing.T, findings map[string]Finding) string {
+	t.Helper()
+	if hold := findings[ruleHold]; hold.Verdict != NotJudged {
+		t.Errorf("judged a hold: %+v", hold)
+	}
+	delete(findings, ruleHold)
+	return with(NotJudged, findings)
+}
+
 // with returns the rules with a verdict, in alphabetical order.
 func with(verdict Verdict, findings map[string]Finding) string {
 	var rules []string
@@ -265,7 +276,7 @@ func TestVerify(t *testing.T) {
 			if got := with(Fail, findings); got != c.failed {
 				t.Errorf("failed: got %s, want %s\n%+v", got, c.failed, findings)
 			}
-			if got := with(NotJudged, findings); got != c.left {
+			if got := unjudged(t, findings); got != c.left {
 				t.Errorf("not judged: got %s, want %s\n%+v", got, c.left, findings)
 			}
 		})
@@ -288,6 +299,7 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	fails[ruleReachable] = true // TestVerifyWhereNobodyListens
+	fails[ruleHold] = true      // TestVerifyHold
 	for _, rule := range Rules() {
 		if !fails[rule.Name] {
 			t.Errorf("nothing fails %s", rule.Name)
@@ -318,6 +330,30 @@ func TestVerifyWhereNobodyListens(t *testing.T) {
 	findings = findingsOf(t, Trial{Config: signedConfig("http://localhost.:1"), Account: "a"})
 	if got := with(Fail, findings); got != ruleReachable {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A connector that answers at once to a request that may be held fails the rule.
+func TestVerifyHold(t *testing.T) {
+	f := &flawed{messages: 3, flaw: "any signature", t: t, ids: make(map[string]bool)}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	findings := findingsOf(t, Trial{Config: json.RawMessage(fmt.Sprintf(`{"url":%q,"hold":120}`, server.URL)), Account: "a"})
+	if hold := findings[ruleHold]; hold.Verdict != Fail || !strings.Contains(hold.Seen, "of 2m0s") || with(Fail, findings) != ruleHold {
+		t.Errorf("got %+v, failed %s", hold, with(Fail, findings))
+	}
+	page := poller.Result{Messages: []poller.Message{{ID: "1"}}}
+	for want, r := range map[Verdict][]reply{
+		Pass:      {{status: 204, took: 8 * time.Second}, {status: 200, took: 30 * time.Second}},
+		Fail:      {{status: 204, took: time.Second}, {none: true, code: fetch.CodeTimeout, err: &poller.CheckError{}, took: 40 * time.Second}},
+		NotJudged: {{status: 200, took: time.Second, result: page}, {none: true, code: fetch.CodeReset, err: &poller.CheckError{}}, {status: 500, err: &poller.CheckError{Scope: poller.ScopeChecker}}},
+	} {
+		for _, one := range r {
+			v := &verification{hold: 30 * time.Second, found: make(map[string]Finding)}
+			if v.judgeHold(one); v.found[ruleHold].Verdict != want {
+				t.Errorf("%+v: got %+v, want %s", one, v.found[ruleHold], want)
+			}
+		}
 	}
 }
 
@@ -353,15 +389,15 @@ func TestVerifyWhatCannotBeShown(t *testing.T) {
 	if got := with(Fail, verify(t, &flawed{messages: 40, flaw: "no limit"}, true)); got != "limit" {
 		t.Errorf("no limit, but few messages: %s", got)
 	}
-	if got := with(NotJudged, verify(t, &flawed{messages: 1}, true)); got != "cursor resumes" {
+	if got := unjudged(t, verify(t, &flawed{messages: 1}, true)); got != "cursor resumes" {
 		t.Errorf("1 message: %s", got)
 	}
 	got := verify(t, &flawed{messages: 0}, true)
-	if with(NotJudged, got) != "cursor moves, cursor resumes, limit, nothing twice, same cursor" || with(Fail, got) != "" {
+	if unjudged(t, got) != "cursor moves, cursor resumes, limit, nothing twice, same cursor" || with(Fail, got) != "" {
 		t.Errorf("no message: %+v", got)
 	}
 	got = verify(t, &flawed{messages: 60, flaw: "any signature"}, false)
-	if with(NotJudged, got) != "ahead, refusal, replay, rotation, secrets, signature" || with(Fail, got) != "" {
+	if unjudged(t, got) != "ahead, refusal, replay, rotation, secrets, signature" || with(Fail, got) != "" {
 		t.Errorf("without a secret: %+v", got)
 	}
 	if _, err := New(checktest.Client(t, fetch.Options{}), source()).Verify(t.Context(), Trial{Config: json.RawMessage(`{"url":"x"}`)}); err == nil {
