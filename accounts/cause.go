@@ -102,6 +102,7 @@ func pattern(text, host string) string {
 	text = strings.ToLower(text)
 	if host != "" {
 		text = strings.ReplaceAll(text, strings.ToLower(host), "0") // a word with a digit
+		text = strings.ReplaceAll(text, strings.ToLower(WithoutPort(host)), "0")
 	}
 	var out []rune
 	for text != "" && len(out) < maxPattern {

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (s *Selector) checked(v *circulate.View) bool {
 		return true
 	}
 	host, where := hostOf(v.Record)
-	return !slices.Contains(s.Except, where) &&
+	return !slices.Contains(s.Except, where) && (where == WithoutPort(where) || !slices.Contains(s.Except, WithoutPort(where))) &&
 		(len(s.Hosts) == 0 || slices.Contains(s.Hosts, where) || slices.Contains(s.Hosts, host)) &&
 		(len(s.Causes) == 0 || slices.Contains(s.Causes, causeOf(v, where).Name))
 }
@@ -76,14 +77,27 @@ func failedWith(v *circulate.View, word string) bool {
 }
 
 // WhereOf returns what an account shares an upstream with others by: the corporation or the
-// host in its config, in lower case. It is empty if the config names neither.
+// host in its config, in lower case. A host has its port behind a colon, unless that is the
+// default of the URL's scheme. It is empty if the config names neither.
 func WhereOf(record []byte) string {
 	_, where := hostOf(record)
 	return where
 }
 
-// comparedHost returns a host as it is dialled, or a text that is no host's as it is.
+// WithoutPort returns what WhereOf returned without the port, if it has one.
+func WithoutPort(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
+}
+
+// comparedHost returns a host as it is dialled, with its port if it has one, or a text that is no
+// host's as it is.
 func comparedHost(host string) string {
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		return net.JoinHostPort(comparedHost(name), port)
+	}
 	if dialled, err := strict.Hostname(host); err == nil {
 		return dialled
 	}
@@ -99,10 +113,14 @@ func hostOf(record []byte) (host, where string) {
 	}
 	config, _ := strict.Members(fields["config"])
 	host, _ = strict.TextIn(config, "host")
+	port := ""
 	for _, name := range []string{"url", "base_url"} {
 		if text, ok := strict.TextIn(config, name); ok {
 			if u, err := url.Parse(text); err == nil {
-				host = u.Hostname()
+				host, port = u.Hostname(), u.Port()
+				if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+					port = ""
+				}
 				break
 			}
 		}
@@ -110,6 +128,9 @@ func hostOf(record []byte) (host, where string) {
 	host = comparedHost(host)
 	if corporation, ok := strict.TextIn(config, "corp_id"); ok {
 		return host, strings.ToLower(corporation)
+	}
+	if port != "" {
+		return host, net.JoinHostPort(host, port)
 	}
 	return host, host
 }

@@ -122,6 +122,10 @@ func TestSelectorOfChecks(t *testing.T) {
 		"part of a code":            {Selector{Errors: []string{"http"}}, view("t", refused, feed), false},
 		"no error":                  {Selector{Errors: []string{"transient"}}, view("+", "", feed), false},
 		"host of a url":             {Selector{Hosts: []string{"news.example"}}, view("+", "", feed), true},
+		"host and port of a url":    {Selector{Hosts: comparedHosts([]string{"NEWS.example:8443"})}, view("+", "", feed), true},
+		"another port of a host":    {Selector{Hosts: []string{"news.example:8444"}}, view("+", "", feed), false},
+		"not this port of a host":   {Selector{Except: []string{"news.example:8443"}}, view("+", "", feed), false},
+		"not another port":          {Selector{Except: []string{"news.example:8444"}}, view("+", "", feed), true},
 		"host":                      {Selector{Hosts: []string{"x", "mail.example"}}, view("+", "", mail), true},
 		"other host":                {Selector{Hosts: []string{"mail.example"}}, view("+", "", feed), false},
 		"corporation":               {Selector{Hosts: []string{"ww8"}}, view("+", "", corporation), true},
@@ -144,6 +148,30 @@ func TestSelectorOfChecks(t *testing.T) {
 		if got := tt.s.matchesView(tt.v); got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// Where an account is checked has the port, unless it is the scheme's own.
+func TestWhereAnAccountIsChecked(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"url":"http://127.0.0.1:9000/x"}`:                         "127.0.0.1:9000",
+		`{"url":"http://[::1]:9000/"}`:                              "[::1]:9000",
+		`{"url":"http://[::1]/"}`:                                   "::1",
+		`{"url":"https://Bücher.example:8443/"}`:                    "xn--bcher-kva.example:8443",
+		`{"url":"https://a.example:443/"}`:                          "a.example",
+		`{"url":"http://a.example:80/"}`:                            "a.example",
+		`{"url":"http://a.example:443/"}`:                           "a.example:443",
+		`{"host":"mail.example","port":993}`:                        "mail.example",
+		`{"corp_id":"WW8","base_url":"https://proxy.example:8443"}`: "ww8",
+	} {
+		where := WhereOf([]byte(`{"id":"a","kind":"http","config":` + config + `}`))
+		if where != want {
+			t.Errorf("%s: %q, want %q", config, where, want)
+		}
+	}
+	one, two := CauseOf("connect: no connection to a.example:9000", "a.example:9000"), CauseOf("connect: no connection to b.example:9001", "b.example:9001")
+	if three := CauseOf("connect: no connection to b.example", "b.example:9001"); one.Name != two.Name || one.Name != three.Name {
+		t.Errorf("the same of several hosts: %s, %s, %s", one.Name, two.Name, three.Name)
 	}
 }
 

@@ -65,7 +65,7 @@ type Summary struct {
 type FailingGroup struct {
 	Counts
 	Kind  string `json:"kind" doc:"The kind; empty for records that cannot be read."`
-	Host  string `json:"host,omitempty" doc:"The host or corporation that the accounts' configs name. It is missing in a group of several hosts, and of accounts that name none."`
+	Host  string `json:"host,omitempty" doc:"The host or corporation that the accounts' configs name. A host has its port behind a colon, unless that is the scheme's own. It is missing in a group of several hosts, and of accounts that name none."`
 	Hosts int    `json:"hosts" doc:"How many hosts or corporations they name. 0: none."`
 	Cause string `json:"cause" doc:"The name of what went wrong: the code, a tilde and a digest. It stays the same while the text does, numbers, ids and times apart."`
 	Code  string `json:"code" doc:"What went wrong, as one stable word such as http_404; unknown if the text names none."`

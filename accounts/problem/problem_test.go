@@ -145,6 +145,35 @@ func TestSmallHostsShareAGroup(t *testing.T) {
 }
 
 // Whatever fails, a summary keeps within its bounds, and no account is lost from the counts.
+// Each port of a host has a group of its own, and what selects one selects none of the others.
+func TestPortsAreApart(t *testing.T) {
+	t.Parallel()
+	g := gathering()
+	const text = "html: an HTML page, not a feed"
+	for i, host := range []string{"one.example", "one.example:8001", "one.example:8002"} {
+		g.Failing(noon, []circulate.FailingAccount{failed(fmt.Sprint("a", i), host, text, time.Hour)})
+	}
+	s := g.Summary(noon, 0)
+	for _, group := range s.Groups {
+		selector, err := accounts.ParseSelector(group.Select)
+		if err != nil || !slices.Equal(selector.Hosts, []string{group.Host}) || (len(selector.Except) > 0) != (group.Host == "one.example") {
+			t.Errorf("%+v is selected by %v, %v", group, group.Select, err)
+		}
+	}
+	if len(s.Groups) != 3 {
+		t.Errorf("got %+v", s.Groups)
+	}
+	// A host whose other ports are too small for groups of their own shares one with them.
+	g = gathering()
+	for i := range 30 {
+		g.Failing(noon, []circulate.FailingAccount{failed(fmt.Sprint("b", i), fmt.Sprintf("one.example:%d", 8000+i), text, time.Hour), failed(fmt.Sprint("c", i), "one.example", text, time.Hour),
+			failed(fmt.Sprint("d", i), "two.example", text, time.Hour)})
+	}
+	if s := g.Summary(noon, 0); len(s.Groups) != 2 || s.Groups[0].Hosts != 31 || s.Groups[1].Host != "two.example" || !slices.Equal(s.Groups[0].Select["except_host"], []string{"two.example"}) {
+		t.Errorf("got %+v", s.Groups)
+	}
+}
+
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("\x01\u2028<", 100)

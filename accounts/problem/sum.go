@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
 )
 
 // sum is some accounts of a sort.
@@ -106,10 +108,11 @@ func (f *gathered) groups(of sort) []FailingGroup {
 	if alone && (len(hosts) <= AllApart || apart == len(hosts)-1) {
 		apart = len(hosts)
 	}
+	hosts, apart = together(hosts, apart)
 	var all []FailingGroup
 	for _, host := range hosts[:apart] {
 		g := f.hosts[host].group(of, f.code)
-		g.Host, g.Hosts, g.Select = host, 1, selection(of, []string{host}, nil)
+		g.Host, g.Hosts, g.Select = host, 1, selection(of, []string{host}, portsOf(host, hosts[:apart]))
 		all = append(all, g)
 	}
 	if rest := f.join(hosts[apart:]); rest != nil {
@@ -118,6 +121,30 @@ func (f *gathered) groups(of sort) []FailingGroup {
 		all = append(all, g)
 	}
 	return all
+}
+
+// together moves each host that is apart, while its other ports are not, to those that are not: a
+// selector that names a host means all its ports.
+func together(hosts []string, apart int) ([]string, int) {
+	var kept, rest []string
+	for _, host := range hosts[:apart] {
+		if len(portsOf(host, hosts[apart:])) > 0 {
+			rest = append(rest, host)
+		} else {
+			kept = append(kept, host)
+		}
+	}
+	return slices.Concat(kept, rest, hosts[apart:]), len(kept)
+}
+
+// portsOf returns which of some hosts are other ports of a host without one.
+func portsOf(host string, of []string) (ports []string) {
+	for _, other := range of {
+		if other != host && accounts.WithoutPort(other) == host {
+			ports = append(ports, other)
+		}
+	}
+	return ports
 }
 
 // join merges the sums of some hosts with those of no host and of further hosts. It returns

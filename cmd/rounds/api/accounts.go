@@ -196,7 +196,7 @@ type Selecting struct {
 	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with this, or with one of several."`
 	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with this code or kind, or with one of several."`
 	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."`
-	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host or corporation, or one of several."`
+	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."`
 	Except []string `query:"except_host,explode" doc:"Only accounts whose config does not name this host or corporation, or any of several."`
 	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
 }

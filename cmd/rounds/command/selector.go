@@ -26,7 +26,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`; repeat the flag for several")
 	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth); repeat the flag for several")
 	flags.StringArrayVar(&f.causes, "cause", nil, "only those that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
-	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST` or corporation; repeat the flag for several")
+	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`, HOST:PORT or corporation; repeat the flag for several")
 	flags.StringArrayVar(&f.except, "except-host", nil, "only those whose config does not name this `HOST` or corporation; repeat the flag for several")
 	flags.StringVar(&f.since, "since", "", "only those without a successful check for at least this `DURATION`, such as 1h")
 	complete(cmd, "kind", completeKinds(env))
