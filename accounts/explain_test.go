@@ -257,6 +257,20 @@ func TestClaimsBefore(t *testing.T) {
 	}
 }
 
+func TestAReasonSaysItsWordOnce(t *testing.T) {
+	for reason, want := range map[string]string{
+		"gone: gone: deleted": "gone: deleted", "auth: http_401: no": "auth: http_401: no", "config: config: x": "config: x", "paused": "paused", "gone: deleted": "gone: deleted",
+	} {
+		if got := ReasonText(reason); got != want {
+			t.Errorf("%s: %s", reason, got)
+		}
+		e := Explanation{View: View{State: State{Place: circulate.Parked, Reason: reason}}}
+		if _, why := e.whyParked(); reason != "paused" && !strings.HasSuffix(why, "changed: "+want) {
+			t.Errorf("%s: %s", reason, why)
+		}
+	}
+}
+
 // What parks an account follows from its last failure that counted, and from its refusals.
 func TestParking(t *testing.T) {
 	refused := time.UnixMilli(1_000_000)

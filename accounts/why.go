@@ -66,7 +66,18 @@ func (e *Explanation) whyParked() (rule, why string) {
 	case cadence.RuleRetryBudget, cadence.RuleAuth, cadence.RuleGone, cadence.RuleConfig, cadence.RuleFinished, RuleIsolation:
 		rule = e.DueRule
 	}
-	return rule, "it is out of circulation " + since + " until it is resumed or changed: " + e.State.Reason
+	return rule, "it is out of circulation " + since + " until it is resumed or changed: " + ReasonText(e.State.Reason)
+}
+
+// ReasonText returns why an account is parked as people read it: a failure whose code is the
+// rule's word says it once. What the ring keeps, and selectors match, has it twice.
+func ReasonText(reason string) string {
+	for _, rule := range []string{cadence.RuleGone, cadence.RuleConfig, cadence.RuleAuth} {
+		if text, ok := strings.CutPrefix(reason, rule+": "); ok && strings.HasPrefix(text, rule+": ") {
+			return text
+		}
+	}
+	return reason
 }
 
 // whyDue explains the rule that decided when the account is due.

@@ -49,11 +49,14 @@ type CheckError struct {
 
 // Error returns the kind, the code unless it is the same word, and the message. It never has the
 // cause's text, which may contain a secret.
-func (e *CheckError) Error() string {
-	if e.Code == string(e.Kind) {
-		return e.Code + ": " + e.Message
+func (e *CheckError) Error() string { return e.text(string(e.Kind)) }
+
+// text returns what Error does with another word for the kind.
+func (e *CheckError) text(word string) string {
+	if e.Code == word || e.Code == string(e.Kind) {
+		return word + ": " + e.Message
 	}
-	return fmt.Sprintf("%s: %s: %s", e.Kind, e.Code, e.Message)
+	return fmt.Sprintf("%s: %s: %s", word, e.Code, e.Message)
 }
 
 // Unwrap returns the cause.

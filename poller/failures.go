@@ -39,7 +39,7 @@ type failures struct {
 
 func newFailures() *failures { return &failures{counts: make(map[failureSort]*failureCount)} }
 
-func (f *failures) add(sort failureSort, account string, err error) {
+func (f *failures) add(sort failureSort, account, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts[sort]
@@ -49,7 +49,7 @@ func (f *failures) add(sort failureSort, account string, err error) {
 	case len(f.counts) == failuresApart:
 		f.others++
 	default:
-		f.counts[sort] = &failureCount{sort, 1, account, err.Error()}
+		f.counts[sort] = &failureCount{sort, 1, account, text}
 	}
 }
 

@@ -21,7 +21,7 @@ func TestFailuresAreToldByTheirSort(t *testing.T) {
 				return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Code: "http_404", Message: "not there"}
 			}
 			if r.Account == "odd" {
-				return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Code: "dns", Message: "no such host"}
+				return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeEgress, Code: "dns", Message: "no such host"}
 			}
 			return poller.Result{}, nil
 		}
@@ -42,6 +42,9 @@ func TestFailuresAreToldByTheirSort(t *testing.T) {
 		}
 		if len(told) < 2 || !strings.Contains(told[0], "code=http_404") || !strings.Contains(told[0], "host=a") || !strings.Contains(told[1], "code=dns") {
 			t.Errorf("told %q", told)
+		}
+		if !strings.Contains(told[0], `error="transient: http_404: not there"`) || !strings.Contains(told[1], `error="blameless: dns: no such host"`) {
+			t.Errorf("what counts and what does not is told by %q", told)
 		}
 		if n := w.counted("rounds_check_failures_total", "http_4xx"); n < 50 {
 			t.Errorf("%v failures of the class http_4xx were counted, want 50 at least", n)

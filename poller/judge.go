@@ -38,6 +38,10 @@ func Judge(c Checker, asked Request, result *Result) error {
 	return nil
 }
 
+// logged returns what the log says of a failure: what a person also reads in the account's history,
+// so that one that does not count against the account has the same word there.
+func logged(err *CheckError) string { return err.text(markOf(err)) }
+
 // unmoved reports whether a page has messages and leaves the cursor where it was.
 func (r *Result) unmoved(cursor []byte) bool {
 	return len(r.Messages) > 0 && (r.Cursor == nil || bytes.Equal(r.Cursor, cursor))

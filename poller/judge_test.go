@@ -113,8 +113,9 @@ func TestACursorMayStayWhereMessagesAreGivenOnce(t *testing.T) {
 
 func TestAnErrorSaysItsWordOnce(t *testing.T) {
 	for want, err := range map[string]*poller.CheckError{
-		"gone: deleted":        {Kind: poller.Gone, Code: "gone", Message: "deleted"},
-		"gone: http_410: Gone": {Kind: poller.Gone, Code: "http_410", Message: "Gone"},
+		"gone: deleted":           {Kind: poller.Gone, Code: "gone", Message: "deleted"},
+		"transient: http_503: no": {Kind: poller.Transient, Code: "http_503", Message: "no"},
+		"gone: http_410: Gone":    {Kind: poller.Gone, Code: "http_410", Message: "Gone"},
 	} {
 		if got := err.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -152,8 +152,8 @@ func (f *flight) fail(err error) {
 		f.settle(ends, func() { f.putOffUnknown(cmp.Or(failed.Code, reasonField), failed.Message) })
 		return
 	}
-	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", failed)
-	f.flights.failures.add(failureSort{kind, failed.Code, f.record.rateKey}, f.claim.ID, failed)
+	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", logged(failed))
+	f.flights.failures.add(failureSort{kind, failed.Code, f.record.rateKey}, f.claim.ID, logged(failed))
 	f.flights.metrics.failures.WithLabelValues(kind, classOf(failed)).Inc()
 	f.giveBack(f.failed(failed), string(failed.Kind), nil)
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // Who is refused a private address learns which value allows it. What a cloud keeps its
@@ -32,6 +34,10 @@ func TestARefusalNamesWhatAllowsIt(t *testing.T) {
 			if _, named, _ := strings.Cut(err.Error(), "ROUNDS_ALLOW_NETWORKS="); !strings.HasPrefix(named, entry) || (named == "") != (entry == "") {
 				t.Errorf("%s: %v, want %q", raw, err, entry)
 			}
+		}
+		// What the ring keeps of the error has the whole cure.
+		if kept := "refused_address: config.url: " + registered.Error(); len(kept) > circulate.MaxError {
+			t.Errorf("%s: only a part is kept of %q", raw, kept)
 		}
 		if entry == "" {
 			continue

@@ -131,12 +131,12 @@ func (e private) Is(target error) bool {
 	return target == ErrPrivate || target == poller.ErrHere && e.entry != ""
 }
 
-// allowedBy says which setting of which process allows an address.
+// allowedBy says which setting of the process allows an address.
 func allowedBy(entry string) string {
 	if entry == "" {
 		return ""
 	}
-	return "; to allow it, set ROUNDS_ALLOW_NETWORKS=" + entry + " for rounds serve or connector verify"
+	return "; ROUNDS_ALLOW_NETWORKS=" + entry + " would allow it" // short: of an account's error 120 bytes are kept
 }
 
 // validateHost checks a host as Client.ValidateHost does.

@@ -40,7 +40,7 @@ type Schedule struct {
 	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
 	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, if none ever did, when it was registered."`
 	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since then."`
-	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, but not by the account's fault), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
+	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, and does not count against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
 	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good."`

@@ -110,7 +110,7 @@ func stateOf(s api.State) string {
 		text += " by " + s.Replica
 	}
 	if s.Reason != "" {
-		text += ": " + oneLine(s.Reason)
+		text += ": " + oneLine(accounts.ReasonText(s.Reason))
 	}
 	return text
 }

@@ -48,7 +48,11 @@ and a --retry-budget of 0, restore the default.`,
 			}
 			var failed []error
 			for _, id := range ids {
-				view, err := calls.Patch(cmd.Context(), id, patch)
+				before, err := change.before(cmd.Context(), calls, id)
+				var view api.Account
+				if err == nil {
+					view, err = calls.Patch(cmd.Context(), id, patch)
+				}
 				switch {
 				case err != nil && client.Status(err) == 0:
 					return errors.Join(append(failed, err)...) // the next would fail too
@@ -59,7 +63,7 @@ and a --retry-budget of 0, restore the default.`,
 						return err
 					}
 				default:
-					fmt.Fprintf(env.stdout, "%s saved, revision %d\n", oneLine(id), view.Revision)
+					fmt.Fprintf(env.stdout, "%s %s\n", oneLine(id), change.done(&before, &view))
 				}
 			}
 			return errors.Join(failed...)
@@ -77,6 +81,48 @@ type recordChange struct {
 	kind, every, cadence, priority string
 	retryBudget                    int
 	sets, unsets, labels, unlabels []string
+}
+
+// before returns an account as it is, if that matters for what is said about the change.
+func (c *recordChange) before(ctx context.Context, calls *client.Client, id string) (api.Account, error) {
+	if len(c.unsets) == 0 {
+		return api.Account{}, nil
+	}
+	return calls.Get(ctx, id)
+}
+
+// done says what became of a change, and which fields it could not remove because they were not
+// there.
+func (c *recordChange) done(before, after *api.Account) string {
+	var missing []string
+	for _, key := range c.unsets {
+		if !hasField(before.Config, strings.Split(key, ".")) {
+			missing = append(missing, oneLine(key))
+		}
+	}
+	none := ""
+	if len(missing) > 0 {
+		none = ": its config has no field " + strings.Join(missing, ", ")
+	}
+	if none != "" && after.Revision == before.Revision {
+		return "unchanged" + none
+	}
+	return fmt.Sprintf("saved, revision %d", after.Revision) + none
+}
+
+// hasField reports whether a config has a field at a path.
+func hasField(config json.RawMessage, path []string) bool {
+	for _, name := range path {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(config, &object) != nil {
+			return false
+		}
+		var there bool
+		if config, there = object[name]; !there {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *recordChange) declare(flags *pflag.FlagSet) {

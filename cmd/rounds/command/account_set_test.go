@@ -26,11 +26,21 @@ func TestAccountSet(t *testing.T) {
 	if out := s.must("account", "set", "a", "b", "--label", "x="); out != "a saved, revision 4\nb saved, revision 2\n" {
 		t.Errorf("got %q", out)
 	}
+	// A field that is not there cannot be removed, and that is said.
+	for args, want := range map[string]string{
+		"--unset NOSUCH --unset in.z": "a unchanged: its config has no field NOSUCH, in.z\n",
+		"--unset in --unset NOSUCH":   "a saved, revision 5: its config has no field NOSUCH\n",
+	} {
+		if out := s.must(append([]string{"account", "set", "a"}, strings.Fields(args)...)...); out != want {
+			t.Errorf("%s: got %q", args, out)
+		}
+	}
 	for _, c := range []struct {
 		args string
 		want string
 		code int
 	}{
+		{"none --unset x", "none: no account has this id", 1},
 		{"a", "nothing to change", 2},
 		{"a --unset url", "config.url", 1},
 		{"a --set url --label team --unset a..b", `--set "url" must be key=value`, 1},

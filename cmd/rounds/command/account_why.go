@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -82,7 +83,7 @@ func printTimeline(w io.Writer, page api.TimelinePage) {
 			line += fmt.Sprintf(" (%d)", e.Count)
 		}
 		if e.Text != "" {
-			line += ": " + e.Text
+			line += ": " + accounts.ReasonText(e.Text)
 		}
 		if len(e.Fields) > 0 {
 			line += ": " + strings.Join(e.Fields, ", ")

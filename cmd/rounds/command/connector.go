@@ -101,6 +101,9 @@ Exit codes:
 			defer client.Close()
 			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: lookup})
 			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, Deadline: s.CheckTimeout})
+			if errors.Is(err, secrets.ErrNotFound) {
+				err = fmt.Errorf("%w; stored secrets are in Redis and are not found here: put it into %sNAME for this command", err, secrets.EnvPrefix)
+			}
 			if err != nil {
 				return notJudged(err)
 			}

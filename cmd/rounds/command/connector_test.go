@@ -56,7 +56,7 @@ func TestConnectorVerifyWhatCannotBeJudged(t *testing.T) {
 		args []string
 	}{
 		{"config.url", []string{"ftp://x"}},
-		{"secret NONE", []string{"http://localhost:1/", "--secret", "NONE"}},
+		{"stored secrets are in Redis and are not found here: put it into ROUNDS_SECRET_NAME", []string{"http://localhost:1/", "--secret", "NONE"}},
 		{"unknown flag", []string{"http://localhost:1/", "--secrets", "NONE"}},
 		{"accepts 1 arg", nil},
 		{"--set", []string{"http://localhost:1/", "--set", "x"}},

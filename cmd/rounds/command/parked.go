@@ -55,7 +55,7 @@ func newParkedListCommand(env environment) *cobra.Command {
 }
 
 func parkedRow(a api.ParkedAccount) string {
-	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", a.ID, a.Kind, clockTime(a.Since), a.Failures, oneLine(a.Reason), oneLine(errorOf(a.Error, a.ErrorAt)))
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", a.ID, a.Kind, clockTime(a.Since), a.Failures, oneLine(accounts.ReasonText(a.Reason)), oneLine(errorOf(a.Error, a.ErrorAt)))
 }
 
 func newReviveCommand(env environment) *cobra.Command {

@@ -104,6 +104,15 @@ func TestReviveShowsProgressOnATerminal(t *testing.T) {
 	}
 }
 
+func TestAParkedAccountSaysItsWordOnce(t *testing.T) {
+	if row := parkedRow(api.ParkedAccount{ID: "a", Reason: "gone: gone: deleted"}); !strings.Contains(row, "\tgone: deleted\t") {
+		t.Errorf("got %q", row)
+	}
+	if text := stateOf(api.State{Place: circulate.Parked, Reason: "gone: gone: deleted"}); !strings.HasSuffix(text, ": gone: deleted") || strings.Contains(text, "gone: gone") {
+		t.Errorf("got %q", text)
+	}
+}
+
 func TestAccountWhySaysWhatParks(t *testing.T) {
 	two := 2
 	for want, s := range map[string]api.Schedule{

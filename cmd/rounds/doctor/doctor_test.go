@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -202,6 +205,26 @@ func TestExamineFaultySettings(t *testing.T) {
 }
 
 // Every concern of the service has a part, and what is not only a note says what to do.
+// nothing is a source of secrets that has none.
+type nothing struct{}
+
+func (nothing) Get(context.Context, string, secrets.Use) (string, error) {
+	return "", errors.New("is not there")
+}
+
+// A secret that the doctor does not find is told with the code that checks fail with.
+func TestASecretThatIsMissingHasTheCodeOfItsChecks(t *testing.T) {
+	d := &doctor{}
+	d.Settings.API.Roles = settings.Roles{settings.RolePoller}
+	d.secrets(t.Context(), knowledge{source: nothing{}, list: func(context.Context) ([]account, error) {
+		return []account{{"a", "http", json.RawMessage(`{"headers":{"X":{"secret":"NONE"}}}`)}}, nil
+	}})
+	code := secrets.CheckError(secrets.ErrNotFound).Code
+	if len(d.report.Checks) != 1 || !strings.Contains(d.report.Checks[0].Do, "with the code "+code+",") {
+		t.Errorf("got %+v", d.report.Checks)
+	}
+}
+
 func TestEveryConcernHasAPart(t *testing.T) {
 	for _, code := range concern.Codes() {
 		found := strings.HasPrefix(string(code), "redis_")

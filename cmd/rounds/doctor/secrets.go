@@ -73,7 +73,7 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 		if d.Settings.Redis.URL == "" {
-			d.warn(part, "this command does not find them, though the process may: "+text, "if checks fail with secret_missing, store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR")
+			d.warn(part, "this command does not find them, though the process may: "+text, "if checks fail with the code secret, store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR")
 			return
 		}
 		d.fault(part, text, "store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR or the environment of each poller; if pollers have them there, run this as they run")

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
 )
 
 // functions are those of the templates, in one language.
@@ -20,6 +22,7 @@ func (l *language) functions() template.FuncMap {
 		"percent": l.percent,
 		"size":    l.size,
 		"dur":     l.duration,
+		"reason":  accounts.ReasonText,
 		"when":    l.when,
 		"ago":     l.ago,
 		"link":    link,

@@ -54,7 +54,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		`{"messages":[{"id":"1","time":"yesterday","data":{}}]}`, `{"messages":[],"has_more":1}`, `{"messages":[],"has_more":"true"}`,
 		`{"messages":[],"next_poll_after":-1}`, `{"messages":[],"next_poll_after":"60"}`, `{"messages":[],"next_poll_after":31622401}`,
 		`{"messages":[],"cursor_reset":0}`, `{"error":{"kind":"broken"}}`, `{"error":{}}`, `{"error":"auth"}`,
-		`{"error":{"kind":"auth","code":401}}`, `{"error":{"kind":"auth"},"retry_after":-1}`,
+		`{"error":{"kind":"auth","code":401}}`, `{"error":{"kind":"auth"},"retry_after":-1}`, `{"error":{"kind":"rate_limited"},"retry_after":31622401}`,
 	} {
 		_, err := decode([]byte(answer), 200)
 		var reported *reportedError
