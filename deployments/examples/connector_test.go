@@ -129,7 +129,11 @@ func keepsTheProtocol(t *testing.T, start func(*testing.T, string) string) {
 		t.Fatal(err)
 	}
 	for _, f := range findings {
-		if f.Verdict != connector.Pass {
+		want := connector.Pass
+		if f.Name == "hold" {
+			want = connector.NotJudged // the config has none
+		}
+		if f.Verdict != want {
 			t.Errorf("%s: %s: %s", f.Verdict, f.Rule, f.Seen)
 		}
 	}

@@ -43,7 +43,7 @@ type Schedule struct {
 	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, and does not count against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
-	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good."`
+	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good; cursor_stuck: messages were found and the cursor has not moved; field_name: a field is likely misspelt."`
 
 	Retention *float64  `json:"retention_seconds,omitempty" doc:"How long the third party keeps messages; left out if unknown."`
 	Hold      float64   `json:"hold_seconds,omitempty" doc:"How long the third party holds a call until something comes, as the kind knows it; left out if not at all. While such an account is claimed, one call follows the other, and since is when its claim was last written."`
