@@ -23,7 +23,12 @@ func Broken(ctx context.Context, err error) *Error { return newError(ctx, err, t
 // ValidateHost checks a host, a name or an address without a port, when an account is
 // registered. An address is checked against the rule at once, a name only when it is
 // resolved. The error is ErrHost or ErrPrivate.
-func (c *Client) ValidateHost(host string) error { return c.way.Load().rule.validateHost(host) }
+func (c *Client) ValidateHost(host string) error { return c.way.Load().rule.validateHost(host, 0) }
+
+// ValidateHostPort is ValidateHost for a host that is dialled at this port.
+func (c *Client) ValidateHostPort(host string, port uint16) error {
+	return c.way.Load().rule.validateHost(host, port)
+}
 
 // Public reports whether an address is on the public internet.
 func Public(addr netip.Addr) bool { return public(addr) }

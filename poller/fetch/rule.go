@@ -139,13 +139,13 @@ func allowedBy(entry string) string {
 	return "; ROUNDS_ALLOW_NETWORKS=" + entry + " would allow it" // short: of an account's error 120 bytes are kept
 }
 
-// validateHost checks a host as Client.ValidateHost does.
-func (r Rule) validateHost(host string) error {
+// validateHost checks a host as Client.ValidateHost does. Port 0 stands for any.
+func (r Rule) validateHost(host string, port uint16) error {
 	if addr, ok := addrOf(host); ok {
 		if addr.Zone() != "" {
 			return ErrPrivate
 		}
-		return r.validateAddr(host, 0)
+		return r.validateAddr(host, port)
 	}
 	bad := func(char rune) bool {
 		return unicode.IsSpace(char) || unicode.IsControl(char) || strings.ContainsRune(`:/\@?#[]%`, char)
@@ -153,7 +153,7 @@ func (r Rule) validateHost(host string) error {
 	if host == "" || len(host) > 253 || strings.ContainsFunc(host, bad) {
 		return ErrHost
 	}
-	return r.validateAddr(host, 0)
+	return r.validateAddr(host, port)
 }
 
 // judge judges the host of a URL that a proxy will resolve. An address is judged as if it

@@ -179,8 +179,28 @@ func TestTrust(t *testing.T) {
 	}
 	far := New(fetch.New(fetch.Options{}), source(), Options{})
 	_, err = far.Check(t.Context(), poller.Request{Config: json.RawMessage(`{"host":"localhost","port":1,"user":"a","password":{"secret":"GOOD"}}`)})
-	if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || !strings.Contains(got.Error(), "ROUNDS_ALLOW_NETWORKS=localhost ") {
+	if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || !strings.Contains(got.Error(), "ROUNDS_ALLOW_NETWORKS=localhost:1 ") {
 		t.Errorf("a private address: got %v", got)
+	}
+}
+
+// A host is judged with its port when it is registered, as when it is dialled.
+func TestConfigIsJudgedWithItsPort(t *testing.T) {
+	networks, err := fetch.ParseNetworks("127.0.0.1:1143")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(fetch.New(fetch.Options{Networks: networks}), source(), Options{})
+	for config, want := range map[string]string{
+		`"host":"127.0.0.1","port":1143`: "",
+		`"host":"127.0.0.1","port":1144`: "set ROUNDS_ALLOW_NETWORKS=127.0.0.1:1144 ",
+		`"host":"127.0.0.1"`:             "set ROUNDS_ALLOW_NETWORKS=127.0.0.1:993 ",
+		`"tls":"none","host":"::1"`:      "set ROUNDS_ALLOW_NETWORKS=[::1]:143 ",
+	} {
+		err := c.Validate(json.RawMessage(`{"user":"a","password":{"secret":"A"},` + config + `}`))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "config.host: ") || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", config, err, want)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func newForm(client *fetch.Client) *form {
 				Label: strict.Words{EN: "Host", ZH: "主机"},
 				Help:  strict.Words{EN: "The mail server's name or address, without a port.", ZH: "邮件服务器的名称或地址，不带端口。"},
 			},
-			Read: func(v strict.Value, c *config) { c.host = readHost(v, client) },
+			Read: func(v strict.Value, c *config) { c.host = readHost(v) },
 		},
 		{
 			Field: strict.Field{
@@ -100,12 +100,20 @@ func newForm(client *fetch.Client) *form {
 				Label: strict.Words{EN: "Port", ZH: "端口"},
 				Help:  strict.Words{EN: "Left out: 993 with TLS from the start, otherwise 143.", ZH: "不填时：一开始就用 TLS 为 993，否则为 143。"},
 			},
-			Read: func(v strict.Value, c *config) { // after tls
+			Read: func(v strict.Value, c *config) { // after host and tls
 				if c.port = portPlain; c.tls == tlsImplicit {
 					c.port = portImplicit
 				}
 				if raw := v.Raw(); raw != nil && (json.Unmarshal(raw, &c.port) != nil || c.port < 1 || c.port > 65535) {
 					v.Fault("must be a number from 1 to 65535")
+					c.port = 0
+				}
+				if c.host != "" { // judged as it is dialled: with its port
+					if err := client.ValidateHostPort(c.host, uint16(c.port)); errors.Is(err, fetch.ErrPrivate) {
+						v.Reader().Refuse("host", err)
+					} else if err != nil {
+						v.Reader().Refuse("host", errHost) // without the part about the port
+					}
 				}
 			},
 		},
@@ -113,23 +121,16 @@ func newForm(client *fetch.Client) *form {
 }
 
 // readHost returns a host as it is dialled.
-func readHost(v strict.Value, client *fetch.Client) string {
+func readHost(v strict.Value) string {
 	given := v.Text()
 	if given == "" {
 		return ""
 	}
 	dialled, err := strict.Hostname(given)
-	host := strings.TrimSuffix(dialled, ".")
-	if err == nil {
-		err = client.ValidateHost(host)
+	if err != nil {
+		v.Refuse(errHost)
 	}
-	switch {
-	case errors.Is(err, fetch.ErrPrivate):
-		v.Refuse(err)
-	case err != nil:
-		v.Refuse(errHost) // without the part about the port
-	}
-	return host
+	return strings.TrimSuffix(dialled, ".")
 }
 
 func oneLine(v strict.Value, text string) string {
