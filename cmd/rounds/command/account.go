@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,9 @@ A new account begins with everything that its third party still has. With --from
 it passes over what came before its registration: its first check only finds the
 current position.
 
+Without --every or --cadence it is checked every minute, or again at once if its third
+party holds calls. An account that is registered with the same record stays as it is.
+
 --replace replaces the record: what is not repeated, such as a label, the cadence or
 a field of the config, gets its default. "account set" changes only what it names.`,
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
@@ -127,6 +131,11 @@ a field of the config, gets its default. "account set" changes only what it name
 			}
 			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
 			if client.Status(err) == http.StatusConflict && !replace {
+				if registered, got := calls.Get(cmd.Context(), account.ID); got == nil && sameRecord(account, registered) {
+					view, done, err = registered, "is registered so already", nil
+				}
+			}
+			if client.Status(err) == http.StatusConflict && !replace {
 				return fmt.Errorf("%w: --replace replaces its record, and rounds account set changes fields of it", err)
 			}
 			if err != nil {
@@ -143,7 +152,7 @@ a field of the config, gets its default. "account set" changes only what it name
 	flags.StringVar(&account.Kind, "kind", "", "which checker checks it, such as feed or http")
 	flags.StringVar(&config, "config", "", "its config, as `JSON`, @FILE or @- for standard input")
 	flags.StringArrayVar(&sets, "set", nil, "one field of its config, as `key=value`; may be repeated")
-	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
+	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once; default: 1m, or 0 if the third party holds calls")
 	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
 	flags.StringVar(&account.Priority, "priority", "", "its priority among due accounts: `urgent`, normal or low; default: normal")
 	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "after how many failures in a row it is parked; 0: 16")
@@ -158,6 +167,16 @@ a field of the config, gets its default. "account set" changes only what it name
 		panic(err) // the flag is three lines above
 	}
 	return cmd
+}
+
+// sameRecord reports whether an account is registered with just this record.
+func sameRecord(a accounts.Account, v api.Account) bool {
+	asked, bad := a.Encode()
+	is, unreadable := accounts.Account{
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Priority: v.Priority, RetryBudget: v.Budget,
+	}.Encode()
+	var one, other any
+	return bad == nil && unreadable == nil && decodeExactly(asked, &one) == nil && decodeExactly(is, &other) == nil && reflect.DeepEqual(one, other)
 }
 
 // readJSON reads a flag's value: JSON, or after an @ the name of a file.

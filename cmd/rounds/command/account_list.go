@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
@@ -54,7 +55,7 @@ func printAccount(w io.Writer, v api.Account) error {
 	}
 	row("id", v.ID)
 	row("kind", v.Kind)
-	row("cadence", v.Cadence)
+	row("cadence", cadenceOf(v))
 	row("priority", cmp.Or(v.Priority, accounts.PriorityNormal))
 	row("state", stateOf(v.State))
 	if v.State.Failures > 0 {
@@ -250,6 +251,14 @@ type accountRows struct {
 	printed bool
 }
 
+// cadenceOf returns an account's cadence, also if its record names none.
+func cadenceOf(a api.Account) string {
+	if a.Cadence == "" && a.Kind != "" { // otherwise the record cannot be read
+		return cadence.Default + " (default)"
+	}
+	return a.Cadence
+}
+
 type accountRow struct{ key, id, text string }
 
 func (l *accountRows) add(a api.Account) error {
@@ -262,7 +271,7 @@ func (l *accountRows) add(a api.Account) error {
 		if strings.Contains(a.State.Reason, a.State.LastError) && a.State.LastError != "" {
 			a.State.Reason = "" // the same, in the next column
 		}
-		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", oneLine(a.ID), oneLine(a.Kind), oneLine(a.Cadence), oneLine(cmp.Or(a.Priority, accounts.PriorityNormal)),
+		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", oneLine(a.ID), oneLine(a.Kind), oneLine(cadenceOf(a)), oneLine(cmp.Or(a.Priority, accounts.PriorityNormal)),
 			a.State.Failures, lastSuccess(a.State), oneLine(stateOf(a.State)), cmp.Or(oneLine(a.State.LastError), "-"))
 	}
 	l.rows = append(l.rows, accountRow{l.key(&a), a.ID, text.String()})

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -88,7 +90,7 @@ func TestAccountAddRefused(t *testing.T) {
 		{[]string{"a", "--kind", "feed", "--config", "{"}, []string{"--config is not JSON"}},
 		{[]string{"a", "--kind", "feed", "--config", "@/nowhere/file"}, []string{"--config: open /nowhere/file"}},
 		{[]string{"a", "--kind", "feed", "--config", "[]", "--set", "url=u"}, []string{"--config must be an object"}},
-		{[]string{"there", "--kind", "feed", "--set", "url=u"}, []string{"(409 Conflict): --replace replaces", "account set"}},
+		{[]string{"there", "--kind", "feed", "--set", "url=w"}, []string{"(409 Conflict): --replace replaces", "account set"}},
 	} {
 		_, err := s.rounds(append([]string{"account", "add"}, c.args...)...)
 		for _, want := range c.want {
@@ -96,6 +98,21 @@ func TestAccountAddRefused(t *testing.T) {
 				t.Errorf("%q: got %v, want %q", c.args, err, want)
 			}
 		}
+	}
+	// With the record that it has, nothing is to be done.
+	same := []string{"account", "add", "there", "--kind", "feed", "--set", "url=u", "--set", "b=[1.0]", "--set", "a=1", "--label", "l=v", "--retry-budget", "3"}
+	s.must(append(same, "--replace")...)
+	if got := s.must(append(same, "--priority", "normal")...); got != "there is registered so already\n" {
+		t.Errorf("again: %q", got)
+	}
+	if _, err := s.rounds(append(same, "--every", "1m")...); client.Status(err) != http.StatusConflict {
+		t.Errorf("with a cadence that it does not name: %v", err)
+	}
+	if got := s.must("account", "list"); !strings.Contains(got, "every 1m (default)") {
+		t.Errorf("list: %q", got)
+	}
+	if got := s.must("account", "get", "there"); !strings.Contains(got, "cadence   every 1m (default)\n") {
+		t.Errorf("get: %q", got)
 	}
 	if got := s.must("account", "add", "there", "--kind", "feed", "--set", "url=v", "--replace"); got != "there saved\n" {
 		t.Errorf("got %q", got)
