@@ -16,6 +16,8 @@ type Webhook struct {
 	Reason   string    `json:"reason,omitempty" doc:"Why it is disabled."`
 	Group    *Group    `json:"group,omitempty" doc:"How far it is; left out if no message was ever delivered to it."`
 
+	Deferred string `json:"deferred,omitempty" doc:"Why a process that delivers to it puts off all its messages, such as a secret that is missing."`
+
 	Standing *WebhookStanding `json:"standing,omitempty" doc:"Its state, from the reports of the last minute by the processes that deliver to it; left out if there is none."`
 }
 
@@ -102,7 +104,7 @@ type WebhookName struct {
 // webhookOf is the endpoint as replies have it, with the messages that wait where
 // they are asked for.
 func webhookOf(w *message.Webhook, waiting bool) Webhook {
-	out := Webhook{Name: w.Name}
+	out := Webhook{Name: w.Name, Deferred: w.Deferred}
 	if d := w.Disabled; d != nil {
 		out.Disabled, out.Since, out.Reason = true, inUTC(d.Since), d.Reason
 	}

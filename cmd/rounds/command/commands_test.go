@@ -453,7 +453,7 @@ func TestDoctorOfAServiceWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	printed, err = doctor("--audit")
-	for _, want := range []string{"ok       data", "embedded, kept in", "ok       replicas", "an audit of 1 accounts just now", "1 names that 1 accounts use", addr + " was reached", "\nNothing to do.\n"} {
+	for _, want := range []string{"ok       data", "embedded, kept in", "ok       replicas", "an audit of 1 account just now", "1 secret of 1 account can be read", addr + " was reached", "\nNothing to do.\n"} {
 		if err != nil || !strings.Contains(printed.out, want) || strings.Contains(printed.out, "hunter2") {
 			t.Errorf("%v, want %q in\n%s", err, want, printed.out)
 		}

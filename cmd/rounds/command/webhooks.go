@@ -98,6 +98,8 @@ func lastStatus(s *api.WebhookStanding) string {
 
 func standing(w api.Webhook) string {
 	switch {
+	case !w.Disabled && w.Deferred != "":
+		return "enabled, waits: " + oneLine(w.Deferred)
 	case !w.Disabled:
 		return "enabled"
 	case w.Since.IsZero():

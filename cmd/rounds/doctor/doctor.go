@@ -80,7 +80,7 @@ func Examine(ctx context.Context, o Options) Report {
 	} else {
 		known = d.throughRedis(ctx)
 	}
-	d.within(ctx, func(ctx context.Context) { d.secrets(ctx, known) })
+	d.within(ctx, func(ctx context.Context) { d.secrets(ctx, known); d.webhookSecrets(ctx, known) })
 	d.wayOut(ctx, known)
 	if known.close != nil {
 		known.close()

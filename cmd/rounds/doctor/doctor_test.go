@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -110,6 +111,17 @@ func TestExamineRedis(t *testing.T) {
 	if err := r.Write(&b, strings.Clone); err != nil || strings.Contains(b.String(), "hunter2") || strings.Contains(b.String(), "query-secret") || strings.Contains(b.String(), "a-token") {
 		t.Errorf("%v, a secret is in\n%s", err, b.String())
 	}
+
+	// Accounts that use no secret are not counted, and a webhook's secret is looked for as well.
+	hooks := filepath.Join(t.TempDir(), "webhooks.json")
+	if err := os.WriteFile(hooks, []byte(`{"endpoints":[{"name":"crm","url":"https://crm.example.com/","secrets":[{"secret":"CRM"}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := maps.Clone(variables)
+	with["ROUNDS_WEBHOOKS_FILE"], with["ROUNDS_ROLES"], with["ROUNDS_SECRET_MISSING"] = hooks, "api,poller,monitor,delivery", "hunter2hunter2"
+	r = examined(t, with)
+	r.says(t, OK, "secrets", "2 secrets of 1 account can be read")
+	r.says(t, Warning, "secrets", "webhook crm: secret CRM: ")
 
 	process.Kill()
 	r = examined(t, variables)

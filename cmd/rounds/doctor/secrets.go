@@ -50,8 +50,13 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 	}
 	uses := make(map[string]secrets.Use)
 	var names []string
+	using := 0
 	for i := range all {
-		for _, name := range references(all[i].config) {
+		refers := references(all[i].config)
+		if len(refers) > 0 {
+			using++
+		}
+		for _, name := range refers {
 			if _, seen := uses[name]; !seen {
 				names = append(names, name)
 				uses[name] = secrets.Use{Kind: all[i].kind, Stays: true}
@@ -76,10 +81,48 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 			d.warn(part, "this command does not find them, though the process may: "+text, "if checks fail with the code secret, store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR")
 			return
 		}
-		d.fault(part, text, "store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR or the environment of each poller; if pollers have them there, run this as they run")
+		d.fault(part, text, "store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR, or as ROUNDS_SECRET_NAME into the environment or the settings file of each poller; if pollers have them there, run this as they run")
 		return
 	}
-	d.ok(part, fmt.Sprintf("%d names that %d accounts use are there and can be read", len(names), len(all)))
+	text := "no account uses one"
+	if len(names) > 0 {
+		text = counted(len(names), "secret") + " of " + counted(using, "account") + " can be read"
+	}
+	d.ok(part, text)
+}
+
+// webhookSecrets looks whether the secrets of webhook endpoints can be read.
+func (d *doctor) webhookSecrets(ctx context.Context, known knowledge) {
+	const part = "secrets"
+	endpoints, err := service.Endpoints(d.Settings, d.Service)
+	source, ok := known.source.(secrets.Source)
+	if err != nil || !ok || !d.Settings.API.Roles.Has(settings.RoleDelivery) {
+		return // a fault of the settings, which are listed; or another process delivers
+	}
+	for i := range endpoints {
+		e := &endpoints[i]
+		refs := slices.Clone(e.Secrets)
+		for _, h := range e.Headers {
+			if !h.Secret.IsZero() {
+				refs = append(refs, h.Secret)
+			}
+		}
+		for _, ref := range refs {
+			use := secrets.ForURL(secrets.KindWebhook, e.URL)
+			if _, err := source.Service().Get(ctx, ref.Name, use.Staying()); err != nil && !errors.Is(err, secrets.ErrRefused) {
+				d.warn(part, "webhook "+e.Name+": "+err.Error(),
+					"unless the processes that deliver find it, put it into the environment of each process with the role delivery, as ROUNDS_SERVICE_SECRET_"+ref.Name+", or into the settings file")
+			}
+		}
+	}
+}
+
+// counted returns a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // references returns the names in all objects {"secret": "NAME"} of a config.

@@ -211,7 +211,7 @@ func (d *doctor) audit(ctx context.Context, step func(ctx context.Context, curso
 	for cursor := ""; ; {
 		a, err := step(ctx, cursor)
 		if err != nil {
-			d.fault("law", fmt.Sprintf("the audit broke off after %d accounts: %v", sum.accounts, err), "")
+			d.fault("law", fmt.Sprintf("the audit broke off after %s: %v", counted(sum.accounts, "account"), err), "")
 			return
 		}
 		sum.accounts, sum.unjudged = sum.accounts+a.accounts, sum.unjudged+a.unjudged
@@ -229,8 +229,8 @@ func (d *doctor) audit(ctx context.Context, step func(ctx context.Context, curso
 		}
 	}
 	if len(words) > 0 {
-		d.fault("law", fmt.Sprintf("an audit of %d accounts just now found %s", sum.accounts, strings.Join(words, ", ")), "run rounds audit --repair, and keep what it prints")
+		d.fault("law", fmt.Sprintf("an audit of %s just now found %s", counted(sum.accounts, "account"), strings.Join(words, ", ")), "run rounds audit --repair, and keep what it prints")
 		return
 	}
-	d.ok("law", fmt.Sprintf("an audit of %d accounts just now found each in exactly one place; %d moved and were not judged", sum.accounts, sum.unjudged))
+	d.ok("law", fmt.Sprintf("an audit of %s just now found each in exactly one place; %d moved and were not judged", counted(sum.accounts, "account"), sum.unjudged))
 }

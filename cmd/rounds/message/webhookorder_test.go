@@ -55,6 +55,16 @@ func TestWebhookOrders(t *testing.T) {
 			stream(t, r, ring, id, 2)
 		}
 		holdsUp(t, ring, "process001", "crm", 3)
+		said := group.Condition{Deferred: "secret CRM: is nowhere"}
+		if _, err := group.Of(ring).Member(WebhookGroup+"crm", reader, time.Minute).Join(ctx, said); err != nil {
+			t.Fatal(err)
+		}
+		if w, err := r.Webhook(ctx, "crm"); err != nil || w.Deferred != said.Deferred {
+			t.Errorf("puts off: %+v, %v", w, err)
+		}
+		if all, err := r.Webhooks(ctx); err != nil || len(all) != 1 || all[0].Deferred != said.Deferred {
+			t.Errorf("puts off: %+v, %v", all, err)
+		}
 		_, position, _, err := document.Of(ring).Endpoints().Orders(ctx, "")
 		if err != nil {
 			t.Fatal(err)

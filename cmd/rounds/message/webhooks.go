@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
+	"github.com/rounds-dev/rounds/circulate/group"
 )
 
 // WebhookGroup is the prefix that makes an endpoint's name the name of its consumer group.
@@ -25,6 +27,7 @@ type Webhook struct {
 	Disabled *circulate.DisabledEndpoint // nil: it is not disabled
 	Group    *Group                      // nil: it has none
 	Standing *WebhookStanding            // nil: no process delivers to it
+	Deferred string                      // why a process puts off all its messages, such as a secret that is missing; empty: none does
 }
 
 // Webhooks returns the webhook endpoints, sorted by name. An endpoint is listed once a
@@ -52,6 +55,9 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	for i := range groups {
 		if name, ok := strings.CutPrefix(groups[i].Name, WebhookGroup); ok {
 			of(name).Group = &groups[i]
+			if of(name).Deferred, err = r.deferredBy(ctx, &groups[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i := range disabled {
@@ -73,7 +79,9 @@ func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
 	g, err := r.Group(ctx, WebhookGroup+name)
 	if err == nil {
 		w.Group = &g
-	} else if !errors.Is(err, ErrNoGroup) {
+		w.Deferred, err = r.deferredBy(ctx, &g)
+	}
+	if err != nil && !errors.Is(err, ErrNoGroup) {
 		return w, err
 	}
 	d, disabled, err := r.ring.Endpoints().Disabled(ctx, name)
@@ -92,6 +100,18 @@ func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
 		return w, fmt.Errorf("%w: %q", ErrNoWebhook, name)
 	}
 	return w, nil
+}
+
+// deferredBy returns why a living consumer of a group puts off all its messages.
+func (r *Reader) deferredBy(ctx context.Context, g *Group) (why string, err error) {
+	if len(g.Consumers) == 0 {
+		return "", nil
+	}
+	conditions, err := group.Of(r.ring).Conditions(ctx, g.Name)
+	for _, c := range g.Consumers {
+		why = cmp.Or(why, conditions[c.Name].Deferred)
+	}
+	return why, err
 }
 
 // EnableWebhook enables a disabled endpoint, which gets messages again from where it stopped.

@@ -6,6 +6,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -31,11 +32,16 @@ func Secrets(s settings.Settings, o Options, ring *circulate.Ring) (secrets.Sour
 	return newSecrets(s.Poller, o), nil
 }
 
-// Webhooks returns the URLs of the endpoints that the settings name.
-func Webhooks(s settings.Settings, o Options) ([]string, error) {
+// Endpoints returns the webhook endpoints that the settings name.
+func Endpoints(s settings.Settings, o Options) ([]webhook.Endpoint, error) {
 	client := newClient(s.Poller, o.withDefaults(), nil)
 	defer client.Close()
-	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	return readWebhooks(s.Delivery.WebhooksFile, client)
+}
+
+// Webhooks returns the URLs of the endpoints that the settings name.
+func Webhooks(s settings.Settings, o Options) ([]string, error) {
+	endpoints, err := Endpoints(s, o)
 	urls := make([]string, len(endpoints))
 	for i := range endpoints {
 		urls[i] = endpoints[i].URL
