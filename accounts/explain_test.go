@@ -44,7 +44,7 @@ func TestExplain(t *testing.T) {
 		"waiting far behind": {circulate.View{Place: circulate.Waiting, Rule: codes.Rule(cadence.RuleMore)}, circulate.QueuePosition{Normal: 40}, "priority", []string{"waits for its turn: 0 urgent, 40 normal", "due by more"}},
 		"claimed": {circulate.View{Place: circulate.Claimed, Since: now, Replica: "replica001", NudgedTo: soon, Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{},
 			"claimed", []string{"replica001 has been checking it since 2026-11-20T08:00:00Z", "due by cadence", "due again at 2026-11-20T08:01:30Z"}},
-		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "paused", []string{"somebody paused it since 2026"}},
+		"paused":      {circulate.View{Place: circulate.Parked, Since: now, Reason: "paused", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "paused", []string{"somebody paused it at 2026", "; `rounds account resume "}},
 		"auth":        {circulate.View{Place: circulate.Parked, Since: now, Reason: "auth: no", Rule: codes.Rule(cadence.RuleAuth)}, circulate.QueuePosition{}, "auth", []string{"out of circulation since 2026", ": auth: no"}},
 		"other words": {circulate.View{Place: circulate.Parked, Since: now, Reason: "odd", Rule: codes.Rule(cadence.RuleCadence)}, circulate.QueuePosition{}, "parked", []string{": odd"}},
 	} {

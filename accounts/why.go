@@ -48,7 +48,7 @@ func (e *Explanation) whyWaiting() string {
 	lanes := fmt.Sprintf("%d urgent, %d normal and %d low accounts wait in its shard, urgent ones go first", w.Urgent, w.Normal, w.Low)
 	due := "; it is due by " + e.DueRule + ": " + e.whyDue()
 	if w.Kind != "" {
-		return fmt.Sprintf("it waits since %s for a replica that checks the kind %q, behind %d others of it%s", utc(e.State.Since), w.Kind, w.Ahead, due)
+		return fmt.Sprintf("it has waited since %s for a replica that checks the kind %q, behind %d others of it%s", utc(e.State.Since), w.Kind, w.Ahead, due)
 	}
 	if w.Lane == "" {
 		return "it is due and waits for its turn: " + lanes + due
@@ -57,16 +57,15 @@ func (e *Explanation) whyWaiting() string {
 }
 
 func (e *Explanation) whyParked() (rule, why string) {
-	since := "since " + utc(e.State.Since)
 	if paused(e.State.Reason) {
-		return RulePaused, "somebody paused it " + since + ", and it waits to be resumed"
+		return RulePaused, "somebody paused it at " + utc(e.State.Since) + "; `rounds account resume " + e.ID + "` resumes it"
 	}
 	rule = RuleParked
 	switch e.DueRule {
 	case cadence.RuleRetryBudget, cadence.RuleAuth, cadence.RuleGone, cadence.RuleConfig, cadence.RuleFinished, RuleIsolation:
 		rule = e.DueRule
 	}
-	return rule, "it is out of circulation " + since + " until it is resumed or changed: " + ReasonText(e.State.Reason)
+	return rule, "it has been out of circulation since " + utc(e.State.Since) + ", until it is resumed or changed: " + ReasonText(e.State.Reason)
 }
 
 // ReasonText returns why an account is parked as people read it: a failure whose code is the
@@ -125,7 +124,7 @@ func (e *Explanation) whyDue() string {
 	case RuleShare:
 		return "its messages used up its share of bytes an hour, and it is checked again " + at
 	case RuleRegistered:
-		return "it was registered, or its record changed, and this is its first check since"
+		return "its first check since it was registered or its record changed"
 	case RuleResumed:
 		return "somebody resumed it, with a clean slate"
 	case RuleNudged:

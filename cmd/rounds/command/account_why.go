@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -138,7 +139,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	row("kind", s.Kind)
 	row("state", stateOf(api.State{Place: s.Place, Due: s.Due, Since: s.Since, Replica: s.Replica, Reason: s.Reason}))
 	row("rule", s.Rule)
-	row("why", s.Why)
+	row("why", localTimes(s.Why))
 	row("fault", s.Fault)
 	row("cadence", s.Cadence)
 	row("next slots", timesOf(s.Slots))
@@ -169,6 +170,17 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	return table.Flush()
 }
 
+// localTimes shows the times of an API's sentence as all others are shown.
+func localTimes(text string) string {
+	return regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllStringFunc(text, func(at string) string {
+		t, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			return at
+		}
+		return clockTime(t)
+	})
+}
+
 // successOf returns when the last complete success was, and how long ago.
 func successOf(s api.Schedule) string {
 	if s.Staleness == nil {
@@ -176,7 +188,7 @@ func successOf(s api.Schedule) string {
 	}
 	ago := seconds(*s.Staleness) + " ago"
 	if s.NeverSucceeded {
-		return "never; registered " + clockTime(s.Succeeded) + ", " + ago
+		return "never; registered " + clockTime(s.Begun) + ", " + ago
 	}
 	return clockTime(s.Succeeded) + ", " + ago
 }

@@ -181,3 +181,22 @@ func (s *apiServer) release() {
 		}
 	}
 }
+
+// One answer has its times in one time zone.
+func TestWhyTellsLocalTimes(t *testing.T) {
+	at := time.Date(2026, 11, 25, 21, 2, 6, 0, time.UTC)
+	got := localTimes("somebody paused it at 2026-11-25T21:02:06Z; version 2026-11-25, 2026-99-25T21:02:06Z")
+	if want := "somebody paused it at " + clockTime(at) + "; version 2026-11-25, 2026-99-25T21:02:06Z"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
+	s.must("account", "pause", "a")
+	why := s.must("account", "why", "a")
+	since := clockTime(getAccount(s, "a").State.Since)
+	for _, want := range []string{"parked since " + since + ": paused\n", "somebody paused it at " + since + "; `rounds account resume a` resumes it\n"} {
+		if !strings.Contains(why, want) {
+			t.Errorf("no %q in\n%s", want, why)
+		}
+	}
+}
