@@ -440,10 +440,10 @@ func TestListByHowChecksWent(t *testing.T) {
 	var bad, good Account
 	f.call("GET", "/v1/accounts/bad", "", 200, &bad)
 	f.call("GET", "/v1/accounts/good", "", 200, &good)
-	if s := bad.State; !s.NeverSucceeded || !s.LastSuccess.IsZero() || s.LastError != "http_404: not found" || s.LastErrorAt.IsZero() {
+	if s := bad.State; !s.NeverSucceeded || !s.Failing || !s.LastSuccess.IsZero() || s.LastError != "http_404: not found" || s.LastErrorAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	if s := good.State; s.NeverSucceeded || s.LastSuccess.IsZero() || s.LastError != "" {
+	if s := good.State; s.NeverSucceeded || s.Failing || s.LastSuccess.IsZero() || s.LastError != "" {
 		t.Errorf("%+v", s)
 	}
 	if got := f.call("GET", "/v1/accounts?since=soon", "", 422, nil); !strings.Contains(got.body, "query.since") {

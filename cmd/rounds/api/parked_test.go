@@ -120,10 +120,10 @@ func TestSchedule(t *testing.T) {
 	got := f.call("GET", "/v1/accounts/a%2Fb/schedule", "", 200, &s)
 	if s.ID != "a/b" || s.Kind != "plain" || s.Place != circulate.Scheduled || s.Due.IsZero() || s.Priority != "low" || s.Rule != "resumed" || s.DueRule != "resumed" ||
 		!strings.Contains(s.Why, "resumed it") || s.Cadence != "every 5m" || len(s.Slots) != 3 || s.Slots[1].Sub(s.Slots[0]) != 5*time.Minute ||
-		!slices.Equal(s.Checks, []string{"auth"}) || s.Error != "http_401: refused" || s.ErrorAt.IsZero() || s.Staleness == nil || !s.NeverSucceeded || s.Shard != f.ring.ShardOf("a/b") {
+		!slices.Equal(s.Checks, []string{"auth"}) || s.Error != "http_401: refused" || s.ErrorAt.IsZero() || s.Staleness == nil || !s.NeverSucceeded || !s.Succeeded.IsZero() || s.Begun.IsZero() || s.Shard != f.ring.ShardOf("a/b") {
 		t.Errorf("%s", got.body)
 	}
-	for _, name := range []string{`"failures":0`, `"strikes":0`, `"last_success":"2`, `"staleness_seconds":`, `"now":"2`} {
+	for _, name := range []string{`"failures":0`, `"strikes":0`, `"registered":"2`, `"staleness_seconds":`, `"now":"2`} {
 		if !strings.Contains(got.body, name) {
 			t.Errorf("no %s in %s", name, got.body)
 		}

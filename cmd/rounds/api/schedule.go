@@ -38,8 +38,9 @@ type Schedule struct {
 	Left      *int      `json:"failures_left,omitempty" doc:"How many more like the last one park it, as parks says. Left out for an account that does not fail, or is parked."`
 	Parks     *Parks    `json:"parks,omitempty" doc:"What parks it if its checks go on failing as the last one did. Left out where failures_left is."`
 	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
-	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely or, if none ever did, when it was registered."`
-	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since then."`
+	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely; left out if none ever did."`
+	Begun     time.Time `json:"registered,omitzero" doc:"If no check ever succeeded completely: when it was registered."`
+	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since the one or the other."`
 	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, and does not count against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
@@ -50,7 +51,6 @@ type Schedule struct {
 	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"The time left until it forgets messages that no check has fetched; negative if that is past."`
 	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
 
-	// NeverSucceeded distinguishes a success from a registration in Succeeded.
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
 }
 
@@ -120,9 +120,14 @@ func scheduleOf(e *accounts.Explanation) Schedule {
 		Priority: e.Lane, Rule: e.Rule, Why: e.Why, DueRule: e.DueRule,
 		Cadence: e.Cadence, Slots: make([]time.Time, len(e.Slots)), Nudged: inUTC(e.Nudged),
 		Failures: e.State.Failures, Strikes: e.State.Strikes,
-		Hold:      e.Hold.Seconds(),
-		Succeeded: inUTC(e.History.Succeeded), NeverSucceeded: e.NeverSucceeded(),
-		Checks: append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Warning: e.Warning, Skip: inUTC(e.Skip),
+		Hold:           e.Hold.Seconds(),
+		NeverSucceeded: e.NeverSucceeded(),
+		Checks:         append([]string{}, e.Marks...), Error: e.Error, ErrorAt: inUTC(e.ErrorAt), Warning: e.Warning, Skip: inUTC(e.Skip),
+	}
+	if at := inUTC(e.History.Succeeded); s.NeverSucceeded {
+		s.Begun = at
+	} else {
+		s.Succeeded = at
 	}
 	for i, slot := range e.Slots {
 		s.Slots[i] = inUTC(slot)

@@ -65,6 +65,7 @@ type State struct {
 
 	LastSuccess    time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely; left out if none ever did."`
 	NeverSucceeded bool      `json:"never_succeeded,omitempty" doc:"It was checked, but never with complete success."`
+	Failing        bool      `json:"failing,omitempty" doc:"Its last check failed, whatever the cause: also one that does not count against it."`
 	LastError      string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did: a code and a sentence."`
 	LastErrorAt    time.Time `json:"last_error_at,omitzero"`
 }
@@ -217,7 +218,7 @@ func accountOf(v *accounts.View) Account {
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
 			Failures: s.Failures, Strikes: s.Strikes,
-			LastSuccess: inUTC(s.Succeeded), NeverSucceeded: s.NeverSucceeded, LastError: s.Error, LastErrorAt: inUTC(s.ErrorAt),
+			LastSuccess: inUTC(s.Succeeded), NeverSucceeded: s.NeverSucceeded, Failing: s.Failing, LastError: s.Error, LastErrorAt: inUTC(s.ErrorAt),
 		},
 	}
 }

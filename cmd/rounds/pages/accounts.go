@@ -29,6 +29,7 @@ type account struct {
 		Replica        string    `json:"replica"`
 		Reason         string    `json:"reason"`
 		Failures       int       `json:"failures"`
+		Failing        bool      `json:"failing"`
 		LastSuccess    time.Time `json:"last_success"`
 		NeverSucceeded bool      `json:"never_succeeded"`
 		LastError      string    `json:"last_error"`

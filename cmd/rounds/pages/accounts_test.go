@@ -269,3 +269,12 @@ func (l *leaving) Write(p []byte) (int, error) {
 	}
 	return l.ResponseRecorder.Write(p)
 }
+
+// An account that fails for a reason that does not count against it is shown as failing.
+func TestAccountsThatFailBlamelessly(t *testing.T) {
+	list := `{"accounts":[{"id":"k","kind":"feed","state":{"place":"scheduled","failing":true,"last_error":"secret: secret X is nowhere"}},{"id":"ok","kind":"feed","state":{"place":"scheduled"}}]}`
+	got := words(newSite(t, said(map[string]string{"/v1/accounts": list, "/v1/kinds": `{"kinds":[]}`, "/v1/stats": `{"accounts":{}}`, "/v1/accounts:count": `{"count":2,"complete":true}`})), "/accounts")
+	if !strings.Contains(got, "scheduled failing") || strings.Count(got, "scheduled failing") != 1 {
+		t.Errorf("%.600s", got)
+	}
+}
