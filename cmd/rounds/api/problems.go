@@ -52,7 +52,9 @@ func (r *problemsRequest) has(g *problem.FailingGroup) bool {
 		return len(asked) == 0 || slices.ContainsFunc(asked, func(text string) bool { return slices.Contains(has, text) })
 	}
 	return in(r.Kind, g.Kind) && in(r.Cause, g.Cause, g.Code) &&
-		(len(r.Host) == 0 || g.Host != "" && slices.ContainsFunc(r.Host, func(host string) bool { return strings.EqualFold(host, g.Host) || strings.EqualFold(host, accounts.WithoutPort(g.Host)) })) &&
+		(len(r.Host) == 0 || g.Host != "" && slices.ContainsFunc(r.Host, func(host string) bool {
+			return strings.EqualFold(host, g.Host) || strings.EqualFold(host, accounts.WithoutPort(g.Host))
+		})) &&
 		(len(r.State) == 0 || slices.ContainsFunc(r.State, func(state string) bool { return states[state] > 0 }))
 }
 

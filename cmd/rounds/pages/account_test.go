@@ -105,8 +105,8 @@ func TestAccountInOtherPlaces(t *testing.T) {
 		`{"place":"claimed","replica":"R<1>","since":"2026-11-22T14:20:00Z","rule":"claimed","due_rule":"probe"}`:  {"by the replica <code>R&lt;1&gt;</code>", "the next failure parks it again"},
 		`{"place":"claimed","replica":"R<1>","since":"2026-11-22T14:20:00Z","rule":"claimed","due_rule":"cadence","hold_seconds":35}`: {
 			"call held", "calls since", "each call may be held by the third party for up to 35 s, until something comes", "by the replica <code>R&lt;1&gt;</code>"},
-		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"auth","due_rule":"auth","reason":"auth: auth: <b>"}`:   {"<bdi>auth: &lt;b&gt;</bdi>", "refuses its credential", `action="/account/resume"`, `value="backfill"`},
-		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"paused","due_rule":"cadence","reason":"paused"}`: {"paused since", "waits to be resumed"},
+		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"auth","due_rule":"auth","reason":"auth: auth: <b>"}`: {"<bdi>auth: &lt;b&gt;</bdi>", "refuses its credential", `action="/account/resume"`, `value="backfill"`},
+		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"paused","due_rule":"cadence","reason":"paused"}`:     {"paused since", "waits to be resumed"},
 		`{"place":"scheduled","now":"2026-11-22T14:20:00Z","due":"2026-11-22T14:20:00Z","rule":"!","due_rule":"!"}`: {
 			"no replica has claimed it yet", "not checked yet", "<dd>!"},
 		`{"place":"scheduled","rule":"backoff","failures":1,"failures_left":2,"parks":{"rule":"auth","after":3,"over_seconds":600,"from":"2026-11-22T14:30:00Z"}}`: {
