@@ -111,7 +111,7 @@ func (l *listing) walk(ctx context.Context) (full bool, err error) {
 		return l.windows(ctx, w, nil)
 	}
 	if l.at.after == "" && len(s.IDs) == 0 && !s.onlyFailing() {
-		first, err := circulate.ScanWindow(ctx, l.registry.ring, l.at.shard, circulate.ScanDone, l.room())
+		first, err := l.registry.ring.ScanWindow(ctx, l.at.shard, circulate.ScanDone, l.room())
 		if err != nil {
 			return false, err
 		}
@@ -214,7 +214,7 @@ func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Wi
 func (l *listing) scan(ctx context.Context, at uint64, count int, read *circulate.Window) (w circulate.Window, next uint64, err error) {
 	if read != nil {
 		w = *read
-	} else if w, err = circulate.ScanWindow(ctx, l.registry.ring, l.at.shard, strconv.FormatUint(at, 10), count); err != nil {
+	} else if w, err = l.registry.ring.ScanWindow(ctx, l.at.shard, strconv.FormatUint(at, 10), count); err != nil {
 		return w, 0, err
 	}
 	if next, err = strconv.ParseUint(w.Next, 10, 64); err != nil {
@@ -355,7 +355,7 @@ func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Cou
 // countPlaces counts the accounts of all shards by place, as far as that is exact.
 func (r *Registry) countPlaces(ctx context.Context) (circulate.Count, error) {
 	var all circulate.Count
-	counts, err := circulate.CountAll(ctx, r.ring)
+	counts, err := r.ring.CountAll(ctx)
 	for _, c := range counts {
 		all.Registered += c.Registered
 		all.Scheduled += c.Scheduled

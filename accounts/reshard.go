@@ -107,7 +107,7 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 	if done.Resharding, err = r.ring.Mover().State(ctx); err != nil {
 		return Resharding{}, err
 	}
-	counts, err := circulate.CountAll(ctx, r.ring)
+	counts, err := r.ring.CountAll(ctx)
 	if err != nil {
 		return Resharding{}, err
 	}

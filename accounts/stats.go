@@ -57,7 +57,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	counts, err := circulate.CountAll(ctx, r.ring)
+	counts, err := r.ring.CountAll(ctx)
 	for _, c := range counts {
 		s.add(c)
 	}

@@ -49,7 +49,7 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	"look":       func(ctx context.Context, r *Ring) error { _, err := r.Look(ctx, 0, []string{"a"}); return err },
 	"scan":       func(ctx context.Context, r *Ring) error { _, _, err := r.Scan(ctx, 0, "", 1); return err },
 	"count":      func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
-	"count all":  func(ctx context.Context, r *Ring) error { _, err := CountAll(ctx, r); return err },
+	"count all":  func(ctx context.Context, r *Ring) error { _, err := r.CountAll(ctx); return err },
 	"messages": func(ctx context.Context, r *Ring) error {
 		_, err := r.Streams().Messages(ctx, 0, StreamStart, 1)
 		return err

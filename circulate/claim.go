@@ -46,7 +46,7 @@ func (c *Claim) Ticket() string { return c.entry[:ticketWidth] }
 
 // Tickets returns the current tickets of accounts of a shard, in their order, or "" for an
 // account that is not registered there. A claim with another ticket is lost.
-func Tickets(ctx context.Context, r *Ring, shard int, ids []string) ([]string, error) {
+func (r *Ring) Tickets(ctx context.Context, shard int, ids []string) ([]string, error) {
 	if err := wire.CheckBatch("tickets", len(ids)); err != nil {
 		return nil, err
 	}
@@ -65,16 +65,16 @@ func Tickets(ctx context.Context, r *Ring, shard int, ids []string) ([]string, e
 	return values, nil
 }
 
-// Acquit forgets that accounts of a shard were taken from replicas, as a good return does. It is
-// for accounts whose calls are held: one that has been held for a while does no harm, and may yet
-// be held for long.
-func Acquit(ctx context.Context, r *Ring, shard int, ids []string) error {
-	if err := wire.CheckBatch("acquit", len(ids)); err != nil {
+// ClearStrikes forgets that accounts of a shard were taken from replicas, as a good return does.
+// It is for accounts whose calls are held: one that has been held for a while does no harm, and
+// may yet be held for long.
+func (r *Ring) ClearStrikes(ctx context.Context, shard int, ids []string) error {
+	if err := wire.CheckBatch("clear strikes", len(ids)); err != nil {
 		return err
 	}
 	key := r.keys[shard].strikes
 	if _, err := r.wire.PipelineOn(ctx, wire.Vital, shard, key, append(wire.Command{"HDEL", key}, anyOf(ids)...)); err != nil {
-		return fmt.Errorf("acquit, shard %d: %w", shard, err)
+		return fmt.Errorf("clear strikes, shard %d: %w", shard, err)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ type Batch struct {
 // Kinds are those that the replica checks; none means any. Accounts that were handed over
 // for another kind are passed by. See [Kinds].
 func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64, kinds ...string) (Batch, error) {
-	return ClaimAhead(ctx, r, shard, replica, n, known, 0, kinds...)
+	return r.ClaimAhead(ctx, shard, replica, n, known, 0, kinds...)
 }
 
 // MaxAhead is the longest time before it is due that an account can be claimed.
@@ -116,7 +116,7 @@ const MaxAhead = time.Second
 // MaxAhead, if there is room for them and no account waits. The caller must not check them
 // before they are due. So a replica that is always busy claims more at once, and no check is
 // later for it.
-func ClaimAhead(ctx context.Context, r *Ring, shard int, replica string, n int, known int64, ahead time.Duration, kinds ...string) (Batch, error) {
+func (r *Ring) ClaimAhead(ctx context.Context, shard int, replica string, n int, known int64, ahead time.Duration, kinds ...string) (Batch, error) {
 	if err := wire.CheckBatch("claim", n); err != nil {
 		return Batch{}, err
 	}

@@ -75,7 +75,7 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 		"command":  func(ctx context.Context) error { _, err := ring.Streams().Last(ctx, 0); return err },
 		"pipeline": func(ctx context.Context) error { _, _, err := ring.Oldest(ctx, 0, 1, 1); return err },
 		"multi":    func(ctx context.Context) error { _, err := ring.Count(ctx, 0); return err },
-		"batches":  func(ctx context.Context) error { _, err := circulate.CountAll(ctx, ring); return err },
+		"batches":  func(ctx context.Context) error { _, err := ring.CountAll(ctx); return err },
 		"requeue":  func(ctx context.Context) error { _, _, err := ring.Requeue(ctx, 0, held); return err },
 	} {
 		if name == "requeue" {

@@ -81,7 +81,7 @@ func readCount(now time.Time, results []any) (Count, error) {
 // a transaction of plain commands, and all of these go in one round trip to each node. The
 // script counts only shards where accounts wait by kind, and those whose transaction was refused,
 // as a Redis at its memory limit does.
-func CountAll(ctx context.Context, r *Ring) ([]Count, error) {
+func (r *Ring) CountAll(ctx context.Context) ([]Count, error) {
 	batches := make([]wire.Batch, len(r.keys))
 	for shard := range batches {
 		k := &r.keys[shard]

@@ -167,7 +167,7 @@ type Window struct {
 // ScanWindow is [Ring.Scan] for a walk that other calls continue. It returns little more than
 // count ids, or all if Redis keeps a small shard in one piece. A cursor is of use only as long as
 // the server is the same.
-func ScanWindow(ctx context.Context, r *Ring, shard int, cursor string, count int) (Window, error) {
+func (r *Ring) ScanWindow(ctx context.Context, shard int, cursor string, count int) (Window, error) {
 	var w Window
 	key := r.keys[shard].tickets
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HLEN", key}, wire.Command{"HSCAN", key, cursor, "COUNT", count})

@@ -73,11 +73,11 @@ type Migrator struct {
 	steps []Step
 }
 
-// New returns a migrator. The ring must read what the steps write: see circulate.Options.
-func New(ring *Ring, steps []Step) *Migrator { return &Migrator{ring, steps} }
+// Migrator returns a migrator for the steps. The ring must read what they write: see [Options].
+func (r *Ring) Migrator(steps []Step) *Migrator { return &Migrator{r, steps} }
 
 // key returns the Redis key of the HASH: shard -> how far it is.
-func (m *Migrator) key() string { return m.ring.Wire().Namespace() + ":migration" }
+func (m *Migrator) key() string { return m.ring.wire.Namespace() + ":migration" }
 
 // Turn does a small part of what is to be done, and returns how far the namespace is then.
 // Call it again until State.Over. An error leaves everything to the next turn.
@@ -90,7 +90,7 @@ func (m *Migrator) Turn(ctx context.Context) (State, error) {
 }
 
 func (m *Migrator) turn(ctx context.Context) (State, error) {
-	meta := MigrationOf(m.ring)
+	meta := m.ring.Migration()
 	era, name, resharding, err := meta.State(ctx)
 	state := State{Era: era, Name: name, Shards: m.ring.Shards()}
 	switch {
@@ -163,5 +163,70 @@ func (m *Migrator) move(ctx context.Context, step Step) (done int, err error) {
 }
 
 func (m *Migrator) do(ctx context.Context, commands ...wire.Command) ([]any, error) {
-	return m.ring.Wire().Pipeline(ctx, m.key(), commands...)
+	return m.ring.wire.Pipeline(ctx, m.key(), commands...)
+}
+
+// Fields of NS:meta for migrations.
+const (
+	migratingField = "migrating" // the migration that is not over
+	needsField     = "needs"     // the first version that reads this format
+)
+
+// Migration is what NS:meta says about migrations. [Migrator] makes the steps.
+type Migration struct{ ring *Ring }
+
+// Migration returns the state of the namespace's migration.
+func (r *Ring) Migration() Migration { return Migration{r} }
+
+// State returns how many migrations were begun since format 2, the name of the one that is
+// not over, or "", and whether the number of shards is being changed.
+func (m Migration) State(ctx context.Context) (era int, name string, resharding bool, err error) {
+	l, err := m.ring.readLayout(ctx)
+	return l.era, l.migrating, l.next > 0 || l.previous > 0, err
+}
+
+// Begin begins the migration after the first era ones. From then on programs that do not
+// read its form are refused, and are told the version that they need. It returns false, and
+// does nothing, if it was begun or if the number of shards is being changed. It is safe to
+// repeat, by any number of processes.
+func (m Migration) Begin(ctx context.Context, era int, name, needs string) (bool, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.era != era || l.migrating != "" || l.next > 0 || l.previous > 0 {
+		return false, err
+	}
+	becomes := l
+	becomes.era, becomes.migrating = era+1, name
+	return m.change(ctx, l, becomes, needsField, needs)
+}
+
+// End says that a migration is over. It returns false if it was over already.
+func (m Migration) End(ctx context.Context, name string) (bool, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.migrating != name {
+		return false, err
+	}
+	becomes := l
+	becomes.migrating = ""
+	return m.change(ctx, l, becomes)
+}
+
+// change writes meta if its layout is what it was, and another field with it.
+func (m Migration) change(ctx context.Context, was, becomes layout, more ...string) (bool, error) {
+	key := metaKey(m.ring.namespace)
+	args := []any{"format", was.format(), becomes.format(), migratingField, was.migrating, becomes.migrating}
+	for i, field := range metaFields {
+		args = append(args, field, was.values()[i], becomes.values()[i])
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		replies, err := m.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, more[i]})
+		if err != nil {
+			return false, fmt.Errorf("migrate: %w", err)
+		}
+		args = append(args, more[i], string(wire.BytesAt(replies, 0)), more[i+1])
+	}
+	done, err := redis.Bool(m.ring.wire.Eval(ctx, reshardMetaScript, []string{key}, args))
+	if err != nil {
+		return false, fmt.Errorf("migrate: %w", err)
+	}
+	return done, nil
 }

@@ -68,7 +68,7 @@ func (p place) step(cut func() error) circulate.Step {
 		if cursor == "" {
 			cursor = "0"
 		}
-		next, err := redis.String(ring.Wire().Eval(ctx, markLua, []string{p.key(shard, "accounts"), p.key(shard, "marked")}, []any{cursor, batch}))
+		next, err := redis.String(ring.Wire(wire.Insider{}).Eval(ctx, markLua, []string{p.key(shard, "accounts"), p.key(shard, "marked")}, []any{cursor, batch}))
 		if err != nil {
 			return "", err
 		}
@@ -94,7 +94,7 @@ func (p place) expectMarked(ring *circulate.Ring) {
 	p.Helper()
 	found := 0
 	for shard := range shards {
-		replies, err := ring.Wire().Pipeline(p.Context(), p.key(shard, "accounts"), wire.Command{"HGETALL", p.key(shard, "accounts")}, wire.Command{"HGETALL", p.key(shard, "marked")})
+		replies, err := ring.Wire(wire.Insider{}).Pipeline(p.Context(), p.key(shard, "accounts"), wire.Command{"HGETALL", p.key(shard, "accounts")}, wire.Command{"HGETALL", p.key(shard, "marked")})
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestMigration(t *testing.T) {
 		older, between, newer := p.mustOpen(0), p.mustOpen(1), p.mustOpen(1)
 		p.register(older)
 		never := func() error { return nil }
-		m := circulate.New(newer, []circulate.Step{p.step(never)})
+		m := newer.Migrator([]circulate.Step{p.step(never)})
 		if _, err := m.Turn(p.Context()); err != nil {
 			p.Fatal(err)
 		}
@@ -177,14 +177,14 @@ func TestMigration(t *testing.T) {
 		p.expectMarked(newer)
 		p.finish(m) // there is nothing to do
 		p.expectMarked(newer)
-		era, name, _, err := circulate.MigrationOf(newer).State(p.Context())
+		era, name, _, err := newer.Migration().State(p.Context())
 		if err != nil || era != 1 || name != "" {
 			p.Errorf("era %d, %q, %v", era, name, err)
 		}
 		if _, err := newer.Mover().Begin(p.Context(), shards+1); err != nil {
 			p.Errorf("resharding is refused afterwards: %v", err)
 		}
-		if era, _, resharding, err := circulate.MigrationOf(newer).State(p.Context()); era != 1 || !resharding || err != nil {
+		if era, _, resharding, err := newer.Migration().State(p.Context()); era != 1 || !resharding || err != nil {
 			p.Errorf("resharding loses the format: era %d, %v, %v", era, resharding, err)
 		}
 		if _, err := p.open(0); !errors.Is(err, circulate.ErrMismatch) || !strings.Contains(err.Error(), "format 5, which needs version v7.1.0") {
@@ -202,7 +202,7 @@ func TestMigrationIsInterrupted(t *testing.T) {
 		stops, crash := 0, errors.New("the connection was cut")
 		for at := 0; ; at++ {
 			calls := 0
-			m := circulate.New(ring, []circulate.Step{p.step(func() error {
+			m := ring.Migrator([]circulate.Step{p.step(func() error {
 				if calls++; calls == 1+at%4 { // anywhere in its first moves
 					return crash
 				}
@@ -235,13 +235,13 @@ func TestMigratorsAtOnce(t *testing.T) {
 	onBoth(t, func(p place) {
 		ring := p.mustOpen(1)
 		p.register(ring)
-		late := circulate.New(p.mustOpen(1), []circulate.Step{p.step(func() error { return nil })})
+		late := p.mustOpen(1).Migrator([]circulate.Step{p.step(func() error { return nil })})
 		if _, err := late.Turn(p.Context()); err != nil {
 			p.Fatal(err)
 		}
 		var all sync.WaitGroup
 		for range 4 {
-			m := circulate.New(p.mustOpen(1), []circulate.Step{p.step(func() error { return nil })})
+			m := p.mustOpen(1).Migrator([]circulate.Step{p.step(func() error { return nil })})
 			all.Go(func() {
 				for range 1000 {
 					if state, err := m.Turn(p.Context()); err != nil || state.Over {
@@ -265,7 +265,7 @@ func TestMigratorsAtOnce(t *testing.T) {
 		}
 		p.expectMarked(ring)
 		// A migrator that knows fewer steps leaves the others alone.
-		if state, err := circulate.New(ring, nil).Turn(p.Context()); err != nil || !state.Over || state.Era != 1 {
+		if state, err := ring.Migrator(nil).Turn(p.Context()); err != nil || !state.Over || state.Era != 1 {
 			p.Errorf("%+v, %v", state, err)
 		}
 	})

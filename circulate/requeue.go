@@ -61,9 +61,9 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	return held, now, nil
 }
 
-// NothingHeld reports that no account of any shard is claimed, which one command tells if one
+// NothingClaimed reports that no account of any shard is claimed, which one command tells if one
 // node serves all shards. If there are several nodes, it reports false and asks nothing.
-func NothingHeld(ctx context.Context, r *Ring) (bool, error) {
+func (r *Ring) NothingClaimed(ctx context.Context) (bool, error) {
 	if r.Node(0) != "" {
 		return false, nil
 	}
@@ -74,7 +74,7 @@ func NothingHeld(ctx context.Context, r *Ring) (bool, error) {
 	}
 	replies, err := r.wire.PipelineFor(ctx, wire.Vital, r.keys[0].processing, command)
 	if err != nil {
-		return false, fmt.Errorf("nothing held: %w", err)
+		return false, fmt.Errorf("nothing claimed: %w", err)
 	}
 	return replies[0] == int64(0), nil
 }

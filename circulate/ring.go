@@ -136,9 +136,9 @@ func (r *Ring) Check(ctx context.Context) error {
 	return nil
 }
 
-// Wire returns how the ring reaches Redis, for the packages below this one. Other
-// packages cannot name its type.
-func (r *Ring) Wire() *wire.Wire { return r.wire }
+// Wire returns how the ring reaches Redis, for the packages below this one. No other package
+// can make an Insider, and so call it.
+func (r *Ring) Wire(wire.Insider) *wire.Wire { return r.wire }
 
 // AwaySince returns since when Redis, or the first of its nodes, has not served this process;
 // zero: it serves, as far as the process knows.

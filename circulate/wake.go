@@ -43,12 +43,12 @@ const (
 	leavingWord = "leaving "
 )
 
-// Leave tells the other replicas that one claims no more, so that they need not wait for it to
-// look at its shards first. It goes on beating until it has returned all that it holds. If Leave
-// fails, the others come a moment later.
-func Leave(ctx context.Context, r *Ring, replica string) error {
+// Depart tells the other replicas that one claims no more, so that they need not wait for it to
+// look at its shards first. The replica goes on beating until it has returned all its claims, and
+// then calls [Ring.Retire]. If Depart fails, the others come a moment later.
+func (r *Ring) Depart(ctx context.Context, replica string) error {
 	if err := r.publish(ctx, leavingWord+replica); err != nil {
-		return fmt.Errorf("leave: %w", err)
+		return fmt.Errorf("depart: %w", err)
 	}
 	return nil
 }

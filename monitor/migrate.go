@@ -15,7 +15,7 @@ type migrator struct {
 }
 
 func newMigrator(m *Monitor) *migrator {
-	return &migrator{Monitor: m, migration: circulate.New(m.ring, m.steps)}
+	return &migrator{Monitor: m, migration: m.ring.Migrator(m.steps)}
 }
 
 // turn continues for a moment, and logs when a migration begins and ends. Once all are over

@@ -42,7 +42,7 @@ func TestMonitorMigrates(t *testing.T) {
 	if said := log.String(); strings.Count(said, "migration=test") != 2 || !strings.Contains(said, "a migration is over") {
 		t.Errorf("it says\n%s", said)
 	}
-	if era, name, _, err := circulate.MigrationOf(ring).State(t.Context()); era != 1 || name != "" || err != nil {
+	if era, name, _, err := ring.Migration().State(t.Context()); era != 1 || name != "" || err != nil {
 		t.Errorf("era %d, %q, %v", era, name, err)
 	}
 }

@@ -51,7 +51,7 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 		dead = func(string) bool { return false }
 	}
 	shards := m.ring.Shards()
-	if nothing, err := circulate.NothingHeld(ctx, m.ring); err == nil && nothing {
+	if nothing, err := m.ring.NothingClaimed(ctx); err == nil && nothing {
 		shards = 0
 	}
 	for shard := range shards {
@@ -219,7 +219,7 @@ func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, s
 func (m *Monitor) count(ctx context.Context) error {
 	var sum circulate.Count
 	var byKind []int
-	counts, err := circulate.CountAll(ctx, m.ring)
+	counts, err := m.ring.CountAll(ctx)
 	if err != nil {
 		return err
 	}

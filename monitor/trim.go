@@ -112,7 +112,7 @@ func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err e
 		return levels, false, nil
 	}
 	lengths := make([]int, len(levels))
-	counts, err := circulate.CountAll(ctx, m.ring)
+	counts, err := m.ring.CountAll(ctx)
 	if err != nil {
 		return nil, true, err
 	}

@@ -131,7 +131,7 @@ func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
 	c.metrics.claims.Inc()
 	ahead := c.ahead(shard)
-	batch, err := circulate.ClaimAhead(ctx, c.ring, shard, c.config.Replica, n, c.records.Known(shard), ahead, c.peers.kinds...)
+	batch, err := c.ring.ClaimAhead(ctx, shard, c.config.Replica, n, c.records.Known(shard), ahead, c.peers.kinds...)
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
 			// The next answer may come from another server that lost the last writes. It

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/rounds-dev/rounds/circulate"
 )
 
 func (p *Pool) beatOn(ctx context.Context) {
@@ -85,7 +83,7 @@ func (p *Pool) noteOutage() {
 func (p *Pool) tellStopping(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
 	defer cancel()
-	if err := circulate.Leave(ctx, p.ring, p.config.Replica); err != nil {
+	if err := p.ring.Depart(ctx, p.config.Replica); err != nil {
 		p.log.Debug("the other replicas are not told of the shutdown; they will notice", "error", err)
 	}
 }

@@ -179,7 +179,7 @@ func (fs *flights) backlog(released []*flight) bool {
 	}
 	ctx, cancel := context.WithTimeout(fs.writer.writes, time.Second)
 	defer cancel()
-	counts, err := circulate.CountAll(ctx, fs.held.ring)
+	counts, err := fs.held.ring.CountAll(ctx)
 	if err != nil {
 		return true // nobody can take them while Redis is away
 	}
@@ -239,7 +239,7 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 	for i, f := range some {
 		ids[i], tickets[i] = f.claim.ID, f.hold.ticket.Load()
 	}
-	current, err := circulate.Tickets(ctx, fs.held.ring, shard, ids)
+	current, err := fs.held.ring.Tickets(ctx, shard, ids)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (fs *flights) acquit(ctx context.Context, shard int, harmless []*flight) er
 	for i, f := range harmless {
 		ids[i] = f.claim.ID
 	}
-	if err := circulate.Acquit(ctx, fs.held.ring, shard, ids); err != nil {
+	if err := fs.held.ring.ClearStrikes(ctx, shard, ids); err != nil {
 		return err
 	}
 	for _, f := range harmless {

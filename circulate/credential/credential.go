@@ -111,7 +111,7 @@ const DropGuard = time.Minute
 type Store struct{ wire *wire.Wire }
 
 // Of returns the credentials of a ring's namespace.
-func Of(ring *circulate.Ring) Store { return Store{ring.Wire()} }
+func Of(ring *circulate.Ring) Store { return Store{ring.Wire(wire.Insider{})} }
 
 // Take returns what is known about a credential. If it must be fetched, it makes one
 // caller the one to do so. After an unknown outcome nobody may know of that task; the

@@ -54,7 +54,7 @@ const MaxName = 128
 type Documents struct{ wire *wire.Wire }
 
 // Of returns the documents of a ring's namespace.
-func Of(ring *circulate.Ring) Documents { return Documents{ring.Wire()} }
+func Of(ring *circulate.Ring) Documents { return Documents{ring.Wire(wire.Insider{})} }
 
 // At returns the documents of a namespace in a Redis, for callers without a ring.
 func At(server circulate.Server, namespace string) Documents {

@@ -44,7 +44,7 @@ type besideRing struct{}
 // Of returns the groups of a ring. All callers share them, so that what they ask at about
 // the same time is sent to Redis together.
 func Of(ring *circulate.Ring) *Groups {
-	w := ring.Wire()
+	w := ring.Wire(wire.Insider{})
 	return w.Beside(besideRing{}, func() any { return &Groups{ring: ring, wire: w, streams: ring.Streams()} }).(*Groups)
 }
 

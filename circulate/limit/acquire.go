@@ -22,7 +22,7 @@ var acquireScript = wire.NewScript("acquire", acquireLua)
 type Limits struct{ wire *wire.Wire }
 
 // Of returns the limits of a ring's namespace.
-func Of(ring *circulate.Ring) Limits { return Limits{ring.Wire()} }
+func Of(ring *circulate.Ring) Limits { return Limits{ring.Wire(wire.Insider{})} }
 
 // Asks are requests to one limit, in order.
 type Asks struct {

@@ -34,7 +34,7 @@ const (
 type Board struct{ wire *wire.Wire }
 
 // BoardOf returns the ring's board.
-func BoardOf(ring *circulate.Ring) Board { return Board{ring.Wire()} }
+func BoardOf(ring *circulate.Ring) Board { return Board{ring.Wire(wire.Insider{})} }
 
 func (b Board) presence() wire.Presence {
 	tag := "{" + b.wire.Namespace() + ":limits}:"

@@ -56,7 +56,7 @@ func (a *actor) keep(ctx context.Context, c *circulate.Claim) error {
 			return unless(circulate.Unknown(err), err)
 		case watches:
 			var current []string
-			current, err = circulate.Tickets(ctx, a.ring, 0, []string{c.ID})
+			current, err = a.ring.Tickets(ctx, 0, []string{c.ID})
 			if err == nil && current[0] != c.Ticket() {
 				return nil // the call is ended, and what it brings is dropped
 			}

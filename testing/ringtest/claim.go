@@ -86,7 +86,7 @@ func claimNextDue(f *fixture) {
 func claimAhead(f *fixture) {
 	ahead := func(n int, want ...string) circulate.Batch {
 		f.Helper()
-		b, err := circulate.ClaimAhead(context.Background(), f.ring, 0, alice, n, 0, circulate.MaxAhead)
+		b, err := f.ring.ClaimAhead(context.Background(), 0, alice, n, 0, circulate.MaxAhead)
 		var got []string
 		for i := range b.Claims {
 			got = append(got, b.Claims[i].ID)
@@ -117,7 +117,7 @@ func claimAhead(f *fixture) {
 	f.placed("e", circulate.Scheduled)
 	f.conserved()
 	for _, wrong := range []time.Duration{-time.Millisecond, circulate.MaxAhead + time.Millisecond} {
-		if _, err := circulate.ClaimAhead(context.Background(), f.ring, 0, alice, 1, 0, wrong); err == nil {
+		if _, err := f.ring.ClaimAhead(context.Background(), 0, alice, 1, 0, wrong); err == nil {
 			f.Errorf("claimed %v ahead", wrong)
 		}
 	}

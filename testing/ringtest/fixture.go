@@ -299,7 +299,7 @@ func (f *fixture) counted() circulate.Count {
 	if err != nil {
 		f.Fatalf("count: %v", err)
 	}
-	all, err := circulate.CountAll(ctx, f.ring)
+	all, err := f.ring.CountAll(ctx)
 	if err != nil || len(all) != 1 {
 		f.Fatalf("count all: %v, %v", all, err)
 	}

@@ -261,7 +261,7 @@ func progressSucceeds(f *fixture) {
 		f.Errorf("marks %q of a page that is no success", v.History.Marks)
 	}
 	for _, claim := range c {
-		tickets, err := circulate.Tickets(context.Background(), f.ring, 0, []string{claim.ID, "nobody"})
+		tickets, err := f.ring.Tickets(context.Background(), 0, []string{claim.ID, "nobody"})
 		if err != nil || !slices.Equal(tickets, []string{claim.Ticket(), ""}) {
 			f.Errorf("tickets %q, %v; want %q and none", tickets, err, claim.Ticket())
 		}

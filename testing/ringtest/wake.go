@@ -98,7 +98,7 @@ func wakes(f *fixture) {
 		f.Fatal(n, err)
 	}
 	expect("a release", 1)
-	if err := circulate.Leave(ctx, f.ring, alice); err != nil {
+	if err := f.ring.Depart(ctx, alice); err != nil {
 		f.Fatal(err)
 	}
 	if w := <-heard; w != (circulate.Woken{Leaving: alice}) {

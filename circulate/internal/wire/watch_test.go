@@ -138,11 +138,11 @@ func TestARefusedPasswordIsToldOnce(t *testing.T) {
 	}
 	began := time.Now()
 	for range 3 {
-		ring.Wire().Note("a", began, redis.Error("WRONGPASS invalid username-password pair or user is disabled."))
+		ring.Wire(wire.Insider{}).Note("a", began, redis.Error("WRONGPASS invalid username-password pair or user is disabled."))
 	}
 	log.expect(t, tellsAway)
-	ring.Wire().Note("a", began, redis.Error("NOPERM this user may not")) // of one command
-	ring.Wire().Note("a", time.Now(), nil)
+	ring.Wire(wire.Insider{}).Note("a", began, redis.Error("NOPERM this user may not")) // of one command
+	ring.Wire(wire.Insider{}).Note("a", time.Now(), nil)
 	log.expect(t, tellsBack)
 }
 

@@ -55,6 +55,10 @@ type Wire struct {
 	full map[string]fullness // likewise
 }
 
+// Insider is what a caller of circulate.Ring.Wire passes. Only packages that may import this one
+// can make it. Its field has no name outside, so no other struct converts to it.
+type Insider struct{ _ struct{} }
+
 // New makes a wire to a server for the keys of a namespace.
 func New(server Server, namespace string, o Options) *Wire {
 	if o.Log == nil {
