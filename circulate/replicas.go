@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -108,4 +109,168 @@ func rendezvous(replica string, shard int) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
+}
+
+//go:embed attend.lua
+var attendLua string
+
+//go:embed roster.lua
+var rosterLua string
+
+//go:embed members.lua
+var membersLua string
+
+var (
+	attendScript = wire.NewScript("attend", attendLua)
+	rosterScript = wire.NewScript("roster", rosterLua)
+
+	membersScript = wire.NewScript("members", membersLua)
+)
+
+const (
+	processMemory = 24 * time.Hour // after this a silent process is forgotten, if no monitor looks
+	processesLeft = 1000           // the most that nobody has asked for yet
+	processSeen   = 10 * time.Minute
+	rosterMost    = 1000
+)
+
+// Process is a running process of the service.
+type Process struct {
+	Name  string // unique among processes
+	Roles string // what it does: names joined by commas
+}
+
+func (p Process) member() string { return p.Roles + "|" + p.Name }
+
+func processOf(member string) Process {
+	roles, name, _ := strings.Cut(member, "|")
+	return Process{Name: name, Roles: roles}
+}
+
+// Member is a process of the roster, as it last reported itself.
+type Member struct {
+	Process
+	Said  time.Time // when it last reported itself, by Redis' clock
+	About []byte    // its report; opaque to the ring, empty for an earlier version
+}
+
+// Roster lists the running processes of any role. No account depends on it. It shows
+// operators which processes are gone, including those that hold no accounts.
+type Roster struct{ ring *Ring }
+
+// Roster returns that of the ring's namespace.
+func (r *Ring) Roster() Roster { return Roster{r} }
+
+// Attend reports that a process runs, with its report. The report is kept. It need be
+// passed only at first, when it has changed, and after known was false.
+func (r Roster) Attend(ctx context.Context, p Process, about []byte) (known bool, err error) {
+	return r.say(ctx, p, 0, about)
+}
+
+// Depart says that a process ends properly. It removes the process from the roster.
+func (r Roster) Depart(ctx context.Context, p Process) error {
+	_, err := r.say(ctx, p, 1, nil)
+	return err
+}
+
+func (r Roster) say(ctx context.Context, p Process, leaves int, about []byte) (known bool, err error) {
+	known, err = redis.Bool(r.ring.wire.Eval(ctx, attendScript, rosterKeys(r.ring.namespace),
+		[]any{p.member(), leaves, processMemory.Milliseconds(), processesLeft, processSeen.Milliseconds(), about}))
+	if err != nil {
+		return false, fmt.Errorf("attend: %w", err)
+	}
+	return known, nil
+}
+
+// Members returns the processes that run, and those that went silent within the last ten
+// minutes, of any role, the latest 1000. It also returns the time now by the same clock
+// as their reports.
+func (r Roster) Members(ctx context.Context) ([]Member, time.Time, error) {
+	keys := rosterKeys(r.ring.namespace)
+	replies, err := redis.Values(r.ring.wire.Eval(ctx, membersScript, []string{keys[0], keys[2], keys[3]}, []any{rosterMost, processSeen.Milliseconds()}))
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("roster: %w", err)
+	}
+	if len(replies) == 0 {
+		return nil, time.Time{}, fmt.Errorf("roster: %w", wire.ErrReply)
+	}
+	ms, err := redis.Int64(replies[0], nil)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("roster: %w", err)
+	}
+	members := make([]Member, 0, len(replies)/3)
+	for rest := replies[1:]; len(rest) > 0; {
+		var name string
+		var said []byte
+		var m Member
+		if rest, err = redis.Scan(rest, &name, &said, &m.About); err == nil {
+			m.Said, err = score(said)
+		}
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("roster: %w: %w", wire.ErrReply, err)
+		}
+		m.Process = processOf(name)
+		members = append(members, m)
+	}
+	return members, time.UnixMilli(ms), nil
+}
+
+// Look returns the processes that have reported, with the times of their last reports by
+// Redis' clock, and those that have left since the last Look.
+func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
+	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace)[:2], []any{rosterMost}))
+	if err != nil {
+		return nil, nil, fmt.Errorf("roster: %w", err)
+	}
+	if len(replies) != 2 {
+		return nil, nil, fmt.Errorf("roster: %w", wire.ErrReply)
+	}
+	said, err := redis.ByteSlices(replies[0], nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("roster: %w", err)
+	}
+	there = make(map[Process]time.Time, len(said)/2)
+	for i := 0; i+1 < len(said); i += 2 {
+		at, err := score(said[i+1])
+		if err != nil {
+			return nil, nil, fmt.Errorf("roster: %w", err)
+		}
+		there[processOf(string(said[i]))] = at
+	}
+	gone, err := redis.Strings(replies[1], nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("roster: %w", err)
+	}
+	for _, member := range gone {
+		left = append(left, processOf(member))
+	}
+	return there, left, nil
+}
+
+// Forget removes a process from the roster, and reports whether it was on it. If several
+// find a process silent, one of them gets true.
+func (r Roster) Forget(ctx context.Context, p Process) (bool, error) {
+	key := rosterKeys(r.ring.namespace)[0]
+	replies, err := r.ring.wire.Pipeline(ctx, key, wire.Command{"ZREM", key, p.member()})
+	if err != nil {
+		return false, fmt.Errorf("roster: %w", err)
+	}
+	return redis.Bool(replies[0], nil)
+}
+
+//go:embed duty.lua
+var dutyLua string
+
+var dutyScript = wire.NewScript("duty", dutyLua)
+
+// OnDuty asks that the caller be the one monitor that does what needs only one, for a
+// time from now, and reports whether it is. It saves work and protects nothing: for a
+// moment two callers may both be on duty, and what they do must allow that. A time of
+// zero or less gives the duty up.
+func (r *Ring) OnDuty(ctx context.Context, who string, ttl time.Duration) (bool, error) {
+	mine, err := redis.Bool(r.wire.Eval(ctx, dutyScript, []string{dutiesKey(r.namespace)}, []any{who, ttl.Milliseconds()}))
+	if err != nil {
+		return false, fmt.Errorf("duty: %w", err)
+	}
+	return mine, nil
 }

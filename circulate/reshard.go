@@ -1,9 +1,14 @@
 package circulate
 
 import (
+	"bufio"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -257,4 +262,218 @@ func (m Mover) Remaining(ctx context.Context, source int) (Leftover, error) {
 	}
 	l.Marked = leaving == 1
 	return l, nil
+}
+
+var (
+	//go:embed reshard_stay.lua
+	reshardStayLua string
+	//go:embed reshard_unstay.lua
+	reshardUnstayLua string
+
+	reshardStayScript   = wire.NewScript("stay", reshardStayLua)
+	reshardUnstayScript = wire.NewScript("unstay", reshardUnstayLua)
+)
+
+var (
+	// ErrNoReturn reports a change of the number of shards that cannot be aborted any
+	// more, because accounts have begun to move.
+	ErrNoReturn = wire.Finding("circulate: accounts have begun to move to other shards")
+	// ErrAborted reports a shard whose accounts stay, because the change was, or is
+	// being, aborted.
+	ErrAborted = fmt.Errorf("%w: the change of the number of shards is aborted", ErrResharding)
+)
+
+// Abort ends a change of the number of shards before any account has begun to move.
+// Afterwards the number is what it was. It returns ErrNoReturn if an account has moved,
+// and does nothing if no change is under way. It is safe to repeat, and any number of
+// processes may do it. If one stops half way, the monitors continue.
+//
+// The abort is decided when every old shard has recorded that its accounts stay. From
+// then on no mover, however late, takes any out. Then the new shards are closed to
+// registrations, and then meta forgets them. Their names are never used again.
+func (m Mover) Abort(ctx context.Context) (Resharding, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil || l.next == 0 {
+		now := l.resharding()
+		if err == nil && now.Phase == Draining {
+			err = ErrNoReturn
+		}
+		return now, err
+	}
+	to := l.lasting()
+	var old, new []shardKeys
+	for shard := range l.shards {
+		old = append(old, generationKeys(m.ring.namespace, l.generation, l.shards, shard))
+	}
+	for shard := range to.shards {
+		new = append(new, generationKeys(m.ring.namespace, to.generation, to.shards, shard))
+	}
+	for i := range old {
+		k := &old[i]
+		stays, err := redis.Bool(m.ring.wire.Eval(ctx, reshardStayScript, []string{k.stays, k.leaving, k.tickets}, []any{to.generation}))
+		if err != nil {
+			return Resharding{}, fmt.Errorf("abort: %w", err)
+		}
+		if !stays {
+			return l.resharding(), errors.Join(ErrNoReturn, m.ring.unstay(ctx, old[:i], to.generation))
+		}
+	}
+	for i := range new {
+		k := &new[i]
+		if _, err := m.ring.wire.Eval(ctx, reshardLeaveScript, []string{k.leaving, k.tickets, k.stays}, []any{0, to.generation + 1}); err != nil {
+			return Resharding{}, fmt.Errorf("abort: %w", err)
+		}
+	}
+	back := l
+	back.next, back.skipped = 0, l.skipped+1
+	done, err := m.ring.changeLayout(ctx, l, back)
+	if err != nil {
+		return done, err
+	}
+	for i := range new {
+		// If this fails, the few keys stay.
+		if _, err := m.ring.wire.Pipeline(ctx, new[i].leaving, expiry(&new[i])...); err != nil {
+			m.ring.log.Debug("keys of shards that are not used stay", "error", err)
+		}
+	}
+	return done, nil
+}
+
+// unstay lets the accounts of shards leave after all.
+func (r *Ring) unstay(ctx context.Context, shards []shardKeys, generation int) error {
+	for i := range shards {
+		if _, err := r.wire.Eval(ctx, reshardUnstayScript, []string{shards[i].stays}, []any{generation}); err != nil {
+			return fmt.Errorf("abort: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	// This is the part of the accounts' memory that is needed besides while they move:
+	// for their ids, in arrivals, for the tables of HASHes that grow and others that have
+	// not shrunk, and for what the allocator cannot use.
+	roomForIDs = 0.35
+	// CopiesLeast is the least room for copies, in bytes.
+	CopiesLeast = 1 << 20
+)
+
+// Room is how much of a Redis server's memory a change of the number of shards needs, and
+// how much is free, in bytes.
+type Room struct {
+	Node       string // its address; empty if there is one server
+	Need, Free int64
+}
+
+// Room estimates the memory that a change to another number of shards needs. It returns
+// one Room for each server that has a memory limit and reports it. A server that receives
+// accounts from others needs room for them before its own have left. Moving itself takes
+// memory too, a part of what the accounts take.
+func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
+	l, err := m.ring.readLayout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type server struct {
+		key      string
+		own, all int64 // the memory of its accounts; how many new shards it will have
+	}
+	var total int64
+	servers := make(map[string]*server)
+	at := func(key string) *server {
+		node := m.ring.wire.NodeOf(key)
+		if servers[node] == nil {
+			servers[node] = &server{key: key}
+		}
+		return servers[node]
+	}
+	for shard := range m.ring.keys {
+		bytes, err := m.ring.accountsMemory(ctx, shard)
+		if err != nil {
+			return nil, err
+		}
+		if bytes < 0 {
+			return nil, nil // this Redis does not report it either
+		}
+		total += bytes
+		at(m.ring.keys[shard].tickets).own += bytes
+	}
+	l.next = to
+	becomes := l.lasting()
+	for shard := range to {
+		at(generationKeys(m.ring.namespace, becomes.generation, to, shard).tickets).all++
+	}
+	var rooms []Room
+	for node, s := range servers {
+		free, limited, err := m.ring.freeMemory(ctx, s.key)
+		if err != nil {
+			return nil, err
+		}
+		if !limited {
+			continue
+		}
+		share := float64(s.all) / float64(to)
+		need := float64(total-s.own)*share + float64(total)*share*roomForIDs
+		rooms = append(rooms, Room{Node: node, Need: int64(need) + CopiesLeast, Free: free})
+	}
+	return rooms, nil
+}
+
+// accountsMemory returns how much memory a shard's accounts take, as Redis estimates it,
+// or -1 if it does not.
+func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
+	k := &r.keys[shard]
+	var commands []wire.Command
+	for _, key := range append([]string{k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low, k.byKind, k.kinds}, k.accountFields()...) {
+		commands = append(commands, wire.Command{"MEMORY", "USAGE", key})
+	}
+	replies, err := r.wire.Pipeline(ctx, k.tickets, commands...)
+	if wire.Replied(err) && !Unavailable(err) {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("memory, shard %d: %w", shard, err)
+	}
+	for _, reply := range replies {
+		if n, ok := reply.(int64); ok { // nil if there is no such key
+			bytes += n
+		}
+	}
+	return bytes, nil
+}
+
+// FreeMemory returns how many bytes the server of a shard has left before its limit.
+// limited is false if it has no limit, or does not report it.
+func (m Mover) FreeMemory(ctx context.Context, shard int) (bytes int64, limited bool, err error) {
+	return m.ring.freeMemory(ctx, m.ring.keys[shard].tickets)
+}
+
+func (r *Ring) freeMemory(ctx context.Context, key string) (bytes int64, limited bool, err error) {
+	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "memory"})
+	if wire.Replied(err) && !Unavailable(err) {
+		return math.MaxInt64, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("memory: %w", err)
+	}
+	text, err := redis.String(replies[0], nil)
+	if err != nil {
+		return 0, false, fmt.Errorf("memory: %w: %w", wire.ErrReply, err)
+	}
+	var used, most int64
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil:
+		case name == "used_memory":
+			used = n
+		case name == "maxmemory":
+			most = n
+		}
+	}
+	if most == 0 {
+		return math.MaxInt64, false, nil
+	}
+	return most - used, true, nil
 }

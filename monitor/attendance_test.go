@@ -43,7 +43,7 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 			rounds_processes{roles="api"} 1
 			rounds_processes{roles="monitor"} 1
 			rounds_processes{roles="poller"} 1`, "rounds_processes")
-		if err := w.Ring.Roster().Leave(w.Context(), leaves); err != nil {
+		if err := w.Ring.Roster().Depart(w.Context(), leaves); err != nil {
 			w.Fatal(err)
 		}
 		w.attend(9*time.Second, stays)

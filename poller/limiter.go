@@ -82,7 +82,7 @@ func (l *limiter) tell(ctx context.Context, replica string, now func() time.Time
 	}
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := l.board.Leave(leaving, replica); err != nil {
+	if err := l.board.Withdraw(leaving, replica); err != nil {
 		l.log.Debug("could not withdraw the report of limits", "error", err)
 	}
 }

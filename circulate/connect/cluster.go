@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -194,4 +197,240 @@ func (c *Cluster) Close() error {
 		errs = append(errs, n.pools.Close())
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	// mapTimeout bounds one node's answer with the map.
+	mapTimeout = time.Second
+	// mapInterval is the shortest time between two readings on suspicion.
+	mapInterval = 100 * time.Millisecond
+)
+
+// suspect has the map read again before the next connection is lent.
+func (c *Cluster) suspect() { c.stale.Store(true) }
+
+// refresh reads the map if it is suspected to be wrong and no other goroutine reads it.
+func (c *Cluster) refresh(ctx context.Context) {
+	if !c.stale.Load() || time.Now().UnixNano()-c.began.Load() < int64(mapInterval) {
+		return
+	}
+	select {
+	case c.reading <- struct{}{}:
+		defer func() { <-c.reading }()
+		_ = c.readAll(ctx) // the old map may do; a caller for whom it does not reads it again
+	default:
+	}
+}
+
+// read reads the map, or waits for the goroutine that does.
+func (c *Cluster) read(ctx context.Context) error {
+	before := c.reads.Load()
+	select {
+	case c.reading <- struct{}{}:
+		defer func() { <-c.reading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.reads.Load() != before {
+		return nil // just done
+	}
+	return c.readAll(ctx)
+}
+
+// readAll asks one node after the other, in any order, until one answers.
+func (c *Cluster) readAll(ctx context.Context) error {
+	c.began.Store(time.Now().UnixNano())
+	c.stale.Store(false)
+	var failed error
+	for _, address := range c.candidates() {
+		if err := ctx.Err(); err != nil {
+			failed = errors.Join(failed, err)
+			break
+		}
+		ranges, err := c.ask(ctx, address)
+		if err == nil {
+			err = c.apply(ranges)
+		}
+		if err == nil {
+			c.reads.Add(1)
+			return nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("%s: %w", address, err))
+	}
+	c.suspect()
+	return fmt.Errorf("redis cluster: no node tells which slots there are: %w", failed)
+}
+
+func (c *Cluster) candidates() []string {
+	c.mu.Lock()
+	known := make([]string, 0, len(c.nodes)+len(c.seeds))
+	for address := range c.nodes {
+		known = append(known, address)
+	}
+	c.mu.Unlock()
+	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
+	for _, seed := range c.seeds {
+		if !slices.Contains(known, seed) {
+			known = append(known, seed)
+		}
+	}
+	return known
+}
+
+func (c *Cluster) ask(ctx context.Context, address string) ([]slotRange, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(mapTimeout, c.o.ConnectTimeout))
+	defer cancel()
+	conn, err := c.dial.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	reply, err := redis.DoContext(conn, ctx, "CLUSTER", "SLOTS")
+	var refused redis.Error
+	if errors.As(err, &refused) && strings.Contains(string(refused), "cluster support disabled") {
+		err = fmt.Errorf("is in no cluster; the URL of such a server begins with redis://: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readSlots(reply, address)
+}
+
+// apply makes a map the current one, and closes nodes that are not in it.
+func (c *Cluster) apply(ranges []slotRange) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	serving := make(map[string]bool)
+	next := 0
+	for _, r := range ranges {
+		n := c.nodeAt(r.address)
+		serving[r.address] = true
+		for ; next < r.first; next++ {
+			c.slots[next].Store(nil)
+		}
+		for ; next <= r.last; next++ {
+			c.slots[next].Store(n)
+		}
+	}
+	for ; next < slotCount; next++ {
+		c.slots[next].Store(nil)
+	}
+	for address, n := range c.nodes {
+		if !serving[address] {
+			n.left.Store(true)
+			delete(c.nodes, address)
+			_ = n.pools.Close()
+		}
+	}
+	return nil
+}
+
+// nodeAt returns the node of an address. The caller holds mu.
+func (c *Cluster) nodeAt(address string) *node {
+	n := c.nodes[address]
+	if n == nil {
+		dial := func(ctx context.Context) (redis.Conn, error) { return c.dial.dial(ctx, address) }
+		n = &node{address: address, pools: newPools(c.o, dial, nil)}
+		c.nodes[address] = n
+	}
+	return n
+}
+
+// moved believes a node that another serves a slot.
+func (c *Cluster) moved(slot int, address string) {
+	c.mu.Lock()
+	if !c.closed {
+		c.slots[slot].Store(c.nodeAt(address))
+	}
+	c.mu.Unlock()
+	c.suspect() // more slots than this one may have moved
+}
+
+// slotRange is a range of slots that one master serves.
+type slotRange struct {
+	first, last int
+	address     string
+}
+
+var errSlots = errors.New("CLUSTER SLOTS: unreadable reply")
+
+// readSlots reads a node's reply to CLUSTER SLOTS: arrays of the first slot, the last,
+// and nodes, the master first, each with host, port and more.
+func readSlots(reply any, from string) ([]slotRange, error) {
+	entries, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, errSlots
+	}
+	ranges := make([]slotRange, 0, len(entries))
+	for _, e := range entries {
+		entry, err := redis.Values(e, nil)
+		if err != nil || len(entry) < 3 {
+			return nil, errSlots
+		}
+		first, firstErr := redis.Int(entry[0], nil)
+		last, lastErr := redis.Int(entry[1], nil)
+		master, err := redis.Values(entry[2], nil)
+		if errors.Join(firstErr, lastErr, err) != nil || len(master) < 2 || first < 0 || last < first || last >= slotCount {
+			return nil, errSlots
+		}
+		host, _ := redis.String(master[0], nil) // nil: a node that does not know its own address
+		port, err := redis.Int(master[1], nil)
+		if err != nil {
+			return nil, errSlots
+		}
+		ranges = append(ranges, slotRange{first, last, hostOr(host, strconv.Itoa(port), from)})
+	}
+	if len(ranges) == 0 {
+		return nil, errors.New("serves no slots: not a member of a cluster, or one without any")
+	}
+	slices.SortFunc(ranges, func(a, b slotRange) int { return a.first - b.first })
+	for i := 1; i < len(ranges); i++ {
+		if ranges[i].first <= ranges[i-1].last {
+			return nil, errSlots
+		}
+	}
+	return ranges, nil
+}
+
+// hostOr returns an address. If the node does not know its host, it is the host at which
+// the node was asked.
+func hostOr(host, port, from string) string {
+	if host == "" || host == "?" {
+		host, _, _ = net.SplitHostPort(from)
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// slotCount is how many slots a cluster has.
+const slotCount = 16384
+
+// Slot returns the slot of a cluster that has a key: CRC16 of its hash tag, or of the
+// whole key without one, modulo 16384 (https://redis.io/docs/reference/cluster-spec/).
+func Slot(key string) int {
+	if _, behind, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(behind, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	return int(crc16(key) % slotCount)
+}
+
+// crc16 is CRC-16/XMODEM: polynomial 0x1021, beginning with 0. It uses no table, because
+// tags are short.
+func crc16(text string) uint16 {
+	var crc uint16
+	for i := range len(text) {
+		crc ^= uint16(text[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc
 }

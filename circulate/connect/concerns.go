@@ -12,6 +12,44 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+// Concern is a setting or a state of a Redis that can lose what it has acknowledged, or
+// will soon refuse writes.
+type Concern struct {
+	Node string // the server, as it is configured
+	Code ConcernCode
+	Text string // what it leads to and what to do, for people
+
+	// Value is the policy of ConcernEviction, the percentage in use of ConcernMemory, and what
+	// other codes say; empty for those that say nothing.
+	Value string
+}
+
+// The codes of remarks.
+const (
+	RemarkEverySecond ConcernCode = "everysec"  // the append-only file is synced once a second
+	RemarkMayEvict    ConcernCode = "may_evict" // keys would be evicted if there were a memory limit
+	RemarkSettings    ConcernCode = "settings"  // the server does not tell its settings
+	RemarkPasswords   ConcernCode = "passwords" // the server tells its passwords; Value: the settings
+)
+
+// ConcernCode names what a Concern is about.
+type ConcernCode string
+
+// The codes of concerns. Metrics and the API use these texts.
+const (
+	ConcernAppendOnly  ConcernCode = "appendonly"     // there is no append-only file
+	ConcernAppendFails ConcernCode = "append_fails"   // it cannot be written
+	ConcernEviction    ConcernCode = "eviction"       // keys are evicted when memory is short
+	ConcernReplicas    ConcernCode = "min_replicas"   // a master that is cut off still accepts writes
+	ConcernMemory      ConcernCode = "memory"         // little is left below maxmemory
+	ConcernUnasked     ConcernCode = "unasked"        // the server does not answer the question; Value: the command
+	ConcernNoSync      ConcernCode = "no_fsync"       // the system alone decides when the append-only file is on disk
+	ConcernSnapshot    ConcernCode = "snapshot_fails" // the last snapshot failed, and writes are refused
+	ConcernUnsaved     ConcernCode = "unsaved"        // a process that has everything itself cannot save it; Value: why
+	ConcernDamaged     ConcernCode = "damaged"        // what it had saved was damaged; Value: the file that was set aside
+	ConcernLarge       ConcernCode = "large"          // it has so much that saving takes long
+)
+
 const (
 	concernsWithin = 3 * time.Second // for each server
 	memoryConcern  = 80              // per cent of maxmemory
@@ -183,4 +221,81 @@ func infoField(info, name string) string {
 		}
 	}
 	return ""
+}
+
+// Node is a server that holds data, with the settings and the state that matter for whether it
+// keeps them. What the server does not tell is empty or zero.
+type Node struct {
+	Name string // the server, as it is configured, or its address in a cluster
+	Away bool   // it cannot be reached; nothing else is known
+
+	Software string        // what it is: Redis, Valkey, Redict or Dragonfly
+	Version  string        // of the software
+	Up       time.Duration // since its start
+
+	Used, Limit  int64  // bytes of memory; Limit 0: there is none
+	Policy       string // maxmemory-policy
+	AppendOnly   string // appendonly: yes or no
+	AppendStatus string // of the last write of the append-only file: ok, or an error
+	Fsync        string // appendfsync: always, everysec or no; empty: not told
+	Replicas     int    // that are connected
+	Guarded      bool   // min-replicas-to-write is not 0
+
+	Concerns []Concern
+	// Remarks are what is as it may be, and worth knowing all the same. They end in no
+	// alert.
+	Remarks []Concern
+}
+
+// Survey asks every server that holds data about itself. A server that cannot be reached is in
+// the list as well, and the error names it. A server with a Survey of its own, as the embedded
+// one, is not asked.
+func Survey(ctx context.Context, server Server) ([]Node, error) {
+	switch s := server.(type) {
+	case interface {
+		Survey(ctx context.Context) ([]Node, error)
+	}:
+		return s.Survey(ctx)
+	case *Cluster:
+		addresses, err := s.Nodes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var all []Node
+		var errs []error
+		for _, address := range addresses {
+			node, err := surveyOf(ctx, address, func(ctx context.Context) (redis.Conn, error) { return s.ConnTo(ctx, address) })
+			all, errs = append(all, node), append(errs, err)
+		}
+		return all, errors.Join(errs...)
+	default:
+		node, err := surveyOf(ctx, server.Name(), func(ctx context.Context) (redis.Conn, error) { return server.Conn(ctx, "") })
+		return []Node{node}, err
+	}
+}
+
+// ConcernsOf returns the concerns of all nodes.
+func ConcernsOf(nodes []Node) (all []Concern) {
+	for i := range nodes {
+		all = append(all, nodes[i].Concerns...)
+	}
+	return all
+}
+
+// surveyOf asks one server.
+func surveyOf(ctx context.Context, name string, lend func(context.Context) (redis.Conn, error)) (Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, concernsWithin)
+	defer cancel()
+	conn, err := lend(ctx)
+	if err != nil {
+		return Node{Name: name, Away: true}, fmt.Errorf("redis %s: %w", name, err)
+	}
+	defer conn.Close()
+	node := Node{Name: name}
+	q := questions{ctx: ctx, conn: conn, node: &node}
+	q.ask()
+	if q.err != nil {
+		return Node{Name: name, Away: true}, fmt.Errorf("redis %s: %w", name, q.err)
+	}
+	return node, nil
 }

@@ -1,7 +1,15 @@
+// Package connect reaches Redis: one server ([Single]), the master that Sentinel names
+// ([Sentinel]), the nodes of a cluster ([Cluster]), or one embedded in the process
+// ([Embedded]). These lend connections to package circulate.
+//
+// A connection never repeats a command whose outcome is unknown. A command that a node of
+// a cluster redirects was not done there, and only such a command is sent on.
 package connect
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -152,3 +160,36 @@ func (s *Single) Name() string { return s.name }
 
 // Close ends the connections that are not lent.
 func (s *Single) Close() error { return s.pools.Close() }
+
+// EachServer calls fn with a connection to every server that accepts writes, one after
+// the other: all masters of a cluster, or the one server. It closes the connections. If a
+// server cannot be reached, or fn fails, the error names it, and the others are still
+// called.
+func EachServer(ctx context.Context, server interface {
+	Conn(ctx context.Context, key string) (redis.Conn, error)
+}, fn func(ctx context.Context, name string, conn redis.Conn) error) error {
+	with := func(name string, lend func() (redis.Conn, error)) error {
+		conn, err := lend()
+		if err != nil {
+			return fmt.Errorf("redis %s: %w", name, err)
+		}
+		return errors.Join(fn(ctx, name, conn), conn.Close())
+	}
+	cluster, ok := server.(*Cluster)
+	if !ok {
+		name := ""
+		if named, ok := server.(interface{ Name() string }); ok {
+			name = named.Name()
+		}
+		return with(name, func() (redis.Conn, error) { return server.Conn(ctx, "") })
+	}
+	addresses, err := cluster.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, address := range addresses {
+		errs = append(errs, with(address, func() (redis.Conn, error) { return cluster.ConnTo(ctx, address) }))
+	}
+	return errors.Join(errs...)
+}

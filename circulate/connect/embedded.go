@@ -1,8 +1,15 @@
 package connect
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,4 +187,202 @@ func (e *Embedded) Close() error {
 	}
 	e.server.Close()
 	return err
+}
+
+const (
+	// lookCommand is the command by which the embedded server calls us. While no Look is
+	// under way it does nothing.
+	lookCommand = "ROUNDS.LOOK"
+	// lookScript calls it: within a script, the server's lock is held.
+	lookScript = "return redis.call('" + lookCommand + "')"
+	lookBuffer = 64 << 10
+)
+
+// look is what Look calls next; nil: nothing.
+type look = atomic.Pointer[func(c *server.Peer)]
+
+// Look calls a function while the embedded server does nothing else: no command of anybody
+// takes place between the first command that the function does and the last. What the server
+// replies to each is appended to replies, in Redis' protocol. Look returns how long the server
+// stood still. Blocking commands must not be done.
+func (e *Embedded) Look(replies *bytes.Buffer, fn func(do func(command ...string)) error) (time.Duration, error) {
+	e.looking.Lock()
+	defer e.looking.Unlock()
+	e.mu.Lock() // the server is not closed meanwhile
+	defer e.mu.Unlock()
+	srv, err := e.started()
+	if err != nil {
+		return 0, err
+	}
+	e.tick()
+	var stood time.Duration
+	called, failed := false, error(nil)
+	call := func(c *server.Peer) {
+		called = true
+		began := time.Now()
+		own := server.NewPeer(bufio.NewWriterSize(replies, lookBuffer))
+		own.Ctx = c.Ctx // of a script: it has the lock
+		failed = fn(func(command ...string) {
+			srv.Dispatch(own, command)
+			own.Flush()
+		})
+		stood = time.Since(began)
+		c.WriteOK()
+	}
+	e.look.Store(&call)
+	defer e.look.Store(nil)
+	var reply bytes.Buffer
+	caller := server.NewPeer(bufio.NewWriter(&reply))
+	srv.Dispatch(caller, []string{"EVAL", lookScript, "0"})
+	caller.Flush()
+	if r := e.recorder.Load(); r != nil {
+		r.clients.Delete(caller)
+	}
+	if !called {
+		return 0, fmt.Errorf("embedded redis: %q", reply.String())
+	}
+	return stood, failed
+}
+
+// started returns the server, which knows lookCommand. The caller holds mu.
+func (e *Embedded) started() (*server.Server, error) {
+	if e.closed {
+		return nil, net.ErrClosed
+	}
+	if e.server.Server() == nil { // nobody has dialled yet
+		conn, err := e.server.Dial()
+		if err != nil {
+			return nil, err
+		}
+		_ = conn.Close()
+	}
+	srv := e.server.Server()
+	if srv == nil {
+		return nil, net.ErrClosed
+	}
+	if !srv.IsRegisteredCommand(lookCommand) {
+		if err := srv.Register(lookCommand, func(c *server.Peer, _ string, _ []string) {
+			if fn := e.look.Swap(nil); fn != nil {
+				(*fn)(c)
+				return
+			}
+			c.WriteError("ERR unknown command")
+		}); err != nil {
+			return nil, errors.Join(errors.New("embedded redis"), err)
+		}
+	}
+	return srv, nil
+}
+
+// unfit returns why a command cannot be kept; empty: it can.
+func unfit(name string, args []string) string {
+	other := name == "SELECT" && len(args) > 0 && strings.Trim(args[0], "0") != ""
+	if other || slices.Contains(unkept, name) {
+		return "ERR " + name + " cannot be kept in a data directory"
+	}
+	return ""
+}
+
+// Commands in capital letters.
+var (
+	// asTheyAre are done by the client itself: they change what is known of it, and no key.
+	asTheyAre = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "AUTH", "HELLO", "CLIENT", "QUIT"}
+	// harmless change no key, although the server does not call them read-only.
+	harmless = append([]string{
+		"CLUSTER", "ECHO", "PING", "SELECT", "WAIT", "OBJECT", "PUBLISH", "PUBSUB", "EVAL", "EVALSHA", "SCRIPT", "COMMAND",
+		"INFO", "TIME", "MEMORY", "XINFO", "DISCARD", "EXEC", "MULTI", "UNWATCH", "WATCH", lookCommand,
+	}, asTheyAre...)
+	// unkept are not kept: other databases are in no image, what is taken at random would be
+	// another the next time, and what waits would hold up everybody.
+	unkept = []string{
+		"SWAPDB", "MOVE", "SPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BZMPOP", "BZPOPMAX", "BZPOPMIN",
+	}
+	// counted reply how much they changed; 0: nothing. XACK does not count what was deleted.
+	counted = []string{
+		"DEL", "UNLINK", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "HSETNX", "LREM", "SADD", "SREM", "SETNX",
+		"XDEL", "XTRIM", "ZREM", "ZREMRANGEBYLEX", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
+	}
+	// moved reply what they moved; null: nothing.
+	moved = []string{"LMOVE", "LPOP", "RPOP", "RPOPLPUSH", "XREADGROUP", "GETDEL"}
+)
+
+// idle reports whether a command changed nothing, by its reply.
+func idle(name string, reply []byte) bool {
+	switch text := string(reply[:min(len(reply), 5)]); text {
+	case ":0\r\n":
+		return slices.Contains(counted, name)
+	case "$-1\r\n", "*-1\r\n", "_\r\n":
+		return slices.Contains(moved, name)
+	}
+	return false
+}
+
+// block returns where a command says for how long it waits; -1: it does not.
+func block(args []string) int {
+	for i, arg := range args {
+		switch {
+		case strings.EqualFold(arg, "STREAMS"):
+			return -1
+		case strings.EqualFold(arg, "BLOCK") && i+1 < len(args):
+			return i
+		}
+	}
+	return -1
+}
+
+// skipReply returns what follows the first of replies.
+func skipReply(replies []byte) []byte {
+	line, rest, _ := bytes.Cut(replies, []byte("\r\n"))
+	if len(line) == 0 {
+		return nil
+	}
+	n, _ := strconv.Atoi(string(line[1:]))
+	switch line[0] {
+	case '$':
+		if n < 0 {
+			return rest
+		}
+		return rest[min(n+len("\r\n"), len(rest)):]
+	case '%':
+		n *= 2
+	case '*', '~', '>':
+	default:
+		return rest
+	}
+	for range n {
+		rest = skipReply(rest)
+	}
+	return rest
+}
+
+// Redo does what a log has, at the moment it names, in a server without a log. Nobody else
+// may use the server until the clock is released.
+func (e *Embedded) Redo(at time.Time, effects [][]string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	srv, err := e.started()
+	if err != nil {
+		return err
+	}
+	if e.redoing == nil {
+		e.redoing = newShadow()
+	}
+	e.clock.hold(at)
+	nobody := &server.Peer{Ctx: e.redoing.peer.Ctx}
+	if len(effects) == 0 { // what ends at this moment ends
+		effects = [][]string{{"EXISTS", ""}}
+	}
+	for _, effect := range effects {
+		reply := e.redoing.do(srv, nobody, effect)
+		if len(reply) == 0 || reply[0] == '-' {
+			return fmt.Errorf("%.200q: %w", effect, errors.New(strings.TrimSpace(string(reply))))
+		}
+	}
+	return nil
+}
+
+// HoldClock stops the server's clock at a moment, for what is done again, until release.
+func (e *Embedded) HoldClock(at time.Time) (release func()) {
+	was := e.clock.hold(at)
+	return func() { e.SetClock(was) }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -227,4 +228,283 @@ func requireMaster(ctx context.Context, conn redis.Conn) error {
 		return fmt.Errorf("%w but %s", errNotMaster, role)
 	}
 	return nil
+}
+
+const (
+	// askTimeout bounds one sentinel's answer. askPatience bounds the wait for the others
+	// after one has answered.
+	askTimeout  = time.Second
+	askPatience = 250 * time.Millisecond
+	// followInterval is how often sentinels are asked without a reason.
+	followInterval = time.Second
+	// doubtInterval is the shortest time between two rounds of questions on suspicion.
+	doubtInterval = 50 * time.Millisecond
+)
+
+// resolve returns the master's address: the last answer, unless that is in doubt.
+func (s *Sentinel) resolve(ctx context.Context) (string, error) {
+	release, err := s.mayAsk(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	s.mu.Lock()
+	address, ask := s.current.address, s.doubt && time.Since(s.asked) >= doubtInterval
+	s.mu.Unlock()
+	if address != "" && !ask {
+		return address, nil
+	}
+	return s.ask(ctx)
+}
+
+// mayAsk waits until no other goroutine asks.
+func (s *Sentinel) mayAsk(ctx context.Context) (release func(), err error) {
+	select {
+	case s.asking <- struct{}{}:
+		return func() { <-s.asking }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.ctx.Done():
+		return nil, errors.New("redis sentinel: closed")
+	}
+}
+
+type answer struct {
+	verdict
+	err error
+}
+
+// ask asks all sentinels at once and believes the latest answer: a sentinel that is cut
+// off from the others may still name the old master. The caller has mayAsk's permission.
+func (s *Sentinel) ask(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	answers := make(chan answer, len(s.sentinels))
+	var asked sync.WaitGroup
+	for i := range s.sentinels {
+		asked.Go(func() {
+			v, err := askSentinel(ctx, s.sentinels[i], s.master)
+			if err != nil {
+				if ctx.Err() == nil { // otherwise the others had answered enough
+					s.silent.Add(1)
+				}
+				err = fmt.Errorf("%s: %w", s.addresses[i], err)
+			}
+			answers <- answer{v, err}
+		})
+	}
+	defer asked.Wait()
+	defer cancel()
+	latest, heard, err := gather(ctx, answers, len(s.sentinels))
+	if heard == 0 {
+		s.mu.Lock()
+		s.asked = time.Now()
+		s.mu.Unlock()
+		return "", fmt.Errorf("redis sentinel: none tells who is the master %q: %w", s.master, err)
+	}
+	return s.believe(latest, heard), nil
+}
+
+// gather returns the latest of n answers, from as many as arrive before the context ends
+// and shortly after the first.
+func gather(ctx context.Context, answers <-chan answer, n int) (latest verdict, heard int, failed error) {
+	var patience <-chan time.Time
+	for range n {
+		select {
+		case a := <-answers:
+			if a.err != nil {
+				failed = errors.Join(failed, a.err)
+				continue
+			}
+			if heard++; heard == 1 {
+				patience = time.After(askPatience)
+			}
+			if heard == 1 || a.epoch > latest.epoch {
+				latest = a.verdict
+			}
+		case <-patience:
+			return latest, heard, failed
+		case <-ctx.Done():
+			return latest, heard, errors.Join(failed, ctx.Err())
+		}
+	}
+	return latest, heard, failed
+}
+
+// believe accepts an answer, unless there was a later one and only few have answered now.
+func (s *Sentinel) believe(v verdict, heard int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current.address == "" || v.epoch >= s.current.epoch || 2*heard > len(s.sentinels) {
+		s.current = v
+	}
+	s.doubt, s.asked = false, time.Now()
+	return s.current.address
+}
+
+func askSentinel(ctx context.Context, pool *redis.Pool, master string) (verdict, error) {
+	conn, err := pool.GetContext(ctx)
+	if err != nil {
+		return verdict{}, err
+	}
+	defer conn.Close()
+	// The first command has the new address as soon as the failover is done, even if not
+	// all sentinels know it; the second has the epoch.
+	if err := errors.Join(conn.Send("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master), conn.Send("SENTINEL", "MASTER", master), conn.Flush()); err != nil {
+		return verdict{}, err
+	}
+	address, err := redis.Strings(redis.ReceiveContext(conn, ctx))
+	if errors.Is(err, redis.ErrNil) {
+		err = errors.New("knows no master of that name")
+	}
+	var unknown redis.Error
+	if errors.As(err, &unknown) && strings.HasPrefix(string(unknown), "ERR unknown command") {
+		err = fmt.Errorf("is no Sentinel; the URL of a server without Sentinels begins with redis://: %w", err)
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	if len(address) != 2 {
+		return verdict{}, errors.New("unreadable reply")
+	}
+	v := verdict{address: net.JoinHostPort(address[0], address[1])}
+	state, err := redis.StringMap(redis.ReceiveContext(conn, ctx))
+	var refused redis.Error
+	switch {
+	case errors.As(err, &refused): // not permitted: the address alone must do
+		return v, nil
+	case err != nil:
+		return verdict{}, err
+	}
+	v.epoch, err = redis.Int64([]byte(state["config-epoch"]), nil)
+	if err != nil {
+		return verdict{}, fmt.Errorf("unreadable config-epoch: %w", err)
+	}
+	return v, nil
+}
+
+// follow asks sentinels again and again, until Close.
+func (s *Sentinel) follow() {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.changed:
+		}
+		release, err := s.mayAsk(s.ctx)
+		if err != nil {
+			return
+		}
+		_, _ = s.ask(s.ctx) // if none answers, the last answer stands until one does
+		release()
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(doubtInterval):
+		}
+	}
+}
+
+// listen has sentinels asked at once when one of them announces another master. It
+// listens to one at a time. If none can be heard, that costs a second.
+func (s *Sentinel) listen() {
+	for i := 0; s.ctx.Err() == nil; i++ {
+		s.listenTo(s.sentinels[i%len(s.sentinels)])
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(followInterval):
+		}
+	}
+}
+
+func (s *Sentinel) listenTo(pool *redis.Pool) {
+	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+	defer cancel()
+	conn, err := pool.GetContext(ctx)
+	if err != nil {
+		return
+	}
+	sub := redis.PubSubConn{Conn: conn}
+	defer func() { _ = sub.Close() }() // back to the pool
+	if sub.Subscribe("+switch-master") != nil {
+		return
+	}
+	for {
+		// A sentinel that says nothing until the read time-out may be dead, so the next
+		// is tried.
+		switch sub.ReceiveContext(s.ctx).(type) {
+		case error:
+			return
+		case redis.Message:
+			s.signal()
+		}
+	}
+}
+
+// sentinelConn is a connection to the server that was the master when it was opened. It
+// is inside the pool: if it finds something wrong, the pool closes it.
+type sentinelConn struct {
+	redis.Conn
+	of      *Sentinel
+	address string
+	demoted atomic.Bool
+}
+
+// errReplaced is the error of what was done, or published, by a server whose place
+// another has taken meanwhile. Nobody knows whether it counts.
+var errReplaced = errors.New("answered after another server had become the master")
+
+// observe passes a result to the caller, unless it comes from a server that is no longer
+// the master. A server that was frozen, or cut off, does and acknowledges what will be
+// forgotten.
+func (k *sentinelConn) observe(reply any, err error) (any, error) {
+	if err == nil {
+		if k.of.left(k.address) {
+			k.demoted.Store(true)
+			return nil, errReplaced
+		}
+		return reply, nil
+	}
+	var refused redis.Error
+	if !errors.As(err, &refused) {
+		k.of.suspect()
+		return reply, err
+	}
+	switch code, _, _ := strings.Cut(string(refused), " "); code {
+	case "READONLY", "NOREPLICAS", "MASTERDOWN":
+		k.demoted.Store(true)
+		k.of.suspect()
+	}
+	return reply, err
+}
+
+// Err returns an error if the connection must not be used again.
+func (k *sentinelConn) Err() error {
+	if k.demoted.Load() {
+		return errNotMaster
+	}
+	return k.Conn.Err()
+}
+
+func (k *sentinelConn) Do(name string, args ...any) (any, error) {
+	return k.observe(k.Conn.Do(name, args...))
+}
+
+func (k *sentinelConn) DoWithTimeout(timeout time.Duration, name string, args ...any) (any, error) {
+	return k.observe(redis.DoWithTimeout(k.Conn, timeout, name, args...))
+}
+
+func (k *sentinelConn) DoContext(ctx context.Context, name string, args ...any) (any, error) {
+	return k.observe(redis.DoContext(k.Conn, ctx, name, args...))
+}
+
+func (k *sentinelConn) Receive() (any, error) { return k.observe(k.Conn.Receive()) }
+
+func (k *sentinelConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	return k.observe(redis.ReceiveWithTimeout(k.Conn, timeout))
+}
+
+func (k *sentinelConn) ReceiveContext(ctx context.Context) (any, error) {
+	return k.observe(redis.ReceiveContext(k.Conn, ctx))
 }

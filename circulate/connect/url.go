@@ -66,3 +66,129 @@ func Unescaped(rawURL string) bool {
 	_, err := url.PathUnescape(rest[:at])
 	return err != nil || strings.ContainsAny(rest[:at], "/?#@ ")
 }
+
+// set is what the URL of several servers says.
+type set struct {
+	addresses   []string
+	nodes       credentials // to the servers with the data
+	tls         bool
+	master      string // Sentinel's name for it
+	database    int
+	sentinels   credentials
+	sentinelTLS bool // whether the sentinels speak TLS
+}
+
+// parseSet reads the URL of a cluster or of sentinels. Its errors never hold the
+// URL, which may hold passwords.
+func parseSet(rawURL, kind, defaultPort, looksLike string) (set, *url.URL, error) {
+	var s set
+	unreadable := errors.New("redis URL: cannot be read; it looks like " + looksLike)
+	scheme, rest, _ := strings.Cut(rawURL, "://")
+	// net/url knows one host only: it reads the rest around the first.
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, path := rest[:end], rest[end:]
+	user := ""
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, authority = authority[:at+1], authority[at+1:]
+	}
+	hosts := strings.Split(authority, ",")
+	u, err := url.Parse(scheme + "://" + user + "host" + path)
+	if err != nil {
+		return s, nil, unreadable
+	}
+	if u.Scheme != "redis"+kind && u.Scheme != "rediss"+kind {
+		return s, nil, errors.New("redis URL: must begin with redis" + kind + ":// or rediss" + kind + "://")
+	}
+	s.tls = u.Scheme == "rediss"+kind
+	for _, host := range hosts {
+		address, err := addressOf(host, defaultPort)
+		if err != nil {
+			return s, nil, err
+		}
+		s.addresses = append(s.addresses, address)
+	}
+	s.nodes.user = u.User.Username()
+	s.nodes.password, _ = u.User.Password()
+	if u.Fragment != "" {
+		return s, nil, unreadable
+	}
+	return s, u, nil
+}
+
+// addressOf reads HOST or HOST:PORT.
+func addressOf(host, defaultPort string) (string, error) {
+	u, err := url.Parse("redis://" + host)
+	if err != nil || u.Host != host {
+		return "", errors.New("redis URL: the hosts cannot be read; they look like HOST:PORT,HOST:PORT, an IPv6 address in brackets")
+	}
+	name, port := u.Hostname(), u.Port()
+	switch {
+	case name == "":
+		return "", errors.New("redis URL: host is missing")
+	case strings.Contains(name, ":") && !strings.HasPrefix(host, "["):
+		return "", errors.New("redis URL: one port for each host, an IPv6 address in brackets")
+	case port == "":
+		port = defaultPort
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", errors.New("redis URL: the port must be 1 to 65535")
+	}
+	return net.JoinHostPort(name, port), nil
+}
+
+const clusterURL = "redis+cluster://HOST:PORT,HOST:PORT"
+
+func parseCluster(rawURL string) (set, error) {
+	s, u, err := parseSet(rawURL, "+cluster", "6379", clusterURL)
+	if err != nil {
+		return s, err
+	}
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return s, errors.New("redis URL: nothing may follow the hosts of a cluster, which has one database")
+	}
+	return s, nil
+}
+
+const sentinelURL = "redis+sentinel://HOST:PORT,HOST:PORT/MASTER"
+
+func parseSentinel(rawURL string) (set, error) {
+	s, u, err := parseSet(rawURL, "+sentinel", "26379", sentinelURL)
+	if err != nil {
+		return s, err
+	}
+	s.master = strings.Trim(u.Path, "/")
+	if s.master == "" || strings.Contains(s.master, "/") {
+		return s, errors.New("redis URL: the name of Sentinel's master must follow the hosts, as in " + sentinelURL)
+	}
+	s.sentinelTLS = s.tls
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return s, errors.New("redis URL: what follows the question mark cannot be read")
+	}
+	for name, values := range query {
+		value := values[0]
+		switch name {
+		case "db":
+			if s.database, err = strconv.Atoi(value); err != nil || s.database < 0 {
+				return s, errors.New("redis URL: db must be a number")
+			}
+		case "sentinel_user":
+			s.sentinels.user = value
+		case "sentinel_password":
+			s.sentinels.password = value
+		case "sentinel_tls":
+			if s.sentinelTLS, err = strconv.ParseBool(value); err != nil {
+				return s, errors.New("redis URL: sentinel_tls must be true or false")
+			}
+		default: // it is not quoted: it may be part of a password
+			return s, errors.New("redis URL: only db, sentinel_user, sentinel_password and sentinel_tls may follow the question mark")
+		}
+		if len(values) > 1 {
+			return s, errors.New("redis URL: " + name + " is there twice")
+		}
+	}
+	return s, nil
+}

@@ -14,7 +14,11 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -118,4 +122,184 @@ func noGroup(err error) error {
 		return fmt.Errorf("%w: %w", circulate.ErrNoGroup, err)
 	}
 	return err
+}
+
+// Member is one consumer of a group.
+type Member struct {
+	groups   *Groups
+	group    string
+	consumer string
+	ttl      time.Duration
+}
+
+// Member returns a consumer of a group. A consumer that is silent for ttl counts as gone,
+// and its leases last as long.
+func (g *Groups) Member(group, consumer string, ttl time.Duration) Member {
+	return Member{groups: g, group: group, consumer: consumer, ttl: ttl}
+}
+
+// Condition is what a consumer tells of itself when it joins.
+type Condition struct {
+	Declined []int  // shards that it does not read, for the others
+	Deferred string // why its handler puts all messages off; empty: it does not
+}
+
+// maxDeferred is how much of a reason is kept, in bytes.
+const maxDeferred = 300
+
+// Join reports that the consumer is alive and in what condition, and returns all consumers that
+// joined lately. Conditions has what each said last.
+func (m Member) Join(ctx context.Context, is Condition) (alive []string, err error) {
+	if err := errors.Join(wire.CheckGroup("join group", m.group), circulate.ValidateReplica(m.consumer)); err != nil {
+		return nil, err
+	}
+	w := m.groups.wire
+	if alive, err = w.Beat(ctx, presenceOf(w.Namespace(), m.group), m.consumer, is.text(), m.ttl); err != nil {
+		return nil, fmt.Errorf("join group: %w", err)
+	}
+	return alive, nil
+}
+
+// Quit forgets the consumer. Its leases must have been returned.
+func (m Member) Quit(ctx context.Context) error {
+	w := m.groups.wire
+	if err := w.Retire(ctx, presenceOf(w.Namespace(), m.group), m.consumer); err != nil {
+		return fmt.Errorf("quit group: %w", err)
+	}
+	return nil
+}
+
+// Conditions returns what the consumers of a group said when they last joined, those that have
+// gone lately among them.
+func (g *Groups) Conditions(ctx context.Context, group string) (map[string]Condition, error) {
+	if err := wire.CheckGroup("conditions", group); err != nil {
+		return nil, err
+	}
+	p := presenceOf(g.wire.Namespace(), group)
+	replies, err := g.wire.Pipeline(ctx, p.Beats, wire.Command{"HGETALL", p.Reports})
+	if err != nil {
+		return nil, fmt.Errorf("conditions: %w", err)
+	}
+	reports, err := redis.StringMap(replies[0], nil)
+	if err != nil {
+		return nil, fmt.Errorf("conditions: %w", err)
+	}
+	all := make(map[string]Condition, len(reports))
+	for consumer, report := range reports {
+		all[consumer] = readCondition(report)
+	}
+	return all, nil
+}
+
+const deferredMark = "later:"
+
+// text is the shards, separated by commas, and the reason, in which nothing looks like one:
+// earlier versions skip it.
+func (c Condition) text() string {
+	var parts []string
+	for _, shard := range c.Declined {
+		parts = append(parts, strconv.Itoa(shard))
+	}
+	if c.Deferred != "" {
+		parts = append(parts, deferredMark+url.QueryEscape(c.Deferred[:min(len(c.Deferred), maxDeferred)]))
+	}
+	return strings.Join(parts, ",")
+}
+
+func readCondition(report string) (c Condition) {
+	for part := range strings.SplitSeq(report, ",") {
+		// Another version may report more.
+		if shard, err := strconv.Atoi(part); err == nil {
+			c.Declined = append(c.Declined, shard)
+		} else if why, ok := strings.CutPrefix(part, deferredMark); ok {
+			why, _ = url.QueryUnescape(why)
+			c.Deferred = strings.ToValidUTF8(why, "�")
+		}
+	}
+	return c
+}
+
+// Consumer is a consumer of a group that beat lately.
+type Consumer struct {
+	Name   string
+	Silent time.Duration // since its last beat
+}
+
+// Present returns the consumers of a group that beat within the window, by name.
+func (g *Groups) Present(ctx context.Context, group string, window time.Duration) ([]Consumer, error) {
+	present, err := g.PresentIn(ctx, []string{group}, window)
+	if err != nil {
+		return nil, err
+	}
+	return present[group], nil
+}
+
+// PresentIn is Present of many groups.
+func (g *Groups) PresentIn(ctx context.Context, groups []string, window time.Duration) (map[string][]Consumer, error) {
+	batches := make([]wire.Batch, len(groups))
+	for i, group := range groups {
+		key := presenceOf(g.wire.Namespace(), group).Beats
+		// A consumer that has been silent for ten minutes is forgotten, so there are few.
+		batches[i] = wire.Batch{Key: key, Commands: []wire.Command{{"TIME"}, {"ZRANGE", key, 0, -1, "WITHSCORES"}}}
+	}
+	all := make(map[string][]Consumer, len(groups))
+	for i, replies := range g.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		present, err := readPresent(replies, window)
+		if err != nil {
+			return nil, fmt.Errorf("consumers: %w", err)
+		}
+		all[groups[i]] = present
+	}
+	return all, nil
+}
+
+func readPresent(replies wire.Replies, window time.Duration) ([]Consumer, error) {
+	if replies.Err != nil {
+		return nil, replies.Err
+	}
+	at, err := wire.Time(replies.Values[0])
+	if err != nil {
+		return nil, err
+	}
+	values, err := redis.Strings(replies.Values[1], nil)
+	if err != nil {
+		return nil, err
+	}
+	present := make([]Consumer, 0, len(values)/2)
+	for i := 0; i+1 < len(values); i += 2 {
+		beat, _ := strconv.ParseFloat(values[i+1], 64)
+		if silent := at.Sub(time.UnixMilli(int64(beat))); silent >= -window && silent <= window {
+			present = append(present, Consumer{values[i], max(0, silent)})
+		}
+	}
+	return present, nil
+}
+
+// Holders returns who had the last lease of a shard, by group. The lease may have ended. A
+// lease that cannot be read is left out.
+func (g *Groups) Holders(ctx context.Context, shard int) (map[string]string, error) {
+	key := g.streams.Keys(shard).Leases
+	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})
+	if err != nil {
+		return nil, fmt.Errorf("holders, shard %d: %w", shard, err)
+	}
+	holders, err := readHolders(replies[0])
+	if err != nil {
+		return nil, fmt.Errorf("holders, shard %d: %w", shard, err)
+	}
+	return holders, nil
+}
+
+func readHolders(reply any) (map[string]string, error) {
+	leases, err := redis.StringMap(reply, nil)
+	if err != nil {
+		return nil, err
+	}
+	holders := make(map[string]string, len(leases))
+	for group, lease := range leases {
+		if parts := strings.SplitN(lease, "|", 3); len(parts) == 3 {
+			holders[group] = parts[2]
+		}
+	}
+	return holders, nil
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -261,4 +262,94 @@ func (l *lookout) arrive(a arrival) {
 			p.wake()
 		}
 	}
+}
+
+// Watch is an interest in the messages of one shard. However many watches a process has,
+// of however many groups, it waits for their messages with one command for each node of
+// Redis. A watch only wakes: it delivers nothing. If a wake-up is lost with its
+// connection, the next wait, which asks from the same positions, repeats it.
+//
+// A Watch is for one goroutine at a time. Close it.
+type Watch struct {
+	groups *Groups
+	shard  int
+	at     *lookout // of the node that serves the shard
+	told   string   // the position that it was last woken for
+	from   string   // the position that it was parked at then
+}
+
+// Watch begins to watch a shard.
+func (g *Groups) Watch(shard int) *Watch {
+	w := &Watch{groups: g, shard: shard, at: g.lookouts.of(g, g.ring.Node(shard))}
+	w.at.enter(shard)
+	return w
+}
+
+// Park has wake called once, as soon as the shard has a message after a position, or at
+// once if it has one already, until leave is called. Wake must not block. It may be
+// called without a message.
+func (w *Watch) Park(after string, wake func()) (leave func()) {
+	if at := w.groups.lookouts.of(w.groups, w.groups.ring.Node(w.shard)); at != w.at {
+		w.at.exit(w.shard)
+		w.at = at
+		at.enter(w.shard)
+	}
+	return w.at.park(w, after, wake)
+}
+
+// Close ends the watch. It must not be parked.
+func (w *Watch) Close() { w.at.exit(w.shard) }
+
+// Unwatched returns when no wait for messages is under way. While there is a [Watch] it
+// returns at once: the wait is then for that one.
+func (g *Groups) Unwatched(ctx context.Context) {
+	for _, l := range g.lookouts.all() {
+		select {
+		case <-l.atRest():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const (
+	// gatherFor is the least time that a question waits for others to be asked together.
+	gatherFor = 20 * time.Millisecond
+	// gatherMax is the most questions that are asked together.
+	gatherMax = 256
+	// gatherAtOnce is how many steps are under way at once, over all shards. The longer
+	// they take, the more questions are asked together.
+	gatherAtOnce = 8
+)
+
+// gathering answers questions about a shard, which many groups of a process ask at about
+// the same time, in one step.
+type gathering[Q any] struct {
+	mu      sync.Mutex
+	waiting map[int][]Q // by shard
+	slots   chan struct{}
+}
+
+// ask adds a question. Answer is soon called with it, among others.
+func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questions []Q)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting == nil {
+		g.waiting, g.slots = make(map[int][]Q), make(chan struct{}, gatherAtOnce)
+	}
+	g.waiting[shard] = append(g.waiting[shard], question)
+	if len(g.waiting[shard]) > 1 {
+		return // the first one has all of them answered
+	}
+	time.AfterFunc(gatherFor, func() {
+		g.slots <- struct{}{}
+		defer func() { <-g.slots }()
+		g.mu.Lock()
+		all := g.waiting[shard]
+		delete(g.waiting, shard)
+		g.mu.Unlock()
+		for some := range slices.Chunk(all, gatherMax) {
+			answer(shard, some)
+		}
+	})
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -170,4 +173,184 @@ func readBatch(reply []any, l *Lease, head int) (Batch, error) {
 		batch.Messages = append(batch.Messages, f)
 	}
 	return batch, nil
+}
+
+const (
+	pollPauseMin = 5 * time.Millisecond
+	pollPauseMax = 100 * time.Millisecond
+)
+
+// pollMessages is await on a node of a cluster. There one command concerns one slot and
+// so one shard, and a waiting connection for each shard would be too many. So it looks at
+// all of them at once, again and again.
+func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
+	deadline := time.Now().Add(block)
+	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
+		ready, err := g.readyShards(ctx, shards, after)
+		if err != nil {
+			return nil, fmt.Errorf("await messages: %w", err)
+		}
+		left := time.Until(deadline)
+		if len(ready) > 0 || left <= 0 {
+			return ready, nil
+		}
+		timer := time.NewTimer(min(pause, left))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// readyShards returns the first messages of the shards that have some. A shard that
+// another node serves now counts as one that has, so that the caller goes there.
+func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
+	key, began := g.streams.Keys(shards[0]).Messages, time.Now()
+	conn, err := g.wire.Lend(ctx, key, wire.Blocking)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	timeout, err := wire.Remaining(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, shard := range shards {
+		if err := conn.Send("XREAD", "COUNT", 1, "STREAMS", g.streams.Keys(shard).Messages, after[shard]); err != nil {
+			return nil, err
+		}
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(timeout)
+	var ready []arrival
+	var failed error
+	for _, shard := range shards {
+		reply, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
+		switch {
+		case err != nil && !wire.Replied(err):
+			g.wire.Note(key, began, err)
+			return nil, err
+		case wire.HasMoved(err):
+			ready = append(ready, arrival{shard: shard})
+		case err == nil && reply != nil:
+			position, err := onlyArrival(reply)
+			if err != nil {
+				return nil, err
+			}
+			ready = append(ready, arrival{shard, position})
+		case err != nil && !wire.Redirected(err):
+			failed = err
+		}
+	}
+	g.wire.Note(key, began, failed)
+	if len(ready) > 0 {
+		return ready, nil
+	}
+	return nil, failed
+}
+
+// onlyArrival returns the position in XREAD's reply for one stream.
+func onlyArrival(reply any) (string, error) {
+	streams, err := redis.Values(reply, nil)
+	if err != nil || len(streams) != 1 {
+		return "", wire.ErrReply
+	}
+	pair, err := redis.Values(streams[0], nil)
+	if err != nil || len(pair) != 2 {
+		return "", wire.ErrReply
+	}
+	return firstPosition(pair[1])
+}
+
+// awaitMargin is how much longer than a block its reply may take.
+const awaitMargin = 2 * time.Second
+
+// Await waits until some shard has a message after the position given for it, but no
+// longer than block, and returns those that have. All shards must be on one node. It
+// delivers nothing and acknowledges nothing; read the messages with [Groups.Read].
+// Meanwhile it keeps a connection to itself, of those for blocking calls. See
+// [Groups.Watch] for a wait that many share.
+//
+// A blocking XREADGROUP would save a step, but would deliver messages even after the
+// caller's lease is lost, or into a dead connection.
+func (g *Groups) Await(ctx context.Context, after map[int]string, block time.Duration) ([]int, error) {
+	arrived, err := g.await(ctx, after, block)
+	var ready []int
+	for _, a := range arrived {
+		ready = append(ready, a.shard)
+	}
+	return ready, err
+}
+
+// arrival is the first message of a shard after a position. Without a position, the shard
+// is served by another node and may have one.
+type arrival struct {
+	shard    int
+	position string
+}
+
+func (g *Groups) await(ctx context.Context, after map[int]string, block time.Duration) ([]arrival, error) {
+	if len(after) == 0 || block < time.Millisecond {
+		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", wire.ErrInput)
+	}
+	shards := slices.Sorted(maps.Keys(after))
+	if len(shards) > 1 && g.ring.Node(shards[0]) != "" {
+		return g.pollMessages(ctx, shards, after, block)
+	}
+	args := append(make([]any, 0, 5+2*len(shards)), "COUNT", 1, "BLOCK", block.Milliseconds(), "STREAMS")
+	byKey := make(map[string]int, len(shards))
+	for _, shard := range shards {
+		args = append(args, g.streams.Keys(shard).Messages)
+		byKey[g.streams.Keys(shard).Messages] = shard
+	}
+	for _, shard := range shards {
+		args = append(args, after[shard])
+	}
+	began := time.Now()
+	conn, err := g.wire.Lend(ctx, g.streams.Keys(shards[0]).Messages, wire.Blocking)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	streams, err := redis.Values(redis.DoWithTimeout(conn, block+awaitMargin, "XREAD", args...))
+	if errors.Is(err, redis.ErrNil) {
+		return nil, nil
+	}
+	g.wire.Note(g.streams.Keys(shards[0]).Messages, began, err)
+	if err != nil {
+		return nil, fmt.Errorf("await messages: %w", err)
+	}
+	arrived := make([]arrival, 0, len(streams))
+	for _, s := range streams {
+		pair, err := redis.Values(s, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, wire.ErrReply
+		}
+		key, _ := redis.String(pair[0], nil)
+		position, err := firstPosition(pair[1])
+		if err != nil {
+			return nil, err
+		}
+		if shard, ok := byKey[key]; ok {
+			arrived = append(arrived, arrival{shard, position})
+		}
+	}
+	return arrived, nil
+}
+
+// firstPosition returns the position of the first of a stream's entries.
+func firstPosition(entries any) (string, error) {
+	list, err := redis.Values(entries, nil)
+	if err != nil || len(list) == 0 {
+		return "", wire.ErrReply
+	}
+	entry, err := redis.Values(list[0], nil)
+	if err != nil || len(entry) != 2 {
+		return "", wire.ErrReply
+	}
+	return redis.String(entry[0], nil)
 }

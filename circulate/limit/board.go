@@ -53,8 +53,8 @@ func (b Board) Report(ctx context.Context, process string, seen []Seen) error {
 	return nil
 }
 
-// Leave removes what a process reports, when it ends.
-func (b Board) Leave(ctx context.Context, process string) error {
+// Withdraw removes what a process reports, when it ends.
+func (b Board) Withdraw(ctx context.Context, process string) error {
 	if err := b.wire.Retire(ctx, b.presence(), process); err != nil {
 		return fmt.Errorf("withdraw report of limits: %w", err)
 	}

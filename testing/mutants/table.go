@@ -293,7 +293,7 @@ func table() []Mutant {
 			Old:     "		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
 			New:     "		if Unknown(err) {\n			outcome, err = r.compensate(ctx, shard, h, nil)\n			return outcome, 0, err\n		}\n		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
 			Package: "testing/explore", Test: "TestSearches/1 account, 1 poller, 1 monitor; 1 cut"},
-		{Rule: "a call to a cluster is sent again after an unknown outcome", By: Code, File: "circulate/connect/cluster_redirect.go",
+		{Rule: "a call to a cluster is sent again after an unknown outcome", By: Code, File: "circulate/connect/cluster_conn.go",
 			Old:     "		case where == stay || (",
 			New:     "		case where == stay && err != nil && !errors.As(err, new(redis.Error)) && hops == 0:\n			_ = k.release()\n			continue\n		case where == stay || (",
 			Package: "circulate/connect", Test: "TestUnknownIsNotSentAgain"},

@@ -261,7 +261,7 @@ func limitsSeen(f *fixture) {
 			f.Errorf("%s: %+v", text, left)
 		}
 	}
-	if err := board.Leave(ctx, "replica002"); err != nil {
+	if err := board.Withdraw(ctx, "replica002"); err != nil {
 		f.Fatal(err)
 	}
 	states(10, 0, 0)

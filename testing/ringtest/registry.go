@@ -287,7 +287,7 @@ func attendance(f *fixture) {
 		f.Fatal(there, left, err)
 	}
 	for range 2 { // the second time it is not there any more
-		if err := roster.Leave(ctx, api); err != nil {
+		if err := roster.Depart(ctx, api); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -359,7 +359,7 @@ func members(f *fixture) {
 	if n, m := f.number("HLEN", tag+"processes:about"), f.number("ZCARD", tag+"processes:seen"); n != 2 || m != 2 {
 		f.Errorf("%d and %d are kept", n, m)
 	}
-	if err := roster.Leave(ctx, api); err != nil {
+	if err := roster.Depart(ctx, api); err != nil {
 		f.Fatal(err)
 	}
 	expect(bob+" poller v3 9", "old delivery  1")

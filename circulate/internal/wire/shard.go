@@ -2,7 +2,11 @@ package wire
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // Key is the name of a key and the type that it must have.
@@ -62,4 +66,98 @@ func Mending[T any](ctx context.Context, w *Wire, keys []Key, call func() (T, er
 		return reply, err
 	}
 	return call()
+}
+
+// Stream is the keys of a shard that concern its messages.
+type Stream struct {
+	Messages string    // STREAM
+	Dead     string    // STREAM  messages that a consumer group could not handle
+	Leases   string    // HASH  consumer group -> token|expiry|consumer
+	Tickets  [2]string // STRINGs  the sequence of tokens, and its mark
+}
+
+// Applied returns the key of the messages of a shard that a group's effects remember: a
+// ZSET, account NUL message id -> until when, unix ms.
+func (s Stream) Applied(group string) string { return s.Messages + ":applied:" + group }
+
+// AppendMessage appends a message as scripts take it: id, type, time in RFC 3339 (empty =
+// unknown), data.
+func AppendMessage(args []any, id, kind string, at time.Time, data []byte) []any {
+	when := ""
+	if !at.IsZero() {
+		when = at.UTC().Format(time.RFC3339Nano)
+	}
+	return append(args, id, kind, when, data)
+}
+
+//go:embed timeline.lua
+var timelineLua string
+
+// Timeline is the keys of the two streams that have the timeline of a shard's accounts.
+type Timeline struct {
+	Mattered string // what seldom happens to an account
+	Routine  string // what may happen to it all the time
+}
+
+// Keys returns both, in the order that scripts take them.
+func (t Timeline) Keys() []string { return []string{t.Mattered, t.Routine} }
+
+// MaxTimelineText is the most bytes of a line's text.
+const MaxTimelineText = 240
+
+// Kept returns how many lines each stream of a shard keeps, as scripts take it, if a
+// namespace keeps so many in all. Three of four are of what mattered. It is empty if there
+// is to be no timeline.
+func Kept(lines, shards int) string {
+	if lines <= 0 {
+		return ""
+	}
+	each := func(n int) int { return max(1, (n+shards-1)/shards) }
+	return fmt.Sprintf("%d %d", each(lines-lines/4), each(lines/4))
+}
+
+// Tell returns the command that writes a line about an account to what mattered, for steps
+// that are no scripts. Kept is not empty.
+func (t Timeline) Tell(kept, id, event, text string) Command {
+	var most, least int
+	if _, err := fmt.Sscanf(kept, "%d %d", &most, &least); err != nil {
+		most = 1
+	}
+	return Command{"XADD", t.Mattered, "MAXLEN", "~", most, "*", "account", id, "event", event, "n", 0, "text", text}
+}
+
+// NewTellingScript is NewScript for a step that may write lines of a timeline.
+func NewTellingScript(name string, texts ...string) *Script {
+	return newScript(name, timelineParts, texts)
+}
+
+var (
+	//go:embed heartbeat.lua
+	heartbeatLua string
+	//go:embed retire.lua
+	retireLua string
+
+	heartbeatScript = NewVitalScript("heartbeat", heartbeatLua)
+	retireScript    = NewVitalScript("retire", retireLua)
+)
+
+// presenceMemory is how long a silent member is remembered. A member that is not
+// remembered counts as gone as well.
+const presenceMemory = 10 * time.Minute
+
+// Presence is the keys of the live replicas, or of a group's live consumers: a ZSET,
+// member -> last heartbeat, unix ms, and a HASH, member -> its report then.
+type Presence struct{ Beats, Reports string }
+
+// Beat reports that a member is alive, with its report. It returns all members that beat
+// within the window.
+func (w *Wire) Beat(ctx context.Context, p Presence, member string, report any, window time.Duration) (there []string, err error) {
+	return redis.Strings(w.Eval(ctx, heartbeatScript, []string{p.Beats, p.Reports},
+		[]any{member, report, presenceMemory.Milliseconds(), window.Milliseconds()}))
+}
+
+// Retire forgets a member.
+func (w *Wire) Retire(ctx context.Context, p Presence, member string) error {
+	_, err := w.Eval(ctx, retireScript, []string{p.Beats, p.Reports}, []any{member})
+	return err
 }

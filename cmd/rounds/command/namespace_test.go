@@ -40,7 +40,7 @@ func TestNamespaceRemove(t *testing.T) {
 	if _, err := rm("", false, "trial", "--yes"); err == nil || exitCode(err) != 1 || !strings.Contains(err.Error(), "namespace trial is in use by process p1 (monitor) (heard of ") {
 		t.Errorf("in use: %v", err)
 	}
-	if err := ring.Roster().Leave(t.Context(), process2); err != nil {
+	if err := ring.Roster().Depart(t.Context(), process2); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := rm("trial\n", false, "trial"); err == nil || exitCode(err) != 2 || !strings.Contains(err.Error(), "use --yes") {

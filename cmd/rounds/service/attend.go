@@ -104,7 +104,7 @@ func (p presence) attend(ctx context.Context, ring *circulate.Ring, interval tim
 	}
 	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = roster.Leave(bye, p.process)
+	_ = roster.Depart(bye, p.process)
 }
 
 // redisMetrics are what a process knows of the Redis that it works with.
