@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -29,7 +28,7 @@ const (
 type carried struct {
 	Cursor       string     `json:"cursor,omitempty"`        // a cursor that is UTF-8 without control characters
 	CursorBase64 string     `json:"cursor_base64,omitempty"` // any other cursor
-	CadenceState string     `json:"cadence_state,omitempty"` // as WithSkip and cadence.State write it
+	CadenceState string     `json:"cadence_state,omitempty"` // as Memory encodes it
 	Failures     int        `json:"failures,omitempty"`      // in a row
 	Parked       string     `json:"parked,omitempty"`        // why it is parked; left out: it circulates
 	Since        *time.Time `json:"parked_since,omitempty"`  // by the clock of the Redis that it was exported from
@@ -84,7 +83,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 				faults.Add(field, "must be base64")
 			}
 		case "cadence_state":
-			_, err := cadence.ParseState(text)
+			_, err := ReadMemory(text)
 			if b.State = text; !isText || err != nil || len(text) > MaxLabel {
 				faults.Add(field, "must be what a cadence keeps, such as \"i60000\"")
 			}

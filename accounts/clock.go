@@ -39,9 +39,9 @@ func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, 
 		rhythm, err = cadence.Parse(a.Cadence)
 	}
 	if err == nil && slotted(f.Rule, rhythm) {
-		state, _ := cadence.ParseState(f.State) // an unreadable state begins anew, as it does in a poller
-		if latest, ok := rhythm.After(f.ID, now.Add(slotMargin), state); ok {
-			next, _ := rhythm.After(f.ID, now, state)
+		memory, _ := ReadMemory(f.State) // an unreadable cadence begins anew, as it does in a poller
+		if latest, ok := rhythm.After(f.ID, now.Add(slotMargin), memory.Cadence); ok {
+			next, _ := rhythm.After(f.ID, now, memory.Cadence)
 			return next, latest.Before(f.Due)
 		}
 	}

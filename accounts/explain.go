@@ -39,7 +39,7 @@ type Explanation struct {
 	Hold      time.Duration // how long the third party holds a call until something comes; 0: not at all
 	Skip      time.Time     // older messages are dropped until the account has caught up; zero: none are
 
-	kept cadence.State // what earlier checks left, without Failures
+	remembered cadence.State // what earlier checks left, without Failures
 }
 
 // Waits says how many accounts wait beside a due one.
@@ -85,7 +85,7 @@ func (e *Explanation) Parking() (cadence.Parking, bool) {
 	if class == cadence.Blameless || class == cadence.Throttled || class == cadence.Succeeded {
 		class = cadence.Transient // what counted is too long ago
 	}
-	state := e.kept
+	state := e.remembered
 	state.Failures = e.State.Failures
 	return e.Policy().Parking(class, state), true
 }
@@ -144,8 +144,8 @@ func explain(v *circulate.View, shard int, position circulate.QueuePosition) Exp
 			e.Waits.Lane = laneWord(position.Lane)
 		}
 	}
-	e.Skip, e.Warning = SkipBefore(position.State), WarningIn(position.State)
-	e.kept, _ = cadence.ParseState(position.State) // an unreadable state begins anew, as it does in a poller
+	memory, _ := ReadMemory(position.State) // an unreadable cadence begins anew, as it does in a poller
+	e.Skip, e.Warning, e.remembered = memory.SkipBefore, memory.Warning, memory.Cadence
 	if e.Fault == "" {
 		e.readCadence()
 	}
@@ -171,7 +171,7 @@ func (e *Explanation) readCadence() {
 		from = before // the slot at which it is due comes first
 	}
 	for len(e.Slots) < slotsShown {
-		slot, ok := rhythm.After(e.ID, from, e.kept)
+		slot, ok := rhythm.After(e.ID, from, e.remembered)
 		if !ok || !slot.After(from) { // the tight ring has no slots
 			return
 		}

@@ -2,8 +2,6 @@ package accounts
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -21,7 +19,7 @@ const (
 	// ResumeNow drops messages from before the resumption. Checks go on from the cursor,
 	// and drop messages whose own time, in whole seconds, is older than the resumption.
 	// Messages without a time are all dropped until the account has caught up, for at
-	// most SkipUntimed. See WithSkip.
+	// most SkipUntimed. See Memory.
 	ResumeNow ResumeFrom = "now"
 	// ResumeBackfill forgets the cursor. Checks find everything that the third party
 	// still has. Messages that were found before have the same ids again.
@@ -81,31 +79,10 @@ func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (
 		if err != nil {
 			return View{}, err
 		}
-		item.State = WithSkip("", now)
+		item.State = Memory{SkipBefore: now}.Encode()
 	}
 	if err := account.Resume(ctx, item); err != nil {
 		return View{}, translate(err, id)
 	}
 	return r.Get(ctx, id)
-}
-
-// skipLetter begins the word that WithSkip puts into what an account's cadence keeps.
-const skipLetter = "s"
-
-// WithSkip returns what an account's cadence keeps with a word in front of it: messages
-// from before this time are dropped. A zero time adds nothing. The word stays through
-// claims, failures and changes of the record, until a check leaves nothing to fetch or the
-// account is resumed anew.
-func WithSkip(state string, before time.Time) string {
-	if before.IsZero() {
-		return state
-	}
-	return joined(skipLetter+strconv.FormatInt(before.UnixMilli(), 10), state)
-}
-
-// SkipBefore returns the time that WithSkip put there, to the millisecond, or the zero time
-// if no message is to be dropped.
-func SkipBefore(state string) time.Time {
-	word, _, _ := strings.Cut(state, " ")
-	return momentIn(word, skipLetter)
 }

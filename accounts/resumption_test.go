@@ -3,7 +3,6 @@ package accounts
 import (
 	"errors"
 	"testing"
-	"time"
 )
 
 func TestDecodeResumption(t *testing.T) {
@@ -18,20 +17,6 @@ func TestDecodeResumption(t *testing.T) {
 		var faults Faults
 		if _, err := DecodeResumption([]byte(text)); !errors.As(err, &faults) || len(faults) != fields {
 			t.Errorf("%s: %v", text, err)
-		}
-	}
-	at := time.UnixMilli(1_700_000_000_123)
-	for _, state := range []string{"", "i1000", "i1000 r2@5"} {
-		if got := SkipBefore(WithSkip(state, at)); !got.Equal(at) {
-			t.Errorf("%q: %v", state, got)
-		}
-		if got := SkipBefore(state); !got.IsZero() || WithSkip(state, got) != state {
-			t.Errorf("%q: %v", state, got)
-		}
-	}
-	for _, state := range []string{"s", "sx", "s-1", "s99999999999999999999", "i1 s5"} {
-		if got := SkipBefore(state); !got.IsZero() {
-			t.Errorf("%q: %v", state, got)
 		}
 	}
 }

@@ -275,5 +275,5 @@ func (f BeginFrom) begin(now time.Time) *circulate.Begin {
 	if f != BeginNow {
 		return nil
 	}
-	return &circulate.Begin{State: WithSkip("", now)}
+	return &circulate.Begin{State: Memory{SkipBefore: now}.Encode()}
 }

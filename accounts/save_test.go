@@ -291,7 +291,7 @@ func TestBeginFromNow(t *testing.T) {
 		}
 		claims := claimAll(t, ring)
 		for id, now := range map[string]bool{"new": true, "put": true, "imported": true, "all": false} {
-			if c := claims[id]; c == nil || SkipBefore(c.State).IsZero() == now || now && SkipBefore(c.State).Before(before.Truncate(time.Millisecond)) {
+			if c := claims[id]; c == nil || read(t, c.State).SkipBefore.IsZero() == now || now && read(t, c.State).SkipBefore.Before(before.Truncate(time.Millisecond)) {
 				t.Errorf("%s: %+v", id, c)
 			}
 		}

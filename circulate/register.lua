@@ -117,7 +117,7 @@ for i = 1, n do
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
       -- What the cadence kept belongs to the old record. Only the request to pass over
-      -- messages (WithSkip of package accounts) stays.
+      -- messages (SkipBefore of accounts.Memory) stays.
       local kept = redis.call('HGET', states, id)
       local skip = kept and string.match(kept, '^s%d+')
       if skip then redis.call('HSET', states, id, skip) elseif kept then redis.call('HDEL', states, id) end

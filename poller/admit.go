@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -180,11 +179,7 @@ func (f *flight) putOffUnknown(reason, unknown string) {
 func (f *flight) afterOutage() time.Time {
 	now := f.now()
 	due := now.Add(upTo(outagePause))
-	state, err := cadence.ParseState(f.claim.State)
-	if err != nil {
-		state = cadence.State{} // the next decision reports it
-	}
-	if slot, again := f.record.cadence.After(f.claim.ID, now, state); again && slot.After(due) {
+	if slot, again := f.record.cadence.After(f.claim.ID, now, f.memory.Cadence); again && slot.After(due) {
 		return slot
 	}
 	return due

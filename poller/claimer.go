@@ -172,12 +172,11 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 			checkID: checkID(&batch.Claims[i], i),
 			localAt: received,
 			due:     batch.Claims[i].Due,
-			skip:    accounts.SkipBefore(batch.Claims[i].State),
 			first:   len(batch.Claims[i].Cursor) == 0,
-			used:    accounts.UsedUntil(batch.Claims[i].State),
 
 			unsynced: len(batch.Claims[i].Cursor) > 0 && confirms(records[i].checker),
 		}
+		claimed[i].memory, claimed[i].forgot = accounts.ReadMemory(batch.Claims[i].State)
 	}
 	due, later := dueNow(c.passOn(ctx, shard, claimed), &batch)
 	if len(later) > 0 {

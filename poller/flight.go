@@ -24,17 +24,17 @@ type flight struct {
 	localAt time.Time // our clock at the claim
 	due     time.Time // as claimed: a shutdown sets the claim's
 
-	skip    time.Time // older messages are dropped; zero: none are
-	skipped int
-	first   bool // the account was claimed without a cursor
+	memory  accounts.Memory // of earlier checks; the check changes SkipBefore and UsedUntil
+	forgot  error           // the memory's cadence could not be read
+	skipped int             // messages from before SkipBefore
+	first   bool            // the account was claimed without a cursor
 
 	box      *box     // bounds its calls in time
 	cleanups cleanups // called when its messages are written
 	found    bool     // an earlier page had messages
 
 	unsynced    bool        // the next call has the third party forget what may not be on Redis' disk yet
-	used        time.Time   // until when its messages use up the account's share, by Redis' clock
-	asked       instant     // when that was last looked at
+	asked       instant     // when the used-up share was last looked at
 	suspect     atomic.Bool // it has the one place for suspects
 	limitsFreed atomic.Bool // its leases of limits are ended
 
@@ -317,10 +317,10 @@ func (d *drain) close() {}
 // however late its first check is. Third parties give times in whole seconds, so messages of
 // the very second are kept.
 func (f *flight) passOver(page *Result) {
-	if f.skip.IsZero() {
+	if f.memory.SkipBefore.IsZero() {
 		return
 	}
-	first, untimed := f.skip.Truncate(time.Second), f.first || f.now().Before(f.skip.Add(accounts.SkipUntimed))
+	first, untimed := f.memory.SkipBefore.Truncate(time.Second), f.first || f.now().Before(f.memory.SkipBefore.Add(accounts.SkipUntimed))
 	all := len(page.Messages)
 	page.Messages = slices.DeleteFunc(slices.Clone(page.Messages), func(m Message) bool {
 		if m.Time.IsZero() {
@@ -336,10 +336,10 @@ func (f *flight) passOver(page *Result) {
 
 // caughtUp ends the dropping of old messages: the check has left nothing to fetch.
 func (f *flight) caughtUp() {
-	if f.skip.IsZero() {
+	if f.memory.SkipBefore.IsZero() {
 		return
 	}
 	f.flights.log.Info("an account has caught up; messages from before it was registered or resumed were dropped",
-		"account", f.claim.ID, "kind", f.record.account.Kind, "from", f.skip, "messages", f.skipped)
-	f.skip = time.Time{}
+		"account", f.claim.ID, "kind", f.record.account.Kind, "from", f.memory.SkipBefore, "messages", f.skipped)
+	f.memory.SkipBefore = time.Time{}
 }

@@ -255,7 +255,7 @@ func (h *hold) isElsewhere(page *Result, wait time.Duration) bool {
 func (h *hold) stays(page *Result) bool {
 	f, fs, c, now := h.f, h.f.flights, h.f.claim, time.Now()
 	switch {
-	case c.Failures > 0, c.Strikes > 0, c.State != "", len(c.Hint) > 0, !f.skip.IsZero():
+	case c.Failures > 0, c.Strikes > 0, c.State != "", len(c.Hint) > 0, !f.memory.SkipBefore.IsZero():
 		return false
 	case c.Rule != fs.codes.Rule(cadence.RuleCadence) && c.Rule != fs.codes.Rule(cadence.RuleMore) && c.Rule != fs.codes.Rule(cadence.RulePollAfter):
 		return false // such as after a failure that did not count, whose text is stored

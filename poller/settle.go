@@ -134,9 +134,8 @@ func (f *flight) succeed(result Result) bool {
 	f.flights.outage.reached(f.host(), time.Now())
 	item := f.decide(cadence.Outcome{
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
-	}, mark)
+	}, mark, result.Warnings)
 	item.Messages, item.Cursor = result.Messages, result.Cursor
-	item.State = f.withWarnings(item.State, result.Warnings)
 	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
 }
 
@@ -172,7 +171,7 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 	if down {
 		outcome.Class, mark = cadence.Blameless, accounts.MarkBlameless
 	}
-	item := f.decide(outcome, mark)
+	item := f.decide(outcome, mark, nil)
 	if down {
 		item.Due, item.Rule = f.afterOutage(), fs.codes.Rule(accounts.RuleOutage)
 	}
@@ -192,18 +191,19 @@ func markOf(err *CheckError) string {
 	return string(err.Kind)
 }
 
-// decide returns the Return of an outcome, with the account's next due time.
-func (f *flight) decide(o cadence.Outcome, mark string) circulate.Return {
-	before, err := cadence.ParseState(f.claim.State)
-	if err != nil {
-		f.flights.log.Warn("an account's cadence begins anew: its state cannot be read", "account", f.claim.ID, "error", err)
+// decide returns the Return of an outcome, with the account's next due time and what the next
+// check is to know of this one.
+func (f *flight) decide(o cadence.Outcome, mark string, warnings []Warning) circulate.Return {
+	if f.forgot != nil {
+		f.flights.log.Warn("an account's cadence begins anew: its state cannot be read", "account", f.claim.ID, "error", f.forgot)
 	}
+	before := f.memory.Cadence
 	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
-	state := f.withinShare(&next)
+	memory := accounts.Memory{SkipBefore: f.memory.SkipBefore, UsedUntil: f.withinShare(&next), Cadence: next.State, Warning: f.warn(warnings)}
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
-		Failures: next.State.Failures, State: accounts.WithSkip(state, f.skip),
+		Failures: next.State.Failures, State: memory.Encode(),
 		Rule: f.flights.codes.Rule(next.Rule), Mark: f.flights.codes.Mark(mark),
 	}
 }
@@ -243,14 +243,6 @@ func (f *flight) warn(warnings []Warning) string {
 		texts = append(texts, w.String())
 	}
 	return strings.Join(texts, "; ")
-}
-
-// withWarnings returns the account's state with the warnings of its check.
-func (f *flight) withWarnings(state string, warnings []Warning) string {
-	if len(warnings) == 0 {
-		return state
-	}
-	return accounts.WithWarning(state, f.warn(warnings))
 }
 
 // outcomeOf returns what a failure means for the next check. Only failures of the account

@@ -25,11 +25,11 @@ func (f *flight) uses(result *Result) {
 		return
 	}
 	now := f.shareNow()
-	if f.used.Before(now) {
-		f.used = now
+	if f.memory.UsedUntil.Before(now) {
+		f.memory.UsedUntil = now
 	}
 	part := min(shareMost.Hours(), float64(sizeOf(result.Messages))/float64(share))
-	f.used = f.used.Add(time.Duration(part * float64(shareWindow)))
+	f.memory.UsedUntil = f.memory.UsedUntil.Add(time.Duration(part * float64(shareWindow)))
 }
 
 // shareNow returns the time by Redis' clock. If that clock has stepped since it was last asked, it
@@ -37,7 +37,7 @@ func (f *flight) uses(result *Result) {
 func (f *flight) shareNow() time.Time {
 	now, local := f.now(), time.Now()
 	if step := now.Sub(f.asked.server) - local.Sub(f.asked.local); !f.asked.local.IsZero() && step.Abs() >= circulate.ClockStep {
-		f.used = f.used.Add(step)
+		f.memory.UsedUntil = f.memory.UsedUntil.Add(step)
 	}
 	f.asked = instant{now, local}
 	return now
@@ -45,15 +45,15 @@ func (f *flight) shareNow() time.Time {
 
 // owes returns when the share is full again, at most shareMost from now.
 func (f *flight) owes() time.Time {
-	if most := f.shareNow().Add(shareMost); f.used.After(most) {
-		f.used = most
+	if most := f.shareNow().Add(shareMost); f.memory.UsedUntil.After(most) {
+		f.memory.UsedUntil = most
 	}
-	return f.used
+	return f.memory.UsedUntil
 }
 
 // usedUp reports whether the account has used up its share.
 func (f *flight) usedUp() bool {
-	return f.flights.config.AccountShare > 0 && !f.used.IsZero() && f.owes().After(f.now().Add(shareWindow))
+	return f.flights.config.AccountShare > 0 && !f.memory.UsedUntil.IsZero() && f.owes().After(f.now().Add(shareWindow))
 }
 
 // shareAgain returns when the account may be checked again. It rounds up to the ring's
@@ -62,18 +62,17 @@ func (f *flight) shareAgain() time.Time {
 	return f.owes().Add(-shareWindow).Truncate(time.Millisecond).Add(time.Millisecond)
 }
 
-// withinShare delays an account that has used up its share. It returns the state to store: that
-// of the cadence, and how much of the share is used.
-func (f *flight) withinShare(next *cadence.Next) string {
-	state := next.State.Encode()
-	if f.flights.config.AccountShare < 0 || f.used.IsZero() {
-		return state
+// withinShare delays an account that has used up its share. It returns the time until which its
+// use is remembered; zero: it need not be.
+func (f *flight) withinShare(next *cadence.Next) time.Time {
+	if f.flights.config.AccountShare < 0 || f.memory.UsedUntil.IsZero() {
+		return time.Time{}
 	}
 	if next.Park == "" && f.shareAgain().After(next.Due) {
 		next.Due, next.Rule = f.shareAgain(), accounts.RuleShare
 	}
 	if used := f.owes(); used.After(next.Due) || used.Sub(f.now()) > shareSmall {
-		return accounts.WithUsed(state, used)
+		return used
 	}
-	return state
+	return time.Time{}
 }

@@ -61,7 +61,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 		if kept := w.state("modest"); kept != "" {
 			t.Errorf("of an account with few messages is kept: %q", kept)
 		}
-		if until := accounts.UsedUntil(w.state("greedy")); until.IsZero() {
+		if memory, err := accounts.ReadMemory(w.state("greedy")); memory.UsedUntil.IsZero() || err != nil {
 			t.Errorf("of greedy is kept: %q", w.state("greedy"))
 		}
 	})

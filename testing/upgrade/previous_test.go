@@ -95,7 +95,7 @@ func TestWhatThePreviousVersionLeft(t *testing.T) {
 			var returns []circulate.Return
 			for i := range batch.Claims {
 				c := &batch.Claims[i]
-				if _, err := cadence.ParseState(c.State); err != nil {
+				if _, err := accounts.ReadMemory(c.State); err != nil {
 					t.Errorf("%s: the state of its cadence: %v", c.ID, err)
 				}
 				returns = append(returns, circulate.Return{Claim: c, Kind: "feed", Due: batch.Now.Add(time.Hour), Cursor: []byte("4"),
