@@ -68,6 +68,11 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 	if err != nil {
 		return Resharding{}, err
 	}
+	if now, err := r.ring.Mover().State(ctx); err != nil {
+		return Resharding{}, err
+	} else if o.Dry && now.Phase != circulate.Steady && now.To != to {
+		return Resharding{}, fmt.Errorf("%w: %w", ErrResharding, circulate.ErrReshardingOther)
+	}
 	if !o.Dry {
 		for _, server := range room {
 			if server.Free < server.Need && !o.Force {
@@ -165,6 +170,35 @@ func (r *Registry) AbortResharding(ctx context.Context) error {
 		err = fmt.Errorf("%w: %w", ErrNoReturn, err)
 	}
 	return err
+}
+
+// Undrained returns how many messages each consumer group has to handle in old shards. Groups
+// that have none are left out.
+func (r *Registry) Undrained(ctx context.Context) (map[string]int, error) {
+	left := make(map[string]int)
+	var mu sync.Mutex
+	err := circulate.EachShard(ctx, r.ring.Sources(), func(ctx context.Context, shard int) error {
+		groups, err := r.ring.Streams().GroupsOf(ctx, shard)
+		if err != nil {
+			return err
+		}
+		for _, group := range groups {
+			s, err := r.ring.Streams().GroupState(ctx, shard, group)
+			if errors.Is(err, circulate.ErrNoGroup) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if n := s.Lag + s.Pending; n > 0 {
+				mu.Lock()
+				left[group] += n
+				mu.Unlock()
+			}
+		}
+		return nil
+	})
+	return left, err
 }
 
 // FinishResharding drops the messages in old shards that every consumer group has handled,

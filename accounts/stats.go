@@ -67,7 +67,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 // Reported returns the stats without counts: what replicas, processes and monitors of the whole
 // service have reported. It asks Redis the same few questions whatever the number of shards.
 func (r *Registry) Reported(ctx context.Context) (Stats, error) {
-	s := Stats{Shards: r.ring.Shards()}
+	s := Stats{Shards: r.ring.Shards() - r.ring.Sources()}
 	replicas, now, err := r.ring.Replicas(ctx)
 	if err != nil {
 		return Stats{}, err

@@ -3,7 +3,11 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -56,12 +60,12 @@ func (s *Server) reshardRoutes(api huma.API) {
 		OperationID: "reshard", Method: http.MethodPost, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "Change the number of shards",
 		Description: "The monitors move the accounts while the service goes on. The reply only says that the change has begun. Repeating the request is safe. " +
-			"409 while another change is under way, or if Redis has too little memory below its limit. force begins it despite that.",
+			"409 while another change is under way, also for a dry run, or if Redis has too little memory below its limit. force begins it despite that.",
 		Errors: []int{401, 409, 422, 503},
 	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
 		trail.Of(ctx).Count("shards", r.Body.Shards)
-		if r.Body.DryRun {
-			trail.Of(ctx).LookOnly()
+		if now := s.change(ctx); r.Body.DryRun || now.To == r.Body.Shards {
+			trail.Of(ctx).LookOnly() // it changes nothing
 		}
 		done, err := s.registry(ctx).Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
 			accounts.ReshardOptions{Dry: r.Body.DryRun, Force: r.Body.Force})
@@ -74,9 +78,12 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 once accounts have begun to move: the change can only go on, and the number can be changed back once it is complete.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		if s.change(ctx).Phase == circulate.Steady {
+			trail.Of(ctx).LookOnly()
+		}
 		err := s.registry(ctx).AbortResharding(ctx)
 		if errors.Is(err, accounts.ErrNoReturn) {
-			return nil, newErrorReply(http.StatusConflict, "accounts have begun to move, which is the point of no return: let the change go on, and change the number back once it is complete")
+			return nil, s.underWay(ctx, "accounts have moved, which is the point of no return")
 		}
 		if err != nil {
 			return nil, s.errorReply(ctx, "abort resharding", err)
@@ -91,9 +98,12 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 while accounts are moving, or a group has messages to handle there. Dead letters move to the new shards.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		if s.change(ctx).Phase == circulate.Steady {
+			trail.Of(ctx).LookOnly()
+		}
 		over, err := s.registry(ctx).FinishResharding(ctx)
 		if err == nil && !over {
-			return nil, newErrorReply(http.StatusConflict, "the old shards are still needed: accounts are moving, or a consumer group has messages to handle there")
+			return nil, s.underWay(ctx, "the old shards are still needed")
 		}
 		if err != nil {
 			return nil, s.errorReply(ctx, "finish resharding", err)
@@ -103,9 +113,54 @@ func (s *Server) reshardRoutes(api huma.API) {
 	})
 }
 
+// change returns the change of the number of shards that is under way, if any is and Redis
+// tells.
+func (s *Server) change(ctx context.Context) circulate.Resharding {
+	now, err := s.options.Ring.Mover().State(ctx)
+	if err != nil {
+		return circulate.Resharding{}
+	}
+	return now
+}
+
+// underWay returns the refusal of an order that the change of the number of shards which is
+// under way does not allow. It says how far the change is, and what ends it.
+func (s *Server) underWay(ctx context.Context, refused string) *errorReply {
+	done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
+	if err != nil {
+		return s.errorReply(ctx, "reshard", err)
+	}
+	what := fmt.Sprintf("%s: the number of shards changes from %d to %d", refused, done.From, done.To)
+	switch {
+	case done.Phase == circulate.Steady: // it ended just now
+		return newErrorReply(http.StatusConflict, refused+": a change of the number of shards ended at this moment; try again")
+	case done.Phase == circulate.Moving && done.Left == done.Accounts && done.Transit+done.Kept == 0:
+		what += ", and no account has moved. `rounds reshard --abort` (POST /v1/reshard:abort) ends that, and everything is as before"
+	case done.Phase == circulate.Moving:
+		what += ", and accounts are moving, which cannot be aborted. `rounds reshard` shows how far they are"
+	default:
+		what += fmt.Sprintf(". All accounts have moved, and %d messages are left in the old shards until their retention is over. ", done.Messages)
+		left, err := s.registry(ctx).Undrained(ctx)
+		if err != nil {
+			return s.errorReply(ctx, "reshard", err)
+		}
+		if len(left) == 0 {
+			what += "`rounds reshard --finish` (POST /v1/reshard:finish) drops them now"
+			break
+		}
+		var groups []string
+		for _, group := range slices.Sorted(maps.Keys(left)) {
+			groups = append(groups, fmt.Sprintf("%s (%d)", group, left[group]))
+		}
+		what += "Consumer groups have messages to handle there: " + strings.Join(groups, ", ") +
+			". Let them catch up, or remove those that nobody needs (`rounds groups rm`); then `rounds reshard --finish` (POST /v1/reshard:finish) drops the rest"
+	}
+	return newErrorReply(http.StatusConflict, what)
+}
+
 func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err error) (*reshardingReply, error) {
 	if errors.Is(err, accounts.ErrResharding) {
-		return nil, newErrorReply(http.StatusConflict, "another change of the number of shards is not over: see GET /v1/reshard, or rounds reshard. While accounts move, --abort ends it; once they have moved, --finish (POST /v1/reshard:finish) drops the old shards")
+		return nil, s.underWay(ctx, "another change of the number of shards is not over")
 	}
 	if errors.Is(err, accounts.ErrNoRoom) {
 		return nil, newErrorReply(http.StatusConflict, err.Error()+", or force it")

@@ -190,6 +190,8 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	case out.begun:
 		_ = s.errorReply(ctx, "back up", err) // logs
 		panic(http.ErrAbortHandler)
+	case errors.Is(err, circulate.ErrResharding):
+		s.underWay(ctx, "no backup can be taken now").write(w)
 	default:
 		s.errorReply(ctx, "back up", err).write(w)
 	}

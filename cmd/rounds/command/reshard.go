@@ -93,10 +93,9 @@ group has handled them. Only then can the number change again.`,
 // moved. Until all processes know of the change, some may still answer with the old
 // number.
 func watchReshard(ctx context.Context, env environment, calls *client.Client, done api.Resharding) (api.Resharding, error) {
-	shown := ""
+	var shown shownReshard
 	for done.Phase == circulate.Moving {
-		if text := reshardProgress(done); text != shown {
-			shown = text
+		if text, news := shown.next(done); news {
 			fmt.Fprintln(env.stderr, text)
 		}
 		select {
@@ -113,6 +112,23 @@ func watchReshard(ctx context.Context, env environment, calls *client.Client, do
 		}
 	}
 	return done, nil
+}
+
+// shownReshard is what of a change was shown last.
+type shownReshard struct {
+	text  string
+	total int
+}
+
+// next returns the progress, and whether it differs from what was shown. The total is the
+// greatest so far: accounts on their way are in no shard and are not counted.
+func (s *shownReshard) next(r api.Resharding) (text string, news bool) {
+	s.total = max(s.total, r.Accounts)
+	r.Accounts = s.total
+	text = reshardProgress(r)
+	news = text != s.text
+	s.text = text
+	return text, news
 }
 
 func roomLine(r api.Room) string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -84,6 +85,24 @@ func TestReshardCommandGivesUp(t *testing.T) {
 		printed, err := s.rounds("reshard", step.flag)
 		if err != nil || !strings.Contains(printed.out, step.want) {
 			t.Errorf("%s: %s, %v, want %q", step.flag, printed.out, err, step.want)
+		}
+	}
+}
+
+// The progress of a change has one total, though accounts on their way are not counted.
+func TestReshardProgressHasOneTotal(t *testing.T) {
+	var shown shownReshard
+	for _, step := range []struct {
+		is   api.Resharding
+		want string
+	}{
+		{api.Resharding{From: 4, To: 8, Accounts: 1000, Left: 900}, "4 to 8 shards: 100 of 1000 accounts have moved"},
+		{api.Resharding{From: 4, To: 8, Accounts: 872, Left: 800, Transit: 1}, "4 to 8 shards: 200 of 1000 accounts have moved"},
+		{api.Resharding{From: 4, To: 8, Accounts: 990, Left: 800, Transit: 1}, ""},
+		{api.Resharding{From: 4, To: 8, Accounts: 1000, Left: 600}, "4 to 8 shards: 400 of 1000 accounts have moved"},
+	} {
+		if text, news := shown.next(step.is); news != (step.want != "") || news && text != step.want {
+			t.Errorf("%+v: %q, %t; want %q", step.is, text, news, step.want)
 		}
 	}
 }
