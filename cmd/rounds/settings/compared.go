@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"reflect"
 	"slices"
 	"unicode/utf8"
@@ -19,8 +20,15 @@ func (s Settings) Compared() map[string]string {
 	compared := make(map[string]string)
 	value := reflect.ValueOf(s)
 	for _, one := range All() {
-		if one.Secret == "" && slices.ContainsFunc(one.comparedFor(), s.API.Roles.Has) {
-			compared[one.Name] = shortened(fmt.Sprint(value.FieldByIndex(one.index).Interface()))
+		if !slices.ContainsFunc(one.comparedFor(), s.API.Roles.Has) {
+			continue
+		}
+		text := fmt.Sprint(value.FieldByIndex(one.index).Interface())
+		switch {
+		case one.Name == "ROUNDS_PROXY":
+			compared[one.Name] = shortened(withoutUser(text))
+		case one.Secret == "":
+			compared[one.Name] = shortened(text)
 		}
 	}
 	return compared
@@ -33,6 +41,9 @@ func (s Setting) comparedFor() []string {
 		return nil
 	case "ROUNDS_SECRETS_PUBLIC_KEY":
 		return []string{RoleAPI} // all seal for one key
+	case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_PROXY", "ROUNDS_NO_PROXY", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS":
+		// Whoever judges a record or calls out: the API judges what pollers will reach.
+		return []string{RoleAPI, RolePoller, RoleDelivery}
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
 		// Monitors and the API must know what pollers do.
 		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}
@@ -48,6 +59,16 @@ func (s Setting) comparedFor() []string {
 		return []string{RoleDelivery}
 	}
 	return nil
+}
+
+// withoutUser returns a URL without its user and password.
+func withoutUser(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "unreadable"
+	}
+	u.User = nil
+	return u.String()
 }
 
 func shortened(value string) string {

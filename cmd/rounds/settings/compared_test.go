@@ -44,6 +44,15 @@ func TestCompared(t *testing.T) {
 	if front := read(map[string]string{"ROUNDS_ROLES": "api", "ROUNDS_REDIS_URL": "redis://h", "ROUNDS_SECRETS_PUBLIC_KEY": "one", "ROUNDS_SECRETS_KEY": "two"}).Compared(); front["ROUNDS_SECRETS_PUBLIC_KEY"] != "one" || front["ROUNDS_SECRETS_KEY"] != "" {
 		t.Errorf("an API tells %v", front)
 	}
+	// What decides where calls may go holds in all processes that judge it or make them.
+	for _, role := range []string{"api", "poller", "delivery"} {
+		told := read(map[string]string{
+			"ROUNDS_ROLES": role, "ROUNDS_REDIS_URL": "redis://h", "ROUNDS_ALLOW_NETWORKS": "10.1.0.0/16", "ROUNDS_PROXY": "http://user:verysecret@proxy:3128",
+		}).Compared()
+		if told["ROUNDS_ALLOW_NETWORKS"] != "10.1.0.0/16" || told["ROUNDS_PROXY"] != "http://proxy:3128" || told["ROUNDS_SECRETS_UNBOUND"] != "allow" {
+			t.Errorf("a process with the role %s tells %v", role, told)
+		}
+	}
 	// The ends of long values count, too.
 	if last := read(map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_LIMITS": long + "http/b rate=1/s"}).Compared()["ROUNDS_LIMITS"]; last == one["ROUNDS_LIMITS"] || !strings.HasPrefix(last, "feed/* rate=2/s") {
 		t.Errorf("%q and %q", last, one["ROUNDS_LIMITS"])
