@@ -232,8 +232,9 @@ func printReplicas(w io.Writer, replicas []api.Replica) error {
 	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tHELD\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
 	for _, r := range replicas {
 		state := "alive"
-		if !r.Alive {
-			state = "dead since " + clockTime(r.LastHeartbeat)
+		if !r.Alive { // what it reported last is no more
+			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), "dead since "+clockTime(r.LastHeartbeat))
+			continue
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), state,
 			r.InFlight, r.Concurrency, r.Held, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))

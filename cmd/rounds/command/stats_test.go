@@ -32,3 +32,19 @@ func TestHeadroomForPeople(t *testing.T) {
 		}
 	}
 }
+
+// A dead replica shows no rates: they are what it reported while it lived, and would count
+// twice beside its successor's.
+func TestADeadReplicaShowsNoRates(t *testing.T) {
+	alive := api.Replica{Name: "alice00000", Alive: true}
+	alive.ChecksPerSecond, alive.InFlight, alive.Concurrency = 333.4, 5, 256
+	dead := api.Replica{Name: "bob0000000"}
+	dead.ChecksPerSecond, dead.InFlight, dead.Concurrency = 166.7, 7, 256
+	var out strings.Builder
+	if err := printReplicas(&out, []api.Replica{alive, dead}); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "333.4") || strings.Contains(got, "166.7") || strings.Contains(got, "7/256") {
+		t.Error(got)
+	}
+}
