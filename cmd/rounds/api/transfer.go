@@ -86,7 +86,7 @@ func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
 		draft.End(trail.Refused)
 	case circulate.Unknown(err) && !errors.Is(err, accounts.ErrInput):
 		draft.End(trail.Unknown)
-	case err != nil:
+	case err != nil, done.Failed > 0:
 		draft.End(trail.Failed)
 	}
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/processes"
@@ -280,5 +282,28 @@ func TestAccountAddWeComKF(t *testing.T) {
 	}
 	if err := p.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of faults that differ only in numbers the first are printed, and the rest counted.
+func TestSameFaultsOfAnImportArePrintedSomeTimes(t *testing.T) {
+	var out strings.Builder
+	lines := badLines{out: &out}
+	for i := range 200_000 {
+		bad := api.BadLine{Line: i + 1, ID: fmt.Sprint("acc-", i), Errors: accounts.Faults{{Field: "config.url", Reason: fmt.Sprintf("10.0.0.%d is not among those that may be reached", i%256)}}}
+		if i == 100 {
+			bad.Errors[0].Reason = "must begin with https://"
+		}
+		if err := lines.print(bad); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := lines.printMore(); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(got) != 22 || got[0] != "line 1, acc-0: config.url: 10.0.0.0 is not among those that may be reached" || got[20] != "line 101, acc-100: config.url: must begin with https://" ||
+		got[21] != "and 199979 more such as: config.url: 10.0.0.0 is not among those that may be reached" {
+		t.Errorf("%d lines: %q", len(got), got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -142,11 +143,18 @@ now they pass over what came before their registration.`,
 				records = file
 			}
 			bar := newProgress(env, "lines sent")
+			faults := &badLines{out: env.stdout}
 			summary, err := calls.ImportFrom(cmd.Context(), bar.counting(records), begin, func(bad api.BadLine) error {
 				bar.clear()
-				return printBadLine(env.stdout, bad, jsonOutput)
+				if jsonOutput {
+					return printJSON(env.stdout, bad)
+				}
+				return faults.print(bad)
 			})
 			bar.done()
+			if more := faults.printMore(); err == nil {
+				err = more
+			}
 			if err != nil {
 				return err
 			}
@@ -165,23 +173,91 @@ now they pass over what came before their registration.`,
 	return cmd
 }
 
-func printBadLine(w io.Writer, bad api.BadLine, jsonOutput bool) error {
-	if jsonOutput {
-		return printJSON(w, bad)
+// badLines prints the lines that an import did not accept. A file whose lines are all wrong
+// in the same way would fill a screen many times over, so only the first of the same faults
+// are printed, and the rest are counted.
+type badLines struct {
+	out  io.Writer
+	seen map[string]*sameFaults
+	more []*sameFaults // with some that were not printed, in the order in which they began
+}
+
+// sameFaults are faults that differ only in numbers.
+type sameFaults struct {
+	first string
+	n     int
+}
+
+const (
+	shownOfSame = 20   // how many of the same faults are printed
+	mostKinds   = 1000 // how many different faults are told apart
+)
+
+// fault prints one fault, unless the same was printed often enough.
+func (l *badLines) fault(b *bytes.Buffer, line int, id, what string) {
+	kind := withoutNumbers(what)
+	if l.seen == nil {
+		l.seen = make(map[string]*sameFaults)
 	}
+	same := l.seen[kind]
+	if same == nil {
+		if len(l.seen) == mostKinds {
+			kind, what = "", "other faults"
+		}
+		if same = l.seen[kind]; same == nil {
+			same = &sameFaults{first: what}
+			l.seen[kind] = same
+		}
+	}
+	if same.n++; same.n > shownOfSame {
+		if same.n == shownOfSame+1 {
+			l.more = append(l.more, same)
+		}
+		return
+	}
+	fmt.Fprintf(b, "line %d", line)
+	if id != "" {
+		fmt.Fprintf(b, ", %s", oneLine(id))
+	}
+	fmt.Fprintf(b, ": %s\n", what)
+}
+
+func (l *badLines) print(bad api.BadLine) error {
 	var b bytes.Buffer
 	if bad.Repeats > 0 {
-		fmt.Fprintf(&b, "line %d, %s: has the id of line %d; the later one counts\n", bad.Line, oneLine(bad.ID), bad.Repeats)
+		l.fault(&b, bad.Line, bad.ID, fmt.Sprintf("has the id of line %d; the later one counts", bad.Repeats))
 	}
 	for _, fault := range bad.Errors {
-		fmt.Fprintf(&b, "line %d", bad.Line)
-		if bad.ID != "" {
-			fmt.Fprintf(&b, ", %s", oneLine(bad.ID))
-		}
-		fmt.Fprintf(&b, ": %s: %s\n", oneLine(fault.Field), oneLine(fault.Reason))
+		l.fault(&b, bad.Line, bad.ID, oneLine(fault.Field)+": "+oneLine(fault.Reason))
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := l.out.Write(b.Bytes())
 	return err
+}
+
+// printMore prints how many faults were not printed.
+func (l *badLines) printMore() error {
+	var b bytes.Buffer
+	for _, same := range l.more {
+		fmt.Fprintf(&b, "and %d more such as: %s\n", same.n-shownOfSame, same.first)
+	}
+	_, err := l.out.Write(b.Bytes())
+	return err
+}
+
+// withoutNumbers returns a text with one sign in place of each number.
+func withoutNumbers(text string) string {
+	var b strings.Builder
+	within := false
+	for _, c := range text {
+		digit := c >= '0' && c <= '9'
+		if !digit {
+			b.WriteRune(c)
+		} else if !within {
+			b.WriteByte('#')
+		}
+		within = digit
+	}
+	return b.String()
 }
 
 func printSummary(w io.Writer, s api.ImportSummary, jsonOutput bool) error {
