@@ -84,7 +84,7 @@ type Result struct {
 // *CheckError.
 func (r *Result) Validate() error {
 	broken := func(format string, args ...any) error {
-		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: "bad_result", Message: fmt.Sprintf(format, args...)}
+		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: codeBadResult, Message: fmt.Sprintf(format, args...)}
 	}
 	if len(r.Cursor) > maxCursor {
 		return broken("cursor: has %d bytes, at most %d may be kept", len(r.Cursor), maxCursor)

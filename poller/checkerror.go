@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -105,20 +106,22 @@ func CursorError(err error) *CheckError {
 	return &CheckError{Kind: CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
 }
 
-// classify returns the kind and scope of any error. An error that is not a *CheckError is
-// transient, with the scope account. Its text is left out: it may contain a query string.
-func classify(err error) *CheckError {
+// Classify returns any error of a checker as the pool sees it. An error that is not a *CheckError
+// is transient, with the scope account. Its text is left out: it may contain a query string. A nil
+// *CheckError, which is an error that is not nil, is transient, with the code "nil_error".
+func Classify(err error) *CheckError {
 	var known *CheckError
-	if !errors.As(err, &known) {
+	switch {
+	case !errors.As(err, &known):
 		return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "unknown", Message: "the check failed", Err: err}
+	case known == nil:
+		return &CheckError{
+			Kind: Transient, Scope: ScopeAccount, Code: "nil_error",
+			Message: "the checker returned a nil *CheckError, which is not a nil error; it must return nil itself",
+		}
 	}
 	named := *known
-	if named.Kind == "" {
-		named.Kind = Transient
-	}
-	if named.Scope == "" {
-		named.Scope = ScopeAccount
-	}
+	named.Kind, named.Scope = cmp.Or(named.Kind, Transient), cmp.Or(named.Scope, ScopeAccount)
 	return &named
 }
 

@@ -198,6 +198,9 @@ func (f *flight) call(p policy) (result Result, err error) {
 	} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = timedOut(err, timeout)
 	}
+	if err != nil {
+		err = Classify(err) // here, where a panic of the error's own methods harms nobody
+	}
 	return result, err
 }
 

@@ -183,7 +183,7 @@ func (h *hold) judge(page Result, err error) (wait time.Duration, again bool, fa
 	h.fresh = err != nil
 	end := endNothing
 	switch {
-	case err != nil && !endsHold(classify(err), took >= h.lasts):
+	case err != nil && !endsHold(Classify(err), took >= h.lasts):
 		return 0, false, err
 	case err != nil:
 		end = endBroken

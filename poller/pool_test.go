@@ -161,6 +161,12 @@ func TestEmptyPagesEnd(t *testing.T) {
 	})
 }
 
+// hostile is an error whose own methods panic.
+type hostile struct{}
+
+func (hostile) Error() string { panic("its text") }
+func (hostile) As(any) bool   { panic("what it is") }
+
 func TestFailures(t *testing.T) {
 	for name, test := range map[string]struct {
 		err      error
@@ -170,6 +176,8 @@ func TestFailures(t *testing.T) {
 		checks   [2]int // at least and at most, in ten minutes of "every 1s"
 	}{
 		"unknown":       {errors.New("secret=hunter2"), circulate.Scheduled, 5, "", [2]int{5, 6}},
+		"nil":           {(*poller.CheckError)(nil), circulate.Scheduled, 5, "", [2]int{5, 6}},
+		"hostile":       {hostile{}, circulate.Scheduled, 5, "", [2]int{5, 6}},
 		"rate limited":  {&poller.CheckError{Kind: poller.RateLimited, RetryAfter: 5 * time.Minute}, circulate.Scheduled, 0, "", [2]int{2, 2}},
 		"gone":          {&poller.CheckError{Kind: poller.Gone, Code: "http_410", Message: "no such feed"}, circulate.Parked, 1, "gone: http_410: no such feed", [2]int{1, 1}},
 		"config":        {&poller.CheckError{Kind: poller.ConfigInvalid, Code: "c", Message: "m"}, circulate.Parked, 1, "config: c: m", [2]int{1, 1}},

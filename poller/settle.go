@@ -17,6 +17,9 @@ const (
 	codePanic = "panic"
 )
 
+// codeBadResult is the code of a result or an error that no checker may return.
+const codeBadResult = "bad_result"
+
 // settle ends the check. If the move is refused, it does nothing and returns false. It calls
 // account, which gives the account back, before it frees what the check has taken.
 func (f *flight) settle(m move, account func()) bool {
@@ -146,7 +149,7 @@ func (f *flight) fail(err error) {
 	if f.comply() || f.state.now().at == settled {
 		return
 	}
-	failed, kind := classify(err), f.record.account.Kind
+	failed, kind := Classify(err), f.record.account.Kind
 	if failed.Kind == Unsupported {
 		f.settle(ends, func() { f.putOffUnknown(cmp.Or(failed.Code, reasonField), failed.Message) })
 		return

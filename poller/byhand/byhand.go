@@ -97,7 +97,7 @@ func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Req
 
 var errAbandoned = errors.New("byhand: the checker does not return")
 
-// page asks for one page. Its error is a *poller.CheckError wherever the checker's is.
+// page asks for one page. Its error is a *poller.CheckError.
 func (t *Trials) page(ctx context.Context, checker poller.Checker, request poller.Request) (poller.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -120,17 +120,18 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 			}
 		}()
 		o.result, o.err = checker.Check(ctx, request)
+		o.result, o.err = t.judged(ctx, checker, request, o.result, o.err) // here, where a panic of the error's own methods harms nobody
 	}()
 	select {
 	case o := <-done:
-		return t.judged(ctx, checker, request, o.result, o.err)
+		return o.result, o.err
 	case <-ctx.Done():
 	}
 	hung := time.NewTimer(abandonAfter)
 	defer hung.Stop()
 	select {
 	case o := <-done:
-		return t.judged(ctx, checker, request, o.result, o.err)
+		return o.result, o.err
 	case <-hung.C:
 		close(abandoned)
 		return poller.Result{}, &poller.CheckError{
@@ -139,7 +140,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	}
 }
 
-// judged returns a page or its error as a poller sees them.
+// judged returns a page or its error as a poller sees them: the error is nil or a *poller.CheckError.
 func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked poller.Request, result poller.Result, err error) (poller.Result, error) {
 	var known *poller.CheckError
 	switch {
@@ -148,7 +149,10 @@ func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked polle
 	case !errors.As(err, &known) && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", t.timeout), Err: err}
 	}
-	return result, err
+	if err == nil {
+		return result, nil
+	}
+	return result, poller.Classify(err)
 }
 
 func timeOrNil(at time.Time) *time.Time {

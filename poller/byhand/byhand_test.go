@@ -90,6 +90,10 @@ func TestWhatFails(t *testing.T) {
 		"unknown": func(context.Context, poller.Request) (poller.Result, error) {
 			return poller.Result{}, errors.New("s3cret")
 		},
+		"nil_error": func(context.Context, poller.Request) (poller.Result, error) {
+			var none *poller.CheckError
+			return poller.Result{}, none
+		},
 		"http_503": func(context.Context, poller.Request) (poller.Result, error) {
 			return poller.Result{}, &poller.CheckError{Code: "http_503", Message: "away", RetryAfter: time.Minute}
 		},

@@ -1,8 +1,6 @@
 package byhand
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,12 +9,10 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// failureOf describes an error as a poller does. An error that no checker made may hold a
-// secret, so its text is left out.
+// failureOf describes an error as a poller does.
 func failureOf(err error) *trial.Failure {
-	known := &poller.CheckError{Code: "unknown", Message: "the check failed"}
-	errors.As(err, &known)
-	kind, scope := cmp.Or(known.Kind, poller.Transient), cmp.Or(known.Scope, poller.ScopeAccount)
+	known := poller.Classify(err)
+	kind, scope := known.Kind, known.Scope
 	f := &trial.Failure{
 		Kind: string(kind), Scope: string(scope), Code: known.Code, Message: known.Message, RetryAfter: known.RetryAfter.Seconds(), Final: known.Final,
 	}

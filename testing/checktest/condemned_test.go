@@ -111,6 +111,8 @@ func (m *model) fail(kind poller.ErrorKind, code string) (poller.Result, error) 
 		failed.Err = errors.New("asked with " + secret)
 	case code + " has a cause that tells a token":
 		failed.Err = errors.New("asked for /?token=1")
+	case code + " is a nil error of its type":
+		failed = nil
 	case code + " of another type":
 		return result, errors.New("it fails")
 	case code + " beside a result":
@@ -179,6 +181,10 @@ func (m *model) Check(ctx context.Context, r poller.Request) (poller.Result, err
 	}
 	if m.flaw == "it writes into its cursor" && len(r.Cursor) > 0 && again > 0 {
 		r.Cursor[0] = ' '
+	}
+	if m.flaw == "no failure is a nil error of its type" {
+		var failed *poller.CheckError
+		return result, failed
 	}
 	return result, nil
 }
@@ -283,7 +289,8 @@ func TestTheSuiteCondemns(t *testing.T) {
 		"timeout without its kind": "hang, timed: got ", "timeout without its code": "hang, timed: got ", "timeout beside a result": "hang, timed: got ", "timeout tells a secret": `hang tells "0pen-sesame-42"`,
 
 		"garbage without its kind": "garbage: got rate_limited", "garbage without its scope": "garbage: got protocol", "garbage without its code": "garbage: got protocol: other",
-		"garbage of another type": "want a *poller.CheckError", "garbage beside a result": "garbage: the result is ", "garbage tells a secret": `garbage tells "0pen-sesame-42"`,
+		"garbage of another type": "want a *poller.CheckError", "garbage is a nil error of its type": "got a nil *poller.CheckError", "no failure is a nil error of its type": "got a nil *poller.CheckError",
+		"garbage beside a result": "garbage: the result is ", "garbage tells a secret": `garbage tells "0pen-sesame-42"`,
 		"garbage has a cause that tells a secret": `garbage tells "0pen-sesame-42"`, "garbage has a cause that tells a token": `garbage tells "token="`,
 
 		"it has no name": "the kind has no name", "any config is valid": `"hush-hush": valid`, "no config is valid": "valid: config.account: is refused", "a secret in the rate key": `rate key tells "0pen-sesame-42"`,

@@ -51,6 +51,7 @@ func empty(r poller.Result) bool {
 // tellsNothing looks through all texts that an error can be asked for.
 func tellsNothing(t *testing.T, name string, err error, secrets []string) {
 	t.Helper()
+	notNil(t, err)
 	for ; err != nil; err = errors.Unwrap(err) {
 		hidesSecrets(t, name, err.Error(), append([]string{Hidden, "token="}, secrets...))
 	}

@@ -87,11 +87,20 @@ func Run(t *testing.T, k Kind) {
 // Failure returns the *poller.CheckError that an error must be.
 func Failure(t *testing.T, err error) *poller.CheckError {
 	t.Helper()
+	notNil(t, err)
 	var failed *poller.CheckError
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v, want a *poller.CheckError", err)
 	}
 	return failed
+}
+
+// notNil ends the test if an error has a nil *poller.CheckError in it, whose methods panic.
+func notNil(t *testing.T, err error) {
+	t.Helper()
+	if failed := new(poller.CheckError); errors.As(err, &failed) && failed == nil {
+		t.Fatal("got a nil *poller.CheckError, which is not a nil error: a checker must return nil itself")
+	}
 }
 
 // request asks for at most 7 messages of an account.
