@@ -149,7 +149,7 @@ func TestJudge(t *testing.T) {
 		"a group lags":            {func(f *facts) { f.watched.Groups.All[0].Oldest = 600 }, "group_lagging warn", "group crm lags: 5 messages"},
 		"a group that just waits": {func(f *facts) { f.watched.Groups.All[0].Oldest = 119 }, "", ""},
 		"a group alone":           {func(f *facts) { g := &f.watched.Groups.All[0]; g.Oldest, g.Alone = 120, true }, "group_lagging warn", "group crm lags, and none of its consumers is alive: 5 messages"},
-		"a group that puts off":   {func(f *facts) { g := &f.watched.Groups.All[0]; g.Oldest, g.Deferred = 120, "no table" }, "group_lagging warn", `group crm puts its messages off \(no table\): 5 messages`},
+		"a group that puts off":   {func(f *facts) { g := &f.watched.Groups.All[0]; g.Oldest, g.Deferred = 120, "no table" }, "group_lagging warn", `group crm lags, and its handler does not handle messages \(no table\): 5 messages`},
 		"a group far back":        {func(f *facts) { f.watched.Groups.All[0].Near = true }, "group_lagging bad", ""},
 		"dead letters":            {func(f *facts) { f.watched.Dead = &Dead{Letters: 3, Oldest: 60} }, "dead_letters warn", "^3 messages could not be delivered .dead letters., the oldest 1m0s"},
 		"quarantine":              {func(f *facts) { f.watched.Quarantined = &InQuarantine{Accounts: 6} }, "quarantined warn", "^6 accounts"},

@@ -64,7 +64,7 @@ type Group struct {
 	Oldest   float64 `json:"oldest_seconds"`       // the age of the oldest of them
 	Near     bool    `json:"near_limit,omitempty"` // soon they are past their retention, or too many
 	Alone    bool    `json:"alone,omitempty"`      // it lags, and none of its consumers is alive
-	Deferred string  `json:"deferred,omitempty"`   // it lags, and this is why a consumer puts all its messages off
+	Deferred string  `json:"deferred,omitempty"`   // it lags, and this is why: the last error of a consumer's handler
 }
 
 // Dead is the dead letters of all groups.

@@ -82,7 +82,7 @@ func (c *Concern) text() string {
 		case NoConsumer:
 			return fmt.Sprintf("consumer group %s lags, and none of its consumers is alive: %s", more("group", "groups"), wait)
 		}
-		return fmt.Sprintf("consumer group %s puts its messages off (%s): %s", more("group", "groups"), c.Value, wait)
+		return fmt.Sprintf("consumer group %s lags, and its handler does not handle messages (%s): %s", more("group", "groups"), c.Value, wait)
 	case MessagesDropped:
 		return many(c.Messages, "message was", "messages were") + " dropped before the end of their retention"
 	case DeadLetters:

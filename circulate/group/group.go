@@ -141,7 +141,7 @@ func (g *Groups) Member(group, consumer string, ttl time.Duration) Member {
 // Condition is what a consumer tells of itself when it joins.
 type Condition struct {
 	Declined []int  // shards that it does not read, for the others
-	Deferred string // why its handler puts all messages off; empty: it does not
+	Deferred string // why messages wait: its handler puts all off, or fails; empty: it does not
 }
 
 // maxDeferred is how much of a reason is kept, in bytes.
@@ -223,6 +223,7 @@ func readCondition(report string) (c Condition) {
 type Consumer struct {
 	Name   string
 	Silent time.Duration // since its last beat
+	Condition
 }
 
 // Present returns the consumers of a group that beat within the window, by name.
@@ -238,9 +239,10 @@ func (g *Groups) Present(ctx context.Context, group string, window time.Duration
 func (g *Groups) PresentIn(ctx context.Context, groups []string, window time.Duration) (map[string][]Consumer, error) {
 	batches := make([]wire.Batch, len(groups))
 	for i, group := range groups {
-		key := presenceOf(g.wire.Namespace(), group).Beats
+		p := presenceOf(g.wire.Namespace(), group)
+		key := p.Beats
 		// A consumer that has been silent for ten minutes is forgotten, so there are few.
-		batches[i] = wire.Batch{Key: key, Commands: []wire.Command{{"TIME"}, {"ZRANGE", key, 0, -1, "WITHSCORES"}}}
+		batches[i] = wire.Batch{Key: key, Commands: []wire.Command{{"TIME"}, {"ZRANGE", key, 0, -1, "WITHSCORES"}, {"HGETALL", p.Reports}}}
 	}
 	all := make(map[string][]Consumer, len(groups))
 	for i, replies := range g.wire.PipelineEach(ctx, wire.Ordinary, batches) {
@@ -265,11 +267,15 @@ func readPresent(replies wire.Replies, window time.Duration) ([]Consumer, error)
 	if err != nil {
 		return nil, err
 	}
+	reports, err := redis.StringMap(replies.Values[2], nil)
+	if err != nil {
+		return nil, err
+	}
 	present := make([]Consumer, 0, len(values)/2)
 	for i := 0; i+1 < len(values); i += 2 {
 		beat, _ := strconv.ParseFloat(values[i+1], 64)
 		if silent := at.Sub(time.UnixMilli(int64(beat))); silent >= -window && silent <= window {
-			present = append(present, Consumer{values[i], max(0, silent)})
+			present = append(present, Consumer{values[i], max(0, silent), readCondition(reports[values[i]])})
 		}
 	}
 	return present, nil

@@ -183,6 +183,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 		meters:   c.Metrics.of(c.Group),
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
+	g.refused = newRefusals(g.Log, c.Handler)
 	c.Control.steer(g)
 	defer c.Control.leave(g)
 

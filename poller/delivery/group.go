@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/circulate/group"
+	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
 )
 
 const (
@@ -31,6 +32,8 @@ type member struct {
 	suspects chan struct{}   // messages that may kill the process: one at a time
 	seed     maphash.Seed    // of the parts that batches are divided into
 	deferred deferred
+	refused  *refusals.Record
+	takes    atomic.Bool // the handler handled a message of its last batch
 	meters   meters
 	waiting  atomic.Int64 // accounts with waiting messages
 	outages  outages
@@ -67,6 +70,7 @@ func (g *member) manage(ctx context.Context) {
 			} else {
 				g.failed("join", err)
 			}
+			g.watchRefusals()
 			if len(alive) > 1 && now.Sub(learned) >= g.TakeOver/3 {
 				learned = now
 				g.learn(ctx)
@@ -145,7 +149,7 @@ func (g *member) join(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	_, hang := g.hanging.all()
-	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.deferred.why()})
+	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.why()})
 }
 
 // make creates the group in every shard, also in those of its peers and in new ones. So messages

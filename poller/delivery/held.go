@@ -201,6 +201,18 @@ func (h *held) settled(accounts []string, failed map[string]bool, now time.Time)
 	}
 }
 
+// failed reports whether a message waits that failed before.
+func (h *held) failed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.accounts {
+		if a.out != nil && a.out.Deliveries > 1 || a.out == nil && len(a.queue) > 0 && a.queue[0].Deliveries > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // hasten makes the waiting messages of an account due at once, or those of all accounts if it is
 // empty. A message that is being delivered is retried at once if it fails. It returns the number
 // of accounts.

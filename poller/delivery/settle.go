@@ -30,8 +30,12 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	var target string
 	var until time.Time
 	counted := make(map[string]int, 4)
+	var refused []int // of batch
 	for i, d := range batch {
 		outcome := outcomeOf(s.work, errs[i])
+		if outcome == outcomeFailed {
+			refused = append(refused, i)
+		}
 		if outcome == outcomeFailed && d.Attempt >= s.MaxDeliveries {
 			if s.bury(group.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i]) {
 				counted[outcomeDead]++
@@ -61,7 +65,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 			p.Deliveries++
 			a.due = latest(a.due, now.Add(s.Backoff(d.Attempt)))
 			a.alone = a.alone || panicked
-			s.Log.Debug("message failed", "shard", s.shard, "position", d.Position, "attempt", d.Attempt, "error", errs[i])
+			s.Log.Debug("message failed", "account", d.Account, "message", d.Message.ID, "shard", s.shard, "position", d.Position, "attempt", d.Attempt, "error", errs[i])
 		case errors.As(errs[i], &later):
 			a.due = latest(a.due, now.Add(later.After))
 			deferred = later.Err
@@ -83,6 +87,12 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	for name, a := range failed {
 		kept[name] = true
 		s.held.back(name, a.back, a.due, a.alone, a.why)
+	}
+	handled := counted[outcomeOK] + counted[outcomeDone]
+	s.takes.Store(handled > 0)
+	s.refused.Took(handled)
+	for _, i := range refused { // after they are held, so that they are known to wait
+		s.refused.Refused(errs[i], attributesOf(batch[i]), append([]any{"error", errs[i]}, attributesOf(batch[i])...))
 	}
 	return kept
 }

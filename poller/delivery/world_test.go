@@ -75,7 +75,10 @@ func (w *world) start(c delivery.Consumer) *consumer {
 	own, server := &process{names: w.names}, &faketime.Faulty{Server: w.Redis}
 	server.Set(own.fate)
 	ring := w.Open(server)
-	c.Ring, c.Log = ring, faketime.Log(w)
+	c.Ring = ring
+	if c.Log == nil {
+		c.Log = faketime.Log(w)
+	}
 	if c.Group == "" {
 		c.Group = "g"
 	}

@@ -47,7 +47,9 @@ var mayImport = []struct {
 	{"poller/checkers/message", nil},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
-	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/fetch", "poller/secrets"}},
+	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/fetch", "poller/secrets"}},
+	{"poller/delivery", []string{"circulate", "circulate/group", "poller/delivery/internal/refusals"}},
+	{"poller/delivery/internal/refusals", nil},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 
 	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},

@@ -121,6 +121,10 @@ func groupMembers(f *fixture) {
 		if got := all[alice]; err != nil || !slices.Equal(got.Declined, is.Declined) || got.Deferred != is.Deferred || all[bob].Deferred != "" {
 			f.Errorf("conditions %+v, %v; want %+v", all, err, is)
 		}
+		present, err := group.Of(f.ring).Present(ctx, crew, time.Minute)
+		if err != nil || len(present) != 2 || !slices.ContainsFunc(present, func(c group.Consumer) bool { return c.Name == alice && c.Deferred == is.Deferred }) {
+			f.Errorf("present are %+v, %v; want %+v", present, err, is)
+		}
 	}
 	if err := group.Of(f.ring).Member(crew, alice, 0).Quit(ctx); err != nil {
 		f.Fatal(err)

@@ -25,6 +25,7 @@ type GroupMember struct {
 	Shards        int     `json:"shards" doc:"Shards that it reads now."`
 	Pending       int     `json:"pending" doc:"Messages of these shards that are read but not acknowledged."`
 	OldestPending float64 `json:"oldest_pending_seconds" doc:"The age of the oldest of them."`
+	Error         string  `json:"error,omitempty" doc:"Why messages wait for it: the last error of its handler."`
 }
 
 // GroupList is all consumer groups.
@@ -73,7 +74,7 @@ func groupOf(g *message.Group) Group {
 	}
 	for i, c := range g.Consumers {
 		out.Consumers[i] = c.Name
-		out.Members[i] = GroupMember{Name: c.Name, Silent: c.Silent.Seconds(), Shards: c.Shards, Pending: c.Pending, OldestPending: c.OldestPending.Seconds()}
+		out.Members[i] = GroupMember{Name: c.Name, Silent: c.Silent.Seconds(), Shards: c.Shards, Pending: c.Pending, OldestPending: c.OldestPending.Seconds(), Error: c.Error}
 	}
 	return out
 }

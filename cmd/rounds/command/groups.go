@@ -41,8 +41,8 @@ func newGroupsListCommand(env environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return newListing(env.stdout, jsonOutput, "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS", func(g api.Group) string {
-				return g.Name + "\t" + progressOf(g)
+			return newListing(env.stdout, jsonOutput, "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tERROR", func(g api.Group) string {
+				return g.Name + "\t" + progressOf(g) + troubleOf(g)
 			}).print(list.Groups)
 		}),
 	}
@@ -56,6 +56,16 @@ func progressOf(g api.Group) string {
 		strconv.Itoa(g.Lag), seconds(g.OldestUnread), strconv.Itoa(g.Pending), seconds(g.OldestPending),
 		cmp.Or(strings.Join(g.Consumers, ","), "none"),
 	}, "\t")
+}
+
+// troubleOf returns the column of why messages wait for one of a group's consumers, if any do.
+func troubleOf(g api.Group) string {
+	for _, m := range g.Members {
+		if m.Error != "" {
+			return "\t" + oneLine(m.Error)
+		}
+	}
+	return ""
 }
 
 func newGroupsRemoveCommand(env environment) *cobra.Command {

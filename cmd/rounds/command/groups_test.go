@@ -98,6 +98,17 @@ func TestTailOfAGroup(t *testing.T) {
 	if !strings.HasPrefix(got, "GROUP ") || !strings.Contains(got, "\ncrm    0       0s      0        0s      none\n") {
 		t.Errorf("list:\n%s", got)
 	}
+	// A consumer whose handler fails says why.
+	failing := group.Of(s.ring).Member("crm", "reader0000", time.Minute)
+	if _, err := failing.Join(t.Context(), group.Condition{Deferred: "no such table: ledger\nx"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.must("groups", "list"); !strings.Contains(got, "  reader0000  no such table: ledger\\nx\n") {
+		t.Errorf("list:\n%s", got)
+	}
+	if err := failing.Quit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	s.must("groups", "rm", "crm")
 	if _, err := s.rounds("groups", "rm", "crm"); err == nil || !strings.Contains(err.Error(), "crm: there is no such consumer group (404") {
 		t.Errorf("got %v", err)

@@ -132,7 +132,15 @@ func remedy(c *concern.Concern) string {
 		return "see rounds webhooks list"
 	case concern.NoDeliveryRole:
 		return "add the role to a process that has the file: rounds serve --roles api,poller,monitor,delivery"
-	case concern.GroupLagging, concern.MessagesDropped:
+	case concern.GroupLagging:
+		switch c.Value {
+		case "":
+			return "see rounds groups list: its consumers are too slow"
+		case concern.NoConsumer:
+			return "start its consumers, or remove the group: rounds groups rm " + c.Subject
+		}
+		return "mend what its handler reports; rounds groups list has the error, and the consumer's log the message"
+	case concern.MessagesDropped:
 		return "see rounds groups list: its consumers are too slow, or have ended"
 	case concern.DeadLetters:
 		return "see rounds dead list, and replay or drop them"

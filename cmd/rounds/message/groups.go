@@ -41,6 +41,7 @@ type Consumer struct {
 	Shards        int           // shards that it reads
 	Pending       int           // messages of these shards that are read but not acknowledged
 	OldestPending time.Duration // the age of the oldest of them
+	Error         string        // why messages wait for it: the last error of its handler; empty: none does
 }
 
 // Groups returns the consumer groups, by name.
@@ -100,7 +101,7 @@ func consumersOf(name string, present []group.Consumer, states []map[string]circ
 	consumers := make([]Consumer, len(present))
 	reads := make(map[string]*Consumer, len(present))
 	for i, p := range present {
-		consumers[i] = Consumer{Name: p.Name, Silent: p.Silent}
+		consumers[i] = Consumer{Name: p.Name, Silent: p.Silent, Error: p.Deferred}
 		reads[p.Name] = &consumers[i]
 	}
 	for _, shard := range states {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -53,7 +54,13 @@ type Sink struct {
 	unready  atomic.Bool // it was logged that a secret is missing
 }
 
-var _ delivery.Handler = (*Sink)(nil)
+var (
+	_ delivery.Handler = (*Sink)(nil)
+	_ refusals.Teller  = (*Sink)(nil)
+)
+
+// TellsRefusals marks that the sink logs which messages its endpoint refuses.
+func (s *Sink) TellsRefusals() {}
 
 // New returns an endpoint's sink. The error has all faults of the endpoint, each with its field.
 func New(endpoint Endpoint, o Options) (*Sink, error) {

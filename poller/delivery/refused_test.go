@@ -1,0 +1,119 @@
+package delivery_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate/group"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/testing/faketime"
+)
+
+// logged is a log that a test may look at.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// expect expects that so many lines contain all of some texts.
+func (l *logged) expect(t *testing.T, lines int, texts ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for line := range strings.Lines(l.text.String()) {
+		has := true
+		for _, text := range texts {
+			has = has && strings.Contains(line, text)
+		}
+		if has {
+			n++
+		}
+	}
+	if n != lines {
+		t.Errorf("%d lines with %q, want %d, in\n%s", n, texts, lines, l.text.String())
+	}
+}
+
+// A handler that fails is in the log from its first message on, with the error, and again every ten
+// minutes while it lasts. The consumer tells others the error. Both end when no message waits.
+func TestAHandlerThatFailsIsTold(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		const first, still, again = "the handler fails to handle a message", "the handler still fails", "the handler handles messages again"
+		log := &logged{}
+		w.add(3, "a", "b")
+		var broken atomic.Bool
+		broken.Store(true)
+		var j journal
+		j.answers(func(delivery.Delivery) error {
+			if broken.Load() {
+				return errors.New("no such table: ledger")
+			}
+			return nil
+		})
+		c := w.start(delivery.Consumer{Handler: j.handler(), MaxDeliveries: 1000, Log: faketime.Log(w, log)})
+		says := func(want string) {
+			t.Helper()
+			conditions, err := group.Of(w.Ring).Conditions(w.Context(), "g")
+			if err != nil || len(conditions) != 1 {
+				t.Fatalf("%+v, %v", conditions, err)
+			}
+			for _, is := range conditions {
+				if is.Deferred != want {
+					t.Errorf("it says %q, want %q", is.Deferred, want)
+				}
+			}
+		}
+		time.Sleep(5 * time.Second)
+		log.expect(t, 1, first)
+		log.expect(t, 1, "level=WARN", first, "no such table: ledger", "account=", "message=0")
+		says("no such table: ledger")
+		time.Sleep(31 * time.Minute)
+		log.expect(t, 1, first)
+		log.expect(t, 3, "level=WARN", still, "no such table: ledger")
+		says("no such table: ledger")
+		log.expect(t, 0, again)
+		broken.Store(false)
+		time.Sleep(11 * time.Minute)
+		log.expect(t, 1, "level=INFO", again)
+		log.expect(t, 3, still)
+		says("")
+		c.stop(t)
+	})
+}
+
+// A handler that fails for single messages says so rarely, and a message that becomes a dead letter
+// waits no more.
+func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		log := &logged{}
+		var j journal
+		j.answers(func(d delivery.Delivery) error {
+			if d.Account == "bad" {
+				return errors.New("cannot be read")
+			}
+			return nil
+		})
+		c := w.start(delivery.Consumer{Handler: j.handler(), MaxDeliveries: 2, Log: faketime.Log(w, log)})
+		for range 5 {
+			w.add(1, "bad", "good")
+			time.Sleep(time.Minute)
+		}
+		log.expect(t, 1, "the handler fails to handle a message", "account=bad", "message=0", "cannot be read")
+		log.expect(t, 1, "no message waits for the handler any more")
+		log.expect(t, 0, "still fails")
+		log.expect(t, 5, "message is a dead letter")
+		c.stop(t)
+	})
+}
