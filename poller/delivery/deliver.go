@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"runtime/debug"
 	"sync"
@@ -202,10 +201,10 @@ func (s *session) contain(ctx context.Context, batch []Delivery) (errs []error, 
 // tellPanic counts and logs the first panic of a batch.
 func (s *session) tellPanic(errs []error) {
 	for _, err := range errs {
-		var p *panicError
+		var p panicked
 		if errors.As(err, &p) {
 			s.meters.panics.Inc()
-			s.Log.Error("handler panicked", "shard", s.shard, "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+			s.Log.Error("handler panicked", "shard", s.shard, "error", p, "stack", string(p.PanicStack()))
 			return
 		}
 	}

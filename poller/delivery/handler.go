@@ -79,10 +79,18 @@ func (each Each) call(ctx context.Context, d Delivery) (err error) {
 	return each(ctx, d)
 }
 
+// panicked is the error of a handler that panicked. *sqlonce.PanicError is one as well.
+type panicked interface {
+	error
+	PanicStack() []byte // of the goroutine that panicked
+}
+
 // panicError is the panic of a handler.
 type panicError struct {
 	value any
 	stack []byte
 }
+
+func (p *panicError) PanicStack() []byte { return p.stack }
 
 func (p *panicError) Error() string { return fmt.Sprintf("the handler panicked: %v", p.value) }

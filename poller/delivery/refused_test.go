@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
@@ -114,6 +115,26 @@ func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
 		log.expect(t, 1, "no message waits for the handler any more")
 		log.expect(t, 0, "still fails")
 		log.expect(t, 5, "message is a dead letter")
+		c.stop(t)
+	})
+}
+
+// A panic that a handler has caught itself, as sqlonce does, is counted and logged with its stack,
+// as one of the handler is.
+func TestAPanicThatTheHandlerCaughtIsTold(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		log := &logged{}
+		w.add(1, "a")
+		var j journal
+		j.answers(func(delivery.Delivery) error {
+			return &sqlonce.PanicError{Value: "poison", Stack: []byte("goroutine 7: apply()")}
+		})
+		c := w.start(delivery.Consumer{Handler: j.handler(), MaxDeliveries: 2, Log: faketime.Log(w, log), Metrics: delivery.NewMetrics(w.Metrics)})
+		time.Sleep(time.Minute)
+		log.expect(t, 2, "level=ERROR", "handler panicked", "poison", "goroutine 7: apply()")
+		if n := w.Counted("rounds_delivery_handler_panics_total", "g"); n != 2 {
+			t.Errorf("%v panics are counted", n)
+		}
 		c.stop(t)
 	})
 }

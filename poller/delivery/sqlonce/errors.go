@@ -19,6 +19,9 @@ func (p *PanicError) Error() string {
 	return fmt.Sprintf("sqlonce: the function panicked: %v", p.Value)
 }
 
+// PanicStack returns the stack, which the consumer logs.
+func (p *PanicError) PanicStack() []byte { return p.Stack }
+
 // Unwrap returns the value if it is an error.
 func (p *PanicError) Unwrap() error {
 	err, _ := p.Value.(error)
