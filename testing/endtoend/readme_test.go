@@ -101,12 +101,21 @@ func TestReadmeProgram(t *testing.T) {
 	consumer := consume()
 	grows("at once")
 	consumer.kill()
-	consume()
+	consumer = consume()
 	grows("after kill -9")
 	if code, answer := ask(t, "POST", "http://"+addr+"/v1/reshard", `{"shards":7}`); code/100 != 2 {
 		t.Fatalf("reshard: %d %s", code, answer)
 	}
 	grows("after another number of shards")
+	// A consumer that is told to stop leaves its group, so that the next one need not wait.
+	if err := consumer.Terminate(20 * time.Second); err != nil || consumer.LogCount("<nil>") > 0 {
+		t.Errorf("a consumer that was told to stop: %v\n%s", err, consumer.Log())
+	}
+	if code, answer := ask(t, "GET", "http://"+addr+"/v1/groups", ""); code != 200 || !strings.Contains(answer, `"consumers":[]`) {
+		t.Errorf("groups: %d %s", code, answer)
+	}
+	consume()
+	grows("after a restart")
 	service.terminate(t)
 	if n, distinct := rows(); n != distinct {
 		t.Errorf("%d rows of %d messages", n, distinct)
