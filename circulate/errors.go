@@ -22,6 +22,9 @@ var (
 	// ErrMismatch reports that the namespace in Redis was made with other settings than
 	// the caller's.
 	ErrMismatch = wire.Finding("circulate: settings disagree with Redis")
+
+	// ErrNoNamespace reports a namespace that nobody has made, with Options.Existing.
+	ErrNoNamespace = wire.Finding("circulate: there is no namespace")
 )
 
 // Unknown reports whether err leaves open if the step was done: a time-out, or a

@@ -103,6 +103,7 @@ func (l layout) format() int {
 // expectations are what the options of a ring say of the namespaces that it may open.
 type expectations struct {
 	restoring bool
+	existing  bool
 	eras      int
 }
 
@@ -120,7 +121,7 @@ func Made(ctx context.Context, server Server, namespace string) (bool, error) {
 	return n > 0, err
 }
 
-// agree reads a namespace's meta, or makes it as first if there is none.
+// agree reads a namespace's meta, or makes it as first if there is none and that is not expected.
 func agree(ctx context.Context, w *wire.Wire, first layout, expected expectations) (layout, error) {
 	namespace := w.Namespace()
 	key := metaKey(namespace)
@@ -139,6 +140,9 @@ func agree(ctx context.Context, w *wire.Wire, first layout, expected expectation
 		return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 	}
 	if meta, err := redis.Values(replies[0], nil); err == nil && len(meta) == 4+len(metaFields) && (wire.BytesAt(meta, 0) == nil || wire.BytesAt(meta, 2) == nil) {
+		if expected.existing {
+			return layout{}, ErrNoNamespace
+		}
 		if replies, err = w.Pipeline(ctx, key, write...); err != nil {
 			return layout{}, fmt.Errorf("open namespace %q: %w", namespace, err)
 		}
@@ -187,7 +191,7 @@ func refused(namespace string, format int, needs string, eras int) error {
 
 // readLayout returns the layout as it is now.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
-	return agree(ctx, r.wire, r.layout, expectations{r.restoring, r.eras})
+	return agree(ctx, r.wire, r.layout, r.expected)
 }
 
 // Changed reports whether the number of shards has changed, or begun to change, since the

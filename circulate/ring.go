@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -57,6 +58,11 @@ type Options struct {
 	// with more of them is refused.
 	Eras int
 
+	// Existing returns ErrNoNamespace if nobody has made the namespace, in place of making it. A
+	// consumer needs it: in a namespace of its own it would wait for ever, and the number of
+	// shards would be decided.
+	Existing bool
+
 	// Restoring opens a namespace into which a backup is being restored; see Archive.Begin.
 	Restoring bool
 
@@ -76,8 +82,7 @@ type Ring struct {
 	log       *slog.Logger
 	timeline  func() int // see Options
 
-	restoring bool // of Options
-	eras      int  // of Options
+	expected expectations // of Options
 	reopen    func(context.Context) (*Ring, error)
 	followed  atomic.Bool // see Follow
 	changes   changes
@@ -86,7 +91,8 @@ type Ring struct {
 	left   atomic.Bool // the shards that accounts leave need not be searched any more
 }
 
-// Open joins a namespace, or makes it if it does not exist. If its shards or format are
+// Open joins a namespace, or makes it if it does not exist, unless Options.Existing says otherwise. It
+// returns the error if Redis is away: it does not wait. If its shards or format are
 // not what the caller has, it returns ErrMismatch; for shards that is a *ShardsError.
 func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Namespace == "" {
@@ -105,14 +111,18 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if first.shards == 0 {
 		first.shards = DefaultShards
 	}
-	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first, expectations{o.Restoring, max(KnownEras, o.Eras)})
+	expected := expectations{restoring: o.Restoring, existing: o.Existing, eras: max(KnownEras, o.Eras)}
+	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first, expected)
+	if errors.Is(err, ErrNoNamespace) {
+		return nil, fmt.Errorf("%w %q in Redis%s; set Options.Namespace to the service's ROUNDS_NAMESPACE, and start the service first", err, o.Namespace, at(server))
+	}
 	if err != nil {
 		return nil, err
 	}
 	if o.Shards != 0 && o.Shards != l.shards && l.plain() {
 		return nil, &ShardsError{o.Namespace, l.shards, o.Shards}
 	}
-	r := &Ring{namespace: o.Namespace, log: o.Log, timeline: o.Timeline, layout: l, keys: l.keys(o.Namespace), restoring: o.Restoring, eras: max(KnownEras, o.Eras)}
+	r := &Ring{namespace: o.Namespace, log: o.Log, timeline: o.Timeline, layout: l, keys: l.keys(o.Namespace), expected: expected}
 	r.wire = wire.New(server, o.Namespace, wire.Options{
 		Log: o.Log, Observe: o.Observe, Keys: func(shard int) []wire.Key { return r.keys[shard].all() },
 	})
@@ -122,6 +132,14 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)
 	return r, nil
+}
+
+// at returns where a server is, for people, if it says so.
+func at(server Server) string {
+	if named, ok := server.(interface{ Name() string }); ok {
+		return " at " + named.Name()
+	}
+	return ""
 }
 
 // Check reports whether Redis answers and the namespace is still the one that was opened.

@@ -196,6 +196,17 @@ func metaAgrees(f *fixture) {
 	if err := f.ring.Check(ctx); err != nil {
 		f.Errorf("check: %v", err)
 	}
+	if r, err := circulate.Open(ctx, f.server, circulate.Options{Namespace: f.ns, Existing: true}); err != nil || r.Check(ctx) != nil {
+		f.Errorf("joining one that exists: %v", err)
+	}
+	other := f.ns + "-other"
+	_, err := circulate.Open(ctx, f.server, circulate.Options{Namespace: other, Existing: true})
+	if want := fmt.Sprintf("there is no namespace %q in Redis at ", other); !errors.Is(err, circulate.ErrNoNamespace) || !strings.Contains(err.Error(), want) {
+		f.Errorf("joining one that nobody has made: %v, want %s", err, want)
+	}
+	if made, err := circulate.Made(ctx, f.server, other); made || err != nil {
+		f.Errorf("it was made all the same: %v, %v", made, err)
+	}
 	f.do("HSET", f.ns+":meta", "format", 99)
 	if _, err := open(0); !errors.Is(err, circulate.ErrMismatch) {
 		f.Errorf("with another format: %v", err)
