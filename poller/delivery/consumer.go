@@ -58,7 +58,7 @@ type Consumer struct {
 	// Hurry, once closed, ends Grace at once. Nil: nothing does.
 	Hurry <-chan struct{}
 
-	Log     *slog.Logger // nil: no log
+	Log     *slog.Logger // nil: no log; that Redis is away is in the ring's, see circulate.Options
 	Metrics *Metrics     // nil: no metrics
 	// Control lets others watch the running consumer and order a retry. It may be nil.
 	Control *Control
@@ -213,6 +213,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 	stop()
 	helpers.Wait()
 	g.rest()
+	g.tellLosses(0)
 	g.meters.clear()
 	g.Log.Debug("consumer has ended")
 	return nil

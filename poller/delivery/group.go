@@ -32,6 +32,7 @@ type member struct {
 	suspects chan struct{}   // messages that may kill the process: one at a time
 	seed     maphash.Seed    // of the parts that batches are divided into
 	deferred deferred
+	losses   losses
 	refused  *refusals.Record
 	takes    atomic.Bool // the handler handled a message of its last batch
 	meters   meters
@@ -80,6 +81,7 @@ func (g *member) manage(ctx context.Context) {
 			ours = g.divide(alive)
 		}
 		g.make(ctx)
+		g.tellLosses(gatherLosses)
 		g.take(ctx, g.wanted(ours, try), try)
 		g.meters.shards.Set(float64(len(g.sessions)))
 		if !sleep(ctx, tick) {

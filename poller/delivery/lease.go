@@ -3,7 +3,8 @@ package delivery
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -106,14 +107,51 @@ func untilNext(period, phase time.Duration) time.Duration {
 	return period - (time.Duration(time.Now().UnixNano())-phase)%period
 }
 
+// gatherLosses is how long lost leases are gathered for one log line. A consumer that was cut off
+// finds out about its shards one after the other.
+const gatherLosses = 5 * time.Second
+
+// losses are the shards whose leases were lost and not logged yet.
+type losses struct {
+	mu     sync.Mutex
+	since  time.Time
+	shards []int
+}
+
+func (l *losses) add(shard int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.shards) == 0 {
+		l.since = time.Now()
+	}
+	l.shards = append(l.shards, shard)
+}
+
+// take returns the shards once some were gathered for as long as that.
+func (l *losses) take(gather time.Duration) (shards []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.shards) > 0 && time.Since(l.since) >= gather {
+		shards, l.shards = l.shards, nil
+	}
+	slices.Sort(shards)
+	return slices.Compact(shards)
+}
+
+// tellLosses logs the lost leases in one line.
+func (g *member) tellLosses(gather time.Duration) {
+	if shards := g.losses.take(gather); len(shards) > 0 {
+		g.Log.Info("leases lost; other consumers may read these shards", "shards", shards)
+	}
+}
+
 func (s *session) lost(why error) {
 	if s.work.Err() == nil {
 		s.meters.lost.Inc()
-		level := slog.LevelDebug // Redis is away, which the ring logs once
-		if errors.Is(why, group.ErrLeaseLost) {
-			level = slog.LevelInfo
+		if errors.Is(why, group.ErrLeaseLost) { // else Redis is away, which the ring logs once
+			s.losses.add(s.shard)
 		}
-		s.Log.Log(s.work, level, "lease of a shard lost; another consumer may read it", "shard", s.shard)
+		s.Log.Debug("lease of a shard lost", "shard", s.shard, "error", why)
 	}
 	s.lose(group.ErrLeaseLost)
 }

@@ -138,3 +138,20 @@ func TestAPanicThatTheHandlerCaughtIsTold(t *testing.T) {
 		c.stop(t)
 	})
 }
+
+// The leases that a consumer loses together are one line of its log.
+func TestLostLeasesAreOneLine(t *testing.T) {
+	inFakeTime(t, 8, func(w *world) {
+		log := &logged{}
+		var j journal
+		c := w.start(delivery.Consumer{Handler: j.handler(), Log: faketime.Log(w, log)})
+		time.Sleep(time.Minute)
+		for shard := range 8 {
+			w.Do("DEL", w.Key(shard, "leases"))
+		}
+		time.Sleep(time.Minute)
+		c.stop(t)
+		log.expect(t, 1, "level=INFO", "lost")
+		log.expect(t, 1, "level=INFO", "leases lost", `shards="[0 1 2 3 4 5 6 7]"`)
+	})
+}

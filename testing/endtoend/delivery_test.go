@@ -117,7 +117,7 @@ func TestEachMessageIsAppliedOnce(t *testing.T) {
 		if err := p.Thaw(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 30*time.Second, p.Name+" learns what it missed", func() bool { return p.LogCount("lease of a shard lost") > 0 })
+		eventually(t, 30*time.Second, p.Name+" learns what it missed", func() bool { return p.LogCount("leases lost") > 0 })
 	}
 	stopPosting = w.source.postEvery(postInterval, deliveryAccounts)
 	for _, effect := range rewinds {
