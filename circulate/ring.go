@@ -112,9 +112,10 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 		first.shards = DefaultShards
 	}
 	expected := expectations{restoring: o.Restoring, existing: o.Existing, eras: max(KnownEras, o.Eras)}
-	l, err := agree(ctx, wire.New(server, o.Namespace, wire.Options{}), first, expected)
+	w := wire.New(server, o.Namespace, wire.Options{})
+	l, err := agree(ctx, w, first, expected)
 	if errors.Is(err, ErrNoNamespace) {
-		return nil, fmt.Errorf("%w %q in Redis%s; set Options.Namespace to the service's ROUNDS_NAMESPACE, and start the service first", err, o.Namespace, at(server))
+		return nil, fmt.Errorf("%w %q in Redis at %s; set Options.Namespace to the service's ROUNDS_NAMESPACE, and start the service first", err, o.Namespace, w.Server())
 	}
 	if err != nil {
 		return nil, err
@@ -132,14 +133,6 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)
 	return r, nil
-}
-
-// at returns where a server is, for people, if it says so.
-func at(server Server) string {
-	if named, ok := server.(interface{ Name() string }); ok {
-		return " at " + named.Name()
-	}
-	return ""
 }
 
 // Check reports whether Redis answers and the namespace is still the one that was opened.
@@ -161,6 +154,9 @@ func (r *Ring) Wire(wire.Insider) *wire.Wire { return r.wire }
 // AwaySince returns since when Redis, or the first of its nodes, has not served this process;
 // zero: it serves, as far as the process knows.
 func (r *Ring) AwaySince() time.Time { return r.wire.AwaySince() }
+
+// Server returns where the ring's Redis is, without a password.
+func (r *Ring) Server() string { return r.wire.Server() }
 
 // Namespace returns what the ring's keys begin with.
 func (r *Ring) Namespace() string { return r.namespace }

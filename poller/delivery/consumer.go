@@ -191,7 +191,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 	helpers.Go(func() { g.measure(ctx) })
 	keeping, stop := context.WithCancel(work)
 	helpers.Go(func() { g.keep(keeping) })
-	g.Log.Debug("consumer starts")
+	g.Log.Info("consuming", "namespace", ring.Namespace(), "redis", ring.Server(), "shards", ring.Shards())
 	g.manage(ctx)
 
 	grace, hurry := time.NewTimer(c.Grace), c.Hurry
@@ -215,7 +215,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 	g.rest()
 	g.tellLosses(0)
 	g.meters.clear()
-	g.Log.Debug("consumer has ended")
+	g.Log.Info("the consumer has ended")
 	return nil
 }
 

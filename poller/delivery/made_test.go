@@ -41,9 +41,8 @@ func TestGroupMadeIsOneLine(t *testing.T) {
 			done <- delivery.Consumer{Ring: w.Ring, Group: "g", Handler: j.handler(), Log: slog.New(slog.NewTextHandler(&log, nil))}.Run(ctx)
 		}()
 		time.Sleep(time.Minute)
-		if log.with("consumer group created") != 1 || log.with("shards=33") != 1 {
-			t.Errorf("made:\n%s", log.text.String())
-		}
+		log.expect(t, 1, "consumer group created")
+		log.expect(t, 1, "consumer group created", "shards=33")
 		// The group is removed while the consumer runs. The consumer creates it again.
 		for shard := range w.shards {
 			w.Do("XGROUP", "DESTROY", w.Ring.Tag(shard)+":messages", "g")

@@ -1,10 +1,8 @@
 package delivery_test
 
 import (
-	"bytes"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,20 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// logged is a log that a test may look at.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
 // expect expects that so many lines contain all of some texts.
-func (l *logged) expect(t *testing.T, lines int, texts ...string) {
+func (l *lines) expect(t *testing.T, lines int, texts ...string) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +38,7 @@ func (l *logged) expect(t *testing.T, lines int, texts ...string) {
 func TestAHandlerThatFailsIsTold(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		const first, still, again = "the handler fails to handle a message", "the handler still fails", "the handler handles messages again"
-		log := &logged{}
+		log := &lines{}
 		w.add(3, "a", "b")
 		var broken atomic.Bool
 		broken.Store(true)
@@ -98,7 +84,7 @@ func TestAHandlerThatFailsIsTold(t *testing.T) {
 // waits no more.
 func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
-		log := &logged{}
+		log := &lines{}
 		var j journal
 		j.answers(func(d delivery.Delivery) error {
 			if d.Account == "bad" {
@@ -123,7 +109,7 @@ func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
 // as one of the handler is.
 func TestAPanicThatTheHandlerCaughtIsTold(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
-		log := &logged{}
+		log := &lines{}
 		w.add(1, "a")
 		var j journal
 		j.answers(func(delivery.Delivery) error {
@@ -139,10 +125,25 @@ func TestAPanicThatTheHandlerCaughtIsTold(t *testing.T) {
 	})
 }
 
+// A consumer says at once what it reads and where, also if its group exists.
+func TestAConsumerSaysWhatItReads(t *testing.T) {
+	inFakeTime(t, 3, func(w *world) {
+		var j journal
+		w.start(delivery.Consumer{Handler: j.handler()}).stop(t)
+		log := &lines{}
+		c := w.start(delivery.Consumer{Handler: j.handler(), Log: faketime.Log(w, log)})
+		time.Sleep(time.Second)
+		log.expect(t, 1, "level=INFO", "consuming", "group=g", "consumer=", "namespace="+w.Ring.Namespace(), "redis=", "shards=3")
+		log.expect(t, 0, "ended")
+		c.stop(t)
+		log.expect(t, 1, "level=INFO", "the consumer has ended")
+	})
+}
+
 // The leases that a consumer loses together are one line of its log.
 func TestLostLeasesAreOneLine(t *testing.T) {
 	inFakeTime(t, 8, func(w *world) {
-		log := &logged{}
+		log := &lines{}
 		var j journal
 		c := w.start(delivery.Consumer{Handler: j.handler(), Log: faketime.Log(w, log)})
 		time.Sleep(time.Minute)

@@ -67,6 +67,14 @@ func New(server Server, namespace string, o Options) *Wire {
 	return &Wire{server: server, namespace: namespace, log: o.Log, observe: o.Observe, keys: o.Keys}
 }
 
+// Server returns where the server is, without a password, or "an unnamed server".
+func (w *Wire) Server() string {
+	if named, ok := w.server.(interface{ Name() string }); ok {
+		return named.Name()
+	}
+	return "an unnamed server"
+}
+
 // Namespace returns what the keys begin with.
 func (w *Wire) Namespace() string { return w.namespace }
 
