@@ -83,9 +83,9 @@ type Ring struct {
 	timeline  func() int // see Options
 
 	expected expectations // of Options
-	reopen    func(context.Context) (*Ring, error)
-	followed  atomic.Bool // see Follow
-	changes   changes
+	reopen   func(context.Context) (*Ring, error)
+	followed atomic.Bool // see Follow
+	changes  changes
 
 	copies copies
 	left   atomic.Bool // the shards that accounts leave need not be searched any more

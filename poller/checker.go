@@ -95,6 +95,8 @@ func (r *Result) Validate() error {
 			return broken("messages[%d].id: must have 1 to %d bytes, has %d", i, circulate.MaxIDLength, len(m.ID))
 		case len(m.Data) > maxData:
 			return broken("messages[%d].data: has %d bytes, at most %d may be kept", i, len(m.Data), maxData)
+		case len(m.Data) > 0 && !json.Valid(m.Data):
+			return broken("messages[%d].data: must be JSON", i)
 		}
 	}
 	return nil

@@ -108,7 +108,8 @@ func CursorError(err error) *CheckError {
 
 // Classify returns any error of a checker as the pool sees it. An error that is not a *CheckError
 // is transient, with the scope account. Its text is left out: it may contain a query string. A nil
-// *CheckError, which is an error that is not nil, is transient, with the code "nil_error".
+// *CheckError, which is an error that is not nil, is transient, with the code "nil_error". An error
+// with a kind or a scope that does not exist has the code "bad_result".
 func Classify(err error) *CheckError {
 	var known *CheckError
 	switch {
@@ -122,6 +123,10 @@ func Classify(err error) *CheckError {
 	}
 	named := *known
 	named.Kind, named.Scope = cmp.Or(named.Kind, Transient), cmp.Or(named.Scope, ScopeAccount)
+	if what, value := named.unknown(); what != "" {
+		named.Message = fmt.Sprintf("the checker's error has the %s %.40q, which does not exist: %s: %s", what, value, named.Code, named.Message)
+		named.Kind, named.Scope, named.Code = Protocol, ScopeAccount, codeBadResult
+	}
 	return &named
 }
 
@@ -132,4 +137,19 @@ func timedOut(err error, after time.Duration) error {
 		return err // the checker knows the cause better
 	}
 	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
+}
+
+// unknown names the field whose value does not exist, if there is one.
+func (e *CheckError) unknown() (what, value string) {
+	switch e.Kind {
+	case Transient, RateLimited, AuthFailed, Gone, ConfigInvalid, CursorInvalid, Protocol, Unsupported:
+	default:
+		return "kind", string(e.Kind)
+	}
+	switch e.Scope {
+	case ScopeAccount, ScopeRateKey, ScopeEgress, ScopeChecker:
+	default:
+		return "scope", string(e.Scope)
+	}
+	return "", ""
 }

@@ -14,10 +14,16 @@ const unmovedPause = 30 * time.Second
 // whether the cursor moved. A page of messages that says there is more, under the cursor that it
 // was asked with, would be found again and again, so Judge returns a *CheckError with the code
 // "cursor_stuck". If such a page does not say so, the next check finds its messages again, and
-// Judge adds a warning to the result. A Once needs no cursor.
+// Judge adds a warning to the result. A Once needs no cursor. Two messages with one id are a warning
+// too: a third party may give them, and perhaps only once.
 func Judge(c Checker, asked Request, result *Result) error {
 	if err := result.Validate(); err != nil {
 		return err
+	}
+	if first, second, twice := result.sameID(); twice {
+		result.Warnings = append(result.Warnings, Warning{
+			Code: "same_id", Message: fmt.Sprintf("messages[%d] and messages[%d] have the same id: consumers take the second for the first, and may skip it", first, second),
+		})
 	}
 	if givenOnce(c) || !result.unmoved(asked.Cursor) {
 		return nil
@@ -41,6 +47,21 @@ func Judge(c Checker, asked Request, result *Result) error {
 // logged returns what the log says of a failure: what a person also reads in the account's history,
 // so that one that does not count against the account has the same word there.
 func logged(err *CheckError) string { return err.text(markOf(err)) }
+
+// sameID returns the first two messages of the page that have one id.
+func (r *Result) sameID() (first, second int, twice bool) {
+	if len(r.Messages) < 2 {
+		return 0, 0, false
+	}
+	at := make(map[string]int, len(r.Messages))
+	for i := range r.Messages {
+		if first, twice := at[r.Messages[i].ID]; twice {
+			return first, i, true
+		}
+		at[r.Messages[i].ID] = i
+	}
+	return 0, 0, false
+}
 
 // unmoved reports whether a page has messages and leaves the cursor where it was.
 func (r *Result) unmoved(cursor []byte) bool {

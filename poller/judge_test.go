@@ -122,3 +122,52 @@ func TestAnErrorSaysItsWordOnce(t *testing.T) {
 		}
 	}
 }
+
+// What a checker may not return fails its check with a code that names the checker's fault, and
+// nothing of it is written.
+func TestWhatNoCheckerMayReturn(t *testing.T) {
+	message := func(data string) poller.Result {
+		return poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte(`{}`)}, {ID: "2", Data: []byte(data)}}, Cursor: []byte("1")}
+	}
+	for name, tt := range map[string]struct {
+		result poller.Result
+		err    error
+		want   string
+	}{
+		"data that is no JSON": {message("{x}"), nil, "bad_result: messages[1].data: must be JSON"},
+		"data cut off":         {message(`{"a":`), nil, "bad_result: messages[1].data: must be JSON"},
+		"an unknown kind":      {poller.Result{}, &poller.CheckError{Kind: "oops", Code: "c", Message: "m"}, `bad_result: the checker's error has the kind "oops", which does not exist: c: m`},
+		"an unknown scope":     {poller.Result{}, &poller.CheckError{Kind: poller.Gone, Scope: "oops", Code: "c", Message: "m"}, `bad_result: the checker's error has the scope "oops", which does not exist: c: m`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, func(w *world) {
+				w.checker.check = func(context.Context, poller.Request) (poller.Result, error) { return tt.result, tt.err }
+				w.register("every 1h", "a")
+				stop := w.start(poller.Config{})
+				time.Sleep(10 * time.Second)
+				stop()
+				if v := w.look("a"); v.Error != tt.want || v.Failures != 1 || accounts.MarkWord(v.History.Marks[0]) != "protocol" || len(w.found("a")) != 0 {
+					t.Errorf("%d failures, %q, %s, found %v", v.Failures, v.Error, v.History.Marks, w.found("a"))
+				}
+			})
+		})
+	}
+}
+
+// Two messages with one id are written, for the third party may not give them again, and the
+// account says so.
+func TestTwoMessagesWithOneIDWarn(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
+			return poller.Result{Messages: []poller.Message{{ID: "1"}, {ID: "2"}, {ID: "1"}}, Cursor: []byte("1")}, nil
+		}
+		w.register("every 1h", "a")
+		stop := w.start(poller.Config{})
+		time.Sleep(10 * time.Second)
+		stop()
+		e, err := accounts.NewRegistry(w.ring, nil).Explain(w.Context(), "a")
+		if err != nil || e.State.Failures != 0 || !strings.Contains(e.Warning, "same_id: messages[0] and messages[2] have the same id") || len(w.found("a")) != 3 {
+			t.Errorf("got %q, %d failures, %v, found %v", e.Warning, e.State.Failures, err, w.found("a"))
+		}
+	})
+}
