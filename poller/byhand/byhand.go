@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/trial"
@@ -21,6 +22,11 @@ const abandonAfter = time.Second
 
 // Trials makes trials, a bounded number at once. It is safe for concurrent use.
 type Trials struct {
+	// Told gets what reports leave out because it may hold a secret: the error of a check that is no
+	// *poller.CheckError, without a stack, and a checker's panic with its stack. It may be called
+	// from several goroutines. Nil: nobody gets it. It must be set before the first trial.
+	Told func(err error, stack []byte)
+
 	checkers poller.Checkers
 	timeout  time.Duration
 	places   chan struct{}
@@ -29,22 +35,23 @@ type Trials struct {
 // New returns Trials with some checkers. A page may take as long as the timeout. At most so
 // many trials as atOnce are under way at once.
 func New(checkers poller.Checkers, timeout time.Duration, atOnce int) *Trials {
-	return &Trials{checkers, timeout, make(chan struct{}, atOnce)}
+	return &Trials{checkers: checkers, timeout: timeout, places: make(chan struct{}, atOnce)}
 }
 
 // Try makes a trial, and follows pages as a poller does with one claim. A check that fails is
-// no error: the report says what went wrong. The errors are trial.ErrBusy, and one for a
-// request that Checkers.Validate refuses.
+// no error: the report says what went wrong. The errors are trial.ErrBusy, one for a request that
+// Checkers.Validate refuses, and ErrPanicked.
 //
 // A checker that goes on after its context is done is abandoned, and keeps its place until it
 // returns.
 func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error) {
-	if err := t.checkers.Validate(r.Kind, r.Config); err != nil {
+	rateKey, err := t.judgeConfig(r)
+	if err != nil {
 		return nil, err
 	}
 	checker := t.checkers[r.Kind]
 	report := &trial.Report{
-		Kind: r.Kind, Account: r.Account, RateKey: checker.RateKey(r.Config), Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.FoundPage{},
+		Kind: r.Kind, Account: r.Account, RateKey: rateKey, Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.FoundPage{},
 	}
 	select {
 	case t.places <- struct{}{}:
@@ -55,6 +62,29 @@ func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error
 		<-t.places
 	}
 	return report, nil
+}
+
+// ErrPanicked reports that a checker panicked when it was asked about a config.
+var ErrPanicked = errors.New("byhand: the kind's Validate or RateKey panicked")
+
+// judgeConfig validates the config, and returns its rate key.
+func (t *Trials) judgeConfig(r trial.Request) (rateKey string, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			t.tell(fmt.Errorf("the checker panicked: %v", reason), debug.Stack())
+			err = ErrPanicked
+		}
+	}()
+	if err := t.checkers.Validate(r.Kind, r.Config); err != nil {
+		return "", err
+	}
+	return t.checkers[r.Kind].RateKey(r.Config), nil
+}
+
+func (t *Trials) tell(err error, stack []byte) {
+	if t.Told != nil {
+		t.Told(err, stack)
+	}
 }
 
 // follow checks page by page. It returns false if it has abandoned the checker, which then
@@ -110,7 +140,8 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	go func() {
 		var o outcome
 		defer func() {
-			if recover() != nil { // what it says may hold a secret
+			if reason := recover(); reason != nil { // what it says may hold a secret
+				t.tell(fmt.Errorf("the checker panicked: %v", reason), debug.Stack())
 				o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: "the checker panicked"}}
 			}
 			select {
@@ -120,6 +151,9 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 			}
 		}()
 		o.result, o.err = checker.Check(ctx, request)
+		if known := new(poller.CheckError); o.err != nil && !errors.As(o.err, &known) {
+			t.tell(o.err, nil)
+		}
 		o.result, o.err = t.judged(ctx, checker, request, o.result, o.err) // here, where a panic of the error's own methods harms nobody
 	}()
 	select {

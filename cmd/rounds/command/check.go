@@ -90,9 +90,6 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 	if config == nil {
 		config = json.RawMessage("{}")
 	}
-	if err := checkers.Validate(o.kind, config); err != nil {
-		return err
-	}
 	cursor, err := trial.ReadCursor(o.cursor)
 	if err != nil {
 		return fmt.Errorf("--cursor: %w", err)
@@ -103,7 +100,11 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 			return err
 		}
 	}
-	report, err := byhand.New(checkers, s.CheckTimeout, 1).Try(ctx, trial.Request{
+	trials := byhand.New(checkers, s.CheckTimeout, 1)
+	trials.Told = func(err error, stack []byte) { // the caller's own terminal, and own process
+		fmt.Fprintf(env.stderr, "the checker's error, which nothing but this command shows: %s\n%s", oneLine(err.Error()), stack)
+	}
+	report, err := trials.Try(ctx, trial.Request{
 		Account: o.account, Kind: o.kind, Config: config, Cursor: cursor, Hint: hint, Pages: o.pages, Limit: o.limit,
 	})
 	if err != nil {

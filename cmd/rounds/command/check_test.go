@@ -1,11 +1,15 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/byhand"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
@@ -63,6 +67,52 @@ func TestCheckOfAMailbox(t *testing.T) {
 	if !errors.Is(err, errCheckFailed) || !strings.Contains(got.out, "failed   auth, scope account, code authenticationfailed") ||
 		!strings.Contains(got.out, "a poller checks again, and parks the account after 3 refusals") || strings.Contains(got.out, "0ld") {
 		t.Errorf("got %v\n%s", err, got.out)
+	}
+}
+
+// own is a kind of a program's own, whose methods a test replaces.
+type own struct {
+	poller.Checker
+	check    func() (poller.Result, error)
+	validate func() error
+	hold     time.Duration
+}
+
+func (own) Kind() string                                                   { return "own" }
+func (o own) Validate(json.RawMessage) error                               { return o.validate() }
+func (own) RateKey(json.RawMessage) string                                 { return "" }
+func (o own) Hold(json.RawMessage) time.Duration                           { return o.hold }
+func (o own) Check(context.Context, poller.Request) (poller.Result, error) { return o.check() }
+
+// checkOwn runs "rounds check" with a kind of the program's own.
+func checkOwn(t *testing.T, o own) (output, error) {
+	t.Helper()
+	var out, errs strings.Builder
+	env := testEnvironment(nil)
+	env.stdin, env.stdout, env.stderr = strings.NewReader(""), &out, &errs
+	env.kinds = []Kind{func(Tools) (poller.Checker, error) { return o, nil }}
+	if o.validate == nil {
+		o.validate = func() error { return nil }
+	}
+	err := run(t.Context(), []string{"check", "--kind", "own"}, env)
+	return output{out.String(), errs.String()}, err
+}
+
+// The developer of a kind sees on the own terminal what nothing else shows: the text of an error
+// that is no *CheckError, and the stack of a panic, also of one in Validate.
+func TestCheckTellsADeveloperTheError(t *testing.T) {
+	plain := func() (poller.Result, error) { return poller.Result{}, errors.New("dial pigeon:7: no\x1b[31m route") }
+	got, err := checkOwn(t, own{check: plain})
+	if !errors.Is(err, errCheckFailed) || !strings.Contains(got.err, `dial pigeon:7: no\x1b[31m route`) || strings.Contains(got.out, "pigeon") {
+		t.Errorf("an error: %v\n%s\n%s", err, got.out, got.err)
+	}
+	got, err = checkOwn(t, own{check: func() (poller.Result, error) { panic("no loft") }})
+	if !errors.Is(err, errCheckFailed) || !strings.Contains(got.err, "panicked: no loft\ngoroutine ") || !strings.Contains(got.err, "check_test.go") || strings.Contains(got.out, "loft") {
+		t.Errorf("a panic: %v\n%s\n%s", err, got.out, got.err)
+	}
+	got, err = checkOwn(t, own{check: plain, validate: func() error { panic("no loft") }})
+	if !errors.Is(err, byhand.ErrPanicked) || !strings.Contains(got.err, "panicked: no loft\ngoroutine ") {
+		t.Errorf("a panic of Validate: %v\n%s\n%s", err, got.out, got.err)
 	}
 }
 

@@ -34,6 +34,11 @@ func kindsOf(checkers poller.Checkers) []strict.Kind {
 // a trial leaves no other trace, and it reaches out of the service.
 func tryWith(checkers poller.Checkers, timeout time.Duration, log *slog.Logger) func(context.Context, trial.Request) (*trial.Report, error) {
 	trials := byhand.New(checkers, min(timeout, trialPage), byhand.AtOnce)
+	trials.Told = func(err error, stack []byte) {
+		if stack != nil { // as a poller logs it; the text of an error may hold a secret
+			log.Error("a checker panicked", "error", err, "stack", string(stack))
+		}
+	}
 	return func(ctx context.Context, r trial.Request) (*trial.Report, error) {
 		report, err := trials.Try(ctx, r)
 		if err != nil {
