@@ -36,6 +36,7 @@ type Report struct {
 	RateKey string          `json:"rate_key" doc:"What shares limits with the account: a host, a corporation. Empty: nothing does."`
 	Limit   int             `json:"limit" doc:"Messages wanted in one page."`
 	Timeout string          `json:"timeout" doc:"How long a page may take."`
+	Hold    float64         `json:"hold,omitempty" doc:"Seconds for which a poller's call may be held until something comes. A trial does not wait."`
 	Pages   []FoundPage     `json:"pages" nullable:"false"`
 	Error   *Failure        `json:"error" doc:"What went wrong; null: nothing."`
 }

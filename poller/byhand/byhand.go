@@ -52,6 +52,7 @@ func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error
 	checker := t.checkers[r.Kind]
 	report := &trial.Report{
 		Kind: r.Kind, Account: r.Account, RateKey: rateKey, Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.FoundPage{},
+		Hold: t.checkers.Hold(r.Kind, r.Config).Seconds(),
 	}
 	select {
 	case t.places <- struct{}{}:

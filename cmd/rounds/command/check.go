@@ -131,6 +131,9 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 	fmt.Fprintf(w, "kind     %s, account %s, limit %d, timeout %s\n", run.Kind, oneLine(run.Account), run.Limit, run.Timeout)
 	fmt.Fprintf(w, "config   %s\n", oneLine(string(run.Config)))
 	fmt.Fprintf(w, "limits   %s\n", cmp.Or(oneLine(run.RateKey), "shared with nobody"))
+	if run.Hold > 0 {
+		fmt.Fprintf(w, "held     a trial does not wait; a poller's call is held for up to %v until something comes\n", time.Duration(run.Hold*float64(time.Second)))
+	}
 	for n, page := range run.Pages {
 		fmt.Fprintf(w, "\npage %d   %d messages in %d ms, from %s\n", n+1, len(page.Messages), page.Milliseconds, cmp.Or(oneLine(page.Cursor), "the beginning"))
 		for _, m := range page.Messages {

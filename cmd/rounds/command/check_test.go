@@ -116,6 +116,18 @@ func TestCheckTellsADeveloperTheError(t *testing.T) {
 	}
 }
 
+// A kind whose calls are held is tried without waiting, and the output says so.
+func TestCheckOfAHeldKindSaysThatItDoesNotWait(t *testing.T) {
+	nothing := func() (poller.Result, error) { return poller.Result{}, nil }
+	const says = "held     a trial does not wait; a poller's call is held for up to 5s"
+	if got, err := checkOwn(t, own{check: nothing, hold: 5 * time.Second}); err != nil || !strings.Contains(got.out, says) {
+		t.Errorf("%v\n%s", err, got.out)
+	}
+	if got, err := checkOwn(t, own{check: nothing}); err != nil || strings.Contains(got.out, "held") {
+		t.Errorf("not held: %v\n%s", err, got.out)
+	}
+}
+
 func itoa(n int) string {
 	raw, err := json.Marshal(n)
 	if err != nil {
