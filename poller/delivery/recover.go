@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -73,7 +74,7 @@ func (s *session) takeOver(pending []group.Pending) bool {
 		case pending[from].Deliveries >= s.MaxDeliveries:
 			to++
 			why := fmt.Errorf("delivered %d times with no known outcome: its consumers may have died of it", pending[from].Deliveries)
-			ok = s.bury(pending[from], why)
+			ok = s.bury(pending[from], why, s.named(pending[from].Position))
 		default:
 			to++
 			ok = s.alone(pending[from])
@@ -85,6 +86,21 @@ func (s *session) takeOver(pending []group.Pending) bool {
 		from = to
 	}
 	return s.goesOn() && s.away == ""
+}
+
+// named returns the attributes of a message that was not read here, or none if it is gone.
+func (s *session) named(position string) []any {
+	ctx, cancel := context.WithTimeout(s.work, stepTimeout)
+	defer cancel()
+	id, err := circulate.ParseStreamID(position)
+	if err != nil {
+		return nil
+	}
+	found, err := s.Ring.Streams().Messages(ctx, s.shard, id.Previous().String(), 1)
+	if err != nil || len(found) == 0 || found[0].Position != position {
+		return nil
+	}
+	return attributesOf(Delivery{Found: found[0]})
 }
 
 // alone delivers a suspect while no other one is delivered in this process.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
@@ -100,8 +101,29 @@ func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
 		log.expect(t, 1, "the handler fails to handle a message", "account=bad", "message=0", "cannot be read")
 		log.expect(t, 1, "no message waits for the handler any more")
 		log.expect(t, 0, "still fails")
-		log.expect(t, 5, "message is a dead letter")
+		log.expect(t, 5, "message is a dead letter", "account=bad", "message=")
 		c.stop(t)
+	})
+}
+
+// A message whose consumers may have died of it is named in the log too, though nobody reads it.
+func TestADeadLetterThatNobodyReadIsNamed(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		log, stream := &lines{}, w.Key(0, "messages")
+		w.add(2, "a")
+		w.Do("XGROUP", "CREATE", stream, "g", "0")
+		w.Do("XREADGROUP", "GROUP", "g", "dead000000", "COUNT", 1, "STREAMS", stream, ">")
+		first, err := w.Ring.Streams().Messages(w.Context(), 0, circulate.StreamStart, 1)
+		if err != nil || len(first) != 1 {
+			t.Fatal(first, err)
+		}
+		w.Do("XCLAIM", stream, "g", "dead000000", 0, first[0].Position, "RETRYCOUNT", 9, "JUSTID")
+		var j journal
+		c := w.start(delivery.Consumer{Handler: j.handler(), Log: faketime.Log(w, log)})
+		time.Sleep(time.Minute)
+		c.stop(t)
+		log.expect(t, 1, "message is a dead letter", "account=a", "message=0", "its consumers may have died of it")
+		expect(t, j.of("a"), []string{"1#1"})
 	})
 }
 

@@ -37,7 +37,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 			refused = append(refused, i)
 		}
 		if outcome == outcomeFailed && d.Attempt >= s.MaxDeliveries {
-			if s.bury(group.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i]) {
+			if s.bury(group.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i], attributesOf(d)) {
 				counted[outcomeDead]++
 				continue
 			}
@@ -194,8 +194,9 @@ func (s *session) acknowledge(positions []string) {
 	}
 }
 
-// bury turns a message into a dead letter. It reports whether that is done or no longer needed.
-func (s *session) bury(p group.Pending, why error) bool {
+// bury turns a message into a dead letter. It reports whether that is done or no longer needed. The
+// attributes name the message in the log.
+func (s *session) bury(p group.Pending, why error, attributes []any) bool {
 	dead := false
 	err := s.step(func(ctx context.Context) (err error) {
 		dead, err = group.Of(s.Ring).Bury(ctx, s.lease, p, why.Error())
@@ -206,7 +207,7 @@ func (s *session) bury(p group.Pending, why error) bool {
 		return false
 	}
 	if dead {
-		s.Log.Error("message is a dead letter", "shard", s.shard, "position", p.Position, "deliveries", p.Deliveries, "error", why)
+		s.Log.Error("message is a dead letter", append(attributes, "shard", s.shard, "position", p.Position, "deliveries", p.Deliveries, "error", why)...)
 	}
 	return true
 }
