@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -368,6 +369,19 @@ func TestOverHTTP(t *testing.T) {
 			}
 			return over{connector.New(client, values), name}
 		},
+		WithSecrets: func(client *fetch.Client, source secrets.Source) poller.Checker {
+			switch name {
+			case "a secret is used without a host":
+				return careless{source, client, secrets.Use{Kind: "careless", Stays: true}, true}
+			case "a secret is used for another host":
+				return careless{source, client, secrets.Use{Kind: "careless", Host: "other.example:443", TLS: true}, true}
+			case "a call with a secret is not confined":
+				return careless{source, client, secrets.Use{}, false}
+			case "a secret is used as it should be":
+				return careless{source, client, secrets.Use{}, true}
+			}
+			return over{connector.New(client, source), name}
+		},
 		Config: func(url string) json.RawMessage {
 			raw, err := json.Marshal(map[string]any{"url": url, "headers": map[string]any{"X-Token": strict.Ref("TOKEN")}})
 			if err != nil {
@@ -379,6 +393,39 @@ func TestOverHTTP(t *testing.T) {
 	})
 }
 
+// careless is a checker that sends a secret, with the use that it names; without one, with the right
+// one.
+type careless struct {
+	source   secrets.Source
+	client   *fetch.Client
+	use      secrets.Use
+	confined bool
+}
+
+func (careless) Kind() string                   { return "careless" }
+func (careless) Validate(json.RawMessage) error { return nil }
+func (careless) RateKey(json.RawMessage) string { return "" }
+
+func (c careless) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	var config struct{ URL string }
+	if err := json.Unmarshal(r.Config, &config); err != nil {
+		return poller.Result{}, err
+	}
+	use := c.use
+	if use == (secrets.Use{}) {
+		use = secrets.ForURL("careless", config.URL)
+	}
+	token, err := c.source.Get(ctx, "TOKEN", use)
+	if err != nil {
+		return poller.Result{}, secrets.CheckError(err)
+	}
+	_, err = c.client.Do(ctx, fetch.Call{URL: config.URL, Header: http.Header{"X-Token": {token}}, Confined: c.confined && use.Open()})
+	if err != nil {
+		return poller.Result{}, fetch.CheckError(err)
+	}
+	return poller.Result{}, &poller.CheckError{Code: "http_503"}
+}
+
 func TestTheSuiteOverHTTPCondemns(t *testing.T) {
 	for name, says := range map[string]string{
 		"":                            "",
@@ -386,7 +433,10 @@ func TestTheSuiteOverHTTPCondemns(t *testing.T) {
 		"it tells the address": `tells "hush-hush"`, "it tells the address as a cause": `tells "hush-hush"`,
 		"it tells the secret": `tells "0pen-sesame-42"`, "it tells the secret in base64": `tells "MHBlbi1zZXNhbWUtNDI="`,
 		"no status is an error": "404: no error", "410 is transient": "410: got transient", "503 has no code": "503: got ",
-		"it does not wait": "429: got ", "it waits for ever": "retry after ", "an empty answer is more": "204: got ",
+		"a secret is used as it should be": "",
+		"a secret is used without a host":  "does not get there: its use must name that host", "a secret is used for another host": "does not get there: its use must name that host",
+		"a call with a secret is not confined": "over the public internet without TLS",
+		"it does not wait":                     "429: got ", "it waits for ever": "retry after ", "an empty answer is more": "204: got ",
 	} {
 		condemned(t, "TestOverHTTP", name, says)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
@@ -21,6 +22,11 @@ type HTTP struct {
 	Route string
 	// Secret is a value that New's checker sends along; empty: none.
 	Secret string
+	// WithSecrets makes the same checker, which finds its secrets in a source of the suite. It is
+	// required with a Secret.
+	WithSecrets func(client *fetch.Client, source secrets.Source) poller.Checker
+	// Values has the source's secrets, as secrets.Source.Lookup; nil: Secret under every name.
+	Values func(name string) (string, bool)
 }
 
 // RunHTTP runs the suite over package upstream, for checkers whose config has the address
@@ -41,11 +47,12 @@ func RunHTTP(t *testing.T, h HTTP) {
 	RunAddresses(t, h)
 }
 
-// RunAddresses checks which addresses a checker may be led to, and what its errors reveal
-// of the URL and of what the other side wrote.
+// RunAddresses checks which addresses a checker may be led to, what its errors reveal of the URL and
+// of what the other side wrote, and where its secret goes.
 func RunAddresses(t *testing.T, h HTTP) {
 	t.Run("private addresses", h.privateAddresses)
 	t.Run("no secret is told", h.noSecretIsTold)
+	t.Run("secrets go where they may", h.secretsGoWhereTheyMay)
 }
 
 // Client makes a client that reaches 127.0.0.1 but no other private address.

@@ -41,9 +41,11 @@ func signedConfig(url string) json.RawMessage {
 
 func TestSuite(t *testing.T) {
 	checktest.RunHTTP(t, checktest.HTTP{
-		New:    func(client *fetch.Client) poller.Checker { return New(client, source()) },
-		Config: signedConfig,
-		Route:  "connector",
-		Secret: apiToken,
+		New:         func(client *fetch.Client) poller.Checker { return New(client, source()) },
+		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s) },
+		Values:      source().Lookup,
+		Config:      signedConfig,
+		Route:       "connector",
+		Secret:      apiToken,
 	})
 }

@@ -25,10 +25,12 @@ func TestSuite(t *testing.T) {
 	for _, route := range []string{"feed", "atom", "jsonfeed"} {
 		t.Run(route, func(t *testing.T) {
 			checktest.RunHTTP(t, checktest.HTTP{
-				New:    func(client *fetch.Client) poller.Checker { return New(client, vault()) },
-				Config: private,
-				Route:  route,
-				Secret: password,
+				New:         func(client *fetch.Client) poller.Checker { return New(client, vault()) },
+				WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s) },
+				Values:      vault().Lookup,
+				Config:      private,
+				Route:       route,
+				Secret:      password,
 			})
 		})
 	}

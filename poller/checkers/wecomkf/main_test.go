@@ -58,7 +58,9 @@ func TestSuite(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	checktest.RunAddresses(t, checktest.HTTP{
-		New: func(client *fetch.Client) poller.Checker { return New(client, source(secret), NewMemory()) },
+		New:         func(client *fetch.Client) poller.Checker { return New(client, source(secret), NewMemory()) },
+		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s, NewMemory()) },
+		Values:      source(secret).Lookup,
 		Config: func(url string) json.RawMessage {
 			base, _, _ := strings.Cut(url, "?")
 			return configOf(base, "wk1")

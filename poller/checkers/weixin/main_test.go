@@ -64,7 +64,9 @@ func TestSuite(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	checktest.RunAddresses(t, checktest.HTTP{
-		New: func(client *fetch.Client) poller.Checker { return New(client, source()) },
+		New:         func(client *fetch.Client) poller.Checker { return New(client, source()) },
+		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s) },
+		Values:      source().Lookup,
 		Config: func(url string) json.RawMessage {
 			base, _, _ := strings.Cut(url, "?")
 			return configOf(base, "a")
