@@ -127,11 +127,13 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 			continue
 		}
 		f.passed = false
-		data, err := json.Marshal(messageOf(&found[i]))
-		if err != nil {
+		fmt.Fprintf(&f.buffer, "id: %s\ndata: ", f.position.String())
+		e := json.NewEncoder(&f.buffer) // it ends the line
+		e.SetEscapeHTML(false)
+		if err := e.Encode(messageOf(&found[i])); err != nil {
 			return false, err
 		}
-		fmt.Fprintf(&f.buffer, "id: %s\ndata: %s\n\n", f.position.String(), data)
+		f.buffer.WriteByte('\n')
 	}
 	return more, nil
 }
