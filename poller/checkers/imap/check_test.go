@@ -2,10 +2,15 @@ package imap
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -168,7 +173,7 @@ func TestTrust(t *testing.T) {
 		t.Errorf("a port without TLS: got %v", got)
 	}
 	_, err = newChecker(t, plain).Check(t.Context(), poller.Request{Config: configOf(plain, "starttls", "a", "GOOD")})
-	if got := checktest.Failure(t, err); got.Kind == "" || plain.Logins() != 0 {
+	if got := checktest.Failure(t, err); got.Kind != poller.Transient || got.Code != "starttls" || !strings.Contains(got.Message, "refused: NO: ") || !strings.HasSuffix(got.Message, "; set config.tls to none if the server has no TLS") || plain.Logins() != 0 {
 		t.Errorf("no STARTTLS: got %v, %d logins", got, plain.Logins())
 	}
 	// Without encryption the server accepts no password, and none is sent.
@@ -240,4 +245,23 @@ func TestCursors(t *testing.T) {
 
 func TestTheFieldsAreThoseOfValidate(t *testing.T) {
 	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}, Options{}), ".")
+}
+
+// A server without STARTTLS may answer BAD. That is a refusal, and is told as it was said.
+func TestStartTLSAnsweredBad(t *testing.T) {
+	server, conn := net.Pipe()
+	defer server.Close()
+	go func() {
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "* OK hello\r\n")
+		_, _ = readLine(conn)
+		_, _ = io.WriteString(conn, startTag+" BAD Unknown command\r\n")
+	}()
+	var status *imap.Error
+	if err := upgrade(server); !errors.As(err, &status) || common(status, stepStart) != nil {
+		t.Fatalf("got %v", err)
+	}
+	if e := startRefused(status); e.Kind != poller.Transient || e.Message != "STARTTLS: the server refused: BAD: Unknown command" {
+		t.Errorf("got %v", e)
+	}
 }

@@ -66,6 +66,9 @@ func common(status *imap.Error, step string) *poller.CheckError {
 		case imap.StatusResponseTypeBye:
 			e.Scope, e.Message = poller.ScopeRateKey, step+": the server closed the connection: "+said(status)
 		case imap.StatusResponseTypeBad:
+			if step == stepStart { // servers without STARTTLS may answer so: it is a refusal
+				return nil
+			}
 			e.Kind = poller.Protocol
 		default:
 			return nil
@@ -101,9 +104,19 @@ func readRefused(status *imap.Error) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: "read: the server refused: " + said(status)}
 }
 
-// startRefused returns the error for a NO to STARTTLS.
+// stepStart is the step that asks for TLS.
+const stepStart = "STARTTLS"
+
+// startRefused returns the error for a NO or BAD to STARTTLS.
 func startRefused(status *imap.Error) *poller.CheckError {
-	return &poller.CheckError{Kind: poller.Transient, Code: "starttls", Message: "STARTTLS: the server refused: " + said(status)}
+	return &poller.CheckError{Kind: poller.Transient, Code: "starttls", Message: stepStart + ": the server refused: " + said(status)}
+}
+
+// startRefusedNear is startRefused for an address in a private network, where TLS may be left out.
+func startRefusedNear(status *imap.Error) *poller.CheckError {
+	e := startRefused(status)
+	e.Message += "; set config.tls to none if the server has no TLS"
+	return e
 }
 
 // said returns a status as people read it, with the server's words if shown left them.

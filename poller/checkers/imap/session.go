@@ -79,7 +79,11 @@ func (s *session) encrypt(config config, o Options) error {
 		settings := &tls.Config{ServerName: config.host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12}
 		if config.tls == tlsStart {
 			if err := upgrade(s.conn); err != nil {
-				return s.failed(err, "STARTTLS", startRefused)
+				refused := startRefused
+				if private(s.conn.RemoteAddr()) {
+					refused = startRefusedNear
+				}
+				return s.failed(err, stepStart, refused)
 			}
 			s.plain.greeting = strings.NewReader("* OK TLS\r\n") // the server sends none after STARTTLS
 		} else {
@@ -296,8 +300,7 @@ func upgrade(conn io.ReadWriter) error {
 		case status.Type == imap.StatusResponseTypeOK:
 			return nil
 		case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
-			// Servers without STARTTLS may answer BAD. That is a refusal.
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: status.Code, Text: status.Text}
+			return &status
 		default:
 			return errPlain
 		}
