@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -219,6 +221,9 @@ in a file, whose path is printed.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			if err := editable(env); err != nil {
+				return err
+			}
 			account, etag, err := calls.GetTagged(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -300,10 +305,25 @@ func (e *edit) run(ctx context.Context) error {
 	}
 }
 
+// editor returns the command of the user's editor.
+func editor(env environment) string {
+	value := func(name string) string { v, _ := env.lookup(name); return strings.TrimSpace(v) }
+	return cmp.Or(value("VISUAL"), value("EDITOR"), "vi")
+}
+
+// editable refuses an editor that would wait for keys where there is no terminal. Others, such
+// as a script, need none.
+func editable(env environment) error {
+	name, _, _ := strings.Cut(editor(env), " ")
+	if !env.terminal(env.stdin) && slices.Contains([]string{"vi", "vim", "nvim", "nano", "emacs", "pico", "ed"}, filepath.Base(name)) {
+		return misuse("there is no terminal for the editor " + name + ": use rounds account set, or rounds account add --replace with --config @FILE")
+	}
+	return nil
+}
+
 // open has the editor edit the file, and waits until it ends.
 func (e *edit) open() error {
-	value := func(name string) string { v, _ := e.env.lookup(name); return strings.TrimSpace(v) }
-	editor := cmp.Or(value("VISUAL"), value("EDITOR"), "vi")
+	editor := editor(e.env)
 	// The shell starts it, as git does: an editor may be given with flags and quotes.
 	cmd := exec.Command("sh", "-c", editor+` "$1"`, "sh", e.file) // #nosec G204 -- it is the user's own
 	cmd.Stdout, cmd.Stderr = e.env.stdout, e.env.stderr

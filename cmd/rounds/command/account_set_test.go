@@ -158,3 +158,16 @@ func TestAddFrom(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 }
+
+// An editor that waits for keys is not started where nobody can press any.
+func TestEditWithoutATerminal(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
+	for _, variables := range []map[string]string{{}, {"EDITOR": "/usr/bin/vim -u NONE"}, {"VISUAL": "nano"}} {
+		variables["ROUNDS_API_URL"], variables["ROUNDS_API_TOKEN"] = s.url, testToken
+		_, err := runWith(t.Context(), variables, "", "account", "edit", "a")
+		if exitCode(err) != 2 || !strings.Contains(err.Error(), "use rounds account set") {
+			t.Errorf("%v: %v", variables, err)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +44,7 @@ of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. 
 				defer cancel()
 			}
 			options := demo.Options{
-				Service: serviceOptions(env), Program: env.self, Arguments: []string{"demo", demoPoller},
+				Service: serviceOptions(env), Command: calledAs(os.Executable()), Program: env.self, Arguments: []string{"demo", demoPoller},
 				Ready:  awaitReady,
 				Show:   func(m api.Message) error { return printMessage(env.stdout, m, false) },
 				Change: env.change,
@@ -62,6 +64,14 @@ of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. 
 	cmd.Flags().DurationVar(&length, "for", 0, "end after this time; 0: when interrupted")
 	cmd.AddCommand(newDemoPollerCommand(env))
 	return cmd
+}
+
+// calledAs returns how people call a program with this path. What "go run" built is in no PATH.
+func calledAs(path string, err error) string {
+	if err == nil && strings.Contains(filepath.ToSlash(path), "/go-build") {
+		return "go run ./cmd/rounds"
+	}
+	return "rounds"
 }
 
 // demoPoller is the command that the demo starts by itself.

@@ -216,3 +216,11 @@ func TestDemoPollerNeedsOrders(t *testing.T) {
 		}
 	}
 }
+
+func TestCalledAs(t *testing.T) {
+	for path, want := range map[string]string{"/tmp/go-build123/b001/exe/rounds": "go run ./cmd/rounds", "/usr/bin/rounds": "rounds"} {
+		if got := calledAs(path, nil); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}

@@ -55,6 +55,8 @@ type Options struct {
 	// Program returns this program with other arguments, to be started as a process of its
 	// own.
 	Program func(args ...string) (*exec.Cmd, error)
+	// Command is how people call this program.
+	Command string
 	// Arguments have Program call RunPoller.
 	Arguments []string
 	// Ready awaits that the service at a URL is ready, and returns an error only if ctx is

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,15 +56,15 @@ end; nothing is kept.
 One account is at a pretend WeChat. Sign another one in on the dashboard's page of accounts,
 or in another terminal: a pretend phone scans the code. What reaches the demo from there is
 
-  %[6]srounds weixin login ID
-  %[6]srounds account why ID
+  %[6]s%[7]s weixin login ID
+  %[6]s%[7]s account why ID
 
   phone        %[5]s
   API          %[1]s/v1/accounts   (try: curl %[1]s/v1/stats)
   description  %[1]s/docs
   metrics      %[1]s/metrics
 
-`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"), reach)
+`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"), reach, cmp.Or(o.Command, "rounds"))
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func lasting(ctx context.Context) (context.Context, func()) {
 func statusError(response *fetch.Response) *poller.CheckError {
 	e := fetch.StatusError("the server", response)
 	if response.Status == http.StatusUnauthorized {
-		e.Kind, e.Scope, e.Message = poller.AuthFailed, poller.ScopeAccount, "the server refuses the token: scan again"
+		e.Kind, e.Scope, e.Message = poller.AuthFailed, poller.ScopeAccount, "the server refuses the token: scan again, with rounds weixin login ID or on the account's page"
 	}
 	return e
 }
@@ -164,7 +164,7 @@ const codeStale = -14
 func codeError(code int64) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "weixin_" + strconv.FormatInt(code, 10), Message: "the server answered with an error"}
 	if code == codeStale {
-		e.Kind, e.Final, e.Message = poller.AuthFailed, true, "bound elsewhere or signed out: scan again"
+		e.Kind, e.Final, e.Message = poller.AuthFailed, true, "bound elsewhere or signed out: scan again, with rounds weixin login ID or on the account's page"
 	}
 	return e
 }

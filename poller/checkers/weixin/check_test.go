@@ -145,7 +145,7 @@ func TestStaleIsParkedAndSaysScanAgain(t *testing.T) {
 	w := newFake(ilink.Options{Hold: -1})
 	w.Void(tokenOf("a"))
 	_, err := asked(t.Context(), w, []byte("1:x"))
-	if e := checktest.Failure(t, err); e.Kind != poller.AuthFailed || !e.Final || e.Message != "bound elsewhere or signed out: scan again" {
+	if e := checktest.Failure(t, err); e.Kind != poller.AuthFailed || !e.Final || e.Message != "bound elsewhere or signed out: scan again, with rounds weixin login ID or on the account's page" {
 		t.Errorf("got %+v", e)
 	}
 	if w.Calls(ilink.GetUpdates) != 2 || w.Calls(ilink.NotifyStart) != 1 {
