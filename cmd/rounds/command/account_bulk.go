@@ -35,7 +35,7 @@ is given.`,
 		Example: `  rounds account rm news
   rounds account rm --label customer=acme --dry-run
   rounds account rm --prefix test- --yes`,
-		Aliases: []string{"remove"},
+		Aliases: []string{"remove", "delete"},
 	})
 }
 
@@ -124,6 +124,12 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Client, ids []string) error {
 	var failed []error
 	for _, id := range ids {
+		why := ""
+		if b.action == accounts.ResumeAll {
+			if account, err := calls.Get(ctx, id); err == nil && account.State.Reason != accounts.StatePaused {
+				why = account.State.Reason
+			}
+		}
 		err := b.one(calls, ctx, id)
 		if client.Status(err) == 0 && err != nil {
 			return errors.Join(append(failed, err)...) // the next would fail too
@@ -132,7 +138,10 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 			failed = append(failed, fmt.Errorf("%s: %w", id, err))
 			continue
 		}
-		fmt.Fprintln(env.stdout, oneLine(id), b.done)
+		if why != "" {
+			why = "; it is parked again if this is still so: " + oneLine(why)
+		}
+		fmt.Fprintln(env.stdout, oneLine(id), b.done+why)
 	}
 	return errors.Join(failed...)
 }

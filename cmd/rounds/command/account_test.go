@@ -82,7 +82,7 @@ func TestAccountAddRefused(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"a"}, []string{`required flag(s) "kind" not set`}},
+		{[]string{"a"}, []string{"--kind is missing: which checker checks it, such as feed or http"}},
 		{[]string{"a", "--kind", "feed", "--every", "1m", "--cadence", "every 1m"}, []string{"every", "cadence"}},
 		{[]string{"a", "--kind", "feed", "--every", "soon"}, []string{"(422 Unprocessable Entity)\n", "\n  cadence: ", "\n  config.url: must not be empty\n", "\n  config: is of no use"}},
 		{[]string{"a", "--kind", "feed", "--set", "url", "--set", "a=1", "--set", "a.b=1", "--set", "c..d=1", "--label", "l"},

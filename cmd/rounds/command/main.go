@@ -20,11 +20,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	_ "time/tzdata" // cron cadences name time zones, which some systems do not have
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -138,7 +140,23 @@ func run(ctx context.Context, args []string, env environment) error {
 	}
 	root := newRoot(env)
 	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	return inOurWords(cmd, err)
+}
+
+// inOurWords says in our words what the library says of flags that are missing.
+func inOurWords(cmd *cobra.Command, err error) error {
+	if err == nil || !strings.HasPrefix(err.Error(), "required flag(s) ") {
+		return err
+	}
+	var missing []error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 {
+			_, usage := pflag.UnquoteUsage(f)
+			missing = append(missing, fmt.Errorf("--%s is missing: %s", f.Name, usage))
+		}
+	})
+	return errors.Join(missing...)
 }
 
 // codeMisuse is the exit code of a command that was used in a way that cannot work.

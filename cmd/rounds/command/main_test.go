@@ -105,3 +105,34 @@ func freeLoopback(t *testing.T) string {
 	defer l.Close()
 	return l.Addr().String()
 }
+
+// What somebody meant is said, not what a library calls it.
+func TestMistakesAreExplained(t *testing.T) {
+	for line, want := range map[string]string{
+		"tail":          `rounds has no command "tail": did you mean rounds messages tail?`,
+		"chek":          `rounds has no command "chek": did you mean check?`,
+		"check":         "--kind is missing: ",
+		"key create ci": "--role is missing: ",
+	} {
+		if _, err := runWith(t.Context(), nil, "", strings.Fields(line)...); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
+	got, err := s.rounds("parked", "list", "--reason", "nonsense")
+	if err != nil || got.err != "no account is parked for a reason that begins with nonsense\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	s.fails("auth: bound elsewhere: scan again")
+	if got := s.must("account", "resume", "a"); got != "a resumed; it is parked again if this is still so: auth: bound elsewhere: scan again\n" {
+		t.Errorf("resume: %q", got)
+	}
+	s.must("account", "pause", "a")
+	if got := s.must("account", "resume", "a"); got != "a resumed\n" {
+		t.Errorf("resume: %q", got)
+	}
+	if got := s.must("account", "delete", "a"); got != "a removed\n" {
+		t.Errorf("delete: %q", got)
+	}
+}

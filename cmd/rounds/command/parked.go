@@ -39,11 +39,17 @@ func newParkedListCommand(env environment) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			list := newListing(env.stdout, jsonOutput, "ID\tKIND\tPARKED SINCE\tFAILURES\tREASON\tLAST ERROR", parkedRow)
-			return list.pages(limit, func(cursor string, most int) ([]api.ParkedAccount, string, error) {
+			listed := 0
+			err := list.pages(limit, func(cursor string, most int) ([]api.ParkedAccount, string, error) {
 				query.Cursor, query.Limit = cursor, most
 				page, err := calls.Parked(cmd.Context(), query)
+				listed += len(page.Parked)
 				return page.Parked, page.Next, err
 			})
+			if err == nil && listed == 0 && query.Reason != "" {
+				fmt.Fprintf(env.stderr, "no account is parked for a reason that begins with %s\n", quoted(query.Reason))
+			}
+			return err
 		}),
 	}
 	cmd.Flags().StringVar(&query.Reason, "reason", "", "only those whose reason begins with this `prefix`, such as auth or paused")

@@ -95,6 +95,18 @@ func explainCompletion(root *cobra.Command) {
 	}
 }
 
+// within returns the path of the command with a name that one of a command's own commands has.
+func within(cmd *cobra.Command, name string) string {
+	for _, sub := range cmd.Commands() {
+		for _, deeper := range sub.Commands() {
+			if deeper.Name() == name && !deeper.Hidden {
+				return deeper.CommandPath()
+			}
+		}
+	}
+	return ""
+}
+
 // needsCommand makes a command that only holds others refuse unknown ones. Cobra would
 // print the help and report success.
 func needsCommand(cmd *cobra.Command) {
@@ -104,7 +116,9 @@ func needsCommand(cmd *cobra.Command) {
 		}
 		cmd.SuggestionsMinimumDistance = 2
 		hint := ""
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		if deeper := within(cmd, args[0]); deeper != "" {
+			hint = ": did you mean " + deeper + "?"
+		} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			hint = ": did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], hint)
