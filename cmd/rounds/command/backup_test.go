@@ -206,3 +206,17 @@ func TestWhatIsIncompleteIsNotWritten(t *testing.T) {
 		t.Errorf("no folder: %v", err)
 	}
 }
+
+// A directory that has something is not restored into; the cure is another directory.
+func TestRestoreIntoADirectory(t *testing.T) {
+	s := startAPI(t)
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=http://127.0.0.1:9/a")
+	file, data := filepath.Join(t.TempDir(), "b.ndjson"), filepath.Join(t.TempDir(), "data")
+	s.must("backup", file)
+	for _, want := range []string{"", "the directory " + data + " is not empty: it has 1 accounts and 0 messages in "} {
+		_, err := runWith(t.Context(), nil, "", "restore", file, "--data", data)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "; choose another with --data")) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

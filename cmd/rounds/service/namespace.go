@@ -26,6 +26,7 @@ const aliveWithin = time.Minute
 type Namespace struct {
 	server connect.Server
 	name   string
+	dir    string // where the Redis inside a process keeps what it has; empty: it is another Redis
 }
 
 // NamespaceUser is a process that uses a namespace.
@@ -41,7 +42,7 @@ func OpenNamespace(ctx context.Context, s settings.Redis, name string) (*Namespa
 		if err != nil {
 			return nil, err
 		}
-		return &Namespace{own, name}, nil
+		return &Namespace{own, name, s.DataDir}, nil
 	case s.URL == "":
 		return nil, errors.New("ROUNDS_REDIS_URL must say in which Redis it is, or --data in which directory")
 	}
@@ -49,7 +50,7 @@ func OpenNamespace(ctx context.Context, s settings.Redis, name string) (*Namespa
 	if err != nil {
 		return nil, err
 	}
-	return &Namespace{server, name}, nil
+	return &Namespace{server: server, name: name}, nil
 }
 
 // Close closes the connections, or saves what changed in a directory.
@@ -79,6 +80,10 @@ func (n *Namespace) Fill(ctx context.Context, shards int, fill func(context.Cont
 	found, err := n.Look(ctx)
 	if err != nil {
 		return err
+	}
+	if found.Keys > 0 && n.dir != "" {
+		return fmt.Errorf("the directory %s is not empty: it has %d accounts and %d messages in %d keys; choose another with --data",
+			n.dir, found.Accounts, found.Messages, found.Keys)
 	}
 	if found.Keys > 0 {
 		return fmt.Errorf("namespace %s in Redis at %s is not empty: it has %d accounts and %d messages in %d keys; choose another with ROUNDS_NAMESPACE, or remove it with rounds namespace rm",

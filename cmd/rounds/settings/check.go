@@ -147,6 +147,9 @@ func InProcess(s Settings) error {
 			return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_ROLES is without %s: in this process no other one could see the accounts", role)}}
 		}
 	}
+	if _, err := listen.Parse(s.API.Addr); err != nil {
+		return nil // it is reported already
+	}
 	if !loopback(s.API.Addr) && (!s.Redis.DataGiven || s.Redis.DataDir == Memory) {
 		return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process, or its container, ends", s.API.Addr)}}
 	}

@@ -280,7 +280,7 @@ func TestWithoutARedis(t *testing.T) {
 func TestLikely(t *testing.T) {
 	for unknown, want := range map[string]string{
 		"ROUNDS_REDIS_URI": "ROUNDS_REDIS_URL", "ROUNDS_REDISURL": "ROUNDS_REDIS_URL", "ROUNDS_CONCURENCY": "ROUNDS_CONCURRENCY",
-		"ROUNDS_ROLE": "ROUNDS_ROLES", "ROUNDS_HTTPS_PROXY": "ROUNDS_PROXY", "ROUNDS_BANANAS_AND_PEARS": "",
+		"ROUNDS_ADDR": "ROUNDS_API_ADDR", "ROUNDS_URL": "ROUNDS_REDIS_URL", "ROUNDS_ROLE": "ROUNDS_ROLES", "ROUNDS_HTTPS_PROXY": "ROUNDS_PROXY", "ROUNDS_BANANAS_AND_PEARS": "",
 	} {
 		if got := Likely(unknown); got != want {
 			t.Errorf("%s: %q, want %q", unknown, got, want)
@@ -316,5 +316,16 @@ func TestSettingsOfAnIdentityProvider(t *testing.T) {
 	_, err = read(t, map[string]string{"ROUNDS_OIDC_ISSUER": "https://login.example.com", "ROUNDS_OIDC_CLIENT_SECRET": "s3cret", "ROUNDS_OIDC_CLIENT_SECRET_FILE": file})
 	if err == nil || !strings.Contains(err.Error(), "ROUNDS_OIDC_CLIENT_SECRET_FILE") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("both: %v", err)
+	}
+}
+
+// One mistake is one line: an address that is none says nothing about where data is kept.
+func TestAnAddressThatIsNone(t *testing.T) {
+	_, err := Read(func(name string) (string, bool) {
+		value, ok := map[string]string{"ROUNDS_API_ADDR": "18101"}[name]
+		return value, ok
+	}, nil, InProcess)
+	if err == nil || strings.Contains(err.Error(), "ROUNDS_REDIS_URL") || !strings.Contains(err.Error(), "ROUNDS_API_ADDR") {
+		t.Errorf("got %v", err)
 	}
 }

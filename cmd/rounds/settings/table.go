@@ -165,6 +165,13 @@ func Likely(unknown string) string {
 	if unknown == "ROUNDS_HTTP_PROXY" || unknown == "ROUNDS_HTTPS_PROXY" {
 		return "ROUNDS_PROXY" // like the variables that everybody knows
 	}
+	if word, ok := strings.CutPrefix(unknown, "ROUNDS_"); ok && word != "" {
+		for _, s := range All() { // the only one that ends so, as ROUNDS_API_ADDR does for ROUNDS_ADDR
+			if strings.HasSuffix(s.Name, "_"+word) {
+				return s.Name
+			}
+		}
+	}
 	likely, least := "", max(2, len(unknown)/4)+1
 	for _, s := range All() {
 		if n := distance(unknown, s.Name); n < least {
