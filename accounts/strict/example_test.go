@@ -43,7 +43,7 @@ func ExampleNewForm() {
 	// {north daily} <nil>
 	// config.name: missing
 	// config.feeder: must be daily or weekly
-	// config.nmae: unknown field
+	// config.nmae: unknown field; the fields are name and feeder
 }
 
 // The body of a request is read into a struct. All faults come at once.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Form has the fields of a kind's config: what people see who fill it in, and how each field
@@ -155,12 +156,28 @@ func (f *Form[C]) Read(config json.RawMessage) (to C, err error) {
 	for i := range f.entries {
 		f.entries[i].Read(Value{r, &f.entries[i].Field}, &to)
 	}
-	r.elsewhere = f.elsewhere
+	r.elsewhere = f.known() + f.elsewhere
 	if err := r.Err(); err != nil {
 		var none C
 		return none, err
 	}
 	return to, nil
+}
+
+// known names the fields of the form, for somebody who named another.
+func (f *Form[C]) known() string {
+	names := make([]string, len(f.entries))
+	for i := range f.entries {
+		names[i] = f.entries[i].Name
+	}
+	switch n := len(names); n {
+	case 0:
+		return ""
+	case 1:
+		return "; the only field is " + names[0]
+	default:
+		return "; the fields are " + strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
 }
 
 // Value is what a config has in one field.

@@ -68,7 +68,7 @@ func TestForm(t *testing.T) {
 		`{"name":"a","door":1,"currency":null,"size":null}`:     "",
 		`[]`: "config: must be a JSON object",
 		``:   "config.name: missing\nconfig.door: missing",
-		`{"name":"","door":null,"size":1,"currency":1,"window":1}`: "config.name: missing\nconfig.currency: must be a string\nconfig.size: must be small or large\nconfig.door: missing\nconfig.window: unknown field; ask next door",
+		`{"name":"","door":null,"size":1,"currency":1,"window":1}`: "config.name: missing\nconfig.currency: must be a string\nconfig.size: must be small or large\nconfig.door: missing\nconfig.window: unknown field; the fields are name, currency, size and door; ask next door",
 		`{"name":"a","door":2,"size":"huge"}`:                      "config.size: must be small or large\nconfig.door: is locked\nconfig.name: has no door",
 	} {
 		got, err := form.Read([]byte(config))

@@ -12,7 +12,7 @@ import (
 // The errors of a URL. None quotes it.
 var (
 	ErrURL      = errors.New("is not a URL")
-	ErrScheme   = errors.New("must be http or https")
+	ErrScheme   = errors.New("must begin with https:// or http://")
 	ErrHost     = errors.New("must have a host and, if any, a port from 1 to 65535")
 	ErrName     = errors.New("has a host's name with characters that no name has: write it as the domain is registered, such as xn--fiqs8s.example")
 	ErrUserinfo = errors.New("must not hold a user name or password")

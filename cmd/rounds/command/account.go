@@ -93,7 +93,7 @@ func newAddCommand(env environment) *cobra.Command {
 
 --set sets one field of its config. A value that is true, false, a number, an
 object, an array or a quoted string in JSON is read as JSON, any other as a string.
-Dots in the key nest. Refer to a secret by its name, and the poller looks it up:
+Dots in the key nest; "rounds kinds KIND" lists the fields. Refer to a secret by its name, and the poller looks it up:
 --set 'password={"secret":"NAME"}'.
 
 A new account begins with everything that its third party still has. With --from now

@@ -272,6 +272,7 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 	u.run("account", "nudge", "news")
 	u.until("news", "webhooks", "show", "crm")
 	u.run("webhooks", "list")
+	u.run("kinds")
 	u.run("webhooks", "retry", "crm")
 	u.run("webhooks", "retry", "crm", "--account", "news")
 	u.run("webhooks", "skip", "crm", "--account", "news")

@@ -145,7 +145,7 @@ func TestCheckThatCannotBegin(t *testing.T) {
 		"--pages and --limit":             {"--kind", "feed", "--set", "url=http://example.com/", "--pages", "0"},
 		"--cursor: the text after":        {"--kind", "feed", "--set", "url=http://example.com/", "--cursor", "base64:?"},
 		"--hint is not JSON":              {"--kind", "feed", "--set", "url=http://example.com/", "--hint", "{"},
-		`"kind" not set`:                  {},
+		"--kind is missing: ":             {},
 		"must be a duration such as 90s,": {"--kind", "feed", "--set", "url=http://example.com/", "--check-timeout", "soon"},
 	} {
 		if _, err := runWith(t.Context(), nil, "", append([]string{"check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {

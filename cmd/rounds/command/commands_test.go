@@ -465,3 +465,31 @@ func TestDoctorOfAServiceWithoutRedis(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A kind's fields are listed, as somebody needs them who has none of the pages.
+func TestKinds(t *testing.T) {
+	feed := strict.Kind{Name: "feed", Fields: []strict.Field{
+		{Name: "url", Type: strict.URL, Required: true, Example: "https://example.com/feed.xml", Help: strict.Words{EN: "The feed's address."}},
+		{Name: "login", Type: strict.Login, Example: map[string]any{"user": "me"}, Help: strict.Words{EN: "Who asks."}},
+	}}
+	s := startAPI(t, func(o *api.Options) { o.Kinds = []strict.Kind{feed, {Name: "own"}} })
+	if got := s.must("kinds"); got != "KIND  POLLERS  FIELDS\nfeed  0        url [login]\nown   0        (JSON)\n" {
+		t.Errorf("got\n%s", got)
+	}
+	want := "FIELD  REQUIRED  FOR EXAMPLE                   WHAT IT IS\n" +
+		"url    yes       https://example.com/feed.xml  The feed's address.\n" +
+		"login  no        {\"user\":\"me\"}                 Who asks.\n"
+	if got := s.must("kinds", "feed"); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if got := s.must("kinds", "own"); got != "own declares no fields: its config is JSON\n" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := s.rounds("kinds", "fed"); err == nil || err.Error() != `there is no kind "fed": the kinds are feed, own` {
+		t.Errorf("got %v", err)
+	}
+	var one api.Kind
+	if got := s.must("kinds", "feed", "--json"); json.Unmarshal([]byte(got), &one) != nil || len(one.Fields) != 2 {
+		t.Errorf("got %s", got)
+	}
+}

@@ -76,7 +76,7 @@ func TestKey(t *testing.T) {
 		want string
 		args []string
 	}{
-		{`required flag(s) "role" not set`, []string{"key", "create", "x"}},
+		{"--role is missing: ", []string{"key", "create", "x"}},
 		{"role", []string{"key", "create", "x", "--role", "root"}},
 		{"expires_in: must be a number of days", []string{"key", "create", "x", "--role", "viewer", "--expires", "soon"}},
 		{"must be NAME=VALUE", []string{"key", "create", "x", "--role", "viewer", "--label", "team"}},

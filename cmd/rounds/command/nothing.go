@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
@@ -21,17 +21,13 @@ func unknownKind(ctx context.Context, calls *client.Client, wanted []string) err
 	if err != nil || len(list.Kinds) == 0 {
 		return nil
 	}
-	names := make([]string, len(list.Kinds))
-	for i, k := range list.Kinds {
-		names[i] = k.Name
-	}
 	for _, kind := range wanted {
-		if slices.Contains(names, kind) {
+		if slices.ContainsFunc(list.Kinds, func(k api.Kind) bool { return k.Name == kind }) {
 			continue
 		}
 		page, err := calls.List(ctx, client.Query{Selector: accounts.Selector{Kinds: []string{kind}}, Limit: 1})
 		if err == nil && len(page.Accounts) == 0 && page.Next == "" {
-			return fmt.Errorf("--kind: there is no kind %q: the kinds are %s", kind, strings.Join(names, ", "))
+			return fmt.Errorf("--kind: %w", noKind(list, kind))
 		}
 	}
 	return nil

@@ -102,6 +102,7 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`GET /v1/dead`, filled[api.DeadList]()},
 		{`POST /v1/dead:replay`, filled[api.Replayed]()},
 		{`POST /v1/dead:drop`, filled[api.Dropped]()},
+		{`GET /v1/kinds`, filled[api.KindList]()},
 		{`GET /v1/groups`, filled[api.GroupList]()},
 		{`POST /v1/groups/.*/read`, filled[api.GroupBatch]()},
 		{`GET /v1/webhooks`, filled[api.WebhookList]()},
@@ -210,7 +211,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 		for _, line := range []string{
 			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "account list --sort due", "account nudge a",
 			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account why a",
-			"audit", "doctor", "weixin login a", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
+			"audit", "doctor", "weixin login a", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
 			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
 			"webhooks retry a", "webhooks show a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
 		} {

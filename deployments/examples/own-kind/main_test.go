@@ -68,7 +68,7 @@ func TestEachStateOfAnIncidentIsReportedOnce(t *testing.T) {
 			t.Errorf("%s: got %v", url, got)
 		}
 	}
-	if err := checker.Validate(json.RawMessage(`{"url":"gopher://x","zebra":1}`)); err == nil || err.Error() != "config.url: must be http or https\nconfig.zebra: unknown field" {
+	if err := checker.Validate(json.RawMessage(`{"url":"gopher://x","zebra":1}`)); err == nil || err.Error() != "config.url: must begin with https:// or http://\nconfig.zebra: unknown field; the only field is url" {
 		t.Errorf("got %v", err)
 	}
 }

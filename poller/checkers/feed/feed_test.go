@@ -206,9 +206,9 @@ func TestConfig(t *testing.T) {
 		``:                                    "config.url: missing",
 		`{"url": null}`:                       "config.url: missing",
 		`{"url": 7}`:                          "config.url: must be a string",
-		`{"url": "ftp://example.com"}`:        "config.url: must be http or https",
-		`{"uri": "https://example.com"}`:      "config.url: missing\nconfig.uri: unknown field",
-		`{"url": "https://example.com", "x": "s3"}`: "config.x: unknown field",
+		`{"url": "ftp://example.com"}`:        "config.url: must begin with https:// or http://",
+		`{"uri": "https://example.com"}`:      "config.url: missing\nconfig.uri: unknown field; the fields are url, login and headers",
+		`{"url": "https://example.com", "x": "s3"}`: "config.x: unknown field; the fields are url, login and headers",
 	} {
 		err := c.Validate(json.RawMessage(config))
 		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
