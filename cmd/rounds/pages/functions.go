@@ -6,9 +6,16 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"github.com/rounds-dev/rounds/accounts"
 )
+
+// wordOnce returns why an account is parked without a first word that comes twice, as in "gone:
+// gone: deleted".
+func wordOnce(reason string) string {
+	if word, rest, ok := strings.Cut(reason, ": "); ok && strings.HasPrefix(rest, word+": ") {
+		return rest
+	}
+	return reason
+}
 
 // functions are those of the templates, in one language.
 func (l *language) functions() template.FuncMap {
@@ -22,7 +29,7 @@ func (l *language) functions() template.FuncMap {
 		"percent": l.percent,
 		"size":    l.size,
 		"dur":     l.duration,
-		"reason":  accounts.ReasonText,
+		"reason":  wordOnce,
 		"when":    l.when,
 		"ago":     l.ago,
 		"link":    link,
