@@ -110,7 +110,7 @@ func (l *listing) walk(ctx context.Context) (full bool, err error) {
 	if w, windowed := l.at.window(); windowed {
 		return l.windows(ctx, w, nil)
 	}
-	if l.at.after == "" && len(s.IDs) == 0 && !s.onlyFailing() {
+	if l.at.after == "" && len(s.IDs) == 0 && !s.indexed() {
 		first, err := l.registry.ring.ScanWindow(ctx, l.at.shard, circulate.ScanDone, l.room())
 		if err != nil {
 			return false, err
@@ -344,7 +344,7 @@ func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Cou
 		return Counted{}, err
 	}
 	counted := Counted{Count: did.Matched}
-	if did.Seen > 0 && len(r.labels) == 0 && !s.onlyFailing() {
+	if did.Seen > 0 && len(r.labels) == 0 && !s.indexed() {
 		// Shards are a fair sample: a hash of the id decides where an account is.
 		share := float64(did.Matched) / float64(did.Seen)
 		counted.Estimate = max(did.Matched, int(math.Round(share*float64(all.Registered))))

@@ -227,6 +227,9 @@ func TestListOfWhatFails(t *testing.T) {
 				"a10 a11":                     {Causes: []string{missing}, Except: []string{"h0.example"}},
 				"a03 a06 a09 a10 a11 a12 a15": {States: []string{StateFailing}},
 				"a15":                         {States: []string{StateFailing}, Errors: []string{"http_500"}},
+				"a09 a12":                     {States: []string{string(circulate.Parked)}},
+				"a09":                         {States: []string{StatePaused}},
+				"a12":                         {Reasons: []string{"no such", "gone"}},
 			} {
 				if got := list(s, limit); got != want {
 					t.Errorf("%+v: got %s, want %s", s, got, want)
@@ -240,6 +243,13 @@ func TestListOfWhatFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			return done
+		}
+		// Parked accounts are found without a look at the others.
+		for _, s := range []Selector{{States: []string{string(circulate.Parked)}}, {States: []string{StatePaused}}, {Reasons: []string{"gone"}}} {
+			done, err := r.Bulk(ctx, Bulk{Action: ResumeAll, Selector: s, DryRun: true}, noReport)
+			if err != nil || done.Seen < 1 || done.Seen > 2 || done.Matched == 0 {
+				t.Errorf("%+v: %+v, %v", s, done, err)
+			}
 		}
 		// To pause what fails does not hide why another is parked.
 		here := Selector{Causes: []string{missing}, Hosts: []string{"h0.example"}}

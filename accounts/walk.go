@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -58,11 +59,16 @@ func (r *Registry) complete(ctx context.Context) error {
 const scanCount = 1000
 
 // idsFor is idsOf for a selector, without such that it cannot select. If it has ids, they
-// alone are looked for, and need not be there. If it selects only accounts that fail, the
-// others are not looked at.
+// alone are looked for, and need not be there. If it selects only accounts that fail or that
+// are parked, the others are not looked at.
 func (r *Registry) idsFor(ctx context.Context, shard int, s *Selector) ([]string, error) {
-	if s.onlyFailing() {
+	switch {
+	case s.onlyFailing():
 		return r.idsOfFailing(ctx, shard, s)
+	case s.onlyParked():
+		ids, err := r.idsOfParked(ctx, shard, func(reason string) bool { return oneOf(s.Reasons, reason, strings.HasPrefix) })
+		slices.Sort(ids)
+		return slices.Compact(ids), err
 	}
 	if len(s.IDs) == 0 {
 		return r.idsOf(ctx, shard)
@@ -83,6 +89,16 @@ func (s *Selector) onlyFailing() bool {
 	return len(s.IDs) == 0 && (len(s.Causes) > 0 || len(s.States) == 1 && s.States[0] == StateFailing)
 }
 
+// onlyParked reports whether the selector selects only accounts that are parked. Those are
+// listed apart.
+func (s *Selector) onlyParked() bool {
+	return len(s.IDs) == 0 && (len(s.Reasons) > 0 || len(s.States) == 1 && (s.States[0] == string(circulate.Parked) || s.States[0] == StatePaused))
+}
+
+// indexed reports whether the accounts that the selector may select are found without a look
+// at the others.
+func (s *Selector) indexed() bool { return s.onlyFailing() || s.onlyParked() }
+
 // idsOfFailing returns the ids of a shard's accounts that have an error or, if the selector
 // asks for causes, are parked for a failure.
 func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]string, error) {
@@ -93,20 +109,33 @@ func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]
 	if err != nil || len(s.Causes) == 0 {
 		return all, err
 	}
+	parked, err := r.idsOfParked(ctx, shard, func(reason string) bool {
+		return !AtRest(reason) && s.mayBe(CauseOfReason(reason, "").Code)
+	})
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, parked...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// idsOfParked returns the ids of a shard's parked accounts whose reasons are wanted, the
+// longest parked first.
+func (r *Registry) idsOfParked(ctx context.Context, shard int, wanted func(reason string) bool) (ids []string, err error) {
 	for behind := (circulate.ParkedAccount{}); ; {
 		page, _, err := r.ring.ParkedPage(ctx, shard, behind, scanCount)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range page {
-			if !AtRest(p.Reason) && s.mayBe(CauseOfReason(p.Reason, "").Code) {
-				all = append(all, p.ID)
+			if wanted(p.Reason) {
+				ids = append(ids, p.ID)
 			}
 			behind = p
 		}
 		if len(page) < scanCount {
-			slices.Sort(all)
-			return slices.Compact(all), nil
+			return ids, nil
 		}
 	}
 }
