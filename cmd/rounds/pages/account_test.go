@@ -108,7 +108,7 @@ func TestAccountInOtherPlaces(t *testing.T) {
 		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"auth","due_rule":"auth","reason":"auth: auth: <b>"}`: {"<bdi>auth: &lt;b&gt;</bdi>", "refuses its credential", `action="/account/resume"`, `value="backfill"`},
 		`{"place":"parked","since":"2026-11-22T14:20:00Z","rule":"paused","due_rule":"cadence","reason":"paused"}`:     {"paused since", "waits to be resumed"},
 		`{"place":"scheduled","now":"2026-11-22T14:20:00Z","due":"2026-11-22T14:20:00Z","rule":"!","due_rule":"!"}`: {
-			"no replica has claimed it yet", "not checked yet", "<dd>!"},
+			"no replica has claimed it yet", "not checked yet", "<dd>!", `>not checked yet</span></h1>`},
 		`{"place":"scheduled","rule":"backoff","failures":1,"failures_left":2,"parks":{"rule":"auth","after":3,"over_seconds":600,"from":"2026-11-22T14:30:00Z"}}`: {
 			"one failure; 2 more refusals of its credential park it", "Parked after 3 refusals over at least 10 min", "not before <time"},
 		`{"place":"scheduled","rule":"retry-after","last_error":"http_429: slow down","never_succeeded":true}`: {"hindered", "told it to wait", "never"},
