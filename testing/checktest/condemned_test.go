@@ -255,6 +255,12 @@ func (m *model) start(*testing.T) checktest.Party {
 	if m.flaw == "ids that nobody judges" {
 		party.ID = nil
 	}
+	switch m.flaw {
+	case "a party without Post":
+		party.Post = nil
+	case "a fault without Break":
+		party.Faults[0].Break = nil
+	}
 	if m.flaw == "no fault hangs" {
 		party.Faults = party.Faults[:1]
 	}
@@ -294,6 +300,7 @@ func TestTheSuiteCondemns(t *testing.T) {
 		"garbage beside a result": "garbage: the result is ", "garbage tells a secret": `garbage tells "0pen-sesame-42"`,
 		"garbage has a cause that tells a secret": `garbage tells "0pen-sesame-42"`, "garbage has a cause that tells a token": `garbage tells "token="`,
 
+		"a party without Post": "Party.Post is missing", "a fault without Break": `Fault.Break of "garbage" is missing`,
 		"it has no name": "the kind has no name", "any config is valid": `"hush-hush": valid`, "no config is valid": "valid: config.account: is refused", "a secret in the rate key": `rate key tells "0pen-sesame-42"`,
 		"it quotes the config": `tells "hush-hush"`, "one fault at a time": "not all faults at once",
 		"a faulty config is transient": "checked, got transient", "an unknown field is a faulty config": "checked, got config: ",

@@ -32,20 +32,21 @@ type Kind struct {
 	Fields []string
 }
 
-// Party is a fake third party. Accounts exist as soon as they are named.
+// Party is a fake third party. Accounts exist as soon as they are named. New, Config, Post, Heal and
+// a Fault that Hangs are required.
 type Party struct {
-	// New makes a checker that asks it, as another replica would have one.
+	// New makes a checker that asks it, as another replica would have one. Required.
 	New func() poller.Checker
-	// Config is a valid config for an account.
+	// Config is a valid config for an account. Required.
 	Config func(account string) json.RawMessage
-	// Post adds n messages to an account.
+	// Post adds n messages to an account. Required.
 	Post func(account string, n int)
 	// ID is the id of an account's n-th message, counted from 1; nil: not judged.
 	ID func(account string, n int) string
 	// Faults are ways in which it fails. At least one of them should be an answer that is
-	// too large, one a malformed answer and one a hang.
+	// too large, one a malformed answer and one a hang. One that Hangs is required.
 	Faults []Fault
-	// Heal ends an account's fault.
+	// Heal ends an account's fault. Required.
 	Heal func(account string)
 	// Hold is how long a call may be held. If it is not zero, no page says that there is more,
 	// and the suite asks until nothing comes.
@@ -72,16 +73,39 @@ type Fault struct {
 	Hangs bool
 }
 
+// start starts the third party, and names what it lacks.
+func (k Kind) start(t *testing.T) Party {
+	t.Helper()
+	if k.Start == nil {
+		t.Fatal("Kind.Start is missing")
+	}
+	p := k.Start(t)
+	for name, missing := range map[string]bool{"New": p.New == nil, "Config": p.Config == nil, "Post": p.Post == nil, "Heal": p.Heal == nil} {
+		if missing {
+			t.Errorf("Party.%s is missing", name)
+		}
+	}
+	for _, fault := range p.Faults {
+		if fault.Break == nil {
+			t.Errorf("Fault.Break of %q is missing", fault.Name)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return p
+}
+
 // Run runs the suite.
 func Run(t *testing.T, k Kind) {
-	t.Run("each message once", func(t *testing.T) { eachMessageOnce(t, k.Start(t)) })
-	t.Run("cursors resume exactly", func(t *testing.T) { cursorsResume(t, k.Start(t)) })
-	t.Run("trials take nothing away", func(t *testing.T) { trialsTakeNothing(t, k.Start(t)) })
-	t.Run("broken cursor", func(t *testing.T) { brokenCursor(t, k.Start(t)) })
-	t.Run("contexts end a check", func(t *testing.T) { contextsEnd(t, k.Start(t)) })
-	t.Run("faults are errors", func(t *testing.T) { faultsAreErrors(t, k.Start(t)) })
-	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, k.Start(t)) })
-	t.Run("configs are judged", func(t *testing.T) { k.configsAreJudged(t, k.Start(t)) })
+	t.Run("each message once", func(t *testing.T) { eachMessageOnce(t, k.start(t)) })
+	t.Run("cursors resume exactly", func(t *testing.T) { cursorsResume(t, k.start(t)) })
+	t.Run("trials take nothing away", func(t *testing.T) { trialsTakeNothing(t, k.start(t)) })
+	t.Run("broken cursor", func(t *testing.T) { brokenCursor(t, k.start(t)) })
+	t.Run("contexts end a check", func(t *testing.T) { contextsEnd(t, k.start(t)) })
+	t.Run("faults are errors", func(t *testing.T) { faultsAreErrors(t, k.start(t)) })
+	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, k.start(t)) })
+	t.Run("configs are judged", func(t *testing.T) { k.configsAreJudged(t, k.start(t)) })
 }
 
 // Failure returns the *poller.CheckError that an error must be.
