@@ -257,6 +257,25 @@ func TestClaimsBefore(t *testing.T) {
 	}
 }
 
+// A pause that the pool makes by itself is not said to be the upstream's wish.
+func TestAPauseAfterNothingNewIsExplained(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hold    time.Duration
+		warning string
+		own     bool
+	}{
+		"asked for":       {0, "", false},
+		"held":            {30 * time.Second, "", true},
+		"a stuck cursor":  {0, "field_name: x; cursor_stuck: found one message", true},
+		"another warning": {0, "malformed: x", false},
+	} {
+		e := Explanation{DueRule: cadence.RulePollAfter, Hold: tt.hold, Warning: tt.warning}
+		if why := e.whyDue(); strings.Contains(why, "at once with nothing new") != tt.own {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+}
+
 func TestAReasonSaysItsWordOnce(t *testing.T) {
 	for reason, want := range map[string]string{
 		"gone: gone: deleted": "gone: deleted", "auth: http_401: no": "auth: http_401: no", "config: config: x": "config: x", "paused": "paused", "gone: deleted": "gone: deleted",

@@ -79,6 +79,9 @@ func ReasonText(reason string) string {
 	return reason
 }
 
+// warnStuck begins the warning that a cursor has not moved; see poller.Judge.
+const warnStuck = "cursor_stuck: "
+
 // whyDue explains the rule that decided when the account is due.
 func (e *Explanation) whyDue() string {
 	failures := fmt.Sprintf("%d failures in a row", e.State.Failures)
@@ -105,6 +108,9 @@ func (e *Explanation) whyDue() string {
 	case cadence.RuleMore:
 		return "the upstream has more, so it is checked again at once, behind the others"
 	case cadence.RulePollAfter:
+		if e.Hold > 0 || strings.HasPrefix(e.Warning, warnStuck) || strings.Contains(e.Warning, "; "+warnStuck) {
+			return "a pause: the upstream asked for no check before then, or its last answer came at once with nothing new"
+		}
 		return "the upstream asked for no check before then"
 	case cadence.RuleRetryAfter:
 		return "the upstream told it to wait" + last

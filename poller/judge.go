@@ -35,7 +35,7 @@ func Judge(c Checker, asked Request, result *Result) error {
 	if result.HasMore {
 		return &CheckError{
 			Kind: Protocol, Scope: ScopeAccount, Code: "cursor_stuck",
-			Message: "the page has " + found + " and says there is more, but its cursor has not moved: the next page would be the same",
+			Message: found + " and more to come, but the cursor has not moved: the next page would be the same",
 		}
 	}
 	result.Warnings = append(result.Warnings, Warning{

@@ -40,7 +40,7 @@ func TestACursorThatStaysStormsNothing(t *testing.T) {
 					t.Errorf("found %v", got)
 				}
 				v := w.look("a")
-				if v.Failures < 3 || !strings.HasPrefix(v.Error, "cursor_stuck: the page has 2 messages and says there is more") || accounts.MarkWord(v.History.Marks[0]) != "protocol" {
+				if v.Failures < 3 || !strings.HasPrefix(v.Error, "cursor_stuck: 2 messages and more to come, but the cursor has not moved: the next page would be the same") || accounts.MarkWord(v.History.Marks[0]) != "protocol" {
 					t.Errorf("%d failures, %q, %s", v.Failures, v.Error, v.History.Marks)
 				}
 				if n := len(w.checker.calls("a")); n > 20 {
