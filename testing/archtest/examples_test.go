@@ -43,7 +43,7 @@ func good() fstest.MapFS {
 	source(m, "cmd/rounds/callback/receiver.go", "callback", "cmd/rounds/callback/wecomcrypt", "accounts/strict", "circulate")
 	source(m, "cmd/rounds/message/reader.go", "message", "accounts/strict", "circulate", "circulate/group")
 	source(m, "cmd/rounds/api/server.go", "api", "accounts", "accounts/access", "circulate", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message")
-	source(m, "cmd/rounds/pages/pages.go", "pages", "accounts/access", "cmd/rounds/terminal")
+	source(m, "cmd/rounds/pages/pages.go", "pages", "accounts/access", "cmd/rounds/api", "cmd/rounds/terminal")
 	source(m, "cmd/rounds/command/main.go", "command", "poller", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "deployments/guide")
 	source(m, "cmd/rounds/service/service.go", "service", "poller", "monitor", "cmd/rounds/api", "poller/checkers/feed", "circulate/connect", "cmd/rounds/settings")
 	source(m, "cmd/rounds/listen/listen.go", "listen")
@@ -140,7 +140,9 @@ func TestBadImports(t *testing.T) {
 		{"accounts/strict/bad.go", "poller"},
 		{"accounts/trial/bad.go", "accounts"},
 		{"poller/byhand/bad.go", "circulate"},
-		{"cmd/rounds/pages/bad.go", "cmd/rounds/api"},
+		{"cmd/rounds/pages/bad.go", "accounts"},
+		{"cmd/rounds/pages/bad.go", "accounts/concern"},
+		{"cmd/rounds/pages/bad.go", "cmd/rounds/client"},
 		{"cmd/rounds/pages/bad.go", "circulate"},
 		{"cmd/rounds/api/bad.go", "monitor"},
 		{"cmd/rounds/api/bad.go", "poller/secrets"}, // it seals secrets, and opens none
@@ -230,6 +232,27 @@ func TestBadDocuments(t *testing.T) {
 		}
 		if found := strings.Join(judge(t, m), "\n"); found != want {
 			t.Errorf("%s: got %q, want %q", c.text, found, want)
+		}
+	}
+}
+
+func TestPagesUseOnlyTypesOfTheAPI(t *testing.T) {
+	for use, bad := range map[string]string{
+		"type account struct{ api.Account }": "",
+		"const place = api.Place":            "",
+		"func f() { api.New() }":             "New",
+		"var open = api.New":                 "New",
+		"var all = api.Rights":               "Rights",
+	} {
+		m := good()
+		m["cmd/rounds/api/a.go"] = &fstest.MapFile{Data: []byte("package api\n\nconst Place = 1\n\nvar Rights int\n\ntype Account int\n\nfunc New() {}\n\nfunc (Account) Body() {}\n")}
+		m["cmd/rounds/pages/a.go"] = &fstest.MapFile{Data: []byte("package pages\n\nimport named \"example.org/m/cmd/rounds/api\"\n\n" + strings.ReplaceAll(use, "api.", "named.") + "\n")}
+		want := ""
+		if bad != "" {
+			want = "cmd/rounds/pages/a.go: must use only types of cmd/rounds/api, not " + bad
+		}
+		if found := strings.Join(judge(t, m), "\n"); found != want {
+			t.Errorf("%s: got %q, want %q", use, found, want)
 		}
 	}
 }

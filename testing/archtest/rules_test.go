@@ -74,7 +74,7 @@ var mayImport = []struct {
 	{"cmd/rounds/signin", []string{"accounts/access", "circulate", "circulate/document", "cmd/rounds/trail"}},
 	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/document"}},
 	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/credential", "circulate/document"}},
-	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
+	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/api", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
 	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/trail"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
@@ -100,6 +100,12 @@ var mayOpen = map[string][]string{
 	"cmd/rounds/signin":       {"Sessions"},
 	"cmd/rounds/trail":        {"Journal"},
 	"poller/delivery/webhook": {"Endpoints"},
+}
+
+// typesOnly lists packages of which another one may use the types and constants, and nothing
+// that works.
+var typesOnly = []struct{ from, of string }{
+	{"cmd/rounds/pages", "cmd/rounds/api"}, // a page asks the API's handler, as its visitor
 }
 
 // folders are all folders at the top, except those that begin with a dot.
@@ -157,6 +163,26 @@ func faults(t tree) []string {
 		for _, opened := range f.opened {
 			if !supports && !slices.Contains(mayOpen[f.dir()], opened) {
 				fault("%s: must not open documents as %s", f.path, opened)
+			}
+		}
+	}
+	for _, rule := range typesOnly {
+		works := make(map[string]bool)
+		for _, f := range t.files {
+			if f.dir() == rule.of && !f.isTest() {
+				for _, name := range f.works {
+					works[name] = true
+				}
+			}
+		}
+		for _, f := range t.files {
+			if f.dir() != rule.from || f.isTest() {
+				continue
+			}
+			for _, name := range f.uses[t.module+"/"+rule.of] {
+				if works[name] {
+					fault("%s: must use only types of %s, not %s", f.path, rule.of, name)
+				}
 			}
 		}
 	}

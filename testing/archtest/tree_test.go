@@ -25,6 +25,9 @@ type file struct {
 	imports []string
 	hasInit bool
 	opened  []string // what it opens of package document; "*" if that does not show
+
+	works []string            // the functions and variables that it declares, methods left out
+	uses  map[string][]string // by import: what it names of that package
 }
 
 func (f *file) dir() string  { return path.Dir(f.path) }
@@ -77,19 +80,44 @@ func readFile(top fs.FS, name string) (file, error) {
 	if err != nil {
 		return file{}, fmt.Errorf("parse: %w", err)
 	}
-	f := file{path: name, name: parsed.Name.Name}
+	f := file{path: name, name: parsed.Name.Name, uses: make(map[string][]string)}
+	called := make(map[string]string) // what the file calls an import
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			return file{}, err
 		}
 		f.imports = append(f.imports, imported)
-	}
-	for _, decl := range parsed.Decls {
-		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-			f.hasInit = true
+		called[path.Base(imported)] = imported
+		if spec.Name != nil {
+			called[spec.Name.Name] = imported
 		}
 	}
+	for _, decl := range parsed.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil {
+				f.works = append(f.works, decl.Name.Name)
+				f.hasInit = f.hasInit || decl.Name.Name == "init"
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR {
+					for _, name := range v.Names {
+						f.works = append(f.works, name.Name)
+					}
+				}
+			}
+		}
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && called[x.Name] != "" {
+				f.uses[called[x.Name]] = append(f.uses[called[x.Name]], s.Sel.Name)
+			}
+		}
+		return true
+	})
 	f.opened = opened(parsed)
 	return f, nil
 }

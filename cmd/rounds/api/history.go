@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -54,6 +55,21 @@ func (v Values) MarshalJSON() ([]byte, error) {
 		text = strconv.AppendFloat(text, rounded, 'f', -1, 64)
 	}
 	return append(text, ']'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (v *Values) UnmarshalJSON(text []byte) error {
+	var known []*float64
+	if err := json.Unmarshal(text, &known); err != nil {
+		return err
+	}
+	*v = make(Values, len(known))
+	for i, n := range known {
+		if (*v)[i] = math.NaN(); n != nil {
+			(*v)[i] = *n
+		}
+	}
+	return nil
 }
 
 // Schema describes the values in the API's description.

@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // ErrUnreachable reports that nothing listens where the API should be.
@@ -15,20 +17,11 @@ var ErrUnreachable = errors.New("cannot reach the API")
 
 // Error is an answer of the API that is not a success: a problem document as in RFC 9457.
 type Error struct {
-	Status int     `json:"status"`
-	Title  string  `json:"title"`
-	Detail string  `json:"detail"`
-	Faults []Fault `json:"errors"`
+	api.Refusal
 
 	sent    bool   // the request had a token
 	at      string // where the API should be
 	foreign bool   // something else answered there
-}
-
-// Fault is one thing that is wrong with a request.
-type Fault struct {
-	Location string `json:"location"`
-	Message  string `json:"message"`
 }
 
 // Error returns what went wrong, and each fault on a line of its own.
@@ -53,7 +46,7 @@ func (e *Error) Error() string {
 	case e.Status == http.StatusUnauthorized:
 		b.WriteString(": set ROUNDS_API_TOKEN")
 	}
-	for _, f := range e.Faults {
+	for _, f := range e.Errors {
 		b.WriteString("\n  ")
 		if f.Location != "" {
 			b.WriteString(strings.TrimPrefix(f.Location, "body.") + ": ")

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -18,9 +20,9 @@ const (
 // oneAccount is what the page of one account shows.
 type oneAccount struct {
 	ID       string
-	Record   accountRecord
+	Record   api.Account
 	Schedule schedule
-	Timeline timelinePage
+	Timeline api.TimelinePage
 	Events   []timelineEvent // those of the timeline, folded
 	Facts    []fact
 	Messages []accountMessage
@@ -29,74 +31,8 @@ type oneAccount struct {
 	Found    bool   // false: the messages could not be read
 }
 
-// accountRecord is what GET /v1/accounts/{id} says.
-type accountRecord struct {
-	Kind     string            `json:"kind"`
-	Config   json.RawMessage   `json:"config"`
-	Cadence  string            `json:"cadence"`
-	Priority string            `json:"priority"`
-	Budget   int               `json:"retry_budget"`
-	Labels   map[string]string `json:"labels"`
-	Revision int               `json:"revision"`
-	Created  time.Time         `json:"created"`
-	Updated  time.Time         `json:"updated"`
-	Fault    string            `json:"fault"`
-}
-
-// schedule is what GET /v1/accounts/{id}/schedule says.
-type schedule struct {
-	Now      time.Time   `json:"now"`
-	Shard    int         `json:"shard"`
-	Fault    string      `json:"fault"`
-	Place    string      `json:"place"`
-	Due      time.Time   `json:"due"`
-	Since    time.Time   `json:"since"`
-	Replica  string      `json:"replica"`
-	Reason   string      `json:"reason"`
-	Priority string      `json:"priority"`
-	Lanes    *lanes      `json:"lanes"`
-	Rule     string      `json:"rule"`
-	DueRule  string      `json:"due_rule"`
-	Cadence  string      `json:"cadence"`
-	Slots    []time.Time `json:"slots"`
-	Nudged   time.Time   `json:"nudged_to"`
-
-	Failures  int       `json:"failures"`
-	Left      int       `json:"failures_left"`
-	Parks     parking   `json:"parks"`
-	Strikes   int       `json:"strikes"`
-	Succeeded time.Time `json:"last_success"`
-	Never     bool      `json:"never_succeeded"`
-	Checks    []string  `json:"checks"`
-	Error     string    `json:"last_error"`
-	ErrorAt   time.Time `json:"last_error_at"`
-	Warning   string    `json:"warning"`
-	Retention float64   `json:"retention_seconds"` // 0: unknown
-	Headroom  float64   `json:"headroom_seconds"`
-	Hold      float64   `json:"hold_seconds"` // 0: calls are not held
-	Skip      time.Time `json:"passing_over_before"`
-}
-
-// parking says what parks an account that fails.
-type parking struct {
-	After int       `json:"after"`
-	Over  float64   `json:"over_seconds"` // 0: only the number of failures counts
-	From  time.Time `json:"from"`
-}
-
-// lanes says what is ahead of a waiting account.
-type lanes struct {
-	Lane    string   `json:"lane"`
-	Kind    string   `json:"kind"`
-	Ahead   int      `json:"ahead"`
-	Urgent  int      `json:"urgent"`
-	Normal  int      `json:"normal"`
-	Low     int      `json:"low"`
-	Seconds *float64 `json:"estimate_seconds"` // nil: unknown
-}
-
-// Estimate returns about how many seconds the account waits, if that is known.
-func (l *lanes) Estimate() float64 { return *l.Seconds }
+// schedule is where an account is, and when it is checked next.
+type schedule struct{ api.Schedule }
 
 // State returns what the account's badge says.
 func (s *schedule) State() string {
@@ -112,7 +48,7 @@ func (s *schedule) State() string {
 	case s.Held():
 		return "held"
 	}
-	return s.Place
+	return string(s.Place)
 }
 
 // Held reports whether the third party holds a call of the account.
@@ -149,7 +85,7 @@ func (s *schedule) Strip() []check {
 type check struct{ Mark, Class string }
 
 // Changed returns the latest change of the record, or nil if it is not among the events.
-func (a *oneAccount) Changed() *timelineEvent {
+func (a *oneAccount) Changed() *api.TimelineEvent {
 	for i := range a.Timeline.Events {
 		if e := &a.Timeline.Events[i]; e.Event == "changed" || e.Event == "registered" {
 			return e
@@ -188,7 +124,7 @@ func does(method, route, said string, body func(*visit) any) action {
 func readAccount(v *visit) (any, error) {
 	id := v.Query("id")
 	if id == "" {
-		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("account.none")}
+		return nil, refusal(http.StatusNotFound, v.lang.text("account.none"))
 	}
 	a := &oneAccount{ID: id, Earlier: v.Query("cursor") != ""}
 	path := accountPath(id)

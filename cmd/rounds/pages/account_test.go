@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -170,9 +171,9 @@ func TestLiveAccountAsksSeldom(t *testing.T) {
 
 func TestManyFindsAreOneEvent(t *testing.T) {
 	at := time.Unix(1795360488, 0)
-	var events []timelineEvent
+	var events []api.TimelineEvent
 	for i, c := range "ffxfffx" {
-		e := timelineEvent{ID: string(c), Event: "failed", Count: 1, Time: at.Add(-time.Duration(i) * time.Minute)}
+		e := api.TimelineEvent{ID: string(c), Event: "failed", Count: 1, Time: at.Add(-time.Duration(i) * time.Minute)}
 		if c == 'f' {
 			e.Event, e.Count = "found", 2
 		}

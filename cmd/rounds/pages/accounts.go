@@ -8,34 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-)
 
-// account is an account, as the API returns it.
-type account struct {
-	ID       string            `json:"id"`
-	Kind     string            `json:"kind"`
-	Cadence  string            `json:"cadence"`
-	Priority string            `json:"priority"`
-	Labels   map[string]string `json:"labels"`
-	Fault    string            `json:"fault"`
-	Revision int               `json:"revision"`
-	Created  time.Time         `json:"created"`
-	Updated  time.Time         `json:"updated"`
-	State    struct {
-		Place          string    `json:"place"`
-		Due            time.Time `json:"due"`
-		Since          time.Time `json:"since"`
-		Replica        string    `json:"replica"`
-		Reason         string    `json:"reason"`
-		Failures       int       `json:"failures"`
-		Failing        bool      `json:"failing"`
-		LastSuccess    time.Time `json:"last_success"`
-		NeverSucceeded bool      `json:"never_succeeded"`
-		LastError      string    `json:"last_error"`
-		LastErrorAt    time.Time `json:"last_error_at"`
-	} `json:"state"`
-}
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+)
 
 // filterNames are the parameters that select accounts, in the order of their fields.
 // Those of givenNames are not asked for: links of other pages have them.
@@ -86,13 +61,13 @@ type accountsList struct {
 	Chosen   []choiceOf // the filters in force
 	Columns  []choice
 	On       map[string]bool // columns that are shown
-	Accounts []account
+	Accounts []api.Account
 	Next     string
 	First    string
 	Limit    int
 	Sizes    []int
 	Partial  bool // the filter has looked at a part of what there is, and the page may be short
-	Count    *counted
+	Count    *api.AccountCount
 	Counting string // the address that counts; empty: nothing to count
 	Refused  *problem
 	Actions  []string // what the visitor may do with many accounts
@@ -130,13 +105,6 @@ func chipsOf(chosen url.Values, without func(name string, values []string) strin
 		}
 	}
 	return all
-}
-
-// counted is how many accounts are selected.
-type counted struct {
-	Count    int  `json:"count"`
-	Complete bool `json:"complete"`
-	Estimate int  `json:"estimate"`
 }
 
 // bulkActions are what can be done with many accounts.
@@ -238,17 +206,14 @@ func listAccounts(v *visit) (any, error) {
 	}
 	ask := selected(q)
 	if len(chosen) > 0 && q.Get("count") != "" {
-		l.Count = new(counted)
+		l.Count = new(api.AccountCount)
 		ask.Set("looks", countLooks)
 		err = v.get(address("/v1/accounts:count", ask), l.Count)
 		ask.Del("looks")
 	} else if len(chosen) > 0 {
 		l.Counting = v.With("count", "1", "cursor", q.Get("cursor"))
 	}
-	var page struct {
-		Accounts []account `json:"accounts"`
-		Next     string    `json:"next"`
-	}
+	var page api.AccountList
 	if err == nil {
 		ask.Set("limit", strconv.Itoa(l.Limit))
 		if cursor := q.Get("cursor"); cursor != "" {
@@ -281,7 +246,7 @@ func chooseAccounts(v *visit, w http.ResponseWriter) {
 	action := cmp.Or(q.Get("do"), q.Get("all"))
 	switch {
 	case !slices.Contains(bulkActions, action):
-		v.fail(w, v, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.unknown")})
+		v.fail(w, v, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown")))
 		return
 	case q.Get("do") != "":
 		if len(q["pick"]) == 0 {

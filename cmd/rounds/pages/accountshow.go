@@ -7,28 +7,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// timelinePage is what GET /v1/accounts/{id}/timeline says.
-type timelinePage struct {
-	Events []timelineEvent `json:"events"`
-	Back   time.Time       `json:"back"`
-	Next   string          `json:"next"`
-}
-
-// timelineEvent is something that mattered to an account.
+// timelineEvent is something that mattered to an account, or several such events as one.
 type timelineEvent struct {
-	ID     string    `json:"id"`
-	Time   time.Time `json:"time"`
-	Event  string    `json:"event"`
-	Count  int       `json:"count"`
-	Text   string    `json:"text"`
-	By     string    `json:"by"`
-	Fields []string  `json:"fields"`
-
-	Checks int       `json:"-"` // how many events of one kind, one after the other, it stands for
-	Since  time.Time `json:"-"` // the time of the earliest of them
+	api.TimelineEvent
+	Checks int       // how many finds, one after the other, it stands for
+	Since  time.Time // the time of the earliest of them
 }
 
 // fewAlike is how many events of messages one after the other are shown each by itself.
@@ -36,7 +23,7 @@ const fewAlike = 2
 
 // folded returns the events with many finds one after the other as one, so that they do not
 // hide what else mattered.
-func folded(events []timelineEvent) []timelineEvent {
+func folded(events []api.TimelineEvent) []timelineEvent {
 	var all []timelineEvent
 	for i := 0; i < len(events); {
 		n := i
@@ -44,12 +31,11 @@ func folded(events []timelineEvent) []timelineEvent {
 			n++
 		}
 		if n-i <= fewAlike {
-			all = append(all, events[i])
+			all = append(all, timelineEvent{TimelineEvent: events[i]})
 			i++
 			continue
 		}
-		one := events[i]
-		one.Checks, one.Since = n-i, events[n-1].Time
+		one := timelineEvent{TimelineEvent: events[i], Checks: n - i, Since: events[n-1].Time}
 		for _, e := range events[i+1 : n] {
 			one.Count += e.Count
 		}

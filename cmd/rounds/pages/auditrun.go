@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -19,43 +21,26 @@ type auditing struct {
 	Unjudged int
 	Audited  int
 	Shards   int
-	Kinds    []auditKind
-	Findings []finding
+	Kinds    []api.AuditCount
+	Findings []api.Finding
 	Failed   string // why it stopped
 	Ended    bool
 }
 
-// auditKind is the number of findings of one kind.
-type auditKind struct {
-	Kind     string `json:"kind"`
-	Found    int    `json:"found"`
-	Repaired int    `json:"repaired"`
-}
-
-// finding is one violation.
-type finding struct {
-	Kind     string `json:"kind"`
-	Shard    int    `json:"shard"`
-	ID       string `json:"id"`
-	Repaired bool   `json:"repaired"`
-}
-
-// Left returns how many findings of the kind were not repaired.
-func (k auditKind) Left() int { return k.Found - k.Repaired }
-
 // Left returns how many findings were not repaired.
 func (a *auditing) Left() (n int) {
 	for _, k := range a.Kinds {
-		n += k.Left()
+		n += k.Found - k.Repaired
 	}
 	return n
 }
 
 // add adds what one call of the API has found.
-func (a *auditing) add(accounts, unjudged int, kinds []auditKind, findings []finding) {
-	a.Accounts += accounts
-	a.Unjudged += unjudged
-	for _, more := range kinds {
+func (a *auditing) add(done *api.Audit) {
+	a.Accounts += done.Accounts
+	a.Unjudged += done.Unjudged
+	a.Audited, a.Shards = done.Audited, done.Shards
+	for _, more := range done.Kinds {
 		known := false
 		for i := range a.Kinds {
 			if a.Kinds[i].Kind == more.Kind {
@@ -68,13 +53,13 @@ func (a *auditing) add(accounts, unjudged int, kinds []auditKind, findings []fin
 			a.Kinds = append(a.Kinds, more)
 		}
 	}
-	a.Findings = append(a.Findings, findings[:max(0, min(len(findings), auditShown-len(a.Findings)))]...)
+	a.Findings = append(a.Findings, done.Findings[:max(0, min(len(done.Findings), auditShown-len(a.Findings)))]...)
 }
 
 // auditRunPage is the page of an audit under way. It has no address of its own for readers.
 func auditRunPage() *page {
 	p := &page{name: "auditrun", path: auditRun, menu: "system", data: func(v *visit) (any, error) {
-		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("auditrun.again")}
+		return nil, refusal(http.StatusNotFound, v.lang.text("auditrun.again"))
 	}}
 	p.raw = map[string]func(*visit, http.ResponseWriter){
 		"POST " + auditRun:  func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, false) },
@@ -93,15 +78,7 @@ func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
 		method, path = http.MethodPost, "/v1/audit:repair"
 	}
 	for cursor := ""; ; {
-		var done struct {
-			Accounts int         `json:"accounts"`
-			Unjudged int         `json:"unjudged"`
-			Kinds    []auditKind `json:"kinds"`
-			Findings []finding   `json:"findings"`
-			Audited  int         `json:"shards_audited"`
-			Shards   int         `json:"shards"`
-			Next     string      `json:"next"`
-		}
+		var done api.Audit
 		q := url.Values{}
 		if cursor != "" {
 			q.Set("cursor", cursor)
@@ -120,8 +97,7 @@ func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
 		if err != nil {
 			break
 		}
-		a.add(done.Accounts, done.Unjudged, done.Kinds, done.Findings)
-		a.Audited, a.Shards = done.Audited, done.Shards
+		a.add(&done)
 		if cursor = done.Next; cursor == "" {
 			a.Ended = true
 			break

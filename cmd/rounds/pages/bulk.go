@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -23,24 +25,14 @@ type bulk struct {
 	Selects  []choiceOf
 	IDs      []string
 	Fields   []choiceOf // hidden, for the form
-	Count    counted
+	Count    api.AccountCount
 	Rate     string
 	Back     string // the list of what is selected
 	Refused  *problem
 	Changes  bool // there is something to do
-	Progress bulkProgress
+	Progress api.BulkProgress
 	Failed   string // why it stopped
 	Ended    bool
-}
-
-// bulkProgress is how far a change of many accounts is.
-type bulkProgress struct {
-	Seen      int `json:"seen"`
-	Matched   int `json:"matched"`
-	Changed   int `json:"changed"`
-	Unchanged int `json:"unchanged"`
-	Failed    int `json:"failed"`
-	Unknown   int `json:"unknown"`
 }
 
 func bulkPage() *page {
@@ -50,7 +42,7 @@ func bulkPage() *page {
 // bulkRunPage is the page of a change under way. It has no address of its own for readers.
 func bulkRunPage() *page {
 	p := &page{name: "bulkrun", path: bulkRun, menu: "accounts", data: func(v *visit) (any, error) {
-		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("bulkrun.again")}
+		return nil, refusal(http.StatusNotFound, v.lang.text("bulkrun.again"))
 	}}
 	p.raw = map[string]func(*visit, http.ResponseWriter){"POST " + bulkRun: func(v *visit, w http.ResponseWriter) { v.runBulk(w, p) }}
 	return p
@@ -60,7 +52,7 @@ func bulkRunPage() *page {
 func readBulk(v *visit, q url.Values) (*bulk, error) {
 	b := &bulk{Do: q.Get("do"), Rate: q.Get("rate")}
 	if !slices.Contains(bulkActions, b.Do) && b.Do != revive {
-		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.unknown")}
+		return nil, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown"))
 	}
 	if b.Rate == "" {
 		b.Rate = strconv.Itoa(bulkRate)
@@ -106,10 +98,10 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 		return nil, err
 	}
 	if !v.May(b.route()) {
-		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("bulk.forbidden")}
+		return nil, refusal(http.StatusForbidden, v.lang.text("bulk.forbidden"))
 	}
 	if len(b.Fields) == 0 {
-		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.nothing")}
+		return nil, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.nothing"))
 	}
 	if b.Do == revive {
 		err = b.countRevived(v)
@@ -132,7 +124,7 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
 	if err := v.r.ParseForm(); err != nil {
-		v.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
+		v.fail(w, v, refusal(http.StatusBadRequest, v.lang.text("layout.unreadable")))
 		return
 	}
 	b, err := readBulk(v, v.r.PostForm)
@@ -172,11 +164,7 @@ type bulkWriter struct {
 
 // line writes one line of progress, which the API sends twice a second.
 func (b *bulkWriter) line(text []byte) error {
-	var line struct {
-		Progress *bulkProgress `json:"progress"`
-		Summary  *bulkProgress `json:"summary"`
-		Error    string        `json:"error"`
-	}
+	var line api.BulkLine
 	if err := json.Unmarshal(text, &line); err != nil {
 		return fmt.Errorf("a line of progress: %w", err)
 	}

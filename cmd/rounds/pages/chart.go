@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -17,22 +19,11 @@ const (
 	leastShown = 30
 )
 
-// curves are those of GET /v1/history.
-type curves struct {
-	Now    time.Time `json:"now"`
-	From   time.Time `json:"from"`
-	Step   int       `json:"step_seconds"`
-	Points int       `json:"points"`
-	Fields []struct {
-		Name   string     `json:"name"`
-		Values []*float64 `json:"values"`
-		Min    []*float64 `json:"min"`
-		Max    []*float64 `json:"max"`
-	} `json:"fields"`
-}
+// curves are figures over time. A value that is not known is NaN.
+type curves struct{ api.History }
 
 // of returns a part of a field: values, min or max. It is nil if there is none.
-func (c *curves) of(field, part string) []*float64 {
+func (c *curves) of(field, part string) []float64 {
 	for _, f := range c.Fields {
 		if f.Name == field {
 			switch part {
@@ -144,7 +135,7 @@ func (c *curves) begin(all []*plot) int {
 				if i >= begin {
 					break
 				}
-				if v != nil {
+				if !math.IsNaN(v) {
 					begin = i
 				}
 			}
@@ -155,16 +146,16 @@ func (c *curves) begin(all []*plot) int {
 
 // draw draws the lines from a point on.
 func (p *plot) draw(c *curves, begin int) {
-	p.From = c.From.Add(time.Duration(begin*c.Step) * time.Second)
-	p.To = c.From.Add(time.Duration(c.Points*c.Step) * time.Second)
+	p.From = c.From.Add(time.Duration(begin*c.Seconds) * time.Second)
+	p.To = c.From.Add(time.Duration(c.Points*c.Seconds) * time.Second)
 	for _, l := range p.Lines {
 		for i, v := range c.of(l.Field, l.Part) {
-			if v == nil || i < begin {
+			if math.IsNaN(v) || i < begin {
 				continue
 			}
-			p.Most = max(p.Most, *v)
+			p.Most = max(p.Most, v)
 			if l == p.Lines[0] {
-				p.Last, p.LastKnown = *v, true
+				p.Last, p.LastKnown = v, true
 			}
 		}
 	}
@@ -196,21 +187,21 @@ func rounded(v float64) float64 {
 
 // curvePath returns values as the d of an SVG path. A missing value is a gap. An area reaches down
 // to zero.
-func curvePath(values []*float64, top float64, area bool) string {
+func curvePath(values []float64, top float64, area bool) string {
 	var b strings.Builder
 	step := float64(chartWidth) / float64(max(1, len(values)-1))
 	at := func(i int) float64 { return float64(i) * step }
 	for i := 0; i < len(values); i++ {
-		if values[i] == nil {
+		if math.IsNaN(values[i]) {
 			continue
 		}
 		first := i
-		for ; i < len(values) && values[i] != nil; i++ {
+		for ; i < len(values) && !math.IsNaN(values[i]); i++ {
 			command := "L"
 			if i == first {
 				command = "M"
 			}
-			fmt.Fprintf(&b, "%s%.1f %.1f", command, at(i), chartHeight*(1-min(1, *values[i]/top)))
+			fmt.Fprintf(&b, "%s%.1f %.1f", command, at(i), chartHeight*(1-min(1, values[i]/top)))
 		}
 		if i-first == 1 {
 			b.WriteString("h1")

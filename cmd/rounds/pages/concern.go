@@ -4,37 +4,14 @@ import (
 	"html/template"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
-
-// concernList is what GET /v1/concerns says.
-type concernList struct {
-	Healthy  bool       `json:"healthy"`
-	Concerns []*concern `json:"concerns"`
-}
-
-// concern is something that is wrong now.
-type concern struct {
-	Code      string    `json:"code"`
-	Level     string    `json:"level"`
-	Subject   string    `json:"subject"`
-	Count     int       `json:"count"`
-	Since     time.Time `json:"since"`
-	Seconds   float64   `json:"seconds"`
-	Accounts  int       `json:"accounts"`
-	Of        int       `json:"of"`
-	Messages  int       `json:"messages"`
-	Share     float64   `json:"share"`
-	PerMinute int       `json:"per_minute"`
-	Value     string    `json:"value"`
-	Account   string    `json:"account"`
-	Link      string    `json:"link"`
-	Text      string    `json:"text"` // in English, for codes of a later version
-}
 
 // concern returns a concern as a sentence. Texts have the arguments 1 subject, 2 accounts,
 // 3 messages, 4 duration, 5 share, 6 value, 7 how many a minute, 8 how many are alike, 9 accounts of which those are some.
-func (l *language) concern(c *concern) template.HTML {
-	key := "concern." + c.Code
+func (l *language) concern(c *api.Concern) template.HTML {
+	key := "concern." + string(c.Code)
 	switch {
 	case c.Code == "clock_stepped" && c.Seconds < 0, c.Code == "headroom_low" && c.Seconds <= 0:
 		key += ".past"
@@ -58,7 +35,7 @@ func (l *language) concern(c *concern) template.HTML {
 }
 
 // At returns where a visitor finds more about a concern on this site, or nothing.
-func (v *visit) At(c *concern) string {
+func (v *visit) At(c *api.Concern) string {
 	if c.Link == "/" {
 		return "/#live-replicas"
 	}

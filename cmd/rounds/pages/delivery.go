@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -14,20 +16,7 @@ const (
 )
 
 // consumerGroup is a consumer group and how far it has read.
-type consumerGroup struct {
-	Name          string  `json:"name"`
-	Lag           int     `json:"lag"`
-	Pending       int     `json:"pending"`
-	OldestUnread  float64 `json:"oldest_unread_seconds"`
-	OldestPending float64 `json:"oldest_pending_seconds"`
-	Members       []struct {
-		Name          string  `json:"name"`
-		Silent        float64 `json:"silent_seconds"`
-		Shards        int     `json:"shards"`
-		Pending       int     `json:"pending"`
-		OldestPending float64 `json:"oldest_pending_seconds"`
-	} `json:"members"`
-}
+type consumerGroup struct{ api.Group }
 
 // Behind reports whether the group is so late that somebody should look.
 func (g *consumerGroup) Behind() bool {
@@ -36,36 +25,7 @@ func (g *consumerGroup) Behind() bool {
 }
 
 // webhook is a webhook endpoint.
-type webhook struct {
-	Name     string         `json:"name"`
-	Disabled bool           `json:"disabled"`
-	Since    time.Time      `json:"since"`
-	Reason   string         `json:"reason"`
-	Group    *consumerGroup `json:"group"`
-	Standing *struct {
-		Processes       int       `json:"processes"`
-		LastStatus      int       `json:"last_status"`
-		LastOutcome     string    `json:"last_outcome"`
-		LastAttempt     time.Time `json:"last_attempt"`
-		LastDelivered   time.Time `json:"last_delivered"`
-		Breaker         string    `json:"breaker"`
-		BreakerUntil    time.Time `json:"breaker_until"`
-		WaitingAccounts int       `json:"waiting_accounts"`
-		WaitingMessages int       `json:"waiting_messages"`
-		Attempt         int       `json:"attempt"`
-		MaxDeliveries   int       `json:"max_deliveries"`
-		NextTry         time.Time `json:"next_try"`
-		Waiting         []struct {
-			Account  string    `json:"account"`
-			Shard    int       `json:"shard"`
-			Position string    `json:"position"`
-			Attempt  int       `json:"attempt"`
-			Behind   int       `json:"behind"`
-			NextTry  time.Time `json:"next_try"`
-			Error    string    `json:"error"`
-		} `json:"waiting"`
-	} `json:"standing"`
-}
+type webhook struct{ api.Webhook }
 
 // State returns how the endpoint is, as a part of a text's key.
 func (w *webhook) State() string {
@@ -88,14 +48,10 @@ func (w *webhook) Sign() string {
 }
 
 // letter is a dead letter.
-type letter struct {
-	found
-	DeadID     string `json:"dead_id"`
-	Group      string `json:"group"`
-	Error      string `json:"error"`
-	Deliveries int    `json:"deliveries"`
-	Origin     string `json:"origin"`
-}
+type letter struct{ api.DeadLetter }
+
+// Found returns the message that died. Its position is the letter's.
+func (l *letter) Found() *found { return &found{l.Message} }
 
 // From returns what names the message that died, in addresses.
 func (l *letter) From() string { return strconv.Itoa(l.Shard) + ":" + l.Origin }
@@ -106,13 +62,12 @@ type delivery struct {
 	Webhooks []*webhook       `json:"webhooks"`
 
 	Letters struct {
-		Dead  []*letter `json:"dead"`
-		Next  string    `json:"next"`
-		Total int       `json:"total"`
-	}
-	Of   string // the group whose letters alone are shown
-	Page bool   // the letters are not those of the first page
-	Next string // the address of the next page of letters
+		api.DeadList
+		Dead []*letter `json:"dead"`
+	} `json:"-"`
+	Of   string `json:"-"` // the group whose letters alone are shown
+	Page bool   `json:"-"` // the letters are not those of the first page
+	Next string `json:"-"` // the address of the next page of letters
 }
 
 // endpointGroup is the prefix of the groups of webhooks, which are shown with these.
@@ -163,15 +118,6 @@ func segment(name string) string {
 	return url.PathEscape(name)
 }
 
-// lettersDone is what came of replaying or dropping letters.
-type lettersDone struct {
-	Replayed int    `json:"replayed"`
-	Dropped  int    `json:"dropped"`
-	NotFound int    `json:"not_found"`
-	NoGroup  int    `json:"no_group"`
-	Next     string `json:"next"`
-}
-
 // lettersRoute returns the route for what a form asks for, or an empty text.
 func (v *visit) lettersRoute() (path, said string) {
 	switch v.r.PostForm.Get("do") {
@@ -185,7 +131,7 @@ func (v *visit) lettersRoute() (path, said string) {
 
 // unknownAction is the refusal of a form that asks for nothing that is known.
 func (v *visit) unknownAction() error {
-	return &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("delivery.unknown")}
+	return refusal(http.StatusUnprocessableEntity, v.lang.text("delivery.unknown"))
 }
 
 // doLetters replays or drops the chosen letters.
@@ -199,7 +145,7 @@ func doLetters(v *visit) (string, error) {
 	if len(ids) == 0 {
 		return withSaid(back, "none_chosen"), nil
 	}
-	var done lettersDone
+	var done api.Replayed // the reply to a drop has all fields but the first
 	if err := v.do(http.MethodPost, path, map[string]any{"ids": ids}, &done); err != nil {
 		return "", err
 	}
@@ -221,7 +167,7 @@ func doAllLetters(v *visit) (string, error) {
 	}
 	back := link("/delivery", "group", group)
 	for body, began := map[string]any{"group": group}, time.Now(); ; {
-		var done lettersDone
+		var done api.Replayed // the reply to a drop has all fields but the first
 		if err := v.do(http.MethodPost, path, body, &done); err != nil {
 			return "", err
 		}
@@ -253,7 +199,7 @@ func letterPage() *page {
 	return &page{name: "letter", path: "/delivery/letter", menu: "delivery", data: func(v *visit) (any, error) {
 		id := v.Query("id")
 		if !refPattern.MatchString(id) {
-			return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("letter.none")}
+			return nil, refusal(http.StatusNotFound, v.lang.text("letter.none"))
 		}
 		l := &letter{}
 		return l, v.get("/v1/dead/"+id, l)

@@ -3,16 +3,12 @@ package pages
 import (
 	"net/http"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// demoPollers are what GET /v1/demo says.
-type demoPollers struct {
-	Pollers []struct {
-		Replica string    `json:"replica"`
-		State   string    `json:"state"`
-		Next    time.Time `json:"next"`
-	} `json:"pollers"`
-}
+// demoPollers are the pollers of the demo.
+type demoPollers struct{ api.DemoPollers }
 
 // Kills reports whether a replica is a poller of the demo, which visitors may kill.
 func (d *demoPollers) Kills(replica string) bool {
@@ -28,8 +24,8 @@ func (d *demoPollers) Kills(replica string) bool {
 // time: all places are taken.
 func (d *demoPollers) Next() (next time.Time) {
 	for _, p := range d.Pollers {
-		if p.State == "killed" && (next.IsZero() || p.Next.Before(next)) {
-			next = p.Next
+		if p.State == "killed" && p.Next != nil && (next.IsZero() || p.Next.Before(next)) {
+			next = *p.Next
 		}
 	}
 	return next

@@ -1,10 +1,11 @@
-// Package dashboard renders the pages on which people see whether everything is checked,
+// Package pages renders the pages on which people see whether everything is checked,
 // find what is not, and put it right.
 //
 // It knows neither Redis nor the registry. It asks the API's own handler inside the process,
 // on behalf of the visitor, so a page can do nothing that the API cannot: rights, labels,
-// validation, the trail and the words of refusals are the API's. A page is plain HTML, made
-// on the server. Links and forms work without JavaScript. With it, a page listens to its
+// validation, the trail and the words of refusals are the API's. Of package api it uses the
+// types alone. Where a page needs more than a reply has, its own type embeds the API's. A
+// page is plain HTML, made on the server. Links and forms work without JavaScript. With it, a page listens to its
 // own live stream (server-sent events), which sends each block of the page that changed.
 // The stream runs the page's own template again, so a block cannot show anything else than
 // the page does.

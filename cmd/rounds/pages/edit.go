@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Where accounts are added and edited.
@@ -36,11 +38,11 @@ type edited struct {
 	Action string
 
 	Faults    map[string]string // by field
-	Others    []fault           // of no field of the form
+	Others    []*api.Fault      // of no field of the form
 	Detail    string            // of the refusal
 	Labels    string            // lines that are no labels
 	Conflict  string            // the record as somebody else has changed it
-	Tried     *trialReport
+	Tried     *api.Trial
 	MayTry    bool
 	MaySave   bool
 	From      string
@@ -49,7 +51,7 @@ type edited struct {
 
 // shownField is a field of the config in the form.
 type shownField struct {
-	kindField
+	api.Field
 	At      string // the name of its input
 	Value   string
 	User    string
@@ -104,7 +106,7 @@ func newEdited(v *visit, id string) (*edited, error) {
 		e.Action, e.MaySave = newPath, v.May("POST /v1/accounts")
 	}
 	if !e.MaySave {
-		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("edit.forbidden")}
+		return nil, refusal(http.StatusForbidden, v.lang.text("edit.forbidden"))
 	}
 	e.Addresses.Back = "/accounts"
 	if !e.New {
@@ -185,18 +187,17 @@ func (e *edited) show(v *visit) {
 	}
 	for _, f := range e.Kind.Fields {
 		at := "config." + f.Name
-		s := shownField{kindField: f, At: at, Value: e.Values.Get(at), User: e.Values.Get(at + ".user"), Secret: e.Values.Get(at + ".password"), Wrong: e.Faults[at]}
-		s.Title, s.About = f.Label[v.lang.Tag], f.Help[v.lang.Tag]
-		var example any
-		if json.Unmarshal(f.Example, &example) == nil {
-			s.Shows = plain(example)
-		}
-		if ref, ok := example.(map[string]any); ok && f.Type == "secret" {
-			s.Shows = plain(ref["secret"])
+		s := shownField{Field: f, At: at, Value: e.Values.Get(at), User: e.Values.Get(at + ".user"), Secret: e.Values.Get(at + ".password"), Wrong: e.Faults[at]}
+		s.Title, s.About = v.lang.words(f.Label), v.lang.words(f.Help)
+		if s.Shows = plain(f.Example); f.Type == "secret" {
+			s.Shows = secretOf(f.Example)
 		}
 		for _, o := range f.Choices {
-			one := shownOption{Value: string(o.Value), Title: o.Label[v.lang.Tag], On: string(o.Value) == s.Value}
-			s.Options = append(s.Options, one)
+			value, err := encoded(o.Value)
+			if err != nil {
+				continue // what was decoded can be encoded
+			}
+			s.Options = append(s.Options, shownOption{Value: value, Title: v.lang.words(o.Label), On: value == s.Value})
 		}
 		if f.Type == "headers" {
 			empty := headerRows
@@ -230,23 +231,23 @@ func saveEdited(v *visit) (string, error) {
 	var r record
 	if e.JSON {
 		if r, err = readRecord([]byte(e.Text)); err != nil {
-			e.Others = []fault{{Message: v.lang.text("edit.nojson", err.Error())}}
+			e.Others = []*api.Fault{{Message: v.lang.text("edit.nojson", err.Error())}}
 			return "", e.again(v, http.StatusUnprocessableEntity)
 		}
 	} else if e.Kind != nil {
-		var faults []fault
+		var faults []*api.Fault
 		if r, faults = e.Kind.record(posted); len(faults) > 0 {
 			for _, f := range faults {
 				key := "edit.noobject"
 				if f.Location == "body.labels" {
 					key = "edit.nolabel"
 				}
-				e.blame([]fault{{f.Location, v.lang.text(key, f.Message)}})
+				e.blame([]*api.Fault{{Location: f.Location, Message: v.lang.text(key, f.Message)}})
 			}
 			return "", e.again(v, http.StatusUnprocessableEntity)
 		}
 	} else {
-		return "", &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("edit.nokind")}
+		return "", refusal(http.StatusUnprocessableEntity, v.lang.text("edit.nokind"))
 	}
 	if !e.New {
 		r["id"] = e.ID
@@ -256,7 +257,7 @@ func saveEdited(v *visit) (string, error) {
 		return "", e.try(v, r)
 	case "json", "form":
 		if e.of(plain(r["kind"])); e.Kind == nil && posted.Get("do") == "form" {
-			e.Others = []fault{{Message: v.lang.text("edit.nokind")}}
+			e.Others = []*api.Fault{{Message: v.lang.text("edit.nokind")}}
 		}
 		e.asJSON(posted.Get("do") == "json", r)
 		return "", e.again(v, http.StatusOK)
@@ -281,9 +282,7 @@ func (e *edited) save(v *visit, r record) (string, error) {
 		method, path = http.MethodPut, accountPath(e.ID)
 		header.Set("If-Match", e.ETag)
 	}
-	var saved struct {
-		ID string `json:"id"`
-	}
+	var saved api.Account
 	_, err := v.exchange(method, path, header, r, &saved)
 	var refused *problem
 	switch {
@@ -315,7 +314,7 @@ func (e *edited) refuse(p *problem) {
 }
 
 // blame puts faults at the fields that they belong to.
-func (e *edited) blame(faults []fault) {
+func (e *edited) blame(faults []*api.Fault) {
 	fields := []string{"id", "kind", "cadence", "priority", "retry_budget", "labels"}
 	if e.Kind != nil {
 		for _, f := range e.Kind.Fields {
@@ -326,7 +325,7 @@ func (e *edited) blame(faults []fault) {
 		at := strings.TrimPrefix(strings.TrimPrefix(f.Location, "body."), "account.")
 		i := slices.IndexFunc(fields, func(field string) bool { return at == field || strings.HasPrefix(at, field+".") })
 		if e.JSON || i < 0 || e.Faults[fields[i]] != "" && at == fields[i] {
-			e.Others = append(e.Others, fault{at, f.Message})
+			e.Others = append(e.Others, &api.Fault{Location: at, Message: f.Message})
 			continue
 		}
 		said := f.Message

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // reload is after how many seconds the page about an outage loads again.
@@ -13,7 +15,7 @@ const reload = "5"
 type failed struct {
 	Status int
 	Detail string
-	Faults []fault
+	Faults []*api.Fault
 	Back   string // where the visitor came from; empty: unknown
 
 	Again bool      // the page loads again by itself, until it succeeds
@@ -65,12 +67,12 @@ func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		status, detail = http.StatusMethodNotAllowed, "layout.method"
 	}
-	s.fail(w, v, &problem{Status: status, Detail: v.lang.text(detail)})
+	s.fail(w, v, refusal(status, v.lang.text(detail)))
 }
 
 // failurePage is the page of refusals. It has no address of its own.
 func failurePage() *page {
 	return &page{name: "failure", path: "/failure", data: func(v *visit) (any, error) {
-		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("layout.missing")}
+		return nil, refusal(http.StatusNotFound, v.lang.text("layout.missing"))
 	}}
 }

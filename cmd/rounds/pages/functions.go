@@ -36,8 +36,26 @@ func (l *language) functions() template.FuncMap {
 		"dict":    dict,
 		"concern": l.concern,
 		"add":     func(a, b int) int { return a + b },
+		"known":   known,
 		"join":    strings.Join,
 	}
+}
+
+// known returns the number behind a pointer, or 0 if the API left it out.
+func known(a any) any {
+	switch n := a.(type) {
+	case *float64:
+		if n != nil {
+			return *n
+		}
+		return 0.0
+	case *int:
+		if n != nil {
+			return *n
+		}
+		return 0
+	}
+	return a
 }
 
 // marked returns an escaped text in an element without attributes.

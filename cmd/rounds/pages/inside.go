@@ -8,23 +8,19 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // maxReply is the most bytes of a reply of the API that a page reads.
 const maxReply = 16 << 20
 
-// problem is a refusal of the API (RFC 9457).
-type problem struct {
-	Status int     `json:"status"`
-	Title  string  `json:"title"`
-	Detail string  `json:"detail"`
-	Errors []fault `json:"errors"`
-}
+// problem is a refusal of the API (RFC 9457), or one of a page's own in the same form.
+type problem struct{ api.Refusal }
 
-// fault is what is wrong with one field.
-type fault struct {
-	Location string `json:"location"`
-	Message  string `json:"message"`
+// refusal returns a refusal of a page's own.
+func refusal(status int, detail string, faults ...*api.Fault) *problem {
+	return &problem{api.Refusal{Status: status, Detail: detail, Errors: faults}}
 }
 
 // Error returns the detail, with the faults of fields.
@@ -156,7 +152,7 @@ func (w *replyWriter) reply(path string) ([]byte, error) {
 	case w.over:
 		return nil, fmt.Errorf("call %s: the reply is larger than %d bytes", path, maxReply)
 	case w.status >= 300:
-		p := &problem{Status: w.status, Detail: http.StatusText(w.status)}
+		p := refusal(w.status, http.StatusText(w.status))
 		if strings.HasPrefix(w.header.Get("Content-Type"), "application/problem+json") {
 			_ = json.Unmarshal(w.body.Bytes(), p) // the status says enough
 			p.Status = w.status

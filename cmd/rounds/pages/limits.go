@@ -4,40 +4,25 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // limits is what the page of limits and credentials shows.
 type limits struct {
-	Now       time.Time     `json:"now"`
-	Limits    []*limit      `json:"limits"`
-	More      int           `json:"more"`
-	Paused    []*ownerPause `json:"paused"`
-	PausedToo int           `json:"more_paused"`
+	api.LimitList
+	Limits []*limit `json:"limits"`
 
 	Known struct {
+		api.CredentialList
 		Credentials []*credential `json:"credentials"`
-		Next        string        `json:"next"`
 	} `json:"-"`
 	Page bool   `json:"-"` // the credentials are not those of the first page
 	Next string `json:"-"` // the address of the next page of credentials
 }
 
 // limit is a limit that replicas share.
-type limit struct {
-	Name        string    `json:"name"`
-	Kind        string    `json:"kind"`
-	Key         string    `json:"rate_key"`
-	Every       float64   `json:"every_seconds"`
-	Burst       int       `json:"burst"`
-	Taken       int       `json:"taken"`
-	Concurrency int       `json:"concurrency"`
-	Running     int       `json:"running"`
-	Asked       int       `json:"asked"`
-	Denied      int       `json:"denied"`
-	Waiting     int       `json:"waiting"`
-	Until       time.Time `json:"until"`
-}
+type limit struct{ api.Limit }
 
 // Sign returns the colour of the limit's state.
 func (l *limit) Sign() string {
@@ -70,35 +55,8 @@ func (l *limit) Rate() (rate struct{ N, Per string }) {
 	return rate
 }
 
-// owner is whose credentials a third party issues.
-type owner struct {
-	Owner string `json:"owner"`
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	At    string `json:"at"`
-}
-
-// Full returns the owner as its kind names it.
-func (o *owner) Full() string { return o.Owner }
-
-// ownerPause is an owner that is left alone for a while.
-type ownerPause struct {
-	owner
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
-}
-
 // credential is one that a third party issued, without its value.
-type credential struct {
-	owner
-	ID      string    `json:"id"`
-	State   string    `json:"state"`
-	Fetched time.Time `json:"fetched"`
-	Expires time.Time `json:"expires"`
-	Refresh time.Time `json:"refresh"`
-	Retry   time.Time `json:"retry"`
-	Reason  string    `json:"reason"`
-}
+type credential struct{ api.Credential }
 
 // Sign returns the colour of the state.
 func (c *credential) Sign() string {

@@ -1,6 +1,6 @@
 package pages
 
-import "time"
+import "github.com/rounds-dev/rounds/cmd/rounds/api"
 
 // figures are what the menu counts.
 type figures struct {
@@ -19,28 +19,14 @@ func (v *visit) Figures() *figures {
 		return v.figures
 	}
 	v.figures = &figures{}
-	var stats struct {
-		Accounts struct {
-			Registered int `json:"registered"`
-			Parked     int `json:"parked"`
-		} `json:"accounts"`
-		Failing *struct {
-			Accounts int `json:"accounts"`
-		} `json:"failing"`
-		Processes []struct {
-			Alive bool `json:"alive"`
-		} `json:"processes"`
-	}
+	var stats api.Stats
 	if err := v.shared("/v1/stats", &stats); err != nil {
 		return v.figures
 	}
 	v.figures.Known, v.figures.Accounts, v.figures.Parked = true, stats.Accounts.Registered, stats.Accounts.Parked
 	// The summary of problems is from a moment ago. What stats tell of failing accounts is from
 	// the last scan of all, which takes a quarter of an hour with a million.
-	var problems struct {
-		At      time.Time `json:"at"`
-		Failing int       `json:"failing"`
-	}
+	var problems api.Problems
 	if stats.Failing != nil {
 		v.figures.Failing = stats.Failing.Accounts
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -20,17 +22,8 @@ const (
 	messageWhole  = 64 << 10 // bytes of it on its own page
 )
 
-// found is a message, as the API shows it.
-type found struct {
-	Account  string          `json:"account"`
-	Kind     string          `json:"kind"`
-	ID       string          `json:"id"`
-	Type     string          `json:"type"`
-	Time     time.Time       `json:"time"`
-	Data     json.RawMessage `json:"data"`
-	Shard    int             `json:"shard"`
-	Position string          `json:"position"`
-}
+// found is a message.
+type found struct{ api.Message }
 
 // Ref returns what names the message in addresses.
 func (f *found) Ref() string { return strconv.Itoa(f.Shard) + ":" + f.Position }
@@ -113,10 +106,8 @@ func cut(text string, most int) string {
 
 // messages is what the page of found messages shows.
 type messages struct {
+	api.MessageList
 	Messages []*found `json:"messages"`
-	Next     string   `json:"next"`
-	End      string   `json:"end"`
-	More     bool     `json:"more"`
 
 	Newest bool   `json:"-"` // the page begins with the newest message, and follows
 	Older  string `json:"-"` // addresses of other pages; empty: there are none
@@ -173,21 +164,10 @@ func messagesPage() *page {
 }
 
 // delivered is a message and what has become of it in each consumer group.
-type delivered struct {
-	found
-	WrittenAt time.Time `json:"written"`
-	Uncertain bool      `json:"uncertain"`
-	Delivery  []struct {
-		Group      string  `json:"group"`
-		Webhook    string  `json:"webhook"`
-		State      string  `json:"state"`
-		Deliveries int     `json:"deliveries"`
-		Consumer   string  `json:"consumer"`
-		Idle       float64 `json:"idle_seconds"`
-		DeadID     string  `json:"dead_id"`
-		Error      string  `json:"error"`
-	} `json:"delivery"`
-}
+type delivered struct{ api.DeliveredMessage }
+
+// Found returns the message.
+func (d *delivered) Found() *found { return &found{d.Message} }
 
 // refPattern is what names a message, or a dead letter, in addresses.
 var refPattern = regexp.MustCompile(`^[0-9]{1,5}:[0-9]{1,20}-[0-9]{1,20}$`)
@@ -196,7 +176,7 @@ var refPattern = regexp.MustCompile(`^[0-9]{1,5}:[0-9]{1,20}-[0-9]{1,20}$`)
 func (v *visit) message() (*delivered, error) {
 	at := v.Query("at")
 	if !refPattern.MatchString(at) {
-		return nil, &problem{Status: http.StatusNotFound, Detail: v.lang.text("message.none")}
+		return nil, refusal(http.StatusNotFound, v.lang.text("message.none"))
 	}
 	d := &delivered{}
 	return d, v.get("/v1/messages/"+at, d)

@@ -6,115 +6,38 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // overview is what the Overview shows.
 type overview struct {
 	*visit
 
-	Stats    stats
+	Stats    api.Stats
 	Law      *lawState // nil: the visitor may not see it, or it is not known now
-	Concerns *concernList
+	Concerns *api.Concerns
 	Rates    rates
 
-	Headrooms []headroom   // the least first
-	Demo      *demoPollers // nil: this is no demo
+	Headrooms []api.Headroom // the least first
+	Demo      *demoPollers   // nil: this is no demo
 }
 
-// stats are those of GET /v1/stats, as far as the Overview shows them.
-type stats struct {
-	Now      time.Time         `json:"now"`
-	Labels   map[string]string `json:"labels"`
-	Messages int               `json:"messages"`
-	Overdue  float64           `json:"overdue_seconds"`
-	Accounts struct {
-		Registered int `json:"registered"`
-		Scheduled  int `json:"scheduled"`
-		Waiting    int `json:"waiting"`
-		Claimed    int `json:"claimed"`
-		Parked     int `json:"parked"`
-		Lanes      struct {
-			Urgent int `json:"urgent"`
-			Normal int `json:"normal"`
-			Low    int `json:"low"`
-			ByKind int `json:"by_kind"`
-		} `json:"waiting_by_lane"`
-	} `json:"accounts"`
-	Failing *struct {
-		Accounts       int `json:"accounts"`
-		Newly          int `json:"newly"`
-		NeverSucceeded int `json:"never_succeeded"`
-	} `json:"failing"`
-	Staleness *struct {
-		At       time.Time  `json:"at"`
-		P99      float64    `json:"seconds_p99"`
-		Max      float64    `json:"seconds_max"`
-		Stalest  string     `json:"stalest"`
-		Headroom []headroom `json:"headroom"`
-	} `json:"staleness"`
-	Replicas  []replica `json:"replicas"`
-	Processes []struct {
-		Roles []string `json:"roles"`
-		Alive bool     `json:"alive"`
-	} `json:"processes"`
-}
-
-// headroom is how long it is until a third party forgets messages of a kind.
-type headroom struct {
-	Kind  string  `json:"kind"`
-	Least float64 `json:"least_seconds"`
-}
-
-// replica is a poller, with what it last reported.
-type replica struct {
-	Name        string    `json:"name"`
-	Beat        time.Time `json:"last_heartbeat"`
-	Alive       bool      `json:"alive"`
-	Host        string    `json:"host"`
-	Version     string    `json:"version"`
-	Concurrency int       `json:"concurrency"`
-	InFlight    int       `json:"in_flight"`
-	Held        int       `json:"held"`
-	Checks      float64   `json:"checks_per_second"`
-	P99         float64   `json:"lateness_p99_seconds"`
-}
-
-// lawState is what GET /v1/law says.
+// lawState is what audits have found about the conservation law.
 type lawState struct {
-	Now     time.Time `json:"now"`
-	State   string    `json:"state"`
-	Every   float64   `json:"every_seconds"`
-	Last    *audited  `json:"last"`
-	Running *audited  `json:"running"`
-	Broken  *audited  `json:"broken"`
+	api.Law
+	Last    *audited `json:"last"`
+	Running *audited `json:"running"`
+	Broken  *audited `json:"broken"`
 }
 
 // audited is an audit, as far as it came.
-type audited struct {
-	By       string      `json:"by"`
-	Began    time.Time   `json:"began"`
-	At       time.Time   `json:"at"`
-	Accounts int         `json:"accounts"`
-	Unjudged int         `json:"unjudged"`
-	Audited  int         `json:"shards_audited"`
-	Shards   int         `json:"shards"`
-	Why      string      `json:"why"`
-	Kinds    []auditKind `json:"kinds"`
-	Findings []finding   `json:"findings"`
-}
-
-// Took returns how long it took.
-func (a *audited) Took() time.Duration { return a.At.Sub(a.Began) }
+type audited struct{ api.AuditResult }
 
 // Found returns how many findings of a kind there are, repaired ones included.
-func (a *audited) Found(kind string) int {
-	for _, k := range a.Kinds {
-		if k.Kind == kind {
-			return k.Found
-		}
-	}
-	return 0
+func (a *audited) Found(kind api.Violation) int {
+	found, _ := a.AuditResult.Found(kind)
+	return found
 }
 
 // Others returns how many findings there are besides lost and doubled accounts.
@@ -160,14 +83,14 @@ func showOverview(v *visit) (any, error) {
 	v.ifMay("GET /v1/law", "/v1/law", &o.Law)
 	v.ifMay("GET /v1/concerns", "/v1/concerns", &o.Concerns)
 	o.Rates, o.Demo = v.rates(), v.demo()
-	slices.SortFunc(o.Stats.Replicas, func(a, b replica) int {
+	slices.SortFunc(o.Stats.Replicas, func(a, b api.Replica) int {
 		if a.Alive != b.Alive {
 			return cmp.Compare(map[bool]int{true: 1}[a.Alive], map[bool]int{true: 1}[b.Alive]) // the silent first
 		}
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Name, b.Name))
 	})
 	if s := o.Stats.Staleness; s != nil {
-		o.Headrooms = slices.SortedFunc(slices.Values(s.Headroom), func(a, b headroom) int { return cmp.Compare(a.Least, b.Least) })
+		o.Headrooms = slices.SortedFunc(slices.Values(s.Headroom), func(a, b api.Headroom) int { return cmp.Compare(a.Least, b.Least) })
 	}
 	return o, nil
 }
@@ -181,7 +104,7 @@ func (v *visit) ifMay(route, path string, into any) {
 }
 
 // Replicas returns the replicas of the table.
-func (o *overview) Replicas() []replica {
+func (o *overview) Replicas() []api.Replica {
 	return o.Stats.Replicas[:min(len(o.Stats.Replicas), shownReplicas)]
 }
 

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Vendored files are those that were published, byte by byte.
@@ -202,7 +204,7 @@ func TestEveryConcernHasWords(t *testing.T) {
 			if !ok || strings.Contains(code, ".") || code == "more" || code == "since" {
 				continue
 			}
-			c := &concern{Code: code, Subject: "<x>", Count: 3, Accounts: 2, Messages: 2, Seconds: -61, Share: 0.5, Value: "&v", PerMinute: 4}
+			c := &api.Concern{Code: api.Code(code), Subject: "<x>", Count: 3, Accounts: 2, Messages: 2, Seconds: -61, Share: 0.5, Value: "&v", PerMinute: 4}
 			if got := string(l.concern(c)); strings.Contains(got, "%!") || strings.Contains(got, "<x>") || strings.Contains(got, "&v") || got == "" {
 				t.Errorf("%s, %s: %s", l.Tag, code, got)
 			}
@@ -211,7 +213,7 @@ func TestEveryConcernHasWords(t *testing.T) {
 }
 
 func TestPathsOfCharts(t *testing.T) {
-	var values []*float64
+	var values api.Values
 	if err := json.Unmarshal([]byte(`[null,0,10,null,5,null]`), &values); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +223,7 @@ func TestPathsOfCharts(t *testing.T) {
 	if got, want := curvePath(values, 10, true), "M120.0 100.0L240.0 0.0L240.0 100L120.0 100ZM480.0 50.0h1L480.0 100L480.0 100Z"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if curvePath(nil, 1, true) != "" || curvePath([]*float64{nil}, 1, false) != "" {
+	if curvePath(nil, 1, true) != "" || curvePath([]float64{math.NaN()}, 1, false) != "" {
 		t.Error("something is drawn of nothing")
 	}
 	for v, want := range map[float64]float64{0: 1, -1: 1, 0.00012: 0.00015, 7: 8, 9: 10, 10: 10, 16648: 20000} {

@@ -125,7 +125,7 @@ func (s *site) acts(p *page, do action) http.HandlerFunc {
 		v := s.visit(w, r)
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
-			s.fail(w, v, &problem{Status: http.StatusBadRequest, Detail: v.lang.text("layout.unreadable")})
+			s.fail(w, v, refusal(http.StatusBadRequest, v.lang.text("layout.unreadable")))
 			return
 		}
 		next, err := do(v)

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -21,21 +23,8 @@ func problemStates() []string {
 
 // problems is what the page of failing and parked accounts shows.
 type problems struct {
-	Now, At time.Time
-
-	Failing        int `json:"failing"`
-	Newly          int `json:"newly"`
-	NeverSucceeded int `json:"never_succeeded"`
-	Parked         int `json:"parked"`
-	AtRest         int `json:"at_rest"`
-	LeftOut        int `json:"left_out"`
-
+	api.Problems
 	Groups []failingGroup `json:"groups"`
-	Other  struct {
-		Groups   int `json:"groups"`
-		Accounts int `json:"accounts"`
-	} `json:"other"`
-	Late late `json:"late"`
 
 	Narrowed []string `json:"-"` // the other parameters that narrow it
 
@@ -45,46 +34,7 @@ type problems struct {
 }
 
 // failingGroup is the accounts that are checked in vain for the same cause.
-type failingGroup struct {
-	Accounts       int `json:"accounts"`
-	Failing        int `json:"failing"`
-	Newly          int `json:"newly"`
-	NeverSucceeded int `json:"never_succeeded"`
-	Parked         int `json:"parked"`
-
-	Kind, Host, Cause, Code, Class, Text string
-
-	Hosts    int
-	Oldest   time.Time
-	Newest   time.Time
-	LastAt   time.Time `json:"last_at"`
-	Examples []string
-	Next     []nextStep
-	Select   map[string][]string
-}
-
-// nextStep is what will happen to accounts of a group by itself.
-type nextStep struct {
-	Code         string
-	Accounts     int
-	First, Last  time.Time
-	Most         int `json:"most_seconds"`
-	After        int
-	Over         int `json:"over_seconds"`
-	Least, Worst int
-}
-
-// late is the accounts that missed slots of their cadences.
-type late struct {
-	At       time.Time
-	Accounts int
-	Most     int `json:"missed_slots_max"`
-	Example  string
-	Kinds    []struct {
-		Kind     string
-		Accounts int
-	}
-}
+type failingGroup struct{ api.FailingGroup }
 
 // chip narrows the page to a state.
 type chip struct {
@@ -118,8 +68,8 @@ func (g *failingGroup) To(path string, pairs ...string) string {
 // tidy leaves out steps that say nothing beside others, and times that have passed while
 // the summary was kept.
 func (g *failingGroup) tidy(now time.Time) {
-	pauses := slices.ContainsFunc(g.Next, func(s nextStep) bool { return s.Code == "backs_off" || s.Code == "waits" })
-	g.Next = slices.DeleteFunc(g.Next, func(s nextStep) bool { return s.Code == "checked" && pauses })
+	pauses := slices.ContainsFunc(g.Next, func(s api.NextStep) bool { return s.Code == "backs_off" || s.Code == "waits" })
+	g.Next = slices.DeleteFunc(g.Next, func(s api.NextStep) bool { return s.Code == "checked" && pauses })
 	for i := range g.Next {
 		if s := &g.Next[i]; s.First.Before(now) {
 			s.First = time.Time{}

@@ -36,15 +36,15 @@ func (v *visit) rates() rates {
 			r.P99 = v
 		}
 	}
-	r.Left = left(c.of("waiting", "values"), float64(c.Step))
+	r.Left = left(c.of("waiting", "values"), float64(c.Seconds))
 	return r
 }
 
 // latest returns the known values of the last minute.
-func latest(values []*float64) (known []float64) {
+func latest(values []float64) (known []float64) {
 	for _, v := range values[max(0, len(values)-ratesPoints):] {
-		if v != nil {
-			known = append(known, *v)
+		if !math.IsNaN(v) {
+			known = append(known, v)
 		}
 	}
 	return known
@@ -52,10 +52,10 @@ func latest(values []*float64) (known []float64) {
 
 // left returns how long it takes until nothing is left, in seconds, at the pace between the
 // first and the last known value. It returns NaN if there is no such pace.
-func left(values []*float64, step float64) float64 {
+func left(values []float64, step float64) float64 {
 	first, last := -1, -1
 	for i, v := range values {
-		if v != nil {
+		if !math.IsNaN(v) {
 			if first < 0 {
 				first = i
 			}
@@ -65,9 +65,9 @@ func left(values []*float64, step float64) float64 {
 	if first < 0 || first == last {
 		return math.NaN()
 	}
-	fell := *values[first] - *values[last]
-	if fell <= 0 || *values[last] <= 0 {
+	fell := values[first] - values[last]
+	if fell <= 0 || values[last] <= 0 {
 		return math.NaN()
 	}
-	return *values[last] / fell * float64(last-first) * step
+	return values[last] / fell * float64(last-first) * step
 }

@@ -11,30 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// kind is a kind of accounts and the fields of its config, as the API returns it.
-type kind struct {
-	Name     string      `json:"name"`
-	Fields   []kindField `json:"fields"`
-	Replicas int         `json:"replicas"`
-}
-
-// kindField is a field of a kind's config.
-type kindField struct {
-	Name     string            `json:"name"`
-	Type     string            `json:"type"`
-	Required bool              `json:"required"`
-	Label    map[string]string `json:"label"` // by language
-	Help     map[string]string `json:"help"`
-	Example  json.RawMessage   `json:"example"`
-	Default  json.RawMessage   `json:"default"`
-	Choices  []struct {
-		Value json.RawMessage   `json:"value"`
-		Label map[string]string `json:"label"`
-	} `json:"choices"`
-}
+// kind is a kind of accounts and the fields of its config.
+type kind struct{ api.Kind }
 
 // kinds returns the kinds that the process knows.
 func (v *visit) kinds() ([]kind, error) {
@@ -105,7 +87,7 @@ func (k *kind) fill(r record) (url.Values, bool) {
 	config, _ := r["config"].(map[string]any)
 	for i := range k.Fields {
 		if value, ok := config[k.Fields[i].Name]; ok {
-			k.Fields[i].fill(values, value)
+			fillField(values, &k.Fields[i], value)
 		}
 	}
 	for name, all := range values {
@@ -129,8 +111,8 @@ func plain(value any) string {
 	return ""
 }
 
-// fill sets the values of one field.
-func (f *kindField) fill(values url.Values, value any) {
+// fillField sets the values of one field.
+func fillField(values url.Values, f *api.Field, value any) {
 	at := "config." + f.Name
 	switch f.Type {
 	case "secret":
@@ -177,9 +159,9 @@ func refOf(name string) map[string]any { return map[string]any{"secret": name} }
 
 // record returns the record that a form describes, and what is wrong with texts that JSON
 // cannot hold. Everything else is judged by the API.
-func (k *kind) record(values url.Values) (record, []fault) {
+func (k *kind) record(values url.Values) (record, []*api.Fault) {
 	r := record{"id": values.Get("id"), "kind": k.Name}
-	var faults []fault
+	var faults []*api.Fault
 	for _, name := range []string{"cadence", "priority"} {
 		if value := strings.TrimSpace(values.Get(name)); value != "" {
 			r[name] = value
@@ -196,9 +178,9 @@ func (k *kind) record(values url.Values) (record, []fault) {
 	config := make(map[string]any)
 	for i := range k.Fields {
 		f := &k.Fields[i]
-		value, err := f.value(values)
+		value, err := fieldValue(values, f)
 		if err != nil {
-			faults = append(faults, fault{"body.config." + f.Name, err.Error()})
+			faults = append(faults, &api.Fault{Location: "body.config." + f.Name, Message: err.Error()})
 		}
 		if value != nil {
 			config[f.Name] = value
@@ -211,8 +193,8 @@ func (k *kind) record(values url.Values) (record, []fault) {
 }
 
 // labelsOf returns the labels of a form, and the lines that are none.
-func labelsOf(values url.Values) (map[string]any, []fault) {
-	var faults []fault
+func labelsOf(values url.Values) (map[string]any, []*api.Fault) {
+	var faults []*api.Fault
 	labels := make(map[string]any)
 	for line := range strings.Lines(values.Get("labels")) {
 		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) == "" {
@@ -220,7 +202,7 @@ func labelsOf(values url.Values) (map[string]any, []fault) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if _, twice := labels[name]; !ok || twice {
-			faults = append(faults, fault{"body.labels", line})
+			faults = append(faults, &api.Fault{Location: "body.labels", Message: line})
 			continue
 		}
 		labels[name] = value
@@ -236,8 +218,8 @@ func numberOf(text string) any {
 	return json.Number(text)
 }
 
-// value returns the field's value in the config; nil: it is left out.
-func (f *kindField) value(values url.Values) (any, error) {
+// fieldValue returns the value in the config that a form gives a field; nil: it is left out.
+func fieldValue(values url.Values, f *api.Field) (any, error) {
 	at := "config." + f.Name
 	text := values.Get(at)
 	switch f.Type {

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"reflect"
 	"testing"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // everyField is a kind with a field of each type.
@@ -64,11 +66,11 @@ func TestFormKeepsWhatARecordSays(t *testing.T) {
 
 func TestFaultsThatOnlyTheFormKnows(t *testing.T) {
 	k := ownKind(t)
-	for body, want := range map[string][]fault{
-		"labels=oops":            {{"body.labels", "oops"}},
-		"labels=a%3D1%0D%0Aa%3D": {{"body.labels", "a="}},
-		"config.settings=%7B":    {{"body.config.settings", "unexpected EOF"}},
-		"config.tls=none":        {{"body.config.tls", "invalid character 'o' in literal null (expecting 'u')"}},
+	for body, want := range map[string][]*api.Fault{
+		"labels=oops":            {{Location: "body.labels", Message: "oops"}},
+		"labels=a%3D1%0D%0Aa%3D": {{Location: "body.labels", Message: "a="}},
+		"config.settings=%7B":    {{Location: "body.config.settings", Message: "unexpected EOF"}},
+		"config.tls=none":        {{Location: "body.config.tls", Message: "invalid character 'o' in literal null (expecting 'u')"}},
 		"config.port=many":       nil, // the API says what is wrong
 	} {
 		values, err := url.ParseQuery(body)

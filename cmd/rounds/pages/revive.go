@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // revive is what is done with parked accounts: they circulate again, at a rate.
@@ -21,43 +23,22 @@ func revivePage() *page {
 	}}
 }
 
-// revival is the body of POST /v1/parked:revive.
-type revival struct {
-	IDs    []string `json:"ids,omitempty"`
-	Reason string   `json:"reason,omitempty"`
-	Kind   string   `json:"kind,omitempty"`
-	Cause  string   `json:"cause,omitempty"`
-	Host   string   `json:"host,omitempty"`
-	Except []string `json:"except_host,omitempty"`
-	Rate   float64  `json:"rate,omitempty"`
-	DryRun bool     `json:"dry_run,omitempty"`
-	Cursor string   `json:"cursor,omitempty"`
-}
-
-// revived is its reply.
-type revived struct {
-	Revived  int    `json:"revived"`
-	Skipped  int    `json:"skipped"`
-	NotFound int    `json:"not_found"`
-	Next     string `json:"next"`
-}
-
 // revival returns the request for what is selected. The route knows fewer filters than others,
 // and takes one value of most.
-func (b *bulk) revival(v *visit) (*revival, error) {
+func (b *bulk) revival(v *visit) (*api.ReviveRequest, error) {
 	q := b.query()
-	r := &revival{IDs: q["id"], Reason: q.Get("reason"), Kind: q.Get("kind"), Cause: q.Get("cause"), Host: q.Get("host"), Except: q["except_host"]}
-	var refused []fault
+	r := &api.ReviveRequest{IDs: q["id"], Reason: q.Get("reason"), Kind: q.Get("kind"), Cause: q.Get("cause"), Host: q.Get("host"), Except: q["except_host"]}
+	var refused []*api.Fault
 	for name, values := range q {
 		known := slices.Contains([]string{"reason", "kind", "cause", "host"}, name) && len(values) == 1 ||
 			slices.Contains([]string{"id", "except_host"}, name) || name == "state" && slices.Equal(values, []string{"parked"})
 		if !known {
-			refused = append(refused, fault{Location: name, Message: v.lang.text("bulk.norevive")})
+			refused = append(refused, &api.Fault{Location: name, Message: v.lang.text("bulk.norevive")})
 		}
 	}
 	if len(refused) > 0 {
-		slices.SortFunc(refused, func(a, b fault) int { return strings.Compare(a.Location, b.Location) })
-		return nil, &problem{Status: http.StatusUnprocessableEntity, Detail: v.lang.text("bulk.nothing"), Errors: refused}
+		slices.SortFunc(refused, func(a, b *api.Fault) int { return strings.Compare(a.Location, b.Location) })
+		return nil, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.nothing"), refused...)
 	}
 	return r, nil
 }
@@ -69,11 +50,11 @@ func (b *bulk) countRevived(v *visit) error {
 		return err
 	}
 	r.DryRun = true
-	var would revived
+	var would api.Revived
 	if err := v.do(http.MethodPost, "/v1/parked:revive", r, &would); err != nil {
 		return err
 	}
-	b.Count = counted{Count: would.Revived, Complete: would.Next == ""}
+	b.Count = api.AccountCount{Count: would.Revived, Complete: would.Next == ""}
 	return nil
 }
 
@@ -85,10 +66,10 @@ func (b *bulkWriter) revive() error {
 	}
 	r.Rate, err = strconv.ParseFloat(b.bulk.Rate, 64)
 	if err != nil || math.IsNaN(r.Rate) || math.IsInf(r.Rate, 0) || r.Rate == 0 {
-		return &problem{Status: http.StatusUnprocessableEntity, Detail: b.lang.text("bulk.norate")}
+		return refusal(http.StatusUnprocessableEntity, b.lang.text("bulk.norate"))
 	}
 	for {
-		var did revived
+		var did api.Revived
 		if err := b.do(http.MethodPost, "/v1/parked:revive", r, &did); err != nil {
 			return err
 		}

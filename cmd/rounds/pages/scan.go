@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
@@ -24,7 +25,7 @@ const (
 
 // scanning is what the page of a sign-in shows.
 type scanning struct {
-	Login login
+	Login api.Login
 	There bool          // where it is bound already: the account is registered
 	Gone  bool          // there is no such sign-in, or another browser has begun it
 	Code  template.HTML // an SVG; empty: the code is too long to be drawn, or none is needed
@@ -90,7 +91,7 @@ func loginPath(name string) string { return "/v1/weixin/logins/" + url.PathEscap
 // account.
 func showScan(v *visit) (any, error) {
 	if !v.MayScan() {
-		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("weixin.forbidden")}
+		return nil, refusal(http.StatusForbidden, v.lang.text("weixin.forbidden"))
 	}
 	s := &scanning{}
 	name := v.loginOf()

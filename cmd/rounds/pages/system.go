@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const shardsPath = "/system/reshard"
@@ -21,92 +22,17 @@ type system struct {
 	Reshard *reshardForm
 }
 
-// systemFacts are those of GET /v1/system.
+// systemFacts are those of the service itself.
 type systemFacts struct {
-	Now       time.Time `json:"now"`
-	Namespace string    `json:"namespace"`
-	Store     string    `json:"store"`
-	Forgets   bool      `json:"forgets"`
-	Shards    int       `json:"shards"`
-
-	Nodes     []redisNode    `json:"nodes"`
-	Settings  []settingValue `json:"settings"`
-	Versions  []versionCount `json:"versions"`
-	Processes []runningOne   `json:"processes"`
+	api.System
+	Nodes []redisNode `json:"nodes"`
 }
 
 // redisNode is a Redis server.
-type redisNode struct {
-	Name     string    `json:"name"`
-	Away     bool      `json:"away"`
-	Software string    `json:"software"`
-	Version  string    `json:"version"`
-	Up       float64   `json:"up_seconds"`
-	Used     int64     `json:"memory_used"`
-	Limit    int64     `json:"memory_limit"`
-	Shards   int       `json:"shards"`
-	Numbers  []int     `json:"shard_numbers"`
-	Judged   []verdict `json:"judged"`
-}
-
-// verdict judges one property of a Redis server.
-type verdict struct {
-	About string `json:"about"`
-	Level string `json:"level"`
-	Code  string `json:"code"`
-	Value string `json:"value"`
-}
-
-// settingValue is a setting with its values.
-type settingValue struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Differ bool   `json:"differ"`
-	Values []struct {
-		Value     string   `json:"value"`
-		Processes []string `json:"processes"`
-	} `json:"values"`
-}
-
-type versionCount struct {
-	Version   string `json:"version"`
-	Processes int    `json:"processes"`
-}
-
-// runningOne is a process of the service.
-type runningOne struct {
-	Name    string    `json:"name"`
-	Roles   []string  `json:"roles"`
-	Version string    `json:"version"`
-	Host    string    `json:"host"`
-	Since   time.Time `json:"since"`
-	Beat    time.Time `json:"last_heartbeat"`
-	Alive   bool      `json:"alive"`
-}
+type redisNode struct{ api.RedisNode }
 
 // resharding is how far a change of the number of shards is.
-type resharding struct {
-	Phase    string   `json:"phase"`
-	From     int      `json:"from"`
-	To       int      `json:"to"`
-	Accounts int      `json:"accounts"`
-	Left     int      `json:"left"`
-	Transit  int      `json:"in_transit"`
-	Kept     int      `json:"unconfirmed"`
-	Messages int      `json:"old_messages"`
-	Behind   []string `json:"replicas_behind"`
-	Room     []room   `json:"room"`
-}
-
-// room is the memory that a change needs on a Redis server.
-type room struct {
-	Node string `json:"node"`
-	Need int64  `json:"need_bytes"`
-	Free int64  `json:"free_bytes"`
-}
-
-// Tight reports whether the server has too little.
-func (r room) Tight() bool { return r.Free < r.Need }
+type resharding struct{ api.Resharding }
 
 // Moved returns how many accounts have moved.
 func (r *resharding) Moved() int { return max(0, r.Accounts-r.Left) }
@@ -173,21 +99,16 @@ func (n *redisNode) Ranges() string {
 // reshard tries another number of shards without a change, or begins the change.
 func reshard(v *visit) (string, error) {
 	if !v.May("POST /v1/reshard") {
-		return "", &problem{Status: http.StatusForbidden, Detail: v.lang.text("system.reshard.forbidden")}
+		return "", refusal(http.StatusForbidden, v.lang.text("system.reshard.forbidden"))
 	}
 	form := &reshardForm{Shards: v.r.PostForm.Get("shards")}
 	begin := v.r.PostForm.Get("do") == "begin"
 	shards, err := strconv.Atoi(strings.TrimSpace(form.Shards))
 	if err != nil {
-		return "", v.reshardAgain(form, &problem{
-			Status: http.StatusUnprocessableEntity, Errors: []fault{{Location: "body.shards", Message: v.lang.text("system.reshard.number")}},
-		})
+		return "", v.reshardAgain(form, refusal(http.StatusUnprocessableEntity, "",
+			&api.Fault{Location: "body.shards", Message: v.lang.text("system.reshard.number")}))
 	}
-	body := struct {
-		Shards int  `json:"shards"`
-		Dry    bool `json:"dry_run,omitempty"`
-		Force  bool `json:"force,omitempty"`
-	}{shards, !begin, begin && v.r.PostForm.Get("force") != ""}
+	body := api.ReshardRequest{Shards: shards, DryRun: !begin, Force: begin && v.r.PostForm.Get("force") != ""}
 	var plan resharding
 	err = v.do(http.MethodPost, "/v1/reshard", body, &plan)
 	var refused *problem
@@ -201,7 +122,7 @@ func reshard(v *visit) (string, error) {
 		return "/system?said=resharding#shards", nil
 	}
 	form.Plan = &plan
-	form.Tight = slices.ContainsFunc(plan.Room, room.Tight)
+	form.Tight = slices.ContainsFunc(plan.Room, func(r api.Room) bool { return r.Free < r.Need })
 	return "", v.reshardAgain(form, nil)
 }
 

@@ -12,6 +12,8 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const (
@@ -64,6 +66,14 @@ func newLanguages(files fs.FS) ([]*language, error) {
 func (l *language) has(key string) bool {
 	_, ok := l.texts[key]
 	return ok
+}
+
+// words returns those of the language.
+func (l *language) words(w api.Words) string {
+	if l.Tag == "zh" {
+		return w.ZH
+	}
+	return w.EN
 }
 
 // text returns a text with its arguments, which stand in it as %[1]s, %[2]s and so on. Integers

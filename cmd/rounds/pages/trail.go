@@ -6,7 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // trailShown is how many entries a page of the trail has.
@@ -14,31 +15,15 @@ const trailShown = 50
 
 // trailPage is a page of who changed what.
 type trailPage struct {
+	api.TrailPage
 	Entries []trailEntry `json:"entries"`
-	Looked  int          `json:"looked"`
-	Back    time.Time    `json:"back"`
-	Next    string       `json:"next"`
 
-	First, Older string // addresses of other pages; empty: there are none
-	Refused      *problem
+	First, Older string   // addresses of other pages; empty: there are none
+	Refused      *problem // why the API did not list them
 }
 
 // trailEntry is one change that somebody ordered.
-type trailEntry struct {
-	Time     time.Time      `json:"time"`
-	By       string         `json:"by"`
-	Via      string         `json:"via"`
-	Address  string         `json:"address"`
-	Action   string         `json:"action"`
-	Outcome  string         `json:"outcome"`
-	Status   int            `json:"status"`
-	Account  string         `json:"account"`
-	Accounts []string       `json:"accounts"`
-	Subject  string         `json:"subject"`
-	Selector string         `json:"selector"`
-	Fields   []string       `json:"fields"`
-	Counts   map[string]int `json:"counts"`
-}
+type trailEntry struct{ api.TrailEntry }
 
 // Named returns the accounts that the entry names, a few of them.
 func (e *trailEntry) Named() []string {

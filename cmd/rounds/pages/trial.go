@@ -5,43 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
-)
 
-// trialReport is what a trial found.
-type trialReport struct {
-	RateKey string `json:"rate_key"`
-	Pages   []struct {
-		Messages []struct {
-			ID        string          `json:"id"`
-			Type      string          `json:"type"`
-			Time      *time.Time      `json:"time"`
-			Data      json.RawMessage `json:"data"`
-			DataBytes int             `json:"data_bytes"`
-		} `json:"messages"`
-		LeftOut       int      `json:"left_out"`
-		NextCursor    string   `json:"next_cursor"`
-		HasMore       bool     `json:"has_more"`
-		CursorReset   bool     `json:"cursor_reset"`
-		NextPollAfter float64  `json:"next_poll_after"`
-		Warnings      []string `json:"warnings"`
-		Milliseconds  int      `json:"milliseconds"`
-	} `json:"pages"`
-	Error *struct {
-		Kind         string  `json:"kind"`
-		Scope        string  `json:"scope"`
-		Code         string  `json:"code"`
-		Message      string  `json:"message"`
-		RetryAfter   float64 `json:"retry_after"`
-		Then         string  `json:"then"`
-		Budget       int     `json:"budget"`
-		Milliseconds int     `json:"milliseconds"`
-	} `json:"error"`
-}
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+)
 
 // try asks the API for a trial, and shows its report beside the form.
 func (e *edited) try(v *visit, r record) error {
-	e.Tried = new(trialReport)
+	e.Tried = new(api.Trial)
 	err := v.do(http.MethodPost, "/v1/accounts:check", map[string]any{"account": r}, e.Tried)
 	var refused *problem
 	switch {

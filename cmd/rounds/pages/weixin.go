@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // Where WeChat accounts are signed in: begun, and followed.
@@ -22,7 +24,7 @@ type signingIn struct {
 	ID     string
 	Values url.Values
 	Faults map[string]string
-	Others []fault
+	Others []*api.Fault
 	Detail string // of the refusal
 	Back   string
 }
@@ -54,13 +56,13 @@ func (v *visit) MayScan() bool { return v.May(weixinRoute) }
 // newSigningIn returns the form for an account with an id; empty: for one that is not named yet.
 func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	if !v.MayScan() {
-		return nil, &problem{Status: http.StatusForbidden, Detail: v.lang.text("weixin.forbidden")}
+		return nil, refusal(http.StatusForbidden, v.lang.text("weixin.forbidden"))
 	}
 	s := &signingIn{ID: id, Values: values, Faults: make(map[string]string), Back: "/accounts"}
 	if id == "" {
 		return s, nil
 	}
-	var there accountRecord
+	var there api.Account
 	err := v.get(accountPath(id), &there)
 	var refused *problem
 	switch {
@@ -74,17 +76,6 @@ func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	}
 	s.Again, s.Back = true, link("/account", "id", id)
 	return s, nil
-}
-
-// login is a sign-in as the API tells it. Its name is a secret of who began it.
-type login struct {
-	Login   string `json:"login"`
-	Account string `json:"account"`
-	State   string `json:"state"`
-	Link    string `json:"link"`
-	Drawn   int    `json:"drawn"`
-	Wrong   bool   `json:"wrong"`
-	Trouble string `json:"trouble"`
 }
 
 // beginScan has a code drawn.
@@ -111,7 +102,7 @@ func beginScan(v *visit) (string, error) {
 	if len(s.Faults) > 0 {
 		return "", &again{status: http.StatusUnprocessableEntity, data: s}
 	}
-	var l login
+	var l api.Login
 	err = v.do(http.MethodPost, "/v1/weixin/logins", sent, &l)
 	var refused *problem
 	switch {
@@ -140,7 +131,7 @@ func (s *signingIn) blame(p *problem) {
 		case strings.Contains(" "+strings.Join(weixinFields, " ")+" ", " "+field+" "):
 			s.Faults[field] = f.Message
 		default:
-			s.Others = append(s.Others, fault{at, f.Message})
+			s.Others = append(s.Others, &api.Fault{Location: at, Message: f.Message})
 		}
 	}
 }

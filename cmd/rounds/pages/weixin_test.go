@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 )
 
@@ -18,7 +19,7 @@ const loginName = "THE-NAME-OF-THE-SIGN-IN-WHICH-IS-A-SECRET"
 
 // scanned is an API with one sign-in, and what it was asked.
 type scanned struct {
-	login   login
+	login   api.Login
 	refuses string            // a problem, in place of a reply to a sign-in that begins
 	kinds   map[string]string // of accounts, by id
 	calls   []string
@@ -84,7 +85,7 @@ func with(h http.Handler, r *http.Request, cookies ...*http.Cookie) *httptest.Re
 // A sign-in as a browser without JavaScript goes through it. Its name is in a cookie of its own,
 // and in neither an address nor a page.
 func TestSigningInByAScan(t *testing.T) {
-	inside := &scanned{login: login{Login: loginName, Account: "me", State: scan.Waiting, Link: "https://w.example/q?<1>", Drawn: 1}}
+	inside := &scanned{login: api.Login{Login: loginName, Account: "me", State: scan.Waiting, Link: "https://w.example/q?<1>", Drawn: 1}}
 	site := scanSite(t, inside, true)
 	begun := postForm(site, "/account/weixin", url.Values{"id": {"me"}, "cadence": {" every 1m "}, "labels": {"team=x\n"}})
 	at := begun.Header().Get("Location")
@@ -132,7 +133,7 @@ func TestSigningInByAScan(t *testing.T) {
 	if got := inside.calls[len(inside.calls)-1]; typed.Code != 303 || typed.Header().Get("Location") != at || got != "POST /v1/weixin/logins/"+loginName+"/code?hold=2 {\"digits\":\"4711\"}" {
 		t.Errorf("digits: %d to %s, and the API is asked %s", typed.Code, typed.Header().Get("Location"), got)
 	}
-	inside.login = login{Login: loginName, Account: "me", State: scan.Expired}
+	inside.login = api.Login{Login: loginName, Account: "me", State: scan.Expired}
 	shows(at, "Nothing is registered", `href="/account/weixin?id=me"`)
 	inside.login.State = scan.Bound
 	shows(at, "bound to this client already")
@@ -212,7 +213,7 @@ func TestAMessageOfWeChatIsShownByItsText(t *testing.T) {
 		`{"item_list":[{"type":2,"image_item":{}}]}`:                            `{"item_list":[{"type":2,"image_item":{}}]}`,
 		`{"item_list":7}`: `{"item_list":7}`,
 	} {
-		m := accountMessage{found{Data: json.RawMessage(data)}}
+		m := accountMessage{found{api.Message{Data: json.RawMessage(data)}}}
 		if got := m.Line(); got != want {
 			t.Errorf("%s: got %s", data, got)
 		}

@@ -114,11 +114,11 @@ func TestReload(t *testing.T) {
 	r.write(with("ROUNDS_API_TOKEN=" + tokenTwo + "\nROUNDS_LIMITS=mail rate=x\nROUNDS_CONCURRENCY=0\nROUNDS_NONE=hunter2\n"))
 	_, err := one.Reload(t.Context())
 	var refused *client.Error
-	if !errors.As(err, &refused) || refused.Status != http.StatusUnprocessableEntity || len(refused.Faults) < 4 || strings.Contains(err.Error(), "hunter2") {
+	if !errors.As(err, &refused) || refused.Status != http.StatusUnprocessableEntity || len(refused.Errors) < 4 || strings.Contains(err.Error(), "hunter2") {
 		t.Fatalf("got %v", err)
 	}
 	for _, name := range []string{"ROUNDS_LIMITS", "ROUNDS_CONCURRENCY", "ROUNDS_SETTINGS_FILE", "ROUNDS_WEBHOOKS_FILE"} {
-		if !slices.ContainsFunc(refused.Faults, func(f client.Fault) bool { return strings.HasPrefix(f.Location, name) }) {
+		if !slices.ContainsFunc(refused.Errors, func(f *api.Fault) bool { return strings.HasPrefix(f.Location, name) }) {
 			t.Errorf("%v does not name %s", err, name)
 		}
 	}
