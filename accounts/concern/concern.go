@@ -106,7 +106,7 @@ type Concern struct {
 type Concerns struct {
 	Now      time.Time `json:"now" doc:"By Redis' clock."`
 	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note."`
-	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level."`
+	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level, and of groups that lag one for each cause."`
 
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last told what it watches; left out if no monitor ever did."`
 }
@@ -116,10 +116,14 @@ func newList(now time.Time, all []Concern) Concerns {
 	type alike struct {
 		level Level
 		code  Code
+		cause string // why groups lag: what one of them reports says nothing of the others
 	}
 	merged := make(map[alike]*Concern)
 	for _, c := range all {
-		is := alike{c.Level, c.Code}
+		is := alike{c.Level, c.Code, ""}
+		if c.Code == GroupLagging {
+			is.cause = c.Value
+		}
 		if merged[is] == nil {
 			merged[is] = &c
 			continue
@@ -134,7 +138,8 @@ func newList(now time.Time, all []Concern) Concerns {
 	}
 	codes := Codes()
 	slices.SortFunc(l.Concerns, func(a, b Concern) int {
-		return cmp.Or(slices.Index(levels, a.Level)-slices.Index(levels, b.Level), slices.Index(codes, a.Code)-slices.Index(codes, b.Code))
+		return cmp.Or(slices.Index(levels, a.Level)-slices.Index(levels, b.Level), slices.Index(codes, a.Code)-slices.Index(codes, b.Code),
+			cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Subject, b.Subject))
 	})
 	return l
 }

@@ -84,7 +84,7 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 // ofGroups returns the groups that fall behind, except those of endpoints with a concern of
 // their own.
 func (f *facts) ofGroups() (all []Concern) {
-	told := make(map[string]bool)
+	told, causes := make(map[string]bool), make(map[string]bool)
 	for _, c := range f.ofWebhooks() {
 		told[webhookGroup+c.Subject] = true
 	}
@@ -98,11 +98,18 @@ func (f *facts) ofGroups() (all []Concern) {
 			if g.Alone {
 				c.Value = NoConsumer
 			}
+			if len(causes) == causesTold && !causes[c.Value] {
+				c.Value = ""
+			}
+			causes[c.Value] = true
 			all = append(all, c)
 		}
 	}
 	return all
 }
+
+// causesTold is how many causes of groups that lag are told apart.
+const causesTold = 10
 
 // NoConsumer is the value of the concern about a group that lags while none of its consumers is
 // alive.

@@ -228,6 +228,38 @@ func TestCodesHaveWords(t *testing.T) {
 	}
 }
 
+// Groups that lag are one concern for each cause, so that the error of one is not taken for that of
+// another. Beyond a number of causes they are together, without one.
+func TestLaggingGroupsAreToldByCause(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	lagging := func(name, why string, alone bool) {
+		f.watched.Groups.All = append(f.watched.Groups.All, Group{Name: name, Messages: 1, Oldest: 600, Deferred: why, Alone: alone})
+	}
+	lagging("a", "no table", false)
+	lagging("b", "no table", false)
+	lagging("c", "no route", false)
+	lagging("d", "", false)
+	lagging("e", "", true)
+	said := make(map[string]string)
+	for _, c := range f.judge().Concerns {
+		said[c.Value] += fmt.Sprint(c.Code, " ", c.Subject, " ", max(1, c.Count), ";")
+	}
+	for cause, want := range map[string]string{
+		"no table": "group_lagging a 2;", "no route": "group_lagging c 1;", "": "group_lagging d 1;", NoConsumer: "group_lagging e 1;",
+	} {
+		if said[cause] != want {
+			t.Errorf("%q: %q, want %q", cause, said[cause], want)
+		}
+	}
+	for i := range 20 {
+		lagging(fmt.Sprint("more-", i), fmt.Sprint("cause ", i), false)
+	}
+	if n := len(f.judge().Concerns); n > causesTold+1 {
+		t.Errorf("%d concerns", n)
+	}
+}
+
 func TestAlikeIsOne(t *testing.T) {
 	t.Parallel()
 	l := newList(now, []Concern{
