@@ -143,7 +143,7 @@ func (c Checkers) Validate(kind string, config json.RawMessage) error {
 // Hold returns for how long the third party of a kind holds a call with that config until
 // something comes; zero: not at all, or the kind is unknown. See Holder.
 func (c Checkers) Hold(kind string, config json.RawMessage) time.Duration {
-	return holdOf(c[kind], config)
+	return holdOf(c[kind], config, nil)
 }
 
 // Kinds returns the kinds in alphabetical order.

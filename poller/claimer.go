@@ -43,6 +43,7 @@ type claimer struct {
 	claims     *claims
 	records    *circulate.Records[*record]
 	subscribed atomic.Bool // wake-ups arrive
+	panics     sync.Map    // kind and method -> true, of panics that were logged
 
 	early     atomic.Int64   // accounts that were claimed ahead and are not due yet
 	departing sync.WaitGroup // of goroutines that have these

@@ -34,15 +34,19 @@ const holdMargin = 10 * time.Second
 // be held for a second, the least that third parties can be told.
 const LeastLongTimeout = 3 * time.Second
 
-// holdOf asks a checker how long an account's calls are held. It is zero if the checker panics.
-func holdOf(c Checker, config json.RawMessage) (hold time.Duration) {
+// holdOf asks a checker how long an account's calls are held. It is zero if the checker panics, which
+// panicked gets unless it is nil.
+func holdOf(c Checker, config json.RawMessage, panicked func(method string, reason any)) (hold time.Duration) {
 	holder, ok := c.(Holder)
 	if !ok {
 		return 0
 	}
 	defer func() {
-		if recover() != nil {
+		if reason := recover(); reason != nil {
 			hold = 0
+			if panicked != nil {
+				panicked("Hold", reason)
+			}
 		}
 	}()
 	return max(0, holder.Hold(orEmpty(config)))

@@ -3,6 +3,7 @@ package poller
 import (
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -80,7 +81,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	case len(unknown) > 0:
 		r.unknown, r.reason = fmt.Sprintf("this version does not know the record's %s", strings.Join(unknown, ", ")), reasonField
 	default:
-		r.rateKey, r.hold = rateKey(r.checker, account.Config), min(holdOf(r.checker, account.Config), c.config.longestHold())
+		r.rateKey, r.hold = rateKey(r.checker, account.Config, c.panicked(account.Kind)), min(holdOf(r.checker, account.Config, c.panicked(account.Kind)), c.config.longestHold())
 	}
 	return r
 }
@@ -94,14 +95,27 @@ func (c *claimer) cadenceOf(a *accounts.Account) string {
 	return a.Cadence
 }
 
-// rateKey asks a checker, which is somebody else's code. It is empty if the checker panics.
-func rateKey(c Checker, config json.RawMessage) (key string) {
+// rateKey asks a checker, which is somebody else's code. It is empty if the checker panics, which
+// panicked gets.
+func rateKey(c Checker, config json.RawMessage, panicked func(method string, reason any)) (key string) {
 	defer func() {
-		if recover() != nil {
+		if reason := recover(); reason != nil {
 			key = ""
+			panicked("RateKey", reason)
 		}
 	}()
 	return c.RateKey(orEmpty(config))
+}
+
+// panicked counts a panic of a checker that was asked about a config, and logs it once for each kind
+// and method: all accounts of the kind may have it.
+func (c *claimer) panicked(kind string) func(method string, reason any) {
+	return func(method string, reason any) {
+		c.metrics.panics.WithLabelValues(kind).Inc()
+		if _, told := c.panics.LoadOrStore(kind+" "+method, true); !told {
+			c.log.Error("a checker panicked", "kind", kind, "method", method, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+		}
+	}
 }
 
 func orEmpty(config json.RawMessage) json.RawMessage {
