@@ -26,7 +26,7 @@ type Redis []RedisFault
 // RedisFault is a setting or the state of a Redis server.
 type RedisFault struct {
 	Node  string
-	Code  string // appendonly, append_fails, no_fsync, snapshot_fails, eviction, min_replicas, memory, unasked, unsaved, damaged or large
+	Code  string // that of the concern, without redis_
 	Value string // such as the policy, or the percentage of its memory
 }
 

@@ -27,7 +27,7 @@ var levels = []Level{Bad, Warn, Note}
 // Code says what a concern is about. It never changes its meaning.
 type Code string
 
-// The codes, in the order in which concerns of one level are listed.
+// The codes. What each says, and where, is in the table.
 const (
 	LawViolated      Code = "law_violated"     // accounts are lost or doubled
 	NoReplica        Code = "no_replica"       // no replica is alive
@@ -70,16 +70,6 @@ const (
 	VersionsDiffer   Code = "versions_differ"
 	RedisUnasked     Code = "redis_unasked"
 )
-
-// Codes returns all codes, in their order.
-func Codes() []Code {
-	return []Code{
-		LawViolated, NoReplica, NoMonitor, WatchOld, Outage, MemoryShort, RedisEviction, RedisAppendFails, RedisSnapshot, RedisUnsaved, RedisMemory, RedisAppendOnly, RedisNoSync, RedisReplicas,
-		RedisDamaged, RedisLarge,
-		KindUnchecked, Overdue, FailingJumped, HeadroomLow, WebhookDisabled, WebhookRefused, NoDelivery, NoDeliveryRole, GroupLagging, MessagesDropped, DeadLetters,
-		Quarantined, ClockStepped, ProcessSilent, SettingsDiffer, TrailLost, AuditBroken, AuditOld, LawFlawed, OwnerPaused, LimitDenying, ChecksWarn, VersionsDiffer, RedisUnasked,
-	}
-}
 
 // Concern is something that is wrong now. Only the fields that its code needs are set.
 type Concern struct {
@@ -132,7 +122,7 @@ func newList(now time.Time, all []Concern) Concerns {
 	}
 	l := Concerns{Now: now.UTC(), Healthy: true, Concerns: []Concern{}}
 	for _, c := range merged {
-		c.Link, c.Text = c.Code.link(), c.text()
+		c.Link, c.Text = entryOf(c.Code).page, c.Sentence("en", plain())
 		l.Concerns = append(l.Concerns, *c)
 		l.Healthy = l.Healthy && c.Level == Note
 	}
@@ -171,21 +161,4 @@ func (c *Concern) weight() float64 {
 		return -c.Seconds
 	}
 	return float64(c.Accounts+c.Messages+c.PerMinute) + c.Seconds/1e6 + c.Share
-}
-
-// link returns the page of the dashboard that has more about a code.
-func (c Code) link() string {
-	switch c {
-	case NoReplica, Outage, Overdue, ProcessSilent:
-		return "/"
-	case KindUnchecked, FailingJumped, HeadroomLow, Quarantined, ChecksWarn:
-		return "/problems"
-	case WebhookDisabled, WebhookRefused, NoDelivery, NoDeliveryRole, GroupLagging, DeadLetters:
-		return "/delivery"
-	case LimitDenying, OwnerPaused:
-		return "/limits"
-	case MessagesDropped:
-		return "/messages"
-	}
-	return "/system"
 }

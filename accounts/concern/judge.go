@@ -189,8 +189,8 @@ func (f *facts) ofRedis() (all []Concern) {
 			}
 		case RedisUnasked:
 			c.Level = Note
-		case RedisAppendOnly, RedisNoSync, RedisReplicas, RedisDamaged, RedisLarge:
-		default:
+		}
+		if entryOf(c.Code) == nil {
 			continue // a fault that this version does not know has no words
 		}
 		all = append(all, c)

@@ -11,15 +11,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// What replies have that other packages define, under names of this one: who reads replies
-// needs this package alone.
+// Types of other packages that occur in replies. Under these names a reader of replies needs no
+// other package.
 type (
 	Headroom     = accounts.Headroom
 	Law          = concern.Law
 	AuditResult  = concern.AuditResult
 	Concerns     = concern.Concerns
 	Concern      = concern.Concern
-	Code         = concern.Code
+	ConcernStyle = concern.Style
 	FailingGroup = problem.FailingGroup
 	NextStep     = problem.NextStep
 	Field        = strict.Field

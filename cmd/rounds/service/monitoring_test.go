@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -331,6 +333,33 @@ func TestDashboardShows(t *testing.T) {
 		if !strings.Contains(text, metric) {
 			t.Errorf("nothing shows %s", metric)
 		}
+	}
+}
+
+// What can be wrong with a Redis has the same codes as a concern, in the API's stats and in the metric.
+func TestRedisConcernsAreTheSameEverywhere(t *testing.T) {
+	var codes []string
+	for _, code := range concern.Codes() {
+		if of, ok := strings.CutPrefix(string(code), "redis_"); ok {
+			codes = append(codes, of)
+		}
+	}
+	slices.Sort(codes)
+	field, _ := reflect.TypeFor[api.RedisConcern]().FieldByName("Concern")
+	told := strings.Split(field.Tag.Get("enum"), ",")
+	slices.Sort(told)
+	if !slices.Equal(told, codes) {
+		t.Errorf("stats tell %q, concerns are %q", told, codes)
+	}
+	help := deployment(t, "../monitor/metrics.go")
+	_, help, _ = strings.Cut(help, `Name: "redis_concerns"`)
+	_, help, _ = strings.Cut(help, "by node and concern: ")
+	help, _, _ = strings.Cut(help, `."}`)
+	help = strings.Replace(help, "and of a process that has everything itself ", "", 1)
+	shown := strings.Split(help, ", ")
+	slices.Sort(shown)
+	if !slices.Equal(shown, codes) {
+		t.Errorf("the metric's help tells %q, concerns are %q", shown, codes)
 	}
 }
 
