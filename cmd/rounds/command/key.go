@@ -138,8 +138,8 @@ func createInRedis(cmd *cobra.Command, env environment, n key.New, role, expires
 	return made, err
 }
 
-// keyring has a function make a key in the Redis that flags and settings name, which the
-// trail there tells.
+// keyring calls use with the keys in the Redis that flags and settings name, and notes in the
+// trail there that it made one.
 func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
 	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
 	s, err := settings.ReadRedis(lookup, cmd.Flags())

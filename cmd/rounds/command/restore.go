@@ -130,7 +130,7 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 		return err
 	}
 	defer closeAgain()
-	return env.restore(cmd, where, func(ctx context.Context, ring *circulate.Ring) error {
+	return env.fill(cmd, where, func(ctx context.Context, ring *circulate.Ring) error {
 		g.begin("restoring")
 		done, err := backup.Restore(ctx, ring, again, backup.Restoring{
 			Progress: func(c backup.Counts) { g.show(c, found.Counts, 0) }, Open: keys.OpenBox, WithoutKeys: withoutKeys,
@@ -209,9 +209,9 @@ func reread(path string, stdin io.Reader) (*os.File, func(), error) {
 	return file, end, nil
 }
 
-// restore has a function fill a new ring in the Redis and the namespace that flags and
-// settings name.
-func (e environment) restore(cmd *cobra.Command, where restoring, use func(context.Context, *circulate.Ring) error) error {
+// fill calls use with a new ring in the Redis and the namespace that flags and settings name,
+// and notes the restore in the trail there.
+func (e environment) fill(cmd *cobra.Command, where restoring, use func(context.Context, *circulate.Ring) error) error {
 	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
 	s, err := settings.ReadRedis(where.lookup(lookup), cmd.Flags())
 	if err := errors.Join(faults, err); err != nil {
