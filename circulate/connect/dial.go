@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ type dialer struct {
 	file    string // holds the password, read for each connection; empty: the credentials do
 	secure  bool   // by TLS
 	options []redis.DialOption
+	served  atomic.Bool // a server was reached with these settings
 }
 
 func newDialer(c credentials, file string, database int, secure bool, o Options) (*dialer, error) {
@@ -77,9 +79,14 @@ func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
 		}
 	}
 	conn, err := redis.DialContext(ctx, "tcp", address, append(slices.Clip(d.options), redis.DialUsername(d.user), redis.DialPassword(password))...)
+	if err != nil && d.served.Load() && wasCut(err) {
+		// The settings are right: a server with the same ones has served.
+		return nil, fmt.Errorf("redis at %s was reached, but closed the connection at once, as a server does that ends or begins: %w", address, err)
+	}
 	if err != nil {
 		return nil, explain(address, d.secure, err)
 	}
+	d.served.Store(true)
 	return conn, nil
 }
 
@@ -206,6 +213,11 @@ func explain(address string, secure bool, err error) error {
 	return err
 }
 
+// wasCut reports whether the other side closed the connection.
+func wasCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 // explainCut does the same where the other side does not answer as Redis does.
 func explainCut(address string, secure bool, err error) error {
 	var record tls.RecordHeaderError
@@ -217,7 +229,7 @@ func explainCut(address string, secure bool, err error) error {
 		return fmt.Errorf("redis at %s was reached, but does not speak TLS: the URL of a server without it begins with redis://, or redis+: %w", address, err)
 	case secure && errors.As(err, &slow) && slow.Timeout() && strings.Contains(err.Error(), "TLS"):
 		return fmt.Errorf("redis at %s was reached, but does not answer in TLS: the URL of a server without it begins with redis://, or redis+: %w", address, err)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case wasCut(err):
 		hint := "the URL of a server that wants it begins with rediss://, or rediss+"
 		if secure {
 			hint = "the URL of a server without it begins with redis://, or redis+"

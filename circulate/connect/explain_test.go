@@ -68,3 +68,49 @@ func TestWrongWaysToReachAServerAreExplained(t *testing.T) {
 		_ = server.Close()
 	}
 }
+
+// A server that has served with the same settings is not said to want TLS when it closes a
+// connection: it ends or begins.
+func TestAServerThatEndsIsNotSaidToWantTLS(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for n := 0; ; n++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if n > 0 {
+				_ = conn.Close()
+				continue
+			}
+			go func() { // the first connection is served as Redis does
+				for {
+					n, err := conn.Read(make([]byte, 1024))
+					if err != nil {
+						return
+					}
+					_, _ = conn.Write([]byte("+OK\r\n"))
+					_ = n
+				}
+			}()
+		}
+	}()
+	server, err := connect.OpenSingle("redis://"+listener.Addr().String(), connect.Options{ConnectTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	first, err := server.Conn(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close() // it is not lent again meanwhile
+	if _, err = server.Conn(t.Context(), ""); err == nil || strings.Contains(err.Error(), "TLS") || !strings.Contains(err.Error(), "closed the connection at once") {
+		t.Errorf("%v", err)
+	}
+}
