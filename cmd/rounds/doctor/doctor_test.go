@@ -237,6 +237,17 @@ func TestASecretThatIsMissingHasTheCodeOfItsChecks(t *testing.T) {
 	}
 }
 
+// Where the accounts could not be read, nobody knows which hosts they name.
+func TestHostsThatCouldNotBeReadAreNotSaidToBeNone(t *testing.T) {
+	for _, known := range []knowledge{{}, {list: func(context.Context) ([]account, error) { return nil, errors.New("away") }}} {
+		d := &doctor{Options: Options{Within: time.Second}}
+		d.wayOut(t.Context(), known)
+		if last := d.report.Checks[len(d.report.Checks)-1]; last.Status != Skipped || !strings.Contains(last.Text, "could not be read") {
+			t.Errorf("got %+v", d.report.Checks)
+		}
+	}
+}
+
 func TestEveryConcernHasAPart(t *testing.T) {
 	for _, code := range concern.Codes() {
 		found := strings.HasPrefix(string(code), "redis_")

@@ -39,6 +39,10 @@ func (d *doctor) wayOut(ctx context.Context, known knowledge) {
 	if err != nil {
 		d.fault(part, err.Error(), "")
 	}
+	if len(hosts) == 0 && (known.list == nil || err != nil) {
+		d.skip(part, "which hosts the accounts name could not be read")
+		return
+	}
 	if len(hosts) == 0 {
 		d.skip(part, "no account or webhook names a host")
 		return
