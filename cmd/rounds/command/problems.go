@@ -87,7 +87,7 @@ func printProblems(w io.Writer, p *api.Problems, limit int) error {
 	for i := range shown {
 		g := &shown[i]
 		fmt.Fprintln(table, terminal.Row(fmt.Sprintf("%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s", g.Accounts, g.Newly, g.Parked,
-			cmp.Or(oneLine(g.Kind), "(unreadable)"), whereOf(g), clockTime(g.Oldest), oneLine(g.Cause), oneLine(g.Text), nextOf(g.Next), oneLine(strings.Join(g.Examples, " ")))))
+			cmp.Or(oneLine(g.Kind), "(unreadable)"), whereOf(g), clockTime(g.Oldest), oneLine(g.Cause), oneLine(g.Text), nextOf(g.Next, p.Now), oneLine(strings.Join(g.Examples, " ")))))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -113,13 +113,17 @@ func whereOf(g *problem.FailingGroup) string {
 	return "-"
 }
 
-// nextOf says what will happen by itself.
-func nextOf(steps []problem.NextStep) string {
+// nextOf says what will happen by itself from now on.
+func nextOf(steps []problem.NextStep, now time.Time) string {
 	var words []string
 	for _, s := range steps {
 		at := ""
-		if !s.First.IsZero() {
+		switch {
+		case s.First.IsZero():
+		case s.First.After(now):
 			at = " at " + clockTime(s.First)
+		default:
+			at = " now"
 		}
 		switch s.Code {
 		case problem.StepChecked:

@@ -80,6 +80,9 @@ func answersOf(s *api.WebhookStanding) string {
 	}
 	if !s.NextTry.IsZero() {
 		next = clockTime(s.NextTry)
+		if s.BreakerUntil.After(s.NextTry) { // nothing is sent before
+			next = clockTime(s.BreakerUntil)
+		}
 	}
 	breaker := s.Breaker
 	if !s.BreakerUntil.IsZero() {
