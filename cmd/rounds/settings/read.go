@@ -135,6 +135,11 @@ func (r *reading) fill(target any) {
 			Target: one.Interface(), Lookuper: envconfig.LookuperFunc(r.value),
 		})
 		value := one.Elem().Field(0)
+		if f := r.flagOf(s.Name); s.Name == "ROUNDS_ROLES" && f != nil && strings.TrimSpace(f.Value.String()) == "" {
+			// An empty one is the default, which would be all roles.
+			r.fault(s.Name, "must name a role: "+s.allowed())
+			continue
+		}
 		if err != nil || !within(s, value) {
 			r.fault(s.Name, "must be "+s.allowed())
 			continue

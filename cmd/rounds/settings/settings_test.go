@@ -37,6 +37,18 @@ func lookupIn(variables map[string]string) Lookup {
 	}
 }
 
+// An empty list of roles on the command line is no wish for all of them.
+func TestNoRolesAreRefused(t *testing.T) {
+	for _, given := range []string{"", " "} {
+		if _, err := read(t, map[string]string{"ROUNDS_REDIS_URL": "redis://h"}, "--roles", given); err == nil || !strings.Contains(err.Error(), "must name a role") {
+			t.Errorf("--roles %q: %v", given, err)
+		}
+	}
+	if s, err := read(t, map[string]string{"ROUNDS_REDIS_URL": "redis://h", "ROUNDS_ROLES": ""}); err != nil || len(s.API.Roles) != 3 {
+		t.Errorf("ROUNDS_ROLES=: %v, %v", s.API.Roles, err)
+	}
+}
+
 func TestSettingsDefaults(t *testing.T) {
 	want := Settings{
 		Redis:  Redis{DataWithin: 5 * time.Minute, Namespace: circulate.DefaultNamespace, Timeline: 100_000},
