@@ -93,7 +93,7 @@ func forbidden(principal access.Principal, right Right) *errorReply {
 			&huma.ErrorDetail{Location: "role", Message: fmt.Sprintf("must be %s or above", right.Role), Value: principal.Role.String()})
 	case right.Scope == ScopeService && principal.Bound():
 		return newErrorReply(http.StatusForbidden, fmt.Sprintf("this is about the whole service, and %q is bound to accounts with %s", principal.Name, principal.Labels),
-			&huma.ErrorDetail{Location: "labels", Message: "must be none", Value: principal.Labels.String()})
+			&huma.ErrorDetail{Location: "labels", Message: "must be none: a key or sign-in without labels is needed", Value: principal.Labels.String()})
 	}
 	return nil
 }

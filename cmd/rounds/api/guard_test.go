@@ -270,6 +270,14 @@ func TestOpsWithToken(t *testing.T) {
 			expect(given, "/readyz", 200)
 		}
 	}
+	for _, path := range []string{"/v1/stats", "/"} { // a command whose ROUNDS_API_URL leads here
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		if ops.ServeHTTP(w, r); w.Code != 404 || !strings.Contains(w.Body.String(), "ROUNDS_OPS_ADDR") || !strings.Contains(w.Body.String(), "ROUNDS_API_URL") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
 	expect("0123456789abcdef", "/metrics", 401)
 	viewer := f.key(key.New{Name: "prometheus", Role: access.Viewer})
 	bound := f.key(key.New{Name: "press", Role: access.Admin, Labels: access.Labels{"team": "press"}})

@@ -39,9 +39,12 @@ func withSlash(r *http.Request) *http.Request {
 	return routed
 }
 
-// found answers a request that matches no route with a problem. The mux would answer in plain
-// text.
-func found(mux *http.ServeMux) http.Handler {
+// noSuchRoute is what the API tells callers of an address that it does not have.
+const noSuchRoute = "there is no such route; /docs has them all"
+
+// found answers a request that matches no route with a problem, which says missing. The mux
+// would answer in plain text.
+func found(mux *http.ServeMux, missing string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = withSlash(r)
 		handler, pattern := mux.Handler(r)
@@ -51,7 +54,7 @@ func found(mux *http.ServeMux) http.Handler {
 		}
 		verdict := &verdictWriter{header: make(http.Header)}
 		handler.ServeHTTP(verdict, r)
-		p := newErrorReply(http.StatusNotFound, "there is no such route; /docs has them all")
+		p := newErrorReply(http.StatusNotFound, missing)
 		if verdict.status == http.StatusMethodNotAllowed {
 			p = newErrorReply(verdict.status, "the route does not take "+r.Method)
 			p.headers = http.Header{"Allow": verdict.header["Allow"]}

@@ -34,7 +34,8 @@ func Ops(ring *circulate.Ring, unsaved func() error, metrics http.Handler, token
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.Handle("GET /readyz", newReadiness(ring, unsaved, slog.New(slog.DiscardHandler)))
-	mux.Handle("/", withToken(token, key.NewKeyring(ring, nil), found(closed)))
+	mux.Handle("/", withToken(token, key.NewKeyring(ring, nil), found(closed,
+		"this is the address for operators of a process (ROUNDS_OPS_ADDR), which has /metrics, /healthz and /readyz alone; the API is at the address of ROUNDS_API_ADDR, which commands find by ROUNDS_API_URL")))
 	return mux
 }
 

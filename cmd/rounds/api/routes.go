@@ -149,7 +149,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	if err := errors.Join(mux.fault(), open.fault()); err != nil {
 		return nil, err
 	}
-	inside := found(mux.ServeMux)
+	inside := found(mux.ServeMux, noSuchRoute)
 	open.ServeMux.Handle(guardedRoutes, s.guarded(t, s.withPages(inside)))
 	return &serving{open, open.ServeMux, mux.ServeMux, slices.Concat(open.routes, mux.routes)}, nil
 }
