@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,7 +19,10 @@ var effectLua string
 
 // Effect is what a consumer group does with a message inside Redis, in the step that
 // acknowledges it.
-type Effect struct{ script *wire.Script }
+type Effect struct {
+	script *wire.Script
+	before int // lines of the script before the effect's own
+}
 
 // NewEffect makes an effect of the body of a Lua function
 //
@@ -31,7 +36,22 @@ type Effect struct{ script *wire.Script }
 // Lua cannot roll back: what an effect wrote before it failed stays, and is written again
 // when the message is delivered again. So check first, then write.
 func NewEffect(name, body string) *Effect {
-	return &Effect{wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+effectLua)}
+	script := wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+effectLua)
+	return &Effect{script, script.LinesBefore("local function effect(") + 1}
+}
+
+// lineOf is how Redis, and the embedded server, name a line of a script.
+var lineOf = regexp.MustCompile(`(?:@?user_script|<string>): ?(\d+):`)
+
+// ownLines has an error name lines of the effect, which begins at line 1, in place of the script's.
+func (e *Effect) ownLines(text string) string {
+	return lineOf.ReplaceAllStringFunc(text, func(found string) string {
+		line, err := strconv.Atoi(lineOf.FindStringSubmatch(found)[1])
+		if err != nil || line <= e.before {
+			return found
+		}
+		return fmt.Sprintf("effect:%d:", line-e.before)
+	})
 }
 
 // Applying is what an effect needs besides the messages.
@@ -100,6 +120,9 @@ func (g *Groups) Apply(ctx context.Context, shard int, e *Effect, a Applying, me
 	texts, err := redis.Strings(reply, nil)
 	if err != nil || len(texts) == 0 || len(texts[0]) != len(messages) {
 		return nil, nil, fmt.Errorf("%s, shard %d: %w", e.script.Name(), shard, wire.ErrReply)
+	}
+	for i := range texts[1:] {
+		texts[1+i] = e.ownLines(texts[1+i])
 	}
 	return []Applied(texts[0]), texts[1:], nil
 }

@@ -39,7 +39,7 @@ func effectOnce(f *fixture) {
 	f.add("a/1", "b/1", "a/2", "c/1")
 	found := f.read(l, "a/1", "b/1", "a/2", "c/1")
 	f.do("SADD", f.key("failing"), "a/1")
-	f.apply(0, found, "e1h1", "told to fail")
+	f.apply(0, found, "e1h1", "effect:2: told to fail") // a line of its own, not of the script around it
 	f.pending(l, 1, 1)
 	f.apply(0, found, "e0h0", "told to fail") // as after a lost reply
 	f.do("DEL", f.key("failing"))

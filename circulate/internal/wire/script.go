@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +65,12 @@ func NewGroupScript(name string, texts ...string) *Script {
 func (s Script) Vitally() *Script {
 	s.purpose = Vital
 	return &s
+}
+
+// LinesBefore returns how many lines the script has before those of a text that it was made of.
+func (s *Script) LinesBefore(text string) int {
+	before, _, _ := strings.Cut(s.text, text)
+	return strings.Count(before, "\n")
 }
 
 // Name returns what errors call the script.
