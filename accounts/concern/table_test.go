@@ -92,15 +92,15 @@ func TestTableIsWhole(t *testing.T) {
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]Concern{
-		"consumer group <crm> lags: 1 message waits, the oldest for ~2m0s":                                  {Code: GroupLagging, Subject: "crm", Messages: 1, Seconds: 120},
-		"consumer group <crm> and 1 other group lag, and none of their consumers is alive: 2 messages wait": {Code: GroupLagging, Subject: "crm", Count: 2, Messages: 2, Value: NoConsumer},
-		"consumer group <crm> and 2 other groups lag, and their handlers do not handle messages (no table): 2 messages wait":        {Code: GroupLagging, Subject: "crm", Count: 3, Messages: 2, Value: "no table"},
-		"replica <r> accepts no messages: Redis has used its memory up to the mark":                         {Code: MemoryShort, Subject: "r"},
-		"1 of 1 account, 100%, had begun to fail within an hour when they were last looked at":              {Code: FailingJumped, Accounts: 1, Of: 1, Share: 1},
-		"Redis' clock went back by ~1m1s; 1 account was rescheduled":                                        {Code: ClockStepped, Seconds: -61, Accounts: 1},
-		"2 entries of the trail are in the log alone, and missing in Redis":                                 {Code: TrailLost, Count: 2},
-		"owner <o> is left alone for up to ~1m0s, as its third party asked (45009): its accounts wait":      {Code: OwnerPaused, Subject: "o", Seconds: 60, Value: "45009"},
-		"1 account of the kind <k> went unchecked for so long that messages may be lost already":            {Code: HeadroomLow, Subject: "k", Accounts: 1, Seconds: -5},
+		"consumer group <crm> lags: 1 message waits, the oldest for ~2m0s":                                                   {Code: GroupLagging, Subject: "crm", Messages: 1, Seconds: 120},
+		"consumer group <crm> and 1 other group lag, and none of their consumers is alive: 2 messages wait":                  {Code: GroupLagging, Subject: "crm", Count: 2, Messages: 2, Value: NoConsumer},
+		"consumer group <crm> and 2 other groups lag, and their handlers do not handle messages (no table): 2 messages wait": {Code: GroupLagging, Subject: "crm", Count: 3, Messages: 2, Value: "no table"},
+		"replica <r> accepts no messages: Redis has used its memory up to the mark":                                          {Code: MemoryShort, Subject: "r"},
+		"1 of 1 account, 100%, had begun to fail within an hour when they were last looked at":                               {Code: FailingJumped, Accounts: 1, Of: 1, Share: 1},
+		"Redis' clock went back by ~1m1s; 1 account was rescheduled":                                                         {Code: ClockStepped, Seconds: -61, Accounts: 1},
+		"2 entries of the trail are in the log alone, and missing in Redis":                                                  {Code: TrailLost, Count: 2},
+		"owner <o> is left alone for up to ~1m0s, as its third party asked (45009): its accounts wait":                       {Code: OwnerPaused, Subject: "o", Seconds: 60, Value: "45009"},
+		"1 account of the kind <k> went unchecked for so long that messages may be lost already":                             {Code: HeadroomLow, Subject: "k", Accounts: 1, Seconds: -5},
 		"a later version's words": {Code: "later", Text: "a later version's words"},
 	} {
 		if got := c.Sentence("en", marking()); got != want {
