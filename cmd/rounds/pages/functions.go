@@ -8,15 +8,6 @@ import (
 	"time"
 )
 
-// wordOnce returns why an account is parked without a first word that comes twice, as in "gone:
-// gone: deleted".
-func wordOnce(reason string) string {
-	if word, rest, ok := strings.Cut(reason, ": "); ok && strings.HasPrefix(rest, word+": ") {
-		return rest
-	}
-	return reason
-}
-
 // functions are those of the templates, in one language.
 func (l *language) functions() template.FuncMap {
 	return template.FuncMap{
@@ -29,7 +20,6 @@ func (l *language) functions() template.FuncMap {
 		"percent": l.percent,
 		"size":    l.size,
 		"dur":     l.duration,
-		"reason":  wordOnce,
 		"when":    l.when,
 		"ago":     l.ago,
 		"link":    link,
