@@ -40,8 +40,8 @@ func NewEffect(name, body string) *Effect {
 	return &Effect{script, script.LinesBefore("local function effect(") + 1}
 }
 
-// lineOf is how Redis, and the embedded server, name a line of a script.
-var lineOf = regexp.MustCompile(`(?:@?user_script|<string>): ?(\d+):`)
+// lineOf is how Redis names a line of a script, and the embedded server, whose scripts have no name.
+var lineOf = regexp.MustCompile(`(?:^|@?user_script): ?(\d+):`)
 
 // ownLines has an error name lines of the effect, which begins at line 1, in place of the script's.
 func (e *Effect) ownLines(text string) string {
