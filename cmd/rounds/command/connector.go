@@ -110,7 +110,7 @@ Exit codes:
 			return newVerifyReport(settings.MaskURL(args[0]), findings).print(env.stdout, jsonOutput)
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return notJudged(err) })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return notJudged(nearFlags(cmd, err)) })
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "verify", "the `id` of the account to ask about")
 	flags.StringVar(&secret, "secret", "", "the `name` of the secret that requests are signed with")

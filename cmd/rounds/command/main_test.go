@@ -136,3 +136,18 @@ func TestMistakesAreExplained(t *testing.T) {
 		t.Errorf("delete: %q", got)
 	}
 }
+
+// An unknown flag has the flags that may be meant in its error, as an unknown command has.
+func TestAnUnknownFlagNamesThoseThatAreNear(t *testing.T) {
+	for want, args := range map[string][]string{
+		"unknown flag: --addr: did you mean --api-addr or --ops-addr?": {"serve", "--addr", ":1"},
+		"unknown flag: --knid: did you mean --kind?":                   {"account", "list", "--knid", "feed"},
+		"unknown flag: --secrets: did you mean --secret":               {"connector", "verify", "http://localhost:1/", "--secrets", "NONE"},
+		"unknown flag: --zebra\n":                                      {"serve", "--zebra"},
+		"unknown shorthand flag: 'Q' in -Q\n":                          {"serve", "-Q"},
+	} {
+		if _, err := runWith(t.Context(), nil, "", args...); err == nil || !strings.Contains(err.Error()+"\n", want) {
+			t.Errorf("%q: got %v, want %s", args, err, want)
+		}
+	}
+}

@@ -1,10 +1,13 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
@@ -34,6 +37,7 @@ key.`,
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
+	root.SetFlagErrorFunc(nearFlags)
 	needsCommand(root)
 	settings.AddAccessFlags(root.PersistentFlags())
 	root.AddCommand(
@@ -106,6 +110,29 @@ func within(cmd *cobra.Command, name string) string {
 		}
 	}
 	return ""
+}
+
+// nearFlags has the error about an unknown flag name those that may be meant.
+func nearFlags(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var parts, spelt []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case f.Hidden:
+		case slices.Contains(strings.Split(f.Name, "-"), unknown.GetSpecifiedName()):
+			parts = append(parts, "--"+f.Name)
+		case settings.Distance(f.Name, unknown.GetSpecifiedName()) <= min(2, len(unknown.GetSpecifiedName())/2):
+			spelt = append(spelt, "--"+f.Name)
+		}
+	})
+	near := append(spelt, parts...)
+	if len(near) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: did you mean %s?", err, strings.Join(near[:min(len(near), 3)], " or "))
 }
 
 // needsCommand makes a command that only holds others refuse unknown ones. Cobra would

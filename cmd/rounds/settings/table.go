@@ -174,16 +174,16 @@ func Likely(unknown string) string {
 	}
 	likely, least := "", max(2, len(unknown)/4)+1
 	for _, s := range All() {
-		if n := distance(unknown, s.Name); n < least {
+		if n := Distance(unknown, s.Name); n < least {
 			likely, least = s.Name, n
 		}
 	}
 	return likely
 }
 
-// distance is how many letters must be inserted, removed or changed to turn one text into
+// Distance is how many letters must be inserted, removed or changed to turn one text into
 // another (V. Levenshtein, 1965).
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
