@@ -78,9 +78,6 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 once accounts have begun to move: the change can only go on, and the number can be changed back once it is complete.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
-		if s.change(ctx).Phase == circulate.Steady {
-			trail.Of(ctx).LookOnly()
-		}
 		err := s.registry(ctx).AbortResharding(ctx)
 		if errors.Is(err, accounts.ErrNoReturn) {
 			return nil, s.underWay(ctx, "accounts have moved, which is the point of no return")
@@ -98,9 +95,6 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 while accounts are moving, or a group has messages to handle there. Dead letters move to the new shards.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
-		if s.change(ctx).Phase == circulate.Steady {
-			trail.Of(ctx).LookOnly()
-		}
 		over, err := s.registry(ctx).FinishResharding(ctx)
 		if err == nil && !over {
 			return nil, s.underWay(ctx, "the old shards are still needed")
