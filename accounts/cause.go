@@ -12,7 +12,7 @@ import (
 // numbers, ids or times fall together.
 
 const (
-	// Unknown is the code of a text that names none.
+	// UnknownCause is the code of a text that names none.
 	UnknownCause = "unknown"
 
 	maxCode = 64 // bytes of a code
@@ -33,7 +33,7 @@ type Cause struct {
 	Text string // for people, without the code
 }
 
-// Of returns the cause in the text of a failed check, "http_503: Service Unavailable". Host
+// CauseOf returns the cause in the text of a failed check, "http_503: Service Unavailable". Host
 // is what the account's config names, or empty: a text that repeats it falls together with
 // those of other hosts.
 //
@@ -71,7 +71,7 @@ func CodeIn(name string) string {
 	return name
 }
 
-// OfReason returns the cause for which an account is parked. It is that of the check that
+// CauseOfReason returns the cause for which an account is parked. It is that of the check that
 // parked it, where the reason tells.
 func CauseOfReason(reason, host string) Cause {
 	for _, rule := range []string{"gone: ", "config: ", "auth: "} {

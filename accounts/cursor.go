@@ -14,10 +14,10 @@ import (
 // that is cut off, mistyped or of another kind is refused and never misread. The seal is not
 // a signature: it detects mistakes, not forgery, and hides nothing.
 
-// ErrInvalid reports a cursor or a position that this ring never returned.
+// ErrUnsealed reports a cursor or a position that this ring never returned.
 var ErrUnsealed = errors.New("cursor: not a cursor of this ring")
 
-// Kind says what a cursor belongs to. Callers keep cursors over restarts, so the letter of a
+// CursorKind says what a cursor belongs to. Callers keep cursors over restarts, so the letter of a
 // kind never changes.
 type CursorKind byte
 
@@ -33,14 +33,14 @@ const (
 	CursorTimeline CursorKind = 'e' // a walk through an account's timeline
 )
 
-// Seal returns the text of a cursor of a kind. Callers may put it into a URL as it is.
+// SealCursor returns the text of a cursor of a kind. Callers may put it into a URL as it is.
 func SealCursor(kind CursorKind, content []byte) string {
 	text := append([]byte{byte(kind)}, content...)
 	text = binary.BigEndian.AppendUint32(text, crc32.ChecksumIEEE(text))
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// Unseal returns the content of a cursor of a kind. Its error is ErrInvalid.
+// UnsealCursor returns the content of a cursor of a kind. Its error is ErrUnsealed.
 func UnsealCursor(kind CursorKind, sealed string) ([]byte, error) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil || len(text) < 5 || base64.RawURLEncoding.EncodeToString(text) != sealed {

@@ -55,8 +55,9 @@ func (m *Monitor) audits(ctx context.Context) {
 		turn(ctx, m.log, "audit", m.audit)
 		counted := m.registered.Load()
 		rest(ctx, dutyRest)
-		for left := m.config.AuditInterval; ctx.Err() == nil; {
-			if left = m.config.AuditInterval - time.Since(began); left <= 0 {
+		for ctx.Err() == nil {
+			left := m.config.AuditInterval - time.Since(began)
+			if left <= 0 {
 				break
 			}
 			if now := m.registered.Load(); now != counted && now <= auditSmall && time.Since(began) >= auditSoon {

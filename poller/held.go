@@ -85,7 +85,7 @@ func (fs *flights) placed(claimed []*flight) []*flight {
 		if fs.held.crowded(time.Now()) {
 			fs.held.turns.Took(f.waited())
 		}
-		f.hold = newHold(f, fs.checks)
+		f.hold = newHold(fs.checks, f)
 		rest = append(rest, f)
 	}
 	return rest

@@ -99,7 +99,7 @@ type hold struct {
 }
 
 // newHold gives a flight the policy of held checks. It has a place for them.
-func newHold(f *flight, ctx context.Context) *hold {
+func newHold(ctx context.Context, f *flight) *hold {
 	h := &hold{f: f, division: f.flights.timetable.divided()}
 	h.calls, h.endCalls = context.WithCancel(ctx)
 	h.noteTicket()

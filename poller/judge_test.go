@@ -70,7 +70,7 @@ func TestMessagesUnderACursorThatStaysWarn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, func(w *world) {
 				w.checker.check = same(false, nil)
-				stop := func() {}
+				var stop func()
 				if tt.held {
 					w.registerHeld("a", "30", tt.cadence)
 					stop = w.startHolding(poller.Config{})

@@ -11,10 +11,10 @@ import (
 // Names of hosts are compared in one form: the one that is dialled. A name that is compared in another form than it is dialled in belongs to whoever
 // registered what it becomes.
 
-// ErrName reports a name with characters that no host's name has.
+// ErrHostname reports a name with characters that no host's name has.
 var ErrHostname = errors.New("has characters that no host's name has")
 
-// Dialled returns the name that net/http dials for a host's name or address, in lower case. A
+// Hostname returns the name that net/http dials for a host's name or address, in lower case. A
 // name that is not ASCII is converted as UTS #46 has it for looking names up; the error is
 // ErrName. It is converted before it is lowered, as net/http does: lowered first, U+0130 becomes
 // a plain i and the name of another host.

@@ -17,7 +17,7 @@ import (
 // is registered: which kinds there are and what their configs hold, and a trial that shows
 // what a poller would find.
 
-// Routes are what the routes need.
+// Intake is what the routes need.
 type Intake struct {
 	API  huma.API
 	Ring *circulate.Ring

@@ -11,8 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Types of other packages that occur in replies. Under these names a reader of replies needs no
-// other package.
+// Types of other packages occur in replies. Under these names a reader of replies needs no other
+// package.
+
 type (
 	Headroom     = accounts.Headroom
 	Law          = concern.Law

@@ -18,7 +18,7 @@ import (
 // wrong. They answer from what the monitors keep, never by a scan on request, except that the
 // problems of a caller with labels are counted for it. Each noun has a file.
 
-// Routes are what the routes need. All fields are required, except where they say otherwise.
+// Outlook is what the routes need. All fields are required, except where they say otherwise.
 type Outlook struct {
 	API  huma.API
 	Ring *circulate.Ring

@@ -35,7 +35,7 @@ const (
 	Registered = "registered" // somebody registered the account
 )
 
-// Event is something that mattered to an account.
+// TimelineMoment is something that mattered to an account.
 type TimelineMoment struct {
 	At   time.Time // by Redis' clock
 	ID   string    // unique within the account's timeline
@@ -51,14 +51,14 @@ type TimelineMoment struct {
 	entry circulate.StreamID
 }
 
-// Query selects events.
+// TimelineQuery selects events.
 type TimelineQuery struct {
 	Account string
 	Limit   int    // of a page, 1 to MaxLimit
 	Cursor  string // the Next of the page before; empty: begin with the latest
 }
 
-// Page is a page of events, the latest first.
+// MomentPage is a page of events, the latest first.
 type MomentPage struct {
 	Events []TimelineMoment
 	Next   string    // the cursor of the next page; empty: there is none
@@ -72,7 +72,7 @@ type Timeline struct {
 	trail *trail.Trail
 }
 
-// New returns the timelines of a ring's namespace, joined with a trail.
+// NewTimeline returns the timelines of a ring's namespace, joined with a trail.
 func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timeline{ring.Timeline(), t} }
 
 // Look returns a page of events. How much it reads is bounded, so a page may be short or

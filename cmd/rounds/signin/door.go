@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// ErrRefused reports a secret that is not valid.
+// ErrWrong reports a secret that is not valid.
 var ErrWrong = errors.New("session: the key or token is not right")
 
 // MaxSecret is the most bytes of a secret that somebody signs in with.

@@ -21,7 +21,7 @@ import (
 // ErrForeign reports a request that a page of another site made.
 var ErrForeign = errors.New("origin: the request comes from a page of another site")
 
-// Check returns ErrForeign if a page of another site made the request, by the rules of
+// CheckOrigin returns ErrForeign if a page of another site made the request, by the rules of
 // [http.CrossOriginProtection]. The same rules apply to methods that it does not check,
 // such as GET. Another port is another site. An address that a person types is never
 // foreign, nor is a request of a program other than a browser.
@@ -48,7 +48,7 @@ func Loopback(host string) bool {
 	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// Hostname returns a Host without its port, and an IPv6 address without its brackets. It
+// OriginHostname returns a Host without its port, and an IPv6 address without its brackets. It
 // returns false if the text is not a Host.
 func OriginHostname(host string) (string, bool) {
 	name, port, _ := strings.Cut(host, ":")

@@ -41,7 +41,7 @@ var (
 	ErrNoGrant = errors.New("idp: none of the person's groups is granted a role")
 )
 
-// Config says which provider to use and what its groups may do.
+// ProviderConfig says which provider to use and what its groups may do.
 type ProviderConfig struct {
 	Issuer, ClientID, ClientSecret string
 	RedirectURL                    string // where the provider sends people back to
@@ -51,7 +51,7 @@ type ProviderConfig struct {
 	Timeout time.Duration // the time-out of one request to the provider; 0: 10 s
 }
 
-// Fault is a fault of one field of a config.
+// ProviderFault is a fault of one field of a config.
 type ProviderFault struct{ Field, Reason string }
 
 // Faults returns all faults of the config.
@@ -104,13 +104,13 @@ type failure struct {
 // Its error is one of Redis.
 type Sealer func(context.Context) (cipher.AEAD, error)
 
-// New returns the provider of a config, which must have no Faults. It makes no request.
+// NewProvider returns the provider of a config, which must have no Faults. It makes no request.
 func NewProvider(config ProviderConfig, sealer Sealer) *Provider {
 	config.GroupsClaim = cmp.Or(config.GroupsClaim, "groups")
 	return &Provider{config: config, client: newClient(cmp.Or(config.Timeout, answerTime)), sealer: sealer}
 }
 
-// Start is a sign-in that has begun.
+// ProviderStart is a sign-in that has begun.
 type ProviderStart struct {
 	Address string // where to send the browser
 	State   string // identifies the sign-in; the provider sends it back with the browser

@@ -51,7 +51,7 @@ type Pages struct {
 	page    *template.Template
 }
 
-// New returns the pages. An error means that the embedded template is wrong.
+// NewPages returns the pages. An error means that the embedded template is wrong.
 func NewPages(o Options) (*Pages, error) {
 	page, err := template.ParseFS(assets, "assets/signin.html")
 	if err != nil {
