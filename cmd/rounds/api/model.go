@@ -11,9 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Types of other packages occur in replies. Under these names a reader of replies needs no other
-// package.
-
+// Headroom and the other types of replies belong to other packages. Under these names a reader of
+// replies needs no other package.
 type (
 	Headroom     = accounts.Headroom
 	Law          = concern.Law
