@@ -11,27 +11,40 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Headroom and the other types of replies belong to other packages. Under these names a reader of
-// replies needs no other package.
-type (
-	Headroom     = accounts.Headroom
-	Law          = concern.Law
-	AuditResult  = concern.AuditResult
-	Concerns     = concern.Concerns
-	Concern      = concern.Concern
-	ConcernStyle = concern.Style
-	FailingGroup = problem.FailingGroup
-	NextStep     = problem.NextStep
-	Field        = strict.Field
-	Words        = strict.Words
-	Trial        = trial.Report
-	Finding      = circulate.Finding
-	Violation    = circulate.Violation
+// Some types of replies belong to other packages. Under these names a reader of replies needs no
+// other package.
 
-	// Refusal is the reply to a request that fails (RFC 9457), and Fault one thing that is
-	// wrong with the request.
+type (
+	// Headroom is how long until a third party forgets what an account has not fetched.
+	Headroom = accounts.Headroom
+	// Law is what the audits say of the conservation law.
+	Law = concern.Law
+	// AuditResult is what one audit found.
+	AuditResult = concern.AuditResult
+	// Concerns are what is wrong with the service now.
+	Concerns = concern.Concerns
+	// Concern is one thing that is wrong.
+	Concern = concern.Concern
+	// ConcernStyle is how a sentence of a concern writes its parts.
+	ConcernStyle = concern.Style
+	// FailingGroup is the accounts that fail alike.
+	FailingGroup = problem.FailingGroup
+	// NextStep is what happens to failing accounts by itself.
+	NextStep = problem.NextStep
+	// Field describes a field of a config.
+	Field = strict.Field
+	// Words are a text in English and Chinese.
+	Words = strict.Words
+	// Trial is the report of a check by hand.
+	Trial = trial.Report
+	// Finding is what an audit found of one account.
+	Finding = circulate.Finding
+	// Violation is a way in which the law is broken.
+	Violation = circulate.Violation
+	// Refusal is the reply to a request that fails (RFC 9457).
 	Refusal = huma.ErrorModel
-	Fault   = huma.ErrorDetail
+	// Fault is one thing that is wrong with a request.
+	Fault = huma.ErrorDetail
 )
 
 // ReasonText returns the reason as people read it; see accounts.ReasonText.
