@@ -139,9 +139,9 @@ installed() {
 	GOBIN=$work CGO_ENABLED=0 go install -trimpath '-gcflags=github.com/...=-N -l' '-ldflags=-s -w' "$golangci"
 }
 
-# linted runs the linter. It has every package compiled, and with the tests' flags that is
+# linted runs the linter over folders. It has every package compiled, and with the tests' flags that is
 # what the tests would compile.
-linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run "${modules[@]}" ./...; }
+linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run "$@"; }
 
 # unwatched lints packages with files that the race detector's flag leaves out.
 unwatched() {
@@ -267,9 +267,9 @@ $unformatted"
 
 say "golangci-lint, go vet and staticcheck among it"
 installed
-linted
+linted "${modules[@]}" ./...
 [ -z "$race" ] || unwatched
-within linted
+within linted ./...
 elapsed
 
 log=$work/log
