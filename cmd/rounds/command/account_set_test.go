@@ -27,12 +27,12 @@ func TestAccountSet(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	// A field that is not there cannot be removed, and that is said.
-	for args, want := range map[string]string{
-		"--unset NOSUCH --unset in.z": "a unchanged: its config has no field NOSUCH, in.z\n",
-		"--unset in --unset NOSUCH":   "a saved, revision 5: its config has no field NOSUCH\n",
+	for _, c := range []struct{ args, want string }{
+		{"--unset NOSUCH --unset in.z", "a unchanged: its config has no field NOSUCH, in.z\n"},
+		{"--unset in --unset NOSUCH", "a saved, revision 5: its config has no field NOSUCH\n"},
 	} {
-		if out := s.must(append([]string{"account", "set", "a"}, strings.Fields(args)...)...); out != want {
-			t.Errorf("%s: got %q", args, out)
+		if out := s.must(append([]string{"account", "set", "a"}, strings.Fields(c.args)...)...); out != c.want {
+			t.Errorf("%s: got %q", c.args, out)
 		}
 	}
 	for _, c := range []struct {
