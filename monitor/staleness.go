@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -28,6 +29,10 @@ const (
 	scanWithin = 55 * time.Second
 	// scanInterval is the shortest time between the beginnings of two scans.
 	scanInterval = 30 * time.Second
+	// scanAgain is how long a scan waits before it tries again whether Redis serves, and
+	// scanResumes for how long it does so. After that its first shards would be too old.
+	scanAgain   = 5 * time.Second
+	scanResumes = 10 * time.Minute
 )
 
 // scan measures how long ago each account was last checked with complete success. It
@@ -42,25 +47,27 @@ func (m *Monitor) scan(ctx context.Context) error {
 	tell := rooms.tell()
 	tell.Slow, tell.Sound = accounts.SlowFrom, accounts.SoundMarks()
 	for shard := range m.ring.Shards() {
-		for cursor := ""; cursor != circulate.ScanDone; {
-			page, err := m.ring.Staleness(ctx, shard, cursor, m.scanned.page(), tell)
-			if err != nil {
+		pages, err := m.scanShard(ctx, shard, pause, tell)
+		for away := time.Now(); circulate.Unavailable(err) && ctx.Err() == nil; {
+			// A server that restarts has its accounts in another order, so the shard is
+			// scanned anew, and the others are not.
+			rest(ctx, scanAgain)
+			if !m.duty.await(ctx) || time.Since(away) >= scanResumes {
 				return err
 			}
-			m.scanned.read(page.Read)
-			all.Add(page.Ages)
-			failing.Add(page.Now, page.Slow)
-			cursor = page.Next
-			if err := m.tryAgain(ctx, shard, rooms.add(page.Now, page.Told)); err != nil {
+			pages, err = m.scanShard(ctx, shard, pause, tell)
+		}
+		if errors.Is(err, errOffDuty) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range pages {
+			all.Add(pages[i].Ages)
+			failing.Add(pages[i].Now, pages[i].Slow)
+			if err := m.tryAgain(ctx, shard, rooms.add(pages[i].Now, pages[i].Told)); err != nil && !circulate.Unavailable(err) {
 				return err
-			}
-			if cursor == circulate.ScanDone {
-				rest(ctx, pause)
-			} else {
-				rest(ctx, min(pause, pagePause))
-			}
-			if ctx.Err() != nil || !m.duty.held() {
-				return nil
 			}
 		}
 	}
@@ -80,6 +87,27 @@ func (m *Monitor) scan(ctx context.Context) error {
 		return err
 	}
 	return m.ring.KeepStaleness(ctx, found)
+}
+
+// scanShard looks at all accounts of a shard, a page at a time.
+func (m *Monitor) scanShard(ctx context.Context, shard int, pause time.Duration, tell circulate.StaleFilter) (pages []circulate.StalePage, err error) {
+	for cursor := ""; cursor != circulate.ScanDone; {
+		page, err := m.ring.Staleness(ctx, shard, cursor, m.scanned.page(), tell)
+		if err != nil {
+			return nil, err
+		}
+		m.scanned.read(page.Read)
+		pages, cursor = append(pages, page), page.Next
+		if cursor == circulate.ScanDone {
+			rest(ctx, pause)
+		} else {
+			rest(ctx, min(pause, pagePause))
+		}
+		if ctx.Err() != nil || !m.duty.held() {
+			return nil, errOffDuty
+		}
+	}
+	return pages, nil
 }
 
 // scanSize is how many accounts a step of the scan looks at. It shrinks where records are

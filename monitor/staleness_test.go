@@ -60,6 +60,24 @@ func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
 	})
 }
 
+// A scan goes on after an outage of Redis with the shard that it was in, so that its figures
+// are not from before the outage for long.
+func TestAScanGoesOnAfterAnOutage(t *testing.T) {
+	inFakeTime(t, 16, func(w *world) {
+		w.register("a", "b", "c", "d", "e", "f")
+		stop := w.run(monitor.Config{})
+		time.Sleep(10*time.Second + 300*time.Millisecond) // of 16, a second for each shard
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		time.Sleep(10 * time.Second)
+		w.Miniredis().SetError("")
+		time.Sleep(15 * time.Second) // a scan that began anew would take longer
+		if s := w.staleness(); s == nil || s.Scanned != 6 {
+			w.Errorf("found %+v", s)
+		}
+		stop()
+	})
+}
+
 // Two monitors count and scan no more than one does, and the second takes over from the
 // first. A monitor that is not on duty shows nothing of what only the one on duty finds.
 func TestOneMonitorIsOnDuty(t *testing.T) {
