@@ -86,11 +86,39 @@ func (f *facts) judge() Concerns {
 	} {
 		all = append(all, part()...)
 	}
+	for i := range all {
+		f.date(&all[i])
+	}
 	l := newList(f.now, all)
 	if !f.told.IsZero() {
 		l.Watched = f.told.UTC()
 	}
 	return l
+}
+
+// date says when the figures of a concern were found, and since when something waits.
+func (f *facts) date(c *Concern) {
+	age := func(a Age) time.Time { return f.told.Add(-time.Duration(a.Seconds * float64(time.Second))) }
+	w := &f.watched
+	switch c.Code {
+	case GroupLagging, NoDelivery:
+		c.AsOf = age(w.Groups.Age)
+	case Overdue:
+		c.AsOf = age(w.Counted.Age)
+	case DeadLetters:
+		c.AsOf = age(w.Dead.Age)
+	case Quarantined:
+		c.AsOf = age(w.Quarantined.Age)
+	case FailingJumped, HeadroomLow:
+		c.AsOf = f.stats.Staleness.At
+	}
+	switch c.Code {
+	case GroupLagging, NoDelivery, WebhookRefused, Overdue:
+		if c.Seconds > 0 {
+			c.Since = f.now.Add(-time.Duration(c.Seconds * float64(time.Second)))
+		}
+	}
+	c.AsOf, c.Since = c.AsOf.UTC(), c.Since.UTC()
 }
 
 // alive reports whether somebody who was last heard of then is alive.

@@ -109,8 +109,16 @@ func TestCollect(t *testing.T) {
 		w.redis = nil
 		time.Sleep(100 * time.Second)
 		w.report()
-		w.expect(concern.Overdue, concern.GroupLagging) // the dead letters were looked at long before
-		time.Sleep(200 * time.Second)
+		l = w.expect(concern.Overdue, concern.GroupLagging) // the dead letters were looked at long before
+		for _, c := range l.Concerns {
+			if !c.AsOf.Equal(l.Watched) || !c.Since.Equal(l.Now.Add(-time.Duration(c.Seconds*float64(time.Second)))) {
+				w.Errorf("as of %v, since %v; told %v: %+v", c.AsOf, c.Since, l.Watched, c)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		w.report()
+		w.expect(concern.Overdue) // within two minutes a group may have read everything
+		time.Sleep(180 * time.Second)
 		w.report()
 		w.expect(concern.WatchOld)
 		w.tell(concern.Watched{Counted: &concern.Counted{}})

@@ -79,6 +79,7 @@ type Concern struct {
 	Count   int    `json:"count,omitempty" doc:"How many subjects are alike, if there are several. The other fields are then about all of them together."`
 
 	Since     time.Time `json:"since,omitzero" doc:"Since when, or when it was."`
+	AsOf      time.Time `json:"as_of,omitzero" doc:"When the figures were found, if that was not just now."`
 	Seconds   float64   `json:"seconds,omitempty" doc:"A duration: for how long accounts or messages wait, how much time is left, or how far a clock stepped."`
 	Accounts  int       `json:"accounts,omitempty" doc:"How many accounts it affects."`
 	Of        int       `json:"of,omitempty" doc:"How many accounts were looked at, of which those are some."`
@@ -152,6 +153,10 @@ func (c *Concern) add(other *Concern) {
 		worse.Since = other.Since
 	} else {
 		worse.Since = c.Since
+	}
+	worse.AsOf = c.AsOf
+	if c.AsOf.IsZero() || !other.AsOf.IsZero() && other.AsOf.Before(c.AsOf) {
+		worse.AsOf = other.AsOf
 	}
 	*c = worse
 }

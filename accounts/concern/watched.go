@@ -17,6 +17,9 @@ const (
 	WatchEvery = 30 * time.Second
 	// watchLasts is for how long that counts as the present.
 	watchLasts = 5 * time.Minute
+	// groupsLast is the same for consumer groups, which may read everything within a second.
+	// They are looked at every minute, and told within WatchEvery of that.
+	groupsLast = 2 * time.Minute
 	// trimLasts is the same for trimming, which is done less often.
 	trimLasts = time.Hour
 
@@ -116,7 +119,7 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	if w.Counted != nil && !young(w.Counted.Age, watchLasts) {
 		w.Counted = nil
 	}
-	if w.Groups != nil && !young(w.Groups.Age, watchLasts) {
+	if w.Groups != nil && !young(w.Groups.Age, groupsLast) {
 		w.Groups = nil
 	}
 	if w.Dead != nil && !young(w.Dead.Age, watchLasts) {

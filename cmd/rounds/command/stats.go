@@ -115,6 +115,9 @@ func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 	return printWrong(w, s)
 }
 
+// figuresYoung is how old figures may be that are shown without their time.
+const figuresYoung = 10 * time.Second
+
 // printWrong shows what is wrong now. Concerns about Redis are among the stats.
 func printWrong(w io.Writer, s shownStats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -127,7 +130,11 @@ func printWrong(w io.Writer, s shownStats) error {
 		if !c.Since.IsZero() {
 			since = clockTime(c.Since)
 		}
-		fmt.Fprintf(table, "%s%s\t%s\t%s\n", heading, c.Level, since, oneLine(c.Text))
+		text := oneLine(c.Text)
+		if !c.AsOf.IsZero() && s.Wrong.Now.Sub(c.AsOf) > figuresYoung {
+			text += ", as of " + clockTime(c.AsOf)
+		}
+		fmt.Fprintf(table, "%s%s\t%s\t%s\n", heading, c.Level, since, text)
 		heading = ""
 	}
 	if err := table.Flush(); err != nil {

@@ -3,8 +3,10 @@ package command
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
@@ -46,5 +48,17 @@ func TestADeadReplicaShowsNoRates(t *testing.T) {
 	}
 	if got := out.String(); !strings.Contains(got, "333.4") || strings.Contains(got, "166.7") || strings.Contains(got, "7/256") {
 		t.Error(got)
+	}
+}
+
+// Figures that are not of this moment are shown with their time.
+func TestOldFiguresHaveTheirTime(t *testing.T) {
+	now := time.Date(2026, 11, 25, 21, 21, 53, 0, time.UTC)
+	for age, want := range map[time.Duration]string{5 * time.Second: "2285 messages wait\n", 80 * time.Second: "2285 messages wait, as of " + clockTime(now.Add(-80*time.Second)) + "\n"} {
+		var out strings.Builder
+		wrong := concern.Concerns{Now: now, Concerns: []concern.Concern{{Code: concern.GroupLagging, Level: concern.Warn, Text: "consumer group audit lags: 2285 messages wait", AsOf: now.Add(-age)}}}
+		if err := printWrong(&out, shownStats{Wrong: &wrong}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s, %v; want %q", out.String(), err, want)
+		}
 	}
 }
