@@ -28,6 +28,7 @@ type RedisFault struct {
 	Node  string
 	Code  string // that of the concern, without redis_
 	Value string // such as the policy, or the percentage of its memory
+	Text  string // an English sentence that says what to set; empty: none
 }
 
 // facts are what all sources know now.

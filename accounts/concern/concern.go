@@ -123,7 +123,10 @@ func newList(now time.Time, all []Concern) Concerns {
 	}
 	l := Concerns{Now: now.UTC(), Healthy: true, Concerns: []Concern{}}
 	for _, c := range merged {
-		c.Link, c.Text = entryOf(c.Code).page, c.Sentence("en", plain())
+		c.Link = entryOf(c.Code).page
+		if c.Text == "" || c.Count > 1 { // a Redis server's own text knows more, such as what to set
+			c.Text = c.Sentence("en", plain())
+		}
 		l.Concerns = append(l.Concerns, *c)
 		l.Healthy = l.Healthy && c.Level == Note
 	}

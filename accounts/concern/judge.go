@@ -76,6 +76,9 @@ func (f *facts) ofProcesses() (all []Concern) {
 	for i := range f.stats.Processes {
 		p := &f.stats.Processes[i]
 		if !f.alive(p.Beat) {
+			if f.replaced(p) {
+				continue
+			}
 			all = append(all, Concern{Code: ProcessSilent, Level: Warn, Subject: p.Name, Since: p.Beat, Value: strings.Join(p.Roles, ",")})
 			continue
 		}
@@ -97,6 +100,14 @@ func (f *facts) ofProcesses() (all []Concern) {
 		all = append(all, Concern{Code: VersionsDiffer, Level: Note, Count: len(versions), Value: strings.Join(versions, ", ")})
 	}
 	return all
+}
+
+// replaced reports whether a process with the same roles has begun on the host of one that
+// went silent, as a service manager has it do.
+func (f *facts) replaced(p *accounts.Process) bool {
+	return slices.ContainsFunc(f.stats.Processes, func(other accounts.Process) bool {
+		return f.alive(other.Beat) && slices.Equal(other.Roles, p.Roles) && other.Report.Host == p.Report.Host && other.Report.Since.After(p.Report.Since)
+	})
 }
 
 func (f *facts) ofReplicas() (all []Concern) {
@@ -179,7 +190,7 @@ func (f *facts) ofRecent() (all []Concern) {
 
 func (f *facts) ofRedis() (all []Concern) {
 	for _, fault := range f.redis {
-		c := Concern{Code: Code("redis_" + fault.Code), Level: Warn, Subject: fault.Node, Value: fault.Value}
+		c := Concern{Code: Code("redis_" + fault.Code), Level: Warn, Subject: fault.Node, Value: fault.Value, Text: fault.Text}
 		switch c.Code {
 		case RedisEviction, RedisAppendFails, RedisSnapshot, RedisUnsaved:
 			c.Level = Bad

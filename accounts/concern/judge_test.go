@@ -80,21 +80,23 @@ func TestJudge(t *testing.T) {
 		"an outage of the dead": {func(f *facts) {
 			f.stats.Replicas = append(f.stats.Replicas, accounts.Replica{Name: "r2", Beat: now.Add(-time.Minute), Report: accounts.Report{Outage: true}})
 		}, "", ""},
-		"memory is short":     {func(f *facts) { f.stats.Replicas[0].Report.MemoryShort = true }, "memory_short bad", "r1"},
-		"redis evicts":        {func(f *facts) { f.redis = Redis{{"n1", "eviction", "allkeys-lru"}, {"n2", "eviction", "allkeys-lru"}} }, "redis_eviction bad", "n1 and 1 other server: maxmemory-policy is allkeys-lru"},
-		"redis cannot append": {func(f *facts) { f.redis = Redis{{"n1", "append_fails", ""}} }, "redis_append_fails bad", "n1"},
-		"redis refuses":       {func(f *facts) { f.redis = Redis{{"n1", "snapshot_fails", ""}} }, "redis_snapshot_fails bad", "refuses all writes"},
-		"data is not saved":   {func(f *facts) { f.redis = Redis{{"/data", "unsaved", "no space left on device"}} }, "redis_unsaved bad", "/data cannot be written .no space left on device."},
-		"data was damaged":    {func(f *facts) { f.redis = Redis{{"/data", "damaged", "data.damaged-1.zst"}} }, "redis_damaged warn", "is now data.damaged-1.zst"},
-		"data is large":       {func(f *facts) { f.redis = Redis{{"/data", "large", ""}} }, "redis_large warn", "time for a Redis"},
-		"redis never syncs":   {func(f *facts) { f.redis = Redis{{"n1", "no_fsync", ""}} }, "redis_no_fsync warn", "appendfsync is no"},
-		"redis is filling":    {func(f *facts) { f.redis = Redis{{"n1", "memory", "81"}} }, "redis_memory warn", "81 %"},
-		"redis is full":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "95"}} }, "redis_memory bad", "95 %"},
-		"redis is over":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "101"}} }, "redis_memory bad", "101 %"},
-		"redis forgets":       {func(f *facts) { f.redis = Redis{{"n1", "appendonly", ""}} }, "redis_appendonly warn", "n1"},
-		"redis alone":         {func(f *facts) { f.redis = Redis{{"n1", "min_replicas", ""}} }, "redis_min_replicas warn", "n1"},
-		"redis is silent":     {func(f *facts) { f.redis = Redis{{"n1", "unasked", "CONFIG"}} }, "redis_unasked note", "CONFIG"},
-		"redis of later":      {func(f *facts) { f.redis = Redis{{"n1", "else", ""}} }, "", ""},
+		"memory is short": {func(f *facts) { f.stats.Replicas[0].Report.MemoryShort = true }, "memory_short bad", "r1"},
+		"redis evicts": {func(f *facts) {
+			f.redis = Redis{{"n1", "eviction", "allkeys-lru", ""}, {"n2", "eviction", "allkeys-lru", ""}}
+		}, "redis_eviction bad", "n1 and 1 other server: maxmemory-policy is allkeys-lru"},
+		"redis cannot append": {func(f *facts) { f.redis = Redis{{"n1", "append_fails", "", ""}} }, "redis_append_fails bad", "n1"},
+		"redis refuses":       {func(f *facts) { f.redis = Redis{{"n1", "snapshot_fails", "", ""}} }, "redis_snapshot_fails bad", "refuses all writes"},
+		"data is not saved":   {func(f *facts) { f.redis = Redis{{"/data", "unsaved", "no space left on device", ""}} }, "redis_unsaved bad", "/data cannot be written .no space left on device."},
+		"data was damaged":    {func(f *facts) { f.redis = Redis{{"/data", "damaged", "data.damaged-1.zst", ""}} }, "redis_damaged warn", "is now data.damaged-1.zst"},
+		"data is large":       {func(f *facts) { f.redis = Redis{{"/data", "large", "", ""}} }, "redis_large warn", "time for a Redis"},
+		"redis never syncs":   {func(f *facts) { f.redis = Redis{{"n1", "no_fsync", "", ""}} }, "redis_no_fsync warn", "appendfsync is no"},
+		"redis is filling":    {func(f *facts) { f.redis = Redis{{"n1", "memory", "81", ""}} }, "redis_memory warn", "81 %"},
+		"redis is full":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "95", ""}} }, "redis_memory bad", "95 %"},
+		"redis is over":       {func(f *facts) { f.redis = Redis{{"n1", "memory", "101", ""}} }, "redis_memory bad", "101 %"},
+		"redis forgets":       {func(f *facts) { f.redis = Redis{{"n1", "appendonly", "", ""}} }, "redis_appendonly warn", "n1"},
+		"redis alone":         {func(f *facts) { f.redis = Redis{{"n1", "min_replicas", "", ""}} }, "redis_min_replicas warn", "n1"},
+		"redis is silent":     {func(f *facts) { f.redis = Redis{{"n1", "unasked", "CONFIG", ""}} }, "redis_unasked note", "CONFIG"},
+		"redis of later":      {func(f *facts) { f.redis = Redis{{"n1", "else", "", ""}} }, "", ""},
 		"the clock": {func(f *facts) {
 			f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Minute), Seconds: -90, Moved: 7}
 		}, "clock_stepped warn", "back by 1m30s; 7"},
@@ -154,7 +156,12 @@ func TestJudge(t *testing.T) {
 		"dead letters":            {func(f *facts) { f.watched.Dead = &Dead{Letters: 3, Oldest: 60} }, "dead_letters warn", "^3 messages could not be delivered .dead letters., the oldest 1m0s"},
 		"quarantine":              {func(f *facts) { f.watched.Quarantined = &InQuarantine{Accounts: 6} }, "quarantined warn", "^6 accounts"},
 		"messages dropped":        {func(f *facts) { f.watched.Trimmed = &Trimmed{Early: 9} }, "messages_dropped warn", "^9 messages"},
-		"a silent process":        {func(f *facts) { f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api")) }, "process_silent warn", "p3"},
+		"redis in its own words":  {func(f *facts) { f.redis = Redis{{"n1", "appendonly", "", "redis n1: set appendonly to yes"}} }, "redis_appendonly warn", "^redis n1: set appendonly to yes$"},
+		"a replaced process": {func(f *facts) {
+			f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api"), process("p4", 0, "api"))
+			f.stats.Processes[3].Report.Since = now.Add(-30 * time.Second)
+		}, "", ""},
+		"a silent process": {func(f *facts) { f.stats.Processes = append(f.stats.Processes, process("p3", time.Minute, "api")) }, "process_silent warn", "p3"},
 		"settings": {func(f *facts) {
 			for i, value := range []string{"1", "2"} {
 				f.stats.Processes[i].Report.Settings = map[string]string{"ROUNDS_X": value, "ROUNDS_Y": value}
@@ -181,7 +188,7 @@ func TestJudge(t *testing.T) {
 			f.paused, f.pausedMore = []credential.Pause{{Owner: "corp", Until: now.Add(-time.Second)}}, 2
 		}, "owner_paused warn", "^owner corp and 2 other owners are left alone"},
 		"several": {func(f *facts) {
-			f.stats.Replicas, f.redis, f.watched.Dead.Letters = nil, Redis{{"n1", "unasked", "INFO"}}, 1
+			f.stats.Replicas, f.redis, f.watched.Dead.Letters = nil, Redis{{"n1", "unasked", "INFO", ""}}, 1
 		}, "no_replica bad,dead_letters warn,redis_unasked note", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

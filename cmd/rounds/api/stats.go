@@ -20,7 +20,7 @@ func (s *Server) faultsOfRedis(ctx context.Context) concern.Redis {
 	}
 	var all concern.Redis
 	for _, c := range s.options.Data(ctx).Concerns {
-		all = append(all, concern.RedisFault{Node: c.Node, Code: c.Concern, Value: c.Value})
+		all = append(all, concern.RedisFault{Node: c.Node, Code: c.Concern, Value: c.Value, Text: c.Text})
 	}
 	return all
 }

@@ -118,14 +118,11 @@ func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 // figuresYoung is how old figures may be that are shown without their time.
 const figuresYoung = 10 * time.Second
 
-// printWrong shows what is wrong now. Concerns about Redis are among the stats.
+// printWrong shows what is wrong now.
 func printWrong(w io.Writer, s shownStats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	heading := "\nLEVEL\tSINCE\tWRONG NOW\n"
 	for _, c := range s.Wrong.Concerns {
-		if strings.HasPrefix(string(c.Code), "redis_") {
-			continue
-		}
 		since := "-"
 		if !c.Since.IsZero() {
 			since = clockTime(c.Since)
@@ -211,8 +208,10 @@ func printStats(w io.Writer, s shownStats) error {
 	}
 	if s.Data != nil {
 		fmt.Fprintf(table, "kept in\t%s\n", oneLine(storeIn(s.Data)))
-		for _, c := range s.Data.Concerns {
-			fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
+		if s.Wrong == nil { // otherwise they are among what is wrong
+			for _, c := range s.Data.Concerns {
+				fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
+			}
 		}
 	}
 	if len(s.Labels) > 0 {

@@ -62,3 +62,16 @@ func TestOldFiguresHaveTheirTime(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with Redis is told once, among what is wrong now.
+func TestConcernsOfRedisAreToldOnce(t *testing.T) {
+	const text = "redis 127.0.0.1:6379: appendonly is no, and no snapshots are made: a restart loses everything; set appendonly to yes"
+	stats := shownStats{
+		Stats: api.Stats{Data: &api.Data{Store: "127.0.0.1:6379", Concerns: []api.RedisConcern{{Concern: "appendonly", Text: text}}}},
+		Wrong: &concern.Concerns{Concerns: []concern.Concern{{Code: concern.RedisAppendOnly, Level: concern.Warn, Text: text}}},
+	}
+	var out strings.Builder
+	if err := showStats(&out, stats, false); err != nil || strings.Count(out.String(), text) != 1 || !strings.Contains(out.String(), "WRONG NOW\nwarn   -      "+text) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
