@@ -79,8 +79,8 @@ func table() []entry {
 		},
 		{
 			code: RedisAppendOnly, page: "/system", alerts: redis,
-			en: "redis {subject:server|servers}: appendonly is no, so a restart loses what was written since the last snapshot",
-			zh: "Redis {subject} 没有开启 AOF：重启会丢失上次快照之后写入的内容。",
+			en: "redis {subject:server|servers}: appendonly is no, so a restart loses what was written since the last snapshot, or everything if there is none",
+			zh: "Redis {subject} 没有开启 AOF：重启会丢失上次快照之后写入的内容，没有快照时丢失全部。",
 		},
 		{
 			code: RedisNoSync, page: "/system", alerts: redis,
@@ -195,6 +195,11 @@ func table() []entry {
 			code: ProcessSilent, page: "/", alerts: []string{"RoundsProcessLost"},
 			en: "process {subject:process|processes} went silent without leaving",
 			zh: "进程 {subject} 没有注销就失去响应。",
+			other: []variant{{
+				fits: func(c *Concern) bool { return c.Count <= 1 && c.Value != "" },
+				en:   "process {subject:process|processes} with the roles {value} went silent without leaving",
+				zh:   "进程 {subject}（角色 {value}）没有注销就失去响应。",
+			}},
 		},
 		{
 			code: SettingsDiffer, page: "/system",

@@ -258,4 +258,7 @@ func TestEveryConcernHasAPart(t *testing.T) {
 			t.Errorf("%s has no part", code)
 		}
 	}
+	if do := remedy(&concern.Concern{Code: concern.TrailLost, Subject: "p1"}); !strings.Contains(do, "the log of p1") {
+		t.Errorf("for entries that the trail lacks: %q", do)
+	}
 }
