@@ -87,6 +87,15 @@ const someHistory = `{"now":"2026-11-22T12:00:00Z","from":"2026-11-22T11:58:00Z"
 	{"name":"checks_per_second","values":[16000,null,17000],"max":[16100,null,17100]},{"name":"messages_per_second","values":[1,2,3]},{"name":"failing_share","values":[0.002,0.0031,0.0042]},
 	{"name":"lateness_p50_seconds","values":[0.03,0.034,0.038]},{"name":"lateness_p99_seconds","values":[0.05,0.088,0.07],"max":[0.06,0.1,0.07]},{"name":"waiting","values":[1000,900,600]}]}`
 
+// The Overview counts failing accounts as Problems does, whose figures are of the last minute,
+// and not as the last scan of all accounts.
+func TestOverviewCountsFailingAsProblemsDo(t *testing.T) {
+	site := newSite(t, said(map[string]string{"/v1/stats": someStats, "/v1/history": someHistory, "/v1/problems": `{"at":"2026-11-22T12:00:00Z","failing":400}`}))
+	if got := words(site, "/"); !strings.Contains(got, "400 accounts fail") || strings.Contains(got, "2,914") {
+		t.Error(got)
+	}
+}
+
 // A page that an outage of Redis prevents says since when, and loads again.
 func TestPagesLoadAgainAfterAnOutage(t *testing.T) {
 	since := time.Date(2026, 11, 22, 12, 0, 5, 0, time.UTC)
