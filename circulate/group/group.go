@@ -17,8 +17,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -75,6 +77,28 @@ func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, posit
 		return 0, fmt.Errorf("acknowledge, shard %d: %w", shard, err)
 	}
 	return redis.Int(replies[0], nil)
+}
+
+// Ensure makes a group in every shard that does not have it, where after says, and returns in how
+// many. So no message is missed in a shard that a consumer does not read yet. New shards come
+// first: a group must be at least as old in them as in the shards that accounts leave.
+func (g *Groups) Ensure(ctx context.Context, group string, after func(shard int) string) (int, error) {
+	var made atomic.Int64
+	for _, old := range []bool{false, true} {
+		if err := circulate.EachShard(ctx, g.ring.Shards(), func(ctx context.Context, shard int) error {
+			if shard < g.ring.Sources() != old {
+				return nil
+			}
+			created, err := g.streams.EnsureGroup(ctx, shard, group, after(shard))
+			if created {
+				made.Add(1)
+			}
+			return err
+		}); err != nil {
+			return int(made.Load()), err
+		}
+	}
+	return int(made.Load()), nil
 }
 
 // Consumers returns the consumers of a group that beat within the window.
@@ -158,6 +182,28 @@ func (m Member) Join(ctx context.Context, is Condition) (alive []string, err err
 		return nil, fmt.Errorf("join group: %w", err)
 	}
 	return alive, nil
+}
+
+// Part returns, for each shard, whether it is the consumer's part among the living ones. A consumer
+// whose handler hangs has declined the shard, and is left out there if there is another. A shard
+// that all have declined is assigned as if none had: otherwise nobody would read it, and its
+// message would never become a dead letter.
+func (m Member) Part(alive []string, conditions map[string]Condition) []bool {
+	declined := make(map[int][]string) // shard -> by whom
+	for _, name := range alive {
+		for _, shard := range conditions[name].Declined {
+			declined[shard] = append(declined[shard], name)
+		}
+	}
+	part := make([]bool, m.groups.ring.Shards())
+	for shard := range part {
+		willing := alive
+		if by := declined[shard]; len(by) > 0 && len(by) < len(alive) {
+			willing = slices.DeleteFunc(slices.Clone(alive), func(name string) bool { return slices.Contains(by, name) })
+		}
+		part[shard] = circulate.Preferred(shard, willing) == m.consumer
+	}
+	return part
 }
 
 // Quit forgets the consumer. Its leases must have been returned.

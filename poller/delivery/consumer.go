@@ -178,6 +178,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 		suspects: make(chan struct{}, 1),
 		seed:     maphash.MakeSeed(),
 		sessions: make(map[int]*session),
+		peers:    make(map[string]group.Condition),
 		reached:  make(map[int]string),
 		reading:  make(map[int]*session),
 		meters:   c.Metrics.of(c.Group),

@@ -42,7 +42,7 @@ type member struct {
 	sessions map[int]*session           // shard -> its session; only manage uses it
 	peers    map[string]group.Condition // only manage uses it
 
-	made  int          // shards, the last ones, that have the group since this consumer joined; only manage uses it
+	made  bool         // every shard has the group since this consumer joined; only manage uses it
 	fresh atomic.Int64 // shards in which the group was made, and that was not logged yet
 	told  time.Time    // when it was last logged; only manage uses it
 
@@ -78,7 +78,9 @@ func (g *member) manage(ctx context.Context) {
 			}
 		}
 		if news {
-			ours = g.divide(alive)
+			_, hang := g.hanging.all()
+			g.peers[g.name] = group.Condition{Declined: hang}
+			ours = g.self(g.TakeOver).Part(alive, g.peers)
 		}
 		g.make(ctx)
 		g.tellLosses(gatherLosses)
@@ -128,7 +130,7 @@ func (g *member) take(ctx context.Context, shards []int, try map[int]time.Time) 
 	asking.SetLimit(atOnce)
 	for _, shard := range shards {
 		asking.Go(func() error {
-			begun, err := group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Begin(step, shard)
+			begun, err := g.self(g.TakeOver).Begin(step, shard)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -147,29 +149,31 @@ func (g *member) take(ctx context.Context, shards []int, try map[int]time.Time) 
 	_ = asking.Wait() // each has reported its own error
 }
 
+// self is this consumer as the group knows it, which counts as gone when it is silent for ttl.
+func (g *member) self(ttl time.Duration) group.Member {
+	return group.Of(g.Ring).Member(g.Group, g.name, ttl)
+}
+
 func (g *member) join(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	_, hang := g.hanging.all()
-	return group.Of(g.Ring).Member(g.Group, g.name, g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.why()})
+	return g.self(g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.why()})
 }
 
 // make creates the group in every shard, also in those of its peers and in new ones. So messages
-// found from now on belong to the group in every shard. It begins with the last shards, which are
-// the new ones: a group must be at least as old in them as in the others.
+// found from now on belong to the group in every shard.
 func (g *member) make(ctx context.Context) {
-	for ; g.made < g.Ring.Shards() && ctx.Err() == nil; g.made++ {
-		shard := g.Ring.Shards() - 1 - g.made
+	if !g.made {
 		step, cancel := context.WithTimeout(ctx, stepTimeout)
-		created, err := g.Ring.Streams().EnsureGroup(step, shard, g.Group, g.after(shard))
-		cancel()
+		defer cancel()
+		created, err := group.Of(g.Ring).Ensure(step, g.Group, g.after)
+		g.fresh.Add(int64(created))
 		if err != nil {
 			g.failed("ensure group", err)
 			return
 		}
-		if created {
-			g.fresh.Add(1)
-		}
+		g.made = true
 	}
 	g.tellMade()
 }
@@ -193,7 +197,7 @@ func (g *member) tellMade() {
 func (g *member) quit() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(g.work), stepTimeout)
 	defer cancel()
-	if err := group.Of(g.Ring).Member(g.Group, g.name, 0).Quit(ctx); err != nil {
+	if err := g.self(0).Quit(ctx); err != nil {
 		g.failed("quit", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -70,33 +69,6 @@ func (g *member) aside(was bool) bool {
 		g.Log.Info("a handler has returned: the consumer is in its group again")
 	}
 	return is
-}
-
-// divide returns which shards are this consumer's part among the living ones. A consumer with a
-// handler that hangs in a shard has declined the shard, and is left out if there is another. A
-// shard that all consumers have declined is assigned as if none had: otherwise nobody would read
-// it, and its message would never become a dead letter.
-func (g *member) divide(alive []string) (ours []bool) {
-	_, hang := g.hanging.all()
-	declined := make(map[int][]string) // shard -> by whom
-	for _, name := range alive {
-		shards := g.peers[name].Declined
-		if name == g.name {
-			shards = hang
-		}
-		for _, shard := range shards {
-			declined[shard] = append(declined[shard], name)
-		}
-	}
-	ours = make([]bool, g.Ring.Shards())
-	for shard := range ours {
-		willing := alive
-		if by := declined[shard]; len(by) > 0 && len(by) < len(alive) {
-			willing = slices.DeleteFunc(slices.Clone(alive), func(name string) bool { return slices.Contains(by, name) })
-		}
-		ours[shard] = circulate.Preferred(shard, willing) == g.name
-	}
-	return ours
 }
 
 // learn asks for the condition of the peers.

@@ -134,7 +134,11 @@ func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (Group
 	}
 	batch := GroupBatch{Consumer: q.Consumer}
 	if q.From != "" && !q.Leave {
-		if err := r.ensureGroup(ctx, name, q.From); err != nil {
+		after := circulate.StreamStart
+		if q.From == FromNow {
+			after = circulate.StreamEnd
+		}
+		if _, err := group.Of(r.ring).Ensure(ctx, name, func(int) string { return after }); err != nil {
 			return batch, err
 		}
 	}
@@ -158,26 +162,4 @@ func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (Group
 		err = fmt.Errorf("%w: %q", ErrNoGroup, strings.ToValidUTF8(name, ""))
 	}
 	return batch, err
-}
-
-// ensureGroup creates the group in every shard before anything is read. So no message is
-// missed in a shard that another consumer still holds. New shards come first: a group must
-// be at least as old in them as in the shards that accounts leave.
-func (r *Reader) ensureGroup(ctx context.Context, name, from string) error {
-	after := circulate.StreamStart
-	if from == FromNow {
-		after = circulate.StreamEnd
-	}
-	for _, old := range []bool{false, true} {
-		if err := circulate.EachShard(ctx, r.ring.Shards(), func(ctx context.Context, shard int) error {
-			if shard < r.ring.Sources() != old {
-				return nil
-			}
-			_, err := r.ring.Streams().EnsureGroup(ctx, shard, name, after)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// readRound is a consumer's round under way.
+// readRound is a consumer's round under way. What it does in a group, package group does for it
+// and for package delivery. The rest differs: a round lives as long as a request and its leases
+// outlast it, so it asks Redis where a delivery.Consumer remembers.
 type readRound struct {
 	GroupRead
 	reader *Reader
@@ -51,19 +53,24 @@ func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 	}
 }
 
+// self is the consumer as the group knows it, which counts as gone when it is silent for ttl.
+func (t *readRound) self(ttl time.Duration) group.Member {
+	return group.Of(t.reader.ring).Member(t.group, t.Consumer, ttl)
+}
+
 // take sends the consumer's sign of life, and leases the shards that are its part among the
 // living consumers.
 func (t *readRound) take(ctx context.Context) error {
-	ring := t.reader.ring
-	alive, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Join(ctx, group.Condition{})
+	alive, err := t.self(groupWindow).Join(ctx, group.Condition{})
 	if err != nil {
 		return err
 	}
+	part := t.self(groupWindow).Part(alive, nil)
 	return circulate.EachShard(ctx, t.reader.ring.Shards(), func(ctx context.Context, shard int) error {
 		t.mu.Lock()
 		held := t.shards[shard]
 		t.mu.Unlock()
-		if circulate.Preferred(shard, alive) != t.Consumer {
+		if !part[shard] {
 			return t.release(ctx, shard, held)
 		}
 		if held != nil && time.Since(held.leased) < groupWindow/3 {
@@ -77,7 +84,7 @@ func (t *readRound) take(ctx context.Context) error {
 // already has.
 func (t *readRound) lease(ctx context.Context, shard int) error {
 	asked := time.Now()
-	lease, _, err := group.Of(t.reader.ring).Member(t.group, t.Consumer, groupWindow).Lease(ctx, shard)
+	lease, _, err := t.self(groupWindow).Lease(ctx, shard)
 	if err != nil {
 		return err
 	}
@@ -205,7 +212,7 @@ func (t *readRound) leave(ctx context.Context) error {
 			return err
 		}
 		// A release needs the lease. That of an earlier round is unknown here: lease anew.
-		lease, _, err := group.Of(ring).Member(t.group, t.Consumer, groupWindow).Lease(ctx, shard)
+		lease, _, err := t.self(groupWindow).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			return err
 		}
@@ -215,5 +222,5 @@ func (t *readRound) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return group.Of(ring).Member(t.group, t.Consumer, 0).Quit(ctx)
+	return t.self(0).Quit(ctx)
 }
