@@ -108,7 +108,7 @@ func TestBulk(t *testing.T) {
 				t.Errorf("%+v: %d are listed, want %d", c.s, got, c.want)
 			}
 			var out bytes.Buffer
-			if e, err := r.Export(ctx, c.s, &out); err != nil || e.Accounts != c.want || bytes.Count(out.Bytes(), []byte("\n")) != c.want {
+			if e, err := r.export(ctx, c.s, &out); err != nil || e.Accounts != c.want || bytes.Count(out.Bytes(), []byte("\n")) != c.want {
 				t.Errorf("%+v: %+v are exported, want %d; %v", c.s, e, c.want, err)
 			}
 		}
@@ -160,7 +160,7 @@ func TestBulkIsRefused(t *testing.T) {
 		}
 	}
 	var faults Faults
-	if _, err := r.Export(t.Context(), Selector{States: []string{"x"}}, new(bytes.Buffer)); !errors.As(err, &faults) {
+	if _, err := r.export(t.Context(), Selector{States: []string{"x"}}, new(bytes.Buffer)); !errors.As(err, &faults) {
 		t.Errorf("export: %v", err)
 	}
 	if _, err := r.List(t.Context(), Query{Selector: Selector{Kinds: []string{""}}}); !errors.As(err, &faults) {

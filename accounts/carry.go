@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxCursor is the most bytes that the cursor of an imported account may have.
-	MaxCursor = 64 << 10
+	// maxCursor is the most bytes that the cursor of an imported account may have.
+	maxCursor = 64 << 10
 	// maxCarriedReason is the most bytes of why an imported account is parked.
 	maxCarriedReason = 4 << 10
 
@@ -104,7 +104,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 			faults.Add(field, "is not a field of an exported state; its fields are cursor or cursor_base64, cadence_state, failures, parked and parked_since")
 		}
 	}
-	if len(b.Cursor) > MaxCursor {
+	if len(b.Cursor) > maxCursor {
 		faults.Add(stateField+".cursor", "must be at most 65536 bytes")
 	}
 	if b.Park == "" {

@@ -75,7 +75,7 @@ func TestStateGoesAlong(t *testing.T) {
 		}
 		// A reader that does not know states refuses the field by its name.
 		var faults Faults
-		if _, err := Decode(lines.Bytes()[:bytes.IndexByte(lines.Bytes(), '\n')]); !errors.As(err, &faults) || faults[0].Field != "state" {
+		if _, err := decode(lines.Bytes()[:bytes.IndexByte(lines.Bytes(), '\n')]); !errors.As(err, &faults) || faults[0].Field != "state" {
 			t.Errorf("decoded without states: %v", err)
 		}
 		fresh, freshRing := there("new")
@@ -155,7 +155,7 @@ func TestBadStates(t *testing.T) {
 		`{"place":"parked","due":1}`:                                               "state.due state.place",
 		`{"cursor":1,"failures":-1,"parked":"","parked_since":"then"}`:             "state.cursor state.failures state.parked state.parked_since",
 		`{"cursor_base64":"?","cadence_state":"ix","failures":1.5}`:                "state.cadence_state state.cursor_base64 state.failures",
-		fmt.Sprintf(`{"cursor":%q}`, strings.Repeat("x", MaxCursor+1)):             "state.cursor",
+		fmt.Sprintf(`{"cursor":%q}`, strings.Repeat("x", maxCursor+1)):             "state.cursor",
 		`{"parked_since":"2030-12-01T09:00:00Z","cursor":"a","cursor":"b"}`:        "state.cursor",
 		`{"cadence_state":"` + strings.Repeat("i1 ", 200) + `","failures":"many"}`: "state.cadence_state state.failures",
 	} {
@@ -182,7 +182,7 @@ func TestBadStates(t *testing.T) {
 			t.Errorf("%s was taken", line)
 		}
 	}
-	if _, err := Decode([]byte(`{"id":"a","kind":"plain","revision":[1,2,3]}`)); err == nil {
+	if _, err := decode([]byte(`{"id":"a","kind":"plain","revision":[1,2,3]}`)); err == nil {
 		t.Error("a record with a revision was taken")
 	}
 	if _, begin, err := readLine([]byte(`{"id":"a","kind":"plain","state":{}}`), testKinds{}); err != nil || begin == nil {

@@ -12,8 +12,8 @@ import (
 // numbers, ids or times fall together.
 
 const (
-	// UnknownCause is the code of a text that names none.
-	UnknownCause = "unknown"
+	// unknownCause is the code of a text that names none.
+	unknownCause = "unknown"
 
 	maxCode = 64 // bytes of a code
 	// maxText is how many bytes of a text count: as many as the ring keeps of an error. The
@@ -49,8 +49,8 @@ func CauseOf(text, host string) Cause {
 	return Cause{Name: code + "~" + hex.EncodeToString(digest[:4]), Code: code, Text: rest}
 }
 
-// CodeOf returns the code of the cause in a text, which costs less than the whole cause.
-func CodeOf(text string) string {
+// codeOf returns the code of the cause in a text, which costs less than the whole cause.
+func codeOf(text string) string {
 	code, _ := split(clip(text))
 	return code
 }
@@ -60,11 +60,11 @@ func split(text string) (code, rest string) {
 	if code, rest, ok := strings.Cut(text, ": "); ok && isCode(code) {
 		return code, rest
 	}
-	return UnknownCause, text
+	return unknownCause, text
 }
 
-// CodeIn returns the code in the name of a cause.
-func CodeIn(name string) string {
+// codeIn returns the code in the name of a cause.
+func codeIn(name string) string {
 	if i := strings.LastIndexByte(name, '~'); i >= 0 {
 		return name[:i]
 	}

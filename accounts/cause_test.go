@@ -53,15 +53,15 @@ func TestCodeAndText(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"http_503: Service Unavailable":         {"http_503", "Service Unavailable"},
 		"timeout: read: a: b":                   {"timeout", "read: a: b"},
-		"no code here":                          {UnknownCause, "no code here"},
-		"two words: and a text":                 {UnknownCause, "two words: and a text"},
-		strings.Repeat("c", 65) + ": a text":    {UnknownCause, strings.Repeat("c", 65) + ": a text"},
-		"<script>: alert":                       {UnknownCause, "<script>: alert"},
-		"":                                      {UnknownCause, ""},
+		"no code here":                          {unknownCause, "no code here"},
+		"two words: and a text":                 {unknownCause, "two words: and a text"},
+		strings.Repeat("c", 65) + ": a text":    {unknownCause, strings.Repeat("c", 65) + ": a text"},
+		"<script>: alert":                       {unknownCause, "<script>: alert"},
+		"":                                      {unknownCause, ""},
 		"wecom.45009: the corporation is asked": {"wecom.45009", "the corporation is asked"},
 	} {
-		if name := CauseOf(text, "").Name; CodeIn(name) != want[0] || CodeOf(text) != want[0] {
-			t.Errorf("%q: the code in %q is %q, of the text %q", text, name, CodeIn(name), CodeOf(text))
+		if name := CauseOf(text, "").Name; codeIn(name) != want[0] || codeOf(text) != want[0] {
+			t.Errorf("%q: the code in %q is %q, of the text %q", text, name, codeIn(name), codeOf(text))
 		}
 		if got := CauseOf(text, ""); got.Code != want[0] || got.Text != want[1] || !strings.HasPrefix(got.Name, want[0]+"~") {
 			t.Errorf("%q: got %+v, want %q", text, got, want)

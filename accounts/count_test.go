@@ -50,7 +50,7 @@ func TestCount(t *testing.T) {
 		t.Errorf("bound, within a budget: %+v, %v", got, err)
 	}
 	var faults Faults
-	if _, err := r.Count(t.Context(), Selector{States: []string{"x"}}); !errors.As(err, &faults) {
+	if _, err := r.count(t.Context(), Selector{States: []string{"x"}}); !errors.As(err, &faults) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -17,9 +17,9 @@ const RecordField = strict.RecordField
 
 var recordDecoder = strict.NewDecoder[Account]("a record", priorityFault, retryBudgetFault)
 
-// Decode reads a record strictly. It returns every fault at once, as Faults, together
+// decode reads a record strictly. It returns every fault at once, as Faults, together
 // with the fields that it could read, so that the caller can judge those too.
-func Decode(record []byte) (Account, error) {
+func decode(record []byte) (Account, error) {
 	a, faults := recordDecoder.Decode(record)
 	return a, faults.Err()
 }
@@ -65,7 +65,7 @@ func Read(record []byte, kinds Kinds) (Account, error) {
 // readAs is Read for the account with an id: the record may leave its id out, and must not
 // name another one. With an empty id it is Read.
 func readAs(id string, record []byte, kinds Kinds) (Account, error) {
-	a, err := Decode(record)
+	a, err := decode(record)
 	return judged(id, a, err, kinds)
 }
 

@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 		"empty priority":    {`{"id":"a","kind":"plain","priority":""}`, []string{"priority"}},
 		"priority's case":   {`{"id":"a","kind":"plain","priority":"Low"}`, []string{"priority"}},
 		"priority mistyped": {`{"id":"a","kind":"plain","priority":1}`, []string{"priority"}},
-		"time long past":    {`{"id":"a","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, nil}, // Decode does not ask the clock
+		"time long past":    {`{"id":"a","kind":"plain","cadence":"at 2001-01-01T00:00:00Z"}`, nil}, // decode does not ask the clock
 		"never fires":       {`{"id":"a","kind":"plain","cadence":"cron 0 0 30 2 *"}`, []string{"cadence"}},
 		"empty":             {``, []string{"record"}},
 		"no JSON":           {`{"id":`, []string{"record"}},
@@ -115,7 +115,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":1,"x":{},"labels":{"a":null}}`))
 	f.Add([]byte("{\"id\":\"\xff\"}"))
 	f.Fuzz(func(t *testing.T, record []byte) {
-		a, err := Decode(record)
+		a, err := decode(record)
 		var faults Faults
 		if err != nil {
 			if !errors.As(err, &faults) || len(faults) == 0 {
@@ -130,7 +130,7 @@ func FuzzDecode(f *testing.F) {
 		if bytes.ContainsRune(first, '\n') || !json.Valid(first) {
 			t.Fatalf("not one line of JSON: %q", first)
 		}
-		b, err := Decode(first)
+		b, err := decode(first)
 		if err != nil {
 			t.Fatalf("cannot read %q: %v", first, err)
 		}

@@ -26,11 +26,11 @@ type Exporting struct {
 	State bool
 }
 
-// Export writes the record of every selected account, one a line, as Import reads them.
+// export writes the record of every selected account, one a line, as Import reads them.
 // An account that stays registered is written once, or twice if it moves to another shard
 // while the number of shards changes. An account that comes or leaves meanwhile may be
 // missing. Export returns Faults for a selector that is not valid.
-func (r *Registry) Export(ctx context.Context, s Selector, out io.Writer) (Exported, error) {
+func (r *Registry) export(ctx context.Context, s Selector, out io.Writer) (Exported, error) {
 	return r.ExportWith(ctx, Exporting{Selector: s}, out)
 }
 

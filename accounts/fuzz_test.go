@@ -61,7 +61,7 @@ func FuzzPatch(f *testing.F) {
 	f.Add([]byte(`{"id":"a","kind":"plain"}`), []byte(`{"id":"b","other":1,"config":{"a":{"b":{"c":null}}}}`))
 	f.Add([]byte(`{"id":"a","kind":"plain","config":{"x":1e400}}`), []byte("{\"config\":{\"\\ud800\":1}}"))
 	f.Fuzz(func(t *testing.T, record, patch []byte) {
-		if _, err := Decode(record); err != nil {
+		if _, err := decode(record); err != nil {
 			return
 		}
 		fields, err := decodePatch("a", patch)
@@ -77,7 +77,7 @@ func FuzzPatch(f *testing.F) {
 		if err != nil || !bytes.Equal(again, merged) {
 			t.Errorf("%q became %q, %v", merged, again, err)
 		}
-		_, err = Decode(merged)
+		_, err = decode(merged)
 		wantFaults(t, err)
 		changedFields(record, merged)
 	})

@@ -83,7 +83,7 @@ func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine
 	return r.ImportWith(ctx, in, Importing{Bad: report})
 }
 
-// ImportWith is Import with options. It reports repeated ids among the first RepeatsKnown
+// ImportWith is Import with options. It reports repeated ids among the first repeatsKnown
 // ids of the input. It also returns Faults for options that are not valid.
 func (r *Registry) ImportWith(ctx context.Context, in io.Reader, o Importing) (Summary, error) {
 	if err := o.From.Validate(); err != nil {

@@ -8,9 +8,9 @@ import (
 	"hash/maphash"
 )
 
-// RepeatsKnown is the number of ids that an import remembers in order to report repeated
+// repeatsKnown is the number of ids that an import remembers in order to report repeated
 // ones. They take about thirty megabytes, however long the import is.
-const RepeatsKnown = 1_000_000
+const repeatsKnown = 1_000_000
 
 // repeats remembers ids by a hash of 64 bits. A collision is very unlikely, and would only
 // cause a wrong report.
@@ -26,7 +26,7 @@ func (r *repeats) add(id string, line int) (before int) {
 	}
 	sum := maphash.String(r.seed, id)
 	known, again := r.lines[sum]
-	if again || len(r.lines) < RepeatsKnown {
+	if again || len(r.lines) < repeatsKnown {
 		r.lines[sum] = uint32(line)
 	}
 	return int(known)

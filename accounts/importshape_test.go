@@ -50,10 +50,10 @@ func TestImportTellsRepeatedIDs(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	var known repeats
-	for i := range RepeatsKnown + 10 {
+	for i := range repeatsKnown + 10 {
 		known.add(fmt.Sprint(i), i+1)
 	}
-	if known.add("7", 99) != 8 || known.add("7", 100) != 99 || known.add(fmt.Sprint(RepeatsKnown+5), 101) != 0 || len(known.lines) != RepeatsKnown {
+	if known.add("7", 99) != 8 || known.add("7", 100) != 99 || known.add(fmt.Sprint(repeatsKnown+5), 101) != 0 || len(known.lines) != repeatsKnown {
 		t.Errorf("%d ids are known", len(known.lines))
 	}
 }

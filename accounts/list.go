@@ -311,10 +311,10 @@ type Counted struct {
 	Estimate int  // of all that are selected, if not complete; 0: none can be told
 }
 
-// Count counts the accounts that a selector selects, without changing any. It looks at
+// count counts the accounts that a selector selects, without changing any. It looks at
 // CountBudget accounts or a few more, and counts all that are registered, or in one place,
 // without a look. It returns Faults for a selector that is not valid.
-func (r *Registry) Count(ctx context.Context, s Selector) (Counted, error) {
+func (r *Registry) count(ctx context.Context, s Selector) (Counted, error) {
 	return r.CountWithin(ctx, s, CountBudget)
 }
 

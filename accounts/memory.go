@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// MaxWarning is the most bytes of a warning that are stored.
-const MaxWarning = 240
+// maxWarning is the most bytes of a warning that are stored.
+const maxWarning = 240
 
 // Memory is what an account's earlier checks left for the next one. The ring stores it as a
 // text beside the account. It reads only the word of SkipBefore, which outlives a change of the
@@ -26,7 +26,7 @@ type Memory struct {
 	UsedUntil time.Time
 	// Cadence is what the cadence remembers, without Failures, which the ring stores itself.
 	Cadence cadence.State
-	// Warning is the warning of the last check, if it succeeded. Encode cuts it to MaxWarning
+	// Warning is the warning of the last check, if it succeeded. Encode cuts it to maxWarning
 	// bytes.
 	Warning string
 }
@@ -55,8 +55,8 @@ func (m Memory) Encode() string {
 		words = append(words, rhythm)
 	}
 	if text := m.Warning; text != "" {
-		if len(text) > MaxWarning {
-			cut := MaxWarning
+		if len(text) > maxWarning {
+			cut := maxWarning
 			for cut > 0 && !utf8.RuneStart(text[cut]) {
 				cut--
 			}
@@ -82,7 +82,7 @@ func ReadMemory(text string) (m Memory, err error) {
 			m.UsedUntil = momentIn(word, usedLetter)
 		}
 		if encoded, ok := strings.CutPrefix(word, warningLetter); ok && !warned {
-			if warning, err := base64.RawURLEncoding.DecodeString(encoded); err == nil && utf8.Valid(warning) && len(warning) <= MaxWarning {
+			if warning, err := base64.RawURLEncoding.DecodeString(encoded); err == nil && utf8.Valid(warning) && len(warning) <= maxWarning {
 				m.Warning, warned = string(warning), true
 			}
 		}

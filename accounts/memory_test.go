@@ -95,7 +95,7 @@ func TestWarningStandsBesideWhatElseIsStored(t *testing.T) {
 			state := m.Encode()
 			stored := read(t, state)
 			got := stored.Warning
-			if got != text && (len(text) <= MaxWarning || got == "" || !strings.HasPrefix(text, got)) {
+			if got != text && (len(text) <= maxWarning || got == "" || !strings.HasPrefix(text, got)) {
 				t.Errorf("%+v with %q: got %q", before, text, got)
 			}
 			if stored.Warning = ""; stored != before {

@@ -20,13 +20,13 @@ var (
 	ErrNoRoom = errors.New("accounts: too little memory to change the number of shards")
 )
 
-// NoRoomError is an ErrNoRoom that says which server has too little memory.
-type NoRoomError struct{ circulate.Room }
+// noRoomError is an ErrNoRoom that says which server has too little memory.
+type noRoomError struct{ circulate.Room }
 
 // Is reports whether target is ErrNoRoom.
-func (*NoRoomError) Is(target error) bool { return target == ErrNoRoom }
+func (*noRoomError) Is(target error) bool { return target == ErrNoRoom }
 
-func (e *NoRoomError) Error() string {
+func (e *noRoomError) Error() string {
 	server := "Redis"
 	if e.Node != "" {
 		server += " at " + e.Node
@@ -76,7 +76,7 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 	if !o.Dry {
 		for _, server := range room {
 			if server.Free < server.Need && !o.Force {
-				return Resharding{}, &NoRoomError{server}
+				return Resharding{}, &noRoomError{server}
 			}
 		}
 		if _, err := r.ring.Mover().Begin(ctx, to); errors.Is(err, circulate.ErrReshardingOther) {

@@ -14,8 +14,8 @@ type Retentions interface {
 	Retention(kind string, config json.RawMessage) time.Duration
 }
 
-// Holds says how long third parties hold calls. A Kinds may implement it.
-type Holds interface {
+// holds says how long third parties hold calls. A Kinds may implement it.
+type holds interface {
 	// Hold returns how long the third party of this kind, with this config, holds a call until
 	// something comes; 0 means not at all.
 	Hold(kind string, config json.RawMessage) time.Duration
@@ -66,7 +66,7 @@ func (e *Explanation) readThirdParty(kinds Kinds) {
 	if known, ok := kinds.(Retentions); ok {
 		e.Retention = known.Retention(e.Kind, e.Config)
 	}
-	if known, ok := kinds.(Holds); ok {
+	if known, ok := kinds.(holds); ok {
 		e.Hold = known.Hold(e.Kind, e.Config)
 		e.Rule, e.Why = e.reason()
 	}

@@ -42,7 +42,7 @@ func TestExplainTellsThatACallIsHeld(t *testing.T) {
 			"web":   "replica001 has been checking it since %s; it was due by ",
 		} {
 			e, err := r.Explain(ctx, kind)
-			if want = fmt.Sprintf(want, utc(e.State.Since)); err != nil || e.Rule != RuleClaimed || !strings.HasPrefix(e.Why, want) || (e.Hold > 0) != (kind == "plain") {
+			if want = fmt.Sprintf(want, utc(e.State.Since)); err != nil || e.Rule != ruleClaimed || !strings.HasPrefix(e.Why, want) || (e.Hold > 0) != (kind == "plain") {
 				c.Errorf("%s: %v, %s: %s, held for %v", kind, err, e.Rule, e.Why, e.Hold)
 			}
 		}

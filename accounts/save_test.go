@@ -263,7 +263,7 @@ func TestImportKeepsRevisions(t *testing.T) {
 			t.Errorf("a: %+v, %v", a, err)
 		}
 		var exported bytes.Buffer
-		if _, err := r.Export(ctx, Selector{}, &exported); err != nil || strings.Contains(exported.String(), "revision") {
+		if _, err := r.export(ctx, Selector{}, &exported); err != nil || strings.Contains(exported.String(), "revision") {
 			t.Errorf("%s, %v", exported.String(), err)
 		}
 	})

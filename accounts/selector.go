@@ -32,8 +32,8 @@ func States() []string {
 }
 
 const (
-	// MaxSelected is the most values that one field of a Selector may have.
-	MaxSelected = 100
+	// maxSelected is the most values that one field of a Selector may have.
+	maxSelected = 100
 	maxReason   = 1024
 )
 
@@ -120,8 +120,8 @@ func comparedHosts(texts []string) (hosts []string) {
 func (s Selector) Validate() error {
 	var faults Faults
 	values := func(field string, most int, values []string) {
-		if len(values) > MaxSelected {
-			faults.Add(field, fmt.Sprintf("must be at most %d, are %d", MaxSelected, len(values)))
+		if len(values) > maxSelected {
+			faults.Add(field, fmt.Sprintf("must be at most %d, are %d", maxSelected, len(values)))
 		}
 		for _, value := range values {
 			switch {

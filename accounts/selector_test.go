@@ -63,7 +63,7 @@ func TestParseSelector(t *testing.T) {
 	if s, err := ParseSelector(nil); err != nil || !s.Empty() {
 		t.Errorf("nothing: %+v, %v", s, err)
 	}
-	many := make([]string, MaxSelected+1)
+	many := make([]string, maxSelected+1)
 	for i := range many {
 		many[i] = "x"
 	}

@@ -84,7 +84,7 @@ func TestImport(t *testing.T) {
 
 		// Importing the export changes nothing.
 		var exported bytes.Buffer
-		e, err := r.Export(ctx, Selector{}, &exported)
+		e, err := r.export(ctx, Selector{}, &exported)
 		if err != nil || e.Accounts != good || bytes.Count(exported.Bytes(), []byte("\n")) != good {
 			t.Fatalf("export: %+v, %v", e, err)
 		}
@@ -323,7 +323,7 @@ func TestExportLeavesOutWhatIsNoRecord(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	e, err := r.Export(ctx, Selector{}, &out)
+	e, err := r.export(ctx, Selector{}, &out)
 	if err != nil || e != (Exported{Accounts: 1, Unreadable: 1}) || out.String() != "{\"id\":\"b\"}\n" {
 		t.Fatalf("%+v, %v: %q", e, err, out.String())
 	}

@@ -104,7 +104,7 @@ func (s *Selector) indexed() bool { return s.onlyFailing() || s.onlyParked() }
 func (r *Registry) idsOfFailing(ctx context.Context, shard int, s *Selector) ([]string, error) {
 	store := r.ring.Failing()
 	all, err := scanned(ctx, shard, func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error) {
-		return store.IDs(ctx, shard, cursor, n, func(text string) bool { return s.mayBe(CodeOf(text)) })
+		return store.IDs(ctx, shard, cursor, n, func(text string) bool { return s.mayBe(codeOf(text)) })
 	})
 	if err != nil || len(s.Causes) == 0 {
 		return all, err
@@ -142,7 +142,7 @@ func (r *Registry) idsOfParked(ctx context.Context, shard int, wanted func(reaso
 
 // mayBe reports whether a cause with this code may be one of those that are selected.
 func (s *Selector) mayBe(code string) bool {
-	return len(s.Causes) == 0 || slices.ContainsFunc(s.Causes, func(name string) bool { return CodeIn(name) == code })
+	return len(s.Causes) == 0 || slices.ContainsFunc(s.Causes, func(name string) bool { return codeIn(name) == code })
 }
 
 // idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in

@@ -38,13 +38,13 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 			if done, err := r.Bulk(ctx, Bulk{Action: ResumeAll, All: true}, noReport); err != nil || done.Changed != 300 {
 				t.Errorf("resume: %+v, %v", done, err)
 			}
-			if e, err := r.Export(ctx, Selector{}, new(bytes.Buffer)); err != nil || e.Accounts != 300 {
+			if e, err := r.export(ctx, Selector{}, new(bytes.Buffer)); err != nil || e.Accounts != 300 {
 				t.Errorf("export: %+v, %v", e, err)
 			}
 			if _, err := before.Bulk(ctx, Bulk{Action: PauseAll, All: true, DryRun: true}, noReport); !errors.Is(err, circulate.ErrResharding) {
 				t.Errorf("by the number of before: %v", err)
 			}
-			if _, err := before.Export(ctx, Selector{}, new(bytes.Buffer)); !errors.Is(err, circulate.ErrResharding) {
+			if _, err := before.export(ctx, Selector{}, new(bytes.Buffer)); !errors.Is(err, circulate.ErrResharding) {
 				t.Errorf("export by the number of before: %v", err)
 			}
 			if moved, _, err := ring.Mover().Move(ctx, 0); err != nil || moved == 0 {

@@ -12,10 +12,10 @@ import (
 // Rules of an explanation that follow from the place of an account. The ring keeps no
 // letter for them.
 const (
-	RulePriority = "priority" // it is due and waits in its lane
-	RuleClaimed  = "claimed"  // it is being checked
-	RulePaused   = "paused"   // somebody took it out of circulation
-	RuleParked   = "parked"   // it was taken out for a reason that has no word
+	rulePriority = "priority" // it is due and waits in its lane
+	ruleClaimed  = "claimed"  // it is being checked
+	rulePaused   = "paused"   // somebody took it out of circulation
+	ruleParked   = "parked"   // it was taken out for a reason that has no word
 )
 
 // reason returns the rule that decides when an account is checked next, and a sentence
@@ -23,7 +23,7 @@ const (
 func (e *Explanation) reason() (rule, why string) {
 	switch e.State.Place {
 	case circulate.Waiting:
-		return RulePriority, e.whyWaiting()
+		return rulePriority, e.whyWaiting()
 	case circulate.Claimed:
 		if why = fmt.Sprintf("%s has been checking it since %s", e.State.Replica, utc(e.State.Since)); e.Hold > 0 {
 			why = fmt.Sprintf("%s has made calls since %s, one after the other, each of which the third party may hold for up to %s until something comes", e.State.Replica, utc(e.State.Since), e.Hold)
@@ -32,7 +32,7 @@ func (e *Explanation) reason() (rule, why string) {
 		if !e.Nudged.IsZero() {
 			why += "; somebody asked for a check meanwhile, so it is due again at " + utc(e.Nudged) + " at the latest"
 		}
-		return RuleClaimed, why
+		return ruleClaimed, why
 	case circulate.Parked:
 		return e.whyParked()
 	}
@@ -58,9 +58,9 @@ func (e *Explanation) whyWaiting() string {
 
 func (e *Explanation) whyParked() (rule, why string) {
 	if paused(e.State.Reason) {
-		return RulePaused, "somebody paused it at " + utc(e.State.Since) + "; `rounds account resume " + e.ID + "` resumes it"
+		return rulePaused, "somebody paused it at " + utc(e.State.Since) + "; `rounds account resume " + e.ID + "` resumes it"
 	}
-	rule = RuleParked
+	rule = ruleParked
 	switch e.DueRule {
 	case cadence.RuleRetryBudget, cadence.RuleAuth, cadence.RuleGone, cadence.RuleConfig, cadence.RuleFinished, RuleIsolation:
 		rule = e.DueRule

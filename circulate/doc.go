@@ -223,7 +223,7 @@
 //
 // # Connections
 //
-// A server that is [Divided] keeps connections apart for heartbeats, claims and what
+// A server that is divided keeps connections apart for heartbeats, claims and what
 // returns claims, for steps of groups, and for calls that block. So the first kind
 // never waits behind any number of the others.
 //
@@ -313,7 +313,7 @@
 // change makes a new generation with keys of its own, {NS:gN:SS}, so that every account
 // moves, from any number to any other, and no name ever means two things. A ring that
 // is opened meanwhile has the old shards, which come first, and the new ones, and all
-// steps work on both; one that was opened before finds out by [Ring.AwaitChange], and
+// steps work on both; one that was opened before finds out by Ring.awaitChange, and
 // [Follow] has a process begin with the new ring before it ends with the old one.
 //
 //	Reshard   meta gets next. From then on programs that know nothing of
@@ -328,7 +328,7 @@
 //	          arrive puts them into their new shards, under fresh tickets;
 //	          settle takes them out of departures.
 //	Complete  is arrive and settle for what is in departures. Anybody may do it.
-//	Confirm   [KeptFor] after the settling asks the new shard whether it still
+//	Confirm   keptFor after the settling asks the new shard whether it still
 //	          knows the accounts, and has them arrive again where its Redis has
 //	          lost them. Otherwise it frees the copies that the old shard has
 //	          kept, while other accounts are still moving: so what is there

@@ -264,9 +264,9 @@ func (r *Ring) changedLately(ctx context.Context) bool {
 	return r.changes.changed
 }
 
-// AwaitChange waits until the ring must be opened again. It returns false when ctx is
+// awaitChange waits until the ring must be opened again. It returns false when ctx is
 // done. After an error it asks again: while Redis is away nothing changes.
-func (r *Ring) AwaitChange(ctx context.Context) bool {
+func (r *Ring) awaitChange(ctx context.Context) bool {
 	tick := time.NewTicker(changeCheck)
 	defer tick.Stop()
 	for {
@@ -315,7 +315,7 @@ func follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, 
 		endBefore() // only now, so that accounts that are due in between are checked
 		endBefore = end
 		ring = nil
-		if current.AwaitChange(watch) {
+		if current.awaitChange(watch) {
 			ring = openAgain(watch, open)
 		}
 	}

@@ -261,9 +261,9 @@ var reshardKeptLua string
 var reshardKeptScript = wire.NewScript("kept", reshardKeptLua)
 
 const (
-	// KeptFor is how long copies of accounts that have arrived are kept in the shard that
+	// keptFor is how long copies of accounts that have arrived are kept in the shard that
 	// they left.
-	KeptFor = 5 * time.Second
+	keptFor = 5 * time.Second
 
 	keptPage = 64 // copies that one step looks at, about
 )
@@ -315,14 +315,14 @@ func (m Mover) ConfirmCopies(ctx context.Context) error {
 	return nil
 }
 
-// Confirm deletes the copies of accounts of an old shard that arrived at least KeptFor
+// Confirm deletes the copies of accounts of an old shard that arrived at least keptFor
 // ago, if their new shard still knows them. Other accounts of the shard may move
 // meanwhile. If the new shard has lost accounts, because its Redis lost its last writes,
 // they arrive once more.
 func (m Mover) Confirm(ctx context.Context, source int) error {
 	young := 0
 	for cursor := ScanDone; ; {
-		reply, err := redis.Values(m.ring.wire.Run(ctx, reshardKeptScript, source, []string{m.ring.keys[source].departed}, cursor, keptPage, KeptFor.Milliseconds()))
+		reply, err := redis.Values(m.ring.wire.Run(ctx, reshardKeptScript, source, []string{m.ring.keys[source].departed}, cursor, keptPage, keptFor.Milliseconds()))
 		if err != nil {
 			return err
 		}

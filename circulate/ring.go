@@ -37,10 +37,10 @@ const (
 // them. Package connect has implementations.
 type Server = wire.Server
 
-// Divided is a Server that keeps connections apart for each purpose, so that one kind of
+// divided is a Server that keeps connections apart for each purpose, so that one kind of
 // call never waits behind another. With a Server that is not Divided all calls share
 // connections.
-type Divided = wire.Divided
+type divided = wire.Divided
 
 // Options are a ring's settings. The zero value means the defaults.
 type Options struct {

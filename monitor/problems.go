@@ -73,7 +73,7 @@ func (m *Monitor) problems(ctx context.Context) error {
 	found := t.gathering.Summary(now, t.leftOut)
 	quarantined := 0
 	for i := range found.Groups {
-		if found.Groups[i].Code == QuarantineReason {
+		if found.Groups[i].Code == quarantineReason {
 			quarantined += found.Groups[i].Parked
 		}
 	}

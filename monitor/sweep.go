@@ -18,10 +18,10 @@ const (
 	offDuty = time.Second
 )
 
-// QuarantineReason is how the reason begins with which an account is parked that was
+// quarantineReason is how the reason begins with which an account is parked that was
 // taken from too many replicas. Only resuming the account, or changing its record, brings
 // it back.
-const QuarantineReason = "quarantine"
+const quarantineReason = "quarantine"
 
 // Swept is the result of a sweep.
 type Swept struct {
@@ -203,7 +203,7 @@ func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stal
 // kill one replica after the other. If parking fails, the next strike tries again.
 func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, strikes int, swept *Swept) error {
 	reason := fmt.Sprintf("%s: taken from a replica %d times in a row, last from %s: its checks hang or kill replicas",
-		QuarantineReason, strikes, h.Entry.Replica)
+		quarantineReason, strikes, h.Entry.Replica)
 	parked, err := m.ring.Quarantine(ctx, shard, h, m.config.Quarantine, reason)
 	if err != nil {
 		return err

@@ -79,11 +79,11 @@ func (fs *flights) placed(claimed []*flight) []*flight {
 		}
 		if fs.held.places.tryTake(1) == 0 {
 			fs.held.turned.Store(time.Now().UnixNano())
-			f.putOff("held_full", f.now().Add(fs.held.turns.Pause(f.waited(), rand.Float64())))
+			f.putOff("held_full", f.now().Add(fs.held.turns.pause(f.waited(), rand.Float64())))
 			continue
 		}
 		if fs.held.crowded(time.Now()) {
-			fs.held.turns.Took(f.waited())
+			fs.held.turns.took(f.waited())
 		}
 		f.hold = newHold(fs.checks, f)
 		rest = append(rest, f)

@@ -119,7 +119,7 @@ func (h *hold) begin() time.Duration {
 	}
 	h.renewed, h.fresh = time.Now(), true
 	f.cleanups.begun = h.begun
-	return f.flights.held.gate.Pass(h.renewed) // many accounts may be claimed at once
+	return f.flights.held.gate.pass(h.renewed) // many accounts may be claimed at once
 }
 
 // ready returns an error if the check is called off meanwhile.
@@ -200,7 +200,7 @@ func (h *hold) judge(page Result, err error) (wait time.Duration, again bool, fa
 	}
 	if end == endBroken {
 		again = wait > 0 && !f.flights.stopping()
-		wait = max(wait, f.flights.held.gate.Pass(time.Now())) // many may have broken at once
+		wait = max(wait, f.flights.held.gate.pass(time.Now())) // many may have broken at once
 	}
 	return wait, again, nil
 }

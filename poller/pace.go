@@ -93,8 +93,8 @@ type gate struct {
 // newGate returns a gate that lets that many calls through in a second.
 func newGate(rate int) *gate { return &gate{every: time.Second / time.Duration(rate)} }
 
-// Pass returns how long a call that comes now has to wait.
-func (g *gate) Pass(now time.Time) time.Duration {
+// pass returns how long a call that comes now has to wait.
+func (g *gate) pass(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.next.Before(now) {
@@ -120,16 +120,16 @@ type turns struct {
 	usual time.Duration // that accounts have waited when they had their turn
 }
 
-// Took notes the turn of an account that has waited for so long.
-func (t *turns) Took(waited time.Duration) {
+// took notes the turn of an account that has waited for so long.
+func (t *turns) took(waited time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.usual += (clamp(waited) - t.usual) / turnMemo
 }
 
-// Pause returns when an account that has waited for so long looks for a place again, after it
+// pause returns when an account that has waited for so long looks for a place again, after it
 // found none. Chance is in [0, 1).
-func (t *turns) Pause(waited time.Duration, chance float64) time.Duration {
+func (t *turns) pause(waited time.Duration, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	most := turnPause

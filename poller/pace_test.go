@@ -78,11 +78,11 @@ func TestGate(t *testing.T) {
 	g := newGate(1000)
 	now := time.Unix(1e9, 0)
 	for i := range 2000 {
-		if wait := g.Pass(now); wait != time.Duration(i)*time.Millisecond {
+		if wait := g.pass(now); wait != time.Duration(i)*time.Millisecond {
 			t.Fatalf("call %d waits %v", i, wait)
 		}
 	}
-	if wait := g.Pass(now.Add(time.Minute)); wait != 0 {
+	if wait := g.pass(now.Add(time.Minute)); wait != 0 {
 		t.Errorf("after a rest: waits %v", wait)
 	}
 }
@@ -91,7 +91,7 @@ func TestGate(t *testing.T) {
 func TestTurns(t *testing.T) {
 	var turns turns
 	for range 100 {
-		turns.Took(time.Minute)
+		turns.took(time.Minute)
 	}
 	for waited, want := range map[time.Duration][2]time.Duration{
 		-time.Second:       {5 * time.Second, 10 * time.Second}, // a clock went back
@@ -104,15 +104,15 @@ func TestTurns(t *testing.T) {
 		70 * time.Second:   {5 * time.Second, 10 * time.Second},
 		24 * 3 * time.Hour: {time.Second / 2, time.Second},
 	} {
-		if least, most := turns.Pause(waited, 0), turns.Pause(waited, 0.999); least != want[0] || most > want[1] || most <= least {
+		if least, most := turns.pause(waited, 0), turns.pause(waited, 0.999); least != want[0] || most > want[1] || most <= least {
 			t.Errorf("after %v: %v to %v, want %v", waited, least, most, want)
 		}
 	}
 	// If all wait for longer, that becomes usual.
 	for range 100 {
-		turns.Took(time.Hour)
+		turns.took(time.Hour)
 	}
-	if got := turns.Pause(time.Hour, 0); got != 5*time.Second {
+	if got := turns.pause(time.Hour, 0); got != 5*time.Second {
 		t.Errorf("after an hour, which is usual: %v", got)
 	}
 }

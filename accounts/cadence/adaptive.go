@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// AdaptiveLeast is the lower bound of "adaptive" without bounds.
-	AdaptiveLeast = 10 * time.Second
-	// AdaptiveMost is the upper bound of "adaptive" without bounds.
-	AdaptiveMost = 15 * time.Minute
+	// adaptiveLeast is the lower bound of "adaptive" without bounds.
+	adaptiveLeast = 10 * time.Second
+	// adaptiveMost is the upper bound of "adaptive" without bounds.
+	adaptiveMost = 15 * time.Minute
 
 	// adaptiveStart times the lower bound is the interval of an account that was
 	// never checked.
@@ -26,7 +26,7 @@ type adaptive struct{ least, most time.Duration }
 
 func parseAdaptive(rest string) (form, error) {
 	if rest == "" {
-		return adaptive{AdaptiveLeast, AdaptiveMost}, nil
+		return adaptive{adaptiveLeast, adaptiveMost}, nil
 	}
 	low, high, ok := strings.Cut(rest, "..")
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	robfig "github.com/robfig/cron/v3"
 )
 
-// MaxSpread is the longest time over which a cron cadence may spread accounts.
-const MaxSpread = 24 * time.Hour
+// maxSpread is the longest time over which a cron cadence may spread accounts.
+const maxSpread = 24 * time.Hour
 
 // crontab is "cron": five fields, read in a zone.
 type crontab struct {
@@ -79,8 +79,8 @@ func parseCrontab(rest string) (form, error) {
 
 func parseSpread(text string) (time.Duration, error) {
 	spread, err := parseDuration(text)
-	if err == nil && (spread < MinInterval || spread > MaxSpread || spread%time.Millisecond != 0) {
-		err = fmt.Errorf("the time to spread over must be %v to %v, is %v", MinInterval, MaxSpread, spread)
+	if err == nil && (spread < MinInterval || spread > maxSpread || spread%time.Millisecond != 0) {
+		err = fmt.Errorf("the time to spread over must be %v to %v, is %v", MinInterval, maxSpread, spread)
 	}
 	return spread, err
 }

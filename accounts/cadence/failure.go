@@ -46,8 +46,8 @@ type Policy struct {
 	RetryBudget int // 0 means the default
 }
 
-// Budget returns the number of failures in a row that parks the account.
-func (p Policy) Budget() int {
+// budget returns the number of failures in a row that parks the account.
+func (p Policy) budget() int {
 	if p.RetryBudget == 0 {
 		return RetryBudget
 	}

@@ -108,7 +108,7 @@ func (p Policy) park(s State, o Outcome, now time.Time) (rule, reason string) {
 		return RuleConfig, "config: " + o.Text
 	case o.Class == AuthFailed && (o.Final || s.Refusals >= AuthBudget && now.Sub(s.FirstRefusal) >= AuthOver):
 		return RuleAuth, "auth: " + o.Text
-	case o.Class == Transient && s.Failures >= p.Budget():
+	case o.Class == Transient && s.Failures >= p.budget():
 		return RuleRetryBudget, fmt.Sprintf("retry budget: %d failures in a row, the last: %s", s.Failures, o.Text)
 	}
 	return "", ""

@@ -15,7 +15,7 @@ type Parking struct {
 func (p Policy) Parking(c Class, s State) Parking {
 	switch c {
 	case Transient:
-		return Parking{Rule: RuleRetryBudget, After: p.Budget(), Left: max(1, p.Budget()-s.Failures)}
+		return Parking{Rule: RuleRetryBudget, After: p.budget(), Left: max(1, p.budget()-s.Failures)}
 	case AuthFailed:
 		parking := Parking{Rule: RuleAuth, After: AuthBudget, Over: AuthOver, Left: max(1, AuthBudget-s.Refusals)}
 		if s.Refusals > 0 {
@@ -41,5 +41,5 @@ func (p Policy) LongestPause(c Class, failures int, longest time.Duration) time.
 	case AuthFailed:
 		return max(AuthRetry, backoff(failures+AuthBudget, longest, 1))
 	}
-	return backoff(max(failures, p.Budget()-1), longest, 1)
+	return backoff(max(failures, p.budget()-1), longest, 1)
 }

@@ -112,7 +112,7 @@ func TestEachExtremeIsKept(t *testing.T) {
 		kept[column{field: c.field, part: c.part}] = true
 	}
 	for _, f := range Fields() {
-		if !kept[column{f, mean, 0}] || kept[column{f, least, 0}] != f.HasMin() || kept[column{f, most, 0}] != f.HasMax() {
+		if !kept[column{f, mean, 0}] || kept[column{f, least, 0}] != f.hasMin() || kept[column{f, most, 0}] != f.hasMax() {
 			t.Errorf("%s: not what is said of it is kept", f)
 		}
 		if again, ok := FieldNamed(f.String()); again != f || !ok || f.String() == "" {

@@ -68,11 +68,11 @@ func FieldNamed(name string) (Field, bool) {
 	return 0, false
 }
 
-// HasMin reports whether the least value of a time matters besides the mean.
-func (f Field) HasMin() bool { return f == ChecksPerSecond || f == Replicas }
+// hasMin reports whether the least value of a time matters besides the mean.
+func (f Field) hasMin() bool { return f == ChecksPerSecond || f == Replicas }
 
-// HasMax reports whether the greatest value of a time matters besides the mean.
-func (f Field) HasMax() bool {
+// hasMax reports whether the greatest value of a time matters besides the mean.
+func (f Field) hasMax() bool {
 	switch f {
 	case ChecksPerSecond, MessagesPerSecond, FailingShare, LatenessP99, Overdue, Waiting, MemoryUsed:
 		return true

@@ -35,7 +35,7 @@ type Curves struct {
 }
 
 // Curve is one figure. Its values are the points' means. NaN is a missing one. Least and Most
-// are nil for figures whose extremes do not matter; see Field.HasMin and Field.HasMax.
+// are nil for figures whose extremes do not matter; see Field.hasMin and Field.hasMax.
 type Curve struct {
 	Field             Field
 	Mean, Least, Most []float64
@@ -136,10 +136,10 @@ func usualStep(over, ago time.Duration) time.Duration {
 
 func curve(f Field, sums []gathering) Curve {
 	c := Curve{Field: f, Mean: make([]float64, len(sums))}
-	if f.HasMin() {
+	if f.hasMin() {
 		c.Least = make([]float64, len(sums))
 	}
-	if f.HasMax() {
+	if f.hasMax() {
 		c.Most = make([]float64, len(sums))
 	}
 	for i := range sums {

@@ -27,8 +27,8 @@ const (
 	ObjectType Type = "object"  // any JSON object
 )
 
-// Types returns all types.
-func Types() []Type { return []Type{TextType, URL, Number, Choice, Secret, Login, Headers, ObjectType} }
+// types returns all types.
+func types() []Type { return []Type{TextType, URL, Number, Choice, Secret, Login, Headers, ObjectType} }
 
 // Words is a text in the languages of the pages.
 type Words struct {
@@ -90,7 +90,7 @@ func (k Kind) Validate() error {
 			fault(f, "comes twice")
 		}
 		seen[f.Name] = true
-		if !slices.Contains(Types(), f.Type) {
+		if !slices.Contains(types(), f.Type) {
 			fault(f, "must not have the type %q", f.Type)
 		}
 		for _, w := range []Words{f.Label, f.Help} {

@@ -27,7 +27,7 @@ func object(text []byte) (map[string]json.RawMessage, Faults) {
 		faults.Add(Printable(name), Twice)
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		faults = append(faults, Check(Printable(name), fields[name])...)
+		faults = append(faults, check(Printable(name), fields[name])...)
 	}
 	return fields, faults
 }

@@ -25,9 +25,9 @@ const MaxDepth = 64
 // maxFaults is the most faults of one value.
 const maxFaults = 16
 
-// Check returns the faults of a value, which must be valid JSON. Their fields begin with
+// check returns the faults of a value, which must be valid JSON. Their fields begin with
 // name. It is fast for a value without faults.
-func Check(name string, value []byte) Faults {
+func check(name string, value []byte) Faults {
 	if !bytes.ContainsAny(value, `{[\`) {
 		return nil // a plain text or a number, as most are
 	}

@@ -37,11 +37,11 @@ func TestCheck(t *testing.T) {
 		` [ 1 , "[[[" , null ] `:                 nil,
 		`-1.5e3`:                                 nil,
 	} {
-		if got := Check("config", []byte(text)); !slices.Equal(got, want) {
+		if got := check("config", []byte(text)); !slices.Equal(got, want) {
 			t.Errorf("%.80s: got %v, want %v", text, got, want)
 		}
 	}
-	if got := Check("config", []byte("{"+strings.Repeat(`"a":1,`, 100)+`"a":1}`)); len(got) != maxFaults {
+	if got := check("config", []byte("{"+strings.Repeat(`"a":1,`, 100)+`"a":1}`)); len(got) != maxFaults {
 		t.Errorf("%d faults", len(got))
 	}
 }
@@ -56,7 +56,7 @@ func FuzzCheck(f *testing.F) {
 		if !json.Valid(text) {
 			return
 		}
-		faults := Check("x", text)
+		faults := check("x", text)
 		if len(faults) > 0 {
 			return
 		}

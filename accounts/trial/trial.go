@@ -135,11 +135,11 @@ func CursorText(cursor []byte) string {
 	return text
 }
 
-// ErrCursor reports a text that is no cursor.
-var ErrCursor = errors.New("the text after base64: is not base64")
+// errCursor reports a text that is no cursor.
+var errCursor = errors.New("the text after base64: is not base64")
 
 // ReadCursor reads what CursorText wrote. The empty text is no cursor. The error is
-// ErrCursor.
+// errCursor.
 func ReadCursor(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -147,7 +147,7 @@ func ReadCursor(text string) ([]byte, error) {
 	if encoded, ok := strings.CutPrefix(text, binaryCursor); ok {
 		cursor, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
-			return nil, ErrCursor
+			return nil, errCursor
 		}
 		return cursor, nil
 	}

@@ -17,7 +17,7 @@ func TestCursorTexts(t *testing.T) {
 			t.Errorf("%q is shown as %q", cursor, text)
 		}
 	}
-	if _, err := ReadCursor("base64:?"); !errors.Is(err, ErrCursor) {
+	if _, err := ReadCursor("base64:?"); !errors.Is(err, errCursor) {
 		t.Errorf("got %v", err)
 	}
 }

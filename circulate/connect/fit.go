@@ -10,10 +10,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Oldest is the oldest version of Redis on which the ring works. It is the first that has
+// oldest is the oldest version of Redis on which the ring works. It is the first that has
 // ZMSCORE and ranges of streams that exclude their ends. Other servers say which version
 // of Redis they are like.
-const Oldest = "6.2"
+const oldest = "6.2"
 
 // Unfit reports a server that was reached, and on which the ring cannot work.
 type Unfit struct {
@@ -81,7 +81,7 @@ func fitOf(ctx context.Context, name string, alone bool, conn redis.Conn) error 
 	case is.mode == "sentinel":
 		unfit.Why = "is a Sentinel and holds no data: a URL with Sentinels begins with redis+sentinel:// (or rediss+sentinel://) and ends with /MASTER, the name of the master"
 	case is.tooOld():
-		unfit.Why = fmt.Sprintf("is %s, and rounds needs Redis %s or newer, or a server that is like it, such as any Valkey: upgrade it, or name another server", is, Oldest)
+		unfit.Why = fmt.Sprintf("is %s, and rounds needs Redis %s or newer, or a server that is like it, such as any Valkey: upgrade it, or name another server", is, oldest)
 	case alone && is.mode == "cluster" && clusterSize(ctx, conn, name) > 1:
 		unfit.Why = "is one of several nodes of a cluster, and the URL names it alone: begin the URL with redis+cluster:// (or rediss+cluster://)"
 	case infoField(info, "role") == "slave":
@@ -146,7 +146,7 @@ func (is identity) String() string { return is.software + " " + is.version }
 // does not say is not.
 func (is identity) tooOld() bool {
 	has, ok := versionOf(is.like)
-	least, _ := versionOf(Oldest)
+	least, _ := versionOf(oldest)
 	return ok && (has[0] < least[0] || has[0] == least[0] && has[1] < least[1])
 }
 

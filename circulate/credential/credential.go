@@ -95,8 +95,8 @@ type Settlement struct {
 	Refresh time.Duration // if Fetched: after how long to replace it, at most For
 }
 
-// MaxValue is how many bytes a credential's value may have.
-const MaxValue = 16 << 10
+// maxValue is how many bytes a credential's value may have.
+const maxValue = 16 << 10
 
 // maxReason is how many bytes of a reason are kept.
 const maxReason = 256
@@ -228,8 +228,8 @@ func (s Settlement) validate() error {
 	errs := []error{atLeastMS("for", s.For)}
 	switch s.As {
 	case Fetched:
-		if len(s.Value) == 0 || len(s.Value) > MaxValue {
-			errs = append(errs, fmt.Errorf("value: must have 1 to %d bytes, has %d", MaxValue, len(s.Value)))
+		if len(s.Value) == 0 || len(s.Value) > maxValue {
+			errs = append(errs, fmt.Errorf("value: must have 1 to %d bytes, has %d", maxValue, len(s.Value)))
 		}
 		if s.Refresh < time.Millisecond || s.Refresh > s.For {
 			errs = append(errs, fmt.Errorf("refresh: must be 1ms to %v, is %v", s.For, s.Refresh))
@@ -308,8 +308,8 @@ func (s Store) Restore(ctx context.Context, k Kept) (bool, error) {
 	if _, err := hex.DecodeString(k.ID); err != nil || len(k.ID) != tailWidth {
 		errs = append(errs, fmt.Errorf("id: must have %d hexadecimal digits", tailWidth))
 	}
-	if len(k.Value) == 0 || len(k.Value) > MaxValue {
-		errs = append(errs, fmt.Errorf("value: must have 1 to %d bytes, has %d", MaxValue, len(k.Value)))
+	if len(k.Value) == 0 || len(k.Value) > maxValue {
+		errs = append(errs, fmt.Errorf("value: must have 1 to %d bytes, has %d", maxValue, len(k.Value)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return false, fmt.Errorf("%w: restore credential: %w", wire.ErrInput, err)

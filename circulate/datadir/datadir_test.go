@@ -150,7 +150,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	first.set(1)
 	first.save()
 	_, err := begin(t, path, nil)
-	var used *InUseError
+	var used *inUseError
 	if !errors.As(err, &used) || used.Holder.PID != os.Getpid() || used.Holder.What != "a test" {
 		t.Fatalf("a second process: %v", err)
 	}
@@ -389,7 +389,7 @@ func TestDamagedNewest(t *testing.T) {
 		}
 		for range 2 { // nothing is changed, so it is the same again
 			_, err := begin(t, path, nil)
-			var lost *LostError
+			var lost *lostError
 			if !errors.As(err, &lost) || len(lost.Damaged) != 2 || !strings.Contains(err.Error(), "rounds restore") {
 				t.Fatalf("both damaged: %v", err)
 			}
@@ -480,7 +480,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("change %d of %v: synced until %v", n, at, s.Saved)
 			}
 		}
-		time.Sleep(2 * DefaultWithin)
+		time.Sleep(2 * defaultWithin)
 		if s := p.dir.State(); s.Log > s.Packed || s.Saves <= before.Saves {
 			t.Errorf("after the interval: %+v", s)
 		}

@@ -17,15 +17,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// DefaultWithin is how long the log may grow before an image takes its place.
-const DefaultWithin = 5 * time.Minute
+// defaultWithin is how long the log may grow before an image takes its place.
+const defaultWithin = 5 * time.Minute
 
 var errClosed = errors.New("the data directory is closed")
 
 // Options are what a directory needs. Path is required.
 type Options struct {
 	Path    string
-	Within  time.Duration // an image is saved so long after the one before, if much has changed; 0: DefaultWithin
+	Within  time.Duration // an image is saved so long after the one before, if much has changed; 0: defaultWithin
 	Program string        // the version that the images name
 	What    string        // what the process is, for others that want the directory
 	// Passing reports whether a key changes with time alone, such as one with heartbeats. Its
@@ -59,7 +59,7 @@ type State struct {
 
 // Large reports whether so much is kept that another server than the embedded one should
 // have it.
-func (s State) Large() bool { return s.Bytes > Ample || s.Packed > AmplePacked }
+func (s State) Large() bool { return s.Bytes > ample || s.Packed > amplePacked }
 
 // Damaged is a file that could not be read.
 type Damaged struct {
@@ -93,8 +93,8 @@ type Dir struct {
 }
 
 // Open takes a directory, makes it if there is none, and fills the server, which must have no
-// keys, from the newest image in it. The error is an *InUseError if another process has the
-// directory, and a *LostError if there are images and none can be read. After an error the
+// keys, from the newest image in it. The error is an *inUseError if another process has the
+// directory, and a *lostError if there are images and none can be read. After an error the
 // server must not be used.
 func Open(ctx context.Context, server *connect.Embedded, o Options) (*Dir, error) {
 	return open(ctx, server, o, folder(o.Path))
@@ -102,7 +102,7 @@ func Open(ctx context.Context, server *connect.Embedded, o Options) (*Dir, error
 
 func open(ctx context.Context, server *connect.Embedded, o Options, on disk) (*Dir, error) {
 	if o.Within <= 0 {
-		o.Within = DefaultWithin
+		o.Within = defaultWithin
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -178,21 +178,21 @@ const (
 	holderName = "lock.json"
 )
 
-// Holder is the process that uses a directory.
-type Holder struct {
+// holder is the process that uses a directory.
+type holder struct {
 	PID   int       `json:"pid"`
 	What  string    `json:"what"` // such as rounds serve
 	Since time.Time `json:"since"`
 }
 
-// InUseError reports a directory that another process uses.
-type InUseError struct {
+// inUseError reports a directory that another process uses.
+type inUseError struct {
 	Path   string
-	Holder Holder // zero: it is not known
+	Holder holder // zero: it is not known
 }
 
 // Error says which process, and what to do.
-func (e *InUseError) Error() string {
+func (e *inUseError) Error() string {
 	who := "another process"
 	if e.Holder.PID != 0 {
 		who = fmt.Sprintf("process %d (%s, since %s)", e.Holder.PID, e.Holder.What, e.Holder.Since.Format("2006-01-02 15:04:05"))
@@ -211,13 +211,13 @@ func lock(path, what string) (*flock.Flock, error) {
 		return nil, fmt.Errorf("data directory %s: cannot be locked: %w", path, reason(err))
 	}
 	if !ok {
-		used := &InUseError{Path: path}
+		used := &inUseError{Path: path}
 		if text, err := os.ReadFile(filepath.Join(path, holderName)); err == nil {
 			_ = json.Unmarshal(text, &used.Holder) // what cannot be read is not known
 		}
 		return nil, used
 	}
-	text, err := json.Marshal(Holder{PID: os.Getpid(), What: what, Since: time.Now()})
+	text, err := json.Marshal(holder{PID: os.Getpid(), What: what, Since: time.Now()})
 	if err == nil {
 		err = writeHolder(folder(path), append(text, '\n'))
 	}

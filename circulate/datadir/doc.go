@@ -41,7 +41,7 @@
 //
 // An image costs in proportion to what is kept, but for messages, which are encoded once. With
 // 10,000 accounts and 100,000 messages the server stands still for 21 ms, and an image takes
-// 60 ms of a processor and writes 1.4 MB. Beyond [Ample] images take at most a twentieth of
+// 60 ms of a processor and writes 1.4 MB. Beyond ample images take at most a twentieth of
 // the time, and State says that an embedded server is not the place for so much.
 //
 // A directory that others own or may write is refused. Files are created anew, and no link is

@@ -106,10 +106,10 @@ const (
 	loadBytes  = 1 << 20 // of them
 )
 
-// Load fills an embedded server, which must have no keys and no log yet, from an image that
+// load fills an embedded server, which must have no keys and no log yet, from an image that
 // Verify accepts, by a clock that stands at a moment. Keys whose time has come by then are left
 // out. After an error the server must not be used.
-func Load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.Time) (Header, error) {
+func load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.Time) (Header, error) {
 	defer server.HoldClock(now)()
 	l := &loader{ctx: ctx, server: server, now: now}
 	r, err := openImage(in, l.line)

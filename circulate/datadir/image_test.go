@@ -48,7 +48,7 @@ func (e *embedded) do(command string, args ...any) any {
 func loaded(t *testing.T, file []byte, now time.Time) *embedded {
 	t.Helper()
 	e := newEmbedded(t)
-	if _, err := Load(t.Context(), e.Embedded, bytes.NewReader(file), now); err != nil {
+	if _, err := load(t.Context(), e.Embedded, bytes.NewReader(file), now); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -315,8 +315,8 @@ func TestDamagedFiles(t *testing.T) {
 		"more after the end": {whole + "x", 6, "follows"},
 		"counts":             {with(`"keys":3`, `"keys":4`), 5, "counts"},
 	} {
-		_, _, err := Verify(strings.NewReader(repacked(t, c.content)))
-		var damaged *DamagedError
+		_, _, err := verify(strings.NewReader(repacked(t, c.content)))
+		var damaged *damagedError
 		if !errors.As(err, &damaged) || damaged.Line != c.line || !strings.Contains(damaged.Reason, c.says) {
 			t.Errorf("%s: %v, want line %d: …%s…", name, err, c.line, c.says)
 		}
@@ -334,24 +334,24 @@ func TestDamagedFiles(t *testing.T) {
 		"text":             {whole, "cut off"},
 		"only a sum":       {file[len(file)-trailerSize:], "altered"},
 	} {
-		_, _, err := Verify(strings.NewReader(c[0]))
-		var damaged *DamagedError
+		_, _, err := verify(strings.NewReader(c[0]))
+		var damaged *damagedError
 		if !errors.As(err, &damaged) || damaged.Line != 0 || !strings.Contains(damaged.Reason, c[1]) {
 			t.Errorf("%s: %v, want …%s…", name, err, c[1])
 		}
 	}
-	if _, _, err := Verify(io.MultiReader(strings.NewReader(file[:middle]), errReader{})); err == nil || errors.As(err, new(*DamagedError)) || !errors.Is(err, io.ErrClosedPipe) {
+	if _, _, err := verify(io.MultiReader(strings.NewReader(file[:middle]), errReader{})); err == nil || errors.As(err, new(*damagedError)) || !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 	later := with(`"format":2,"program":"v1"`, `"format":3,"program":"v9","needs":"v9"`)
-	var newer *NewerError
-	if _, _, err := Verify(strings.NewReader(repacked(t, later))); !errors.As(err, &newer) || !strings.Contains(err.Error(), "version v9 or later") {
+	var newer *newerError
+	if _, _, err := verify(strings.NewReader(repacked(t, later))); !errors.As(err, &newer) || !strings.Contains(err.Error(), "version v9 or later") {
 		t.Errorf("a later format: %v", err)
 	}
-	if _, _, err := Verify(strings.NewReader(repacked(t, later)[:len(repacked(t, later))-trailerSize])); !errors.As(err, &newer) {
+	if _, _, err := verify(strings.NewReader(repacked(t, later)[:len(repacked(t, later))-trailerSize])); !errors.As(err, &newer) {
 		t.Errorf("a later format that ends in another way: %v", err)
 	}
-	if header, counts, err := Verify(strings.NewReader(file)); err != nil || counts.Keys != 3 || header.Program != "v1" || time.Since(header.Time) > time.Minute {
+	if header, counts, err := verify(strings.NewReader(file)); err != nil || counts.Keys != 3 || header.Program != "v1" || time.Since(header.Time) > time.Minute {
 		t.Errorf("the whole file: %+v %+v, %v", header, counts, err)
 	}
 }
@@ -430,8 +430,8 @@ func TestStreamsAreReadOnce(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`{"header":{"is":"rounds data","format":1,"time":"2026-01-01T00:00:00Z"}}` + "\n" + `{"key":{"name":"a","type":"stream","values":["5-5","2","a","b"]}}` + "\n"))
 	f.Fuzz(func(t *testing.T, lines []byte) {
-		_, _, err := Verify(strings.NewReader(repacked(t, string(lines))))
-		if err != nil && !errors.As(err, new(*DamagedError)) && !errors.As(err, new(*NewerError)) {
+		_, _, err := verify(strings.NewReader(repacked(t, string(lines))))
+		if err != nil && !errors.As(err, new(*damagedError)) && !errors.As(err, new(*newerError)) {
 			t.Error(err)
 		}
 	})

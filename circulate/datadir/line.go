@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// Format is the version of the format that this program writes, and the latest that it
+	// format is the version of the format that this program writes, and the latest that it
 	// reads. One that reads version 1 alone does not know of logs, and would leave out what is
 	// in them.
-	Format = 2
+	format = 2
 	// magic says in the header what the file is.
 	magic = "rounds data"
 	// lineBytes is about how many bytes of strings a line has at most, unless one string

@@ -18,14 +18,14 @@ const (
 	packedEnd    = ".zst"
 )
 
-// LostError reports that there are images and none can be read.
-type LostError struct {
+// lostError reports that there are images and none can be read.
+type lostError struct {
 	Path    string
 	Damaged []Damaged
 }
 
 // Error names each file, and says what to do.
-func (e *LostError) Error() string {
+func (e *lostError) Error() string {
 	var files []string
 	for _, d := range e.Damaged {
 		files = append(files, d.Name+" ("+d.Reason+")")
@@ -50,7 +50,7 @@ func (d *Dir) load(ctx context.Context) error {
 	var damaged []Damaged
 	for _, name := range names {
 		header, err := d.try(ctx, name)
-		var later *NewerError
+		var later *newerError
 		switch {
 		case err == nil:
 			return d.begin(name, header, numbers, damaged)
@@ -70,7 +70,7 @@ func (d *Dir) load(ctx context.Context) error {
 		d.options.Log.Info("the data directory is new", "path", d.options.Path)
 		return nil
 	}
-	return &LostError{Path: d.options.Path, Damaged: damaged}
+	return &lostError{Path: d.options.Path, Damaged: damaged}
 }
 
 // missed returns the first segment that has something.
@@ -107,7 +107,7 @@ func (d *Dir) try(ctx context.Context, name string) (Header, error) {
 	var header Header
 	size := &counter{out: io.Discard}
 	if err := d.read(name, func(in io.Reader) (err error) {
-		header, _, err = Verify(io.TeeReader(in, size))
+		header, _, err = verify(io.TeeReader(in, size))
 		return err
 	}); err != nil {
 		return header, err
@@ -115,7 +115,7 @@ func (d *Dir) try(ctx context.Context, name string) (Header, error) {
 	d.state.Packed, d.wrote = size.n, time.Now()
 	d.release = d.server.HoldClock(header.Time) // what ends, ends when its time comes by the log
 	return header, d.read(name, func(in io.Reader) error {
-		_, err := Load(ctx, d.server, in, header.Time)
+		_, err := load(ctx, d.server, in, header.Time)
 		return err
 	})
 }
@@ -128,7 +128,7 @@ func (d *Dir) read(name string, use func(io.Reader) error) error {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	err = use(file)
-	if err == nil || errors.As(err, new(*NewerError)) {
+	if err == nil || errors.As(err, new(*newerError)) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errDamaged, err)

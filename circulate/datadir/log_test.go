@@ -125,7 +125,7 @@ func TestMissingSegment(t *testing.T) {
 		}
 	}
 	write(t, path, segmentName(1), appendRecord([]byte(logMagic), p.dir.State().Saved, [][]string{{"SET", "value", "7"}}))
-	var lost *LostError
+	var lost *lostError
 	if _, err := begin(t, path, nil); !errors.As(err, &lost) {
 		t.Errorf("a log without its image: %v", err)
 	}

@@ -9,30 +9,30 @@ import (
 	"io"
 )
 
-// DamagedError reports an image that is truncated, was altered, or is none.
-type DamagedError struct {
+// damagedError reports an image that is truncated, was altered, or is none.
+type damagedError struct {
 	Line   int // the first line that is wrong, from 1; 0: it is not one line
 	Reason string
 }
 
 // Error names the line.
-func (e *DamagedError) Error() string {
+func (e *damagedError) Error() string {
 	if e.Line == 0 {
 		return e.Reason
 	}
 	return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
 }
 
-// NewerError reports an image in a later format than this program reads. It is not damaged.
-type NewerError struct{ Header Header }
+// newerError reports an image in a later format than this program reads. It is not damaged.
+type newerError struct{ Header Header }
 
 // Error says which version is needed.
-func (e *NewerError) Error() string {
+func (e *newerError) Error() string {
 	needs := "a later version"
 	if e.Header.Program != "" {
 		needs = "version " + e.Header.Program + " or later"
 	}
-	return fmt.Sprintf("its format is %d, and this program reads up to %d: it needs %s, which wrote it", e.Header.Format, Format, needs)
+	return fmt.Sprintf("its format is %d, and this program reads up to %d: it needs %s, which wrote it", e.Header.Format, format, needs)
 }
 
 // reader reads lines, and checks their order, their counts and the checksum.
@@ -45,12 +45,12 @@ type reader struct {
 }
 
 func (r *reader) damaged(format string, args ...any) error {
-	return &DamagedError{Line: r.number, Reason: fmt.Sprintf(format, args...)}
+	return &damagedError{Line: r.number, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Verify reads an image to its end. Its error is a *DamagedError or a *NewerError, unless in
+// verify reads an image to its end. Its error is a *damagedError or a *newerError, unless in
 // cannot be read.
-func Verify(in io.Reader) (Header, Counts, error) {
+func verify(in io.Reader) (Header, Counts, error) {
 	r, err := openImage(in, func(*line) error { return nil })
 	return r.header, r.counts, err
 }
@@ -65,13 +65,13 @@ func openImage(in io.Reader, each func(*line) error) (*reader, error) {
 	}
 	lines, wrong, err := unpack(image)
 	if err != nil {
-		return r, &DamagedError{Reason: err.Error()}
+		return r, &damagedError{Reason: err.Error()}
 	}
 	defer lines.Close()
 	r.in = bufio.NewReaderSize(lines, 64<<10)
 	err = r.head()
-	if later := new(NewerError); wrong != nil && !errors.As(err, &later) {
-		return r, &DamagedError{Reason: wrong.Error()}
+	if later := new(newerError); wrong != nil && !errors.As(err, &later) {
+		return r, &damagedError{Reason: wrong.Error()}
 	}
 	if err == nil {
 		err = r.read(each)
@@ -147,8 +147,8 @@ func (r *reader) head() error {
 		return err
 	case l.Header == nil || l.Header.Is != magic:
 		return r.damaged("this is no data of rounds: it does not begin with a header")
-	case l.Header.Format > Format:
-		return &NewerError{*l.Header}
+	case l.Header.Format > format:
+		return &newerError{*l.Header}
 	case l.Header.Format < 1:
 		return r.damaged("its header says format %d", l.Header.Format)
 	}

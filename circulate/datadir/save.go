@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// Ample is up to how many bytes in accounts and what belongs to them changes are saved in
+	// ample is up to how many bytes in accounts and what belongs to them changes are saved in
 	// time. It is what about 20,000 accounts have.
-	Ample = 16 << 20
-	// AmplePacked is the same for the bytes of a file. It is what two million messages have.
-	AmplePacked = 32 << 20
+	ample = 16 << 20
+	// amplePacked is the same for the bytes of a file. It is what two million messages have.
+	amplePacked = 32 << 20
 	// share is which part of the time saving may take, beyond Ample: a twentieth.
 	share = 20
 	// passingWithin is within which time what changes with time alone is written.
@@ -78,7 +78,7 @@ func (d *Dir) Save() error {
 	}
 	var at mark
 	refused := errors.New("the server has not stopped")
-	taken, err := d.taker.TakeAnd(func() { at, refused = d.log.turn(next) })
+	taken, err := d.taker.takeAnd(func() { at, refused = d.log.turn(next) })
 	if refused != nil {
 		d.log.drop(next)
 		if err == nil {

@@ -27,10 +27,10 @@ func NewTaker(server *connect.Embedded) *Taker {
 }
 
 // Take takes an image.
-func (t *Taker) Take() (*Image, error) { return t.TakeAnd(func() {}) }
+func (t *Taker) Take() (*Image, error) { return t.takeAnd(func() {}) }
 
-// TakeAnd takes an image, and calls a function at its moment: nothing changes between the two.
-func (t *Taker) TakeAnd(then func()) (*Image, error) {
+// takeAnd takes an image, and calls a function at its moment: nothing changes between the two.
+func (t *Taker) takeAnd(then func()) (*Image, error) {
 	l := &look{taker: t, image: &Image{}, buf: bytes.NewBuffer(make([]byte, 0, t.room+t.room/4+64<<10))}
 	var err error
 	l.image.Stood, err = t.server.Look(l.buf, func(do func(...string)) error {

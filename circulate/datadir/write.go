@@ -13,7 +13,7 @@ func (i *Image) Write(out io.Writer, program string) (Counts, error) {
 	p := newPacker(out)
 	w := &writer{packer: p}
 	w.lines.to = p
-	w.lines.line(&line{Header: &Header{Is: magic, Format: Format, Program: program, Time: i.Time, Log: i.Log}})
+	w.lines.line(&line{Header: &Header{Is: magic, Format: format, Program: program, Time: i.Time, Log: i.Log}})
 	for n := range i.keys {
 		if err := w.key(&i.keys[n], &replies{rest: i.replies[i.keys[n].from:i.keys[n].to]}); err != nil {
 			return w.counts, fmt.Errorf("image: key %q: %w", i.keys[n].name, err)

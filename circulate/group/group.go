@@ -327,9 +327,9 @@ func readPresent(replies wire.Replies, window time.Duration) ([]Consumer, error)
 	return present, nil
 }
 
-// Holders returns who had the last lease of a shard, by group. The lease may have ended. A
+// holders returns who had the last lease of a shard, by group. The lease may have ended. A
 // lease that cannot be read is left out.
-func (g *Groups) Holders(ctx context.Context, shard int) (map[string]string, error) {
+func (g *Groups) holders(ctx context.Context, shard int) (map[string]string, error) {
 	key := g.streams.Keys(shard).Leases
 	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})
 	if err != nil {

@@ -43,9 +43,9 @@ func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate
 // surveyColumns are the values that the script replies for each group.
 const surveyColumns = 5
 
-// SurveyAll is Survey of all groups in a list. Groups that the shard does not have are
+// surveyAll is Survey of all groups in a list. Groups that the shard does not have are
 // left out.
-func (g *Groups) SurveyAll(ctx context.Context, shard int, groups []string) (map[string]circulate.GroupState, error) {
+func (g *Groups) surveyAll(ctx context.Context, shard int, groups []string) (map[string]circulate.GroupState, error) {
 	states := make(map[string]circulate.GroupState, len(groups))
 	for names := range slices.Chunk(groups, gatherMax) {
 		all := make([]*survey, len(names))
@@ -285,11 +285,11 @@ func (g *Groups) statesIn(ctx context.Context, shard int, wanted func(string) bo
 	if err != nil {
 		return nil, err
 	}
-	states, err := g.SurveyAll(ctx, shard, names)
+	states, err := g.surveyAll(ctx, shard, names)
 	if err != nil {
 		return nil, err
 	}
-	holders, err := g.Holders(ctx, shard)
+	holders, err := g.holders(ctx, shard)
 	if err != nil {
 		return nil, err
 	}
@@ -415,7 +415,7 @@ func (g *Groups) lastRead(ctx context.Context, shard int) ([]lastRead, error) {
 	if err != nil {
 		return nil, err
 	}
-	states, err := g.SurveyAll(ctx, shard, names)
+	states, err := g.surveyAll(ctx, shard, names)
 	if err != nil {
 		return nil, err
 	}

@@ -55,9 +55,9 @@ type Response struct {
 	Moved string
 }
 
-// RetryAfter returns the wait of the answer's Retry-After header; see the function
-// RetryAfter.
-func (r *Response) RetryAfter() time.Duration { return RetryAfter(r.Header, time.Now()) }
+// retryAfter returns the wait of the answer's Retry-After header; see the function
+// retryAfter.
+func (r *Response) RetryAfter() time.Duration { return retryAfter(r.Header, time.Now()) }
 
 // Do makes a call and reads the answer. Any status is a success here; the error
 // is always an *Error. A redirect beyond Call.MaxRedirects is the answer.

@@ -20,12 +20,12 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 // read, write or TLS handshake, or the end of ctx.
 func Broken(ctx context.Context, err error) *Error { return newError(ctx, err, true) }
 
-// ValidateHost checks a host, a name or an address without a port, when an account is
+// validateHost checks a host, a name or an address without a port, when an account is
 // registered. An address is checked against the rule at once, a name only when it is
 // resolved. The error is ErrHost or ErrPrivate.
-func (c *Client) ValidateHost(host string) error { return c.way.Load().rule.validateHost(host, 0) }
+func (c *Client) validateHost(host string) error { return c.way.Load().rule.validateHost(host, 0) }
 
-// ValidateHostPort is ValidateHost for a host that is dialled at this port.
+// ValidateHostPort is validateHost for a host that is dialled at this port.
 func (c *Client) ValidateHostPort(host string, port uint16) error {
 	return c.way.Load().rule.validateHost(host, port)
 }

@@ -36,7 +36,7 @@ func TestValidateHost(t *testing.T) {
 		"": ErrHost, "a b": ErrHost, "a:993": ErrHost, "a/b": ErrHost, "me@a": ErrHost, "a\n": ErrHost, strings.Repeat("a", 254): ErrHost,
 		"127.0.0.1": ErrPrivate, "::1": ErrPrivate, "fe80::1%eth0": ErrPrivate, "10.0.0.1": ErrPrivate,
 	} {
-		if got := c.ValidateHost(host); !errors.Is(got, want) || want == nil && got != nil {
+		if got := c.validateHost(host); !errors.Is(got, want) || want == nil && got != nil {
 			t.Errorf("%q: got %v, want %v", host, got, want)
 		}
 	}

@@ -13,11 +13,11 @@ const (
 	MaxRetryAfter = 24 * time.Hour
 )
 
-// RetryAfter returns the wait of a Retry-After header, which has seconds or a date,
+// retryAfter returns the wait of a Retry-After header, which has seconds or a date,
 // clamped to between MinRetryAfter and MaxRetryAfter. It is 0 if there is none or it
 // cannot be read. A date counts from the answer's own Date, so that a wrong clock on
 // either side does not matter, or else from now.
-func RetryAfter(header http.Header, now time.Time) time.Duration {
+func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if value == "" {
 		return 0

@@ -29,7 +29,7 @@ func TestRetryAfter(t *testing.T) {
 		{at(time.Minute), at(50 * time.Second), 10 * time.Second},
 		{at(time.Minute), "nonsense", time.Minute},
 	} {
-		got := RetryAfter(http.Header{"Retry-After": {c.value}, "Date": {c.date}}, now)
+		got := retryAfter(http.Header{"Retry-After": {c.value}, "Date": {c.date}}, now)
 		if got != c.want {
 			t.Errorf("%q, date %q: got %v, want %v", c.value, c.date, got, c.want)
 		}
@@ -41,7 +41,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(value, "Sun, 06 Nov 1994 08:49:07 GMT")
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {
-		got := RetryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Now())
+		got := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Now())
 		if got != 0 && (got < MinRetryAfter || got > MaxRetryAfter) {
 			t.Errorf("got %v", got)
 		}

@@ -139,7 +139,7 @@ func allowedBy(entry string) string {
 	return "; ROUNDS_ALLOW_NETWORKS=" + entry + " would allow it" // short: of an account's error 120 bytes are kept
 }
 
-// validateHost checks a host as Client.ValidateHost does. Port 0 stands for any.
+// validateHost checks a host as Client.validateHost does. Port 0 stands for any.
 func (r Rule) validateHost(host string, port uint16) error {
 	if addr, ok := addrOf(host); ok {
 		if addr.Zone() != "" {

@@ -19,11 +19,11 @@ const (
 )
 
 var (
-	// ErrSeal reports a seal that does not open: the value, the name or the binding was
+	// errSeal reports a seal that does not open: the value, the name or the binding was
 	// changed after it was sealed.
-	ErrSeal = errors.New("its seal is broken: somebody else has changed it in Redis; set it again")
-	// ErrNoKey reports a secret that is sealed for a key that this process does not have.
-	ErrNoKey = errors.New("is sealed for a key that this process does not have in ROUNDS_SECRETS_KEY")
+	errSeal = errors.New("its seal is broken: somebody else has changed it in Redis; set it again")
+	// errNoKey reports a secret that is sealed for a key that this process does not have.
+	errNoKey = errors.New("is sealed for a key that this process does not have in ROUNDS_SECRETS_KEY")
 )
 
 // Key is a private key.
@@ -102,8 +102,8 @@ func (k Keys) open(name string, r *secret.Record) ([]byte, error) {
 	return k.openWith(r.Key, r.Enc, secret.Info(), r.AdditionalData(name), r.Sealed)
 }
 
-// OpenBox returns what a box holds that was sealed about the same. The error is ErrSeal or
-// ErrNoKey.
+// OpenBox returns what a box holds that was sealed about the same. The error is errSeal or
+// errNoKey.
 func (k Keys) OpenBox(about string, b *secret.Box) ([]byte, error) {
 	return k.openWith(b.Key, b.Enc, secret.BoxInfo(), []byte(about), b.Sealed)
 }
@@ -122,13 +122,13 @@ func (k Keys) openWith(id string, enc, info, additional, sealed []byte) ([]byte,
 		_, kdf, aead := secret.Suite()
 		recipient, err := hpke.NewRecipient(enc, key.private, kdf, aead, info)
 		if err != nil {
-			return nil, ErrSeal
+			return nil, errSeal
 		}
 		value, err := recipient.Open(additional, sealed)
 		if err != nil {
-			return nil, ErrSeal
+			return nil, errSeal
 		}
 		return value, nil
 	}
-	return nil, ErrNoKey
+	return nil, errNoKey
 }

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// Fresh is how long a process uses a secret without asking Redis again. A change takes
+	// fresh is how long a process uses a secret without asking Redis again. A change takes
 	// effect after that at the latest.
-	Fresh = 3 * time.Second
-	// Stale is how long it continues to use a secret while Redis is unreachable.
-	Stale = 10 * time.Minute
+	fresh = 3 * time.Second
+	// stale is how long it continues to use a secret while Redis is unreachable.
+	stale = 10 * time.Minute
 
 	askTimeout = 5 * time.Second
 	mostHeld   = 10_000 // secrets in a process
@@ -75,7 +75,7 @@ func (o *Opener) SetKeys(keys Keys) {
 // is known only until Fresh has passed.
 func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, error) {
 	h, known := o.known(name)
-	if known && time.Since(h.asked) < Fresh {
+	if known && time.Since(h.asked) < fresh {
 		return h.value, h.binding, h.err
 	}
 	if ctx.Err() != nil {
@@ -95,7 +95,7 @@ func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, 
 			return h.value, h.binding, h.err
 		}
 	}
-	if known && h.err == nil && time.Since(h.asked) < Stale {
+	if known && h.err == nil && time.Since(h.asked) < stale {
 		return h.value, h.binding, nil
 	}
 	return "", secret.Binding{}, ErrUnavailable

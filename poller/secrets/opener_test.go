@@ -88,7 +88,7 @@ func TestASecretsLife(t *testing.T) {
 		w.want(o, "A", "", ErrNotFound)
 		w.put(w.key, "A", openerHunter, "a.example")
 		w.want(o, "A", "", ErrNotFound)
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		if got, b, err := o.Get(w.Context(), "A"); got != openerHunter || b.String() != "hosts=a.example" || err != nil {
 			t.Errorf("got %q, %v, %v", got, b, err)
 		}
@@ -100,12 +100,12 @@ func TestASecretsLife(t *testing.T) {
 			t.Errorf("asked %d times more", asked-before)
 		}
 		w.put(w.key, "A", "another")
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		w.want(o, "A", "another", nil)
 		if _, err := w.shelf.Remove(w.Context(), "A"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		w.want(o, "A", "", ErrNotFound)
 	})
 }
@@ -119,17 +119,17 @@ func TestRedisIsAway(t *testing.T) {
 		w.want(o, "A", openerHunter, nil)
 		w.want(o, "NONE", "", ErrNotFound)
 		w.Server.Set(func(faketime.Step) faketime.Fate { return faketime.NotDone })
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		w.want(o, "A", openerHunter, nil)
 		w.want(o, "NONE", "", ErrUnavailable) // its absence was known, but no longer counts
 		w.want(o, "B", "", ErrUnavailable)
-		time.Sleep(Stale)
+		time.Sleep(stale)
 		w.want(o, "A", "", ErrUnavailable)
 		w.Server.Set(nil)
 		w.want(o, "A", openerHunter, nil)
 		ctx, cancel := context.WithCancel(w.Context())
 		cancel()
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		if _, _, err := o.Get(ctx, "NONE"); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("a check that was given up: %v", err)
 		}
@@ -158,14 +158,14 @@ func TestTamperingIsNoticed(t *testing.T) {
 			copyInto(r, a)
 			tampered(r)
 			w.tamper("A", before, r)
-			if got, _, err := New(w.shelf, Keys{other, w.key}).Get(w.Context(), "A"); got != "" || !errors.Is(err, ErrSeal) {
+			if got, _, err := New(w.shelf, Keys{other, w.key}).Get(w.Context(), "A"); got != "" || !errors.Is(err, errSeal) {
 				t.Errorf("%s: got %q, %v", what, got, err)
 			}
 		}
 		w.tamper("A", before, a)
 		w.want(New(w.shelf, Keys{other, w.key}), "A", "the value of A", nil)
-		w.want(New(w.shelf, Keys{other}), "A", "", ErrNoKey)
-		w.want(New(w.shelf, nil), "A", "", ErrNoKey)
+		w.want(New(w.shelf, Keys{other}), "A", "", errNoKey)
+		w.want(New(w.shelf, nil), "A", "", errNoKey)
 		for _, garbage := range []string{"", "x", "1|2|", "1|2|{}", "1|2|{\"key\":7}"} {
 			w.Miniredis().HSet(w.values(), "A", garbage)
 			if got, _, err := New(w.shelf, Keys{w.key}).Get(w.Context(), "A"); got != "" || err == nil || errors.Is(err, ErrNotFound) {
@@ -228,7 +228,7 @@ func TestRotate(t *testing.T) {
 				t.Errorf("S%03d: %q, %v, %v", i, got, b, err)
 			}
 		}
-		w.want(o, "LOST", "", ErrNoKey)
+		w.want(o, "LOST", "", errNoKey)
 		if _, stored, _, err := w.shelf.Get(w.Context(), "LOST"); err != nil || stored.Revision != set.Revision {
 			t.Errorf("what nobody opens was written: %+v, %v", stored, err)
 		}
@@ -300,7 +300,7 @@ func TestBoxOpensOnlyForWhatItWasSealedAbout(t *testing.T) {
 		t.Errorf("%q, %v", value, err)
 	}
 	for _, about := range []string{"owner two", "owner on", ""} {
-		if value, err := keys.OpenBox(about, box); !errors.Is(err, ErrSeal) {
+		if value, err := keys.OpenBox(about, box); !errors.Is(err, errSeal) {
 			t.Errorf("about %q: %q, %v", about, value, err)
 		}
 	}
@@ -308,7 +308,7 @@ func TestBoxOpensOnlyForWhatItWasSealedAbout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, err := keys.OpenBox("owner one", bare); !errors.Is(err, ErrSeal) {
+	if value, err := keys.OpenBox("owner one", bare); !errors.Is(err, errSeal) {
 		t.Errorf("a box without its owner: %q, %v", value, err)
 	}
 }

@@ -51,8 +51,8 @@ const ServiceBindingEnvPrefix = "ROUNDS_SERVICE_BINDING_"
 const bindingSuffix = ".binding"
 
 const (
-	// MaxSize is how many bytes a secret may have.
-	MaxSize = 64 << 10
+	// maxSize is how many bytes a secret may have.
+	maxSize = 64 << 10
 
 	maxBinding = 16 << 10
 )
@@ -186,7 +186,7 @@ func (s Source) read(ctx context.Context, name string) (string, secret.Binding, 
 		prefix, full = ServiceEnvPrefix, secret.ServicePrefix+name
 	}
 	if s.Dir != "" {
-		value, err := s.readFile(full, MaxSize)
+		value, err := s.readFile(full, maxSize)
 		if !errors.Is(err, os.ErrNotExist) {
 			return value, secret.Binding{}, err
 		}

@@ -23,7 +23,7 @@ func TestGet(t *testing.T) {
 	write("two", "value\n\n")
 	write("both", "from file")
 	write("empty", "\n")
-	write("huge", strings.Repeat("x", MaxSize+1))
+	write("huge", strings.Repeat("x", maxSize+1))
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}

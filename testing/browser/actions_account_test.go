@@ -63,7 +63,7 @@ func (h *hands) paused(id string) {
 func (h *hands) edit() {
 	h.goes(`main a[href="/account/edit?id=hand"]`, "/account/edit")
 	h.writes(`#cadence`, "every now and then")
-	h.tab.Expect(422)
+	h.tab.expect(422)
 	h.goes(`#account .actions button[value=save]`, "/account/edit")
 	if h.shows(`document.getElementById("cadence").getAttribute("aria-describedby")`) != "cadence-wrong" || h.shows(`document.getElementById("cadence-wrong").innerText`) == "" {
 		h.t.Error("a fault of the cadence is not shown at its field")

@@ -34,7 +34,7 @@ func (h *hands) messages() {
 		h.t.Errorf("the page shows the messages %s", shown)
 	}
 	find("live")
-	h.must(h.tab.Await(`document.querySelectorAll("#rows > li").length > 1`))
+	h.must(h.tab.await(`document.querySelectorAll("#rows > li").length > 1`))
 	h.click(`#tail`)
 	find("stopped-1")
 	find("stopped-2")
@@ -42,7 +42,7 @@ func (h *hands) messages() {
 		h.t.Errorf("a page that is stopped shows the messages %s", shown)
 	}
 	h.click(`#tail`)
-	h.must(h.tab.Await(`document.querySelectorAll("#rows > li").length > 3`))
+	h.must(h.tab.await(`document.querySelectorAll("#rows > li").length > 3`))
 	if shown := ids(); shown != "stopped-2,stopped-1,live,before" {
 		h.t.Errorf("after it went on the page shows the messages %s", shown)
 	}
@@ -93,7 +93,7 @@ func (h *hands) webhook() {
 
 	const row = `#live-waiting tbody tr`
 	first := func() string { return h.shows(`document.querySelector("` + row + ` input[name=account]").value`) }
-	h.must(h.tab.Await(`document.querySelector("` + row + ` button[value=retry]")`))
+	h.must(h.tab.await(`document.querySelector("` + row + ` button[value=retry]")`))
 	h.goes(row+` button[value=retry]`, "/delivery/webhook")
 	h.reads(`.said`, "tried now")
 	h.ordered("retry-webhook")

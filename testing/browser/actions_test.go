@@ -98,12 +98,12 @@ func (h *hands) must(err error) {
 }
 
 func (h *hands) open(path string)      { h.t.Helper(); h.must(h.tab.Go(path)) }
-func (h *hands) click(selector string) { h.t.Helper(); h.must(h.tab.Click(selector)) }
+func (h *hands) click(selector string) { h.t.Helper(); h.must(h.tab.click(selector)) }
 
 // goes clicks on what leads to a page at a path.
 func (h *hands) goes(selector, path string) {
 	h.t.Helper()
-	h.must(h.tab.ClickTo(selector))
+	h.must(h.tab.clickTo(selector))
 	if at := h.shows(`location.pathname`); at != path {
 		h.t.Fatalf("a click on %s leads to %s, want %s:\n%.600s", selector, at, path, h.shows(`document.body.innerText`))
 	}
@@ -113,14 +113,14 @@ func (h *hands) goes(selector, path string) {
 func (h *hands) writes(selector, text string) {
 	h.t.Helper()
 	h.click(selector)
-	h.must(h.tab.SelectAll())
+	h.must(h.tab.selectAll())
 	h.must(h.tab.Type(text))
 }
 
 // shows returns the value of an expression in the page as a text.
 func (h *hands) shows(expression string) string {
 	h.t.Helper()
-	text, err := Eval[string](h.tab, "String("+expression+")")
+	text, err := eval[string](h.tab, "String("+expression+")")
 	h.must(err)
 	return text
 }
@@ -196,13 +196,13 @@ func (h *hands) read(path string, into any) {
 // the language.
 func (h *hands) keys() {
 	h.open("/accounts")
-	h.must(h.tab.Stroke("/"))
+	h.must(h.tab.stroke("/"))
 	h.must(h.tab.Type("many-3"))
-	h.must(h.tab.TypeTo("\r"))
+	h.must(h.tab.typeTo("\r"))
 	if at := h.shows(`location.pathname + location.search`); at != "/account?id=many-3" {
 		h.t.Errorf("a search for many-3 leads to %s", at)
 	}
-	h.must(h.tab.Stroke("?"))
+	h.must(h.tab.stroke("?"))
 	if h.shows(`document.getElementById("keys").open`) != "true" {
 		h.t.Error("? does not open the list of keys")
 	}
@@ -210,7 +210,7 @@ func (h *hands) keys() {
 	if h.shows(`document.getElementById("keys").open`) != "false" {
 		h.t.Error("Esc does not close the list of keys")
 	}
-	h.must(h.tab.TypeTo("gp"))
+	h.must(h.tab.typeTo("gp"))
 	if at := h.shows(`location.pathname`); at != "/problems" {
 		h.t.Errorf("g and p lead to %s", at)
 	}
@@ -226,12 +226,12 @@ func (h *hands) keys() {
 	}
 	// What a live block replaces in the middle of a click must not swallow it.
 	h.open("/delivery")
-	h.must(h.tab.Await(`window.__looked > 0`))
-	release, err := h.tab.Press(`#live-menu a[href="/accounts"]`)
+	h.must(h.tab.await(`window.__looked > 0`))
+	release, err := h.tab.press(`#live-menu a[href="/accounts"]`)
 	h.must(err)
 	_, err = h.scene.Calls.Add(h.t.Context(), accounts.Account{ID: "hand-more", Kind: "feed", Cadence: "every 1h", Config: []byte(`{"url":"http://many.example/said/many"}`)})
 	h.must(err)
-	h.must(h.tab.Await(`window.__looked > 1`))
+	h.must(h.tab.await(`window.__looked > 1`))
 	h.must(release())
 	if at := h.shows(`location.pathname`); at != "/accounts" {
 		h.t.Errorf("a slow click on Accounts leads to %s", at)

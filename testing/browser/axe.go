@@ -44,19 +44,19 @@ const (
 
 // Inspect has axe-core look at the page. The page must be allowed to run JavaScript.
 func (t *Tab) Inspect(what string) error {
-	loaded, err := Eval[bool](t, `typeof axe === "object"`)
+	loaded, err := eval[bool](t, `typeof axe === "object"`)
 	if err == nil && !loaded {
-		_, err = Eval[bool](t, axeSource+"\n;true")
+		_, err = eval[bool](t, axeSource+"\n;true")
 	}
 	if err != nil {
 		return err
 	}
-	found, err := Eval[[]string](t, fmt.Sprintf(axeRun, what))
+	found, err := eval[[]string](t, fmt.Sprintf(axeRun, what))
 	if err != nil {
 		return err
 	}
 	for _, text := range found {
-		t.watch.fault(Access, "%s", strings.Join(strings.Fields(text), " "))
+		t.watch.fault(access, "%s", strings.Join(strings.Fields(text), " "))
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (t *Tab) Measure(widths ...int64) error {
 		if err := errors.Join(t.Widen(width), t.drawn()); err != nil {
 			return err
 		}
-		found, err := Eval[[]struct {
+		found, err := eval[[]struct {
 			Kind Kind
 			Text string
 		}](t, layoutSource)

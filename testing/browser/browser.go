@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ErrNone is the error if there is no browser on this machine.
-var ErrNone = errors.New("no chromium-headless-shell is installed")
+// errNone is the error if there is no browser on this machine.
+var errNone = errors.New("no chromium-headless-shell is installed")
 
 // programs are what the browser is called on different systems, as in testing/run.sh.
 var programs = []string{"chromium-headless-shell", "headless_shell", "/usr/lib64/chromium-browser/headless_shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
@@ -24,19 +24,19 @@ type Browser struct {
 	cancel context.CancelFunc
 }
 
-// LookPath finds the browser's program. The error is ErrNone if there is none.
+// LookPath finds the browser's program. The error is errNone if there is none.
 func LookPath() (string, error) {
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
 	}
-	return "", ErrNone
+	return "", errNone
 }
 
-// Start starts a browser and ends it with the test. Without one it skips the test, or
+// start starts a browser and ends it with the test. Without one it skips the test, or
 // fails it where a browser must be installed.
-func Start(tb testing.TB) *Browser {
+func start(tb testing.TB) *Browser {
 	tb.Helper()
 	path, err := LookPath()
 	switch {

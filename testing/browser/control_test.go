@@ -23,28 +23,28 @@ var broken = []struct {
 	says   string // is in a fault's text
 }{
 	{name: "nothing", policy: strictPolicy, body: `<p>All is well.</p>`},
-	{name: "error in the console", policy: strictPolicy, script: `console.error("broken", 7)`, kinds: []Kind{Console}, says: "broken 7"},
-	{name: "warning in the console", policy: strictPolicy, script: `console.warn("strange")`, kinds: []Kind{Console}, says: "strange"},
-	{name: "exception", policy: strictPolicy, script: `setTimeout(() => { throw new Error("thrown") })`, kinds: []Kind{Exception}, says: "thrown"},
-	{name: "promise", policy: strictPolicy, script: `Promise.reject(new Error("rejected"))`, kinds: []Kind{Exception}, says: "rejected"},
-	{name: "inline script", policy: strictPolicy, body: `<script>window.__ran = 1</script>`, kinds: []Kind{Console, Policy}, says: "script-src"},
-	{name: "event handler", policy: strictPolicy, body: `<img src="/nothing.png" alt="" onload="window.__ran = 1">`, kinds: []Kind{Console, Policy}, says: "script-src"},
-	{name: "inline style", policy: strictPolicy, body: `<p style="color: navy">blue</p>`, kinds: []Kind{Console, Policy}, says: "style-src"},
-	{name: "dialog", body: `<script>alert("hello")</script>`, kinds: []Kind{Dialog}, says: "hello"},
-	{name: "image from elsewhere", body: `<img src="{{elsewhere}}/beacon.png" alt="">`, kinds: []Kind{Elsewhere}, says: "/beacon.png"},
-	{name: "request to elsewhere", body: `<script>fetch("{{elsewhere}}/beacon", {mode: "no-cors"}).catch(() => {})</script>`, kinds: []Kind{Elsewhere}, says: "/beacon"},
-	{name: "frame from elsewhere", body: `<iframe src="{{elsewhere}}/frame" title="other"></iframe>`, kinds: []Kind{Elsewhere}, says: "/frame"},
-	{name: "image that is not there", policy: strictPolicy, body: `<img src="/missing.png" alt="">`, kinds: []Kind{Answer}, says: "404"},
-	{name: "too wide", policy: strictPolicy, body: `<pre>` + strings.Repeat("wide", 500) + `</pre>`, kinds: []Kind{Overflow}, says: "in a window of 320"},
-	{name: "too wide for a phone", body: `<style>p { width: 600px }</style><p>broad</p>`, kinds: []Kind{Cut, Overflow}, says: "in a window of 320"},
-	{name: "cut", body: `<style>p { width: 100px; overflow: hidden; white-space: nowrap }</style><p>a text that is much longer than its place</p>`, kinds: []Kind{Cut}, says: "hides a part"},
-	{name: "cut by another", body: `<style>div { width: 100px; overflow: hidden } p { width: 250px }</style><div><p>a text that is much longer than its place, and on it goes</p></div>`, kinds: []Kind{Cut}, says: "is cut by"},
-	{name: "shortened", body: `<style>p { width: 100px; overflow: hidden; white-space: nowrap; text-overflow: ellipsis }</style><p>a text that is much longer than its place</p>`, kinds: []Kind{Cut}, says: "no title"},
-	{name: "out of sight", body: `<style>p { position: absolute; left: -500px }</style><p>nobody reads this</p>`, kinds: []Kind{Cut}, says: "nobody reads this"},
-	{name: "no label", policy: strictPolicy, body: `<input type="text">`, kinds: []Kind{Access}, says: "label"},
-	{name: "no name", policy: strictPolicy, body: `<button></button>`, kinds: []Kind{Access}, says: "button-name"},
-	{name: "low contrast", body: `<style>p { color: #aaa; background: #fff }</style><p>hard to read</p>`, kinds: []Kind{Access}, says: "color-contrast"},
-	{name: "low contrast in the dark", body: `<style>@media (prefers-color-scheme: dark) { p { color: #444; background: #222 } }</style><p>hard to read</p>`, kinds: []Kind{Access}, says: "color-contrast"},
+	{name: "error in the console", policy: strictPolicy, script: `console.error("broken", 7)`, kinds: []Kind{console}, says: "broken 7"},
+	{name: "warning in the console", policy: strictPolicy, script: `console.warn("strange")`, kinds: []Kind{console}, says: "strange"},
+	{name: "exception", policy: strictPolicy, script: `setTimeout(() => { throw new Error("thrown") })`, kinds: []Kind{exception}, says: "thrown"},
+	{name: "promise", policy: strictPolicy, script: `Promise.reject(new Error("rejected"))`, kinds: []Kind{exception}, says: "rejected"},
+	{name: "inline script", policy: strictPolicy, body: `<script>window.__ran = 1</script>`, kinds: []Kind{console, policy}, says: "script-src"},
+	{name: "event handler", policy: strictPolicy, body: `<img src="/nothing.png" alt="" onload="window.__ran = 1">`, kinds: []Kind{console, policy}, says: "script-src"},
+	{name: "inline style", policy: strictPolicy, body: `<p style="color: navy">blue</p>`, kinds: []Kind{console, policy}, says: "style-src"},
+	{name: "dialog", body: `<script>alert("hello")</script>`, kinds: []Kind{dialog}, says: "hello"},
+	{name: "image from elsewhere", body: `<img src="{{elsewhere}}/beacon.png" alt="">`, kinds: []Kind{elsewhere}, says: "/beacon.png"},
+	{name: "request to elsewhere", body: `<script>fetch("{{elsewhere}}/beacon", {mode: "no-cors"}).catch(() => {})</script>`, kinds: []Kind{elsewhere}, says: "/beacon"},
+	{name: "frame from elsewhere", body: `<iframe src="{{elsewhere}}/frame" title="other"></iframe>`, kinds: []Kind{elsewhere}, says: "/frame"},
+	{name: "image that is not there", policy: strictPolicy, body: `<img src="/missing.png" alt="">`, kinds: []Kind{answer}, says: "404"},
+	{name: "too wide", policy: strictPolicy, body: `<pre>` + strings.Repeat("wide", 500) + `</pre>`, kinds: []Kind{overflow}, says: "in a window of 320"},
+	{name: "too wide for a phone", body: `<style>p { width: 600px }</style><p>broad</p>`, kinds: []Kind{cut, overflow}, says: "in a window of 320"},
+	{name: "cut", body: `<style>p { width: 100px; overflow: hidden; white-space: nowrap }</style><p>a text that is much longer than its place</p>`, kinds: []Kind{cut}, says: "hides a part"},
+	{name: "cut by another", body: `<style>div { width: 100px; overflow: hidden } p { width: 250px }</style><div><p>a text that is much longer than its place, and on it goes</p></div>`, kinds: []Kind{cut}, says: "is cut by"},
+	{name: "shortened", body: `<style>p { width: 100px; overflow: hidden; white-space: nowrap; text-overflow: ellipsis }</style><p>a text that is much longer than its place</p>`, kinds: []Kind{cut}, says: "no title"},
+	{name: "out of sight", body: `<style>p { position: absolute; left: -500px }</style><p>nobody reads this</p>`, kinds: []Kind{cut}, says: "nobody reads this"},
+	{name: "no label", policy: strictPolicy, body: `<input type="text">`, kinds: []Kind{access}, says: "label"},
+	{name: "no name", policy: strictPolicy, body: `<button></button>`, kinds: []Kind{access}, says: "button-name"},
+	{name: "low contrast", body: `<style>p { color: #aaa; background: #fff }</style><p>hard to read</p>`, kinds: []Kind{access}, says: "color-contrast"},
+	{name: "low contrast in the dark", body: `<style>@media (prefers-color-scheme: dark) { p { color: #444; background: #222 } }</style><p>hard to read</p>`, kinds: []Kind{access}, says: "color-contrast"},
 }
 
 // testControls shows that each check finds its fault, and nothing where nothing is wrong.
@@ -79,7 +79,7 @@ func testControls(t *testing.T, b *Browser) {
 	tab := open(t, b, server.URL)
 	for i, page := range broken {
 		try(t, func() error { return tab.Go(fmt.Sprintf("/%d", i)) }, func() error { return tab.Measure(320) })
-		if i == 0 || slices.Contains(page.kinds, Access) {
+		if i == 0 || slices.Contains(page.kinds, access) {
 			inspect(t, tab)
 		}
 		found := tab.Faults()

@@ -8,9 +8,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Fill sets the value of the field that a CSS selector finds, as a person would by typing.
-func (t *Tab) Fill(selector, value string) error {
-	_, err := Eval[bool](t, fmt.Sprintf(`(() => {
+// fill sets the value of the field that a CSS selector finds, as a person would by typing.
+func (t *Tab) fill(selector, value string) error {
+	_, err := eval[bool](t, fmt.Sprintf(`(() => {
   const field = document.querySelector(%s);
   if (!field) throw new Error("no such field");
   field.value = %s;
@@ -23,9 +23,9 @@ func (t *Tab) Fill(selector, value string) error {
 	return nil
 }
 
-// Submit submits the form of the element that a CSS selector finds by the form's first
+// submit submits the form of the element that a CSS selector finds by the form's first
 // button, or by that element if it is a button, and waits until the next page is loaded.
-func (t *Tab) Submit(selector string) error {
+func (t *Tab) submit(selector string) error {
 	return t.leads(fmt.Sprintf(`(() => {
   const found = document.querySelector(%s);
   if (!found) throw new Error("no such element");
@@ -35,9 +35,9 @@ func (t *Tab) Submit(selector string) error {
 })()`, quoted(selector)))
 }
 
-// Follow clicks the link that a CSS selector finds, and waits until the next page is
+// follow clicks the link that a CSS selector finds, and waits until the next page is
 // loaded.
-func (t *Tab) Follow(selector string) error {
+func (t *Tab) follow(selector string) error {
 	return t.leads(fmt.Sprintf(`(() => {
   const found = document.querySelector(%s);
   if (!found) throw new Error("no such link");

@@ -28,8 +28,8 @@ func (w *world) testKeyboard(t *testing.T) {
 		sound(t, tab)
 	}
 	press := func(keys string) func() error { return func() error { return tab.Type(keys) } }
-	tabTo := func(selector string) func() error { return func() error { return tab.TabTo(selector) } }
-	await := func(expression string) func() error { return func() error { return tab.Await(expression) } }
+	tabTo := func(selector string) func() error { return func() error { return tab.tabTo(selector) } }
+	await := func(expression string) func() error { return func() error { return tab.await(expression) } }
 	loaded := ` && document.readyState === "complete"`
 
 	step("the Overview", func() error { return tab.Go("/") })
@@ -37,7 +37,7 @@ func (w *world) testKeyboard(t *testing.T) {
 	step("the account", tabTo(account), press(kb.Enter), await(`location.pathname === "/account"`+loaded))
 	step("why it fails", await(`/not a feed|no feed|HTML/i.test(document.querySelector("main").innerText)`))
 	step("its form", tabTo(`main a[href^="/account/edit"]`), press(kb.Enter), await(`location.pathname === "/account/edit"`+loaded))
-	step("its address", tabTo(`input[value="`+f.URL+`"]`), tab.SelectAll, press(f.Right))
+	step("its address", tabTo(`input[value="`+f.URL+`"]`), tab.selectAll, press(f.Right))
 	step("save", press(kb.Enter), await(`location.pathname === "/account"`+loaded))
 	step("it is checked", tabTo(`form[action*="/account/"] button, form[action*="nudge"] button`), press(kb.Enter),
 		await(`/recovered after/.test(document.querySelector("main").innerText)`))

@@ -15,17 +15,17 @@ import (
 // letter are those of package kb, such as kb.Tab.
 func (t *Tab) Type(keys string) error { return t.do(chromedp.KeyEvent(keys)) }
 
-// Stroke presses a key with a sign as a keyboard does: what a page does with the key instead
+// stroke presses a key with a sign as a keyboard does: what a page does with the key instead
 // keeps the sign out of fields.
-func (t *Tab) Stroke(sign string) error {
+func (t *Tab) stroke(sign string) error {
 	press := func(kind input.DispatchKeyEventType, text string) chromedp.Action[chromedp.Void] {
 		return command(input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: sign, Text: text})
 	}
 	return t.do(press(input.DispatchKeyEventTypeKeyDown, sign), press(input.DispatchKeyEventTypeKeyUp, ""))
 }
 
-// SelectAll presses Ctrl and A, which selects what is in a field.
-func (t *Tab) SelectAll() error {
+// selectAll presses Ctrl and A, which selects what is in a field.
+func (t *Tab) selectAll() error {
 	press := func(kind input.DispatchKeyEventType) chromedp.Action[chromedp.Void] {
 		return command(input.DispatchKeyEvent, input.DispatchKeyEventParams{
 			Type: kind, Modifiers: 2, Key: "a", Code: "KeyA", WindowsVirtualKeyCode: 'A', Commands: []string{"selectAll"},
@@ -47,15 +47,15 @@ const focusScript = `(() => {
   };
 })()`
 
-// TabTo presses Tab until the element that a CSS selector finds has the focus, at most 300
+// tabTo presses Tab until the element that a CSS selector finds has the focus, at most 300
 // times. Each element on the way must show that it has the focus.
-func (t *Tab) TabTo(selector string) error {
+func (t *Tab) tabTo(selector string) error {
 	var passed []string
 	for range 300 {
 		if err := t.Type(kb.Tab); err != nil {
 			return err
 		}
-		focus, err := Eval[struct {
+		focus, err := eval[struct {
 			Is, Seen bool
 			Text     string
 		}](t, fmt.Sprintf(focusScript, quoted(selector)))
@@ -73,9 +73,9 @@ func (t *Tab) TabTo(selector string) error {
 	return fmt.Errorf("%s is not reached by Tab, only %.400q", selector, passed)
 }
 
-// Await waits until an expression is true in the tab's page, for at most 30 s. The page may
+// await waits until an expression is true in the tab's page, for at most 30 s. The page may
 // be replaced meanwhile.
-func (t *Tab) Await(expression string) error {
+func (t *Tab) await(expression string) error {
 	ctx, cancel := context.WithTimeout(t.ctx, 30*time.Second)
 	defer cancel()
 	for {
@@ -85,7 +85,7 @@ func (t *Tab) Await(expression string) error {
 		}
 		select {
 		case <-ctx.Done():
-			text, _ := Eval[string](t, `location.href + "\n" + document.body.innerText`)
+			text, _ := eval[string](t, `location.href + "\n" + document.body.innerText`)
 			return fmt.Errorf("not within 30 s: %s: %w\n%.2000s", expression, errors.Join(err, ctx.Err()), text)
 		case <-time.After(50 * time.Millisecond):
 		}

@@ -129,7 +129,7 @@ func (d *showing) await(what string, so func() bool) {
 		if time.Now().After(end) {
 			shown := ""
 			if d.one != nil {
-				shown, _ = Eval[string](d.one, `document.body.innerText`)
+				shown, _ = eval[string](d.one, `document.body.innerText`)
 			}
 			d.Fatalf("waited in vain for %s, and the page shows\n%.1500s", what, shown)
 		}
@@ -138,12 +138,12 @@ func (d *showing) await(what string, so func() bool) {
 
 // law returns how good the page says that the law is: the class of its line, such as good or bad.
 func law(tab *Tab) (string, error) {
-	return Eval[string](tab, `document.querySelector("#live-law .law")?.className.replace("law", "").trim() ?? "missing"`)
+	return eval[string](tab, `document.querySelector("#live-law .law")?.className.replace("law", "").trim() ?? "missing"`)
 }
 
 // killable returns the pollers that the page has a button for.
 func killable(tab *Tab) ([]string, error) {
-	return Eval[[]string](tab, `[...document.querySelectorAll('form[action="/demo/kill"] button')].map((button) => button.value)`)
+	return eval[[]string](tab, `[...document.querySelectorAll('form[action="/demo/kill"] button')].map((button) => button.value)`)
 }
 
 // row is an account in the list.
@@ -152,7 +152,7 @@ type row struct{ ID, Replica, Success string }
 // listed returns the accounts that the page lists, with who has claimed them and when a check last
 // succeeded.
 func listed(tab *Tab) ([]row, error) {
-	return Eval[[]row](tab, `[...document.querySelectorAll("tbody tr")].map((tr) => ({
+	return eval[[]row](tab, `[...document.querySelectorAll("tbody tr")].map((tr) => ({
   id: tr.querySelector("td.id a").textContent,
   replica: tr.querySelector("td:last-child").textContent,
   success: tr.querySelector("td.time time")?.dateTime ?? "",
@@ -181,7 +181,7 @@ func (d *showing) green() bool {
 		d.Fatal(err)
 	}
 	if class != "good" && d.lawless == "" {
-		d.lawless, _ = Eval[string](d.one, `document.querySelector("#live-law")?.innerText ?? ""`)
+		d.lawless, _ = eval[string](d.one, `document.querySelector("#live-law")?.innerText ?? ""`)
 		d.lawless = class + ": " + d.lawless
 	}
 	return class == "good"
@@ -223,7 +223,7 @@ func testKilledPoller(t *testing.T, b *Browser) {
 		return len(lost) > 0 && slices.Contains(buttons(), victim)
 	})
 	killed := time.Now()
-	try(t, func() error { return d.one.ClickTo(fmt.Sprintf(`button[value=%q]`, victim)) })
+	try(t, func() error { return d.one.clickTo(fmt.Sprintf(`button[value=%q]`, victim)) })
 	if names := buttons(); slices.Contains(names, victim) {
 		t.Errorf("after the kill there are buttons for %q", names)
 	}

@@ -25,19 +25,19 @@ const pointScript = `(() => {
 // point is a place in the window, in CSS pixels.
 type point struct{ X, Y float64 }
 
-// Click presses the left button of the mouse on the element that a CSS selector finds, and
+// click presses the left button of the mouse on the element that a CSS selector finds, and
 // releases it.
-func (t *Tab) Click(selector string) error { return t.do(clicks(selector)) }
+func (t *Tab) click(selector string) error { return t.do(clicks(selector)) }
 
-// ClickTo is Click on what leads to another page. It waits until that is loaded.
-func (t *Tab) ClickTo(selector string) error { return t.loads(clicks(selector)) }
+// clickTo is Click on what leads to another page. It waits until that is loaded.
+func (t *Tab) clickTo(selector string) error { return t.loads(clicks(selector)) }
 
-// TypeTo is Type of keys that lead to another page. It waits until that is loaded.
-func (t *Tab) TypeTo(keys string) error { return t.loads(chromedp.KeyEvent(keys)) }
+// typeTo is Type of keys that lead to another page. It waits until that is loaded.
+func (t *Tab) typeTo(keys string) error { return t.loads(chromedp.KeyEvent(keys)) }
 
-// Press presses the left button of the mouse on an element, until it is released there.
-func (t *Tab) Press(selector string) (release func() error, err error) {
-	at, err := Eval[point](t, fmt.Sprintf(pointScript, quoted(selector)))
+// press presses the left button of the mouse on an element, until it is released there.
+func (t *Tab) press(selector string) (release func() error, err error) {
+	at, err := eval[point](t, fmt.Sprintf(pointScript, quoted(selector)))
 	if err != nil {
 		return nil, fmt.Errorf("press %s: %w", selector, err)
 	}

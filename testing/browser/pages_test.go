@@ -21,7 +21,7 @@ type world struct {
 
 // TestInBrowser does everything in one browser.
 func TestInBrowser(t *testing.T) {
-	w := &world{browser: Start(t)}
+	w := &world{browser: start(t)}
 	t.Run("controls", func(t *testing.T) { testControls(t, w.browser) })
 	t.Run("payloads work", func(t *testing.T) { testPayloadsWork(t, w.browser) })
 	t.Run("killed poller controls", func(t *testing.T) { testKillsControls(t, w.browser) })
@@ -129,7 +129,7 @@ func (w *world) testPages(t *testing.T) {
 			func() error { return tab.Inspect(Names) })
 		w.judge(t, tab, page, "zh")
 	}
-	try(t, func() error { return tab.Speak("en") }, func() error { return tab.AllowScripts(false) })
+	try(t, func() error { return tab.Speak("en") }, func() error { return tab.allowScripts(false) })
 	for _, page := range slices.Concat(pages, scene.Forms(id), guide) {
 		try(t, func() error { return tab.Go(page.Path) }, func() error { return tab.Measure(320) })
 		w.judge(t, tab, page, "")
@@ -141,7 +141,7 @@ func (w *world) testPages(t *testing.T) {
 func (w *world) judge(t *testing.T, tab *Tab, page scene.Page, language string) {
 	t.Helper()
 	sound(t, tab)
-	shown, err := Eval[struct{ Path, Title, Language, Text string }](tab,
+	shown, err := eval[struct{ Path, Title, Language, Text string }](tab,
 		`({path: location.pathname, title: document.title, language: document.documentElement.lang, text: document.querySelector("main")?.innerText ?? ""})`)
 	if err != nil {
 		t.Fatalf("%s: %v", page.Path, err)
@@ -160,8 +160,8 @@ func (w *world) judge(t *testing.T, tab *Tab, page scene.Page, language string) 
 // signIn signs the person of the tab in by the sign-in page, with the token or a key.
 func (w *world) signIn(t *testing.T, tab *Tab, secret string) {
 	t.Helper()
-	try(t, func() error { return tab.Go("/signin") }, func() error { return tab.Fill("#secret", secret) })
-	if err := tab.Submit("#secret"); err != nil {
+	try(t, func() error { return tab.Go("/signin") }, func() error { return tab.fill("#secret", secret) })
+	if err := tab.submit("#secret"); err != nil {
 		t.Fatal(err)
 	}
 	sound(t, tab)

@@ -42,7 +42,7 @@ func (w *world) actions(t *testing.T, tab *Tab, pages []scene.Page) map[string]a
 	offered := make(map[string]action)
 	for _, page := range pages {
 		try(t, func() error { return tab.Go(page.Path) })
-		forms, err := Eval[[]action](tab, formsScript)
+		forms, err := eval[[]action](tab, formsScript)
 		if err != nil {
 			t.Fatalf("%s: %v", page.Path, err)
 		}
@@ -71,7 +71,7 @@ func (w *world) testRights(t *testing.T) {
 	viewer := open(t, w.browser, w.scene.URL)
 	w.signIn(t, viewer, w.key(t, "viewer", "viewer"))
 	before := w.registered(t)
-	viewer.Expect(403)
+	viewer.expect(403)
 	for path := range w.actions(t, viewer, w.readable(pages)) {
 		t.Errorf("a viewer is offered %s", path)
 	}
@@ -90,10 +90,10 @@ func (w *world) testRights(t *testing.T) {
 	w.signIn(t, bound, w.key(t, "support", "operator", "team=support"))
 	for _, page := range w.readable(pages) {
 		for _, status := range []int64{403, 404} {
-			bound.Expect(status)
+			bound.expect(status)
 		}
 		try(t, func() error { return bound.Go(page.Path) })
-		text, err := Eval[string](bound, `document.body.innerText`)
+		text, err := eval[string](bound, `document.body.innerText`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,9 +134,9 @@ func (w *world) signedOut(t *testing.T, pages []scene.Page) {
 	last := pages[len(pages)-2].Path
 	try(t,
 		func() error { return tab.Go(last) },
-		func() error { return tab.Fill("#secret", scene.Token) },
-		func() error { return tab.Submit("#secret") })
-	at, err := Eval[string](tab, `location.pathname + location.search`)
+		func() error { return tab.fill("#secret", scene.Token) },
+		func() error { return tab.submit("#secret") })
+	at, err := eval[string](tab, `location.pathname + location.search`)
 	if err != nil || at != last {
 		t.Errorf("who was sent to sign in from %s comes to %s, %v", last, at, err)
 	}
@@ -184,7 +184,7 @@ func send(t *testing.T, tab *Tab, a action) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := Eval[int](tab, fmt.Sprintf(`fetch(%s, { method: "POST", redirect: "manual", body: new URLSearchParams(%s) }).then((r) => r.status)`, quoted(a.Path), fields))
+	status, err := eval[int](tab, fmt.Sprintf(`fetch(%s, { method: "POST", redirect: "manual", body: new URLSearchParams(%s) }).then((r) => r.status)`, quoted(a.Path), fields))
 	if err != nil {
 		t.Fatalf("%s: %v", a.Path, err)
 	}

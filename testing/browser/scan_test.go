@@ -24,7 +24,7 @@ func (w *world) testScan(t *testing.T) {
 	}
 	secrets := func(tab *Tab) {
 		t.Helper()
-		text, err := Eval[string](tab, `location.href + document.documentElement.outerHTML`)
+		text, err := eval[string](tab, `location.href + document.documentElement.outerHTML`)
 		if err != nil || strings.Contains(text, "token-") || strings.Contains(text, "logins/") {
 			t.Errorf("a page has a secret, %v: %s", err, text)
 		}
@@ -34,31 +34,31 @@ func (w *world) testScan(t *testing.T) {
 	w.signIn(t, tab, scene.Token)
 	try(t,
 		func() error { return tab.Go("/accounts") },
-		func() error { return tab.TabTo(`.head a[href="/account/weixin"]`) },
-		func() error { return tab.TypeTo(kb.Enter) },
-		func() error { return tab.TabTo(`#id`) },
+		func() error { return tab.tabTo(`.head a[href="/account/weixin"]`) },
+		func() error { return tab.typeTo(kb.Enter) },
+		func() error { return tab.tabTo(`#id`) },
 		func() error { return tab.Type("scanned") },
-		func() error { return tab.TabTo(`details summary`) },
+		func() error { return tab.tabTo(`details summary`) },
 		func() error { return tab.Type(kb.Enter) },
-		func() error { return tab.TabTo(`#base_url`) },
+		func() error { return tab.tabTo(`#base_url`) },
 		func() error { return tab.Type("http://weixin.example") },
-		func() error { return tab.TypeTo(kb.Enter) },
-		func() error { return tab.Await(`document.querySelector(".code svg")`) },
+		func() error { return tab.typeTo(kb.Enter) },
+		func() error { return tab.await(`document.querySelector(".code svg")`) },
 		func() error { return tab.Measure(320, 1280) })
 	inspect(t, tab)
 	secrets(tab)
 	phone.Expire(code())
-	try(t, func() error { return tab.Await(`/code 2 of 3/.test(document.getElementById("live-status").innerText)`) })
+	try(t, func() error { return tab.await(`/code 2 of 3/.test(document.getElementById("live-status").innerText)`) })
 	phone.Scan(code(), "U", "4711")
 	try(t,
-		func() error { return tab.Await(`document.activeElement.id === "digits"`) },
+		func() error { return tab.await(`document.activeElement.id === "digits"`) },
 		func() error { return tab.Inspect(Names) },
 		func() error { return tab.Type("4711") },
-		func() error { return tab.TypeTo(kb.Enter) })
+		func() error { return tab.typeTo(kb.Enter) })
 	secrets(tab)
 	phone.Confirm(code())
 	try(t, func() error {
-		return tab.Await(`location.pathname === "/account" && document.readyState === "complete"`)
+		return tab.await(`location.pathname === "/account" && document.readyState === "complete"`)
 	})
 	secrets(tab)
 	sound(t, tab)
@@ -69,19 +69,19 @@ func (w *world) testScan(t *testing.T) {
 	still := open(t, w.browser, w.scene.URL)
 	w.signIn(t, still, scene.Token)
 	try(t,
-		func() error { return still.AllowScripts(false) },
+		func() error { return still.allowScripts(false) },
 		func() error { return still.Go("/account?id=scanned") },
-		func() error { return still.Follow(`a[href="/account/weixin?id=scanned"]`) },
-		func() error { return still.Fill("#base_url", "http://weixin.example") },
-		func() error { return still.Submit("#base_url") },
+		func() error { return still.follow(`a[href="/account/weixin?id=scanned"]`) },
+		func() error { return still.fill("#base_url", "http://weixin.example") },
+		func() error { return still.submit("#base_url") },
 		func() error { return still.Measure(320, 1280) })
 	phone.Scan(code(), "U", "")
 	try(t, func() error {
-		return still.Await(`/Confirm on the phone/.test(document.querySelector("main").innerText)`)
+		return still.await(`/Confirm on the phone/.test(document.querySelector("main").innerText)`)
 	})
 	secrets(still)
 	phone.Confirm(code())
-	try(t, func() error { return still.Await(`location.pathname === "/account"`) })
+	try(t, func() error { return still.await(`location.pathname === "/account"`) })
 	sound(t, still)
 	if a, err := w.scene.Calls.Get(t.Context(), "scanned"); err != nil || a.Kind != "weixin" {
 		t.Errorf("got %+v, %v", a, err)

@@ -177,7 +177,7 @@ func (w *world) parked(t *testing.T) int {
 func (s *strangers) look(t *testing.T, tab *Tab, path string, measured bool) {
 	t.Helper()
 	try(t, func() error { return tab.Go(path) })
-	shown, err := Eval[[]string](tab, `[...new Set(document.documentElement.outerHTML.match(/Zq[A-Za-z]+[0-9]{2}/g))]`)
+	shown, err := eval[[]string](tab, `[...new Set(document.documentElement.outerHTML.match(/Zq[A-Za-z]+[0-9]{2}/g))]`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (s *strangers) look(t *testing.T, tab *Tab, path string, measured bool) {
 		try(t, func() error { return tab.Measure(320, 1280) })
 	}
 	for _, script := range []string{ranScript, straysScript} {
-		found, err := Eval[[]string](tab, script)
+		found, err := eval[[]string](tab, script)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func (s *strangers) reflect(t *testing.T, tab *Tab) {
 	t.Helper()
 	for n, page := range s.pages {
 		try(t, func() error { return tab.Go(page.Path) })
-		names, err := Eval[[]string](tab, `[...document.querySelectorAll("form:not([method=post]) [name]")].map((e) => e.name)`)
+		names, err := eval[[]string](tab, `[...document.querySelectorAll("form:not([method=post]) [name]")].map((e) => e.name)`)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func (s *strangers) reflect(t *testing.T, tab *Tab) {
 		at, _, _ := strings.Cut(page.Path, "?")
 		for _, query := range []url.Values{all, {one: all[one]}} {
 			for _, status := range []int64{400, 404, 422} { // a refusal is a page as well
-				tab.Expect(status)
+				tab.expect(status)
 			}
 			s.look(t, tab, at+"?"+query.Encode(), false)
 		}
@@ -251,7 +251,7 @@ func testPayloadsWork(t *testing.T, b *Browser) {
 		if p.quiet {
 			script = straysScript
 		}
-		found, err := Eval[[]string](tab, script)
+		found, err := eval[[]string](tab, script)
 		if err == nil && len(found) == 0 && len(tab.Faults()) == 0 {
 			t.Errorf("%s is not found", p.name)
 		}

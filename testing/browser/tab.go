@@ -108,14 +108,14 @@ func (t *Tab) drawn() error {
 	if t.still {
 		return nil // no script of the page does anything
 	}
-	_, err := Eval[bool](t, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+	_, err := eval[bool](t, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 	return err
 }
 
 // Settle waits until a live page has replaced its blocks once, or for three seconds. What
 // they hold then was put there by a script.
 func (t *Tab) Settle() error {
-	_, err := Eval[bool](t, `new Promise((done) => {
+	_, err := eval[bool](t, `new Promise((done) => {
   const end = Date.now() + 3000;
   const look = () => {
     if (!("live" in document.body.dataset) || window.__swaps || Date.now() > end) return requestAnimationFrame(() => setTimeout(() => done(true)));
@@ -147,8 +147,8 @@ func (t *Tab) Darken(dark bool) error {
 	}}))
 }
 
-// AllowScripts sets whether pages that are loaded from now on may run JavaScript.
-func (t *Tab) AllowScripts(allowed bool) error {
+// allowScripts sets whether pages that are loaded from now on may run JavaScript.
+func (t *Tab) allowScripts(allowed bool) error {
 	t.still = !allowed
 	return t.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !allowed}))
 }
@@ -163,9 +163,9 @@ func (t *Tab) Screenshot(whole bool) ([]byte, error) {
 	})
 }
 
-// Eval runs an expression in the tab's page and returns its value, also where the page
+// eval runs an expression in the tab's page and returns its value, also where the page
 // itself may run no JavaScript. It waits for a promise.
-func Eval[T any](t *Tab, expression string) (T, error) {
+func eval[T any](t *Tab, expression string) (T, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))

@@ -23,15 +23,15 @@ type Kind string
 
 // The kinds of faults.
 const (
-	Console   Kind = "console"   // an error or a warning in the console
-	Exception Kind = "exception" // one that no script caught
-	Policy    Kind = "policy"    // what the content security policy forbids
-	Dialog    Kind = "dialog"    // alert and its like
-	Elsewhere Kind = "elsewhere" // a request to another origin
-	Answer    Kind = "answer"    // an answer of 400 or above that was not expected
-	Overflow  Kind = "overflow"  // the page scrolls to the side
-	Cut       Kind = "cut"       // text or a control that cannot be seen as a whole
-	Access    Kind = "access"    // what axe-core found
+	console   Kind = "console"   // an error or a warning in the console
+	exception Kind = "exception" // one that no script caught
+	policy    Kind = "policy"    // what the content security policy forbids
+	dialog    Kind = "dialog"    // alert and its like
+	elsewhere Kind = "elsewhere" // a request to another origin
+	answer    Kind = "answer"    // an answer of 400 or above that was not expected
+	overflow  Kind = "overflow"  // the page scrolls to the side
+	cut       Kind = "cut"       // text or a control that cannot be seen as a whole
+	access    Kind = "access"    // what axe-core found
 )
 
 // Fault is something wrong with a page.
@@ -87,35 +87,35 @@ func (w *watch) see(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning || e.Type == runtime.ConsoleAPICalledTypeAssert {
-			w.fault(Console, "%s: %s", e.Type, spoken(e.Args))
+			w.fault(console, "%s: %s", e.Type, spoken(e.Args))
 		}
 	case *runtime.EventExceptionThrown:
 		text := e.ExceptionDetails.Text
 		if thrown := e.ExceptionDetails.Exception; thrown != nil {
 			text += " " + thrown.Description
 		}
-		w.fault(Exception, "%s", text)
+		w.fault(exception, "%s", text)
 	case *log.EventEntryAdded:
 		w.logged(e.Entry)
 	case *audits.EventIssueAdded:
 		if p := e.Issue.Details.ContentSecurityPolicyIssueDetails; p != nil {
-			w.fault(Policy, "%s %s %s", p.ViolatedDirective, p.ContentSecurityPolicyViolationType, p.BlockedURL)
+			w.fault(policy, "%s %s %s", p.ViolatedDirective, p.ContentSecurityPolicyViolationType, p.BlockedURL)
 		}
 	case *page.EventJavascriptDialogOpening:
-		w.fault(Dialog, "%s: %s", e.Type, e.Message)
+		w.fault(dialog, "%s: %s", e.Type, e.Message)
 		select {
 		case w.dialogs <- struct{}{}:
 		default: // so many are waiting that one more changes nothing
 		}
 	case *network.EventRequestWillBeSent:
 		if !w.own(e.Request.URL) {
-			w.fault(Elsewhere, "%s %s", e.Request.Method, e.Request.URL)
+			w.fault(elsewhere, "%s %s", e.Request.Method, e.Request.URL)
 		}
 	case *network.EventWebSocketCreated:
-		w.fault(Elsewhere, "WebSocket %s", e.URL)
+		w.fault(elsewhere, "WebSocket %s", e.URL)
 	case *network.EventResponseReceived:
 		if e.Response.Status >= 400 && !w.expects(e.Response.Status) {
-			w.fault(Answer, "%d %s", e.Response.Status, e.Response.URL)
+			w.fault(answer, "%d %s", e.Response.Status, e.Response.URL)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (w *watch) logged(e *log.Entry) {
 	if e.Source == log.EntrySourceNetwork && strings.Contains(e.Text, "responded with a status of") {
 		return
 	}
-	w.fault(Console, "%s: %s: %s %s", e.Source, e.Level, e.Text, e.URL)
+	w.fault(console, "%s: %s: %s %s", e.Source, e.Level, e.Text, e.URL)
 }
 
 // own reports whether an address is of the origin, or loads nothing.
@@ -174,8 +174,8 @@ func spoken(args []*runtime.RemoteObject) string {
 	return strings.Join(words, " ")
 }
 
-// Expect allows answers with a status, until Faults is called.
-func (t *Tab) Expect(status int64) {
+// expect allows answers with a status, until Faults is called.
+func (t *Tab) expect(status int64) {
 	t.watch.mu.Lock()
 	defer t.watch.mu.Unlock()
 	t.watch.expected = append(t.watch.expected, status)
@@ -189,7 +189,7 @@ func (t *Tab) Faults() []Fault {
 	defer t.watch.mu.Unlock()
 	found := t.watch.faults
 	if err != nil {
-		found = append(found, Fault{Kind: Exception, Page: t.watch.page, Text: "the tab answers no more: " + err.Error()})
+		found = append(found, Fault{Kind: exception, Page: t.watch.page, Text: "the tab answers no more: " + err.Error()})
 	}
 	t.watch.faults, t.watch.expected = nil, nil
 	return found

@@ -22,8 +22,8 @@ type Body struct {
 // Bodies returns all of them.
 func Bodies() []Body { return append(append(xmlBodies(), jsonFeedBodies()...), answerBodies()...) }
 
-// Named finds a body by its name, and makes it in full size; nil if there is none.
-func Named(name string) []byte {
+// named finds a body by its name, and makes it in full size; nil if there is none.
+func named(name string) []byte {
 	for _, b := range Bodies() {
 		if b.Name == name {
 			return b.Make(Size)

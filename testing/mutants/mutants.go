@@ -137,8 +137,8 @@ func (m Mutant) file() string {
 	return m.Script + ".lua"
 }
 
-// Markdown returns the table as testing/README.md has it.
-func Markdown() string {
+// markdown returns the table as testing/README.md has it.
+func markdown() string {
 	var b strings.Builder
 	b.WriteString("| rule broken | in | found by |\n|---|---|---|\n")
 	for _, m := range table() {

@@ -62,7 +62,7 @@ func TestReadmeHasTheTable(t *testing.T) {
 	const begin, end = "<!-- mutants -->\n", "<!-- /mutants -->"
 	_, rest, found := strings.Cut(string(readme), begin)
 	shown, _, ended := strings.Cut(rest, end)
-	if !found || !ended || shown != Markdown() {
-		t.Errorf("between %q and %q testing/README.md must have:\n%s", begin, end, Markdown())
+	if !found || !ended || shown != markdown() {
+		t.Errorf("between %q and %q testing/README.md must have:\n%s", begin, end, markdown())
 	}
 }

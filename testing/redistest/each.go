@@ -23,7 +23,7 @@ func Each(t *testing.T, fn func(t *testing.T, server Redis)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		fn(t, Kept(t))
+		fn(t, kept(t))
 	})
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()

@@ -20,10 +20,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate/datadir"
 )
 
-// Kept starts the embedded server with a data directory. When the test has ended, a server is
+// kept starts the embedded server with a data directory. When the test has ended, a server is
 // filled from a copy of the directory, as after a kill: it must have the same, key by key. All
 // of it comes from the log, since nobody takes an image.
-func Kept(tb testing.TB) *connect.Embedded {
+func kept(tb testing.TB) *connect.Embedded {
 	tb.Helper()
 	e := Embedded(tb)
 	path := tb.TempDir()
@@ -32,7 +32,7 @@ func Kept(tb testing.TB) *connect.Embedded {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := Compare(e, path); err != nil {
+		if err := compare(e, path); err != nil {
 			tb.Errorf("after a kill: %v", err)
 		}
 		if err := dir.Close(); err != nil {
@@ -42,9 +42,9 @@ func Kept(tb testing.TB) *connect.Embedded {
 	return e
 }
 
-// Compare fills a server from a copy of a directory, and returns an error that names the first
+// compare fills a server from a copy of a directory, and returns an error that names the first
 // key that is not as in the server that uses the directory, which must have nothing to do.
-func Compare(live *connect.Embedded, path string) (err error) {
+func compare(live *connect.Embedded, path string) (err error) {
 	copied, err := os.MkdirTemp("", "rounds-kept-")
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ import (
 // does not reply with an empty text.
 type Answer func(nth int, name string) (pause time.Duration, reply string)
 
-// Silence answers nothing.
-func Silence(int, string) (time.Duration, string) { return 0, "" }
+// silence answers nothing.
+func silence(int, string) (time.Duration, string) { return 0, "" }
 
 // Peer is a server that answers as a test says.
 type Peer struct {

@@ -19,7 +19,7 @@ type Step func(ctx context.Context, w *wire.Wire) error
 func CancelledBeforeSending(t *testing.T, steps map[string]Step) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
-			Against(t, Silence, func(t *testing.T, w *wire.Wire, p *Peer) {
+			Against(t, silence, func(t *testing.T, w *wire.Wire, p *Peer) {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				err := step(ctx, w)
@@ -45,7 +45,7 @@ func CancelledBeforeSending(t *testing.T, steps map[string]Step) {
 func EndsAtItsDeadline(t *testing.T, steps map[string]Step) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
-			Against(t, Silence, func(t *testing.T, w *wire.Wire, p *Peer) {
+			Against(t, silence, func(t *testing.T, w *wire.Wire, p *Peer) {
 				for _, test := range []struct{ deadline, want time.Duration }{
 					{700 * time.Millisecond, 700 * time.Millisecond}, {time.Hour, wire.CallTimeout}, {0, wire.CallTimeout},
 				} {

@@ -44,7 +44,7 @@ func (m *routeMux) Handle(pattern string, handler http.Handler) {
 	case !ok:
 		m.faults = append(m.faults, fmt.Errorf("route %s: has no row in the table of rights", pattern))
 		return
-	case m.open != (right.Scope == ScopeOpen), m.open == right.Role.Valid():
+	case m.open != (right.Scope == scopeOpen), m.open == right.Role.Valid():
 		m.faults = append(m.faults, fmt.Errorf("route %s: its row says %s for %s, which is not how it is added", pattern, right.Scope, right.Role))
 		return
 	}
@@ -79,7 +79,7 @@ func allowed(right Right, next http.Handler) http.Handler {
 func May(p access.Principal, route string) bool {
 	for _, right := range Rights() {
 		if right.Route == route {
-			return right.Scope == ScopeOpen || forbidden(p, right) == nil
+			return right.Scope == scopeOpen || forbidden(p, right) == nil
 		}
 	}
 	return false
@@ -91,7 +91,7 @@ func forbidden(principal access.Principal, right Right) *errorReply {
 	case !principal.May(right.Role):
 		return newErrorReply(http.StatusForbidden, fmt.Sprintf("the role %s is needed, and %q has %s", right.Role, principal.Name, principal.Role),
 			&huma.ErrorDetail{Location: "role", Message: fmt.Sprintf("must be %s or above", right.Role), Value: principal.Role.String()})
-	case right.Scope == ScopeService && principal.Bound():
+	case right.Scope == scopeService && principal.Bound():
 		return newErrorReply(http.StatusForbidden, fmt.Sprintf("this is about the whole service, and %q is bound to accounts with %s", principal.Name, principal.Labels),
 			&huma.ErrorDetail{Location: "labels", Message: "must be none: a key or sign-in without labels is needed", Value: principal.Labels.String()})
 	}

@@ -9,7 +9,7 @@
 // token, or bears the cookie of a session that was begun with one of them or with an
 // identity provider (package session). Open to all are /healthz and /readyz, which tell
 // nothing, the pages at /docs and /signin, and the callbacks of WeCom, which are signed. Otherwise the API
-// must not be reachable from other machines (CheckListen), and it answers only to
+// must not be reachable from other machines (checkListen), and it answers only to
 // requests that name this one: a page from elsewhere in a browser on this machine
 // gets nothing.
 //

@@ -13,9 +13,9 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
 
-// CheckListen refuses an address that other machines can reach unless a token is
+// checkListen refuses an address that other machines can reach unless a token is
 // set, or keys are required.
-func CheckListen(addr, token string, requireKey bool) error {
+func checkListen(addr, token string, requireKey bool) error {
 	if token != "" || requireKey {
 		return nil
 	}

@@ -171,17 +171,17 @@ func TestCheckListen(t *testing.T) {
 		"127.0.0.1:8080": true, "localhost:80": true, "[::1]:8080": true, "127.9.9.9:1": true, "[::ffff:127.0.0.1]:1": true,
 		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "10.0.0.1:80": false, "rounds.example:80": false, "8080": false,
 	} {
-		if err := CheckListen(addr, "", false); (err == nil) != ok {
+		if err := checkListen(addr, "", false); (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)
 		}
-		if err := CheckListen(addr, "t", false); err != nil {
+		if err := checkListen(addr, "t", false); err != nil {
 			t.Errorf("%s with a token: %v", addr, err)
 		}
-		if err := CheckListen(addr, "", true); err != nil {
+		if err := checkListen(addr, "", true); err != nil {
 			t.Errorf("%s with keys: %v", addr, err)
 		}
 	}
-	if err := CheckListen(":8080", "", false); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN") {
+	if err := checkListen(":8080", "", false); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN") {
 		t.Errorf("the way out is not named: %v", err)
 	}
 }

@@ -143,7 +143,7 @@ func TestMatrix(t *testing.T) {
 	for _, right := range Rights() {
 		method, path, _ := strings.Cut(right.Route, " ")
 		ask, known := calls()[right.Route]
-		if !known && (right.Scope == ScopeAccount || right.Scope == ScopeAccounts) {
+		if !known && (right.Scope == scopeAccount || right.Scope == scopeAccounts) {
 			t.Errorf("%s: it is about accounts, and the matrix does not know how to call it", right.Route)
 			continue
 		}
@@ -169,7 +169,7 @@ func TestMatrix(t *testing.T) {
 			switch {
 			case right.Route == "POST /signin" || right.Route == "POST /v1/session":
 				continue // these routes find out themselves who calls, and refuse callers without a credential: see TestSignInFails
-			case right.Scope == ScopeOpen:
+			case right.Scope == scopeOpen:
 				if got.status == 401 || got.status == 403 && len(ask.ok) == 0 {
 					fail("an answer")
 				}
@@ -184,12 +184,12 @@ func TestMatrix(t *testing.T) {
 					fail("403 that names the role")
 				}
 				continue
-			case right.Scope == ScopeService && c.team != "":
+			case right.Scope == scopeService && c.team != "":
 				if got.status != 403 || !strings.Contains(got.body, "about the whole service") {
 					fail("403")
 				}
 				continue
-			case right.Scope == ScopeAccount && c.team == "nobodys":
+			case right.Scope == scopeAccount && c.team == "nobodys":
 				if strings.Contains(path, "{id}") && got.status != 404 {
 					fail("404")
 				}

@@ -73,11 +73,11 @@ func (w *verdictWriter) Header() http.Header         { return w.header }
 func (w *verdictWriter) WriteHeader(status int)      { w.status = status }
 func (w *verdictWriter) Write(p []byte) (int, error) { return len(p), nil }
 
-// NoRoute is what Server.Route returns if no route matches, and PagesRoute if the request is to
+// noRoute is what Server.Route returns if no route matches, and pagesRoute if the request is to
 // a page.
 const (
-	NoRoute    = "none"
-	PagesRoute = "pages"
+	noRoute    = "none"
+	pagesRoute = "pages"
 )
 
 // Route returns the pattern of the route that a request takes, such as
@@ -86,10 +86,10 @@ func (s *Server) Route(r *http.Request) string {
 	serving := s.serving.Load()
 	_, pattern := serving.open.Handler(r)
 	if pattern == guardedRoutes && s.isPage(r) {
-		return PagesRoute
+		return pagesRoute
 	}
 	if pattern == guardedRoutes {
 		_, pattern = serving.closed.Handler(withSlash(r))
 	}
-	return cmp.Or(pattern, NoRoute)
+	return cmp.Or(pattern, noRoute)
 }

@@ -65,7 +65,7 @@ func withToken(token func() string, keys *key.Keyring, next http.Handler) http.H
 		case err != nil:
 			unavailable(reasonOf(err)).write(w)
 		default:
-			if p := forbidden(principal, Right{"GET /metrics", access.Viewer, ScopeService}); p != nil {
+			if p := forbidden(principal, Right{"GET /metrics", access.Viewer, scopeService}); p != nil {
 				p.write(w)
 				return
 			}

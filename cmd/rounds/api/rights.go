@@ -16,20 +16,20 @@ type Scope string
 
 // The scopes.
 const (
-	// ScopeOpen routes need no credential. They reveal nothing about accounts, or their
+	// scopeOpen routes need no credential. They reveal nothing about accounts, or their
 	// requests are signed.
-	ScopeOpen Scope = "open"
-	// ScopeSelf routes are about the caller, or about no account. Labels do not matter.
-	ScopeSelf Scope = "self"
-	// ScopeAccount routes are about one account. For a principal that is bound, an account
+	scopeOpen Scope = "open"
+	// scopeSelf routes are about the caller, or about no account. Labels do not matter.
+	scopeSelf Scope = "self"
+	// scopeAccount routes are about one account. For a principal that is bound, an account
 	// without its labels does not exist: 404.
-	ScopeAccount Scope = "account"
-	// ScopeAccounts routes are about many accounts, or their messages. A principal that is
+	scopeAccount Scope = "account"
+	// scopeAccounts routes are about many accounts, or their messages. A principal that is
 	// bound sees, counts and changes only accounts with its labels.
-	ScopeAccounts Scope = "accounts"
-	// ScopeService routes are about all accounts together, or about none. A principal that
+	scopeAccounts Scope = "accounts"
+	// scopeService routes are about all accounts together, or about none. A principal that
 	// is bound is refused: 403.
-	ScopeService Scope = "service"
+	scopeService Scope = "service"
 )
 
 // Right says what a route demands of its caller.
@@ -43,97 +43,97 @@ type Right struct {
 // shows the table.
 func Rights() []Right {
 	return []Right{
-		{"GET /healthz", 0, ScopeOpen},
-		{"GET /readyz", 0, ScopeOpen},
-		{"GET /docs", 0, ScopeOpen},
-		{"GET /docs/{file}", 0, ScopeOpen},
-		{"GET " + GuidePath, 0, ScopeOpen},
-		{"GET " + GuidePath + "/", 0, ScopeOpen},
-		{"GET /v1/callbacks/wecom/{name}", 0, ScopeOpen},
-		{"POST /v1/callbacks/wecom/{name}", 0, ScopeOpen},
+		{"GET /healthz", 0, scopeOpen},
+		{"GET /readyz", 0, scopeOpen},
+		{"GET /docs", 0, scopeOpen},
+		{"GET /docs/{file}", 0, scopeOpen},
+		{"GET " + GuidePath, 0, scopeOpen},
+		{"GET " + GuidePath + "/", 0, scopeOpen},
+		{"GET /v1/callbacks/wecom/{name}", 0, scopeOpen},
+		{"POST /v1/callbacks/wecom/{name}", 0, scopeOpen},
 
-		{"GET /signin", 0, ScopeOpen},
-		{"POST /signin", 0, ScopeOpen},
-		{"POST /signout", 0, ScopeOpen},
-		{"GET /signin/start", 0, ScopeOpen},
-		{"GET /signin/callback", 0, ScopeOpen},
-		{"GET /signin/signin.css", 0, ScopeOpen},
-		{"POST /v1/session", 0, ScopeOpen},
-		{"DELETE /v1/session", 0, ScopeOpen},
-		{"GET /v1/session", access.Viewer, ScopeSelf},
+		{"GET /signin", 0, scopeOpen},
+		{"POST /signin", 0, scopeOpen},
+		{"POST /signout", 0, scopeOpen},
+		{"GET /signin/start", 0, scopeOpen},
+		{"GET /signin/callback", 0, scopeOpen},
+		{"GET /signin/signin.css", 0, scopeOpen},
+		{"POST /v1/session", 0, scopeOpen},
+		{"DELETE /v1/session", 0, scopeOpen},
+		{"GET /v1/session", access.Viewer, scopeSelf},
 
-		{"GET /openapi.json", access.Viewer, ScopeSelf},
-		{"GET /v1/whoami", access.Viewer, ScopeSelf},
+		{"GET /openapi.json", access.Viewer, scopeSelf},
+		{"GET /v1/whoami", access.Viewer, scopeSelf},
 
-		{"GET /v1/kinds", access.Viewer, ScopeSelf},
-		{"GET /v1/accounts", access.Viewer, ScopeAccounts},
-		{"POST /v1/accounts", access.Editor, ScopeAccount},
-		{"GET /v1/accounts/{id}", access.Viewer, ScopeAccount},
-		{"PUT /v1/accounts/{id}", access.Editor, ScopeAccount},
-		{"PATCH /v1/accounts/{id}", access.Editor, ScopeAccount},
-		{"DELETE /v1/accounts/{id}", access.Editor, ScopeAccount},
-		{"GET /v1/accounts/{id}/schedule", access.Viewer, ScopeAccount},
-		{"GET /v1/accounts/{id}/timeline", access.Viewer, ScopeAccount},
-		{"GET /v1/accounts/{id}/trail", access.Viewer, ScopeAccount},
-		{"POST /v1/accounts/{id}/pause", access.Operator, ScopeAccount},
-		{"POST /v1/accounts/{id}/resume", access.Operator, ScopeAccount},
-		{"POST /v1/accounts/{id}/nudge", access.Operator, ScopeAccount},
-		{"GET /v1/accounts:count", access.Viewer, ScopeAccounts},
-		{"GET /v1/accounts:export", access.Viewer, ScopeAccounts},
-		{"POST /v1/accounts:check", access.Editor, ScopeAccount},
-		{"POST /v1/accounts:import", access.Editor, ScopeAccounts},
-		{"POST /v1/accounts:pause", access.Operator, ScopeAccounts},
-		{"POST /v1/accounts:resume", access.Operator, ScopeAccounts},
-		{"POST /v1/accounts:delete", access.Editor, ScopeAccounts},
-		{"POST /v1/accounts:nudge", access.Operator, ScopeAccounts},
-		{"POST /v1/weixin/logins", access.Editor, ScopeService},
-		{"GET /v1/weixin/logins/{login}", access.Editor, ScopeService},
-		{"POST /v1/weixin/logins/{login}/code", access.Editor, ScopeService},
-		{"DELETE /v1/weixin/logins/{login}", access.Editor, ScopeService},
-		{"GET /v1/parked", access.Viewer, ScopeAccounts},
-		{"POST /v1/parked:revive", access.Operator, ScopeAccounts},
-		{"GET /v1/messages", access.Viewer, ScopeAccounts},
-		{"GET /v1/messages/{ref}", access.Viewer, ScopeAccounts},
-		{"GET /v1/stats", access.Viewer, ScopeAccounts},
-		{"GET /v1/history", access.Viewer, ScopeService},
-		{"GET /v1/problems", access.Viewer, ScopeAccounts},
+		{"GET /v1/kinds", access.Viewer, scopeSelf},
+		{"GET /v1/accounts", access.Viewer, scopeAccounts},
+		{"POST /v1/accounts", access.Editor, scopeAccount},
+		{"GET /v1/accounts/{id}", access.Viewer, scopeAccount},
+		{"PUT /v1/accounts/{id}", access.Editor, scopeAccount},
+		{"PATCH /v1/accounts/{id}", access.Editor, scopeAccount},
+		{"DELETE /v1/accounts/{id}", access.Editor, scopeAccount},
+		{"GET /v1/accounts/{id}/schedule", access.Viewer, scopeAccount},
+		{"GET /v1/accounts/{id}/timeline", access.Viewer, scopeAccount},
+		{"GET /v1/accounts/{id}/trail", access.Viewer, scopeAccount},
+		{"POST /v1/accounts/{id}/pause", access.Operator, scopeAccount},
+		{"POST /v1/accounts/{id}/resume", access.Operator, scopeAccount},
+		{"POST /v1/accounts/{id}/nudge", access.Operator, scopeAccount},
+		{"GET /v1/accounts:count", access.Viewer, scopeAccounts},
+		{"GET /v1/accounts:export", access.Viewer, scopeAccounts},
+		{"POST /v1/accounts:check", access.Editor, scopeAccount},
+		{"POST /v1/accounts:import", access.Editor, scopeAccounts},
+		{"POST /v1/accounts:pause", access.Operator, scopeAccounts},
+		{"POST /v1/accounts:resume", access.Operator, scopeAccounts},
+		{"POST /v1/accounts:delete", access.Editor, scopeAccounts},
+		{"POST /v1/accounts:nudge", access.Operator, scopeAccounts},
+		{"POST /v1/weixin/logins", access.Editor, scopeService},
+		{"GET /v1/weixin/logins/{login}", access.Editor, scopeService},
+		{"POST /v1/weixin/logins/{login}/code", access.Editor, scopeService},
+		{"DELETE /v1/weixin/logins/{login}", access.Editor, scopeService},
+		{"GET /v1/parked", access.Viewer, scopeAccounts},
+		{"POST /v1/parked:revive", access.Operator, scopeAccounts},
+		{"GET /v1/messages", access.Viewer, scopeAccounts},
+		{"GET /v1/messages/{ref}", access.Viewer, scopeAccounts},
+		{"GET /v1/stats", access.Viewer, scopeAccounts},
+		{"GET /v1/history", access.Viewer, scopeService},
+		{"GET /v1/problems", access.Viewer, scopeAccounts},
 
-		{"GET /v1/groups", access.Viewer, ScopeService},
-		{"POST /v1/groups/{name}/read", access.Operator, ScopeService},
-		{"DELETE /v1/groups/{name}", access.Admin, ScopeService},
-		{"GET /v1/dead", access.Viewer, ScopeService},
-		{"GET /v1/dead/{id}", access.Viewer, ScopeService},
-		{"POST /v1/dead:replay", access.Operator, ScopeService},
-		{"POST /v1/dead:drop", access.Editor, ScopeService},
-		{"GET /v1/limits", access.Viewer, ScopeService},
-		{"GET /v1/credentials", access.Viewer, ScopeService},
-		{"GET /v1/webhooks", access.Viewer, ScopeService},
-		{"GET /v1/webhooks/{name}", access.Viewer, ScopeService},
-		{"POST /v1/webhooks/{name}/retry", access.Operator, ScopeService},
-		{"POST /v1/webhooks/{name}/skip", access.Operator, ScopeService},
-		{"POST /v1/webhooks/{name}/enable", access.Admin, ScopeService},
+		{"GET /v1/groups", access.Viewer, scopeService},
+		{"POST /v1/groups/{name}/read", access.Operator, scopeService},
+		{"DELETE /v1/groups/{name}", access.Admin, scopeService},
+		{"GET /v1/dead", access.Viewer, scopeService},
+		{"GET /v1/dead/{id}", access.Viewer, scopeService},
+		{"POST /v1/dead:replay", access.Operator, scopeService},
+		{"POST /v1/dead:drop", access.Editor, scopeService},
+		{"GET /v1/limits", access.Viewer, scopeService},
+		{"GET /v1/credentials", access.Viewer, scopeService},
+		{"GET /v1/webhooks", access.Viewer, scopeService},
+		{"GET /v1/webhooks/{name}", access.Viewer, scopeService},
+		{"POST /v1/webhooks/{name}/retry", access.Operator, scopeService},
+		{"POST /v1/webhooks/{name}/skip", access.Operator, scopeService},
+		{"POST /v1/webhooks/{name}/enable", access.Admin, scopeService},
 
-		{"GET /v1/trail", access.Admin, ScopeService},
-		{"GET /v1/concerns", access.Viewer, ScopeService},
-		{"GET /v1/system", access.Viewer, ScopeService},
-		{"GET /v1/law", access.Viewer, ScopeService},
-		{"GET /v1/audit", access.Viewer, ScopeService},
-		{"POST /v1/audit:repair", access.Admin, ScopeService},
-		{"GET /v1/backup", access.Admin, ScopeService},
-		{"GET /v1/reshard", access.Viewer, ScopeService},
-		{"POST /v1/reshard", access.Admin, ScopeService},
-		{"POST /v1/reshard:abort", access.Admin, ScopeService},
-		{"POST /v1/reshard:finish", access.Admin, ScopeService},
-		{"GET /v1/keys", access.Admin, ScopeService},
-		{"POST /v1/keys", access.Admin, ScopeService},
-		{"DELETE /v1/keys/{name}", access.Admin, ScopeService},
-		{"GET /v1/secrets", access.Admin, ScopeService},
-		{"PUT /v1/secrets/{name}", access.Admin, ScopeService},
-		{"DELETE /v1/secrets/{name}", access.Admin, ScopeService},
-		{"POST /v1/reload", access.Admin, ScopeService},
-		{"GET /v1/demo", access.Viewer, ScopeService},
-		{"POST /v1/demo:kill", access.Admin, ScopeService},
-		{"GET /metrics", access.Viewer, ScopeService},
+		{"GET /v1/trail", access.Admin, scopeService},
+		{"GET /v1/concerns", access.Viewer, scopeService},
+		{"GET /v1/system", access.Viewer, scopeService},
+		{"GET /v1/law", access.Viewer, scopeService},
+		{"GET /v1/audit", access.Viewer, scopeService},
+		{"POST /v1/audit:repair", access.Admin, scopeService},
+		{"GET /v1/backup", access.Admin, scopeService},
+		{"GET /v1/reshard", access.Viewer, scopeService},
+		{"POST /v1/reshard", access.Admin, scopeService},
+		{"POST /v1/reshard:abort", access.Admin, scopeService},
+		{"POST /v1/reshard:finish", access.Admin, scopeService},
+		{"GET /v1/keys", access.Admin, scopeService},
+		{"POST /v1/keys", access.Admin, scopeService},
+		{"DELETE /v1/keys/{name}", access.Admin, scopeService},
+		{"GET /v1/secrets", access.Admin, scopeService},
+		{"PUT /v1/secrets/{name}", access.Admin, scopeService},
+		{"DELETE /v1/secrets/{name}", access.Admin, scopeService},
+		{"POST /v1/reload", access.Admin, scopeService},
+		{"GET /v1/demo", access.Viewer, scopeService},
+		{"POST /v1/demo:kill", access.Admin, scopeService},
+		{"GET /metrics", access.Viewer, scopeService},
 	}
 }
 
@@ -143,7 +143,7 @@ func (d describer) describeRights(doc *huma.OpenAPI) {
 	for _, right := range Rights() {
 		method, path, _ := strings.Cut(right.Route, " ")
 		item := doc.Paths[path]
-		if right.Scope == ScopeOpen || item == nil {
+		if right.Scope == scopeOpen || item == nil {
 			continue
 		}
 		o := map[string]*huma.Operation{
@@ -155,11 +155,11 @@ func (d describer) describeRights(doc *huma.OpenAPI) {
 		}
 		needs := "Needs the role " + right.Role.String()
 		switch right.Scope {
-		case ScopeAccount:
+		case scopeAccount:
 			needs += ". A key that is bound to labels meets only accounts with them."
-		case ScopeAccounts:
+		case scopeAccounts:
 			needs += ". With a key that is bound to labels it is about accounts with them alone."
-		case ScopeService:
+		case scopeService:
 			needs += ", and a key that is not bound to labels."
 		default:
 			needs += "."

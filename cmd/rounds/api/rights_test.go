@@ -48,7 +48,7 @@ func TestEveryRouteHasARight(t *testing.T) {
 		if !slices.Contains(added, right.Route) {
 			t.Errorf("%s: there is a row, and no such route", right.Route)
 		}
-		if (right.Scope == ScopeOpen) == right.Role.Valid() {
+		if (right.Scope == scopeOpen) == right.Role.Valid() {
 			t.Errorf("%s: %s for %s", right.Route, right.Scope, right.Role)
 		}
 		if changes := !strings.HasPrefix(right.Route, "GET "); changes && right.Role == access.Viewer {
@@ -98,13 +98,13 @@ func TestForbidden(t *testing.T) {
 		row  Right
 		want string // a part of the detail; empty: it is allowed
 	}{
-		{viewer, Right{"GET /v1/a", access.Viewer, ScopeService}, ""},
-		{viewer, Right{"GET /v1/a", access.Editor, ScopeSelf}, `the role editor is needed, and "ci" has viewer`},
-		{bound, Right{"GET /v1/a", access.Admin, ScopeAccounts}, ""},
-		{bound, Right{"GET /v1/a", access.Viewer, ScopeService}, `"press" is bound to accounts with team=press`},
-		{access.Principal{}, Right{"GET /v1/a", access.Viewer, ScopeSelf}, "the role viewer is needed"},
-		{access.Token(), Right{"GET /v1/a", 0, ScopeSelf}, "the role none is needed"}, // a row without a role lets nobody in
-		{access.Token(), Right{"GET /v1/a", access.Admin, ScopeService}, ""},
+		{viewer, Right{"GET /v1/a", access.Viewer, scopeService}, ""},
+		{viewer, Right{"GET /v1/a", access.Editor, scopeSelf}, `the role editor is needed, and "ci" has viewer`},
+		{bound, Right{"GET /v1/a", access.Admin, scopeAccounts}, ""},
+		{bound, Right{"GET /v1/a", access.Viewer, scopeService}, `"press" is bound to accounts with team=press`},
+		{access.Principal{}, Right{"GET /v1/a", access.Viewer, scopeSelf}, "the role viewer is needed"},
+		{access.Token(), Right{"GET /v1/a", 0, scopeSelf}, "the role none is needed"}, // a row without a role lets nobody in
+		{access.Token(), Right{"GET /v1/a", access.Admin, scopeService}, ""},
 	} {
 		p := forbidden(c.who, c.row)
 		switch {
@@ -130,7 +130,7 @@ func TestTheDescriptionHasTheRights(t *testing.T) {
 	for _, right := range Rights() {
 		method, path, _ := strings.Cut(right.Route, " ")
 		o, ok := doc.Paths[path][strings.ToLower(method)]
-		if right.Scope == ScopeOpen {
+		if right.Scope == scopeOpen {
 			if o.Role != "" {
 				t.Errorf("%s: it is open to all, and needs %s", right.Route, o.Role)
 			}
@@ -154,7 +154,7 @@ func TestTheGuideHasTheRights(t *testing.T) {
 	var want strings.Builder
 	for _, right := range Rights() {
 		role := right.Role.String()
-		if right.Scope == ScopeOpen {
+		if right.Scope == scopeOpen {
 			role = "-"
 		}
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", right.Route, role, right.Scope)

@@ -31,8 +31,8 @@ const (
 
 // What an event is about, besides the events of the ring.
 const (
-	Changed    = "changed"    // somebody changed the record
-	Registered = "registered" // somebody registered the account
+	changed    = "changed"    // somebody changed the record
+	registered = "registered" // somebody registered the account
 )
 
 // TimelineMoment is something that mattered to an account.
@@ -239,15 +239,15 @@ func whatOf(e *trail.Entry) (what string, caused []circulate.Event) {
 	case "delete":
 		return string(circulate.EventDeregistered), []circulate.Event{circulate.EventDeregistered}
 	case "create":
-		return Registered, nil
+		return registered, nil
 	case "put", "patch":
 		switch {
 		case e.Counts["unchanged"] > 0:
 			return "", nil
 		case e.Counts["created"] > 0:
-			return Registered, nil
+			return registered, nil
 		}
-		return Changed, nil
+		return changed, nil
 	}
 	return "", nil
 }

@@ -328,7 +328,7 @@ func TestFilesOfFormat1AreRestored(t *testing.T) {
 	must(t, w.write(line{Message: &messageLine{At: "5-1", Account: "a", ID: "1"}}))
 	must(t, w.write(line{Dead: &deadLine{Fields: []text{"account", "a", "id", "2"}}}))
 	sum := hex.EncodeToString(w.sum.Sum(nil))
-	must(t, w.write(line{End: &Trailer{Counts{Messages: 1, Dead: 1}, sum}}))
+	must(t, w.write(line{End: &trailer{Counts{Messages: 1, Dead: 1}, sum}}))
 	must(t, w.out.Flush())
 	_, err := Restore(t.Context(), open(t, server, "one", 2), bytes.NewReader(out.Bytes()), Restoring{})
 	must(t, err)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// Format is the version of the format that this program writes, and the latest that it
+	// format is the version of the format that this program writes, and the latest that it
 	// reads.
-	Format = 2
+	format = 2
 	// magic says in the header what the file is.
 	magic = "rounds backup"
 	// maxLine is the most bytes of a line: a message and what else stands beside it.
@@ -45,8 +45,8 @@ type Counts struct {
 	Credentials int `json:"credentials,omitempty"`
 }
 
-// Trailer is the last line of a backup.
-type Trailer struct {
+// trailer is the last line of a backup.
+type trailer struct {
 	Counts
 	SHA256 string `json:"sha256"` // of all lines before, in hexadecimal
 }
@@ -62,7 +62,7 @@ type line struct {
 	Webhook    *webhookLine    `json:"webhook,omitempty"`
 	Secret     *secretLine     `json:"secret,omitempty"`
 	Credential *credentialLine `json:"credential,omitempty"`
-	End        *Trailer        `json:"end,omitempty"`
+	End        *trailer        `json:"end,omitempty"`
 }
 
 // part is what a line may be between the header and the trailer.

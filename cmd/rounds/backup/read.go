@@ -97,8 +97,8 @@ func (r *reader) begin(l *line) error {
 	switch {
 	case l.Header == nil || l.Header.Is != magic:
 		return r.wrong("this is no backup of rounds: it does not begin with a header")
-	case l.Header.Format > Format:
-		return r.wrong("its format is %d, and this program reads up to %d: it was written by version %s or later, which restores it", l.Header.Format, Format, l.Header.Program)
+	case l.Header.Format > format:
+		return r.wrong("its format is %d, and this program reads up to %d: it was written by version %s or later, which restores it", l.Header.Format, format, l.Header.Program)
 	case l.Header.Format < 1 || l.Header.Shards < 1:
 		return r.wrong("its header says format %d and %d shards", l.Header.Format, l.Header.Shards)
 	}
@@ -130,7 +130,7 @@ func (r *reader) take(l *line, each func(*line) error) error {
 }
 
 // end checks the trailer.
-func (r *reader) end(t *Trailer, sum string) error {
+func (r *reader) end(t *trailer, sum string) error {
 	switch {
 	case t.SHA256 != sum:
 		return r.wrong("the checksum is not that of the lines before: the file was altered")

@@ -91,7 +91,7 @@ func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) 
 		about.Messages += n.Messages
 	}
 	err = w.write(line{Header: &Header{
-		Is: magic, Format: Format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC(),
+		Is: magic, Format: format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC(),
 		About: about,
 	}})
 	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials} {
@@ -106,7 +106,7 @@ func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) 
 		}
 	}
 	if err == nil {
-		err = w.write(line{End: &Trailer{Counts: w.counts, SHA256: hex.EncodeToString(w.sum.Sum(nil))}})
+		err = w.write(line{End: &trailer{Counts: w.counts, SHA256: hex.EncodeToString(w.sum.Sum(nil))}})
 	}
 	if err == nil {
 		err = w.out.Flush()

@@ -14,9 +14,9 @@ import (
 // Module is the path of the product's own code.
 const Module = "github.com/rounds-dev/rounds"
 
-// Unknown is the version of a program about which nothing is known, as by go run and
+// unknown is the version of a program about which nothing is known, as by go run and
 // go build -buildvcs=false.
-const Unknown = "(devel)"
+const unknown = "(devel)"
 
 // commitWidth is how much of a commit's hash is shown, as in Go's versions.
 const commitWidth = 12
@@ -74,13 +74,13 @@ func Of(info *debug.BuildInfo) Info {
 		known.Commit = settings["vcs.revision"]
 		known.Commit = known.Commit[:min(commitWidth, len(known.Commit))]
 		known.Time, _ = time.Parse(time.RFC3339, settings["vcs.time"]) // zero if it is not there
-		if known.Version = info.Main.Version; known.Version == Unknown || known.Version == "" {
+		if known.Version = info.Main.Version; known.Version == unknown || known.Version == "" {
 			if known.Version = known.Commit; known.Modified && known.Commit != "" {
 				known.Version += "+dirty"
 			}
 		}
 	}
-	known.Version = cmp.Or(known.Version, Unknown)
+	known.Version = cmp.Or(known.Version, unknown)
 	// go install MODULE@VERSION knows no repository, but such a version names its commit.
 	if found := pseudo.FindStringSubmatch(known.Version); found != nil && known.Commit == "" {
 		known.Commit = found[2]

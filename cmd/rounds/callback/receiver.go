@@ -40,8 +40,8 @@ func Results() []Result {
 	return []Result{Verified, Nudged, Repeated, Ignored, UnknownAccount, Parked, Refused, Stale, Unavailable}
 }
 
-// Window is how far a callback's time may be from Redis' clock.
-const Window = 10 * time.Minute
+// window is how far a callback's time may be from Redis' clock.
+const window = 10 * time.Minute
 
 // ErrRefused reports a refused callback. It gives no reason, so that a caller that guesses
 // learns nothing.
@@ -188,7 +188,7 @@ func (c *Receiver) fresh(ctx context.Context, shard int, query url.Values) (time
 		return time.Time{}, Unavailable, err
 	}
 	seconds, _ := strconv.ParseInt(only(query, "timestamp"), 10, 64) // isTimestamp checked it
-	if now.Sub(time.Unix(seconds, 0)).Abs() > Window {
+	if now.Sub(time.Unix(seconds, 0)).Abs() > window {
 		return now, Stale, ErrRefused
 	}
 	return now, "", nil

@@ -225,14 +225,14 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 			}
 			c.receive("acme", query, body, Refused)
 		}
-		for _, off := range []time.Duration{-Window - time.Second, Window + 2*time.Second} {
+		for _, off := range []time.Duration{-window - time.Second, window + 2*time.Second} {
 			query, body, err := c.crypt.Seal(c.event("wk1"), "n", time.Now().Add(off))
 			if err != nil {
 				c.Fatal(err)
 			}
 			c.receive("acme", query, body, Stale)
 		}
-		time.Sleep(Window + time.Second)
+		time.Sleep(window + time.Second)
 		c.receive("acme", query, body, Stale)
 		if n := len(c.claimAll()); n != 0 {
 			c.Errorf("%d accounts are due", n)
@@ -292,10 +292,10 @@ func TestRecentlyIsBounded(t *testing.T) {
 	if n := len(r.young) + len(r.old); n > 201 {
 		t.Errorf("%d are remembered", n)
 	}
-	if !r.has("999", now.Add(2*Window)) || r.has("1", now) {
+	if !r.has("999", now.Add(2*window)) || r.has("1", now) {
 		t.Error("it remembers the wrong ones")
 	}
-	if r.has("999", now.Add(5*Window)) {
+	if r.has("999", now.Add(5*window)) {
 		t.Error("it remembers for too long")
 	}
 }

@@ -42,11 +42,11 @@ func (r *recently) add(text string, now time.Time) {
 // age drops a generation after a period, or when there is no more room.
 func (r *recently) age(now time.Time) {
 	passed := now.Sub(r.since)
-	if passed < 2*Window && len(r.young) < r.limit {
+	if passed < 2*window && len(r.young) < r.limit {
 		return
 	}
 	r.old, r.young, r.since = r.young, make(map[string]struct{}), now
-	if passed >= 4*Window {
+	if passed >= 4*window {
 		r.old = nil
 	}
 }

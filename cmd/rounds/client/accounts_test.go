@@ -133,7 +133,7 @@ func TestAuditThatIsCutOff(t *testing.T) {
 		},
 		"half a document": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"accounts":5`) },
 	} {
-		if _, err := faked(t, handler).Audit(t.Context(), false, ""); !errors.Is(err, ErrCutOff) {
+		if _, err := faked(t, handler).Audit(t.Context(), false, ""); !errors.Is(err, errCutOff) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestAnswerThatBreaksOff(t *testing.T) {
 	}
 	nowhere := New("http://127.0.0.1:1", "")
 	t.Cleanup(nowhere.Close)
-	if err := nowhere.Pause(t.Context(), "a"); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "ROUNDS_API_URL") {
+	if err := nowhere.Pause(t.Context(), "a"); !errors.Is(err, errUnreachable) || !strings.Contains(err.Error(), "ROUNDS_API_URL") {
 		t.Errorf("got %v", err)
 	}
 }

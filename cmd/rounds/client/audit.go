@@ -34,7 +34,7 @@ func (c *Client) Audit(ctx context.Context, repair bool, cursor string) (api.Aud
 	}
 	defer answer.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&done); err != nil {
-		return done, fmt.Errorf("%w: %w", ErrCutOff, err)
+		return done, fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	return done, nil
 }

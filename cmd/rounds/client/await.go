@@ -27,7 +27,7 @@ func (c *Client) Await(ctx context.Context, patience time.Duration) {
 	for {
 		most := patience
 		switch err := c.call(ctx, "GET", "/readyz", nil, nil); {
-		case errors.Is(err, ErrUnreachable):
+		case errors.Is(err, errUnreachable):
 		case starts(err):
 			most = startsWithin
 		default:

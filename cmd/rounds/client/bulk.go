@@ -22,8 +22,8 @@ type importLine struct {
 	Error   string             `json:"error"`
 }
 
-// ErrCutOff reports that an answer ended before it was complete.
-var ErrCutOff = errors.New("the API's answer was cut off")
+// errCutOff reports that an answer ended before it was complete.
+var errCutOff = errors.New("the API's answer was cut off")
 
 // Import registers or changes an account for each line of records. It calls bad for each
 // line that was not accepted, while the rest is still being sent. Without an error every
@@ -47,7 +47,7 @@ func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from account
 		err := lines.next(&line)
 		switch {
 		case errors.Is(err, io.EOF):
-			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been accepted, import again", ErrCutOff)
+			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been accepted, import again", errCutOff)
 		case err != nil:
 			return api.ImportSummary{}, err
 		case line.Summary != nil && line.Error != "":
@@ -87,7 +87,7 @@ func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.Bu
 		err := lines.next(&line)
 		switch {
 		case errors.Is(err, io.EOF):
-			return last, fmt.Errorf("%w before its summary: more accounts may have been changed, run it again", ErrCutOff)
+			return last, fmt.Errorf("%w before its summary: more accounts may have been changed, run it again", errCutOff)
 		case err != nil && context.Cause(ctx) != nil:
 			return last, context.Cause(ctx)
 		case err != nil:
@@ -114,7 +114,7 @@ func (l answerLines) next(into any) error {
 		text, err := l.in.ReadBytes('\n')
 		switch {
 		case err != nil && !errors.Is(err, io.EOF):
-			return fmt.Errorf("%w: %w", ErrCutOff, err)
+			return fmt.Errorf("%w: %w", errCutOff, err)
 		case len(bytes.TrimSpace(text)) > 0:
 			if err := json.Unmarshal(text, into); err != nil {
 				return fmt.Errorf("the answer cannot be read: %w", err)
@@ -149,7 +149,7 @@ func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writ
 		text, err := records.ReadBytes('\n')
 		if err == nil || errors.Is(err, io.EOF) && len(text) > 0 {
 			if !json.Valid(text) {
-				return lines, fmt.Errorf("%w in record %d", ErrCutOff, lines+1)
+				return lines, fmt.Errorf("%w in record %d", errCutOff, lines+1)
 			}
 			lines++
 			if _, err := out.Write(append(bytes.TrimSpace(text), '\n')); err != nil {
@@ -160,7 +160,7 @@ func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writ
 			return lines, out.Flush()
 		}
 		if err != nil {
-			return lines, fmt.Errorf("%w: %w", ErrCutOff, err)
+			return lines, fmt.Errorf("%w: %w", errCutOff, err)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (c *Client) Backup(ctx context.Context, withSecrets bool, w io.Writer) erro
 	}
 	defer answer.Body.Close()
 	if _, err := io.Copy(w, answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", ErrCutOff, err)
+		return fmt.Errorf("%w: %w", errCutOff, err)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ func TestBulk(t *testing.T) {
 		err    string
 	}{
 		"whole":          {half + "\n" + whole, 4, ""},
-		"without an end": {half, 2, ErrCutOff.Error() + " before its summary: more accounts may have been changed, run it again"},
-		"nothing":        {"", 0, ErrCutOff.Error() + " before its summary: more accounts may have been changed, run it again"},
+		"without an end": {half, 2, errCutOff.Error() + " before its summary: more accounts may have been changed, run it again"},
+		"nothing":        {"", 0, errCutOff.Error() + " before its summary: more accounts may have been changed, run it again"},
 		"stopped":        {half + `{"error":"why","summary":{"seen":3,"unknown":1}}` + "\n", 3, "why"},
 		"half a line":    {half + `{"summ`, 2, "the answer cannot be read: unexpected end of JSON input"},
 	} {
@@ -45,7 +45,7 @@ func TestBulk(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	if done, err := c.Bulk(t.Context(), job, func(api.BulkProgress) {}); !errors.Is(err, ErrCutOff) || done.Seen != 2 {
+	if done, err := c.Bulk(t.Context(), job, func(api.BulkProgress) {}); !errors.Is(err, errCutOff) || done.Seen != 2 {
 		t.Errorf("cut: %+v, %v", done, err)
 	}
 }

@@ -161,7 +161,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return fmt.Errorf("%w at %s: is `rounds serve` running? set ROUNDS_API_URL (%w)", ErrUnreachable, c.at, err)
+		return fmt.Errorf("%w at %s: is `rounds serve` running? set ROUNDS_API_URL (%w)", errUnreachable, c.at, err)
 	}
 	return fmt.Errorf("the API at %s did not answer: %w", c.at, err)
 }

@@ -197,7 +197,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 			}
 			panic(http.ErrAbortHandler)
 		})
-		if _, err := c.Export(t.Context(), accounts.Selector{}, io.Discard); !errors.Is(err, ErrCutOff) {
+		if _, err := c.Export(t.Context(), accounts.Selector{}, io.Discard); !errors.Is(err, errCutOff) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

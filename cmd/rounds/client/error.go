@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// ErrUnreachable reports that nothing listens where the API should be.
-var ErrUnreachable = errors.New("cannot reach the API")
+// errUnreachable reports that nothing listens where the API should be.
+var errUnreachable = errors.New("cannot reach the API")
 
 // Error is an answer of the API that is not a success: a problem document as in RFC 9457.
 type Error struct {

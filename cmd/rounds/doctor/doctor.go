@@ -21,10 +21,10 @@ type Status string
 
 // The statuses.
 const (
-	OK      Status = "ok"
-	Warning Status = "warning" // it works, and may lose something or fail later
-	Fault   Status = "fault"   // something does not work
-	Skipped Status = "skipped" // it could not be looked at, for a reason that is listed elsewhere
+	ok      Status = "ok"
+	warning Status = "warning" // it works, and may lose something or fail later
+	fault   Status = "fault"   // something does not work
+	skipped Status = "skipped" // it could not be looked at, for a reason that is listed elsewhere
 )
 
 // Check is one thing that was looked at.
@@ -96,16 +96,16 @@ func (d *doctor) within(ctx context.Context, look func(context.Context)) {
 }
 
 func (d *doctor) add(c Check)            { d.report.Checks = append(d.report.Checks, c) }
-func (d *doctor) ok(part, text string)   { d.add(Check{part, OK, text, ""}) }
-func (d *doctor) skip(part, text string) { d.add(Check{part, Skipped, text, ""}) }
+func (d *doctor) ok(part, text string)   { d.add(Check{part, ok, text, ""}) }
+func (d *doctor) skip(part, text string) { d.add(Check{part, skipped, text, ""}) }
 
 // warn and fault add what is wrong. Do says what helps; empty: the text does.
-func (d *doctor) warn(part, text, do string)  { d.add(Check{part, Warning, text, do}) }
-func (d *doctor) fault(part, text, do string) { d.add(Check{part, Fault, text, do}) }
+func (d *doctor) warn(part, text, do string)  { d.add(Check{part, warning, text, do}) }
+func (d *doctor) fault(part, text, do string) { d.add(Check{part, fault, text, do}) }
 
 // sum counts, and lists what to do.
 func (d *doctor) sum() {
-	for _, status := range []Status{Fault, Warning} {
+	for _, status := range []Status{fault, warning} {
 		for i := range d.report.Checks {
 			c := &d.report.Checks[i]
 			if c.Status != status {
@@ -115,7 +115,7 @@ func (d *doctor) sum() {
 				c.Do = c.Text
 			}
 			d.report.Todo = append(d.report.Todo, c.Do)
-			if status == Fault {
+			if status == fault {
 				d.report.Faults++
 			} else {
 				d.report.Warnings++

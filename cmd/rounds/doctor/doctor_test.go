@@ -84,7 +84,7 @@ func TestExamineRedis(t *testing.T) {
 		"ROUNDS_API_TOKEN": "a-token-of-the-test-0123456789",
 	}
 	r := examined(t, variables)
-	r.says(t, Warning, "namespace", "rounds has nothing in this Redis yet")
+	r.says(t, warning, "namespace", "rounds has nothing in this Redis yet")
 	if made, err := circulate.Made(t.Context(), redistest.Connect(t, process), "rounds"); err != nil || made {
 		t.Errorf("a look made the namespace: %v, %v", made, err)
 	}
@@ -92,18 +92,18 @@ func TestExamineRedis(t *testing.T) {
 		`{"id":"a","kind":"http","config":{"url":"http://`+open+`/x?key=query-secret","headers":{"X":{"secret":"THERE"},"Y":{"secret":"MISSING"}}}}`,
 		`{"id":"b","kind":"feed","config":{"url":"http://10.255.255.1/feed"}}`)
 	r = examined(t, variables)
-	r.says(t, OK, "settings", "all are valid")
-	r.says(t, Fault, "api", "rounds serve")
-	r.says(t, OK, "redis", "answers after")
-	r.says(t, OK, "clock", "agree")
-	r.says(t, OK, "namespace", "rounds has 1 shards")
-	r.says(t, Fault, "replicas", "no replica is alive")
-	r.says(t, Fault, "replicas", "no monitor is alive")
-	r.says(t, OK, "law", "an audit of 2 accounts just now found each in exactly one place")
-	r.says(t, OK, "dead letters", "none")
-	r.says(t, Fault, "secrets", "secret MISSING: ")
-	r.says(t, OK, "way out", open+" was reached")
-	r.says(t, Warning, "way out", "10.255.255.1:80: refused address")
+	r.says(t, ok, "settings", "all are valid")
+	r.says(t, fault, "api", "rounds serve")
+	r.says(t, ok, "redis", "answers after")
+	r.says(t, ok, "clock", "agree")
+	r.says(t, ok, "namespace", "rounds has 1 shards")
+	r.says(t, fault, "replicas", "no replica is alive")
+	r.says(t, fault, "replicas", "no monitor is alive")
+	r.says(t, ok, "law", "an audit of 2 accounts just now found each in exactly one place")
+	r.says(t, ok, "dead letters", "none")
+	r.says(t, fault, "secrets", "secret MISSING: ")
+	r.says(t, ok, "way out", open+" was reached")
+	r.says(t, warning, "way out", "10.255.255.1:80: refused address")
 	if r.Faults != 4 || len(r.Todo) != r.Faults+r.Warnings || !strings.Contains(strings.Join(r.Todo, "\n"), "rounds secret set NAME") {
 		t.Errorf("%d faults, %d warnings, to do %q", r.Faults, r.Warnings, r.Todo)
 	}
@@ -120,14 +120,14 @@ func TestExamineRedis(t *testing.T) {
 	with := maps.Clone(variables)
 	with["ROUNDS_WEBHOOKS_FILE"], with["ROUNDS_ROLES"], with["ROUNDS_SECRET_MISSING"] = hooks, "api,poller,monitor,delivery", "hunter2hunter2"
 	r = examined(t, with)
-	r.says(t, OK, "secrets", "2 secrets of 1 account can be read")
-	r.says(t, Warning, "secrets", "webhook crm: secret CRM: ")
+	r.says(t, ok, "secrets", "2 secrets of 1 account can be read")
+	r.says(t, warning, "secrets", "webhook crm: secret CRM: ")
 
 	process.Kill()
 	r = examined(t, variables)
-	r.says(t, Fault, "redis", "cannot be reached")
-	r.says(t, Skipped, "law", "Redis cannot be asked")
-	r.says(t, Skipped, "secrets", "cannot be read")
+	r.says(t, fault, "redis", "cannot be reached")
+	r.says(t, skipped, "law", "Redis cannot be asked")
+	r.says(t, skipped, "secrets", "cannot be read")
 }
 
 // Servers that may lose data, and those that cannot be used.
@@ -157,13 +157,13 @@ func TestExamineServers(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]Check{
-		"redis://" + old.Addr().String():                                    {"redis", Fault, "is Redis 5.0.14, and rounds needs Redis 6.2", ""},
-		redistest.Start(t).URL():                                            {"redis", Warning, "appendonly is no, and no snapshots are made", ""},
-		redistest.Start(t, redistest.WithArgs("--appendonly", "yes")).URL(): {"redis", OK, "appendfsync is everysec", ""},
-		redistest.Start(t, redistest.WithArgs("--maxmemory", "90mb", "--maxmemory-policy", "volatile-lru")).URL(): {"redis", Fault, "maxmemory-policy is volatile-lru", ""},
-		redistest.Start(t, redistest.WithArgs("--maxmemory", "850kb")).URL():                                      {"redis", Warning, "% of maxmemory", ""},
-		"redis://own:right@" + locked.Addr():                                                                      {"redis", OK, "INFO may not be asked", ""},
-		"redis://own:wrong@" + locked.Addr():                                                                      {"redis", Fault, "refused the password", ""},
+		"redis://" + old.Addr().String():                                    {"redis", fault, "is Redis 5.0.14, and rounds needs Redis 6.2", ""},
+		redistest.Start(t).URL():                                            {"redis", warning, "appendonly is no, and no snapshots are made", ""},
+		redistest.Start(t, redistest.WithArgs("--appendonly", "yes")).URL(): {"redis", ok, "appendfsync is everysec", ""},
+		redistest.Start(t, redistest.WithArgs("--maxmemory", "90mb", "--maxmemory-policy", "volatile-lru")).URL(): {"redis", fault, "maxmemory-policy is volatile-lru", ""},
+		redistest.Start(t, redistest.WithArgs("--maxmemory", "850kb")).URL():                                      {"redis", warning, "% of maxmemory", ""},
+		"redis://own:right@" + locked.Addr():                                                                      {"redis", ok, "INFO may not be asked", ""},
+		"redis://own:wrong@" + locked.Addr():                                                                      {"redis", fault, "refused the password", ""},
 	} {
 		r := examined(t, map[string]string{"ROUNDS_REDIS_URL": url})
 		r.says(t, want.Status, want.Part, want.Text)
@@ -175,42 +175,42 @@ func TestExamineWithoutRedis(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := examined(t, map[string]string{"ROUNDS_DATA_DIR": dir})
-	r.says(t, OK, "data", "can be written")
-	r.says(t, Fault, "api", "rounds serve")
-	r.says(t, Skipped, "redis", "cannot be asked")
+	r.says(t, ok, "data", "can be written")
+	r.says(t, fault, "api", "rounds serve")
+	r.says(t, skipped, "redis", "cannot be asked")
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("a look left %v, %v", left, err)
 	}
 	r = examined(t, map[string]string{"ROUNDS_DATA_DIR": filepath.Join(dir, "later")})
-	r.says(t, OK, "data", "is not there yet")
+	r.says(t, ok, "data", "is not there yet")
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	examined(t, map[string]string{"ROUNDS_DATA_DIR": file}).says(t, Fault, "data", "is no directory")
-	examined(t, map[string]string{"ROUNDS_DATA_DIR": "memory"}).says(t, Warning, "data", "everything is lost")
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": file}).says(t, fault, "data", "is no directory")
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": "memory"}).says(t, warning, "data", "everything is lost")
 
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"status":401,"title":"Unauthorized"}`, http.StatusUnauthorized)
 	}))
 	defer refusing.Close()
-	examined(t, map[string]string{"ROUNDS_DATA_DIR": dir, "ROUNDS_API_URL": refusing.URL}).says(t, Fault, "api", "does not accept the token")
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": dir, "ROUNDS_API_URL": refusing.URL}).says(t, fault, "api", "does not accept the token")
 }
 
 // Faults of settings are lines, and what can be looked at is looked at all the same.
 func TestExamineFaultySettings(t *testing.T) {
 	t.Parallel()
 	r := examined(t, map[string]string{"ROUNDS_DATA_DIR": t.TempDir(), "ROUNDS_CHECK_TIMEOUT": "soon", "ROUNDS_SHARDS": "-1"})
-	r.says(t, Fault, "settings", "ROUNDS_CHECK_TIMEOUT")
-	r.says(t, Fault, "settings", "ROUNDS_SHARDS")
-	r.says(t, OK, "data", "can be written")
+	r.says(t, fault, "settings", "ROUNDS_CHECK_TIMEOUT")
+	r.says(t, fault, "settings", "ROUNDS_SHARDS")
+	r.says(t, ok, "data", "can be written")
 	r = examined(t, map[string]string{"ROUNDS_REDIS_URL": "mysql://:hunter2@h", "ROUNDS_PROXY": "http://127.0.0.1:1"})
-	r.says(t, Fault, "settings", "ROUNDS_REDIS_URL")
-	r.says(t, Fault, "way out", "the proxy of ROUNDS_PROXY cannot be reached")
+	r.says(t, fault, "settings", "ROUNDS_REDIS_URL")
+	r.says(t, fault, "way out", "the proxy of ROUNDS_PROXY cannot be reached")
 	d := doctor{Options: Options{Unknown: []string{"ROUNDS_CONCURENCY"}, Faulty: errors.New("A: x\nB: y")}}
 	d.settings()
 	d.sum()
-	d.report.says(t, Warning, "settings", "is it ROUNDS_CONCURRENCY?")
+	d.report.says(t, warning, "settings", "is it ROUNDS_CONCURRENCY?")
 	if d.report.Faults != 2 || d.report.Warnings != 1 || len(d.report.Todo) != 3 || d.report.Todo[2] != "remove or rename ROUNDS_CONCURENCY" {
 		t.Errorf("%+v", d.report)
 	}
@@ -242,7 +242,7 @@ func TestHostsThatCouldNotBeReadAreNotSaidToBeNone(t *testing.T) {
 	for _, known := range []knowledge{{}, {list: func(context.Context) ([]account, error) { return nil, errors.New("away") }}} {
 		d := &doctor{Options: Options{Within: time.Second}}
 		d.wayOut(t.Context(), known)
-		if last := d.report.Checks[len(d.report.Checks)-1]; last.Status != Skipped || !strings.Contains(last.Text, "could not be read") {
+		if last := d.report.Checks[len(d.report.Checks)-1]; last.Status != skipped || !strings.Contains(last.Text, "could not be read") {
 			t.Errorf("got %+v", d.report.Checks)
 		}
 	}

@@ -69,13 +69,13 @@ func dial(ctx context.Context, client *fetch.Client, host string) Check {
 	switch {
 	case err == nil:
 		_ = conn.Close()
-		return Check{part, OK, fmt.Sprintf("%s was reached within %v", host, time.Since(began).Round(time.Millisecond)), ""}
+		return Check{part, ok, fmt.Sprintf("%s was reached within %v", host, time.Since(began).Round(time.Millisecond)), ""}
 	case errors.Is(err, fetch.ErrRefusedAddress), errors.Is(err, fetch.ErrPrivate):
-		return Check{part, Warning, fmt.Sprintf("%s: %v", host, err), "run doctor with the settings of rounds serve; if it is refused there too, name " + host + " in ROUNDS_ALLOW_NETWORKS, or correct the account or webhook"}
+		return Check{part, warning, fmt.Sprintf("%s: %v", host, err), "run doctor with the settings of rounds serve; if it is refused there too, name " + host + " in ROUNDS_ALLOW_NETWORKS, or correct the account or webhook"}
 	case errors.As(err, &unknown):
-		return Check{part, Warning, fmt.Sprintf("%s: its name is not resolved: %v", host, err), "see DNS on this machine, and whether " + host + " is written correctly"}
+		return Check{part, warning, fmt.Sprintf("%s: its name is not resolved: %v", host, err), "see DNS on this machine, and whether " + host + " is written correctly"}
 	}
-	return Check{part, Warning, fmt.Sprintf("%s: %v", host, err), "see whether " + host + " is up, and what a firewall between here and there allows"}
+	return Check{part, warning, fmt.Sprintf("%s: %v", host, err), "see whether " + host + " is up, and what a firewall between here and there allows"}
 }
 
 // proxy tries the proxy, which resolves and reaches all others.

@@ -8,13 +8,13 @@ import (
 // Only texts that newText can return are well formed. A changed character is detected.
 func FuzzText(f *testing.F) {
 	f.Add(newText(), 3)
-	f.Add(Prefix+strings.Repeat("0", secretDigits+sumDigits), 60)
+	f.Add(prefix+strings.Repeat("0", secretDigits+sumDigits), 60)
 	f.Add("rounds_é", 0)
 	f.Fuzz(func(t *testing.T, text string, at int) {
 		if !wellFormed(text) {
 			return
 		}
-		if at = len(Prefix) + max(0, at)%(secretDigits+sumDigits); at < len(text) {
+		if at = len(prefix) + max(0, at)%(secretDigits+sumDigits); at < len(text) {
 			changed := []byte(text)
 			if changed[at]++; wellFormed(string(changed)) {
 				t.Errorf("%q and %q are well formed", text, changed)

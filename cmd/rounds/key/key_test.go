@@ -32,7 +32,7 @@ func TestTexts(t *testing.T) {
 			}
 		}
 	}
-	for _, other := range []string{"", Prefix, text[1:], text[:len(text)-1], text + "0", " " + text, strings.ToLower(text), strings.Repeat("0", len(text))} {
+	for _, other := range []string{"", prefix, text[1:], text[:len(text)-1], text + "0", " " + text, strings.ToLower(text), strings.Repeat("0", len(text))} {
 		if wellFormed(other) {
 			t.Errorf("%q passes for a key", other)
 		}

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// Fresh is how long an answer of Redis about a key is used. A revoked key is valid no
+	// fresh is how long an answer of Redis about a key is used. A revoked key is valid no
 	// longer than that, in any process.
-	Fresh = 3 * time.Second
+	fresh = 3 * time.Second
 	// askTime is the time-out of one request to Redis. Other callers may wait for it too.
 	askTime = 5 * time.Second
 	// noteAgain is the wait before another try to note a use that could not be noted.
@@ -179,7 +179,7 @@ func (r *Keyring) Find(ctx context.Context, digest string) (Key, error) {
 	r.mu.Lock()
 	k, ok := r.known[digest]
 	r.mu.Unlock()
-	if !ok || time.Since(k.asked) >= Fresh {
+	if !ok || time.Since(k.asked) >= fresh {
 		// The caller's context is not used, because other callers may wait for this answer.
 		asked := r.asking.DoChan(digest, func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
@@ -228,7 +228,7 @@ func (r *Keyring) ask(ctx context.Context, digest string) (known, error) {
 	}
 	if len(r.known) > Most {
 		for other, its := range r.known {
-			if time.Since(its.asked) >= Fresh {
+			if time.Since(its.asked) >= fresh {
 				delete(r.known, other)
 				delete(r.noted, other)
 			}

@@ -78,7 +78,7 @@ func TestAKeysLife(t *testing.T) {
 		for _, key := range w.Miniredis().Keys() {
 			if dump, err := w.Miniredis().DB(0).HKeys(key); err == nil {
 				for _, field := range dump {
-					if value := w.Miniredis().HGet(key, field); strings.Contains(field+value, text[len(Prefix):]) {
+					if value := w.Miniredis().HGet(key, field); strings.Contains(field+value, text[len(prefix):]) {
 						t.Errorf("%s has the key itself", key)
 					}
 				}
@@ -139,7 +139,7 @@ func TestRevocationIsBounded(t *testing.T) {
 		if _, err := other.Revoke(ctx, "n"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		if _, err := r.Authenticate(ctx, text); !errors.Is(err, ErrUnknown) {
 			t.Errorf("revoked elsewhere: %v", err)
 		}
@@ -195,7 +195,7 @@ func TestRedisAway(t *testing.T) {
 		if _, err := r.Authenticate(ctx, text); err != nil {
 			t.Errorf("just asked: %v", err)
 		}
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		for _, shown := range []string{text, newText()} {
 			if _, err := r.Authenticate(ctx, shown); !errors.Is(err, faketime.ErrCut) {
 				t.Errorf("away: %v", err)
@@ -207,7 +207,7 @@ func TestRedisAway(t *testing.T) {
 		}
 		ended, end := context.WithCancel(ctx)
 		end()
-		time.Sleep(Fresh)
+		time.Sleep(fresh)
 		if _, err := r.Authenticate(ended, text); !errors.Is(err, context.Canceled) && err != nil {
 			t.Errorf("the caller has gone: %v", err)
 		}
@@ -259,7 +259,7 @@ func TestUsesAreKeptCoarsely(t *testing.T) {
 			if _, err := r.Authenticate(ctx, text); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(Fresh)
+			time.Sleep(fresh)
 		}
 		if tries != 1 {
 			t.Errorf("tried %d times within half a minute", tries)

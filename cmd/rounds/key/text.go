@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Prefix begins every key, so that people and scanners for leaked secrets recognise keys.
+// prefix begins every key, so that people and scanners for leaked secrets recognise keys.
 // A key is the prefix and 49 letters and digits: rounds_[0-9A-Za-z]{49}.
-const Prefix = "rounds_"
+const prefix = "rounds_"
 
 const (
 	secretBytes  = 32 // 256 bits
@@ -20,21 +20,21 @@ const (
 )
 
 // Looks reports whether a text begins like a key.
-func Looks(text string) bool { return strings.HasPrefix(text, Prefix) }
+func Looks(text string) bool { return strings.HasPrefix(text, prefix) }
 
 // newText returns the text of a new key: the prefix, a random number, and the checksum of
 // both.
 func newText() string {
 	secret := make([]byte, secretBytes)
 	_, _ = rand.Read(secret) // returns no error: if it fails, the program ends
-	body := Prefix + digits(new(big.Int).SetBytes(secret), secretDigits)
+	body := prefix + digits(new(big.Int).SetBytes(secret), secretDigits)
 	return body + checksum(body)
 }
 
 // wellFormed reports whether a text has the form and the checksum of a key. A key that was
 // mistyped or cut off does not, so Redis need not be asked.
 func wellFormed(text string) bool {
-	if !Looks(text) || len(text) != len(Prefix)+secretDigits+sumDigits {
+	if !Looks(text) || len(text) != len(prefix)+secretDigits+sumDigits {
 		return false
 	}
 	body := text[:len(text)-sumDigits]

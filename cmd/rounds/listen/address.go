@@ -26,31 +26,31 @@ const maxPath = 100
 // Address is where to listen.
 type Address struct{ Network, Name string }
 
-// ErrAddress reports a text that is not an Address.
-var ErrAddress = errors.New("must be HOST:PORT, such as 127.0.0.1:8080, unix:PATH, such as unix:/run/rounds/api.sock, or systemd:NAME")
+// errAddress reports a text that is not an Address.
+var errAddress = errors.New("must be HOST:PORT, such as 127.0.0.1:8080, unix:PATH, such as unix:/run/rounds/api.sock, or systemd:NAME")
 
-// ErrPath reports a path that no socket can have.
-var ErrPath = errors.New("must be unix: with an absolute path of at most 100 bytes")
+// errPath reports a path that no socket can have.
+var errPath = errors.New("must be unix: with an absolute path of at most 100 bytes")
 
-// Parse reads HOST:PORT, unix:PATH or systemd:NAME. The error is ErrAddress or ErrPath.
+// Parse reads HOST:PORT, unix:PATH or systemd:NAME. The error is errAddress or errPath.
 func Parse(text string) (Address, error) {
 	network, name, _ := strings.Cut(text, ":")
 	switch network {
 	case Unix:
 		if !path.IsAbs(name) || len(name) > maxPath || path.Clean(name) != name || strings.ContainsRune(name, 0) {
-			return Address{}, ErrPath
+			return Address{}, errPath
 		}
 		return Address{Unix, name}, nil
 	case Systemd:
 		if !regexp.MustCompile(`^[!-9;-~]{1,255}$`).MatchString(name) { // as systemd has it
-			return Address{}, ErrAddress
+			return Address{}, errAddress
 		}
 		return Address{Systemd, name}, nil
 	}
 	_, port, err := net.SplitHostPort(text)
 	number, portErr := strconv.Atoi(port)
 	if err != nil || portErr != nil || number < 0 || number > 65535 {
-		return Address{}, ErrAddress
+		return Address{}, errAddress
 	}
 	return Address{TCP, text}, nil
 }

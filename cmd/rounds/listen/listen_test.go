@@ -23,8 +23,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]error{
-		"": ErrAddress, "8080": ErrAddress, "127.0.0.1": ErrAddress, "127.0.0.1:http": ErrAddress, "127.0.0.1:65536": ErrAddress, "systemd:": ErrAddress, "systemd:a b": ErrAddress, "systemd:a:b": ErrAddress,
-		"unix:": ErrPath, "unix:api.sock": ErrPath, "unix:/run/../api.sock": ErrPath, "unix:/" + strings.Repeat("a", maxPath): ErrPath, "unix:/a\x00": ErrPath,
+		"": errAddress, "8080": errAddress, "127.0.0.1": errAddress, "127.0.0.1:http": errAddress, "127.0.0.1:65536": errAddress, "systemd:": errAddress, "systemd:a b": errAddress, "systemd:a:b": errAddress,
+		"unix:": errPath, "unix:api.sock": errPath, "unix:/run/../api.sock": errPath, "unix:/" + strings.Repeat("a", maxPath): errPath, "unix:/a\x00": errPath,
 	} {
 		if a, err := Parse(text); !errors.Is(err, want) {
 			t.Errorf("%q: got %v, %v", text, a, err)

@@ -14,9 +14,9 @@ import (
 // ErrNoMessage reports a message that does not exist, or is no longer kept.
 var ErrNoMessage = errors.New("message: no such message")
 
-// Dead is the stage of a message that a consumer group could not handle, which is a dead
+// dead is the stage of a message that a consumer group could not handle, which is a dead
 // letter now. The other stages are those of package group.
-const Dead = "dead"
+const dead = "dead"
 
 // Delivery is what has become of a message in a consumer group.
 type Delivery struct {
@@ -41,8 +41,8 @@ type Delivered struct {
 	Complete bool
 }
 
-// Ref returns what names a message among all: SHARD:MS-SEQ.
-func Ref(f *circulate.Found) string { return deadID(f.Shard, f.Position) }
+// ref returns what names a message among all: SHARD:MS-SEQ.
+func ref(f *circulate.Found) string { return deadID(f.Shard, f.Position) }
 
 // ParseRef reads what Ref returns.
 func ParseRef(ref string) (shard int, position circulate.StreamID, err error) {
@@ -93,7 +93,7 @@ func (r *Reader) findDead(ctx context.Context, shard int, position circulate.Str
 			l := &letters[i]
 			size += len(l.Message.Data)
 			if d := of[l.Group]; d != nil && l.Origin == position.String() {
-				d.Stage, d.DeadID, d.Error, d.Deliveries = Dead, deadID(shard, l.Position), l.Error, l.Deliveries
+				d.Stage, d.DeadID, d.Error, d.Deliveries = dead, deadID(shard, l.Position), l.Error, l.Deliveries
 			}
 		}
 		if len(letters) < deadAhead {

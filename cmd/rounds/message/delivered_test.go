@@ -44,7 +44,7 @@ func TestDelivered(t *testing.T) {
 		}
 		of := func(f *circulate.Found) map[string]Delivery {
 			t.Helper()
-			at, position, err := ParseRef(Ref(f))
+			at, position, err := ParseRef(ref(f))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,7 +71,7 @@ func (w *Walk) Next(ctx context.Context, limit int) ([]circulate.Found, error) {
 // whether the filter selects that message.
 func (w *Walk) Pass(f *circulate.Found) (bool, error) {
 	if w.back {
-		return w.filter.Selects(f), w.position.Retreat(f)
+		return w.filter.Selects(f), w.position.retreat(f)
 	}
 	return w.filter.Selects(f), w.position.Pass(f)
 }

@@ -30,7 +30,7 @@ func passed(t *testing.T, w *Walk, n int) (refs []string, end Position) {
 				t.Fatal(err)
 			}
 			if selected {
-				refs = append(refs, Ref(&found[i]))
+				refs = append(refs, ref(&found[i]))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestWalksOfBothDirectionsMeetAllMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		again, err := ParsePosition(func() string { p := some.Position(); return p.String() }())
+		again, err := parsePosition(func() string { p := some.Position(); return p.String() }())
 		if err != nil {
 			t.Fatal(err)
 		}

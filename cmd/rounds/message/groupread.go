@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// MaxGroupWait is the longest that a read of a group may wait for messages. It is
+	// maxGroupWait is the longest that a read of a group may wait for messages. It is
 	// shorter than the time for which a consumer may be silent.
-	MaxGroupWait = 10 * time.Second
+	maxGroupWait = 10 * time.Second
 	// groupBeat is how often a waiting consumer sends a sign of life, and looks whether
 	// its shards are still its own.
 	groupBeat = time.Second
@@ -65,8 +65,8 @@ func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 	if q.Limit < 0 || q.Limit > MaxLimit {
 		faults.Add("limit", fmt.Sprintf("must be 1 to %d", MaxLimit))
 	}
-	if q.Wait < 0 || q.Wait > MaxGroupWait {
-		faults.Add("wait", fmt.Sprintf("must be 0s to %v", MaxGroupWait))
+	if q.Wait < 0 || q.Wait > maxGroupWait {
+		faults.Add("wait", fmt.Sprintf("must be 0s to %v", maxGroupWait))
 	}
 	if len(q.Acknowledge) > MaxLimit {
 		return nil, append(faults, strict.Fault{Field: "acknowledge", Reason: fmt.Sprintf("must be at most %d", MaxLimit)})
@@ -100,7 +100,7 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 	if body.Wait != "" {
 		var err error
 		if q.Wait, err = time.ParseDuration(body.Wait); err != nil {
-			faults.Add("wait", fmt.Sprintf("must be a duration such as 5s, at most %v", MaxGroupWait))
+			faults.Add("wait", fmt.Sprintf("must be a duration such as 5s, at most %v", maxGroupWait))
 		}
 	}
 	return q, faults.Err()

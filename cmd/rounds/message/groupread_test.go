@@ -160,14 +160,14 @@ func TestReadGroupWaits(t *testing.T) {
 			t.Fatalf("%+v came before now", got)
 		}
 		done := make(chan []GroupMessage)
-		go func() { done <- c.next(true, func(q *GroupRead) { q.Wait = MaxGroupWait }) }()
+		go func() { done <- c.next(true, func(q *GroupRead) { q.Wait = maxGroupWait }) }()
 		stream(t, r, ring, "after", 1)
 		if got := <-done; len(got) != 1 || got[0].Account != "after" {
 			t.Errorf("%+v", got)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		go cancel()
-		_, err := r.ReadGroup(ctx, "tail", GroupRead{Consumer: c.round.Consumer, Acknowledge: c.round.Acknowledge, Wait: MaxGroupWait})
+		_, err := r.ReadGroup(ctx, "tail", GroupRead{Consumer: c.round.Consumer, Acknowledge: c.round.Acknowledge, Wait: maxGroupWait})
 		if err == nil {
 			t.Error("a wait that was cancelled ended well")
 		}
@@ -213,7 +213,7 @@ func TestReadGroupRefuses(t *testing.T) {
 		"consumer":       {Consumer: "x"},
 		"from":           {From: "1-1"},
 		"limit":          {Limit: 1001},
-		"wait":           {Wait: MaxGroupWait + 1},
+		"wait":           {Wait: maxGroupWait + 1},
 		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "2:1-1"}},
 		"acknowledge[0]": {Acknowledge: []string{"1-1"}},
 		"acknowledge":    {Acknowledge: make([]string, 1001)},

@@ -29,7 +29,7 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	case FromNow:
 		return p, r.toNow(ctx, p)
 	}
-	p, err := ParsePosition(from)
+	p, err := parsePosition(from)
 	if err != nil {
 		return p, err
 	}

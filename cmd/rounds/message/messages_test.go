@@ -114,7 +114,7 @@ func TestPositionText(t *testing.T) {
 	p.at[5] = circulate.StreamID{Seq: 1}
 	p.at[6] = circulate.StreamID{Ms: math.MaxInt64, Seq: math.MaxInt64}
 	text := p.String()
-	q, err := ParsePosition(text)
+	q, err := parsePosition(text)
 	if err != nil || q.String() != text {
 		t.Fatalf("%q, %v", text, err)
 	}
@@ -128,7 +128,7 @@ func TestPositionText(t *testing.T) {
 	}
 }
 
-// String returns exactly the texts that ParsePosition accepts, for arbitrary texts and for
+// String returns exactly the texts that parsePosition accepts, for arbitrary texts and for
 // contents with a valid checksum.
 func FuzzParsePosition(f *testing.F) {
 	p := Position{at: []circulate.StreamID{{Ms: 1, Seq: 2}, {}, {Ms: 1_700_000_000_000}}}
@@ -136,7 +136,7 @@ func FuzzParsePosition(f *testing.F) {
 	f.Add("AAAA", []byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, text string, content []byte) {
 		for _, text := range []string{text, accounts.SealCursor(accounts.CursorPosition, content)} {
-			p, err := ParsePosition(text)
+			p, err := parsePosition(text)
 			if err == nil && p.String() != text {
 				t.Fatalf("%q became %q", text, p.String())
 			}

@@ -33,8 +33,8 @@ func (p *Position) Pass(f *circulate.Found) error {
 	return nil
 }
 
-// Retreat moves the position in front of a message of its shard.
-func (p *Position) Retreat(f *circulate.Found) error {
+// retreat moves the position in front of a message of its shard.
+func (p *Position) retreat(f *circulate.Found) error {
 	id, err := circulate.ParseStreamID(f.Position)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p *Position) Clone() Position {
 	return Position{at: slices.Clone(p.at), generation: p.generation, sources: p.sources}
 }
 
-// String returns the position as ParsePosition reads it: the number of shards, the newest
+// String returns the position as parsePosition reads it: the number of shards, the newest
 // time, and for each shard how much older its own time is, and its sequence number. Zero
 // stands for the start of a stream.
 func (p *Position) String() string {
@@ -75,8 +75,8 @@ func (p *Position) String() string {
 	return accounts.SealCursor(accounts.CursorPosition, content)
 }
 
-// ParsePosition reads exactly the texts that String returns. Its error is cursor.ErrInvalid.
-func ParsePosition(text string) (Position, error) {
+// parsePosition reads exactly the texts that String returns. Its error is cursor.ErrInvalid.
+func parsePosition(text string) (Position, error) {
 	content, err := accounts.UnsealCursor(accounts.CursorPosition, text)
 	if err != nil {
 		return Position{}, err

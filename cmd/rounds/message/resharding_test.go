@@ -52,7 +52,7 @@ func TestPositionOverAChangeOfShards(t *testing.T) {
 		{"of another ring that changes", during, start(1, 3, 6), nil, accounts.ErrUnsealed},
 		{"of another ring before a change", before, start(1, 4, 5), nil, accounts.ErrUnsealed},
 	} {
-		read, err := ParsePosition(test.position.String())
+		read, err := parsePosition(test.position.String())
 		if err != nil || read.String() != test.position.String() {
 			t.Fatalf("%s: %v", test.name, err)
 		}

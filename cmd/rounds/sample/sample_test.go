@@ -118,7 +118,7 @@ func TestAShopGoesOnAtTheCursor(t *testing.T) {
 			t.Errorf("%s had %d messages in an hour, want %d or more", shop, seen, least)
 		}
 	}
-	for _, sort := range []string{"order.created", "order.paid", "chat.text", Refused} {
+	for _, sort := range []string{"order.created", "order.paid", "chat.text", refused} {
 		if types[sort] == 0 {
 			t.Errorf("there is no %s among %v", sort, types)
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Refused is the type of messages that Office refuses.
-const Refused = "order.cancelled"
+// refused is the type of messages that Office refuses.
+const refused = "order.cancelled"
 
 // found is a message as a connector shows it.
 type found struct {
@@ -51,7 +51,7 @@ func (u *Upstream) happened(id string, n int) found {
 	order := 1000 + choice(m.ID, 9000)
 	switch sort := choice(m.ID, 12); {
 	case sort == 0:
-		m.Type, m.Data = Refused, map[string]any{"order": order, "reason": "the customer changed their mind"}
+		m.Type, m.Data = refused, map[string]any{"order": order, "reason": "the customer changed their mind"}
 	case sort <= 4:
 		m.Type, m.Data = "order.created", map[string]any{"order": order, "items": []map[string]any{{"name": "tea", "count": 1 + sort}}, "currency": "EUR"}
 	case sort <= 7:
@@ -70,7 +70,7 @@ func receive(w http.ResponseWriter, r *http.Request) {
 		} `json:"data"`
 	}
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&message)
-	if err != nil || message.Data.Type == Refused {
+	if err != nil || message.Data.Type == refused {
 		http.Error(w, "no such order", http.StatusBadRequest)
 		return
 	}

@@ -30,15 +30,15 @@ func newNotifier(lookup settings.Lookup) notifier {
 	return n
 }
 
-// Ready reports that the service does its work now.
-func (n notifier) Ready() error { return n.send("READY=1") }
+// ready reports that the service does its work now.
+func (n notifier) ready() error { return n.send("READY=1") }
 
-// Stopping reports that it is shutting down.
-func (n notifier) Stopping() error { return n.send("STOPPING=1") }
+// stopping reports that it is shutting down.
+func (n notifier) stopping() error { return n.send("STOPPING=1") }
 
-// Watch reports again and again that the process is alive, while alive returns true,
+// watch reports again and again that the process is alive, while alive returns true,
 // until ctx is done. systemd restarts a process that hangs.
-func (n notifier) Watch(ctx context.Context, alive func(context.Context) bool) {
+func (n notifier) watch(ctx context.Context, alive func(context.Context) bool) {
 	if n.every == 0 {
 		return
 	}

@@ -33,7 +33,7 @@ func TestNotify(t *testing.T) {
 	if n.every != 2*time.Millisecond {
 		t.Errorf("the watchdog is told every %v", n.every)
 	}
-	if err := n.Ready(); err != nil {
+	if err := n.ready(); err != nil {
 		t.Error(err)
 	}
 	expect("READY=1")
@@ -42,7 +42,7 @@ func TestNotify(t *testing.T) {
 	asked, done := 0, make(chan struct{})
 	go func() {
 		defer close(done)
-		n.Watch(ctx, func(context.Context) bool {
+		n.watch(ctx, func(context.Context) bool {
 			asked++
 			return asked == 2 || asked == 3
 		})
@@ -54,7 +54,7 @@ func TestNotify(t *testing.T) {
 	if asked < 3 {
 		t.Errorf("two signs of life after %d questions, of which the first was denied", asked)
 	}
-	if err := n.Stopping(); err != nil {
+	if err := n.stopping(); err != nil {
 		t.Error(err)
 	}
 	expect("STOPPING=1")
@@ -62,12 +62,12 @@ func TestNotify(t *testing.T) {
 
 func TestNotifyNobody(t *testing.T) {
 	n := newNotifier(lookupIn(map[string]string{"WATCHDOG_USEC": "4000"}))
-	if err := n.Ready(); err != nil {
+	if err := n.ready(); err != nil {
 		t.Error(err)
 	}
-	n.Watch(t.Context(), func(context.Context) bool { return true }) // returns at once
+	n.watch(t.Context(), func(context.Context) bool { return true }) // returns at once
 	n = newNotifier(lookupIn(map[string]string{"NOTIFY_SOCKET": filepath.Join(t.TempDir(), "none")}))
-	if err := n.Ready(); err == nil {
+	if err := n.ready(); err == nil {
 		t.Error("nobody listens, and there is no error")
 	}
 }

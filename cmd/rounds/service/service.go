@@ -180,7 +180,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		}
 		metrics.roles.Store(registry)
 		ready.Do(func() {
-			if err := notify.Ready(); err != nil {
+			if err := notify.ready(); err != nil {
 				o.Log.Warn("the service manager could not be told", "error", err)
 			}
 		})
@@ -203,12 +203,12 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		})
 	}
 	group.Go(func() error {
-		notify.Watch(ctx, present.pulse.alive)
+		notify.watch(ctx, present.pulse.alive)
 		return nil
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		if err := notify.Stopping(); err != nil {
+		if err := notify.stopping(); err != nil {
 			o.Log.Warn("the service manager could not be told", "error", err)
 		}
 		return nil

@@ -19,7 +19,7 @@ const comparedLength = 60
 func (s Settings) Compared() map[string]string {
 	compared := make(map[string]string)
 	value := reflect.ValueOf(s)
-	for _, one := range All() {
+	for _, one := range all() {
 		if !slices.ContainsFunc(one.comparedFor(), s.API.Roles.Has) {
 			continue
 		}
@@ -35,7 +35,7 @@ func (s Settings) Compared() map[string]string {
 }
 
 // comparedFor returns the roles whose processes should agree on the setting.
-func (s Setting) comparedFor() []string {
+func (s setting) comparedFor() []string {
 	switch s.Name {
 	case "ROUNDS_ROLES", "ROUNDS_API_ADDR", "ROUNDS_OPS_ADDR", "ROUNDS_API_SOCKET_MODE", "ROUNDS_OIDC_CLIENT_SECRET_FILE":
 		return nil

@@ -36,7 +36,7 @@ func TestGuideHasTheSettings(t *testing.T) {
 // have.
 func strangeNames(text string) []string {
 	known := make(map[string]bool)
-	for _, s := range All() {
+	for _, s := range all() {
 		known[s.Name] = true
 	}
 	var strange []string

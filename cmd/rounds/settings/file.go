@@ -155,7 +155,7 @@ func readWhole(file fs.File) (string, error) {
 // and those that begin with # are skipped, and quotes around a value are not part of it.
 func parse(text string) (values map[string]string, faults []string) {
 	known := make(map[string]bool)
-	for _, s := range All() {
+	for _, s := range all() {
 		known[s.Name] = true
 	}
 	values = make(map[string]string)

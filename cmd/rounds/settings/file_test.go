@@ -166,7 +166,7 @@ func TestMergeTakesWhatIsLive(t *testing.T) {
 	}
 	// A running process applies exactly the settings that the documentation calls live.
 	var live []string
-	for _, s := range All() {
+	for _, s := range all() {
 		if s.Live {
 			live = append(live, s.Name)
 		}

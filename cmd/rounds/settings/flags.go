@@ -15,7 +15,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	for _, s := range settingsOf(reflect.TypeFor[Access]()) {
 		access[s.Name] = true
 	}
-	for _, s := range All() {
+	for _, s := range all() {
 		if !access[s.Name] {
 			addFlag(flags, s)
 		}
@@ -43,7 +43,7 @@ func AddRedisFlags(flags *pflag.FlagSet) {
 // AddSealFlags adds the flags of the settings that ReadSeal's callers use besides those
 // of AddRedisFlags.
 func AddSealFlags(flags *pflag.FlagSet) {
-	for _, s := range All() {
+	for _, s := range all() {
 		switch s.Name {
 		case "ROUNDS_NAMESPACE", "ROUNDS_SECRETS_KEY_FILE":
 			addFlag(flags, s)
@@ -53,7 +53,7 @@ func AddSealFlags(flags *pflag.FlagSet) {
 
 // AddCheckerFlags adds the flags of the settings that ReadPoller's callers use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
-	for _, s := range All() {
+	for _, s := range all() {
 		switch s.Name {
 		case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS",
 			"ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY":
@@ -66,7 +66,7 @@ func AddCheckerFlags(flags *pflag.FlagSet) {
 // the roles takes several, separated by commas.
 func Choices() map[string][]string {
 	choices := make(map[string][]string)
-	for _, s := range All() {
+	for _, s := range all() {
 		if name := s.flag(); name != "" && s.oneof != "" {
 			choices[name] = strings.Fields(s.oneof)
 		}
@@ -74,7 +74,7 @@ func Choices() map[string][]string {
 	return choices
 }
 
-func addFlag(flags *pflag.FlagSet, s Setting) {
+func addFlag(flags *pflag.FlagSet, s setting) {
 	name := s.flag()
 	if name == "" {
 		return
@@ -92,7 +92,7 @@ func addFlag(flags *pflag.FlagSet, s Setting) {
 // flagText is a flag's value as it was given. Read validates it together with the
 // environment, so that all faults are found at once.
 type flagText struct {
-	setting Setting
+	setting setting
 	text    string
 }
 

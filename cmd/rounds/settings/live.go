@@ -8,7 +8,7 @@ import "reflect"
 func Merge(running, read Settings) (merged Settings, changed, restart []string) {
 	merged = running
 	was, is, into := reflect.ValueOf(running), reflect.ValueOf(read), reflect.ValueOf(&merged).Elem()
-	for _, s := range All() {
+	for _, s := range all() {
 		before, after := was.FieldByIndex(s.index), is.FieldByIndex(s.index)
 		switch same := reflect.DeepEqual(before.Interface(), after.Interface()); {
 		case s.Live:

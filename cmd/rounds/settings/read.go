@@ -173,8 +173,8 @@ func (r *reading) flagOf(name string) *pflag.Flag {
 	if r.flags == nil {
 		return nil
 	}
-	flag := Setting{Name: name}.flag()
-	for _, s := range All() {
+	flag := setting{Name: name}.flag()
+	for _, s := range all() {
 		if s.Name == name {
 			flag = s.flag()
 		}
@@ -195,7 +195,7 @@ func (r *reading) fault(name, reason string) {
 		subject += " (given as --" + f.Name + ")"
 	}
 	value, given := r.value(name)
-	for _, s := range All() {
+	for _, s := range all() {
 		switch {
 		case s.Name != name:
 		case !given && s.Default != "":
@@ -236,7 +236,7 @@ func MaskURL(rawURL string) string {
 }
 
 // within reports whether a value is within its setting's bounds or choices.
-func within(s Setting, value reflect.Value) bool {
+func within(s setting, value reflect.Value) bool {
 	switch v := value.Interface().(type) {
 	case int:
 		least, _ := strconv.Atoi(s.min)

@@ -76,11 +76,11 @@ type API struct {
 }
 
 // KeysRequired reports whether the API refuses everybody without the token or a key.
-func (a API) KeysRequired() bool { return a.Auth == AuthRequired }
+func (a API) KeysRequired() bool { return a.Auth == authRequired }
 
-// AuthRequired is the choice of ROUNDS_API_AUTH that refuses everybody without the token
+// authRequired is the choice of ROUNDS_API_AUTH that refuses everybody without the token
 // or a key.
-const AuthRequired = "required"
+const authRequired = "required"
 
 // Access is what the API and its callers must agree on.
 type Access struct {
@@ -182,7 +182,7 @@ func (r *Roles) UnmarshalText(text []byte) error {
 // Files are the files that settings name.
 func (s Settings) Files() []string {
 	var files []string
-	for _, setting := range All() {
+	for _, setting := range all() {
 		if path := reflect.ValueOf(s).FieldByIndex(setting.index).String(); strings.HasSuffix(setting.Name, "_FILE") && path != "" {
 			files = append(files, path)
 		}

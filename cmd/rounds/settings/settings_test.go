@@ -67,7 +67,7 @@ func TestSettingsDefaults(t *testing.T) {
 		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
 	}
 	empty := make(map[string]string)
-	for _, s := range All() {
+	for _, s := range all() {
 		empty[s.Name] = " "
 	}
 	for name, variables := range map[string]map[string]string{"unset": nil, "set to nothing": empty} {
@@ -231,7 +231,7 @@ func TestUnknownVariables(t *testing.T) {
 // The table of settings is kept by hand, in struct tags that the compiler does not check.
 func TestSettingsTable(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, s := range All() {
+	for _, s := range all() {
 		if !strings.HasPrefix(s.Name, "ROUNDS_") || seen[s.Name] || s.About == "" {
 			t.Errorf("%+v: no name of ours, or not the only one, or no meaning", s)
 		}

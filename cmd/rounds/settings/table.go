@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// Setting is one variable, as its field in Settings has it.
-type Setting struct {
+// setting is one variable, as its field in Settings has it.
+type setting struct {
 	Name    string // ROUNDS_CONCURRENCY
 	Default string // empty: unset
 	About   string // what it means
@@ -29,8 +29,8 @@ type Setting struct {
 }
 
 // settingsOf returns the settings of a struct type and the structs in it.
-func settingsOf(t reflect.Type) []Setting {
-	var all []Setting
+func settingsOf(t reflect.Type) []setting {
+	var all []setting
 	for _, f := range reflect.VisibleFields(t) {
 		tag, ok := f.Tag.Lookup("env")
 		if !ok {
@@ -43,7 +43,7 @@ func settingsOf(t reflect.Type) []Setting {
 			continue
 		}
 		name, fallback, _ := strings.Cut(tag, ",default=")
-		all = append(all, Setting{
+		all = append(all, setting{
 			Name: name, Default: fallback, About: f.Tag.Get("about"), Secret: f.Tag.Get("secret"), Live: f.Tag.Get("live") != "",
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), oneof: f.Tag.Get("oneof"), ownFlag: f.Tag.Get("flag"), kind: f.Type, index: f.Index,
 		})
@@ -51,12 +51,12 @@ func settingsOf(t reflect.Type) []Setting {
 	return all
 }
 
-// All returns every setting of the service.
-func All() []Setting { return settingsOf(reflect.TypeFor[Settings]()) }
+// all returns every setting of the service.
+func all() []setting { return settingsOf(reflect.TypeFor[Settings]()) }
 
 // namedByUsers are the rows of variables that users name themselves.
-func namedByUsers() []Setting {
-	return []Setting{
+func namedByUsers() []setting {
+	return []setting{
 		{Name: secrets.EnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that records refer to, if ROUNDS_SECRETS_DIR has no such file"},
 		{Name: secrets.ServiceEnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that webhooks and callbacks refer to, if ROUNDS_SECRETS_DIR has no file service.NAME; no record can name it"},
 		{Name: secrets.BindingEnvPrefix + "NAME", About: "where the secret NAME of records may be sent: hosts=a.example,*.b.example kinds=http,imap, of which one may be left out"},
@@ -76,7 +76,7 @@ func isUsers(name string) bool {
 
 // flag returns the setting's flag. A secret has none, because everybody on a machine can
 // read the arguments of its processes.
-func (s Setting) flag() string {
+func (s setting) flag() string {
 	switch {
 	case s.Secret == "yes":
 		return ""
@@ -87,7 +87,7 @@ func (s Setting) flag() string {
 }
 
 // allowed returns what values the setting may have.
-func (s Setting) allowed() string {
+func (s setting) allowed() string {
 	switch {
 	case s.kind == reflect.TypeFor[Roles]():
 		return "one or more of " + strings.ReplaceAll(s.oneof, " ", ", ") + ", separated by commas"
@@ -109,7 +109,7 @@ func (s Setting) allowed() string {
 func Write(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "VARIABLE\tDEFAULT\tMEANING")
-	for _, s := range append(All(), namedByUsers()...) {
+	for _, s := range append(all(), namedByUsers()...) {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cmp.Or(s.Default, "-"), s.About)
 	}
 	return table.Flush()
@@ -119,7 +119,7 @@ func Write(w io.Writer) error {
 func WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, s := range append(All(), namedByUsers()...) {
+	for _, s := range append(all(), namedByUsers()...) {
 		fallback := ""
 		if s.Default != "" {
 			fallback = "`" + s.Default + "`"
@@ -141,7 +141,7 @@ func serviceLinks() *regexp.Regexp {
 // misspelt.
 func UnknownVariables(environ []string) []string {
 	known := make(map[string]bool)
-	for _, s := range All() {
+	for _, s := range all() {
 		known[s.Name] = true
 	}
 	links := serviceLinks()
@@ -166,14 +166,14 @@ func Likely(unknown string) string {
 		return "ROUNDS_PROXY" // like the variables that everybody knows
 	}
 	if word, ok := strings.CutPrefix(unknown, "ROUNDS_"); ok && word != "" {
-		for _, s := range All() { // the only one that ends so, as ROUNDS_API_ADDR does for ROUNDS_ADDR
+		for _, s := range all() { // the only one that ends so, as ROUNDS_API_ADDR does for ROUNDS_ADDR
 			if strings.HasSuffix(s.Name, "_"+word) {
 				return s.Name
 			}
 		}
 	}
 	likely, least := "", max(2, len(unknown)/4)+1
-	for _, s := range All() {
+	for _, s := range all() {
 		if n := Distance(unknown, s.Name); n < least {
 			likely, least = s.Name, n
 		}

@@ -63,10 +63,10 @@ func (a *Attempts) known(address string) string {
 	return ""
 }
 
-// AddressOf returns the address that a request comes from, without the port. Behind a proxy
+// addressOf returns the address that a request comes from, without the port. Behind a proxy
 // that is not trusted, that is the proxy's address. For IPv6 it is
 // the /64 network, which usually belongs to a single customer.
-func AddressOf(r *http.Request) string {
+func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr

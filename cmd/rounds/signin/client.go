@@ -223,7 +223,7 @@ func withQuery(address string, parameters url.Values) (string, error) {
 
 // SignOut returns the address at which a person signs out of the provider too, which then
 // sends the browser to home (OpenID Connect RP-Initiated Logout 1.0). The ID token is the
-// person's, or empty. The address is empty if the provider has none. The error is ErrAway.
+// person's, or empty. The address is empty if the provider has none. The error is errAway.
 func (p *Provider) SignOut(ctx context.Context, idToken, home string) (string, error) {
 	k, err := p.described(ctx)
 	if err != nil || k.signOut == "" {
@@ -249,10 +249,10 @@ func checkURL(text string) error {
 	return nil
 }
 
-// away returns ErrAway with the reason in a form that can be logged: without the client's
+// away returns errAway with the reason in a form that can be logged: without the client's
 // secret, and with a limited part of what the provider said.
 func (p *Provider) away(doing string, err error) error {
-	return fmt.Errorf("%w: %s: %s", ErrAway, doing, p.told(err))
+	return fmt.Errorf("%w: %s: %s", errAway, doing, p.told(err))
 }
 
 func (p *Provider) told(err error) string {
@@ -264,11 +264,11 @@ func (p *Provider) told(err error) string {
 	if p.config.ClientSecret != "" {
 		text = strings.ReplaceAll(text, p.config.ClientSecret, "…")
 	}
-	return OneLine(text, 200)
+	return oneLine(text, 200)
 }
 
-// OneLine returns a provider's text as one printable line of at most that many characters.
-func OneLine(text string, most int) string {
+// oneLine returns a provider's text as one printable line of at most that many characters.
+func oneLine(text string, most int) string {
 	text = strings.ToValidUTF8(strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return ' '

@@ -15,8 +15,8 @@ import (
 // ErrWrong reports a secret that is not valid.
 var ErrWrong = errors.New("session: the key or token is not right")
 
-// MaxSecret is the most bytes of a secret that somebody signs in with.
-const MaxSecret = 1024
+// maxSecret is the most bytes of a secret that somebody signs in with.
+const maxSecret = 1024
 
 // TooManyError reports a secret that is not valid, from an address whose sign-ins failed too
 // often before.
@@ -30,7 +30,7 @@ func (e TooManyError) Error() string {
 // Seconds returns the wait before the next try, in whole seconds, rounded up.
 func (e TooManyError) Seconds() int { return int((e.After + time.Second - 1) / time.Second) }
 
-// Judges decides who somebody is. Both methods return ErrRefused if the secret or the holder
+// Judges decides who somebody is. Both methods return errRefused if the secret or the holder
 // is not valid. Any other error means that this could not be found out.
 type Judges interface {
 	// Secret returns whose a token or a key is.
@@ -48,7 +48,7 @@ type Door struct {
 }
 
 // SignIn begins a session for a token or a key. It returns origin.ErrForeign, TooManyError,
-// ErrRefused or ErrPlain. Any other error is one of Redis.
+// errRefused or ErrPlain. Any other error is one of Redis.
 //
 // A right secret is let in whatever failed from its address before, because strangers may
 // share the address: behind a proxy, or by a page that makes a person's browser try. So it is
@@ -57,7 +57,7 @@ func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (acc
 	if err := CheckOrigin(r); err != nil {
 		return access.Principal{}, err
 	}
-	if len(secret) > MaxSecret {
+	if len(secret) > maxSecret {
 		secret = ""
 	}
 	holder, who, err := d.Judges.Secret(r.Context(), secret)
@@ -76,9 +76,9 @@ func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (acc
 // from the request's address failed before, it does neither, and returns how long it takes
 // until one more may fail.
 func (d Door) Refuse(r *http.Request, why string) time.Duration {
-	wait := d.Attempts.Fail(AddressOf(r), time.Now())
+	wait := d.Attempts.Fail(addressOf(r), time.Now())
 	if wait == 0 {
-		d.Log.WarnContext(r.Context(), "a sign-in was refused", "address", AddressOf(r), "why", why)
+		d.Log.WarnContext(r.Context(), "a sign-in was refused", "address", addressOf(r), "why", why)
 	}
 	return wait
 }
@@ -89,7 +89,7 @@ func (d Door) Begin(w http.ResponseWriter, r *http.Request, h Holder, who access
 		return err
 	}
 	trail.Of(r.Context()).By(who)
-	about := []any{"name", who.Name, "via", string(h.Via), "role", who.Role.String(), "address", AddressOf(r)}
+	about := []any{"name", who.Name, "via", string(h.Via), "role", who.Role.String(), "address", addressOf(r)}
 	if h.Subject != "" {
 		about = append(about, "subject", h.Subject)
 	}

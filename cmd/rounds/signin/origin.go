@@ -37,7 +37,7 @@ func CheckOrigin(r *http.Request) error {
 // Loopback reports whether a Host, with or without a port, means this machine alone without
 // being resolved: localhost, or a loopback address.
 func Loopback(host string) bool {
-	name, ok := OriginHostname(host)
+	name, ok := originHostname(host)
 	if !ok {
 		return false
 	}
@@ -48,9 +48,9 @@ func Loopback(host string) bool {
 	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// OriginHostname returns a Host without its port, and an IPv6 address without its brackets. It
+// originHostname returns a Host without its port, and an IPv6 address without its brackets. It
 // returns false if the text is not a Host.
-func OriginHostname(host string) (string, bool) {
+func originHostname(host string) (string, bool) {
 	name, port, _ := strings.Cut(host, ":")
 	if rest, ok := strings.CutPrefix(host, "["); ok {
 		var closed bool

@@ -19,7 +19,7 @@ const maxStarts = 5
 // can be under way in several tabs. A browser sends the cookie when it comes back from the
 // provider, because it is SameSite=Lax.
 func startCookie(r *http.Request, state, value string) *http.Cookie {
-	c := &http.Cookie{Name: startPrefix(r) + state, Value: value, Path: "/", MaxAge: int(Within.Seconds()), HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	c := &http.Cookie{Name: startPrefix(r) + state, Value: value, Path: "/", MaxAge: int(within.Seconds()), HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if value == "" {
 		c.MaxAge = -1
 	}
@@ -85,23 +85,23 @@ func (p *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	state := q.Get("state")
 	cookie, err := r.Cookie(startPrefix(r) + state)
 	if err != nil || state == "" {
-		p.fail(w, r, v, ErrStale)
+		p.fail(w, r, v, errStale)
 		return
 	}
 	http.SetCookie(w, startCookie(r, state, "")) // it is used once
 	if said := q.Get("error"); said != "" {
-		v.Problem = fmt.Sprintf(t.ProviderSays, OneLine(said+" "+q.Get("error_description"), maxSaid))
+		v.Problem = fmt.Sprintf(t.ProviderSays, oneLine(said+" "+q.Get("error_description"), maxSaid))
 		p.write(w, r, http.StatusForbidden, v)
 		return
 	}
 	who, err := p.options.People.End(r.Context(), state, cookie.Value, q.Get("code"), q.Get("iss"))
 	switch {
-	case errors.Is(err, ErrNoGrant):
+	case errors.Is(err, errNoGrant):
 		p.options.Door.Refuse(r, "none of the groups of "+who.Name+" has a role")
 		v.Problem = fmt.Sprintf(t.NoGrant, who.Name)
 		p.write(w, r, http.StatusForbidden, v)
 		return
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, errRefused):
 		p.options.Door.Refuse(r, err.Error())
 	}
 	if err != nil {

@@ -24,21 +24,21 @@ import (
 )
 
 const (
-	// Within is how long somebody may take to sign in at the provider.
-	Within = 10 * time.Minute
+	// within is how long somebody may take to sign in at the provider.
+	within = 10 * time.Minute
 	// leeway is how far the clocks of the provider and of other processes may be ahead.
 	leeway = time.Minute
 )
 
 var (
-	// ErrAway reports a provider that could not be reached, or whose answer was wrong.
-	ErrAway = errors.New("idp: the identity provider cannot be used now")
-	// ErrStale reports a sign-in that this browser did not begin, or that took too long.
-	ErrStale = errors.New("idp: the browser has no such sign-in under way")
-	// ErrRefused reports a provider's answer that does not prove who came back.
-	ErrRefused = errors.New("idp: the answer of the identity provider is invalid")
-	// ErrNoGrant reports a person none of whose groups has a grant.
-	ErrNoGrant = errors.New("idp: none of the person's groups is granted a role")
+	// errAway reports a provider that could not be reached, or whose answer was wrong.
+	errAway = errors.New("idp: the identity provider cannot be used now")
+	// errStale reports a sign-in that this browser did not begin, or that took too long.
+	errStale = errors.New("idp: the browser has no such sign-in under way")
+	// errRefused reports a provider's answer that does not prove who came back.
+	errRefused = errors.New("idp: the answer of the identity provider is invalid")
+	// errNoGrant reports a person none of whose groups has a grant.
+	errNoGrant = errors.New("idp: none of the person's groups is granted a role")
 )
 
 // ProviderConfig says which provider to use and what its groups may do.
@@ -126,7 +126,7 @@ type under struct {
 }
 
 // Begin begins a sign-in. It keeps nothing of it, so there is no limit that others could
-// exhaust. [Provider.End] returns next unchanged. The error is ErrAway or one of Redis.
+// exhaust. [Provider.End] returns next unchanged. The error is errAway or one of Redis.
 func (p *Provider) Begin(ctx context.Context, next string) (ProviderStart, error) {
 	k, err := p.described(ctx)
 	if err != nil {
@@ -168,23 +168,23 @@ func (p *Provider) seal(ctx context.Context, state string, u under) (string, err
 	return base64.RawURLEncoding.EncodeToString(sealer.Seal(nil, nil, text, p.bound(state))), nil
 }
 
-// open opens what seal sealed for the same state. It returns ErrStale for anything else, and
+// open opens what seal sealed for the same state. It returns errStale for anything else, and
 // for a sign-in that took too long.
 func (p *Provider) open(ctx context.Context, state, sealed string) (under, error) {
 	var u under
 	text, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
-		return u, ErrStale
+		return u, errStale
 	}
 	sealer, err := p.sealer(ctx)
 	if err != nil {
 		return u, err
 	}
 	if text, err = sealer.Open(nil, nil, text, p.bound(state)); err != nil || json.Unmarshal(text, &u) != nil {
-		return u, ErrStale
+		return u, errStale
 	}
-	if age := time.Since(u.Began); age > Within || age < -leeway {
-		return u, ErrStale
+	if age := time.Since(u.Began); age > within || age < -leeway {
+		return u, errStale
 	}
 	return u, nil
 }
@@ -198,8 +198,8 @@ type Person struct {
 }
 
 // End ends a sign-in with what the browser brings back: the state, what Begin sealed, and the
-// code and the issuer that the provider added. It returns ErrStale, ErrRefused, ErrNoGrant or
-// ErrAway, or an error of Redis. With ErrNoGrant the person has a name.
+// code and the issuer that the provider added. It returns errStale, errRefused, errNoGrant or
+// errAway, or an error of Redis. With errNoGrant the person has a name.
 //
 // The provider takes a code once, so a sign-in can be ended once.
 func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) (Person, error) {
@@ -208,7 +208,7 @@ func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) 
 		return Person{}, err
 	}
 	if issuer != "" && issuer != p.config.Issuer {
-		return Person{}, fmt.Errorf("%w: it is another issuer's", ErrRefused)
+		return Person{}, fmt.Errorf("%w: it is another issuer's", errRefused)
 	}
 	k, err := p.described(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) 
 	if err != nil {
 		var refused *oauth2.RetrieveError
 		if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
-			return Person{}, fmt.Errorf("%w: the code was refused: %s", ErrRefused, p.told(err))
+			return Person{}, fmt.Errorf("%w: the code was refused: %s", errRefused, p.told(err))
 		}
 		return Person{}, p.away("the code", err)
 	}
@@ -248,24 +248,24 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 	var c claims
 	raw, ok := token.Extra("id_token").(string)
 	if !ok {
-		return c, fmt.Errorf("%w: there is no ID token", ErrRefused)
+		return c, fmt.Errorf("%w: there is no ID token", errRefused)
 	}
 	id, err := k.verifier.Verify(ctx, raw)
 	if err != nil {
 		if strings.Contains(err.Error(), "fetching keys") {
 			return c, p.away("its keys", err)
 		}
-		return c, fmt.Errorf("%w: %s", ErrRefused, p.told(err))
+		return c, fmt.Errorf("%w: %s", errRefused, p.told(err))
 	}
 	all := make(map[string]json.RawMessage)
 	if err := errors.Join(id.Claims(&c), id.Claims(&all)); err != nil {
-		return c, fmt.Errorf("%w: the claims cannot be read", ErrRefused)
+		return c, fmt.Errorf("%w: the claims cannot be read", errRefused)
 	}
 	if wrong := p.wrong(id, c, nonce, time.Now()); wrong != "" {
-		return c, fmt.Errorf("%w: ID token: %s", ErrRefused, wrong)
+		return c, fmt.Errorf("%w: ID token: %s", errRefused, wrong)
 	}
 	if c.Subject == "" || len(c.Subject) > 255 {
-		return c, fmt.Errorf("%w: the subject must have 1 to 255 bytes", ErrRefused)
+		return c, fmt.Errorf("%w: the subject must have 1 to 255 bytes", errRefused)
 	}
 	_, grouped := all[p.config.GroupsClaim]
 	if (!grouped || c.name() == c.Subject) && k.provider.UserInfoEndpoint() != "" {
@@ -274,12 +274,12 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 			return c, p.away("its userinfo", err)
 		}
 		if info.Subject != c.Subject {
-			return c, fmt.Errorf("%w: userinfo is about somebody else", ErrRefused)
+			return c, fmt.Errorf("%w: userinfo is about somebody else", errRefused)
 		}
 		var more claims
 		others := make(map[string]json.RawMessage)
 		if err := errors.Join(info.Claims(&more), info.Claims(&others)); err != nil {
-			return c, fmt.Errorf("%w: the claims of userinfo cannot be read", ErrRefused)
+			return c, fmt.Errorf("%w: the claims of userinfo cannot be read", errRefused)
 		}
 		if !grouped {
 			all[p.config.GroupsClaim] = others[p.config.GroupsClaim]
@@ -338,7 +338,7 @@ func (p *Provider) person(c claims, next string) (Person, error) {
 	}}
 	var err error
 	if person.Principal, err = p.Principal(person.Holder); err != nil {
-		return person, ErrNoGrant
+		return person, errNoGrant
 	}
 	return person, nil
 }
@@ -362,7 +362,7 @@ func (p *Provider) nameOf(c claims) string {
 	if u, err := url.Parse(p.config.Issuer); err == nil {
 		host = u.Hostname()
 	}
-	return OneLine(c.name(), 128) + "@" + host
+	return oneLine(c.name(), 128) + "@" + host
 }
 
 func isName(text string) bool {

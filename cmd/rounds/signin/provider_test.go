@@ -154,7 +154,7 @@ func TestNobodyWithoutAGroup(t *testing.T) {
 	} {
 		f.far.Person(oidctest.Claims{"groups": groups, "preferred_username": "bert"})
 		who, err := f.signIn()
-		f.want(err, ErrNoGrant)
+		f.want(err, errNoGrant)
 		if who.Name != "bert@127.0.0.1" || who.Principal.Role.Valid() {
 			t.Errorf("%s: %+v", name, who)
 		}
@@ -192,15 +192,15 @@ func TestASignInIsGoodOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := f.end(begun, code, issuer)
-	f.want(err, ErrRefused) // the provider has taken the code
+	f.want(err, errRefused) // the provider has taken the code
 	// A code of another sign-in belongs to another verifier and nonce.
 	_, stolen, _ := f.visit()
 	begun, _, _ = f.visit()
 	_, err = f.end(begun, stolen, "")
-	f.want(err, ErrRefused)
+	f.want(err, errRefused)
 	begun, code, _ = f.visit()
 	_, err = f.end(begun, code, "https://other.example")
-	f.want(err, ErrRefused)
+	f.want(err, errRefused)
 }
 
 // What a browser brings back counts only as Begin sealed it, for that state, at this provider,
@@ -228,11 +228,11 @@ func TestSealedSignIns(t *testing.T) {
 	for name, begun := range map[string]ProviderStart{
 		"cut": cut, "of another state": swapped, "none": {State: begun.State}, "of no state": {Sealed: begun.Sealed}, "no text": {State: begun.State, Sealed: "%"},
 		"a cursor":     seal(under{Began: time.Now()}, []byte("team=press")),
-		"too old":      seal(under{Began: time.Now().Add(-Within - time.Second)}, bound),
+		"too old":      seal(under{Began: time.Now().Add(-within - time.Second)}, bound),
 		"of tomorrow":  seal(under{Began: time.Now().Add(24 * time.Hour)}, bound),
 		"without time": seal(under{}, bound),
 	} {
-		if _, err := f.end(begun, code, issuer); !errors.Is(err, ErrStale) {
+		if _, err := f.end(begun, code, issuer); !errors.Is(err, errStale) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -251,11 +251,11 @@ func TestSealedSignIns(t *testing.T) {
 		t.Errorf("at another process: %+v, %v", who, err)
 	}
 	config.Issuer = "https://other.example"
-	if _, err := NewProvider(config, f.idp.sealer).End(t.Context(), other.State, other.Sealed, code, ""); !errors.Is(err, ErrStale) {
+	if _, err := NewProvider(config, f.idp.sealer).End(t.Context(), other.State, other.Sealed, code, ""); !errors.Is(err, errStale) {
 		t.Errorf("of another provider: %v", err)
 	}
 	f.idp.sealer = func(context.Context) (cipher.AEAD, error) { return nil, errors.New("redis is away") }
-	if _, err := f.end(other, code, issuer); err == nil || errors.Is(err, ErrStale) || errors.Is(err, ErrRefused) {
+	if _, err := f.end(other, code, issuer); err == nil || errors.Is(err, errStale) || errors.Is(err, errRefused) {
 		t.Errorf("without the key: %v", err)
 	}
 }
@@ -291,7 +291,7 @@ func TestBadWords(t *testing.T) {
 			f := &providerFixture{t, f.far, f.idp, f.ring}
 			f.far.Lie(lie)
 			_, err := f.signIn()
-			f.want(err, ErrRefused)
+			f.want(err, errRefused)
 		})
 	}
 	f.far.Lie(func(c oidctest.Claims) {
@@ -318,7 +318,7 @@ func TestBadWords(t *testing.T) {
 			f := &providerFixture{t, f.far, f.idp, f.ring}
 			f.far.SignBy(sign)
 			_, err := f.signIn()
-			f.want(err, ErrRefused)
+			f.want(err, errRefused)
 		})
 	}
 	f.far.SignBy(nil)
@@ -362,16 +362,16 @@ func TestAProviderThatMisbehaves(t *testing.T) {
 				f.far.Fault(path, fault)
 				if path != "/token" && path != "/keys" && path != "/userinfo" {
 					_, err := f.idp.Begin(context.Background(), "")
-					f.want(err, ErrAway)
+					f.want(err, errAway)
 					asked := f.far.Asked(path)
-					if _, err = f.idp.Begin(context.Background(), ""); !errors.Is(err, ErrAway) || f.far.Asked(path) != asked {
+					if _, err = f.idp.Begin(context.Background(), ""); !errors.Is(err, errAway) || f.far.Asked(path) != asked {
 						t.Errorf("it is asked at once again: %v", err)
 					}
 					f.far.Fault(path, nil)
 					f.idp.failed.Store(nil) // as if askAgain had passed
 				} else {
 					_, err := f.signIn()
-					f.want(err, ErrAway)
+					f.want(err, errAway)
 				}
 				f.far.Fault(path, nil)
 				f.idp.client = newClient(5 * time.Second)
@@ -393,11 +393,11 @@ func TestUserinfo(t *testing.T) {
 	}
 	f.far.Userinfo(oidctest.Claims{"sub": "0002", "groups": []string{"ops"}})
 	_, err := f.signIn()
-	f.want(err, ErrRefused)
+	f.want(err, errRefused)
 	f.far.Userinfo(oidctest.Claims{"sub": "0001", "groups": []string{"ops"}})
 	f.far.Person(oidctest.Claims{"groups": []string{"staff"}}) // the signed groups take precedence
 	_, err = f.signIn()
-	f.want(err, ErrNoGrant)
+	f.want(err, errNoGrant)
 }
 
 // By the specification's default, a provider says nothing about a person in the ID token.
@@ -427,7 +427,7 @@ func TestNamesFromUserinfo(t *testing.T) {
 	f.far.Person(oidctest.Claims{"groups": "ops"})
 	f.far.Userinfo(oidctest.Claims{"sub": "0002", "preferred_username": "boss"})
 	_, err := f.signIn()
-	f.want(err, ErrRefused)
+	f.want(err, errRefused)
 }
 
 func TestPushedSignIns(t *testing.T) {
@@ -457,7 +457,7 @@ func TestPushedSignIns(t *testing.T) {
 		} {
 			f.far.Fault("/par", fault)
 			_, err := f.idp.Begin(t.Context(), "")
-			f.want(err, ErrAway)
+			f.want(err, errAway)
 			if name == "refuses" && !strings.Contains(err.Error(), "400 Bad Request invalid_request") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -506,17 +506,17 @@ func TestSecretsGoOverTLS(t *testing.T) {
 			f.far.Describe(func(about map[string]any) { about[field], about["require_pushed_authorization_requests"] = at, true })
 			f.idp.failed.Store(nil)
 			_, err := f.idp.Begin(context.Background(), "")
-			f.want(err, ErrAway)
+			f.want(err, errAway)
 		}
 	}
 	f.far.Describe(func(about map[string]any) { about["require_pushed_authorization_requests"] = true })
 	f.idp.failed.Store(nil)
 	_, err := f.idp.Begin(context.Background(), "")
-	f.want(err, ErrAway) // it does not say where
+	f.want(err, errAway) // it does not say where
 	f.far.Describe(func(about map[string]any) { about["issuer"] = "https://other.example" })
 	f.idp.failed.Store(nil)
 	_, err = f.idp.Begin(context.Background(), "")
-	f.want(err, ErrAway)
+	f.want(err, errAway)
 	f.far.Describe(func(about map[string]any) {
 		about["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}
 	})

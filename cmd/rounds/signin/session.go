@@ -130,7 +130,7 @@ func (b Book) Begin(w http.ResponseWriter, r *http.Request, h Holder, secret str
 	if err != nil {
 		return err
 	}
-	host, _ := OriginHostname(r.Host)
+	host, _ := originHostname(r.Host)
 	name := rand.Text() + rand.Text()
 	k := kept{Holder: h, Host: strings.ToLower(host)}
 	text, err := k.encoded(name, secret)
@@ -240,7 +240,7 @@ func (b Book) find(ctx context.Context, name, at string) (Session, error) {
 		return Session{}, err
 	}
 	var k kept
-	host, ok := OriginHostname(at)
+	host, ok := originHostname(at)
 	if json.Unmarshal(text, &k) != nil || !ok || !strings.EqualFold(host, k.Host) {
 		return Session{}, ErrOver
 	}

@@ -289,7 +289,7 @@ func TestSignInsThatFailAreBounded(t *testing.T) {
 	f := newSessionFixture(t)
 	var tooMany TooManyError
 	for i := range attemptsAtOnce + 3 {
-		_, err := f.signIn(f.request("localhost:8080"), strings.Repeat("x", MaxSecret*i))
+		_, err := f.signIn(f.request("localhost:8080"), strings.Repeat("x", maxSecret*i))
 		if i < attemptsAtOnce && !errors.Is(err, ErrWrong) || i >= attemptsAtOnce && (!errors.As(err, &tooMany) || tooMany.After <= 0 || tooMany.After > attemptEvery) {
 			t.Errorf("attempt %d: %v", i, err)
 		}
@@ -347,7 +347,7 @@ func TestAddressOf(t *testing.T) {
 	for at, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::/64", "[fe80::1%eth0]:80": "fe80::/64", "@": "@", "": "",
 	} {
-		if got := AddressOf(&http.Request{RemoteAddr: at}); got != want {
+		if got := addressOf(&http.Request{RemoteAddr: at}); got != want {
 			t.Errorf("%q: %q", at, got)
 		}
 	}

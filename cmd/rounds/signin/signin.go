@@ -185,12 +185,12 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v view, err error) 
 	case errors.As(err, &tooMany):
 		status, v.Problem = http.StatusTooManyRequests, fmt.Sprintf(t.TooMany, tooMany.Seconds())
 		w.Header().Set("Retry-After", fmt.Sprint(tooMany.Seconds()))
-	case errors.Is(err, ErrAway):
+	case errors.Is(err, errAway):
 		p.options.Log.WarnContext(r.Context(), "the identity provider could not be used", "error", err)
 		status, v.Problem = http.StatusBadGateway, t.ProviderAway
-	case errors.Is(err, ErrStale):
+	case errors.Is(err, errStale):
 		status, v.Problem = http.StatusBadRequest, fmt.Sprintf(t.Stale, p.options.At+Path)
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, errRefused):
 		status, v.Problem = http.StatusUnauthorized, t.NotVouched
 	case r.Context().Err() != nil:
 		v.Problem = t.Away

@@ -60,8 +60,8 @@ type Entry struct {
 	Cut    bool           `json:"cut,omitempty"`    // something was too long to be kept whole
 }
 
-// Concerns reports whether the entry names an account.
-func (e *Entry) Concerns(id string) bool { return e.Account == id || slices.Contains(e.Accounts, id) }
+// concerns reports whether the entry names an account.
+func (e *Entry) concerns(id string) bool { return e.Account == id || slices.Contains(e.Accounts, id) }
 
 // encode bounds the entry and returns its stored form.
 func (e *Entry) encode() ([]byte, error) {

@@ -77,7 +77,7 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 				continue // most entries are of other accounts, and need not be decoded
 			}
 			e, ok := read(note)
-			if !ok || q.Account != "" && !e.Concerns(q.Account) || q.By != "" && e.By != q.By {
+			if !ok || q.Account != "" && !e.concerns(q.Account) || q.By != "" && e.By != q.By {
 				continue
 			}
 			if page.Entries = append(page.Entries, e); len(page.Entries) == q.Limit {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Kept is how many entries a trail keeps by default.
-	Kept = 100_000
+	// kept is how many entries a trail keeps by default.
+	kept = 100_000
 	// keepWithin is the longest that the answer to an order waits for its entry to be kept.
 	keepWithin = time.Second
 	// refusals is how many refused orders a process keeps in a burst. refusalEvery is how
@@ -69,7 +69,7 @@ func At(server circulate.Server, namespace string, o Options) (*Trail, error) {
 
 func over(j document.Journal, o Options) (*Trail, error) {
 	if o.Kept == 0 {
-		o.Kept = Kept
+		o.Kept = kept
 	}
 	if o.Kept > document.MaxNotes {
 		return nil, fmt.Errorf("trail: kept: must be at most %d, is %d", document.MaxNotes, o.Kept)

@@ -53,11 +53,11 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{form: newForm(client, false), kept: newForm(client, true), client: client, secrets: secrets}
 }
 
-// Kind is the kind's name in records.
-const Kind = "http"
+// kind is the kind's name in records.
+const kind = "http"
 
-// Kind is "http".
-func (*Checker) Kind() string { return Kind }
+// kind is "http".
+func (*Checker) Kind() string { return kind }
 
 // RateKey returns the host of the connector's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {

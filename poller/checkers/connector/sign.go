@@ -21,7 +21,7 @@ type resolved struct {
 // resolve returns a config with its secrets. An error names a secret, never its value.
 func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, error) {
 	var r resolved
-	use := secrets.ForURL(Kind, c.url)
+	use := secrets.ForURL(kind, c.url)
 	if !c.signing.IsZero() {
 		value, err := source.Get(ctx, c.signing.Name, use.Staying())
 		if err != nil {

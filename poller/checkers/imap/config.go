@@ -142,7 +142,7 @@ func oneLine(v strict.Value, text string) string {
 
 // password finds the secret. An error names it, never its value.
 func (c *Checker) password(ctx context.Context, config config) (string, error) {
-	use := secrets.Use{Kind: Kind, Host: net.JoinHostPort(config.host, strconv.Itoa(config.port)), TLS: config.tls != tlsNone}
+	use := secrets.Use{Kind: kind, Host: net.JoinHostPort(config.host, strconv.Itoa(config.port)), TLS: config.tls != tlsNone}
 	value, err := c.secrets.Get(ctx, config.password.Name, use)
 	if err != nil {
 		return "", err

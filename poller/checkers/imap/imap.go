@@ -86,11 +86,11 @@ func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
 	return &Checker{form: newForm(client), client: client, secrets: secrets, options: o}
 }
 
-// Kind is the kind's name in records.
-const Kind = "imap"
+// kind is the kind's name in records.
+const kind = "imap"
 
-// Kind is "imap".
-func (*Checker) Kind() string { return Kind }
+// kind is "imap".
+func (*Checker) Kind() string { return kind }
 
 // RateKey returns the server: its host, with the port unless that is 993 or 143.
 func (c *Checker) RateKey(raw json.RawMessage) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// DefaultBaseURL is where Telegram's Bot API is.
-const DefaultBaseURL = "https://api.telegram.org"
+// defaultBaseURL is where Telegram's Bot API is.
+const defaultBaseURL = "https://api.telegram.org"
 
 // config is a record's parsed config.
 type config struct {
@@ -49,7 +49,7 @@ func newForm(client *fetch.Client) *form {
 		},
 		{
 			Field: strict.Field{
-				Name: "base_url", Type: strict.URL, Example: DefaultBaseURL, Default: DefaultBaseURL,
+				Name: "base_url", Type: strict.URL, Example: defaultBaseURL, Default: defaultBaseURL,
 				Label: strict.Words{EN: "API address", ZH: "接口地址"},
 				Help:  strict.Words{EN: "Where the Bot API is. The token is sent there.", ZH: "Bot API 的地址。令牌会发往这里。"},
 			},

@@ -85,7 +85,7 @@ func TestKilledAnywhereNothingIsLost(t *testing.T) {
 			faketime.Run(t, 2, func(b *faketime.World) {
 				fake := telegram.New(telegram.Options{})
 				fake.AddBot(tokenOf("a"))
-				b.Register(circulate.Registration{ID: "a", Record: fmt.Appendf(nil, `{"id":"a","kind":%q,"cadence":"every 0","config":%s}`, Kind, configOf("", "a", ""))})
+				b.Register(circulate.Registration{ID: "a", Record: fmt.Appendf(nil, `{"id":"a","kind":%q,"cadence":"every 0","config":%s}`, kind, configOf("", "a", ""))})
 				m, err := monitor.New(b.Open(b.Redis), monitor.Config{}, monitor.Options{Log: faketime.Log(b.T)})
 				if err != nil {
 					t.Fatal(err)

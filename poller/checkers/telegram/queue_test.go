@@ -32,7 +32,7 @@ func TestNothingIsLostAfterAQuietWeek(t *testing.T) {
 			faketime.Run(t, 2, func(b *faketime.World) {
 				fake := telegram.New(telegram.Options{Random: func() int64 { return next }})
 				fake.AddBot(tokenOf("a"))
-				b.Register(circulate.Registration{ID: "a", Record: fmt.Appendf(nil, `{"id":"a","kind":%q,"cadence":"every 0","config":%s}`, Kind, configOf("", "a", ""))})
+				b.Register(circulate.Registration{ID: "a", Record: fmt.Appendf(nil, `{"id":"a","kind":%q,"cadence":"every 0","config":%s}`, kind, configOf("", "a", ""))})
 				_, _, stop := start(b, fake, nil)
 				fake.PostN(tokenOf("a"), 20)
 				time.Sleep(time.Minute)
@@ -148,7 +148,7 @@ func TestAnotherQueueBeginsAtItsHead(t *testing.T) {
 	if all, _ := taken(t, other, "https://bots.example.com", moved); len(all) != 0 || other.Stats(tokenOf("a")).Kept != 0 {
 		t.Errorf("the second time: got %v", all)
 	}
-	if queueOf(DefaultBaseURL, "17:a") != queueOf(DefaultBaseURL, "17:b") || queueOf(DefaultBaseURL, "17:a") == queueOf(DefaultBaseURL, "18:a") {
+	if queueOf(defaultBaseURL, "17:a") != queueOf(defaultBaseURL, "17:b") || queueOf(defaultBaseURL, "17:a") == queueOf(defaultBaseURL, "18:a") {
 		t.Error("a queue is that of a bot, whatever its token")
 	}
 }
@@ -162,7 +162,7 @@ func TestATrialConfirmsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := byhand.New(checkers, time.Minute, 1).Try(t.Context(), trial.Request{Kind: Kind, Account: "a", Config: configOf("", "a", ""), Limit: 100, Pages: 5})
+	report, err := byhand.New(checkers, time.Minute, 1).Try(t.Context(), trial.Request{Kind: kind, Account: "a", Config: configOf("", "a", ""), Limit: 100, Pages: 5})
 	if err != nil || report.Error != nil || len(report.Pages) != 1 || len(report.Pages[0].Messages) != 100 {
 		t.Fatalf("got %+v, %v", report, err)
 	}

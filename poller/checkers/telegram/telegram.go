@@ -47,8 +47,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// Kind is the kind's name in records.
-const Kind = "telegram"
+// kind is the kind's name in records.
+const kind = "telegram"
 
 // hold is the longest that Telegram holds a call.
 const hold = 50 * time.Second
@@ -73,8 +73,8 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{newForm(client), client, secrets}
 }
 
-// Kind is "telegram".
-func (*Checker) Kind() string { return Kind }
+// kind is "telegram".
+func (*Checker) Kind() string { return kind }
 
 // RateKey returns the API's host. Telegram limits each bot by itself, but all of them are away
 // if the host is.
@@ -105,7 +105,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, poller.CursorError(err)
 	}
-	use := secrets.ForURL(Kind, config.base)
+	use := secrets.ForURL(kind, config.base)
 	token, err := c.secrets.Get(ctx, config.token.Name, use)
 	if err != nil {
 		return poller.Result{}, secrets.CheckError(err)

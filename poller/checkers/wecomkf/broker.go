@@ -307,10 +307,10 @@ type grant struct {
 }
 
 func newGrant(c config, secret string) (*grant, error) {
-	g := &grant{base: c.baseURL, corp: c.corp, secretName: c.secret.Name, secret: secret, open: secrets.ForURL(Kind, c.baseURL).Open()}
-	g.ref.Owner = Kind + "|" + c.corp + "|" + c.baseURL
+	g := &grant{base: c.baseURL, corp: c.corp, secretName: c.secret.Name, secret: secret, open: secrets.ForURL(kind, c.baseURL).Open()}
+	g.ref.Owner = kind + "|" + c.corp + "|" + c.baseURL
 	derive := func(use string) ([]byte, error) {
-		return hkdf.Key(sha256.New, []byte(secret), []byte("rounds "+Kind+" 1"), use+"|"+g.ref.Owner, 32)
+		return hkdf.Key(sha256.New, []byte(secret), []byte("rounds "+kind+" 1"), use+"|"+g.ref.Owner, 32)
 	}
 	name, err := derive("name")
 	if err != nil {

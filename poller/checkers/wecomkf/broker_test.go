@@ -202,7 +202,7 @@ func TestFetcherIsGone(t *testing.T) {
 		tokens := NewMemory()
 		w := newWorld(t, tokens, 2, noLimits)
 		ids := w.accounts(2, 1)
-		g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+		g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestFetchingAtTheLastMoment(t *testing.T) {
 		tokens := NewMemory()
 		w := newWorld(t, tokens, 1, noLimits)
 		ids := w.accounts(1, 1)
-		g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+		g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestTokensAreSealed(t *testing.T) {
 }
 
 func TestSeal(t *testing.T) {
-	one, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+	one, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,14 +308,14 @@ func TestSeal(t *testing.T) {
 			t.Errorf("%d bytes are enough", i)
 		}
 	}
-	for _, other := range []config{{corp: "other", baseURL: DefaultBaseURL}, {corp: corp, baseURL: "https://example.com"}} {
+	for _, other := range []config{{corp: "other", baseURL: defaultBaseURL}, {corp: corp, baseURL: "https://example.com"}} {
 		if g, err := newGrant(other, secret); err != nil || g.ref == one.ref {
 			t.Errorf("%+v: the same credential, %v", other, err)
 		} else if _, err := g.unseal(sealed); err == nil {
 			t.Errorf("%+v opens it", other)
 		}
 	}
-	if g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, "another"); err != nil || g.ref.Name == one.ref.Name || g.ref.Owner != one.ref.Owner {
+	if g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, "another"); err != nil || g.ref.Name == one.ref.Name || g.ref.Owner != one.ref.Owner {
 		t.Errorf("another secret has %+v, %v", g.ref, err)
 	}
 }

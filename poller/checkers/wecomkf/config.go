@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// DefaultBaseURL is where WeCom's API is.
-const DefaultBaseURL = "https://qyapi.weixin.qq.com"
+// defaultBaseURL is where WeCom's API is.
+const defaultBaseURL = "https://qyapi.weixin.qq.com"
 
 // config is a record's parsed config.
 type config struct {
@@ -72,7 +72,7 @@ func newForm(client *fetch.Client) *form {
 		},
 		{
 			Field: strict.Field{
-				Name: "base_url", Type: strict.URL, Example: DefaultBaseURL, Default: DefaultBaseURL,
+				Name: "base_url", Type: strict.URL, Example: defaultBaseURL, Default: defaultBaseURL,
 				Label: strict.Words{EN: "API address", ZH: "接口地址"},
 				Help:  strict.Words{EN: "Where WeCom's API is. The secret is sent there.", ZH: "企业微信接口的地址。应用 Secret 会发往这里。"},
 			},

@@ -18,7 +18,7 @@ import (
 
 func testGrant(t *testing.T) *grant {
 	t.Helper()
-	g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+	g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 	if err != nil {
 		t.Fatal(err)
 	}

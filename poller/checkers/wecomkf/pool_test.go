@@ -104,7 +104,7 @@ func TestPools(t *testing.T) {
 
 func register(b *faketime.World, id, config string) {
 	b.Helper()
-	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 60s","config":%s}`, id, Kind, config)})
+	b.Register(circulate.Registration{ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":%q,"cadence":"every 60s","config":%s}`, id, kind, config)})
 }
 
 func startPool(b *faketime.World, ring *circulate.Ring, checker poller.Checker) (stop func()) {

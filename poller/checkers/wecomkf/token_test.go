@@ -75,7 +75,7 @@ func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
 
 		w = newWorld(t, NewMemory(), 1, noLimits)
 		b := w.replicas[0].broker
-		g, err := newGrant(config{corp: corp, baseURL: DefaultBaseURL}, secret)
+		g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,8 +48,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// Kind is the kind's name in records.
-const Kind = "wecom-kf"
+// kind is the kind's name in records.
+const kind = "wecom-kf"
 
 // Checker checks customer-service accounts. It is safe for concurrent use.
 type Checker struct {
@@ -75,8 +75,8 @@ func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 	return c
 }
 
-// Kind is "wecom-kf".
-func (*Checker) Kind() string { return Kind }
+// kind is "wecom-kf".
+func (*Checker) Kind() string { return kind }
 
 // RateKey returns the corporation, because WeCom's limits are per corporation.
 func (c *Checker) RateKey(raw json.RawMessage) string {
@@ -101,7 +101,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, poller.CursorError(err)
 	}
-	use := secrets.ForURL(Kind, config.baseURL)
+	use := secrets.ForURL(kind, config.baseURL)
 	secret, err := c.secrets.Get(ctx, config.secret.Name, use)
 	if err != nil {
 		return poller.Result{}, secrets.CheckError(err)

@@ -14,8 +14,8 @@ import (
 // The defaults and limits of an endpoint's settings. The specification recommends a time-out
 // between 15 and 30 s.
 const (
-	DefaultTimeout     = 15 * time.Second
-	DefaultConcurrency = 8
+	defaultTimeout     = 15 * time.Second
+	defaultConcurrency = 8
 
 	minTimeout     = time.Second
 	maxTimeout     = 30 * time.Second
@@ -31,8 +31,8 @@ type Endpoint struct {
 	Secrets     []secrets.Ref // the signing keys, 1 to 8: base64 of 24 to 64 bytes, with or without whsec_
 	Kinds       []string      // the kinds of accounts whose messages it gets; none: all
 	Ordered     bool          // see the package's doc
-	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: DefaultTimeout
-	Concurrency int           // attempts at once in a process, 1 to 256; 0: DefaultConcurrency
+	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: defaultTimeout
+	Concurrency int           // attempts at once in a process, 1 to 256; 0: defaultConcurrency
 	Headers     []Header      // further headers of each request, 32 at most
 }
 

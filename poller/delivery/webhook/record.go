@@ -16,7 +16,7 @@ const (
 	calmAfter = LongestPause + refusals.RemindEvery
 	// settledAfter is the time after which a refused message waits or is a dead letter: by
 	// then its batch has ended.
-	settledAfter = DefaultAttemptWindow + maxTimeout
+	settledAfter = defaultAttemptWindow + maxTimeout
 )
 
 // record is how an endpoint answered, and what was logged about it.

@@ -16,8 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// DefaultAttemptWindow is the default of Options.AttemptWindow.
-const DefaultAttemptWindow = 20 * time.Second
+// defaultAttemptWindow is the default of Options.AttemptWindow.
+const defaultAttemptWindow = 20 * time.Second
 
 // Client makes the calls. *fetch.Client is one, and refuses private addresses unless they are
 // allowed.
@@ -39,7 +39,7 @@ type Options struct {
 
 	// AttemptWindow is how long one call of Handle may begin attempts. Handle returns at
 	// the latest after that and the endpoint's Timeout, or at its context's deadline. See
-	// Sink.HandlerTimeout. 0: DefaultAttemptWindow.
+	// Sink.HandlerTimeout. 0: defaultAttemptWindow.
 	AttemptWindow time.Duration
 }
 
@@ -73,13 +73,13 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 		return nil, fmt.Errorf("webhook %q: %w", strict.Printable(endpoint.Name), err)
 	}
 	if endpoint.Timeout == 0 {
-		endpoint.Timeout = DefaultTimeout
+		endpoint.Timeout = defaultTimeout
 	}
 	if endpoint.Concurrency == 0 {
-		endpoint.Concurrency = DefaultConcurrency
+		endpoint.Concurrency = defaultConcurrency
 	}
 	if o.AttemptWindow <= 0 {
-		o.AttemptWindow = DefaultAttemptWindow
+		o.AttemptWindow = defaultAttemptWindow
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)

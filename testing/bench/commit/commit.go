@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Dirty ends the commit of a tree with uncommitted changes.
-const Dirty = "+changes"
+// dirty ends the commit of a tree with uncommitted changes.
+const dirty = "+changes"
 
 // short is how many digits of a commit are kept.
 const short = 12
@@ -55,7 +55,7 @@ func ofBuild(info *debug.BuildInfo) string {
 func shorten(name string, changed bool) string {
 	name = name[:min(short, len(name))]
 	if changed {
-		name += Dirty
+		name += dirty
 	}
 	return name
 }

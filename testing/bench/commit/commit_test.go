@@ -40,14 +40,14 @@ func TestOfATree(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, clean)
 	}
 	write("a.go", "package b\n")
-	if got, err := Of(t.Context(), dir); err != nil || got != clean+Dirty {
-		t.Errorf("%q, %v; want %q", got, err, clean+Dirty)
+	if got, err := Of(t.Context(), dir); err != nil || got != clean+dirty {
+		t.Errorf("%q, %v; want %q", got, err, clean+dirty)
 	}
 }
 
 func TestOfABuild(t *testing.T) {
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: strings.Repeat("ab", 20)}, {Key: "vcs.modified", Value: "true"}}}
-	if got := ofBuild(info); got != "abababababab"+Dirty {
+	if got := ofBuild(info); got != "abababababab"+dirty {
 		t.Errorf("%q", got)
 	}
 	if got := ofBuild(&debug.BuildInfo{}); got != "" {

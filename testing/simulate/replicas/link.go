@@ -126,9 +126,9 @@ func (l *Link) Kill() {
 	l.hangUp()
 }
 
-// KillAt kills the process at the n-th exchange from now, before or after it is done, and
+// killAt kills the process at the n-th exchange from now, before or after it is done, and
 // then calls a function.
-func (l *Link) KillAt(n int, after bool, then func()) {
+func (l *Link) killAt(n int, after bool, then func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.armed = &arm{n, after, then}

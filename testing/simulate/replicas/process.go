@@ -88,8 +88,8 @@ func (p *Process) Kill() {
 	p.cancel()
 }
 
-// KillAt is Kill at the n-th exchange with Redis from now, before or after Redis does it.
-func (p *Process) KillAt(n int, after bool) { p.Link.KillAt(n, after, p.cancel) }
+// killAt is Kill at the n-th exchange with Redis from now, before or after Redis does it.
+func (p *Process) KillAt(n int, after bool) { p.Link.killAt(n, after, p.cancel) }
 
 // Dead reports whether the process was killed.
 func (p *Process) Dead() bool {

@@ -42,7 +42,7 @@ func (w *Ilink) Post(token, kind string) int { return w.post(token, kind, "") }
 func (w *Ilink) Write(token, text string) int { return w.post(token, "text", text) }
 
 func (w *Ilink) post(token, kind, text string) int {
-	return w.PostRaw(token, func(n int) string {
+	return w.postRaw(token, func(n int) string {
 		now := w.options.Now().UnixMilli()
 		return fmt.Sprintf(`{"seq":%d,"message_id":%s,"from_user_id":"person@im.wechat","to_user_id":"bot@im.bot","client_id":"c-%d",`+
 			`"create_time_ms":%d,"update_time_ms":%d,"session_id":"person#bot","group_id":"","message_type":1,"message_state":2,`+
@@ -50,9 +50,9 @@ func (w *Ilink) post(token, kind, text string) int {
 	})
 }
 
-// PostRaw sends an element of msgs that the caller makes from its number. It returns 0 if no bot
+// postRaw sends an element of msgs that the caller makes from its number. It returns 0 if no bot
 // has the token.
-func (w *Ilink) PostRaw(token string, element func(n int) string) int {
+func (w *Ilink) postRaw(token string, element func(n int) string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.bots[token]
