@@ -142,15 +142,8 @@ func TestTheDescriptionHasTheRights(t *testing.T) {
 	}
 }
 
-// The guide's page has the table as it is.
+// The guide's pages have the table as it is.
 func TestTheGuideHasTheRights(t *testing.T) {
-	page, err := os.ReadFile("../../../deployments/guide/access.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const header = "| route | least role | scope |\n|---|---|---|\n"
-	_, got, found := strings.Cut(string(page), header)
-	got, _, _ = strings.Cut(got, "\n\n")
 	var want strings.Builder
 	for _, right := range Rights() {
 		role := right.Role.String()
@@ -159,7 +152,16 @@ func TestTheGuideHasTheRights(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", right.Route, role, right.Scope)
 	}
-	if !found || strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
-		t.Errorf("the table of deployments/guide/access.md must be\n%s%s", header, &want)
+	for name, titles := range map[string]string{"access.md": "| route | least role | scope |", "zh-CN/access.md": "| 接口 | 最低角色 | 范围 |"} {
+		page, err := os.ReadFile("../../../deployments/guide/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := titles + "\n|---|---|---|\n"
+		_, got, found := strings.Cut(string(page), header)
+		got, _, _ = strings.Cut(got, "\n\n")
+		if !found || strings.TrimSpace(got) != strings.TrimSpace(want.String()) {
+			t.Errorf("the table of deployments/guide/%s must be\n%s%s", name, header, &want)
+		}
 	}
 }
