@@ -195,25 +195,27 @@ func Lone() {}
 	}
 }
 
-// The guide lists the packages of the contract, and no others.
+// The guide's pages list the packages of the contract, and no others.
 func TestGuideListsTheContract(t *testing.T) {
-	page, err := os.ReadFile("../../deployments/guide/embedding.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, part, ok := strings.Cut(string(page), "\n## The contract\n")
-	if !ok {
-		t.Fatal("the page has no part \"The contract\"")
-	}
-	part, _, _ = strings.Cut(part, "\n## ")
-	var listed []string
-	for row := range strings.Lines(part) {
-		if name, ok := strings.CutPrefix(row, "| `"); ok {
-			name, _, _ = strings.Cut(name, "`")
-			listed = append(listed, name)
+	for name, heading := range map[string]string{"embedding.md": "The contract", "zh-CN/embedding.md": "公开的包"} {
+		page, err := os.ReadFile("../../deployments/guide/" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if want := slices.Sorted(slices.Values(contract)); !slices.Equal(slices.Sorted(slices.Values(listed)), want) {
-		t.Errorf("the page lists %q, want %q", listed, want)
+		_, part, ok := strings.Cut(string(page), "\n## "+heading+"\n")
+		if !ok {
+			t.Fatalf("%s has no part %q", name, heading)
+		}
+		part, _, _ = strings.Cut(part, "\n## ")
+		var listed []string
+		for row := range strings.Lines(part) {
+			if name, ok := strings.CutPrefix(row, "| `"); ok {
+				name, _, _ = strings.Cut(name, "`")
+				listed = append(listed, name)
+			}
+		}
+		if want := slices.Sorted(slices.Values(contract)); !slices.Equal(slices.Sorted(slices.Values(listed)), want) {
+			t.Errorf("%s lists %q, want %q", name, listed, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,15 +93,32 @@ func TestConnectorSchemaIsTheGuides(t *testing.T) {
 }
 
 func TestTheGuideHasEveryRule(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(top, "deployments/guide/connectors.md"))
-	if err != nil {
-		t.Fatal(err)
+	read := func(name string) string {
+		page, err := os.ReadFile(filepath.Join(top, "deployments/guide", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(page)
 	}
 	var table strings.Builder
+	var names []string
 	for _, rule := range connector.Rules() {
 		table.WriteString("| " + rule.Name + " | " + strings.TrimSuffix(rule.Why, ".") + " |\n")
+		names = append(names, rule.Name)
 	}
-	if !strings.Contains(string(page), "\n| rule | why |\n|---|---|\n"+table.String()+"\n") {
+	if !strings.Contains(read("connectors.md"), "\n| rule | why |\n|---|---|\n"+table.String()+"\n") {
 		t.Errorf("the guide's table of rules is not\n%s", &table)
+	}
+
+	// The Chinese table has the names as the command prints them, each with its translation.
+	_, rows, _ := strings.Cut(read("zh-CN/connectors.md"), "\n| 规则 | 原因 |\n|---|---|\n")
+	rows, _, _ = strings.Cut(rows, "\n\n")
+	var translated []string
+	for row := range strings.Lines(rows) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), "（")
+		translated = append(translated, name)
+	}
+	if !slices.Equal(translated, names) {
+		t.Errorf("the rules of the Chinese page are %q, want %q", translated, names)
 	}
 }

@@ -60,4 +60,16 @@ func TestThePolicyIsTheOneThatIsStated(t *testing.T) {
 			t.Errorf("%s does not state: %s", path, library)
 		}
 	}
+	chinese := words("../../../deployments/guide/zh-CN/messages.md")
+	translated := strings.NewReplacer(" h", " 小时", " min", " 分钟", " s", " 秒")
+	for _, stated := range []string{
+		fmt.Sprintf("第一次投递失败后等 %s，之后每次加倍，最长 %s。投递失败 %d 次（大约一天）后成为死信。",
+			translated.Replace(short(webhook.FirstPause)), translated.Replace(short(webhook.LongestPause)), webhook.MaxDeliveries),
+		fmt.Sprintf("第一次投递失败后等 %s，之后每次是前一次的四倍，最长 %s，再随机缩短至多一半。投递失败 %d 次后成为死信。",
+			translated.Replace(short(delivery.FirstPause)), translated.Replace(short(delivery.LongestPause)), delivery.MaxDeliveries),
+	} {
+		if !strings.Contains(chinese, stated) {
+			t.Errorf("the Chinese page does not state: %s", stated)
+		}
+	}
 }
