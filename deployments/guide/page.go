@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -72,7 +73,11 @@ func pageName(file string) string {
 	return name
 }
 
+// origin matches the first line of a translation, which tells from which text of the original it was made.
+var origin = regexp.MustCompile(`^<!-- translated from [0-9a-f]+ -->\n`)
+
 func render(source []byte, file, prefix string) (*page, error) {
+	source = origin.ReplaceAll(source, nil)
 	md := goldmark.New(
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links{file, prefix}, 500))),
