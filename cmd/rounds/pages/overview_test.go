@@ -136,7 +136,7 @@ func TestOverviewTellsWhatIsKnown(t *testing.T) {
 			"scheduled 994,112", "waiting 806 urgent 2 · normal 790 · low 14", "1 poller · 1 monitor · 1 API",
 			"in flight held checks/s", "bob0000000 &lt;poll&gt; 3 / 256 0 silent never", "alice00000 poll-1 v0.3.0 1,120 / 4,096 18,002 5,551 84 ms",
 		}},
-		{"zh", []string{"1,000,000 个账号，每个恰好在一处。 丢失 0，重复 0。", "紧急 Webhook &lt;crm&gt; 已停用：12 条消息在等待，最久 20 分钟。", "每秒检查 16,500", "保持 18,002 个"}},
+		{"zh", []string{"1,000,000 个账号，每个恰好在一处。 丢失 0，重复 0。", "紧急 Webhook &lt;crm&gt; 已停用：12 条消息在等待，最久 20 分钟。", "每秒检查 16,500", "挂起 18,002 个"}},
 	} {
 		got := words(site, "/", "Accept-Language", c.language)
 		for _, want := range c.want {
