@@ -16,7 +16,7 @@ import (
 
 // untranslated lists the pages that have no Chinese page yet. It only becomes shorter.
 var untranslated = []string{
-	"servers", "upgrading",
+	"upgrading",
 }
 
 // written matches what a program writes into a page, between <!-- NAME --> and <!-- /NAME -->. It
