@@ -15,9 +15,7 @@ import (
 )
 
 // untranslated lists the pages that have no Chinese page yet. It only becomes shorter.
-var untranslated = []string{
-	"upgrading",
-}
+var untranslated = []string{}
 
 // written matches what a program writes into a page, between <!-- NAME --> and <!-- /NAME -->. It
 // writes both languages, or a Chinese page refers its reader to the English text.
