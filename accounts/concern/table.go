@@ -145,7 +145,7 @@ func table() []entry {
 		{
 			code: NoDelivery, page: "/delivery",
 			en: "no process delivers to webhook {subject:webhook|webhooks}: {messages:waits|wait}[, the oldest for {time}]",
-			zh: "没有进程向 webhook {subject} 投递：{messages}在等待[，最久 {time}]。",
+			zh: "没有进程向 Webhook {subject} 投递：{messages}在等待[，最久 {time}]。",
 		},
 		{
 			code: NoDeliveryRole, page: "/delivery",
