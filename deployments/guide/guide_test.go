@@ -142,6 +142,20 @@ func TestLinksBetweenPages(t *testing.T) {
 	}
 }
 
+// A Chinese heading has the anchor of the English one, for links and for what a search finds.
+func TestHeadingsHaveTheAnchorsThatTheyName(t *testing.T) {
+	p, err := render([]byte("# 页\n\n## <a id=\"without-a-pause\"></a>不停机\n\n<a id=\"here\"></a>文\n"), "zh-CN/a.md", "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := string(p.Body); !strings.Contains(body, `<h2 id="without-a-pause">不停机</h2>`) || !strings.Contains(body, `<a id="here"></a>`) {
+		t.Error(body)
+	}
+	if got := p.sections[1]; got.anchor != "without-a-pause" || got.title != "不停机" {
+		t.Errorf("a search finds %+v", got)
+	}
+}
+
 // brokenLinks returns the links of a Markdown file that lead nowhere: to a file that is not in
 // the tree, or to an anchor that its page does not have.
 func brokenLinks(t *testing.T, root fs.FS, file string) (broken []string, links int) {

@@ -102,13 +102,35 @@ func render(source []byte, file, prefix string) (*page, error) {
 	return p, nil
 }
 
-// links changes links to pages into links to the handler's paths.
+// links changes links to pages into links to the handler's paths, and gives headings the anchors
+// that they name.
 type links struct{ file, prefix string }
 
-func (l links) Transform(document *ast.Document, _ text.Reader, _ parser.Context) {
+// headingAnchor matches the tag at the beginning of a heading that has no anchor of its own words, such as
+// a Chinese one.
+var headingAnchor = regexp.MustCompile(`^<a id="([a-z0-9-]+)">$`)
+
+func (l links) Transform(document *ast.Document, reader text.Reader, _ parser.Context) {
 	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if link, ok := n.(*ast.Link); ok && entering {
-			link.Destination = []byte(l.target(string(link.Destination)))
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Link:
+			n.Destination = []byte(l.target(string(n.Destination)))
+		case *ast.Heading:
+			tag, ok := n.FirstChild().(*ast.RawHTML)
+			if !ok {
+				break
+			}
+			named := headingAnchor.FindSubmatch(tag.Segments.Value(reader.Source()))
+			end, ok := tag.NextSibling().(*ast.RawHTML) // </a>
+			if named == nil || !ok {
+				break
+			}
+			n.SetAttributeString("id", named[1])
+			n.RemoveChild(n, end)
+			n.RemoveChild(n, tag)
 		}
 		return ast.WalkContinue, nil
 	})
