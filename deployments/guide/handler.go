@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/language"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
 //go:embed assets/page.html
@@ -29,9 +29,8 @@ func ConnectorSchema() []byte { return slices.Clone(connectorSchema) }
 const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 const (
-	maxQuery  = 200 // the most bytes of a search
-	maxAccept = 200 // how much of Accept-Language is read, in bytes
-	chinese   = "zh-CN"
+	maxQuery = 200 // the most bytes of a search
+	chinese  = "zh-CN"
 )
 
 // Handler shows the guide at a path and below it: each page at its name, and with
@@ -97,7 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if name == "" {
 		w.Header().Set("Vary", "Accept-Language")
-		if !r.URL.Query().Has("lang") && asksForChinese(r) {
+		if !r.URL.Query().Has("lang") && locale.Asked(r.Header) == locale.Chinese {
 			http.Redirect(w, r, path.Join(h.prefix, chinese), http.StatusFound)
 			return
 		}
@@ -124,16 +123,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(out.Bytes())
-}
-
-// asksForChinese reports whether a browser prefers Chinese to English.
-func asksForChinese(r *http.Request) bool {
-	asked := r.Header.Get("Accept-Language")
-	if len(asked) > maxAccept {
-		return false
-	}
-	_, i := language.MatchStrings(language.NewMatcher([]language.Tag{language.English, language.Chinese}), asked)
-	return i == 1
 }
 
 func serveFile(w http.ResponseWriter, contentType string, content []byte) {

@@ -1,12 +1,12 @@
 package pages
 
 import (
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,12 +14,10 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
-const (
-	languageCookie = "rounds_language"
-	maxAccept      = 200 // how much of Accept-Language is read, in bytes
-)
+const languageCookie = "rounds_language"
 
 // language has the texts of one language.
 type language struct {
@@ -33,34 +31,19 @@ type language struct {
 // newLanguages reads the texts of all languages. The first language is the default.
 func newLanguages(files fs.FS) ([]*language, error) {
 	all := []*language{
-		{Tag: "en", Name: "English", printer: message.NewPrinter(xlanguage.English)},
-		{Tag: "zh", Name: "中文", printer: message.NewPrinter(xlanguage.SimplifiedChinese)},
+		{Tag: string(locale.English), Name: "English", printer: message.NewPrinter(xlanguage.English)},
+		{Tag: string(locale.Chinese), Name: "中文", printer: message.NewPrinter(xlanguage.SimplifiedChinese)},
 	}
 	for _, l := range all {
-		l.texts = make(map[string]string)
-		names, err := fs.Glob(files, "assets/text/*."+l.Tag+".json")
-		if err != nil {
+		var err error
+		if l.texts, err = locale.Texts(files, l.spoken()); err != nil {
 			return nil, err
-		}
-		for _, name := range names {
-			content, err := fs.ReadFile(files, name)
-			if err != nil {
-				return nil, err
-			}
-			texts := make(map[string]string)
-			if err := json.Unmarshal(content, &texts); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			for key, text := range texts {
-				if _, twice := l.texts[key]; twice {
-					return nil, fmt.Errorf("%s: the key %s is in another file too", name, key)
-				}
-				l.texts[key] = text
-			}
 		}
 	}
 	return all, nil
 }
+
+func (l *language) spoken() locale.Language { return locale.Language(l.Tag) }
 
 // has reports whether there is a text.
 func (l *language) has(key string) bool {
@@ -70,7 +53,7 @@ func (l *language) has(key string) bool {
 
 // words returns those of the language.
 func (l *language) words(w api.Words) string {
-	if l.Tag == "zh" {
+	if l.spoken() == locale.Chinese {
 		return w.ZH
 	}
 	return w.EN
@@ -146,12 +129,8 @@ func (d *Dashboard) languageOf(r *http.Request) *language {
 			}
 		}
 	}
-	asked := r.Header.Get("Accept-Language")
-	if len(asked) > maxAccept {
-		return d.languages[0]
-	}
-	_, i := xlanguage.MatchStrings(xlanguage.NewMatcher([]xlanguage.Tag{xlanguage.English, xlanguage.Chinese}), asked)
-	return d.languages[i]
+	asked := locale.Asked(r.Header)
+	return d.languages[slices.IndexFunc(d.languages, func(l *language) bool { return l.spoken() == asked })]
 }
 
 // changeLanguage keeps the chosen language in a cookie, and sends the browser back.

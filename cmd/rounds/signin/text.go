@@ -2,8 +2,9 @@ package signin
 
 import (
 	"net/http"
+	"slices"
 
-	"golang.org/x/text/language"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
 // text has the texts of the pages in one language.
@@ -20,7 +21,7 @@ type text struct {
 // texts returns all languages. The first one is the default.
 func texts() []text {
 	return []text{{
-		Lang: "en", Title: "Sign in", SignedIn: "You are signed in as", SignOut: "Sign out", SignIn: "Sign in",
+		Lang: string(locale.English), Title: "Sign in", SignedIn: "You are signed in as", SignOut: "Sign out", SignIn: "Sign in",
 		Secret: "Key, or the API's token", People: "Sign in with your organisation", GoOn: "Go on",
 		StillKnown: "You are signed out here. Your organisation still has you signed in: whoever uses this browser next can sign in as you.", Elsewhere: "Sign out of your organisation too",
 		Unneeded: "Nobody needs to sign in here: no token is set, and the service answers this machine alone.", Dashboard: "Dashboard", Guide: "Guide", API: "API",
@@ -39,7 +40,7 @@ func texts() []text {
 		AwayTitle:    "Redis cannot be used now", Since: "since",
 		LoadsAgain: "This page loads again by itself, until Redis is back. The service goes on by itself then.",
 	}, {
-		Lang: "zh", Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
+		Lang: string(locale.Chinese), Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
 		Secret: "密钥，或 API 的令牌", People: "使用组织账号登录", GoOn: "继续",
 		StillKnown: "您已在此退出登录，但组织账号仍处于登录状态：之后使用此浏览器的人可以以您的身份登录。", Elsewhere: "同时退出组织账号",
 		Unneeded: "这里无需登录：没有设置令牌，服务只响应本机。", Dashboard: "管理页面", Guide: "指南", API: "API",
@@ -60,16 +61,9 @@ func texts() []text {
 	}}
 }
 
-// maxAccept is how much of Accept-Language is read, in bytes.
-const maxAccept = 200
-
 // textFor returns the texts in the language that a browser asks for.
 func textFor(r *http.Request) text {
+	asked := locale.Asked(r.Header)
 	all := texts()
-	asked := r.Header.Get("Accept-Language")
-	if len(asked) > maxAccept {
-		return all[0]
-	}
-	_, i := language.MatchStrings(language.NewMatcher([]language.Tag{language.English, language.Chinese}), asked)
-	return all[i]
+	return all[slices.IndexFunc(all, func(t text) bool { return t.Lang == string(asked) })]
 }
