@@ -124,7 +124,7 @@ func (w *way) give() {
 	}
 }
 
-func (w *way) environ() []string { return append(os.Environ(), "ROUNDS_API_URL="+w.base) }
+func (w *way) environ() []string { return append(os.Environ(), "LC_ALL=C", "ROUNDS_API_URL="+w.base) }
 
 func (w *way) rounds(args ...string) {
 	w.t.Helper()

@@ -40,7 +40,7 @@ func (s *shell) Write(text []byte) (int, error) {
 func open(t *testing.T, dir string, env ...string) *shell {
 	t.Helper()
 	cmd := exec.Command("sh") //nolint:noctx // its whole group is killed below
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "LC_ALL=C"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s := &shell{t: t, lines: make(chan string, 1000)}
 	in, err := cmd.StdinPipe()

@@ -68,7 +68,7 @@ later; an account that is being checked is checked once more.`,
 			if err := calls.Nudge(cmd.Context(), args[0], nudge); err != nil {
 				return err
 			}
-			fmt.Fprintln(env.stdout, oneLine(args[0]), "nudged")
+			fmt.Fprintln(env.stdout, env.says("%s nudged", oneLine(args[0])))
 			return nil
 		}),
 	}
@@ -144,7 +144,7 @@ a field of the config, gets its default. "account set" changes only what it name
 			if jsonOutput {
 				return printJSON(env.stdout, view)
 			}
-			fmt.Fprintln(env.stdout, oneLine(account.ID), done)
+			fmt.Fprintln(env.stdout, env.says("%s %s", oneLine(account.ID), done))
 			return nil
 		}),
 	}

@@ -141,7 +141,7 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 		if why != "" {
 			why = "; it is parked again if this is still so: " + oneLine(why)
 		}
-		fmt.Fprintln(env.stdout, oneLine(id), b.done+why)
+		fmt.Fprintln(env.stdout, env.says("%s %s", oneLine(id), b.done+why))
 	}
 	return errors.Join(failed...)
 }
@@ -183,14 +183,14 @@ func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Cli
 	if job.DryRun {
 		done = "would be " + done
 	}
-	fmt.Fprintf(env.stdout, "%d %s, %d unchanged", did.Changed, done, did.Unchanged)
+	counts := fmt.Sprintf("%d %s, %d unchanged", did.Changed, done, did.Unchanged)
 	if did.Failed > 0 {
-		fmt.Fprintf(env.stdout, ", %d failed", did.Failed)
+		counts += fmt.Sprintf(", %d failed", did.Failed)
 	}
 	if did.Unknown > 0 {
-		fmt.Fprintf(env.stdout, ", %d unknown: run it again", did.Unknown)
+		counts += fmt.Sprintf(", %d unknown: run it again", did.Unknown)
 	}
-	fmt.Fprintf(env.stdout, "; %d of %d accounts were selected\n", did.Matched, did.Seen)
+	fmt.Fprintln(env.stdout, env.says("%s; %d of %d accounts were selected", counts, did.Matched, did.Seen))
 	return err
 }
 

@@ -65,7 +65,7 @@ and a --retry-budget of 0, restore the default.`,
 						return err
 					}
 				default:
-					fmt.Fprintf(env.stdout, "%s %s\n", oneLine(id), change.done(&before, &view))
+					fmt.Fprintln(env.stdout, env.says("%s %s", oneLine(id), change.done(&before, &view)))
 				}
 			}
 			return errors.Join(failed...)
@@ -286,13 +286,13 @@ func (e *edit) run(ctx context.Context) error {
 			return err
 		}
 		if bytes.Equal(bytes.TrimSpace(text), bytes.TrimSpace(e.original)) {
-			fmt.Fprintln(e.env.stdout, oneLine(e.id), "unchanged")
+			fmt.Fprintln(e.env.stdout, e.env.says("%s unchanged", oneLine(e.id)))
 			return os.Remove(e.file)
 		}
 		saved, err := e.save(ctx, text)
 		switch status := client.Status(err); {
 		case err == nil:
-			fmt.Fprintf(e.env.stdout, "%s saved, revision %d\n", oneLine(e.id), saved.Revision)
+			fmt.Fprintln(e.env.stdout, e.env.says("%s saved, revision %d", oneLine(e.id), saved.Revision))
 			return os.Remove(e.file)
 		case status == http.StatusPreconditionFailed:
 			return e.kept(fmt.Errorf("%s was changed or removed by somebody else meanwhile, and was not saved; edit it again and repeat your change", e.id))
@@ -355,7 +355,7 @@ func (e *edit) again(answers *bufio.Reader, fault error) bool {
 	if !e.env.terminal(e.env.stdin) || !e.env.terminal(e.env.stderr) {
 		return false
 	}
-	fmt.Fprintf(e.env.stderr, "%v\nEdit it again? [Y/n] ", fault)
+	fmt.Fprint(e.env.stderr, e.env.spoken(fmt.Sprintf("%v\nEdit it again? [Y/n] ", fault)))
 	answer, err := answers.ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) || err != nil && answer == "" {
 		return false

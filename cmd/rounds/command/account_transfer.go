@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
 func newExportCommand(env environment) *cobra.Command {
@@ -43,7 +44,7 @@ error says what is left out.`,
 				return err
 			}
 			if !export.State {
-				fmt.Fprintln(env.stderr, "records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too")
+				fmt.Fprintln(env.stderr, env.says("records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too"))
 			}
 			if len(args) == 0 || args[0] == "-" {
 				_, err := calls.ExportWith(cmd.Context(), export, env.stdout)
@@ -60,7 +61,7 @@ error says what is left out.`,
 			if err != nil {
 				return exportError(err)
 			}
-			fmt.Fprintf(env.stdout, "%d accounts written to %s\n", lines, args[0])
+			fmt.Fprintln(env.stdout, env.says("%d accounts written to %s", lines, args[0]))
 			return nil
 		}),
 	}
@@ -143,7 +144,7 @@ now they pass over what came before their registration.`,
 				records = file
 			}
 			bar := newProgress(env, "lines sent")
-			faults := &badLines{out: env.stdout}
+			faults := &badLines{out: env.stdout, in: locale.OfEnvironment(env.lookup)}
 			summary, err := calls.ImportFrom(cmd.Context(), bar.counting(records), begin, func(bad api.BadLine) error {
 				bar.clear()
 				if jsonOutput {
@@ -158,7 +159,7 @@ now they pass over what came before their registration.`,
 			if err != nil {
 				return err
 			}
-			if err := printSummary(env.stdout, summary, jsonOutput); err != nil {
+			if err := printSummary(env, summary, jsonOutput); err != nil {
 				return err
 			}
 			if summary.Failed > 0 {
@@ -178,6 +179,7 @@ now they pass over what came before their registration.`,
 // are printed, and the rest are counted.
 type badLines struct {
 	out  io.Writer
+	in   locale.Language
 	seen map[string]*sameFaults
 	more []*sameFaults // with some that were not printed, in the order in which they began
 }
@@ -230,7 +232,7 @@ func (l *badLines) print(bad api.BadLine) error {
 	for _, fault := range bad.Errors {
 		l.fault(&b, bad.Line, bad.ID, oneLine(fault.Field)+": "+oneLine(fault.Reason))
 	}
-	_, err := l.out.Write(b.Bytes())
+	_, err := io.WriteString(l.out, l.in.Translate(b.String()))
 	return err
 }
 
@@ -240,7 +242,7 @@ func (l *badLines) printMore() error {
 	for _, same := range l.more {
 		fmt.Fprintf(&b, "and %d more such as: %s\n", same.n-shownOfSame, same.first)
 	}
-	_, err := l.out.Write(b.Bytes())
+	_, err := io.WriteString(l.out, l.in.Translate(b.String()))
 	return err
 }
 
@@ -260,15 +262,15 @@ func withoutNumbers(text string) string {
 	return b.String()
 }
 
-func printSummary(w io.Writer, s api.ImportSummary, jsonOutput bool) error {
+func printSummary(env environment, s api.ImportSummary, jsonOutput bool) error {
 	if jsonOutput {
-		return printJSON(w, api.ImportEnd{Summary: s})
+		return printJSON(env.stdout, api.ImportEnd{Summary: s})
 	}
 	repeated := ""
 	if s.Repeated > 0 {
 		repeated = fmt.Sprintf("; %d have the id of an earlier line", s.Repeated)
 	}
-	_, err := fmt.Fprintf(w, "%d lines: %d created, %d updated, %d unchanged, %d failed%s\n",
-		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated)
+	_, err := fmt.Fprintln(env.stdout, env.says("%d lines: %d created, %d updated, %d unchanged, %d failed%s",
+		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
 	return err
 }

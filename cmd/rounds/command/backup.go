@@ -62,7 +62,7 @@ who has the private key of ROUNDS_SECRETS_KEY can open them.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.stdout, "%s has %s: %s, taken in %s\n", args[0], contents(counts), megabytes(size), took(time.Since(began)))
+			fmt.Fprintln(env.stdout, env.says("%s has %s: %s, taken in %s", args[0], contents(counts), megabytes(size), took(time.Since(began))))
 			return nil
 		}),
 	}

@@ -82,7 +82,7 @@ their accounts. Running the command again is safe.`,
 			if jsonOutput {
 				return printJSON(env.stdout, done)
 			}
-			_, err = fmt.Fprintf(env.stdout, "%d replayed, %d not found, %d left because their group is not there\n", done.Replayed, done.NotFound, done.NoGroup)
+			_, err = fmt.Fprintln(env.stdout, env.says("%d replayed, %d not found, %d left because their group is not there", done.Replayed, done.NotFound, done.NoGroup))
 			return err
 		}),
 	}
@@ -162,7 +162,7 @@ asks before it drops all, unless --yes is given.`,
 			if jsonOutput {
 				return printJSON(env.stdout, sum)
 			}
-			_, err = fmt.Fprintf(env.stdout, "%d dropped, %d not found\n", sum.Dropped, sum.NotFound)
+			_, err = fmt.Fprintln(env.stdout, env.says("%d dropped, %d not found", sum.Dropped, sum.NotFound))
 			return err
 		}),
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
@@ -63,6 +64,21 @@ func (e environment) terminal(stream any) bool {
 	return e.isTerminal != nil && e.isTerminal(terminal.Raw(stream))
 }
 
+// spoken returns a text in the language of the environment.
+func (e environment) spoken(text string) string {
+	return locale.OfEnvironment(e.lookup).Translate(text)
+}
+
+// says returns a formatted text in the language of the environment.
+func (e environment) says(format string, args ...any) string {
+	return e.spoken(fmt.Sprintf(format, args...))
+}
+
+// report prints why the program failed.
+func (e environment) report(err error) {
+	fmt.Fprintln(terminal.NewWriter(e.stderr), "rounds:", e.spoken(err.Error())) // it may hold what others wrote
+}
+
 // ask asks the person at the terminal whether to go on with something that cannot be
 // undone, and names the service that would do it. If nobody can be asked, that is a misuse,
 // and its error names the flag that answers.
@@ -89,7 +105,7 @@ func (e environment) answer(question, otherwise string) (string, error) {
 	if !e.terminal(e.stdin) || !e.terminal(e.stderr) {
 		return "", misuse("it cannot be undone, and nobody can be asked: use " + otherwise)
 	}
-	fmt.Fprint(e.stderr, question)
+	fmt.Fprint(e.stderr, e.spoken(question))
 	answer, err := bufio.NewReader(e.stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err

@@ -94,7 +94,7 @@ with exit code 2 and changes nothing.`,
 				if err := calls.RemoveGroup(cmd.Context(), name); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				fmt.Fprintln(env.stdout, oneLine(name), "removed")
+				fmt.Fprintln(env.stdout, env.says("%s removed", oneLine(name)))
 			}
 			return nil
 		}),

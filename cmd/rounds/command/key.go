@@ -170,7 +170,7 @@ func printKey(env environment, made *api.NewKey, jsonOutput bool) error {
 	if !made.Expires.IsZero() {
 		until = "until " + clockTime(made.Expires)
 	}
-	fmt.Fprintf(env.stderr, "key %s: %s, %s, %s. It is shown this once:\n", oneLine(made.Name), oneLine(made.Role), reachOf(made.Labels), until)
+	fmt.Fprintln(env.stderr, env.says("key %s: %s, %s, %s. It is shown this once:", oneLine(made.Name), oneLine(made.Role), reachOf(made.Labels), until))
 	fmt.Fprintln(env.stdout, oneLine(made.Text))
 	return nil
 }
@@ -214,7 +214,7 @@ revoked, or its room is needed.`,
 				return err
 			}
 			if len(list.Keys) == 0 && !jsonOutput {
-				fmt.Fprintln(env.stdout, "no keys")
+				fmt.Fprintln(env.stdout, env.says("no keys"))
 				return nil
 			}
 			return newListing(env.stdout, jsonOutput, "NAME\tROLE\tLABELS\tCREATED\tBY\tEXPIRES\tLAST USED", keyRow).print(list.Keys)
@@ -264,7 +264,7 @@ within ten seconds what lasts of them ends, such as following messages.`,
 				if err := calls.RevokeKey(cmd.Context(), name); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				fmt.Fprintf(env.stdout, "revoked %s\n", oneLine(name))
+				fmt.Fprintln(env.stdout, env.says("revoked %s", oneLine(name)))
 			}
 			return nil
 		}),
@@ -289,9 +289,9 @@ func newWhoamiCommand(env environment) *cobra.Command {
 			if jsonOutput {
 				return printJSON(env.stdout, who)
 			}
-			fmt.Fprintf(env.stdout, "%s, by %s: %s, %s\n", oneLine(who.Name), oneLine(waysIn(who.Via)), oneLine(who.Role), reachOf(who.Labels))
+			fmt.Fprintln(env.stdout, env.says("%s, by %s: %s, %s", oneLine(who.Name), oneLine(waysIn(who.Via)), oneLine(who.Role), reachOf(who.Labels)))
 			if who.Service != nil {
-				fmt.Fprintf(env.stdout, "at %s: rounds %s\n", oneLine(calls.At()), oneLine(who.Service.String()))
+				fmt.Fprintln(env.stdout, env.says("at %s: rounds %s", oneLine(calls.At()), oneLine(who.Service.String())))
 			}
 			return nil
 		}),

@@ -61,7 +61,7 @@ func Main(kinds ...Kind) {
 	err := run(ctx, os.Args[1:], env)
 	stop()
 	if err != nil {
-		fmt.Fprintln(terminal.NewWriter(os.Stderr), "rounds:", err) // it may hold what others wrote
+		env.report(err)
 		os.Exit(exitCode(err))
 	}
 }

@@ -68,7 +68,7 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 				return err
 			}
 			for _, id := range unknownAccounts(cmd.Context(), calls, accounts) {
-				fmt.Fprintf(env.stderr, "no account is named %s\n", quoted(id))
+				fmt.Fprintln(env.stderr, env.says("no account is named %s", quoted(id)))
 			}
 			heard := waiting(cmd.Context(), env, calls)
 			defer heard()
@@ -88,7 +88,7 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 				return nil
 			}
 			lost := func(err error, pause time.Duration) {
-				fmt.Fprintf(env.stderr, "rounds: %v; trying again in %v\n", err, pause.Round(100*time.Millisecond))
+				fmt.Fprintln(env.stderr, env.says("rounds: %v; trying again in %v", err, pause.Round(100*time.Millisecond)))
 			}
 			if group != "" {
 				// The API enforces the limit, so that no more messages are read than
@@ -100,7 +100,7 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 				return ended(cmd.Context(), err)
 			}
 			if from == client.FromNow && env.terminal(env.stderr) {
-				fmt.Fprintln(env.stderr, "messages from now on; --from start begins with those found before")
+				fmt.Fprintln(env.stderr, env.says("messages from now on; --from start begins with those found before"))
 			}
 			err := calls.Tail(cmd.Context(), from, show, lost)
 			if errors.Is(err, errEnough) {
@@ -134,7 +134,7 @@ func waiting(ctx context.Context, env environment, calls *client.Client) (heard 
 	timer := time.AfterFunc(env.quiet, func() {
 		defer close(done)
 		if why := whyNothing(ctx, calls); ctx.Err() == nil {
-			fmt.Fprintln(env.stderr, why)
+			fmt.Fprintln(env.stderr, env.spoken(why))
 		}
 	})
 	return sync.OnceFunc(func() {

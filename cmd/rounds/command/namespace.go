@@ -84,9 +84,9 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 		return fmt.Errorf("there is no namespace %s in Redis at %s", name, r.there.Redis())
 	}
 	if r.dryRun {
-		fmt.Fprintln(r.env.stdout, what)
+		fmt.Fprintln(r.env.stdout, r.env.spoken(what))
 		for _, p := range found.Alive {
-			fmt.Fprintf(r.env.stdout, "in use by %s, heard of %s ago\n", oneLine(p.Name), seconds(p.Silent.Seconds()))
+			fmt.Fprintln(r.env.stdout, r.env.says("in use by %s, heard of %s ago", oneLine(p.Name), seconds(p.Silent.Seconds())))
 		}
 		return nil
 	}
@@ -112,8 +112,8 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	// the output.
 	fmt.Fprintf(r.env.stderr, "%s ordered remove-namespace done by=%s via=system namespace=%s keys=%d\n",
 		time.Now().UTC().Format(time.RFC3339), oneLine(service.SystemUser()), name, removed)
-	fmt.Fprintf(r.env.stdout, "removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages\n",
-		name, r.there.Redis(), removed, found.Accounts, found.Messages)
+	fmt.Fprintln(r.env.stdout, r.env.says("removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages",
+		name, r.there.Redis(), removed, found.Accounts, found.Messages))
 	return nil
 }
 

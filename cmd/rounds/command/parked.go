@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -47,7 +46,7 @@ func newParkedListCommand(env environment) *cobra.Command {
 				return page.Parked, page.Next, err
 			})
 			if err == nil && listed == 0 && query.Reason != "" {
-				fmt.Fprintf(env.stderr, "no account is parked for a reason that begins with %s\n", quoted(query.Reason))
+				fmt.Fprintln(env.stderr, env.says("no account is parked for a reason that begins with %s", quoted(query.Reason)))
 			}
 			return err
 		}),
@@ -102,7 +101,7 @@ Running it again is safe.`,
 			if err != nil {
 				return err
 			}
-			return printRevived(env.stdout, done, request.DryRun, jsonOutput)
+			return printRevived(env, done, request.DryRun, jsonOutput)
 		}),
 	}
 	flags := cmd.Flags()
@@ -152,9 +151,9 @@ func reviveAll(calls *client.Client, cmd *cobra.Command, request api.ReviveReque
 	}
 }
 
-func printRevived(w io.Writer, done api.Revived, dryRun, jsonOutput bool) error {
+func printRevived(env environment, done api.Revived, dryRun, jsonOutput bool) error {
 	if jsonOutput {
-		return printJSON(w, done)
+		return printJSON(env.stdout, done)
 	}
 	what := "revived"
 	if dryRun {
@@ -164,7 +163,7 @@ func printRevived(w io.Writer, done api.Revived, dryRun, jsonOutput bool) error 
 	if !done.LastDue.IsZero() {
 		last = ", the last due " + clockTime(done.LastDue)
 	}
-	_, err := fmt.Fprintf(w, "%d %s%s, %d skipped, %d not found\n", done.Revived, what, last, done.Skipped, done.NotFound)
+	_, err := fmt.Fprintln(env.stdout, env.says("%d %s%s, %d skipped, %d not found", done.Revived, what, last, done.Skipped, done.NotFound))
 	return err
 }
 

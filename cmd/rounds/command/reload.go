@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,14 +41,14 @@ into the file that ROUNDS_SETTINGS_FILE names.`,
 			if jsonOutput {
 				return printJSON(env.stdout, done)
 			}
-			return printReloaded(env.stdout, done.Changed, done.Restart)
+			return printReloaded(env, done.Changed, done.Restart)
 		}),
 	}
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print what has changed as JSON")
 	return cmd
 }
 
-func printReloaded(out io.Writer, changed, restart []string) error {
+func printReloaded(env environment, changed, restart []string) error {
 	text := "nothing has changed\n"
 	if len(changed) > 0 {
 		text = "changed: " + oneLine(strings.Join(changed, ", ")) + "\n"
@@ -57,6 +56,6 @@ func printReloaded(out io.Writer, changed, restart []string) error {
 	if len(restart) > 0 {
 		text += "takes effect after a restart: " + oneLine(strings.Join(restart, ", ")) + "\n"
 	}
-	_, err := fmt.Fprint(out, text)
+	_, err := fmt.Fprint(env.stdout, env.spoken(text))
 	return err
 }

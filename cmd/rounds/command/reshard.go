@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -76,7 +75,7 @@ group has handled them. Only then can the number change again.`,
 			if jsonOutput {
 				return printJSON(env.stdout, done)
 			}
-			printReshard(env.stdout, done, dryRun)
+			printReshard(env, done, dryRun)
 			return nil
 		}),
 	}
@@ -96,7 +95,7 @@ func watchReshard(ctx context.Context, env environment, calls *client.Client, do
 	var shown shownReshard
 	for done.Phase == circulate.Moving {
 		if text, news := shown.next(done); news {
-			fmt.Fprintln(env.stderr, text)
+			fmt.Fprintln(env.stderr, env.spoken(text))
 		}
 		select {
 		case <-ctx.Done():
@@ -156,19 +155,19 @@ func reshardProgress(r api.Resharding) string {
 	return fmt.Sprintf("%d to %d shards: %d of %d accounts have moved", r.From, r.To, max(0, r.Accounts-r.Left), r.Accounts)
 }
 
-func printReshard(w io.Writer, r api.Resharding, dryRun bool) {
+func printReshard(env environment, r api.Resharding, dryRun bool) {
 	switch {
 	case dryRun && r.Phase == circulate.Steady && r.From != r.To:
-		fmt.Fprintf(w, "%d accounts would move from %d to %d shards\n", r.Left, r.From, r.To)
+		fmt.Fprintln(env.stdout, env.says("%d accounts would move from %d to %d shards", r.Left, r.From, r.To))
 		for _, room := range r.Room {
-			fmt.Fprintln(w, roomLine(room))
+			fmt.Fprintln(env.stdout, env.spoken(roomLine(room)))
 		}
 	case r.Phase == circulate.Steady:
-		fmt.Fprintf(w, "%d shards, %d accounts\n", r.From, r.Accounts)
+		fmt.Fprintln(env.stdout, env.says("%d shards, %d accounts", r.From, r.Accounts))
 	case r.Phase == circulate.Moving:
-		fmt.Fprintln(w, reshardProgress(r))
+		fmt.Fprintln(env.stdout, env.spoken(reshardProgress(r)))
 	default:
-		fmt.Fprintf(w, "%d accounts are in %d shards; %d messages are left in the %d before, until their retention is over or reshard --finish\n",
-			r.Accounts, r.To, r.Messages, r.From)
+		fmt.Fprintln(env.stdout, env.says("%d accounts are in %d shards; %d messages are left in the %d before, until their retention is over or reshard --finish",
+			r.Accounts, r.To, r.Messages, r.From))
 	}
 }

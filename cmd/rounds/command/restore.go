@@ -107,14 +107,14 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 	if err != nil {
 		return fmt.Errorf("%s: nothing was restored: %w", name, err)
 	}
-	fmt.Fprintf(env.stdout, "%s: of namespace %s with %d shards, taken %s: %s\n",
-		name, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts))
+	fmt.Fprintln(env.stdout, env.says("%s: of namespace %s with %d shards, taken %s: %s",
+		name, oneLine(found.Header.Namespace), found.Header.Shards, clockTime(found.Header.Time), contents(found.Counts)))
 	keys, err := privateKeys(env, cmd, where, &found)
 	if err != nil {
 		return err
 	}
 	for _, text := range sealed(&found, keys) {
-		fmt.Fprintln(env.stdout, text)
+		fmt.Fprintln(env.stdout, env.spoken(text))
 	}
 	if dryRun {
 		return nil
@@ -142,9 +142,9 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 		restored := done.Counts
 		restored.Keys -= done.WithoutKeys
 		restored.Credentials -= done.Unopened + done.Expired
-		fmt.Fprintf(env.stdout, "restored %s into namespace %s, in %s\n", contents(restored), oneLine(ring.Namespace()), took(time.Since(began)))
+		fmt.Fprintln(env.stdout, env.says("restored %s into namespace %s, in %s", contents(restored), oneLine(ring.Namespace()), took(time.Since(began))))
 		if done.Expired > 0 {
-			fmt.Fprintf(env.stdout, "%s had expired: pollers fetch new ones\n", some(done.Expired, "credential"))
+			fmt.Fprintln(env.stdout, env.says("%s had expired: pollers fetch new ones", some(done.Expired, "credential")))
 		}
 		return nil
 	})

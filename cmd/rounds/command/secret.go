@@ -59,7 +59,7 @@ webhooks refer to, and no record can.`,
 				return fmt.Errorf("--%s", strings.NewReplacer("hosts: ", "host ", "kinds: ", "kind ", "\n", "\n--").Replace(err.Error()))
 			}
 			if env.terminal(env.stdin) {
-				fmt.Fprintln(env.stderr, "Type the secret, then Enter and Ctrl-D. It shows as you type: better have a file or a program write it here.")
+				fmt.Fprintln(env.stderr, env.says("Type the secret, then Enter and Ctrl-D. It shows as you type: better have a file or a program write it here."))
 			}
 			value, err := readSecret(env.stdin)
 			if err != nil {
@@ -69,7 +69,7 @@ webhooks refer to, and no record can.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(env.stdout, "%s is stored, %s\n", oneLine(s.Name), oneLine(boundTo(&s)))
+			fmt.Fprintln(env.stdout, env.says("%s is stored, %s", oneLine(s.Name), oneLine(boundTo(&s))))
 			return nil
 		}),
 	}
@@ -130,7 +130,7 @@ key they are sealed. Secrets in files and variables are not stored, and not list
 					return err
 				}
 				if none = none && len(page.Secrets) == 0; none && !jsonOutput {
-					fmt.Fprintln(env.stdout, "no stored secrets")
+					fmt.Fprintln(env.stdout, env.says("no stored secrets"))
 					return nil
 				}
 				current = page.Key
@@ -184,7 +184,7 @@ func newSecretRemove(env environment) *cobra.Command {
 			if err := calls.RemoveSecret(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintf(env.stdout, "%s is forgotten\n", args[0])
+			fmt.Fprintln(env.stdout, env.says("%s is forgotten", args[0]))
 			return nil
 		}),
 	}
@@ -251,7 +251,7 @@ Then take the old key away. It ends with 1 where a secret could not be opened.`,
 				return err
 			}
 			done, err := service.RotateSecrets(cmd.Context(), redis, seal, func(so secrets.Rotated) {
-				fmt.Fprintf(env.stderr, "%s\n", rotated(so))
+				fmt.Fprintln(env.stderr, env.says("%s", rotated(so)))
 			})
 			if err != nil && done.Sealed+done.Already > 0 {
 				return fmt.Errorf("%s, and not all: run it again: %w", rotated(done), err)
@@ -259,7 +259,7 @@ Then take the old key away. It ends with 1 where a secret could not be opened.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(env.stdout, rotated(done))
+			fmt.Fprintln(env.stdout, env.spoken(rotated(done)))
 			if done.Broken == 0 {
 				return nil
 			}

@@ -204,7 +204,7 @@ try counts like any other.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", names[0], err)
 			}
-			_, err = fmt.Fprintf(env.stdout, "tried now: the messages of %s, by %s; rounds webhooks show %s tells how that goes\n", numberOf(done.Accounts, "account"), numberOf(done.Processes, "process"), names[0])
+			_, err = fmt.Fprintln(env.stdout, env.says("tried now: the messages of %s, by %s; rounds webhooks show %s tells how that goes", numberOf(done.Accounts, "account"), numberOf(done.Processes, "process"), names[0]))
 			return err
 		}),
 	}
@@ -252,9 +252,9 @@ still arrive.`,
 				return printJSON(env.stdout, done)
 			}
 			for _, m := range done.Skipped {
-				fmt.Fprintf(env.stdout, "%s: skipped; rounds dead replay %s delivers it again\n", oneLine(m.Account), oneLine(m.DeadID))
+				fmt.Fprintln(env.stdout, env.says("%s: skipped; rounds dead replay %s delivers it again", oneLine(m.Account), oneLine(m.DeadID)))
 			}
-			_, err = fmt.Fprintf(env.stdout, "%d skipped, %d taken meanwhile; messages of %s more wait\n", len(done.Skipped), done.Gone, numberOf(done.Left, "account"))
+			_, err = fmt.Fprintln(env.stdout, env.says("%d skipped, %d taken meanwhile; messages of %s more wait", len(done.Skipped), done.Gone, numberOf(done.Left, "account")))
 			return err
 		}),
 	}

@@ -134,7 +134,7 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Logi
 		if failed++; refused(err) || failed == retries {
 			return err
 		}
-		fmt.Fprintf(s.env.stderr, "%s; trying again\n", oneLine(err.Error()))
+		fmt.Fprintln(s.env.stderr, s.env.says("%s; trying again", oneLine(err.Error())))
 		if !pause(ctx, time.Second) {
 			return errors.New("abandoned: nothing is registered")
 		}
@@ -152,9 +152,9 @@ func (s *scanning) show(l *api.Login) error {
 			return err
 		}
 		if s.drawn > 0 {
-			fmt.Fprintf(s.env.stdout, "The code had expired. This is number %d of 3.\n", l.Drawn)
+			fmt.Fprintln(s.env.stdout, s.env.says("The code had expired. This is number %d of 3.", l.Drawn))
 		}
-		fmt.Fprintf(s.env.stdout, "%s\nScan it with WeChat on the phone, or open this there:\n%s\n", drawing, oneLine(l.Link))
+		fmt.Fprintf(s.env.stdout, "%s\n%s\n%s\n", drawing, s.env.spoken("Scan it with WeChat on the phone, or open this there:"), oneLine(l.Link))
 		s.drawn = l.Drawn
 	}
 	if l.State == s.shown {
@@ -163,11 +163,11 @@ func (s *scanning) show(l *api.Login) error {
 	s.shown = l.State
 	switch l.State {
 	case scan.Scanned:
-		fmt.Fprintln(s.env.stdout, "Scanned. Confirm on the phone.")
+		fmt.Fprintln(s.env.stdout, s.env.says("Scanned. Confirm on the phone."))
 	case scan.Bound:
-		fmt.Fprintf(s.env.stdout, "%s is bound to this client already: nothing has changed\n", oneLine(l.Account))
+		fmt.Fprintln(s.env.stdout, s.env.says("%s is bound to this client already: nothing has changed", oneLine(l.Account)))
 	case scan.Done:
-		fmt.Fprintf(s.env.stdout, "%s is signed in and circulates, its token is stored as %s\n", oneLine(l.Account), scan.SecretOf(l.Account))
+		fmt.Fprintln(s.env.stdout, s.env.says("%s is signed in and circulates, its token is stored as %s", oneLine(l.Account), scan.SecretOf(l.Account)))
 	}
 	return nil
 }
@@ -176,9 +176,9 @@ func (s *scanning) show(l *api.Login) error {
 func (s *scanning) digits(l *api.Login) (string, error) {
 	if !s.json {
 		if l.Wrong {
-			fmt.Fprint(s.env.stdout, "These are not the digits. ")
+			fmt.Fprint(s.env.stdout, s.env.spoken("These are not the digits. "))
 		}
-		fmt.Fprint(s.env.stdout, "Type the digits that the phone shows: ")
+		fmt.Fprint(s.env.stdout, s.env.spoken("Type the digits that the phone shows: "))
 	}
 	line, err := s.lines.ReadString('\n')
 	if digits := strings.TrimSpace(line); digits != "" {

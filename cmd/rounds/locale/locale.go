@@ -1,5 +1,18 @@
-// Package locale has the languages that rounds speaks to people in: which one a request or an
-// environment asks for, and how the texts of a language are read.
+// Package locale has the languages that rounds speaks to people in, and its messages in each.
+//
+// English is the language of the source: of error values, logs, tests and stored texts. A message is
+// translated once, where it leaves the program for a person: by the API when it writes a problem,
+// and by a command when it prints a line. So errors stay ordinary errors, and nothing below the edge
+// knows of languages.
+//
+// The catalogue, assets/text/*.zh.json, maps the English template of a message, as the source has it
+// ("--set %q must be key=value"), to a Chinese one, in which %[1]s is what stands at the first verb,
+// and %[1]m is that as a message of its own: what an error wraps. A problem has only the finished
+// text of an error, and so has a command whose error came from the API. Translate therefore finds
+// the template by its literal parts: an index has those before the first verb or behind the last
+// one, and of the templates that fit the one with the most literal text is taken. The work is
+// bounded whatever the text is. What has no template stays English, and so do the names and values
+// that somebody wrote.
 package locale
 
 import (

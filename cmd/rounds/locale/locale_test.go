@@ -72,3 +72,119 @@ func TestTexts(t *testing.T) {
 		t.Error("a file is broken")
 	}
 }
+
+func TestTranslate(t *testing.T) {
+	for text, want := range map[string]string{
+		"no account has this id":                       "没有账号使用此 ID",
+		"news: no account has this id (404 Not Found)": "news：没有账号使用此 ID（404 未找到）",
+		"validation failed (422 Unprocessable Entity)\n  cadence: \"often\" is not a cadence: a cadence begins with \"every\", \"adaptive\", \"cron\" or \"at\", as in \"every 1m\"\n  config.url: missing": "校验未通过（422 内容无法处理）\n  cadence：\"often\" 不是周期：周期以 \"every\"、\"adaptive\"、\"cron\" 或 \"at\" 开头，例如 \"every 1m\"\n  config.url：缺失",
+		"must be at most 65536 bytes, has 70000":                        "最多 65536 字节，现有 70000",
+		"is not a field of a record; its fields are id, kind and label": "不是记录的字段；字段有 id, kind 和 label",
+		"cannot reach the API at http://127.0.0.1:1: is `rounds serve` running? set ROUNDS_API_URL (dial tcp 127.0.0.1:1: connect: connection refused)": "无法连接 API（http://127.0.0.1:1）：`rounds serve` 在运行吗？请设置 ROUNDS_API_URL（连接 127.0.0.1:1：连接被拒绝）",
+		"Unauthorized (401 Unauthorized): set ROUNDS_API_TOKEN":            "未认证（401 未认证）：请设置 ROUNDS_API_TOKEN",
+		"rounds account has no command \"lst\": did you mean list?":        "rounds account 没有命令 \"lst\"：是否想用 list？",
+		"unknown flag: --evry: did you mean --every?":                      "未知参数：--evry：是否想用 --every？",
+		"--kind is missing: string":                                        "缺少 --kind：string",
+		"3 paused, 0 unchanged; 3 of 9 accounts were selected":             "暂停 3 个，未改变 0 个；9 个账号中选中 3 个",
+		"12 accounts will be removed for good. Go on?":                     "12 个账号将被永久删除。要继续吗？",
+		"at http://x: 12 accounts will be removed for good. Go on? [y/N] ": "在 http://x：12 个账号将被永久删除。要继续吗？ [y/N] ",
+		"a saved, revision 2":                                              "已保存 a，第 2 版",
+		"--set \"x\" must be key=value\n--label \"y\" must be name=value":  "--set \"x\" 必须是 key=value\n--label \"y\" 必须是 name=value",
+
+		// What somebody wrote stays as it is, even if it looks like a message or like a template.
+		"nothing: no account has this id":           "nothing：没有账号使用此 ID",
+		`--set "must be missing" must be key=value`: `--set "must be missing" 必须是 key=value`,
+		"%s saved, revision 7":                      "已保存 %s，第 7 版",
+		"missing saved, revision 7":                 "已保存 missing，第 7 版",
+
+		// What has no text stays English, whole.
+		"the moon is down":                        "the moon is down",
+		"news: the moon is down: no cheese there": "news: the moon is down: no cheese there",
+		"a saved, revision two":                   "a saved, revision two",
+		"":                                        "",
+		"\n":                                      "\n",
+		": ":                                      ": ",
+	} {
+		if got := Chinese.Translate(text); got != want {
+			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
+		}
+		if got := English.Translate(text); got != text {
+			t.Errorf("%q in English: %q", text, got)
+		}
+	}
+}
+
+// Errors come from requests: whatever their text, looking for its template ends soon.
+func TestTheWorkIsBounded(t *testing.T) {
+	for name, text := range map[string]string{
+		"a long line": "must be " + strings.Repeat("x", maxLine),
+		"a long text": strings.Repeat("no account has this id\n", maxText/10),
+	} {
+		if got := Chinese.Translate(text); got != text {
+			t.Errorf("%s was translated", name)
+		}
+	}
+	x, err := newIndex(map[string]string{"a%sb%sb%sb%sb%sc": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := steps(maxSteps)
+	if _, ok := x.translate("a"+strings.Repeat("b", maxLine), 0, &left); ok || left != 0 {
+		t.Errorf("%v, %d steps are left", ok, left)
+	}
+	left = maxSteps
+	if got, _ := x.translate(strings.Repeat("x: ", maxLine)+"abbbbc", 0, &left); strings.HasSuffix(got, "x") {
+		t.Error("errors are translated however deep they are")
+	}
+}
+
+func TestATranslationNamesOnlyItsVerbs(t *testing.T) {
+	for _, bad := range []string{"%[2]s", "%[0]s", "%[x]s", "%[1]d", "%[1]", "%[", "%[-1]s"} {
+		if _, err := newIndex(map[string]string{"%s is odd": bad}); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	texts, err := Texts(assets, Chinese)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for english, other := range texts {
+		if strings.Contains(strings.ReplaceAll(other, "%[", ""), "%") {
+			t.Errorf("%q: %q has a percent sign that begins no %%[1]s", english, other)
+		}
+		if other == "" {
+			t.Errorf("%q: empty", english)
+		}
+		if _, verbs := parse(english); strings.Count(other, "%[") < len(verbs) {
+			t.Errorf("%q: %q leaves a value out", english, other)
+		}
+	}
+}
+
+func FuzzTranslate(f *testing.F) {
+	for _, text := range []string{"news: no account has this id (404 Not Found)", "a%sb", `--set "x" must be key=value`, "\x00", `"`, "at : [y/N]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := Chinese.Translate(text)
+		if lines := strings.Count(text, "\n"); strings.Count(got, "\n") != lines {
+			t.Errorf("%q: %q", text, got)
+		}
+	})
+}
+
+func BenchmarkTranslate(b *testing.B) {
+	for name, text := range map[string]string{
+		"plain":        "no account has this id",
+		"fault":        "must be at most 65536 bytes, has 70000",
+		"wrapped":      "news: the account: no account has this id (404 Not Found)",
+		"untranslated": "the moon is down, and nobody has a text for it",
+		"hostile":      "must be " + strings.Repeat("a: (1 must be, is ", 200),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Chinese.Translate(text)
+			}
+		})
+	}
+}

@@ -101,7 +101,7 @@ func TestTheProgramKnowsItsKind(t *testing.T) {
 
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), path, args...)
-		cmd.Env = append(os.Environ(), variables...)
+		cmd.Env = append(append(os.Environ(), "LC_ALL=C"), variables...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return string(out) + err.Error()

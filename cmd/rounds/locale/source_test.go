@@ -1,0 +1,344 @@
+package locale
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+)
+
+// says lists the functions that make texts for people, with which of their arguments is the text. Those
+// without a package are known by their names alone.
+var says = map[string]int{
+	"errors.New": 0, "fmt.Errorf": 0, "misuse": 0, "refusal": 0,
+	"newErrorReply": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
+	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
+	"ask": 1, "answer": 0, "says": 0, "spoken": 0,
+}
+
+// formats are those of them whose text is a format.
+var formats = []string{"fmt.Errorf", "says"}
+
+// members lists the fields of composite literals that are texts for people.
+var members = []string{"Reason", "Message"}
+
+// variables lists the names of variables that have texts for people.
+var variables = []string{"detail"}
+
+// returns lists the functions that return texts for people.
+var returns = []string{"reasonOf"}
+
+// source is the templates of texts that Go files have, by where each stands first.
+type source struct {
+	files     *token.FileSet
+	constants map[string]string // by package and name
+	templates map[string]string
+}
+
+// template returns the template of an expression, and whether it is a text. In a format the verbs
+// stand already.
+func (s *source) template(pkg string, e ast.Expr, format bool) (string, bool) {
+	text, ok := "", false
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		var err error
+		text, err = strconv.Unquote(e.Value)
+		ok = e.Kind == token.STRING && err == nil
+	case *ast.Ident:
+		text, ok = s.constants[pkg+"."+e.Name]
+	case *ast.SelectorExpr:
+		if x, isName := e.X.(*ast.Ident); isName {
+			text, ok = s.constants[x.Name+"."+e.Sel.Name]
+		}
+	case *ast.CallExpr:
+		switch nameOf(e.Fun) {
+		case "fmt.Sprintf", "fmt.Errorf":
+			return s.template(pkg, e.Args[0], true)
+		}
+	case *ast.BinaryExpr:
+		left, leftText := s.template(pkg, e.X, format)
+		right, rightText := s.template(pkg, e.Y, format)
+		for _, side := range []struct {
+			text *string
+			ok   bool
+			e    ast.Expr
+		}{{&left, leftText, e.X}, {&right, rightText, e.Y}} {
+			if !side.ok {
+				*side.text = verbOf(side.e)
+			}
+		}
+		return left + right, leftText || rightText
+	}
+	if !format { // it is no call either, whose verbs stand
+		text = strings.ReplaceAll(text, "%", "%%")
+	}
+	return text, ok
+}
+
+// verbOf returns the verb with which an operand of a sum stands in its template.
+func verbOf(e ast.Expr) string {
+	if call, ok := e.(*ast.CallExpr); ok && nameOf(call.Fun) == "Error" {
+		return "%w"
+	}
+	return "%s"
+}
+
+// nameOf returns the name of a function as it is called: of a method without what it is called on.
+func nameOf(fun ast.Expr) string {
+	switch fun := fun.(type) {
+	case *ast.Ident:
+		return fun.Name
+	case *ast.SelectorExpr:
+		if x, ok := fun.X.(*ast.Ident); ok && (x.Name == "errors" || x.Name == "fmt") {
+			return x.Name + "." + fun.Sel.Name
+		}
+		return fun.Sel.Name
+	}
+	return ""
+}
+
+// add notes each line of a text. A text of one word is a name, and one that begins with the name of
+// its package is for logs and for programs, which its callers put into other words.
+func (s *source) add(pkg string, e ast.Expr, format bool) {
+	text, ok := s.template(pkg, e, format)
+	if !ok || strings.HasPrefix(text, pkg+": ") {
+		return
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		literals, _ := parse(line)
+		if !strings.Contains(line, " ") || !strings.ContainsFunc(strings.Join(literals, ""), unicode.IsLetter) {
+			continue
+		}
+		if _, known := s.templates[line]; !known {
+			s.templates[line] = s.files.Position(e.Pos()).String()
+		}
+	}
+}
+
+// read notes the texts of a package's files. Of functions those that only admits are read; nil: all.
+func (s *source) read(files fs.FS, dir string, only []string) error {
+	names, err := fs.Glob(files, path.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	var parsed []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		f, err := parser.ParseFile(s.files, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		parsed = append(parsed, f)
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				for _, spec := range g.Specs {
+					v := spec.(*ast.ValueSpec)
+					for i := range v.Values {
+						if text, ok := s.template(f.Name.Name, v.Values[i], true); ok {
+							s.constants[f.Name.Name+"."+v.Names[i].Name] = text
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, f := range parsed {
+		pkg := f.Name.Name
+		for _, d := range f.Decls {
+			fn, _ := d.(*ast.FuncDecl)
+			ast.Inspect(d, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					name := nameOf(n.Fun)
+					at, ok := says[name]
+					switch {
+					case !ok || only != nil && !slices.Contains(only, name):
+					case at < len(n.Args):
+						s.add(pkg, n.Args[at], slices.Contains(formats, name))
+					case len(n.Args) > 0: // a method of strict.Value, which knows its field
+						s.add(pkg, n.Args[0], false)
+					}
+				case *ast.KeyValueExpr:
+					if key, ok := n.Key.(*ast.Ident); ok && only == nil && slices.Contains(members, key.Name) {
+						s.add(pkg, n.Value, false)
+					}
+				case *ast.AssignStmt:
+					for i, to := range n.Lhs {
+						if name, ok := to.(*ast.Ident); ok && only == nil && i < len(n.Rhs) && slices.Contains(variables, name.Name) {
+							s.add(pkg, n.Rhs[i], false)
+						}
+					}
+				case *ast.ReturnStmt:
+					if fn != nil && only == nil && slices.Contains(returns, fn.Name.Name) && len(n.Results) > 0 {
+						s.add(pkg, n.Results[0], false)
+					}
+				}
+				return true
+			})
+		}
+	}
+	return nil
+}
+
+// spoken are the packages whose errors and lines people read.
+var spoken = []string{
+	"accounts/strict", "accounts", "accounts/access", "accounts/cadence", "accounts/secret", "accounts/trial",
+	"cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/command", "cmd/rounds/key", "cmd/rounds/listen",
+	"cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
+}
+
+// kinds are the packages whose faults of a config people read. What went wrong in a check is stored,
+// and stays English.
+var kinds = []string{
+	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/imap", "poller/checkers/telegram",
+	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/secrets",
+}
+
+// faults are the functions that make a kind's faults.
+var faults = []string{"Fault", "fault", "Add", "Matching"}
+
+// unspoken are texts that only those see who write programs.
+var unspoken = []string{
+	"%w: %q at %s", // a key's name and the time of an entry that cannot be read
+	"role: there is no %d",
+	"box: must hold 1 to %d bytes, not %d",
+	"box: seal: %w",
+	"must have an example",
+	"must have choices if it is a choice, and only then",
+	"must say that it refers to secrets if it does, and only then",
+	"kind %s: field %q: %s",
+	"must have a name",
+	"must not have the type %%q",
+	"must have a label and a help in both languages",
+	"route %s: has no row in the table of rights",
+	"route %s: its row says %s for %s, which is not how it is added",
+	"timeline: limit: must be 1 to %d, is %d",
+}
+
+// templates returns those that need a text, and all others that the source has.
+func templates(t *testing.T) (needed, known map[string]string) {
+	t.Helper()
+	read := func(dirs []string, only []string) map[string]string {
+		s := &source{token.NewFileSet(), make(map[string]string), make(map[string]string)}
+		for _, dir := range dirs {
+			if err := s.read(os.DirFS("../../.."), dir, only); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.templates
+	}
+	needed, known = read(spoken, nil), read(kinds, nil)
+	maps.Copy(needed, read(kinds, faults))
+	for text, at := range known {
+		if strings.HasPrefix(text, "must ") { // a fault that is returned as an error
+			needed[text] = at
+		}
+	}
+	return needed, known
+}
+
+// untranslated returns the templates that have no text, with where each stands.
+func untranslated(found, texts map[string]string) (missing []string) {
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		if _, ok := texts[text]; !ok && !slices.Contains(unspoken, text) {
+			missing = append(missing, found[text]+": "+text)
+		}
+	}
+	return missing
+}
+
+// Every message that the source has is in the catalogue.
+func TestEveryMessageIsTranslated(t *testing.T) {
+	texts, err := Texts(assets, Chinese)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _ := templates(t)
+	for _, missing := range untranslated(found, texts) {
+		t.Error(missing)
+	}
+	if len(found) < 400 {
+		t.Errorf("only %d were found", len(found))
+	}
+}
+
+// The control of the test above: a message without a text is found, however it is written.
+func TestAnUntranslatedMessageIsFound(t *testing.T) {
+	const file = `package toy
+
+const plain = "a constant that nobody translated"
+
+func wrong(r *reader, name string, err error) error {
+	r.Fault("url", "must be "+name+" at least")
+	v.Fault("must be nothing")
+	newErrorReply(404, plain)
+	unavailable("the toy is away: " + err.Error())
+	use(Fault{Field: "x", Reason: "is odd indeed"})
+	env.says("%s is gone\nreally, gone", name)
+	errors.New("toy: only for programs")
+	return fmt.Errorf("--%s "+"is no toy: %w", name, err)
+}
+
+func reasonOf() string { return "Toys cannot be reached" }
+`
+	s := &source{token.NewFileSet(), make(map[string]string), make(map[string]string)}
+	if err := s.read(fstest.MapFS{"toy/toy.go": {Data: []byte(file)}}, "toy", nil); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"%s is gone", "--%s is no toy: %w", "Toys cannot be reached", "a constant that nobody translated", "is odd indeed",
+		"must be %s at least", "must be nothing", "really, gone", "the toy is away: %w",
+	}
+	if got := slices.Sorted(maps.Keys(s.templates)); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if got := untranslated(s.templates, map[string]string{"must be nothing": "x"}); len(got) != len(want)-1 {
+		t.Errorf("untranslated: %q", got)
+	}
+}
+
+// Outside composed and library, which have what no one place of the source has, every text is still
+// needed.
+func TestEveryTextIsNeeded(t *testing.T) {
+	names, err := fs.Glob(assets, "assets/text/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed, known := templates(t)
+	maps.Copy(known, needed)
+	for _, name := range names {
+		if strings.Contains(name, "/composed.") || strings.Contains(name, "/library.") {
+			continue
+		}
+		content, err := fs.ReadFile(assets, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts map[string]string
+		if err := json.Unmarshal(content, &texts); err != nil {
+			t.Fatal(err)
+		}
+		for text := range texts {
+			if _, ok := known[text]; !ok {
+				t.Errorf("%s: the source has no %q any more", name, text)
+			}
+		}
+	}
+}
