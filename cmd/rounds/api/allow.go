@@ -67,7 +67,7 @@ func allowed(right Right, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, _ := access.From(r.Context())
 		if p := forbidden(principal, right); p != nil {
-			p.write(w)
+			p.write(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

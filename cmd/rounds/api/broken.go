@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
 // A caller's body may break off before its end: the caller has gone, or has announced more than
@@ -63,19 +65,28 @@ func blamed(next http.Handler) http.Handler {
 const unreadBody = "cannot read request body"
 
 // fitModel replaces huma's problem of such a body by one that fits the status, and has no
-// problem quote a body: a secret may stand there under a misspelt name.
-func fitModel(_ huma.Context, _ string, v any) (any, error) {
-	m, ok := v.(*huma.ErrorModel)
-	if !ok {
+// problem quote a body: a secret may stand there under a misspelt name. It writes problems in the
+// language that the request asks for.
+func fitModel(ctx huma.Context, _ string, v any) (any, error) {
+	var m *huma.ErrorModel
+	switch v := v.(type) {
+	case *huma.ErrorModel:
+		m = v
+	case *errorReply:
+		m = v.ErrorModel
+	default:
 		return v, nil
 	}
 	if m.Status == http.StatusInternalServerError && m.Detail == unreadBody {
-		return newErrorReply(http.StatusBadRequest, "the body broke off before its end").ErrorModel, nil
+		m = newErrorReply(http.StatusBadRequest, "the body broke off before its end").ErrorModel
 	}
 	for _, detail := range m.Errors {
 		if detail != nil && (detail.Location == "" || strings.HasPrefix(detail.Location, "body")) {
 			detail.Value = nil
 		}
 	}
-	return m, nil
+	asked := locale.Asked(http.Header{"Accept-Language": {ctx.Header("Accept-Language")}})
+	ctx.SetHeader("Content-Language", string(asked))
+	ctx.AppendHeader("Vary", "Accept-Language")
+	return translated(m, asked), nil
 }

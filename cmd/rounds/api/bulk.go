@@ -38,7 +38,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		job, err := readBulk(action, r)
 		if err != nil {
-			badQuery(err).write(w)
+			badQuery(err).write(w, r)
 			return
 		}
 		draft := trail.Of(r.Context())
@@ -50,7 +50,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 		defer end()
 		// Once the reply has begun its status cannot change.
 		if _, err := s.options.Ring.Now(ctx, 0); err != nil {
-			s.errorReply(ctx, doing, err).write(w)
+			s.errorReply(ctx, doing, err).write(w, r)
 			return
 		}
 		connection := http.NewResponseController(w)

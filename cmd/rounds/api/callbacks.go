@@ -91,12 +91,12 @@ func (h *callbackHandler) answer(w http.ResponseWriter, r *http.Request, text []
 	switch {
 	case errors.Is(err, callback.ErrRefused):
 		h.log.DebugContext(r.Context(), "a callback is refused", "callback", name, "result", string(result))
-		newErrorReply(http.StatusForbidden, "the callback is refused").write(w)
+		newErrorReply(http.StatusForbidden, "the callback is refused").write(w, r)
 	case err != nil:
 		if r.Context().Err() == nil {
 			h.log.WarnContext(r.Context(), "could not carry out a callback; the caller should try again", "callback", name, "error", err)
 		}
-		unavailable(reasonOf(err)).write(w)
+		unavailable(reasonOf(err)).write(w, r)
 	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write(text) // a caller that has gone needs no answer

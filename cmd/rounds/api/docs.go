@@ -26,12 +26,12 @@ func docs(w http.ResponseWriter, r *http.Request) {
 	case "docs.js":
 		name, contentType = "docs.js", "text/javascript; charset=utf-8"
 	default:
-		newErrorReply(http.StatusNotFound, "there is no such page").write(w)
+		newErrorReply(http.StatusNotFound, "there is no such page").write(w, r)
 		return
 	}
 	page, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		newErrorReply(http.StatusNotFound, "there is no such page").write(w)
+		newErrorReply(http.StatusNotFound, "there is no such page").write(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", contentType)

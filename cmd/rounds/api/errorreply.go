@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -55,13 +56,32 @@ func resharding() *errorReply {
 	return p
 }
 
-func (p *errorReply) write(w http.ResponseWriter) {
+// write writes the reply in the language that the request asks for.
+func (p *errorReply) write(w http.ResponseWriter, r *http.Request) {
 	for name, values := range p.headers {
 		w.Header()[name] = values
 	}
+	asked := locale.Asked(r.Header)
 	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Content-Language", string(asked))
+	w.Header().Add("Vary", "Accept-Language")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p.ErrorModel) // a caller that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(translated(p.ErrorModel, asked)) // a caller that has gone needs no answer
+}
+
+// translated returns a problem in a language. Its codes, locations and values stay as they are.
+func translated(m *huma.ErrorModel, to locale.Language) *huma.ErrorModel {
+	said := *m
+	said.Title, said.Detail = to.Translate(m.Title), to.Translate(m.Detail)
+	said.Errors = make([]*huma.ErrorDetail, len(m.Errors))
+	for i, detail := range m.Errors {
+		if detail != nil {
+			one := *detail
+			one.Message = to.Translate(one.Message)
+			said.Errors[i] = &one
+		}
+	}
+	return &said
 }
 
 // errorReply returns what the caller may see of an error. It logs errors that the caller did not
@@ -124,7 +144,7 @@ func (s *Server) errorReply(ctx context.Context, doing string, err error) *error
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {
-	s.errorReply(r.Context(), doing, err).write(w)
+	s.errorReply(r.Context(), doing, err).write(w, r)
 }
 
 // faulty returns the reply for a body with faults: 400 if it is not a JSON object, and otherwise

@@ -29,7 +29,7 @@ type follower struct {
 func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position, filter message.Filter) {
 	if s.following.Add(1) > int64(s.options.MaxFollowers) {
 		s.following.Add(-1)
-		unavailable(fmt.Sprintf("%d callers already follow messages here, and no more may: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w)
+		unavailable(fmt.Sprintf("%d callers already follow messages here, and no more may: ask without text/event-stream, or follow at another process", s.options.MaxFollowers)).write(w, r)
 		return
 	}
 	defer s.following.Add(-1)
@@ -37,7 +37,7 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	defer end()
 	tail, err := s.messages.Tail(position, filter)
 	if err != nil {
-		s.errorReply(ctx, "follow messages", err).write(w)
+		s.errorReply(ctx, "follow messages", err).write(w, r)
 		return
 	}
 	defer tail.Close()
@@ -45,7 +45,7 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	// Read the first page before the reply begins: until then the reply can be an error.
 	full, err := f.read(ctx)
 	if err != nil {
-		s.errorReply(ctx, "follow messages", err).write(w)
+		s.errorReply(ctx, "follow messages", err).write(w, r)
 		return
 	}
 	_ = f.out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a read deadline must not end the stream

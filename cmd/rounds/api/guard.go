@@ -53,7 +53,7 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 				signin.Away(w, r, p.Detail, s.options.Ring.AwaySince())
 				return
 			}
-			p.write(w)
+			p.write(w, r)
 			return
 		}
 		ctx := access.With(r.Context(), principal)
@@ -102,9 +102,9 @@ func ownOnly(next http.Handler, cure string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !signin.Loopback(r.Host):
-			elsewhere(cure).write(w)
+			elsewhere(cure).write(w, r)
 		case signin.CheckOrigin(r) != nil:
-			foreign().write(w)
+			foreign().write(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -134,7 +134,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				if begun.begun {
 					panic(http.ErrAbortHandler)
 				}
-				newErrorReply(http.StatusInternalServerError, "an error in the server; its log has more").write(w)
+				newErrorReply(http.StatusInternalServerError, "an error in the server; its log has more").write(w, r)
 			}
 		}()
 		next.ServeHTTP(begun, r)

@@ -55,7 +55,7 @@ func (s *Server) getMessages(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case len(faults) > 0:
-		newErrorReply(http.StatusUnprocessableEntity, "validation failed", faults...).write(w)
+		newErrorReply(http.StatusUnprocessableEntity, "validation failed", faults...).write(w, r)
 	case err != nil:
 		s.fail(w, r, "get messages", err)
 	case follow:

@@ -59,7 +59,7 @@ func found(mux *http.ServeMux, missing string) http.Handler {
 			p = newErrorReply(verdict.status, "the route does not take "+r.Method)
 			p.headers = http.Header{"Allow": verdict.header["Allow"]}
 		}
-		p.write(w)
+		p.write(w, r)
 	})
 }
 

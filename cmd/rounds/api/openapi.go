@@ -14,7 +14,7 @@ import (
 
 const introduction = `rounds keeps checking accounts for new messages. This API manages the accounts and returns the messages that were found.
 
-Errors are problem+json and name every fault of a request at once. Times are RFC 3339 in UTC, by Redis' clock. 503 usually means that Redis is away: repeat the request after Retry-After.`
+Errors are problem+json and name every fault of a request at once, in Chinese if Accept-Language asks for that. Times are RFC 3339 in UTC, by Redis' clock. 503 usually means that Redis is away: repeat the request after Retry-After.`
 
 // describe completes the description of the routes and returns it. It adds what huma cannot know
 // about its routes, and the routes that huma does not serve.

@@ -57,16 +57,16 @@ func withToken(token func() string, keys *key.Keyring, next http.Handler) http.H
 		var why refusal
 		switch {
 		case errors.Is(err, errNobody) && want == "":
-			newErrorReply(http.StatusForbidden, "other machines can reach this address, so it wants the token or a key, and there is no token: set ROUNDS_API_TOKEN").write(w)
+			newErrorReply(http.StatusForbidden, "other machines can reach this address, so it wants the token or a key, and there is no token: set ROUNDS_API_TOKEN").write(w, r)
 		case errors.Is(err, errNobody):
-			unauthorized("the token of ROUNDS_API_TOKEN or a key is needed: Authorization: Bearer TOKEN").write(w)
+			unauthorized("the token of ROUNDS_API_TOKEN or a key is needed: Authorization: Bearer TOKEN").write(w, r)
 		case errors.As(err, &why):
-			unauthorized(string(why)).write(w)
+			unauthorized(string(why)).write(w, r)
 		case err != nil:
-			unavailable(reasonOf(err)).write(w)
+			unavailable(reasonOf(err)).write(w, r)
 		default:
 			if p := forbidden(principal, Right{"GET /metrics", access.Viewer, scopeService}); p != nil {
-				p.write(w)
+				p.write(w, r)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -94,7 +94,7 @@ func Starting(reason func() error) http.Handler {
 			signin.Away(w, r, why(), began)
 			return
 		}
-		unavailable(why()).write(w)
+		unavailable(why()).write(w, r)
 	})
 	return mux
 }
@@ -183,7 +183,7 @@ func (h *readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err != nil {
-		unavailable(reasonOf(err)).write(w)
+		unavailable(reasonOf(err)).write(w, r)
 		return
 	}
 	writeJSON(w, Health{"ready"})

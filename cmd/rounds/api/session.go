@@ -123,7 +123,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 		}
 		open.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if !signin.Loopback(r.Host) {
-				elsewhere("set ROUNDS_API_TOKEN to use another name").write(w)
+				elsewhere("set ROUNDS_API_TOKEN to use another name").write(w, r)
 				return
 			}
 			handler(w, r)
@@ -143,12 +143,12 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	add("POST /v1/session", func(w http.ResponseWriter, r *http.Request) {
 		given, ok := bearer(r)
 		if !ok && !s.closedTo(t) {
-			newErrorReply(http.StatusConflict, "nobody needs to sign in here: the service answers this machine alone. To sign in with a key send Authorization: Bearer KEY").write(w)
+			newErrorReply(http.StatusConflict, "nobody needs to sign in here: the service answers this machine alone. To sign in with a key send Authorization: Bearer KEY").write(w, r)
 			return
 		}
 		who, err := door.SignIn(w, r, given)
 		if err != nil {
-			s.unseated(r, err).write(w)
+			s.unseated(r, err).write(w, r)
 			return
 		}
 		who.Via = access.ViaSession
@@ -158,7 +158,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	})
 	add("DELETE /v1/session", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := door.SignOut(w, r); err != nil {
-			s.unseated(r, err).write(w)
+			s.unseated(r, err).write(w, r)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -229,6 +229,9 @@ func TestABrowserWithoutRedis(t *testing.T) {
 		return f.do(r)
 	}
 	for language, want := range map[string]string{"en": "Redis cannot be used now", "zh-CN": "Redis 目前无法使用"} {
+		if got := get("text/html", language, "/").body; strings.Contains(got, "Redis 拒绝：LOADING") != (language == "zh-CN") {
+			t.Errorf("the reason in %s: %s", language, got)
+		}
 		for _, path := range []string{"/", "/accounts"} {
 			got := get("text/html,*/*", language, path)
 			if got.status != 503 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || got.header.Get("Refresh") == "" ||

@@ -33,14 +33,14 @@ const (
 func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	from, err := importFrom(r)
 	if err != nil {
-		badQuery(err).write(w)
+		badQuery(err).write(w, r)
 		return
 	}
 	ctx, end := s.stream(r)
 	defer end()
 	// Once the reply has begun its status cannot change.
 	if _, err := s.options.Ring.Now(ctx, 0); err != nil {
-		s.errorReply(ctx, "import accounts", err).write(w)
+		s.errorReply(ctx, "import accounts", err).write(w, r)
 		return
 	}
 	connection := http.NewResponseController(w)
@@ -134,7 +134,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 		err = errors.Join(err, faults)
 	}
 	if err != nil {
-		badQuery(err).write(w)
+		badQuery(err).write(w, r)
 		return
 	}
 	ctx, end := s.stream(r)
@@ -153,7 +153,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 		_ = s.errorReply(ctx, "export accounts", err) // logs
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		s.errorReply(ctx, "export accounts", err).write(w)
+		s.errorReply(ctx, "export accounts", err).write(w, r)
 	case done.Unreadable > 0:
 		s.options.Log.WarnContext(ctx, "records that are no JSON were left out of an export", "count", done.Unreadable)
 	}
@@ -164,13 +164,13 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	withSecrets, err := backupParameter(r)
 	if err != nil {
-		badQuery(err).write(w)
+		badQuery(err).write(w, r)
 		return
 	}
 	options := backup.Options{Program: s.options.Version}
 	if withSecrets {
 		if options.Secrets = s.sealer(); options.Secrets == nil {
-			noSealer().write(w)
+			noSealer().write(w, r)
 			return
 		}
 	}
@@ -191,9 +191,9 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 		_ = s.errorReply(ctx, "back up", err) // logs
 		panic(http.ErrAbortHandler)
 	case errors.Is(err, circulate.ErrResharding):
-		s.underWay(ctx, "no backup can be taken now").write(w)
+		s.underWay(ctx, "no backup can be taken now").write(w, r)
 	default:
-		s.errorReply(ctx, "back up", err).write(w)
+		s.errorReply(ctx, "back up", err).write(w, r)
 	}
 }
 

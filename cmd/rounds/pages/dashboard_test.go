@@ -51,6 +51,28 @@ func answering(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
+// A refusal of the API is shown in the visitor's language, also to visitors who share its reply.
+func TestRefusalsAreInTheVisitorsLanguage(t *testing.T) {
+	site := newSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.WriteString(w, `{"status":422,"detail":"validation failed","errors":[{"location":"query.since","message":"must be one duration such as 1h"}]}`)
+	})
+	for _, path := range []string{"/", "/accounts", "/problems", "/account?id=a"} {
+		for cookie, want := range map[string][]string{
+			"en": {"validation failed", "must be one duration such as 1h"},
+			"zh": {"校验未通过", "必须是一个时长，例如 1h"},
+		} {
+			w := ask(site, "GET", path, "Cookie", languageCookie+"="+cookie)
+			for _, text := range want {
+				if !strings.Contains(w.Body.String(), text) {
+					t.Errorf("%s in %s: %d, lacks %s in\n%s", path, cookie, w.Code, text, w.Body)
+				}
+			}
+		}
+	}
+}
+
 func TestPageIsSafeAndInTheVisitorsLanguage(t *testing.T) {
 	site := newSite(t, answering(`{}`))
 	for _, c := range []struct{ name, accept, cookie, want string }{

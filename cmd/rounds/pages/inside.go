@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
 // maxReply is the most bytes of a reply of the API that a page reads.
@@ -45,6 +48,23 @@ func (p *problem) Of(field string) string {
 	return ""
 }
 
+// said returns an error in the visitor's language, if it is a refusal of the API. Other visitors
+// may have the same one.
+func (v *visit) said(err error) error {
+	refused, ok := errors.AsType[*problem](err)
+	if !ok || v.lang.spoken() == locale.English {
+		return err
+	}
+	p := *refused
+	p.Detail, p.Errors = v.lang.spoken().Translate(p.Detail), slices.Clone(p.Errors)
+	for i, f := range p.Errors {
+		one := *f
+		one.Message = v.lang.spoken().Translate(f.Message)
+		p.Errors[i] = &one
+	}
+	return &p
+}
+
 // get asks the API for a path with its query, on behalf of the visitor, and decodes the reply.
 // A refusal is a *problem.
 func (v *visit) get(path string, into any) error {
@@ -57,7 +77,7 @@ func (v *visit) get(path string, into any) error {
 func (v *visit) do(method, path string, body, into any) error {
 	reply, err := v.site.call(v.r.Context(), v.r.RemoteAddr, method, path, body)
 	if err != nil {
-		return err
+		return v.said(err)
 	}
 	return decode(path, reply, into)
 }
@@ -90,7 +110,7 @@ func (v *visit) exchange(method, path string, header http.Header, body, into any
 	}
 	reply, err := w.reply(path)
 	if err != nil {
-		return w.header, err
+		return w.header, v.said(err)
 	}
 	return w.header, decode(path, reply, into)
 }
@@ -106,7 +126,7 @@ func (v *visit) stream(method, path string, each func(line []byte) error) error 
 		return w.err
 	}
 	_, err := w.reply(path)
-	return err
+	return v.said(err)
 }
 
 // call calls the API inside the process. The context carries the visitor.

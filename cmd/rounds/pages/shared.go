@@ -71,7 +71,7 @@ func (v *visit) sharedWithin(path, mark string, lasts time.Duration, into any) e
 		return v.call(ctx, v.r.RemoteAddr, "GET", path, nil)
 	})
 	if err != nil {
-		return err
+		return v.said(err)
 	}
 	return decode(path, reply, into)
 }

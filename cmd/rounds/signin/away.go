@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"net/http"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
 // awayReload is after how many seconds the page about an outage loads again.
@@ -20,6 +22,7 @@ func Away(w http.ResponseWriter, r *http.Request, reason string, since time.Time
 		return
 	}
 	t := textFor(r)
+	reason = locale.Asked(r.Header).Translate(reason)
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", t.Lang)
