@@ -33,7 +33,7 @@ func TestProblemsFollowAcceptLanguage(t *testing.T) {
 		{"PUT", "/v1/accounts/a", `[]`, 400, false, "请求有误", "无法读取请求内容", map[string]string{"body": "必须是 JSON 对象"}},
 		{"GET", "/v1/accounts?limit=0", "", 422, false, "内容无法处理", "校验未通过", map[string]string{"query.limit": "必须不小于 1"}},
 		{"GET", "/v1/messages?limit=0", "", 422, false, "内容无法处理", "校验未通过", map[string]string{"query.limit": "必须在 1 到 1000 之间"}},
-		{"GET", "/v1/accounts", "", 401, true, "未认证", "需要令牌：Authorization: Bearer TOKEN，其中 TOKEN 是 ROUNDS_API_TOKEN 的令牌或一个密钥", nil},
+		{"GET", "/v1/accounts", "", 401, true, "未认证", "需要令牌：Authorization: Bearer TOKEN，其中 TOKEN 是 ROUNDS_API_TOKEN 的令牌或一个 API 密钥", nil},
 		{"GET", "/v1/nowhere", "", 404, false, "未找到", "没有这个路由；全部路由见 /docs", nil},
 		{"PATCH", "/v1/accounts", "", 405, false, "不支持此方法", "此路由不接受 PATCH", nil},
 	} {
