@@ -11,14 +11,14 @@ import (
 )
 
 // Account is one account of a ring, by its id, with the steps that concern it alone. It
-// finds the account in its shard, also while the number of shards changes. For many
-// accounts at once, use the ring's own steps, which take those of one shard.
+// finds the account in its shard even while the number of shards changes. For many
+// accounts at once, use the ring's own steps, which take the accounts of one shard.
 type Account struct {
 	ring *Ring
 	id   string
 }
 
-// Account returns the account of an id, which need not be registered.
+// Account returns the account with an id. The id need not be registered.
 func (r *Ring) Account(id string) Account { return Account{r, id} }
 
 // Shard returns the shard that the account belongs to.
@@ -65,8 +65,8 @@ func (a Account) Deregister(ctx context.Context) error {
 	return a.counted(a.ring.Deregister(ctx, a.Shard(), []string{a.id}))
 }
 
-// DeregisterIf is Deregister for an account that has exactly this record, byte by byte.
-// If the account has another one, it changes nothing and returns ErrNotRegistered too.
+// DeregisterIf is Deregister if the account has exactly this record, byte by byte.
+// Otherwise it changes nothing and returns ErrNotRegistered.
 func (a Account) DeregisterIf(ctx context.Context, record []byte) error {
 	return a.counted(a.ring.countAnywhere(ctx, a.Shard(), []string{a.id}, func(ctx context.Context, shard int, ids []string) (int, error) {
 		return a.ring.deregisterIn(ctx, shard, []any{a.ring.told(), 2, ids[0], record})
@@ -79,9 +79,9 @@ func (a Account) Park(ctx context.Context, reason string) error {
 	return a.counted(a.ring.Park(ctx, a.Shard(), reason, []string{a.id}))
 }
 
-// Resume puts a parked account back into circulation, and forgets its failures and
-// strikes. It does not change an account that circulates. It ignores the item's id. It
-// returns ErrNotRegistered for an id that no account has.
+// Resume puts a parked account back into circulation and clears its failures and strikes.
+// It does not change an account that circulates. It ignores the item's id. It returns
+// ErrNotRegistered if the account is not registered.
 func (a Account) Resume(ctx context.Context, item Resumption) error {
 	item.ID = a.id
 	outcomes, err := a.ring.ResumeAll(ctx, a.Shard(), []Resumption{item})
@@ -91,7 +91,7 @@ func (a Account) Resume(ctx context.Context, item Resumption) error {
 	return err
 }
 
-// counted is the error of a step that returns how many accounts it found.
+// counted returns the error of a step that returns how many accounts it found.
 func (Account) counted(n int, err error) error {
 	if err == nil && n == 0 {
 		err = ErrNotRegistered
@@ -110,13 +110,13 @@ var ErrParked = wire.Finding("circulate: account is parked")
 // Nudge asks for a check before the account is due.
 type Nudge struct {
 	Within time.Duration // 0 means now; a nudge never makes a check later
-	Hint   []byte        // for the checker, once; nil keeps the hint of an earlier nudge
-	Lives  time.Duration // how long the hint may be used
+	Hint   []byte        // passed to the checker once; nil leaves an earlier nudge's hint in place
+	Lives  time.Duration // how long the hint stays valid
 }
 
 // Nudge moves the account's due time earlier, never later. Nudges of one account merge:
-// the first decides when, and the newest hint is used. An account that is being checked
-// is checked again after its return. It returns ErrNotRegistered or ErrParked if there is
+// the earliest due time and the newest hint win. An account that is being checked is
+// checked again after its return. Nudge returns ErrNotRegistered or ErrParked if there is
 // nothing to check.
 func (a Account) Nudge(ctx context.Context, n Nudge) error {
 	return a.ring.whereverIs(ctx, a.id, func(ctx context.Context, shard int) error { return a.ring.nudgeIn(ctx, shard, a.id, n) })

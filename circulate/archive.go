@@ -24,18 +24,18 @@ var (
 	archiveLoadScript = wire.NewScript("load", archiveLoadLua)
 )
 
-// Archive reads and writes everything that the shards keep, for backups. It knows no file,
-// and works on shards that stay: not while their number changes.
+// Archive reads and writes everything in the shards, for backups. It knows nothing of
+// files. The number of shards must not change meanwhile.
 type Archive struct{ ring *Ring }
 
-// Archive returns that of the ring.
+// Archive returns the ring's archive.
 func (r *Ring) Archive() Archive { return Archive{r} }
 
-// restoringField is in NS:meta while a backup is being restored.
+// restoringField is set in NS:meta while a backup is being restored.
 const restoringField = "restoring"
 
 // Begin marks the namespace as one into which a backup is being restored. Until End, only
-// rings that were opened with Restoring work with it.
+// rings opened with Restoring work with it.
 func (a Archive) Begin(ctx context.Context) error {
 	key := metaKey(a.ring.namespace)
 	_, err := a.ring.wire.Pipeline(ctx, key, wire.Command{"HSET", key, restoringField, time.Now().UTC().Format(time.RFC3339)})
@@ -49,33 +49,33 @@ func (a Archive) End(ctx context.Context) error {
 	return err
 }
 
-// Standing is where an archived account stands.
+// Standing is the place of an archived account.
 type Standing byte
 
-// Where an archived account stands. One that waited or was claimed is due at once when it is
-// restored.
+// The places of an archived account. An account that waited or was claimed is due at once
+// when it is restored.
 const (
 	StandsScheduled Standing = 's'
 	StandsParked    Standing = 'p'
 	StandsWaiting   Standing = 'w'
 )
 
-// Archived is an account as a backup keeps it. Texts may be any bytes.
+// Archived is an account as a backup has it. Texts may be any bytes.
 type Archived struct {
 	ID       string
 	Standing Standing
 	At       time.Time // when it is due, or since when it is parked; zero for StandsWaiting
-	Line     string    // what follows its ticket: lane, rule, history and a short cursor
+	Line     string    // the rest of its tickets field: lane, rule, history and a short cursor
 	Record   string
-	Cursor   string // if it is too long for Line
+	Cursor   string // a cursor too long for Line
 	Failures string // in a row; empty: none
-	Strikes  string // times requeued since its last return; empty: none
-	State    string // what its cadence keeps
+	Strikes  string // requeues since its last return; empty: none
+	State    string // its cadence's state
 	Error    string // when and how its last check failed
 	Reason   string // why it is parked
 }
 
-// archiveFields are the HASHes of an archived account, in the order of its fields.
+// archiveFields returns the HASHes of an archived account, in the order of its fields.
 func (k *shardKeys) archiveFields() []string {
 	return []string{k.accounts, k.cursors, k.failures, k.strikes, k.states, k.errors, k.reasons}
 }
@@ -84,15 +84,15 @@ func (a *Archived) fields() []*string {
 	return []*string{&a.Record, &a.Cursor, &a.Failures, &a.Strikes, &a.State, &a.Error, &a.Reason}
 }
 
-// Accounts returns some accounts of a shard, each as it is at one moment, and the next
-// cursor. It begins with an empty cursor and ends with ScanDone. An account that stays
-// registered throughout is returned, perhaps more than once.
+// Accounts returns some accounts of a shard and the next cursor. Each account is read at
+// one moment. The scan begins with an empty cursor and ends with ScanDone. An account
+// that stays registered throughout is returned at least once.
 func (a Archive) Accounts(ctx context.Context, shard int, cursor string, count int) (all []Archived, next string, err error) {
 	ids, next, err := a.ring.Scan(ctx, shard, cursor, count)
 	if err != nil {
 		return nil, "", err
 	}
-	const most = 512 // ids of one call; a HASH that is small is returned by HSCAN as a whole
+	const most = 512 // ids of one call; HSCAN returns a small HASH as a whole
 	for len(ids) > 0 {
 		n := min(most, len(ids))
 		some, err := a.dump(ctx, shard, ids[:n])
@@ -144,8 +144,9 @@ func (a Archive) dump(ctx context.Context, shard int, ids []string) ([]Archived,
 	return all, nil
 }
 
-// Load registers archived accounts of one shard, at most 512 at once. Those that are
-// registered stay as they are, so it is safe to repeat. It returns how many it registered.
+// Load registers archived accounts of one shard, at most 512 at once. It leaves
+// registered accounts as they are, so it is safe to repeat. It returns how many it
+// registered.
 func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int, error) {
 	if err := wire.CheckBatch("load", len(accounts)); err != nil {
 		return 0, err
@@ -178,14 +179,14 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 	return n, err
 }
 
-// Letter is an entry of a shard's stream of dead letters: its fields, names and values in
-// turns.
+// Letter is an entry of a shard's stream of dead letters: its fields as alternating names
+// and values.
 type Letter struct {
 	Position string
 	Fields   []string
 }
 
-// Account returns the id of the account whose message it is.
+// Account returns the id of the account that the message belongs to.
 func (l *Letter) Account() string {
 	for i := 0; i+1 < len(l.Fields); i += 2 {
 		if l.Fields[i] == "account" {
@@ -195,8 +196,8 @@ func (l *Letter) Account() string {
 	return ""
 }
 
-// GroupPosition is how far a consumer group is in a shard: it has read all messages up to and
-// including After, and acknowledged those of them that are not pending.
+// GroupPosition is how far a consumer group has read in a shard. The group has read all
+// messages up to and including After, and has acknowledged those that are not in Pending.
 type GroupPosition struct {
 	Group   string
 	Shard   int
@@ -204,17 +205,18 @@ type GroupPosition struct {
 	Pending []PendingMessage // in the order of positions
 }
 
-// PendingMessage is a message that a group has read and not acknowledged.
+// PendingMessage is a message that a group has read but not acknowledged.
 type PendingMessage struct {
 	Position   StreamID
 	Deliveries int
 }
 
-// MostPending is how many pending messages a GroupPosition has at most. If there are more, it
-// ends at the last one that it has: the group counts as not having read what comes after that.
+// MostPending is the most pending messages of a GroupPosition. If a group has more, its
+// position ends at the last of them, and the restored group reads again from there.
 const MostPending = 1000
 
-// Heirs yields the shards that accounts of a shard may be in, if there were so many shards before.
+// Heirs yields the shards that a shard's accounts may be in now, if the namespace had
+// this many shards before.
 func (a Archive) Heirs(before, shard int) iter.Seq[int] {
 	// An account's CRC is the same modulo every common divisor of both numbers.
 	common := gcd(before, len(a.ring.keys))
@@ -224,10 +226,11 @@ func (a Archive) Heirs(before, shard int) iter.Seq[int] {
 	}
 }
 
-// SourceOf returns the shard that an account was in, if there were so many shards before.
+// SourceOf returns the shard that an account was in when the namespace had this many
+// shards.
 func (a Archive) SourceOf(before int, id string) int { return shardOf(id, before) }
 
-// Groups returns how far the consumer groups are in a shard.
+// Groups returns how far each consumer group has read in a shard.
 func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error) {
 	key := a.ring.keys[shard].messages
 	groups, err := a.ring.groupInfos(ctx, key)
@@ -239,8 +242,8 @@ func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error)
 		p := GroupPosition{Group: g.name, Shard: shard}
 		var replies []any
 		if p.After, err = ParseStreamID(g.lastRead); err == nil {
-			// What was acknowledged since the group was looked at is not pending any more, and
-			// what was read since then is behind After.
+			// A message acknowledged since the group was looked at is no longer pending,
+			// and one read since then is behind After.
 			replies, err = a.ring.wire.Pipeline(ctx, key, wire.Command{"XPENDING", key, g.name, "-", g.lastRead, MostPending + 1})
 		}
 		if err != nil {
@@ -271,12 +274,12 @@ func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error)
 	return positions, nil
 }
 
-// restorer is the consumer that has what is pending, until the group's first consumer takes
-// it over.
+// restorer is the consumer that owns the pending messages until the group's first
+// consumer takes them over.
 const restorer = "restored"
 
-// LoadGroup makes a group that has read a shard as far as the position says. Messages must be
-// loaded before.
+// LoadGroup makes a group that has read a shard as far as the position says. Load the
+// messages first.
 func (a Archive) LoadGroup(ctx context.Context, p GroupPosition) error {
 	if _, err := a.ring.Streams().EnsureGroup(ctx, p.Shard, p.Group, p.After.String()); err != nil {
 		return err
@@ -296,7 +299,7 @@ func (a Archive) LoadGroup(ctx context.Context, p GroupPosition) error {
 	return nil
 }
 
-// LoadDisabled disables webhook endpoints, as they were.
+// LoadDisabled disables webhook endpoints with the times and reasons they had.
 func (a Archive) LoadDisabled(ctx context.Context, endpoints []DisabledEndpoint) error {
 	if len(endpoints) == 0 {
 		return nil
@@ -341,8 +344,8 @@ func (a Archive) Letters(ctx context.Context, shard int, after string, n int) ([
 	return letters, nil
 }
 
-// LoadMessages appends messages of accounts of one shard to its stream, at their positions,
-// which must grow.
+// LoadMessages appends messages of one shard's accounts to its stream, at their own
+// positions. Positions must increase.
 func (a Archive) LoadMessages(ctx context.Context, shard int, messages []Found) error {
 	key := a.ring.keys[shard].messages
 	commands := make([]wire.Command, len(messages))
@@ -367,7 +370,7 @@ func (a Archive) LoadMessages(ctx context.Context, shard int, messages []Found) 
 	return nil
 }
 
-// LoadLetters appends dead letters of accounts of one shard, at new positions.
+// LoadLetters appends dead letters of one shard's accounts, at new positions.
 func (a Archive) LoadLetters(ctx context.Context, shard int, letters []Letter) error {
 	key := a.ring.keys[shard].dead
 	commands := make([]wire.Command, len(letters))

@@ -23,17 +23,17 @@ var (
 	repairScript = wire.NewScript("repair", repairLua)
 )
 
-// Violation is a way in which the conservation law does not hold.
+// Violation is a way to break the conservation law.
 type Violation string
 
 // The violations.
 const (
-	Lost     Violation = "lost"      // registered, or with a record, and in no place; repaired: due at once
-	Doubled  Violation = "doubled"   // in several places under its current ticket; repaired: one place, fresh ticket
+	Lost     Violation = "lost"      // registered or with a record, but in no place; repaired: due at once
+	Doubled  Violation = "doubled"   // in several places under its current ticket; repaired: one place, a fresh ticket
 	Orphan   Violation = "orphan"    // scheduled or parked, but neither registered nor with a record; repaired: set aside
 	NoRecord Violation = "no_record" // registered without a record; repaired: parked, with a reason
-	Garbage  Violation = "garbage"   // a text in a list that is no entry; claims and sweeps set it aside
-	Beyond   Violation = "beyond"    // scheduled later than it can be due; repaired: due at its next time
+	Garbage  Violation = "garbage"   // a malformed entry in a list; claims and sweeps set it aside
+	Beyond   Violation = "beyond"    // scheduled later than its cadence allows; repaired: due at its next time
 )
 
 // Violations returns all violations.
@@ -49,23 +49,23 @@ type Finding struct {
 	Repaired bool      `json:"repaired"`
 }
 
-// AuditOptions are how an audit is done.
+// AuditOptions say how to audit.
 type AuditOptions struct {
 	Repair bool
-	// Records reads every record. Without it, records are read only if their number
-	// differs from that of registered accounts, so one missing record can hide one that
-	// is too many.
+	// Records reads every record. Without it, records are read only if there are more or
+	// fewer of them than registered accounts. One missing record can then hide one record
+	// too many.
 	Records bool
-	// Registration returns how an account whose ticket is gone is registered again, by
-	// Redis' clock. Nil: due at once, with normal priority. Its ID and Record are
-	// ignored.
+	// Registration returns how to register an account again whose ticket is gone, by
+	// Redis' clock. Nil: due at once, with normal priority. The ID and Record that it
+	// returns are ignored.
 	Registration func(id string, record []byte, now time.Time) Registration
-	// Beyond reports whether an account that is due in more than AuditFar is due later
-	// than it can be, and when it is due instead, by Redis' clock. Nil: no account is
-	// looked at.
+	// Beyond judges an account due in more than AuditFar: it reports whether the account
+	// is due later than it can be, and when it should be due instead, by Redis' clock.
+	// Nil: no account is judged.
 	Beyond func(f Far, now time.Time) (due time.Time, beyond bool)
 	// Pause is called after each step, to pace the audit. Its error ends the audit. It is
-	// not called after a step whose findings were repaired. Nil: no pause.
+	// not called after a step that led to repairs. Nil: no pause.
 	Pause func(ctx context.Context) error
 }
 
@@ -73,35 +73,35 @@ type AuditOptions struct {
 type Audited struct {
 	Accounts int       `json:"accounts"`
 	Findings []Finding `json:"findings"`
-	// Unjudged are suspects in lists that changed too fast to be read. The next audit
+	// Unjudged counts suspects in lists that changed too fast to be read. The next audit
 	// looks at them again.
 	Unjudged int `json:"unjudged"`
 }
 
-// Each of these makes a step of at most one or two milliseconds, by Redis' own measure
+// With each of these, a step takes at most one or two milliseconds by Redis' own measure,
 // with a million accounts in 64 shards.
 const (
 	auditTickets  = 300  // registered accounts in a step: each is looked up in two ZSETs
 	auditPage     = 500  // scheduled or parked accounts in a step
 	auditRecords  = 50   // records in a step; they may be large
 	auditSuspects = 200  // suspects judged in a step
-	auditShort    = 1000 // entries of a shard that are read in that step, if there are no more
+	auditShort    = 1000 // lists of at most this many entries are read in that step
 )
 
-// AuditSteps returns about how many steps an audit of so many accounts has, if all is well and
-// records are not read.
+// AuditSteps returns about how many steps an audit of this many accounts takes if it
+// finds nothing and does not read the records.
 func AuditSteps(accounts, shards int) int {
 	return 5*shards + accounts/auditTickets + accounts/auditPage + accounts/(8*auditPage)
 }
 
-// AuditFar is how far ahead an account may be due before its record is looked at.
+// AuditFar is how far ahead an account may be due before its record is read.
 const AuditFar = time.Hour
 
-// auditLogged is how many findings of a shard are logged one by one. In a shard that was
-// flushed every account is a finding.
+// auditLogged is how many findings of a shard are logged one by one. In a flushed shard
+// every account is a finding.
 const auditLogged = 20
 
-// noRecordReason begins the reason with which an audit parks an account.
+// noRecordReason is the start of the reason for which an audit parks an account.
 const noRecordReason = "no record"
 
 type suspect struct{ id, ticket string }
@@ -111,11 +111,11 @@ type suspect struct{ id, ticket string }
 //
 // It trusts tickets only. An account that is in no ZSET while its ticket is T is in a
 // list. As long as T is current, the only way out of that list is a requeue, from
-// processing_list to message_queue. So an account is suspect if it still has T, and was
-// neither in a complete reading of processing_list nor in one of message_queue after it.
-// An account is suspect too if it was seen in a list under T and in another place.
-// Suspects are judged in one atomic step if the lists are short, and otherwise by a
-// second reading, if the ticket is the same as before the first. An account that moves
+// processing_list to message_queue. So an account is suspect if it still has T but was
+// neither in a complete reading of processing_list nor in a later one of message_queue.
+// An account seen in a list under T and in another place is suspect too. If the lists are
+// short, one atomic step judges the suspects. Otherwise a second reading does, provided
+// that the ticket is still the one from before the first reading. An account that moves
 // under load has another ticket and is no suspect.
 func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
 	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
@@ -141,14 +141,14 @@ type audit struct {
 	suspects   map[suspect]bool
 }
 
-// ask is one step that looks at accounts.
+// ask does one step that looks at accounts.
 func (a *audit) ask(ctx context.Context, args ...any) ([]any, error) {
 	k := a.keys
 	return redis.Values(a.ring.wire.Run(ctx, auditScript, a.shard,
 		[]string{k.tickets, k.schedule, k.parked, k.accounts, k.byKind, k.processing, k.urgent, k.queue, k.low}, args...))
 }
 
-// look is a step and the pause after it.
+// look does a step and pauses after it.
 func (a *audit) look(ctx context.Context, args ...any) ([]any, error) {
 	reply, err := a.ask(ctx, args...)
 	if err == nil {
@@ -164,7 +164,7 @@ func (a *audit) pause(ctx context.Context) error {
 	return a.o.Pause(ctx)
 }
 
-// travellers goes through the registered accounts.
+// travellers looks at all registered accounts.
 func (a *audit) travellers(ctx context.Context) error {
 	a.travelling, a.suspects = make(map[suspect]bool), make(map[suspect]bool)
 	bare := make(map[string]bool)
@@ -206,7 +206,7 @@ func (a *audit) noRecord(ctx context.Context, id string) error {
 		return err // it has been deregistered, or has its record
 	}
 	if views[0].Place == Parked && strings.HasPrefix(views[0].Reason, noRecordReason) {
-		return nil // an audit has done what can be done; operators see it among the parked accounts
+		return nil // no more can be repaired; operators see it among the parked accounts
 	}
 	repaired := false
 	if a.o.Repair {
@@ -241,7 +241,7 @@ func (a *audit) logRest() {
 	}
 }
 
-// repair repairs one account, if repairs are wanted.
+// repair repairs one account if the options ask for repairs.
 func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
 	repaired := false
 	if a.o.Repair {
@@ -258,8 +258,8 @@ func (a *audit) repair(ctx context.Context, kind Violation, args ...any) error {
 	return nil
 }
 
-// Audit is AuditShard for every shard, one after the other. The first error ends it. What
-// was found until then is returned too.
+// Audit is AuditShard for every shard, one after the other. The first error ends it, and
+// the findings up to then are returned with the error.
 func (r *Ring) Audit(ctx context.Context, o AuditOptions) (Audited, error) {
 	var all Audited
 	for shard := range r.Shards() {
@@ -274,7 +274,7 @@ func (r *Ring) Audit(ctx context.Context, o AuditOptions) (Audited, error) {
 	return all, nil
 }
 
-// Count returns how many findings are of a kind.
+// Count returns how many findings of a kind there are, and how many were repaired.
 func (a *Audited) Count(kind Violation) (found, repaired int) {
 	for _, f := range a.Findings {
 		if f.Kind == kind {
@@ -287,8 +287,8 @@ func (a *Audited) Count(kind Violation) (found, repaired int) {
 	return found, repaired
 }
 
-// beyond goes through the schedule for accounts that are due later than they can be,
-// after a wrong clock that nobody saw go back.
+// beyond searches the schedule for accounts due later than they can be, after a wrong
+// clock that nobody saw go back.
 func (a *audit) beyond(ctx context.Context) error {
 	if a.o.Beyond == nil {
 		return nil

@@ -17,8 +17,8 @@ const (
 	listAttempts = 10   // before a list counts as changing too fast
 )
 
-// lists reads the shard's lists. Suspects are accounts that should be there and are not,
-// and those that are there and elsewhere too.
+// lists reads the shard's lists. Suspects are accounts that should be in a list and are
+// not, and accounts that are in a list and in another place too.
 func (a *audit) lists(ctx context.Context) error {
 	seen, garbage, whole, err := a.readLists(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *audit) lists(ctx context.Context) error {
 	}
 	for s := range seen {
 		if !a.travelling[s] {
-			a.suspects[s] = true // most of them are void; the judge finds out
+			a.suspects[s] = true // most such entries are void; judge finds out
 		}
 	}
 	for _, text := range garbage {
@@ -43,7 +43,7 @@ func (a *audit) lists(ctx context.Context) error {
 	return nil
 }
 
-// judge confirms suspects, and repairs.
+// judge confirms suspects and repairs them.
 func (a *audit) judge(ctx context.Context) error {
 	var again []suspect
 	batch := make([]suspect, 0, auditSuspects)
@@ -113,10 +113,10 @@ func (a *audit) judge(ctx context.Context) error {
 	return nil
 }
 
-// readLists reads processing_list and then the lanes of message_queue. It returns in how
-// many of them each entry is. Two entries of one list count as two unless they are
-// identical. An account that waits by its kind stays there while its ticket is current,
-// and counts as one more list. Whole is false if a list changed too fast.
+// readLists reads processing_list and then the lanes of message_queue. It returns how
+// many of these lists each entry is in. Two entries of one list count as two unless they
+// are identical. message_queue:by_kind counts as one more list, because an account stays
+// in it while its ticket is current. Whole is false if a list changed too fast.
 func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []string, whole bool, err error) {
 	seen = make(map[suspect]int)
 	k := a.keys
@@ -135,8 +135,8 @@ func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []
 	return seen, garbage, true, nil
 }
 
-// count adds the entries of a list to what was seen, and returns the texts that are
-// none.
+// count adds the entries of a list to what was seen, and returns the texts that are no
+// entries.
 func count(texts map[string]bool, seen map[suspect]int) (garbage []string) {
 	for text := range texts {
 		if _, err := ParseEntry(text); err != nil {
@@ -174,9 +174,9 @@ func (a *audit) readByKind(ctx context.Context) (map[string]bool, error) {
 }
 
 // readList reads a list in chunks, each from where the last one ended. Entries keep their
-// order whatever is pushed or removed meanwhile. So if a chunk holds the last entry of
-// the one before, everything that stayed in the list has been read. If it does not,
-// something before it was removed, and the reading begins again.
+// order whatever is pushed or removed meanwhile. So if a chunk contains the last entry of
+// the chunk before, everything that stayed in the list has been read. If it does not, an
+// earlier entry was removed, and the reading starts over.
 func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool, whole bool, err error) {
 	for range listAttempts {
 		texts = make(map[string]bool)
@@ -199,16 +199,15 @@ func (a *audit) readList(ctx context.Context, key string) (texts map[string]bool
 			if len(chunk) < listChunk {
 				return texts, true, nil
 			}
-			// There is no pause here: the longer a reading takes, the more changes during
-			// it.
+			// No pause here: the longer a reading takes, the more changes during it.
 			last, at = chunk[len(chunk)-1], at+len(chunk)-1
 		}
 	}
 	return nil, false, nil
 }
 
-// strangers goes through what is scheduled, parked or recorded, and finds ids that are
-// not registered.
+// strangers looks at every id that is scheduled, parked or has a record, and finds those
+// that are not registered.
 func (a *audit) strangers(ctx context.Context) error {
 	orphans := make(map[string]bool)
 	k := a.keys

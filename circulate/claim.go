@@ -19,21 +19,21 @@ var claimLua string
 
 var claimScript = wire.NewVitalScript("claim", byKindLua, claimLua)
 
-// Claim is an account that a replica holds, until it returns or releases it or the
-// monitor takes it away.
+// Claim is an account claimed by a replica. It ends when the replica returns or releases
+// the account, or when the monitor takes it away.
 type Claim struct {
 	ID       string
 	Shard    int
 	Due      time.Time // since when it waited to be claimed
 	Cursor   []byte    // as the last check left it; nil at first
 	Failures int       // in a row, before this check
-	Hint     []byte    // what a nudge carried; nil: nothing
-	State    string    // what the account's cadence kept; opaque to the ring
-	Strikes  int       // times taken from a replica since the last check that was returned
+	Hint     []byte    // a nudge's hint; nil: none
+	State    string    // the cadence's state; opaque to the ring
+	Strikes  int       // times taken from a replica since the last returned check
 	Rule     Rule      // what decided when it was due
 
-	// Succeeded is when a check last succeeded completely, cut to seconds, or when the account was
-	// registered if none did.
+	// Succeeded is when a check last succeeded completely, cut to seconds, or when the
+	// account was registered if no check ever did.
 	Succeeded time.Time
 
 	entry string
@@ -41,11 +41,11 @@ type Claim struct {
 }
 
 // Ticket returns the fencing token of the claim. No two claims of an account ever have
-// the same. The claims of one batch share one.
+// the same ticket. The claims of one batch share one.
 func (c *Claim) Ticket() string { return c.entry[:ticketWidth] }
 
-// Tickets returns the current tickets of accounts of a shard, in their order, or "" for an
-// account that is not registered there. A claim with another ticket is lost.
+// Tickets returns the current tickets of a shard's accounts in the order of the ids, with
+// "" for an account that is not registered there. A claim with another ticket is lost.
 func (r *Ring) Tickets(ctx context.Context, shard int, ids []string) ([]string, error) {
 	if err := wire.CheckBatch("tickets", len(ids)); err != nil {
 		return nil, err
@@ -65,9 +65,9 @@ func (r *Ring) Tickets(ctx context.Context, shard int, ids []string) ([]string, 
 	return values, nil
 }
 
-// ClearStrikes forgets that accounts of a shard were taken from replicas, as a good return does.
-// It is for accounts whose calls are held: one that has been held for a while does no harm, and
-// may yet be held for long.
+// ClearStrikes clears the strikes of a shard's accounts, as a good return does. It is for
+// accounts whose calls are held: a call that has been held for a while has done no harm,
+// and its check may not return for long.
 func (r *Ring) ClearStrikes(ctx context.Context, shard int, ids []string) error {
 	if err := wire.CheckBatch("clear strikes", len(ids)); err != nil {
 		return err
@@ -88,34 +88,34 @@ type Batch struct {
 
 	Void      int // entries dropped because their ticket was not current
 	Malformed int // texts set aside because they were no entry
-	Passed    int // accounts passed by, which now wait for a replica of their kind
+	Passed    int // accounts not taken, which now wait for a replica of their kind
 
-	// Change is up to which change Changed reports. Pass it to the next Claim as known.
+	// Change is the last record change that Changed covers. Pass it to the next Claim as
+	// known.
 	Change int64
-	// Changed are the accounts whose records changed since known.
+	// Changed are the accounts whose records have changed since known.
 	Changed []string
-	// ForgetAll says that any record may have changed since known.
+	// ForgetAll says that any record may have changed since known, so forget all.
 	ForgetAll bool
 }
 
-// Claim promotes what is due in a shard and takes up to n of its accounts for the
-// replica, the longest waiting first. Known is the Change of this caller's last claim of
-// the shard, or 0 at first. A caller that keeps records needs to read only those that
-// changed.
+// Claim promotes a shard's due accounts and takes up to n accounts for the replica, the
+// longest waiting first. Known is the Change of the caller's last claim of the shard, or
+// 0 at first. A caller that caches records needs to read only the changed ones.
 //
-// Kinds are those that the replica checks; none means any. Accounts that were handed over
-// for another kind are passed by. See [Kinds].
+// Kinds are the kinds that the replica checks; none means any. Claim passes by accounts
+// that were handed over for another kind. See [Kinds].
 func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, known int64, kinds ...string) (Batch, error) {
 	return r.ClaimAhead(ctx, shard, replica, n, known, 0, kinds...)
 }
 
-// MaxAhead is the longest time before it is due that an account can be claimed.
+// MaxAhead is how long before its due time an account can be claimed at most.
 const MaxAhead = time.Second
 
-// ClaimAhead is [Ring.Claim] that also takes accounts which become due within a time, at most
-// MaxAhead, if there is room for them and no account waits. The caller must not check them
-// before they are due. So a replica that is always busy claims more at once, and no check is
-// later for it.
+// ClaimAhead is [Ring.Claim], but if n allows and no account waits, it also takes
+// accounts that become due within a time, at most MaxAhead. The caller must not check
+// them before they are due. So a replica that is always busy claims more at once, and no
+// check is late because of it.
 func (r *Ring) ClaimAhead(ctx context.Context, shard int, replica string, n int, known int64, ahead time.Duration, kinds ...string) (Batch, error) {
 	if err := wire.CheckBatch("claim", n); err != nil {
 		return Batch{}, err
@@ -187,8 +187,8 @@ func readBatch(reply any, shard int, known int64) (Batch, error) {
 	return batch, nil
 }
 
-// readChanges reads what changed since the known change: 0 is nothing, a text the change up
-// to which the replica must forget every record, and a list the ids and then the change.
+// readChanges reads the changes since known: 0 for none, a text for the change up to
+// which the replica must forget every record, or a list of ids that ends with the change.
 func (b *Batch) readChanges(reply any) (err error) {
 	if none, ok := reply.(int64); ok && none == 0 {
 		return nil
@@ -206,11 +206,12 @@ func (b *Batch) readChanges(reply any) (err error) {
 	return err
 }
 
-// readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries, the
-// stamps since when they waited and what stood in tickets. Rare has long cursors, failures,
-// hints, states and strikes, each with a value for each account or none at all.
+// readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries,
+// the times since when the accounts waited, and the rests of their tickets fields. Rare
+// has long cursors, failures, hints, states and strikes, each with a value for every
+// account or none at all.
 //
-// The claims share the texts, which therefore live as long as any of them.
+// The claims share these texts, so the texts live as long as any of the claims.
 func readClaims(texts, rare []any, shard int) ([]Claim, error) {
 	lengths, since, tickets := wire.BytesAt(texts, 0), wire.BytesAt(texts, 2), wire.BytesAt(texts, 3)
 	entries := string(wire.BytesAt(texts, 1))
@@ -245,7 +246,7 @@ func readClaims(texts, rare []any, shard int) ([]Claim, error) {
 	return claims, nil
 }
 
-// cutLength reads a number and the space after it; -1 is none.
+// cutLength reads a number and the space after it; -1 means that there is none.
 func cutLength(text []byte) (n int, rest []byte) {
 	for i, c := range text {
 		switch {
@@ -259,8 +260,8 @@ func cutLength(text []byte) (n int, rest []byte) {
 	return -1, nil
 }
 
-// read reads one account, from the stamp since when it waited, what stood in tickets and what
-// few accounts have.
+// read reads one account from the stamp since when it waited, its tickets field, and the
+// values that only few accounts have.
 func (c *Claim) read(since, ticket []byte, rare *[5][]any, i int) (err error) {
 	c.ID = c.entry[idOffset:]
 	var due int64
@@ -286,7 +287,7 @@ func (c *Claim) read(since, ticket []byte, rare *[5][]any, i int) (err error) {
 	}
 	if failures := wire.BytesAt(rare[1], i); failures != nil {
 		if c.Failures, err = redis.Int(failures, nil); err != nil {
-			c.Failures = 0 // an unreadable count must not hold up the account
+			c.Failures = 0 // an unreadable count must not stop the account
 		}
 	}
 	c.Hint = wire.BytesAt(rare[2], i)

@@ -29,26 +29,27 @@ var (
 	clockRewindScript = wire.NewScript("rewind", clockRewindLua)
 )
 
-// ClockStep is the smallest step of Redis' clock that counts. A smaller one is over
+// ClockStep is the smallest step of Redis' clock that counts. A smaller step has passed
 // before anybody could react.
 const ClockStep = 10 * time.Second
 
 // Clock is a reading of a shard's clock.
 type Clock struct {
 	Now time.Time
-	// Newest is the newest time that was read before, if the clock went back behind it by
-	// ClockStep or more; otherwise the zero time.
+	// Newest is the newest time read before, if the clock is now behind it by ClockStep
+	// or more; otherwise it is zero.
 	Newest time.Time
-	// Gap is the longest time in which the clock went on and nobody read it, if it ended within
-	// the last day: nothing ran, or the clock went ahead. Less than ten minutes is none.
+	// Gap is the longest time that passed between two readings, if it ended within the
+	// last day. Either nothing ran or the clock jumped ahead. Less than ten minutes is no
+	// gap.
 	Gap time.Duration
 }
 
 const (
-	// leastGap is how long nobody may read a shard's clock without a gap. Monitors read it
-	// every five minutes.
+	// leastGap is the shortest time between two readings that counts as a gap. Monitors
+	// read a shard's clock every five minutes.
 	leastGap = 10 * time.Minute
-	// gapKept is for how long a gap is told.
+	// gapKept is how long a gap is reported.
 	gapKept = 24 * time.Hour
 )
 
@@ -60,21 +61,21 @@ func (c Clock) Back() time.Duration {
 	return c.Newest.Sub(c.Now)
 }
 
-// Clocks reads the clocks of a ring's shards, and reschedules what is due too late after
-// one went back.
+// Clocks reads the clocks of a ring's shards, and reschedules accounts that are due too
+// late after a clock went back.
 type Clocks struct{ ring *Ring }
 
-// Clocks returns those of the ring.
+// Clocks returns the clocks of the ring.
 func (r *Ring) Clocks() Clocks { return Clocks{r} }
 
-// Read reads a shard's clock and keeps the newest time seen. It reports a clock that went
-// back until ForgetNewest.
+// Read reads a shard's clock and stores the newest time seen. It reports a clock that
+// went back until ForgetNewest.
 func (c Clocks) Read(ctx context.Context, shard int) (Clock, error) {
 	return c.ring.readClock(ctx, shard, "")
 }
 
-// ForgetNewest says that everything was rescheduled that was due by a clock that went
-// back. What Read returned is forgotten, unless another caller has seen a newer time.
+// ForgetNewest says that everything due by the clock that went back has been rescheduled.
+// It forgets the time that Read returned, unless another caller has seen a newer one.
 func (c Clocks) ForgetNewest(ctx context.Context, shard int, newest time.Time) error {
 	_, err := c.ring.readClock(ctx, shard, strconv.FormatInt(newest.UnixMilli(), 10))
 	return err
@@ -101,13 +102,13 @@ type Far struct {
 	Due    time.Time
 	Rule   Rule   // what decided Due
 	Record []byte // nil if there is none
-	State  string // what its cadence keeps; opaque to the ring
+	State  string // its cadence's state; opaque to the ring
 }
 
-// FarScheduled looks at about n of a shard's scheduled accounts. It returns those that
-// are not due within a time, the time now, and the next cursor. It begins with an empty
-// cursor and ends with ScanDone. An account that stays scheduled throughout is looked at,
-// in rare cases twice.
+// FarScheduled looks at about n of a shard's scheduled accounts. It returns the accounts
+// that are not due within a time, the time now, and the next cursor. The scan begins with
+// an empty cursor and ends with ScanDone. An account that stays scheduled throughout is
+// looked at once, in rare cases twice.
 func (c Clocks) FarScheduled(ctx context.Context, shard int, cursor string, n int, within time.Duration) ([]Far, time.Time, string, error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -148,7 +149,7 @@ type Move struct {
 	To  time.Time
 }
 
-// MoveDue reschedules accounts of one shard, each only if it is still due at the time
+// MoveDue reschedules accounts of one shard, each only if its due time is still the one
 // that was seen. It returns how many it moved, and is safe to repeat.
 func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, error) {
 	if err := wire.CheckBatch("move", len(moves)); err != nil {
@@ -165,9 +166,9 @@ func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, erro
 // rewindPage is how many leases, nudges or parked accounts one step looks at.
 const rewindPage = 500
 
-// Rewind shortens by so much what else in a shard ends by a clock that went back: leases
-// of consumer groups and, the first time, nudges. It also corrects since when accounts are
-// parked. Nudges are shortened each time that it is asked for.
+// Rewind puts right the other times in a shard after its clock went back. It shortens
+// leases of consumer groups and, the first time, nudges, and corrects since when accounts
+// are parked. Repeating it with first shortens the nudges again.
 func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration, first bool) error {
 	k := &c.ring.keys[shard]
 	for which, cursor := "leases", ScanDone; which != ""; {
@@ -187,8 +188,8 @@ func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration, first
 	return nil
 }
 
-// KeepStep stores what is known of the last steps of Redis' clock, for LastStep. It is
-// opaque to the ring.
+// KeepStep stores what is known of the last steps of Redis' clock, for LastStep. The ring
+// does not interpret it.
 func (c Clocks) KeepStep(ctx context.Context, found []byte) error {
 	key := clockStepKey(c.ring.namespace)
 	if _, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {

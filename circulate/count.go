@@ -17,9 +17,9 @@ type Count struct {
 	Registered int
 	Scheduled  int
 	Waiting    int // entries in all lanes of message_queue, including void ones
-	Urgent     int // of these, those in the urgent lane
-	Low        int // of these, those in the low lane
-	ByKind     int // of these, those that wait for a replica of their kind
+	Urgent     int // of Waiting: in the urgent lane
+	Low        int // of Waiting: in the low lane
+	ByKind     int // of Waiting: for a replica of their kind
 	Claimed    int // entries in processing_list, including void ones
 	Parked     int
 	Messages   int // in the stream
@@ -77,10 +77,10 @@ func readCount(now time.Time, results []any) (Count, error) {
 	return c, nil
 }
 
-// CountAll is [Ring.Count] for all shards, at a tenth of its cost to Redis: a shard is counted by
-// a transaction of plain commands, and all of these go in one round trip to each node. The
-// script counts only shards where accounts wait by kind, and those whose transaction was refused,
-// as a Redis at its memory limit does.
+// CountAll is [Ring.Count] for all shards, at a tenth of the cost to Redis. It counts
+// each shard by a transaction of plain commands, all in one round trip to each node. It
+// runs the script only for shards where accounts wait by kind, and for those whose
+// transaction was refused, as on a Redis at its memory limit.
 func (r *Ring) CountAll(ctx context.Context) ([]Count, error) {
 	batches := make([]wire.Batch, len(r.keys))
 	for shard := range batches {
@@ -110,8 +110,8 @@ func (r *Ring) CountAll(ctx context.Context) ([]Count, error) {
 	})
 }
 
-// readTransaction reads the replies to a transaction of CountAll. Entries that wait by kind are
-// counted, and their age is not known.
+// readTransaction reads the replies to a transaction of CountAll. It counts entries that
+// wait by kind, but does not know their age.
 func readTransaction(replies []any) (Count, error) {
 	if len(replies) == 0 {
 		return Count{}, wire.ErrReply

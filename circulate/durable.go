@@ -15,17 +15,17 @@ const (
 	// syncWait is how long one WAITAOF waits. With appendfsync everysec a healthy disk needs
 	// a second.
 	syncWait = 2 * time.Second
-	// syncUnable is how long a server that cannot tell what is on its disk is not asked again:
-	// it may be replaced, or its append-only file switched on, while replicas run.
+	// syncUnable is how long a server that cannot sync is not asked again. It may be
+	// replaced, or its append-only file switched on, while replicas run.
 	syncUnable = time.Minute
 )
 
-// ErrNotDurable reports that a Redis did not sync its append-only file in time. It may have
-// done so since: ask again.
+// ErrNotDurable reports that a Redis did not sync its append-only file in time. It may
+// have done so since: try again.
 var ErrNotDurable = errors.New("circulate: redis did not sync its append-only file in time")
 
-// Syncer waits until what was written to shards is on the disk of their Redis. Callers that
-// wait at the same time share a round trip to each server. It is safe for concurrent use.
+// Syncer waits until writes to shards are on the disk of their Redis. Callers that wait
+// at the same time share a round trip to each server. It is safe for concurrent use.
 type Syncer struct {
 	ring *Ring
 
@@ -36,25 +36,26 @@ type Syncer struct {
 // NewSyncer returns a Syncer for a ring.
 func NewSyncer(r *Ring) *Syncer { return &Syncer{ring: r, nodes: make(map[string]*syncedNode)} }
 
-// syncedNode is one server. Its rounds follow one another: what comes while one is under way
-// waits for the next, because that one's WAITAOF may have been sent before.
+// syncedNode is one server. Its rounds follow one another. A call that arrives during a
+// round waits for the next one, because the round's WAITAOF may have been sent before the
+// call.
 type syncedNode struct {
-	next    *syncRound // nil: nobody waits for another round
+	next    *syncRound // nil: no caller waits for another round
 	running bool
-	unable  time.Time // until when it is not asked, because it cannot tell
+	unable  time.Time // it cannot sync, and is not asked until then
 }
 
-// syncRound is what some callers wait for together.
+// syncRound is one round trip that several callers share.
 type syncRound struct {
-	shards map[int]error // of whoever waits; the outcome, once done is closed
+	shards map[int]error // the callers' shards; their outcomes once done is closed
 	able   bool
 	done   chan struct{}
 }
 
-// Sync waits until everything that was written to a shard before the call is on the disk of
-// its Redis, as WAITAOF 1 0 tells. It reports false, without an error, if the server cannot
-// tell: it is older than Redis 7.2, has no append-only file, or does not let this user ask.
-// After an error nothing is known, and the caller may ask again.
+// Sync waits until everything written to a shard before the call is on the disk of its
+// Redis, according to WAITAOF 1 0. It reports false, without an error, if the server
+// cannot tell: it is older than Redis 7.2, has no append-only file, or does not permit
+// the command. An error leaves the outcome open, and the caller may try again.
 func (s *Syncer) Sync(ctx context.Context, shard int) (bool, error) {
 	round := s.join(s.ring.wire.NodeOf(s.ring.keys[shard].clock), shard)
 	if round == nil {
@@ -68,7 +69,7 @@ func (s *Syncer) Sync(ctx context.Context, shard int) (bool, error) {
 	}
 }
 
-// join returns the round of a node that a caller waits for, or nil if the node cannot tell.
+// join returns the node's round for a caller to wait on, or nil if the node cannot sync.
 func (s *Syncer) join(name string, shard int) *syncRound {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *Syncer) join(name string, shard int) *syncRound {
 	return round
 }
 
-// run makes a node's rounds while anybody waits for one.
+// run makes a node's rounds as long as a caller waits for one.
 func (s *Syncer) run(n *syncedNode) {
 	for {
 		s.mu.Lock()
@@ -113,10 +114,10 @@ func (s *Syncer) run(n *syncedNode) {
 	}
 }
 
-// ask makes a round. WAITAOF waits for what its own connection wrote, so each shard gets a
-// write of no meaning first. It also finds out that a shard has moved to another node, whose
-// disk this one knows nothing of. A server has one append-only file, which has all writes in
-// their order.
+// ask makes a round. WAITAOF waits for the writes of its own connection, so each shard
+// first gets a write without effect. That write also shows whether a shard has moved to
+// another node, whose disk this node knows nothing about. A server has one append-only
+// file, which contains all writes in order.
 func (s *Syncer) ask(round *syncRound) {
 	var shards []int
 	var commands []wire.Command
@@ -141,7 +142,7 @@ func (s *Syncer) ask(round *syncRound) {
 		}
 		switch counts, err := redis.Int64s(waited, nil); {
 		case wire.Replied(err) && !wire.Unavailable(err):
-			round.able = false // it does not know the command, has no such file, or forbids to ask
+			round.able = false // it does not know the command, has no append-only file, or forbids the command
 		case err != nil:
 			round.shards[shard] = err
 		case len(counts) == 0 || counts[0] < 1:

@@ -20,7 +20,7 @@ var disableLua string
 
 var disableScript = wire.NewScript("disable endpoint", disableLua)
 
-// maxReason is how many bytes of a reason are kept.
+// maxReason is how many bytes of a reason are stored.
 const maxReason = 256
 
 // DisabledEndpoint is an endpoint that gets no messages until it is enabled.
@@ -30,15 +30,15 @@ type DisabledEndpoint struct {
 	Reason string
 }
 
-// Endpoints are the webhook endpoints of a namespace that get no messages for now.
+// Endpoints are the disabled webhook endpoints of a namespace.
 type Endpoints struct{ ring *Ring }
 
-// Endpoints returns those of the ring's namespace.
+// Endpoints returns the disabled endpoints of the ring's namespace.
 func (r *Ring) Endpoints() Endpoints { return Endpoints{r} }
 
-// Disable keeps messages from an endpoint until Enable. An endpoint that is already
-// disabled keeps its time and reason; they are returned. At most 256 bytes of the reason
-// are kept.
+// Disable stops messages to an endpoint until Enable. An endpoint that is already
+// disabled retains its time and reason, and Disable returns them. At most 256 bytes of
+// the reason are stored.
 func (e Endpoints) Disable(ctx context.Context, name, reason string) (DisabledEndpoint, error) {
 	if name == "" {
 		return DisabledEndpoint{}, fmt.Errorf("%w: disable endpoint: name: missing", wire.ErrInput)
@@ -52,7 +52,7 @@ func (e Endpoints) Disable(ctx context.Context, name, reason string) (DisabledEn
 }
 
 // Enable lets an endpoint get messages again, from where it stopped. It reports whether
-// it was disabled.
+// the endpoint was disabled.
 func (e Endpoints) Enable(ctx context.Context, name string) (bool, error) {
 	key := endpointsKey(e.ring.namespace)
 	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HDEL", key, name})
@@ -63,8 +63,8 @@ func (e Endpoints) Enable(ctx context.Context, name string) (bool, error) {
 	return n > 0, err
 }
 
-// Disabled returns when and why an endpoint was disabled. ok is false if it is not
-// disabled.
+// Disabled returns when and why an endpoint was disabled. ok is false if the endpoint is
+// not disabled.
 func (e Endpoints) Disabled(ctx context.Context, name string) (d DisabledEndpoint, ok bool, err error) {
 	key := endpointsKey(e.ring.namespace)
 	replies, err := e.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, name})
@@ -100,8 +100,8 @@ func (e Endpoints) All(ctx context.Context) ([]DisabledEndpoint, error) {
 	return disabled, nil
 }
 
-// parseDisabled reads since|reason. A text that cannot be read disables the endpoint too,
-// at an unknown time: somebody wrote it for a purpose.
+// parseDisabled reads since|reason. An unreadable text disables the endpoint too, at an
+// unknown time: somebody wrote it on purpose.
 func parseDisabled(name, value string) DisabledEndpoint {
 	since, reason, found := strings.Cut(value, "|")
 	ms, err := strconv.ParseInt(since, 10, 64)

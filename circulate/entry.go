@@ -11,8 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// An entry's first three parts have a fixed width, so that scripts can cut it without
-// matching. Fourteen digits of ticket are the most that Redis keeps in sixteen bytes.
+// The first three parts of an entry have a fixed width, so that scripts can cut it
+// without matching. Fourteen digits of ticket are the most that Redis stores in sixteen
+// bytes.
 const (
 	ticketWidth  = 14
 	stampWidth   = 13
@@ -26,15 +27,15 @@ const (
 	// MaxIDLength is the most bytes that an account's id may have.
 	MaxIDLength = 256
 
-	nobody = "----------" // the replica of an entry that nobody holds
+	nobody = "----------" // the replica of an entry that is not claimed
 )
 
 // Entry is a timestamped account id as it travels through message_queue and
 // processing_list: `ticket|stamp|replica|id`.
 type Entry struct {
 	Ticket  int64     // void unless it is the account's current ticket
-	Stamp   time.Time // since when it waits or is claimed; Redis' clock, in ms
-	Replica string    // who holds it; empty while it waits
+	Stamp   time.Time // since when it has waited or been claimed; Redis' clock, in ms
+	Replica string    // the replica that claimed it; empty while it waits
 	ID      string    // the account
 }
 
@@ -75,7 +76,7 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%0*d|%0*d|%s|%s", ticketWidth, e.Ticket, stampWidth, e.Stamp.UnixMilli(), replica, e.ID)
 }
 
-// appendDigits appends a number, which is not negative, in so many digits.
+// appendDigits appends a number of at least zero, padded to width digits.
 func appendDigits(b []byte, n int64, width int) []byte {
 	b = append(b, "00000000000000"[:width]...)
 	for i := len(b) - 1; n > 0; i-- {
@@ -111,7 +112,7 @@ func ValidateID(id string) error {
 }
 
 // ValidateReplica returns what is wrong with a replica's name. It must be exactly ten
-// letters or digits. NewReplica makes one.
+// letters or digits, as NewReplica makes it.
 func ValidateReplica(name string) error {
 	if len(name) != replicaWidth || strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

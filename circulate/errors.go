@@ -8,28 +8,28 @@ import (
 
 var (
 	// ErrClaimLost reports that an account was taken from the caller, who must drop the
-	// result rather than write it.
+	// result and not write it.
 	ErrClaimLost = wire.Finding("circulate: claim lost")
 
 	// ErrNotRegistered reports an id that no account has.
 	ErrNotRegistered = wire.Finding("circulate: account not registered")
 
-	// ErrResharding reports that accounts move to other shards than those that the
-	// caller's ring was opened with. Nothing was done. Open the ring again and repeat the
-	// step.
+	// ErrResharding reports that accounts are moving to shards that the caller's ring
+	// does not know. Nothing was done. Open the ring again and repeat the step.
 	ErrResharding = wire.Finding("circulate: the number of shards is changing; try again")
 
 	// ErrMismatch reports that the namespace in Redis was made with other settings than
 	// the caller's.
 	ErrMismatch = wire.Finding("circulate: settings disagree with Redis")
 
-	// ErrNoNamespace reports a namespace that nobody has made, with Options.Existing.
+	// ErrNoNamespace reports that the namespace does not exist, if Options.Existing is
+	// set.
 	ErrNoNamespace = wire.Finding("circulate: there is no namespace")
 )
 
-// Unknown reports whether err leaves open if the step was done: a time-out, or a
-// connection cut before the reply. Such a step may be repeated. It must never be taken
-// for a yes or a no.
+// Unknown reports whether err leaves open whether the step was done: a time-out, or a
+// connection cut before the reply. Such a step may be repeated. Never take it for a yes
+// or a no.
 func Unknown(err error) bool { return wire.Unknown(err) }
 
 // Unavailable reports whether err means that Redis as a whole does not serve, rather than
@@ -42,11 +42,11 @@ func Unavailable(err error) bool { return wire.Unavailable(err) }
 func Full(err error) bool { return wire.Full(err) }
 
 // Denied reports whether Redis refuses the credentials, or the user lacks a permission.
-// Somebody is changing them, or must.
+// An operator is changing them, or must.
 func Denied(err error) bool { return wire.Denied(err) }
 
-// ShardsError reports a namespace that has another number of shards than the caller
-// asked for. It is an ErrMismatch.
+// ShardsError reports that a namespace has another number of shards than the caller asked
+// for. It is an ErrMismatch.
 type ShardsError struct {
 	Namespace string
 	Has, Want int

@@ -25,19 +25,19 @@ type Failing struct{ ring *Ring }
 // Failing returns the failing accounts of the ring.
 func (r *Ring) Failing() Failing { return Failing{r} }
 
-// FailingAccount is what is known of an account without its place.
+// FailingAccount is what the ring knows about an account, except its place.
 type FailingAccount struct {
 	ID       string
 	Record   []byte
-	Error    string // what went wrong with its last check; empty: nothing
+	Error    string // why its last check failed; empty: it did not
 	ErrorAt  time.Time
 	Failures int       // in a row
-	Due      time.Time // when it is scheduled; zero: it is not
+	Due      time.Time // zero: it is not scheduled
 	Rule     Rule
 	History  History
 }
 
-// FailingPage is what a step of a scan found.
+// FailingPage is the result of one step of a scan.
 type FailingPage struct {
 	Now      time.Time // Redis' clock
 	Accounts []FailingAccount
@@ -46,11 +46,11 @@ type FailingPage struct {
 	Next     string // the cursor to go on with; ScanDone at the end
 }
 
-// Scan looks at about n of a shard's accounts that have an error, and returns those that
-// circulate and whose last check failed: its mark is neither MarkOK nor one of
-// sound. It begins with an empty cursor and ends when the next one is ScanDone. An
-// account that fails throughout is returned, in rare cases twice. It costs Redis eleven
-// commands, those inside the script included.
+// Scan looks at about n of a shard's accounts that have an error. It returns the accounts
+// that circulate and whose last check failed: its mark is neither MarkOK nor in sound.
+// The scan begins with an empty cursor and ends when the next one is ScanDone. An account
+// that fails throughout is returned once, in rare cases twice. A step costs Redis eleven
+// commands, including the commands inside the script.
 func (f Failing) Scan(ctx context.Context, shard int, cursor string, n int, sound []Mark) (FailingPage, error) {
 	if err := wire.CheckBatch("failing", n); err != nil {
 		return FailingPage{}, err
@@ -61,8 +61,8 @@ func (f Failing) Scan(ctx context.Context, shard int, cursor string, n int, soun
 	return f.run(ctx, shard, cursor, n, sound)
 }
 
-// Look returns what is known of accounts of one shard. Ids that are not registered in it are
-// left out.
+// Look returns what the ring knows about accounts of one shard. It leaves out ids that
+// are not registered there.
 func (f Failing) Look(ctx context.Context, shard int, ids []string) (FailingPage, error) {
 	if err := wire.CheckBatch("failing", len(ids)); err != nil {
 		return FailingPage{}, err
@@ -123,10 +123,10 @@ func readFailing(answer []any) (FailingPage, error) {
 	return p, nil
 }
 
-// IDs looks at about n of a shard's accounts that have an error, and returns the ids of those
-// whose error fn accepts, and the next cursor. Cursors and repeated ids are as for Scan.
-// Parked accounts are among them, and such whose last check did not fail though it has not
-// caught up.
+// IDs looks at about n of a shard's accounts that have an error. It returns the ids of
+// the accounts whose error fn accepts, and the next cursor. Cursors and repeated ids are
+// as for Scan. Parked accounts are included, and so are accounts whose last check did not
+// fail but which have not caught up yet.
 func (f Failing) IDs(ctx context.Context, shard int, cursor string, n int, fn func(text string) bool) (ids []string, next string, err error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -152,8 +152,8 @@ func (f Failing) IDs(ctx context.Context, shard int, cursor string, n int, fn fu
 	return ids, next, nil
 }
 
-// Sizes returns how many of a shard's accounts have an error, and how many are parked. Some
-// are both.
+// Sizes returns how many of a shard's accounts have an error, and how many are parked. An
+// account may be both.
 func (f Failing) Sizes(ctx context.Context, shard int) (erred, parked int, err error) {
 	k := &f.ring.keys[shard]
 	replies, err := f.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, k.errors, wire.Command{"HLEN", k.errors}, wire.Command{"ZCARD", k.parked})

@@ -13,18 +13,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// ErrNoGroup reports a consumer group that a shard does not have, or no longer has.
+// ErrNoGroup reports that a shard does not have the consumer group, or no longer has it.
 var ErrNoGroup = wire.Finding("circulate: no such consumer group")
 
 // ValidateGroup returns what is wrong with a consumer group's name. It must be 1 to 64
 // letters, digits, dots, dashes or underscores.
 func ValidateGroup(group string) error { return wire.ValidateGroup(group) }
 
-// EnsureGroup makes a consumer group in a shard unless the shard has it. A new group
+// EnsureGroup makes a consumer group in a shard if it does not exist there. A new group
 // reads what comes after the position: StreamStart for everything, StreamEnd for new
-// messages only. In a new shard it reads everything if an old shard whose accounts go
-// there already has the group: the group is as old as that one. So make a group in the
-// last shard first.
+// messages only. In a new shard the group reads everything if an old shard whose accounts
+// move there has the group already: the group is then as old as in the old shard. So make
+// a group in the last shard first.
 func (s Streams) EnsureGroup(ctx context.Context, shard int, group, after string) (created bool, err error) {
 	if err := wire.CheckGroup("ensure group", group); err != nil {
 		return false, err
@@ -56,15 +56,14 @@ var groupStateScript = wire.NewGroupScript("group state", groupStateLua)
 // GroupState is how far a consumer group has read in one shard.
 type GroupState struct {
 	Now     time.Time // Redis' clock
-	Lag     int       // messages that it has not read; beyond 256 an upper bound if Redis lost count
-	Pending int       // messages that it read and has not acknowledged
+	Lag     int       // unread messages; above 256 an upper bound if Redis lost count
+	Pending int       // messages read and not acknowledged
 	Dead    int       // dead letters in the shard, of all groups
-	Last    string    // position of the last message that it has read
-	Holder  string    // the consumer whose lease was the last, if any
+	Last    string    // position of the last message read
+	Holder  string    // the consumer with the last lease, if any
 
-	// OldestUnread is how long the first message that it has not read has waited,
-	// OldestPending the same for the first that it has not acknowledged; 0 if there is
-	// none.
+	// OldestUnread is how long the oldest unread message has waited. OldestPending is the
+	// same for the oldest unacknowledged message. 0 if there is none.
 	OldestUnread, OldestPending time.Duration
 }
 

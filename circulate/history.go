@@ -8,15 +8,14 @@ import (
 )
 
 // Priority is the lane of message_queue that an account waits in. Urgent accounts are
-// claimed before normal ones, and those before low ones. But while several lanes wait, of
-// each sixteen accounts claimed from a shard at least one is of the low lane and three
-// are of the normal one. So an account with k others before it in its lane is claimed
-// after at most 16(k+1) of its shard.
+// claimed before normal ones, and normal ones before low ones. But while several lanes
+// wait, of every sixteen accounts claimed from a shard at least one is from the low lane
+// and three are from the normal one. So an account with k others before it in its lane is
+// claimed within the next 16(k+1) accounts of its shard.
 //
 // Within a lane the order is first in, first out, by due time. Under overload every
-// account of a lane is then checked equally often, whatever its interval. Accounts with
-// short intervals do not push the others back, and a lane needs only the two ends of a
-// list.
+// account of a lane is then checked equally often, whatever its interval: accounts with
+// short intervals do not push the others back. A lane needs only the two ends of a list.
 type Priority byte
 
 // The priorities. The zero value is Normal.
@@ -33,7 +32,7 @@ func (p Priority) lane() string {
 	return string(p)
 }
 
-// Rule is a letter for what decided when an account is due. The ring's own are below;
+// Rule is a letter for why an account is due when it is. The ring's own rules are below;
 // callers define others.
 type Rule byte
 
@@ -41,9 +40,9 @@ type Rule byte
 const (
 	RuleRegistered Rule = 'r' // it was registered, or its record changed
 	RuleResumed    Rule = 'e' // it was resumed
-	RuleNudged     Rule = 'g' // a check was asked for; it waits with the urgent ones
-	RuleProbed     Rule = 'p' // it was parked, and is tried again
-	RuleSlot       Rule = 'l' // a limit's line promised it this time; a nudge does not change it
+	RuleNudged     Rule = 'g' // a check was asked for; the account waits in the urgent lane
+	RuleProbed     Rule = 'p' // it was parked and is on probation
+	RuleSlot       Rule = 'l' // a limit's line gave it this time; a nudge does not change that
 )
 
 // Mark is a letter for how a check went. MarkOK is the ring's own; callers define others.
@@ -51,12 +50,12 @@ type Mark byte
 
 // The marks of the ring.
 const (
-	MarkOK Mark = '+' // it succeeded and had no more to fetch
+	MarkOK Mark = '+' // it succeeded and left nothing to fetch
 	noMark Mark = '-'
 )
 
-// MaxError is the most bytes of an error that are kept. An error is kept for each account
-// whose last check failed.
+// MaxError is the most bytes of an error that are stored. An error is stored for each
+// account whose last check failed.
 const MaxError = 120
 
 func clip(text string) string {
@@ -75,8 +74,8 @@ type History struct {
 	// Succeeded is when a check last succeeded completely, by Redis' clock, cut to
 	// seconds. If none ever did, it is when the account was registered.
 	Succeeded time.Time
-	// Marks are those of the last eight checks at most, the newest first. While no check
-	// has ever succeeded completely, they are of the last seven.
+	// Marks are the marks of the last eight checks at most, newest first. Until a check
+	// has succeeded completely, there are at most seven.
 	Marks []Mark
 }
 
@@ -91,8 +90,8 @@ const (
 	marksKept    = 8
 )
 
-// ReadHistory reads the rule and the history from what follows an account's ticket up to its
-// cursor, for the packages below this one.
+// ReadHistory reads the rule and the history from an account's tickets field: the text
+// between ticket and cursor. It is for the packages below this one.
 func ReadHistory(behind string) (Rule, History) {
 	if len(behind) <= 2 {
 		return 0, History{}

@@ -9,12 +9,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// shardKeys are the names of everything that one shard keeps in Redis. They share a hash
-// tag, so that a shard lives on one node of a cluster.
+// shardKeys are the names of all keys of one shard. They share a hash tag, so that a
+// shard lives on one node of a cluster.
 type shardKeys struct {
 	queue       string        // LIST  entries waiting; LPUSH at the head, taken from the tail
-	urgent      string        // LIST  its lane for urgent accounts
-	low         string        // LIST  its lane for accounts that can wait
+	urgent      string        // LIST  the lane for urgent accounts
+	low         string        // LIST  the lane for accounts that can wait
 	byKind      string        // ZSET  entries that wait for a replica of their kind; see bykind.lua
 	kinds       string        // HASH  id -> kind, of accounts that some replica could not check
 	laneCounter string        // STRING  accounts taken while several lanes waited, modulo 16
@@ -22,34 +22,34 @@ type shardKeys struct {
 	schedule    string        // ZSET  id -> due, unix ms
 	tickets     string        // HASH  id -> current ticket and other short fields; absent = not registered
 	ticketSeq   string        // STRING  the last ticket that was issued
-	ticketMark  string        // STRING  a ticket a little further on that was not issued yet
+	ticketMark  string        // STRING  a higher ticket, not yet issued
 	clock       string        // HASH  newest: the newest time seen, unix ms; gap: when it last went on unseen, and by how much
 	accounts    string        // HASH  id -> the record
 	changes     string        // ZSET  id -> when its record changed, unix µs; the latest only
 	cursors     string        // HASH  id -> cursor, if it is too long for tickets
 	failures    string        // HASH  id -> failures in a row; absent = none
-	states      string        // HASH  id -> what its cadence keeps; opaque to the ring
-	errors      string        // HASH  id -> when|what went wrong with its last check; absent = nothing
+	states      string        // HASH  id -> its cadence's state; opaque to the ring
+	errors      string        // HASH  id -> when|why its last check failed; absent = it did not
 	strikes     string        // HASH  id -> times requeued since the last return
-	nudges      string        // HASH  id -> due|expiry|hint of a check asked for
+	nudges      string        // HASH  id -> due|expiry|hint of a nudge
 	parked      string        // ZSET  id -> parked at, unix ms
 	reasons     string        // HASH  id -> why it is parked
 	messages    string        // STREAM  found messages
 	dead        string        // STREAM  messages that a consumer group could not handle
-	leases      string        // HASH  consumer group -> token|expiry|consumer, who reads the shard for it
-	setAside    string        // LIST  entries that were none, the latest only
-	timeline    wire.Timeline // two STREAMs  what mattered to accounts, the latest only
+	leases      string        // HASH  consumer group -> token|expiry|consumer that reads the shard
+	setAside    string        // LIST  malformed entries, the latest only
+	timeline    wire.Timeline // two STREAMs  events of accounts, the latest only
 
 	// While the number of shards changes; see reshard.go.
-	leaving    string // STRING  the shard's accounts go to other shards; until when nothing is claimed
+	leaving    string // STRING  the shard's accounts go to other shards; nothing is claimed until then
 	stays      string // STRING  the last aborted generation: the shard's accounts do not leave for it
 	departures string // HASH  generation.target:number -> accounts on their way
-	departed   string // HASH  the same -> when|accounts that have arrived, kept for a while
+	departed   string // HASH  the same -> when|accounts that have arrived, retained for a while
 	arrivals   string // SET  ids that have arrived from other shards; '' always
-	carried    string // HASH  old shard -> position of the last of its dead letters that has arrived
+	carried    string // HASH  old shard -> position of its last dead letter that has arrived
 }
 
-// all returns every key with the type that it must have.
+// all returns every key with its type.
 func (k *shardKeys) all() []wire.Key {
 	return []wire.Key{
 		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},
@@ -104,9 +104,9 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 	}
 }
 
-// generationKeys are the keys of a shard of a generation. A namespace begins with
-// generation 0. Each change of the number of shards makes a new one with new names:
-// {NS:SS} and {NS:g1:SS}.
+// generationKeys returns the keys of a shard of a generation. A namespace begins with
+// generation 0. Each change of the number of shards makes a new generation with new
+// names: {NS:SS} becomes {NS:g1:SS}.
 func generationKeys(namespace string, generation, shards, shard int) shardKeys {
 	if generation > 0 {
 		namespace += ":g" + strconv.Itoa(generation)
@@ -127,9 +127,9 @@ func stalenessKey(namespace string) string { return "{" + replicasKey(namespace)
 func clockStepKey(namespace string) string { return "{" + replicasKey(namespace) + "}:clock_step" }
 func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace) + "}:duties" }
 
-// rosterKeys are a ZSET of processes by their last report, unix ms; a LIST of those that
-// have left; a ZSET, like the first, of those seen lately; and a HASH of what they report
-// of themselves. They have the same hash tag as the reports.
+// rosterKeys are a ZSET of processes by their last report, unix ms; a LIST of processes
+// that have left; a ZSET like the first with all processes seen lately; and a HASH of
+// their reports. They have the same hash tag as the reports.
 func rosterKeys(namespace string) []string {
 	tag := "{" + replicasKey(namespace) + "}:"
 	return []string{tag + "processes", tag + "left", tag + "processes:seen", tag + "processes:about"}
@@ -143,8 +143,8 @@ func (k *shardKeys) stream() wire.Stream {
 // endpointsKey is a HASH of disabled webhook endpoints: endpoint -> since|why.
 func endpointsKey(namespace string) string { return namespace + ":webhooks" }
 
-// KeyPatterns returns the patterns with which SCAN finds all keys of a namespace, limits
-// and credentials included, and no other keys of this program.
+// KeyPatterns returns the SCAN patterns that match all keys of a namespace, including
+// limits and credentials, and no other keys of this program.
 func KeyPatterns(namespace string) []string {
 	return []string{"{" + namespace + ":*", namespace + ":*"}
 }

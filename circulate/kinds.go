@@ -28,7 +28,7 @@ const (
 	// KindsKept is how long a shard remembers the kinds of accounts that some replica
 	// could not check.
 	KindsKept = 15 * time.Minute
-	// maxWaitingKind is the most bytes of a kind that accounts wait by.
+	// maxWaitingKind is the most bytes of a kind by which accounts can wait.
 	maxWaitingKind = 64
 	// maxWaitingKinds is the most kinds that Waiting returns.
 	maxWaitingKinds = 256
@@ -47,7 +47,7 @@ func WaitsByKind(kind string) bool {
 	return kind != "" && len(kind) <= maxWaitingKind && !strings.ContainsFunc(kind, func(r rune) bool { return r < 0x20 })
 }
 
-// claimedKinds returns kinds as claim takes them.
+// claimedKinds returns kinds in the form that claim takes.
 func claimedKinds(kinds []string) string {
 	var text strings.Builder
 	for _, kind := range kinds {
@@ -64,13 +64,14 @@ func claimedKinds(kinds []string) string {
 // HandOver is an account that a replica claimed and cannot check.
 type HandOver struct {
 	Claim *Claim
-	Kind  string // the account's kind, by which accounts can wait
+	Kind  string // the account's kind, one that WaitsByKind accepts
 }
 
-// HandOver returns claims of one shard unchecked. Their accounts wait in message_queue:by_kind
-// for a replica that claims with their kind. For at least KindsKept no other replica gets
-// them. They keep their due times. The caller must know a live replica that checks the kind,
-// because no other would take them. HandOver returns how many were still held.
+// HandOver hands over claims of one shard unchecked. Their accounts wait in
+// message_queue:by_kind for a replica that claims with their kind. For at least KindsKept
+// no other replica gets them. They retain their due times. The caller must know a live
+// replica that checks the kind, because no other would take them. HandOver returns how
+// many were still claimed.
 func (k Kinds) HandOver(ctx context.Context, shard int, all []HandOver) (int, error) {
 	if err := wire.CheckBatch("hand over", len(all)); err != nil {
 		return 0, err
@@ -87,10 +88,10 @@ func (k Kinds) HandOver(ctx context.Context, shard int, all []HandOver) (int, er
 		[]string{keys.processing, keys.tickets, keys.ticketSeq, keys.ticketMark, keys.byKind, keys.kinds}, args...))
 }
 
-// Recall lets up to n accounts of a shard that wait by a kind wait for any replica instead.
-// The empty kind means all kinds. Recall is for kinds that no live replica checks: any replica
-// may then claim the accounts and report that it cannot check them. It returns how many
-// entries it took out of message_queue:by_kind, including void ones.
+// Recall lets up to n accounts of a shard that wait by a kind wait for any replica
+// instead. The empty kind means all kinds. Recall is for kinds that no live replica
+// checks: any replica may then claim the accounts and report that it cannot check them.
+// It returns how many entries it took out of message_queue:by_kind, including void ones.
 func (k Kinds) Recall(ctx context.Context, shard int, kind string, n int) (int, error) {
 	if err := wire.CheckBatch("recall", n); err != nil {
 		return 0, err

@@ -13,16 +13,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// layout is how a namespace is divided, as its meta says.
+// layout is how a namespace is divided, according to its meta.
 type layout struct {
 	generation int // how often the number of shards was changed
 	shards     int // of this generation
-	next       int // of the next one, while accounts move there; 0: they do not
-	previous   int // of the one before, while something is left in it; 0: nothing is
-	skipped    int // how many generations after the accounts' were aborted
+	next       int // of the next generation, while accounts move there; 0: they do not
+	previous   int // of the generation before, while it is not empty; 0: it is
+	skipped    int // how many later generations were aborted
 
 	era       int    // how many migrations were begun since format 2
-	migrating string // the migration that is not over; empty: none
+	migrating string // the migration under way; empty: none
 }
 
 // division is the shards of one generation.
@@ -47,11 +47,11 @@ func (l layout) lasting() division {
 	return division{l.generation, l.shards}
 }
 
-// view is what a process must know of a layout to work with it. It is the same before and
-// after the last account has moved.
+// view is what a process must know of a layout to work with it. The move of the last
+// account does not change it.
 func (l layout) view() [2]division { return [2]division{l.leaving(), l.lasting()} }
 
-// keys returns those of all its shards, first those that accounts leave.
+// keys returns the keys of all its shards. The shards that accounts leave come first.
 func (l layout) keys(namespace string) []shardKeys {
 	var keys []shardKeys
 	for _, d := range l.view() {
@@ -77,7 +77,7 @@ func (l layout) validate() error {
 // metaFields are the fields of NS:meta, in the order of layout.
 var metaFields = [...]string{"generation", "shards", "next", "previous", "skipped"}
 
-// values are the fields as meta has them; empty if absent.
+// values returns the fields as meta has them; empty if absent.
 func (l layout) values() [len(metaFields)]string {
 	var values [len(metaFields)]string
 	for i, n := range [...]int{l.generation, l.shards, l.next, l.previous, l.skipped} {
@@ -100,14 +100,14 @@ func (l layout) format() int {
 	return formatResharded + 2*l.era
 }
 
-// expectations are what the options of a ring say of the namespaces that it may open.
+// expectations are a ring's options about the namespaces that it may open.
 type expectations struct {
 	restoring bool
 	existing  bool
 	eras      int
 }
 
-// Made reports whether a namespace has been made in a Redis. [Open] would make it.
+// Made reports whether a Redis has the namespace. If not, [Open] would make it.
 func Made(ctx context.Context, server Server, namespace string) (bool, error) {
 	if err := ValidateNamespace(namespace); err != nil {
 		return false, fmt.Errorf("%w: namespace %q: %w", wire.ErrInput, namespace, err)
@@ -121,7 +121,8 @@ func Made(ctx context.Context, server Server, namespace string) (bool, error) {
 	return n > 0, err
 }
 
-// agree reads a namespace's meta, or makes it as first if there is none and that is not expected.
+// agree reads a namespace's meta. If there is none, it makes it as first, unless the
+// namespace is expected to exist.
 func agree(ctx context.Context, w *wire.Wire, first layout, expected expectations) (layout, error) {
 	namespace := w.Namespace()
 	key := metaKey(namespace)
@@ -175,7 +176,8 @@ func agree(ctx context.Context, w *wire.Wire, first layout, expected expectation
 	return l, nil
 }
 
-// refused says that the program cannot work with a namespace's format, and which version can.
+// refused returns the error of a namespace's format that the program cannot work with. It
+// names the version that can.
 func refused(namespace string, format int, needs string, eras int) error {
 	newest := formatResharded + 2*eras
 	if format < formatVersion {
@@ -189,13 +191,13 @@ func refused(namespace string, format int, needs string, eras int) error {
 	return fmt.Errorf("%w: namespace %q has format %d, which needs %s of rounds; this program reads formats %d to %d: install that version here as well", ErrMismatch, namespace, format, needs, formatVersion, newest)
 }
 
-// readLayout returns the layout as it is now.
+// readLayout returns the current layout.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
 	return agree(ctx, r.wire, r.layout, r.expected)
 }
 
 // Changed reports whether the number of shards has changed, or begun to change, since the
-// ring was opened. Then open the ring again, and work with the new one.
+// ring was opened. If so, open the ring again and work with the new one.
 func (r *Ring) Changed(ctx context.Context) (bool, error) {
 	l, err := r.readLayout(ctx)
 	if err != nil {
@@ -210,12 +212,12 @@ func (r *Ring) Changed(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Generation returns how often a change of the number of shards was begun, including one
-// that is under way.
+// Generation returns how many changes of the number of shards have begun, including the
+// one under way.
 func (r *Ring) Generation() int { return r.layout.lasting().generation }
 
 // Base returns the generation of the shards that accounts are in or leave, and the last
-// aborted generation after it; both are equal if there is none.
+// aborted generation after it. Both are equal if there is none.
 func (r *Ring) Base() (generation, abandoned int) {
 	if d := r.layout.leaving(); d.shards > 0 {
 		return d.generation, r.layout.lasting().generation - 1
@@ -223,12 +225,13 @@ func (r *Ring) Base() (generation, abandoned int) {
 	return r.layout.generation, r.layout.generation + r.layout.skipped
 }
 
-// Sources returns how many shards, the first ones, accounts are leaving or have left. It
-// is 0 if the number of shards does not change.
+// Sources returns how many of the first shards accounts are leaving or have left. It is 0
+// if the number of shards does not change.
 func (r *Ring) Sources() int { return r.sources }
 
-// Layout names what the ring was opened with: its generation and number of shards, and
-// during a change also those before. Two rings with the same layout see the same shards.
+// Layout names the division that the ring was opened with: its generation and number of
+// shards, and during a change also the previous ones. Two rings with the same layout see
+// the same shards.
 func (r *Ring) Layout() string { return r.layout.name() }
 
 func (l layout) name() string {
@@ -240,21 +243,22 @@ func (l layout) name() string {
 	return name
 }
 
-// changeCheck is how often a process asks whether the number of shards changes. It costs
-// Redis one command, however many wait for that with a ring.
+// changeCheck is how often a process looks for a change of the number of shards. A look
+// costs Redis one command, however many callers wait for the change with a ring.
 const changeCheck = time.Second
 
-// changes is what those who wait for a change share.
+// changes is the state shared by all callers that wait for a change.
 type changes struct {
 	mu      sync.Mutex
 	asked   time.Time
 	changed bool
 }
 
-// changedLately is Changed, and asks Redis only if nobody did within most of changeCheck.
+// changedLately is Changed, but asks Redis only if no caller has within most of
+// changeCheck.
 func (r *Ring) changedLately(ctx context.Context) bool {
 	if !r.changes.mu.TryLock() {
-		return false // somebody asks; the next look sees the answer
+		return false // another caller is asking; the next look sees the answer
 	}
 	defer r.changes.mu.Unlock()
 	if !r.changes.changed && time.Since(r.changes.asked) > changeCheck*3/4 {
@@ -283,8 +287,8 @@ func (r *Ring) awaitChange(ctx context.Context) bool {
 
 // Follow runs work with a ring until ctx is done or the work ends. When the number of
 // shards changes, it calls open until that returns a new ring, and starts work with it.
-// Only then does it cancel the context of the work with the old ring, which ends beside
-// the new one. The first error of the work ends everything and is returned.
+// Only then does it cancel the context of the work with the old ring, which ends while
+// the new work runs. The first error of the work ends everything and is returned.
 func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
 	return follow(ctx, ring, open, func(ctx context.Context, ring *Ring) error {
 		ring.followed.Store(true)
@@ -292,8 +296,8 @@ func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, 
 	})
 }
 
-// Follow is [Follow] with the ring itself opened again. It leaves that to whoever got the ring
-// from there.
+// Follow is [Follow] that opens the ring again itself. With a ring that came from a
+// Follow it only runs work, because that Follow sees to changes.
 func (r *Ring) Follow(ctx context.Context, work func(context.Context, *Ring) error) error {
 	if r.followed.Load() {
 		return work(ctx, r)

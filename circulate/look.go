@@ -36,23 +36,23 @@ type View struct {
 	ID       string
 	Record   []byte
 	Place    Place
-	Due      time.Time // scheduled: until when
+	Due      time.Time // scheduled: when it is due
 	Since    time.Time // claimed or parked: since when
-	Replica  string    // claimed: by whom
+	Replica  string    // claimed: by which replica
 	Reason   string    // parked: why
 	Failures int       // in a row
-	Strikes  int       // requeued by the monitor since the last return
+	Strikes  int       // requeues by the monitor since the last return
 	Now      time.Time // Redis' clock
 
 	Priority Priority
-	Rule     Rule // what decided when it is or was due
+	Rule     Rule // why it is or was due at that time
 	History  History
 	NudgedTo time.Time // a check asked for while it circulated; zero: none
-	Error    string    // what went wrong with its last check; empty: nothing
+	Error    string    // why its last check failed; empty: it did not
 	ErrorAt  time.Time
 }
 
-// Look returns views of accounts of one shard. Ids that are not registered are left out.
+// Look returns views of accounts of one shard. It leaves out ids that are not registered.
 func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error) {
 	if err := wire.CheckBatch("look", len(ids)); err != nil {
 		return nil, err
@@ -135,12 +135,12 @@ func score(text []byte) (time.Time, error) {
 	return time.UnixMilli(int64(ms)), err
 }
 
-// ScanDone is the cursor with which a scan of a shard ends.
+// ScanDone is the cursor that ends the scan of a shard.
 const ScanDone = "0"
 
-// Scan returns some ids of a shard's accounts and the next cursor. It begins with an
-// empty cursor and ends with ScanDone. An account that stays registered throughout is
-// returned, perhaps more than once.
+// Scan returns some ids of a shard's accounts and the next cursor. The scan begins with
+// an empty cursor and ends with ScanDone. An account that stays registered throughout is
+// returned at least once.
 func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (ids []string, next string, err error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -156,17 +156,17 @@ func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (i
 	return ids, next, nil
 }
 
-// Window is some ids of a shard, in the order in which Redis keeps them.
+// Window is some ids of a shard, in the order in which Redis has them.
 type Window struct {
 	IDs      []string
 	Next     string // the cursor of the next window; ScanDone: there is none
-	Server   string // the run of the server: another has another order; empty: it does not tell
+	Server   string // the run of the server, because each run has its own order; empty: unknown
 	Accounts int    // of the shard
 }
 
-// ScanWindow is [Ring.Scan] for a walk that other calls continue. It returns little more than
-// count ids, or all if Redis keeps a small shard in one piece. A cursor is of use only as long as
-// the server is the same.
+// ScanWindow is [Ring.Scan] for a walk that later calls continue. It returns little more
+// than count ids, or all of them if Redis stores a small shard in one piece. A cursor is
+// valid only while the server stays the same.
 func (r *Ring) ScanWindow(ctx context.Context, shard int, cursor string, count int) (Window, error) {
 	var w Window
 	key := r.keys[shard].tickets
@@ -181,13 +181,13 @@ func (r *Ring) ScanWindow(ctx context.Context, shard int, cursor string, count i
 		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
 	if w.Next == ScanDone && cursor == ScanDone {
-		return w, nil // it is whole
+		return w, nil // the window is the whole shard
 	}
 	info, err := r.wire.Pipeline(ctx, key, wire.Command{"INFO", "server"})
 	if err != nil && !wire.Replied(err) {
 		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
-	text, _ := redis.String(info[0], err) // a server need not tell
+	text, _ := redis.String(info[0], err) // not every server reports its run
 	for line := range strings.Lines(text) {
 		if run, ok := strings.CutPrefix(strings.TrimSpace(line), "run_id:"); ok {
 			w.Server = run
@@ -229,9 +229,9 @@ type BriefView struct {
 }
 
 // LookBrief is Look with fewer fields, for a walk through very many accounts. It costs
-// Redis less than half, but does not tell an account's place, except that it is parked.
-// It returns the time by Redis' clock as well. Ids that are not registered are left out;
-// the others come in no particular order.
+// Redis less than half as much. It does not return an account's place, except whether it
+// is parked. It also returns the time by Redis' clock. Ids that are not registered are
+// left out; the others come in no particular order.
 func (r *Ring) LookBrief(ctx context.Context, shard int, ids []string) ([]BriefView, time.Time, error) {
 	if err := wire.CheckBatch("lookbrief", len(ids)); err != nil {
 		return nil, time.Time{}, err
@@ -306,15 +306,15 @@ var snapshotLua string
 
 var snapshotScript = wire.NewScript("snapshot", snapshotLua)
 
-// Snapshot is an account with everything that it takes to another ring.
+// Snapshot is an account with everything that moves with it to another ring.
 type Snapshot struct {
 	ID     string
 	Record []byte
 	Begin
 }
 
-// Snapshots returns accounts of one shard, each as it is at one moment. Ids that are not
-// registered are left out; the others come in no particular order.
+// Snapshots returns accounts of one shard, each read at one moment. It leaves out ids
+// that are not registered. The others come in no particular order.
 func (r *Ring) Snapshots(ctx context.Context, shard int, ids []string) ([]Snapshot, error) {
 	if err := wire.CheckBatch("snapshot", len(ids)); err != nil {
 		return nil, err
@@ -388,17 +388,17 @@ var turnLua string
 
 var turnScript = wire.NewScript("turn", byKindLua, turnLua)
 
-// QueuePosition is what a due account waits behind, and what its cadence keeps.
+// QueuePosition is what a due account waits behind, and its cadence's state.
 type QueuePosition struct {
 	Urgent, Normal, Low int // entries in the lanes of its shard, including void ones
 
 	Lane  Priority  // the lane that the account waits in; zero: it waits in none, or too far back
-	Since time.Time // when it became due; zero if Lane is
-	Ahead int       // entries of its lane that are claimed before it
+	Since time.Time // when it became due; zero if Lane is zero
+	Ahead int       // entries of its lane that come before it
 
-	Kind string // that it waits by, for a replica that checks it; then Ahead is of those of its kind
+	Kind string // the kind that it waits by; Ahead then counts entries of this kind
 
-	State string // what its cadence keeps, whether it waits or not
+	State string // its cadence's state, whether it waits or not
 }
 
 // QueuePosition searches the lanes of message_queue for the account, at one moment.

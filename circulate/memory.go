@@ -12,13 +12,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Memory is how much a node of Redis uses of the memory that it may use.
+// Memory is how much memory a Redis node uses, and its limit.
 type Memory struct {
-	Used  int64 // bytes, without what replicas and the append-only file are yet to be sent
+	Used  int64 // bytes, without the buffers for replicas and the append-only file
 	Limit int64 // bytes; 0: it has no limit, or evicts keys at the limit
 }
 
-// Share returns the part of the limit that is used, or 0 if there is none.
+// Share returns the used part of the limit, or 0 if there is no limit.
 func (m Memory) Share() float64 {
 	if m.Limit <= 0 {
 		return 0
@@ -27,7 +27,7 @@ func (m Memory) Share() float64 {
 }
 
 // Memory asks the node of a shard how much of its memory it uses. Some servers do not
-// report it, and some users may not ask. Then it returns an error that is not
+// report it, and some users may not ask. Memory then returns an error that is not
 // [Unavailable].
 func (r *Ring) Memory(ctx context.Context, shard int) (Memory, error) {
 	key := r.keys[shard].messages
@@ -57,7 +57,7 @@ func parseMemory(info string) (Memory, error) {
 	if err != nil {
 		return Memory{}, errors.New("it does not tell used_memory")
 	}
-	// Not every server reports it; then there is none.
+	// Not every server reports the field; if it is missing, it counts as 0.
 	apart, _ := strconv.ParseInt(fields["mem_not_counted_for_evict"], 10, 64)
 	limit, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
 	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" {
@@ -66,8 +66,8 @@ func parseMemory(info string) (Memory, error) {
 	return Memory{Used: max(0, used-apart), Limit: limit}, nil
 }
 
-// Node returns the name of the Redis node that serves a shard, or "" if there is only
-// one.
+// Node returns the name of the Redis node that serves a shard, or "" if there is only one
+// node.
 func (r *Ring) Node(shard int) string { return r.wire.NodeOf(r.keys[shard].messages) }
 
 // streamSamples is how many parts of a stream are measured to estimate its size.
@@ -121,7 +121,7 @@ func (r *Ring) TryWriteTo(ctx context.Context, shard int) error {
 	key := r.keys[shard].schedule
 	_, err := r.wire.Pipeline(ctx, key, wire.Command{"ZADD", key, "XX", 0, ""})
 	if wire.HasCode(err, "WRONGTYPE") {
-		err = nil // the next step sets it aside; the server accepts writes
+		err = nil // the next step sets the key aside; the server accepts writes
 	}
 	if err != nil {
 		return fmt.Errorf("try a write: %w", err)

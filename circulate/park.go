@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// ReasonPaused is the reason of an account that somebody paused.
+// ReasonPaused is the reason of a paused account.
 const ReasonPaused = "paused"
 
 var (
@@ -27,16 +27,16 @@ var (
 	resumeScript = wire.NewTellingScript("resume", resumeLua)
 )
 
-// Park takes accounts of one shard out of circulation, with a reason that replaces an
-// earlier one. A check under way will not be written. It returns how many were
+// Park takes accounts of one shard out of circulation. The reason replaces an earlier
+// one. A check under way will not be written. Park returns how many accounts were
 // registered.
 func (r *Ring) Park(ctx context.Context, shard int, reason string, ids []string) (int, error) {
 	return r.park(ctx, shard, ids, func(ids []string) []any { return append([]any{reason, r.told(), 1}, anyOf(ids)...) })
 }
 
-// ParkIf is Park of accounts that are as the caller saw them: each with the reason for
-// which it is parked, or "" if it is not. An account that was parked for another reason
-// since, or resumed, is not changed.
+// ParkIf is Park for accounts that are still as the caller saw them: parked for the given
+// reason, or not parked if the reason is "". It does not change an account that has been
+// parked for another reason or resumed since.
 func (r *Ring) ParkIf(ctx context.Context, shard int, reason string, seen map[string]string) (int, error) {
 	return r.park(ctx, shard, slices.Sorted(maps.Keys(seen)), func(ids []string) []any {
 		args := []any{reason, r.told(), 2}
@@ -61,16 +61,16 @@ func (r *Ring) park(ctx context.Context, shard int, ids []string, args func(ids 
 // Resumption is a parked account that should circulate again.
 type Resumption struct {
 	ID  string
-	Due time.Time // by Redis' clock; a past time, and the zero time, means at once
+	Due time.Time // by Redis' clock; at once if past or zero
 
-	// Reason is the exact reason that it must be parked for. An account that was paused
-	// since the caller looked stays parked. Empty: any reason.
+	// Reason is the exact reason for which the account must be parked. An account that
+	// was paused since the caller looked stays parked. Empty: any reason.
 	Reason string
 
-	// ForgetCursor has the account checked as if for the first time; not for Probe.
+	// ForgetCursor makes the next check start as if it were the first; not for Probe.
 	ForgetCursor bool
-	// State is what its cadence keeps from now on, as in Return; not for Probe, which
-	// does not change it.
+	// State is the cadence's new state, as in Return; not for Probe, which does not
+	// change it.
 	State string
 }
 
@@ -85,15 +85,15 @@ const (
 	NotRegistered Resumed = 'n' // there is no such account
 )
 
-// ResumeAll puts parked accounts of one shard back into circulation, and forgets their
+// ResumeAll puts parked accounts of one shard back into circulation and clears their
 // failures and strikes. It does not change accounts that circulate. Outcomes are in the
 // order of the items.
 func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
 	return r.resumeAnywhere(ctx, shard, items, RuleResumed, 0)
 }
 
-// Probe is ResumeAll on probation. Failures, strikes and what the cadence keeps stay, so
-// that the next failure parks an account again, and only a success clears them.
+// Probe is ResumeAll on probation. It retains failures, strikes and the cadence's state,
+// so that the next failure parks an account again. Only a success clears them.
 func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
 	return r.resumeAnywhere(ctx, shard, items, RuleProbed, 1)
 }
@@ -142,9 +142,10 @@ type ParkedAccount struct {
 }
 
 // ParkedPage returns some of a shard's parked accounts, the longest parked first, and the
-// time now by the same clock. It continues after an account that it returned before,
-// which need not be parked any more; the zero account is before the first. An account
-// that is parked throughout a walk is returned once. A page that is not full is the last.
+// time by the same clock. It continues after an account that it returned before, whether
+// that account is still parked or not. The zero account comes before the first. An
+// account that is parked throughout a walk is returned once. The last page is the one
+// that is not full.
 func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, count int) ([]ParkedAccount, time.Time, error) {
 	if err := wire.CheckBatch("parked", count); err != nil {
 		return nil, time.Time{}, err
@@ -181,9 +182,9 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 	return page, time.UnixMilli(now), nil
 }
 
-// LongestParked returns the account of a shard that this many have been parked for longer
-// than, to begin a walk with [Ring.ParkedPage] behind it; the zero account if there
-// is none.
+// LongestParked skips that many of a shard's longest parked accounts and returns the
+// next. A walk with [Ring.ParkedPage] can begin behind it. It returns the zero account if
+// there is none.
 func (r *Ring) LongestParked(ctx context.Context, shard, longer int) (ParkedAccount, error) {
 	key := r.keys[shard].parked
 	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"ZRANGE", key, longer, longer, "WITHSCORES"})

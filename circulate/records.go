@@ -15,9 +15,9 @@ import (
 
 // Records caches the decoded records of accounts that a replica claims again and again.
 // Records rarely change, and reading one with every claim would cost more than the claim.
-// It forgets a record when a claim reports that it changed. It also keeps nothing longer
-// than a fixed time, so that changes which it did not hear of, as after a failover that
-// lost the latest, show all the same.
+// The cache drops a record when a claim reports a change. It also drops every record
+// after a fixed time. So a change that no claim reported, as after a failover that lost
+// the latest writes, shows all the same.
 //
 // A shard must be claimed by one goroutine at a time, and its batches resolved in their
 // order.
@@ -27,7 +27,7 @@ type Records[T any] struct {
 	keep   time.Duration
 	began  time.Time
 	most   int64        // bytes
-	bytes  atomic.Int64 // of the texts of everything that is kept
+	bytes  atomic.Int64 // of all cached texts
 	shards []recordShard[T]
 }
 
@@ -40,17 +40,17 @@ type recordShard[T any] struct {
 
 type kept[T any] struct {
 	record T
-	id     string        // that claims get for their own, which keeps its whole batch
-	size   int64         // of its text; the decoded record takes about as much
+	id     string        // a copy for claims, whose own id holds their whole batch in memory
+	size   int64         // of its text; the decoded record takes about as much again
 	until  time.Duration // since Records.began
 }
 
-// lookedAt is how many kept records are looked at to make room.
+// lookedAt is how many cached records are looked at to make room.
 const lookedAt = 16
 
-// NewRecords keeps up to limit records, whose texts have up to so many bytes in all, each
-// for at most keep. Decode gets nil for a record that is missing. Records beyond the
-// limits are read at each claim.
+// NewRecords caches up to limit records, whose texts have up to that many bytes in all,
+// each for at most keep. Decode gets nil for a missing record. Records beyond the limits
+// are read at each claim.
 func NewRecords[T any](ring *Ring, limit int, bytes int64, keep time.Duration, decode func(id string, record []byte) T) *Records[T] {
 	r := &Records[T]{ring: ring, decode: decode, keep: keep, began: time.Now(), most: bytes, shards: make([]recordShard[T], ring.Shards())}
 	for i := range r.shards {
@@ -60,7 +60,7 @@ func NewRecords[T any](ring *Ring, limit int, bytes int64, keep time.Duration, d
 	return r
 }
 
-// Known returns what to claim a shard with.
+// Known returns the known of the next claim of a shard.
 func (r *Records[T]) Known(shard int) int64 {
 	s := &r.shards[shard]
 	s.mu.Lock()
@@ -68,9 +68,9 @@ func (r *Records[T]) Known(shard int) int64 {
 	return s.change
 }
 
-// Resolve returns the records of a batch's claims, in their order. It reads from Redis
-// those that it does not have. The claims' ids may be kept afterwards: before, each keeps
-// the texts of its whole batch.
+// Resolve returns the records of a batch's claims, in their order. It reads the records
+// that are not cached from Redis. Callers may store the claims' ids afterwards. Before,
+// each id holds the texts of its whole batch in memory.
 func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, error) {
 	s := &r.shards[shard]
 	s.mu.Lock()
@@ -120,7 +120,7 @@ func (r *Records[T]) Resolve(ctx context.Context, shard int, b *Batch) ([]T, err
 	return records, nil
 }
 
-// Bytes returns how many bytes the kept texts have.
+// Bytes returns how many bytes the cached texts have.
 func (r *Records[T]) Bytes() int64 { return r.bytes.Load() }
 
 func (r *Records[T]) forget(s *recordShard[T], id string) {
@@ -128,7 +128,7 @@ func (r *Records[T]) forget(s *recordShard[T], id string) {
 	delete(s.known, id)
 }
 
-// remember keeps a record if there is room for it, or if others have been kept for too
+// remember caches a record if there is room, or if other records have been cached for too
 // long.
 func (r *Records[T]) remember(s *recordShard[T], k kept[T], now time.Duration) {
 	r.forget(s, k.id)

@@ -16,41 +16,42 @@ var registerLua string
 
 var registerScript = wire.NewTellingScript("register", registerLua)
 
-// Registration is an account that should circulate.
+// Registration is an account to register.
 type Registration struct {
 	ID     string
 	Record []byte    // opaque to the ring
-	Due    time.Time // of its first check, by Redis' clock; a past time, and the zero time, means at once
+	Due    time.Time // of its first check, by Redis' clock; at once if past or zero
 
 	Priority Priority // zero: Normal
 
 	// ForgetCursor drops the cursor if the record changes.
 	ForgetCursor bool
 
-	// With Before, Upsert changes the account only if this is its record, byte by byte.
-	// With Absent it only makes the account if it does not exist. Otherwise nothing
+	// Before makes Upsert change the account only if this is its record, byte by byte.
+	// Absent makes it register the account only if it does not exist. Otherwise nothing
 	// changes and the outcome is Differs. An account that has the new record already is
 	// Unchanged in any case.
 	Before []byte
 	Absent bool
 
-	// Moved is the third party's new address that a change of the record follows, for the
-	// account's timeline; without a secret or a query. Empty: it changes for another reason.
+	// Moved is the third party's new address, if the record changes because of a move. It
+	// goes into the account's timeline, and has no secret and no query. Empty: the record
+	// changes for another reason.
 	Moved string
 
-	// Begin is what a new account begins with. An existing account keeps its own. Nil:
-	// nothing.
+	// Begin is the state that a new account begins with. An existing account retains its
+	// own. Nil: no state.
 	Begin *Begin
 }
 
-// Begin is what a new account comes with.
+// Begin is the state that a new account brings along.
 type Begin struct {
 	Cursor   []byte // nil: none
-	State    string // what its cadence keeps, as in Return
+	State    string // its cadence's state, as in Return
 	Failures int    // in a row
 
-	// Park parks the new account for this reason, since Since by Redis' clock; a later
-	// time than now means now. Empty: it circulates.
+	// Park is the reason for which the new account is parked, since Since by Redis'
+	// clock, or since now if Since is later. Empty: it circulates.
 	Park  string
 	Since time.Time
 }
@@ -64,18 +65,18 @@ const (
 	Updated   Registered = 'u' // its record changed; a check under way will not be written
 	Unchanged Registered = 's' // it existed with exactly this record; nothing was written
 	Exists    Registered = 'e' // it existed; it was not changed
-	Differs   Registered = 'x' // it is not as the registration demands; it was not changed
+	Differs   Registered = 'x' // it does not meet the registration's condition; it was not changed
 )
 
-// Register registers new accounts of one shard and does not change those that exist.
+// Register registers new accounts of one shard and does not change existing ones.
 // Outcomes are in the order of the items.
 func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
 	return r.registerAnywhere(ctx, shard, items, 0)
 }
 
-// Upsert is Register, and changes the records of accounts that exist. A changed account
-// gets a fresh ticket and a new due time. If it is parked it circulates again, unless it
-// was paused.
+// Upsert is Register, but also changes the records of existing accounts. A changed
+// account gets a fresh ticket and a new due time. If it was parked it circulates again,
+// unless it was paused.
 func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
 	return r.registerAnywhere(ctx, shard, items, 1)
 }
@@ -117,8 +118,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 	return outcomes, nil
 }
 
-// appendOps appends further arguments for the script about the item at a place, counted
-// from 1.
+// appendOps appends further arguments for the script about one item. Place counts from 1.
 func (it *Registration) appendOps(args []any, place int) []any {
 	switch {
 	case it.Absent:
@@ -153,9 +153,8 @@ var deregisterLua string
 
 var deregisterScript = wire.NewTellingScript("deregister", deregisterLua)
 
-// Deregister removes accounts of one shard for good, with everything that the ring knows
-// about them except their messages. A check under way will not be written. It returns how
-// many were registered.
+// Deregister removes accounts of one shard for good, with all their data except their
+// messages. A check under way will not be written. It returns how many were registered.
 func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, error) {
 	if err := wire.CheckBatch("deregister", len(ids)); err != nil {
 		return 0, err

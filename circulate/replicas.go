@@ -27,7 +27,7 @@ type Replica struct {
 }
 
 // Heartbeat reports that a replica is alive, with a report of its own. It returns all
-// replicas that beat within the window.
+// replicas with a heartbeat within the window.
 func (r *Ring) Heartbeat(ctx context.Context, replica string, report []byte, window time.Duration) (alive []string, err error) {
 	if err := ValidateReplica(replica); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (r *Ring) presence() wire.Presence {
 	return wire.Presence{Beats: replicasKey(r.namespace), Reports: reportsKey(r.namespace)}
 }
 
-// Retire forgets a replica that has released everything it held.
+// Retire removes a replica that has released all its claims.
 func (r *Ring) Retire(ctx context.Context, replica string) error {
 	if err := r.wire.Retire(ctx, r.presence(), replica); err != nil {
 		return fmt.Errorf("retire: %w", err)
@@ -51,7 +51,7 @@ func (r *Ring) Retire(ctx context.Context, replica string) error {
 	return nil
 }
 
-// Replicas returns the replicas that are known, and the time now by the same clock.
+// Replicas returns the known replicas, and the time by the same clock.
 func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
 	results, err := redis.Values(r.wire.Eval(ctx, replicasScript, []string{replicasKey(r.namespace), reportsKey(r.namespace)}, nil))
 	if err != nil {
@@ -85,9 +85,9 @@ func (r *Ring) Replicas(ctx context.Context) ([]Replica, time.Time, error) {
 	return replicas, now, nil
 }
 
-// Preferred returns which of several replicas a shard belongs to, by rendezvous hashing:
-// the one with the highest hash. So a replica that comes or goes moves only its own
-// shards. It returns "" if there are no replicas.
+// Preferred returns the replica that a shard belongs to, by rendezvous hashing: the one
+// with the highest hash. So a replica that comes or goes moves only its own shards. It
+// returns "" if there are no replicas.
 func Preferred(shard int, replicas []string) string {
 	best, highest := "", uint64(0)
 	for _, replica := range replicas {
@@ -128,8 +128,8 @@ var (
 )
 
 const (
-	processMemory = 24 * time.Hour // after this a silent process is forgotten, if no monitor looks
-	processesLeft = 1000           // the most that nobody has asked for yet
+	processMemory = 24 * time.Hour // after this a silent process is forgotten even if no monitor looks
+	processesLeft = 1000           // the most that no monitor has read yet
 	processSeen   = 10 * time.Minute
 	rosterMost    = 1000
 )
@@ -151,23 +151,23 @@ func processOf(member string) Process {
 type Member struct {
 	Process
 	Said  time.Time // when it last reported itself, by Redis' clock
-	About []byte    // its report; opaque to the ring, empty for an earlier version
+	About []byte    // its report; opaque to the ring, empty from an earlier version
 }
 
-// Roster lists the running processes of any role. No account depends on it. It shows
-// operators which processes are gone, including those that hold no accounts.
+// Roster lists the running processes of any role. It shows operators which processes are
+// gone, including processes without accounts. No account depends on it.
 type Roster struct{ ring *Ring }
 
-// Roster returns that of the ring's namespace.
+// Roster returns the roster of the ring's namespace.
 func (r *Ring) Roster() Roster { return Roster{r} }
 
-// Attend reports that a process runs, with its report. The report is kept. It need be
-// passed only at first, when it has changed, and after known was false.
+// Attend reports that a process runs. Its report is stored, and need only be passed at
+// first, when it has changed, and after known was false.
 func (r Roster) Attend(ctx context.Context, p Process, about []byte) (known bool, err error) {
 	return r.say(ctx, p, 0, about)
 }
 
-// Depart says that a process ends properly. It removes the process from the roster.
+// Depart says that a process ends properly, and removes it from the roster.
 func (r Roster) Depart(ctx context.Context, p Process) error {
 	_, err := r.say(ctx, p, 1, nil)
 	return err
@@ -182,9 +182,8 @@ func (r Roster) say(ctx context.Context, p Process, leaves int, about []byte) (k
 	return known, nil
 }
 
-// Members returns the processes that run, and those that went silent within the last ten
-// minutes, of any role, the latest 1000. It also returns the time now by the same clock
-// as their reports.
+// Members returns the processes of any role that run or went silent within the last ten
+// minutes, the latest 1000 at most. It also returns the time by the same clock.
 func (r Roster) Members(ctx context.Context) ([]Member, time.Time, error) {
 	keys := rosterKeys(r.ring.namespace)
 	replies, err := redis.Values(r.ring.wire.Eval(ctx, membersScript, []string{keys[0], keys[2], keys[3]}, []any{rosterMost, processSeen.Milliseconds()}))
@@ -216,7 +215,7 @@ func (r Roster) Members(ctx context.Context) ([]Member, time.Time, error) {
 }
 
 // Look returns the processes that have reported, with the times of their last reports by
-// Redis' clock, and those that have left since the last Look.
+// Redis' clock, and the processes that have left since the last Look.
 func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []Process, err error) {
 	replies, err := redis.Values(r.ring.wire.Eval(ctx, rosterScript, rosterKeys(r.ring.namespace)[:2], []any{rosterMost}))
 	if err != nil {
@@ -247,8 +246,8 @@ func (r Roster) Look(ctx context.Context) (there map[Process]time.Time, left []P
 	return there, left, nil
 }
 
-// Forget removes a process from the roster, and reports whether it was on it. If several
-// find a process silent, one of them gets true.
+// Forget removes a process from the roster, and reports whether it was there. If several
+// monitors find a process silent, one of them gets true.
 func (r Roster) Forget(ctx context.Context, p Process) (bool, error) {
 	key := rosterKeys(r.ring.namespace)[0]
 	replies, err := r.ring.wire.Pipeline(ctx, key, wire.Command{"ZREM", key, p.member()})
@@ -263,10 +262,10 @@ var dutyLua string
 
 var dutyScript = wire.NewScript("duty", dutyLua)
 
-// OnDuty asks that the caller be the one monitor that does what needs only one, for a
-// time from now, and reports whether it is. It saves work and protects nothing: for a
-// moment two callers may both be on duty, and what they do must allow that. A time of
-// zero or less gives the duty up.
+// OnDuty asks for the duty that one monitor has at a time, for ttl from now. It reports
+// whether the caller has it. The duty saves work and protects nothing: for a moment two
+// callers may both be on duty, and their work must allow for that. A ttl of zero or less
+// gives the duty up.
 func (r *Ring) OnDuty(ctx context.Context, who string, ttl time.Duration) (bool, error) {
 	mine, err := redis.Bool(r.wire.Eval(ctx, dutyScript, []string{dutiesKey(r.namespace)}, []any{who, ttl.Milliseconds()}))
 	if err != nil {

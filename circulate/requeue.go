@@ -16,7 +16,7 @@ var requeueLua string
 
 var requeueScript = wire.NewTellingScript("requeue", requeueLua)
 
-// Held is an entry seen in processing_list. It may be gone when the caller looks at it.
+// Held is an entry seen in processing_list. It may have left the list since.
 type Held struct {
 	Entry Entry
 	text  string
@@ -26,13 +26,13 @@ type Held struct {
 // Malformed reports whether the text is no entry.
 func (h *Held) Malformed() bool { return h.err != nil }
 
-// Oldest returns up to n entries of a shard's processing_list, the oldest claim first,
-// after skipping some, and the time now by the same clock. If nothing is held, it returns
+// Oldest skips some entries of a shard's processing_list, oldest claim first, and returns
+// up to n of the next ones and the time by the same clock. If there are none, it returns
 // no entries and the zero time.
 func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
 	key := r.keys[shard].processing
 	if skip == 0 {
-		// Mostly nothing is held, and one command shows that.
+		// Mostly nothing is claimed, and one command shows that.
 		length, err := r.wire.PipelineFor(ctx, wire.Vital, key, wire.Command{"LLEN", key})
 		switch {
 		case err == nil && length[0] == int64(0):
@@ -61,8 +61,9 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	return held, now, nil
 }
 
-// NothingClaimed reports that no account of any shard is claimed, which one command tells if one
-// node serves all shards. If there are several nodes, it reports false and asks nothing.
+// NothingClaimed reports that no account of any shard is claimed. It costs one command if
+// one node serves all shards. If there are several nodes, it asks nothing and reports
+// false.
 func (r *Ring) NothingClaimed(ctx context.Context) (bool, error) {
 	if r.Node(0) != "" {
 		return false, nil
@@ -85,8 +86,8 @@ type Requeued uint8
 const (
 	// Moved says that the entry is in message_queue again.
 	Moved Requeued = iota + 1
-	// Compensated says that the entry had been returned in between, and that what the
-	// requeue added was removed again.
+	// Compensated says that the entry was returned in the meantime, and that the
+	// requeue's copy was removed again.
 	Compensated
 	// SetAsideEntry says that the text was no entry, and was set aside.
 	SetAsideEntry
@@ -107,8 +108,8 @@ const (
 // A Redis at its memory limit refuses every transaction before it has done anything.
 // There Requeue is a script, which has nothing to compensate.
 //
-// Strikes is how often the account of a moved entry was requeued since the last returned
-// check.
+// Strikes is how often the account of a moved entry has been requeued since its last
+// returned check.
 func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued, strikes int, err error) {
 	k := &r.keys[shard]
 	if h.Malformed() {
@@ -155,7 +156,7 @@ func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, in
 	return Moved, strikes, nil
 }
 
-// compensate removes what a requeue added for an entry that had been returned. Told is the
+// compensate removes the copy that a requeue pushed of a returned entry. Told is the
 // reply to the command that wrote a line of the timeline, if there was one.
 func (r *Ring) compensate(ctx context.Context, shard int, h Held, told []any) (Requeued, error) {
 	k := &r.keys[shard]
@@ -172,8 +173,8 @@ func (r *Ring) compensate(ctx context.Context, shard int, h Held, told []any) (R
 		return 0, fmt.Errorf("compensate, shard %d: %w", shard, err)
 	}
 	if strikes, ok := results[2].(int64); ok && strikes <= 0 {
-		// Nothing is left to count, and the account may be gone. A strike in between is
-		// forgotten, which does no harm.
+		// No strike is left to count, and the account may be gone. A strike in between is
+		// lost, which does no harm.
 		if _, err := r.wire.Pipeline(ctx, k.strikes, wire.Command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
 			r.log.Debug("a count of no strikes was left behind", "account", h.Entry.ID, "error", err)
 		}
@@ -194,7 +195,7 @@ func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, 
 	return SetAsideEntry, nil
 }
 
-// pushAgain puts an entry into message_queue that a transaction took out of
+// pushAgain pushes an entry into message_queue after a transaction removed it from
 // processing_list without pushing it: MULTI has no rollback.
 func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, error) {
 	k := &r.keys[shard]
@@ -208,8 +209,8 @@ func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, erro
 	return Moved, nil
 }
 
-// transact runs commands in MULTI and returns their results. Some may be errors: Redis
-// has run the other commands all the same.
+// transact runs commands in MULTI and returns their results. Some results may be errors:
+// Redis runs the other commands all the same.
 func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Command) ([]any, error) {
 	all := append(append([]wire.Command{{"MULTI"}}, commands...), wire.Command{"EXEC"})
 	replies, err := r.wire.PipelineFor(ctx, wire.Vital, key, all...)
@@ -231,11 +232,10 @@ var quarantineLua string
 
 var quarantineScript = wire.NewTellingScript("quarantine", quarantineLua)
 
-// Quarantine parks an account with a reason right after its entry was requeued, if it has
-// at least that many strikes. Unlike Park it does not change an account that was claimed,
-// changed or parked in between: a record that was just corrected, or a pause, must not
-// end in quarantine for what happened before. It reports whether the account is parked
-// now.
+// Quarantine parks an account right after its entry was requeued, if it has at least that
+// many strikes. Unlike Park it does not change an account that was claimed, changed or
+// parked in between: earlier strikes must not quarantine a record that was just
+// corrected, or replace a pause. It reports whether the account is now parked.
 func (r *Ring) Quarantine(ctx context.Context, shard int, h Held, strikes int, reason string) (bool, error) {
 	if h.Malformed() {
 		return false, nil

@@ -21,8 +21,8 @@ var reshardMetaLua string
 
 var reshardMetaScript = wire.NewScript("change meta", reshardMetaLua)
 
-// ErrReshardingOther reports that another change of the number of shards is not
-// over.
+// ErrReshardingOther reports that another change of the number of shards is still under
+// way.
 var ErrReshardingOther = wire.Finding("circulate: another change of the number of shards is not over")
 
 // Phase is how far a change of the number of shards has come.
@@ -64,19 +64,19 @@ func (l layout) resharding() Resharding {
 // shards".
 type Mover struct{ ring *Ring }
 
-// Mover returns that of the ring.
+// Mover returns the ring's mover.
 func (r *Ring) Mover() Mover { return Mover{r} }
 
-// State returns how the namespace is divided now. The ring may not know it yet: see
-// [Ring.Changed].
+// State returns how the namespace is divided now. The ring may not know that division
+// yet: see [Ring.Changed].
 func (m Mover) State(ctx context.Context) (Resharding, error) {
 	l, err := m.ring.readLayout(ctx)
 	return l.resharding(), err
 }
 
 // Begin begins to change the number of shards. Repeating it is no error. From then on
-// accounts may move, and every ring that is opened has the old shards and the new ones.
-// It returns ErrReshardingOther if a change to another number is not over.
+// accounts may move, and every newly opened ring has the old shards and the new ones. It
+// returns ErrReshardingOther if a change to another number is under way.
 func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	if to < 1 || to > MaxShards {
 		return Resharding{}, fmt.Errorf("%w: reshard: shards: must be 1 to %d, is %d", wire.ErrInput, MaxShards, to)
@@ -99,8 +99,8 @@ func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 	return m.ring.changeLayout(ctx, l, next)
 }
 
-// FinishMove ends the moving: the ring then consists of the new shards. It does so once
-// nothing but messages is left in the old ones, and reports whether the moving has ended.
+// FinishMove ends the moving once only messages are left in the old shards: the new
+// shards are then the ring's. It reports whether the moving has ended.
 func (m Mover) FinishMove(ctx context.Context) (bool, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.next == 0 || l.view() != m.ring.layout.view() {
@@ -117,7 +117,7 @@ func (m Mover) FinishMove(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// changeLayout writes meta if it is what it was.
+// changeLayout writes meta if meta has not changed.
 func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Resharding, error) {
 	before, after := was.values(), becomes.values()
 	var args []any
@@ -135,17 +135,18 @@ func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Reshardin
 	return becomes.resharding(), nil
 }
 
-// afterlife is how long a shard's leaving is remembered, so that a process that slept for
-// as long makes nothing in it. remainsFor is how long empty keys are kept for processes
-// that do not know yet that they are out of use.
+// afterlife is how long a shard's leaving key lives, so that a process that slept for as
+// long makes nothing in the shard. remainsFor is how long empty keys live, for processes
+// that do not know yet that the keys are out of use.
 const (
 	afterlife  = 30 * 24 * time.Hour
 	remainsFor = time.Hour
 )
 
-// Drained ends the change: the old shards are forgotten, once no messages are in them.
-// Dead letters are carried to the new ones. With drop, messages that every consumer group
-// has handled are dropped with them. It reports whether the change has ended.
+// Drained ends the change: it drops the old shards once no messages are in them, after it
+// has carried their dead letters to the new shards. With drop, messages that every
+// consumer group has handled do not count and are dropped too. It reports whether the
+// change has ended.
 func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.previous == 0 || l.view() != m.ring.layout.view() {
@@ -172,7 +173,7 @@ func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
 	return err == nil, err
 }
 
-// drained reports whether a shard has no messages that are still needed.
+// drained reports whether no consumer group needs a shard's messages any more.
 func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) {
 	k := &r.keys[shard]
 	replies, err := r.wire.Pipeline(ctx, k.messages, wire.Command{"XLEN", k.messages}, wire.Command{"XLEN", k.dead})
@@ -194,8 +195,8 @@ func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) 
 	return true, nil
 }
 
-// forget drops what is left of a change: an old shard with all its keys, or what a new
-// one remembers of arrivals.
+// forget drops what is left of a change: an old shard with all its keys, or a new shard's
+// memory of arrivals.
 func (r *Ring) forget(ctx context.Context, shard int) error {
 	k := &r.keys[shard]
 	if shard >= r.sources {
@@ -218,8 +219,8 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 	return nil
 }
 
-// expiry returns commands that expire the keys of an unused shard. What says that it is
-// unused stays for a long time.
+// expiry returns commands that expire the keys of an unused shard. The key that marks the
+// shard as unused lives for a long time.
 func expiry(k *shardKeys) []wire.Command {
 	var commands []wire.Command
 	for _, key := range k.all() {
@@ -231,23 +232,23 @@ func expiry(k *shardKeys) []wire.Command {
 		wire.Command{"PEXPIRE", k.setAside, afterlife.Milliseconds()})
 }
 
-// Leftover is what is left in a shard that accounts leave.
+// Leftover counts what is left in a shard that accounts leave.
 type Leftover struct {
 	Accounts int // that have not departed
 	Transit  int // batches of accounts on their way
-	Kept     int // batches that have arrived, and are not yet confirmed
+	Kept     int // batches that have arrived but are not confirmed yet
 
-	Records int  // of accounts; more than Accounts if a ticket was lost, which an audit repairs
-	Marked  bool // it is being left: an account that is gone will not come back
+	Records int  // of accounts; more than Accounts if a ticket was lost; an audit repairs that
+	Marked  bool // accounts are leaving: one that is gone will not come back
 }
 
 func (l Leftover) none() bool { return l.Marked && l.Accounts+l.Transit+l.Kept+l.Records == 0 }
 
-// Remaining returns what is left in an old shard.
+// Remaining counts what is left in an old shard.
 func (m Mover) Remaining(ctx context.Context, source int) (Leftover, error) {
 	k := &m.ring.keys[source]
-	// The order matters. What the mark keeps out is counted after the mark was seen, and
-	// an account that moves on meanwhile is counted in a later place.
+	// The order matters. The mark is read before the accounts that it keeps out are
+	// counted, and an account that moves on meanwhile is counted in a later place.
 	results, err := m.ring.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets, wire.Command{"EXISTS", k.leaving}, wire.Command{"HLEN", k.tickets}, wire.Command{"HLEN", k.departures},
 		wire.Command{"HLEN", k.departed}, wire.Command{"HLEN", k.accounts})
 	if err != nil {
@@ -275,22 +276,22 @@ var (
 )
 
 var (
-	// ErrNoReturn reports a change of the number of shards that cannot be aborted any
+	// ErrNoReturn reports that a change of the number of shards cannot be aborted any
 	// more, because accounts have begun to move.
 	ErrNoReturn = wire.Finding("circulate: accounts have begun to move to other shards")
-	// ErrAborted reports a shard whose accounts stay, because the change was, or is
-	// being, aborted.
+	// ErrAborted reports that a shard's accounts stay, because the change was or is being
+	// aborted.
 	ErrAborted = fmt.Errorf("%w: the change of the number of shards is aborted", ErrResharding)
 )
 
-// Abort ends a change of the number of shards before any account has begun to move.
-// Afterwards the number is what it was. It returns ErrNoReturn if an account has moved,
-// and does nothing if no change is under way. It is safe to repeat, and any number of
-// processes may do it. If one stops half way, the monitors continue.
+// Abort ends a change of the number of shards before any account has begun to move. The
+// number is then what it was. It returns ErrNoReturn if an account has moved, and does
+// nothing if no change is under way. It is safe to repeat, and any number of processes
+// may do it. If one stops half way, the monitors continue.
 //
 // The abort is decided when every old shard has recorded that its accounts stay. From
-// then on no mover, however late, takes any out. Then the new shards are closed to
-// registrations, and then meta forgets them. Their names are never used again.
+// then on no mover, however late, takes accounts out. Then the new shards are closed to
+// registrations, and meta forgets them. Their names are never used again.
 func (m Mover) Abort(ctx context.Context) (Resharding, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil || l.next == 0 {
@@ -331,7 +332,7 @@ func (m Mover) Abort(ctx context.Context) (Resharding, error) {
 		return done, err
 	}
 	for i := range new {
-		// If this fails, the few keys stay.
+		// If this fails, a few keys remain.
 		if _, err := m.ring.wire.Pipeline(ctx, new[i].leaving, expiry(&new[i])...); err != nil {
 			m.ring.log.Debug("keys of shards that are not used stay", "error", err)
 		}
@@ -350,16 +351,16 @@ func (r *Ring) unstay(ctx context.Context, shards []shardKeys, generation int) e
 }
 
 const (
-	// This is the part of the accounts' memory that is needed besides while they move:
-	// for their ids, in arrivals, for the tables of HASHes that grow and others that have
-	// not shrunk, and for what the allocator cannot use.
+	// The share of the accounts' memory that moving takes on top: for their ids in
+	// arrivals, for the tables of growing HASHes and of others that have not shrunk, and
+	// for what the allocator cannot use.
 	roomForIDs = 0.35
 	// CopiesLeast is the least room for copies, in bytes.
 	CopiesLeast = 1 << 20
 )
 
-// Room is how much of a Redis server's memory a change of the number of shards needs, and
-// how much is free, in bytes.
+// Room is how many bytes of a Redis server's memory a change of the number of shards
+// needs, and how many are free.
 type Room struct {
 	Node       string // its address; empty if there is one server
 	Need, Free int64
@@ -368,7 +369,7 @@ type Room struct {
 // Room estimates the memory that a change to another number of shards needs. It returns
 // one Room for each server that has a memory limit and reports it. A server that receives
 // accounts from others needs room for them before its own have left. Moving itself takes
-// memory too, a part of what the accounts take.
+// a share of the accounts' memory on top.
 func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil {
@@ -419,8 +420,8 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	return rooms, nil
 }
 
-// accountsMemory returns how much memory a shard's accounts take, as Redis estimates it,
-// or -1 if it does not.
+// accountsMemory returns how much memory a shard's accounts take by Redis' estimate, or
+// -1 if Redis gives none.
 func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
 	k := &r.keys[shard]
 	var commands []wire.Command
@@ -443,7 +444,7 @@ func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err 
 }
 
 // FreeMemory returns how many bytes the server of a shard has left before its limit.
-// limited is false if it has no limit, or does not report it.
+// limited is false if the server has no limit or does not report it.
 func (m Mover) FreeMemory(ctx context.Context, shard int) (bytes int64, limited bool, err error) {
 	return m.ring.freeMemory(ctx, m.ring.keys[shard].tickets)
 }

@@ -36,24 +36,24 @@ var (
 )
 
 const (
-	// MoveGate is for how long a Move keeps its shard from being claimed.
+	// MoveGate is how long a Move stops claims from its shard.
 	MoveGate  = 2 * time.Second
 	moveBatch = 128
 	moveBytes = 1 << 20
 )
 
-// errNotReceiving reports a shard that accounts cannot move to.
+// errNotReceiving reports that a shard accepts no accounts from others.
 var errNotReceiving = wire.Finding("circulate: the shard takes no accounts from others")
 
-// accountFields are the HASHes that have a field for each account, in the order in which
+// accountFields returns the HASHes with a field for each account, in the order in which
 // an account's fields are moved.
 func (k *shardKeys) accountFields() []string {
 	return []string{k.accounts, k.cursors, k.failures, k.states, k.errors, k.strikes, k.nudges, k.reasons}
 }
 
-// Receive prepares the new shards: each then accepts accounts from old ones, and has the
-// consumer groups of the old ones, from its start. Call it before the first Move. It is
-// safe to repeat.
+// Receive prepares the new shards: each accepts accounts from old shards from then on,
+// and gets their consumer groups, at the start of its stream. Call it before the first
+// Move. It is safe to repeat.
 func (m Mover) Receive(ctx context.Context) error {
 	groups := make(map[string]bool)
 	for source := range m.ring.sources {
@@ -83,9 +83,8 @@ func (m Mover) Receive(ctx context.Context) error {
 	return nil
 }
 
-// Sequence returns the old shards in the best order to leave them. Those that share a new
-// shard come after each other, so that the new shard's messages wait for as few as
-// possible.
+// Sequence returns the old shards in the best order to leave them. Shards that move to
+// the same new shard come one after the other, so that few others delay its messages.
 func (m Mover) Sequence() []int {
 	common := gcd(max(1, m.ring.sources), len(m.ring.keys)-m.ring.sources)
 	order := make([]int, 0, m.ring.sources)
@@ -104,10 +103,10 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Move moves some accounts of an old shard to the new ones: first those that wait, then
-// those due first, then the parked. Claimed accounts stay until they are returned. For
-// MoveGate nothing is claimed there, so that they can be moved then. It returns how many
-// it moved and how many are left.
+// Move moves some accounts of an old shard to the new ones: first waiting accounts, then
+// the scheduled ones by due time, then the parked ones. Claimed accounts stay until they
+// are returned. Move stops claims from the shard for MoveGate, so that returned accounts
+// can move. It returns how many it moved and how many are left.
 //
 // An account departs, arrives and is settled, each in one atomic step on one shard. If
 // the mover stops in between, the account is in one place or on its way, and Complete
@@ -130,7 +129,7 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	}
 	items, byKind, err := m.ring.movable(ctx, source)
 	if err == nil && byKind > 0 {
-		// What waits by its kind waits in the lanes again, from which it departs.
+		// Accounts that wait by their kind go back to the lanes and depart from there.
 		if _, err = m.ring.Kinds().Recall(ctx, source, "", moveBatch); err == nil {
 			items, _, err = m.ring.movable(ctx, source)
 		}
@@ -149,7 +148,7 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 }
 
 // movable returns accounts of a shard as depart takes them, and how many entries wait by
-// their kinds.
+// kind.
 func (r *Ring) movable(ctx context.Context, source int) (items []any, byKind int, err error) {
 	k := &r.keys[source]
 	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, k.tickets,
@@ -190,8 +189,8 @@ func (r *Ring) movable(ctx context.Context, source int) (items []any, byKind int
 	return items, byKind, nil
 }
 
-// Complete moves on the accounts of an old shard that are on their way, because their
-// mover has stopped, or is about to. Any process may do it, and several at once. It
+// Complete moves on the accounts of an old shard that are on their way because their
+// mover has stopped or is about to. Any process may do it, and several at once. It
 // returns how many arrived.
 func (m Mover) Complete(ctx context.Context, source int) (int, error) {
 	k := &m.ring.keys[source]
@@ -209,7 +208,7 @@ func (m Mover) Complete(ctx context.Context, source int) (int, error) {
 	return m.ring.deliver(ctx, source, batches)
 }
 
-// deliver has batches, pairs of field and accounts, arrive, and settles them.
+// deliver has batches, as pairs of field and accounts, arrive, and settles them.
 func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came int, err error) {
 	if len(batches) == 0 {
 		return 0, nil
@@ -234,7 +233,7 @@ func (r *Ring) targetOf(field string) (int, error) {
 	name, _, _ := strings.Cut(field, ":")
 	target, err := r.shardNamed(name)
 	if err != nil || target < r.sources {
-		// It belongs to another change than this ring knows, or to none.
+		// The field belongs to a change that this ring does not know, or to none.
 		return 0, fmt.Errorf("departure %q: %w", field, errors.Join(ErrResharding, err))
 	}
 	return target, nil
@@ -261,15 +260,15 @@ var reshardKeptLua string
 var reshardKeptScript = wire.NewScript("kept", reshardKeptLua)
 
 const (
-	// keptFor is how long copies of accounts that have arrived are kept in the shard that
-	// they left.
+	// keptFor is how long the old shard retains copies of accounts that have arrived in
+	// their new shard.
 	keptFor = 5 * time.Second
 
-	keptPage = 64 // copies that one step looks at, about
+	keptPage = 64 // about how many copies one step looks at
 )
 
-// copies is how many bytes of accounts each old shard keeps after they have arrived, as
-// far as one ring knows.
+// copies counts the bytes of arrived accounts that each old shard still has, as far as
+// one ring knows.
 type copies struct {
 	mu sync.Mutex
 	in map[int]int
@@ -290,9 +289,8 @@ func (c *copies) set(source, bytes int) {
 	}
 }
 
-// Copies returns how many bytes the old shards keep of accounts that have arrived
-// elsewhere: what this ring has moved since its last Confirm, and what it saw then. Only
-// Confirm frees them.
+// Copies returns how many bytes of arrived accounts the old shards still have: what this
+// ring has moved since its last Confirm, and what it saw then. Only Confirm frees them.
 func (m Mover) Copies() (bytes int) {
 	m.ring.copies.mu.Lock()
 	defer m.ring.copies.mu.Unlock()
@@ -302,7 +300,7 @@ func (m Mover) Copies() (bytes int) {
 	return bytes
 }
 
-// ConfirmCopies is Confirm for each old shard in which this ring knows copies.
+// ConfirmCopies is Confirm for each old shard in which this ring knows of copies.
 func (m Mover) ConfirmCopies(ctx context.Context) error {
 	m.ring.copies.mu.Lock()
 	sources := slices.Sorted(maps.Keys(m.ring.copies.in))
@@ -315,10 +313,10 @@ func (m Mover) ConfirmCopies(ctx context.Context) error {
 	return nil
 }
 
-// Confirm deletes the copies of accounts of an old shard that arrived at least keptFor
+// Confirm deletes the copies of an old shard's accounts that arrived at least keptFor
 // ago, if their new shard still knows them. Other accounts of the shard may move
-// meanwhile. If the new shard has lost accounts, because its Redis lost its last writes,
-// they arrive once more.
+// meanwhile. If the new shard's Redis lost its last writes and accounts with them, these
+// accounts arrive once more.
 func (m Mover) Confirm(ctx context.Context, source int) error {
 	young := 0
 	for cursor := ScanDone; ; {
@@ -346,8 +344,8 @@ func (m Mover) Confirm(ctx context.Context, source int) error {
 	}
 }
 
-// confirm deletes copies, pairs of field and first account, or has the accounts arrive
-// once more. A batch arrives as a whole, so one of its accounts stands for all.
+// confirm deletes copies, given as pairs of field and first account, or has the accounts
+// arrive once more. A batch arrives as a whole, so one of its accounts stands for all.
 func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 	k := &r.keys[source]
 	asked := make(map[int][]int) // target -> places among the copies
@@ -388,7 +386,7 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 	return nil
 }
 
-// again has the accounts of a copy arrive that their new shard has lost.
+// again has those accounts of a copy arrive that their new shard has lost.
 func (r *Ring) again(ctx context.Context, source, target int, field string) error {
 	departed := r.keys[source].departed
 	replies, err := r.wire.Pipeline(ctx, departed, wire.Command{"TIME"}, wire.Command{"HGET", departed, field})
@@ -423,7 +421,7 @@ const carryPage = 16
 
 // CarryDead copies the dead letters of an old shard to the new shards of their accounts,
 // in order. Each arrives once, however often this is repeated. Their retention begins
-// again. It returns how many arrived.
+// anew. It returns how many arrived.
 func (m Mover) CarryDead(ctx context.Context, source int) (came int, err error) {
 	if source < 0 || source >= m.ring.sources {
 		return 0, fmt.Errorf("%w: carry: shard %d is not being left", wire.ErrInput, source)
@@ -448,7 +446,7 @@ func (m Mover) CarryDead(ctx context.Context, source int) (came int, err error) 
 	}
 }
 
-// carriedLetter is a dead letter as it stands in its stream.
+// carriedLetter is a dead letter with its position in the old stream.
 type carriedLetter struct {
 	position, account string
 	fields            []any

@@ -20,11 +20,11 @@ var returnLua string
 
 var returnScript = wire.NewTellingScript("return", listLua, returnLua).Vitally()
 
-// Outcome is the outcome of one account's return.
+// Outcome is the outcome of returning one account.
 type Outcome uint8
 
 const (
-	// Fenced says that the claim was lost, and nothing was written.
+	// Fenced says that the claim was lost and nothing was written.
 	Fenced Outcome = iota
 	// Written says that messages, cursor, failures and place were written together.
 	Written
@@ -41,29 +41,29 @@ func (o Outcome) String() string {
 // Return is a claimed account with what its check found.
 type Return struct {
 	Claim    *Claim
-	Due      time.Time // when to check next, by Redis' clock; a past time, and the zero time, means at once
+	Due      time.Time // when to check next, by Redis' clock; at once if past or zero
 	Kind     string    // goes with the messages
 	Messages []Message // appended to the shard's stream, in order
 
 	Cursor     []byte // nil does not change it
-	DropCursor bool   // forgets it
+	DropCursor bool   // clears the cursor
 
 	Failures int    // in a row, including this check; 0 after a success
-	State    string // what the account's cadence keeps; opaque to the ring
-	Rule     Rule   // what decided Due; zero: as it was
-	Mark     Mark   // how the check went; zero: there was none
+	State    string // the cadence's state; opaque to the ring
+	Rule     Rule   // what decided Due; zero: unchanged
+	Mark     Mark   // how the check went; zero: there was no check
 	Error    string // what went wrong, for people; cut to MaxError bytes
-	Park     string // not empty: out of circulation, with this reason
+	Park     string // not empty: the account is parked for this reason
 }
 
 // Return returns accounts of one shard to the ring. Each is written completely or, if the
-// claim was lost, not at all. Outcomes are in the order of the items. It is safe to
-// repeat after an unknown outcome: what was written before then shows as Fenced. For an
-// account that was nudged to an earlier time meanwhile, Due is set to the zero time,
-// which means that its shard should be looked at at once.
+// claim was lost, not at all. Outcomes are in the order of the items. Return is safe to
+// repeat after an unknown outcome: accounts that were written before then show as Fenced.
+// If an account was meanwhile nudged to an earlier time, Return sets its Due to the zero
+// time: look at its shard at once.
 //
-// A Redis at its memory limit refuses items with messages, and then none of the batch is
-// written. Items without messages succeed. See Full.
+// A Redis at its memory limit refuses items with messages, and then writes none of the
+// batch. Items without messages succeed. See Full.
 func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome, error) {
 	if err := wire.CheckBatch("return", len(items)); err != nil {
 		return nil, err
@@ -106,14 +106,14 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	return outcomes, nil
 }
 
-// latestDue is the last time that a stamp of thirteen digits can tell, in 2286.
+// latestDue is the last time that fits into a stamp of thirteen digits, in 2286.
 const latestDue = 9999999999999
 
-// whatWidth is the length of what appendWhat appends.
+// whatWidth is how many bytes appendWhat appends.
 const whatWidth = 2 + stampWidth
 
-// appendWhat appends the rule, the mark and the due time as the script takes them: it
-// compares stamps as texts, so all are as long.
+// appendWhat appends the rule, the mark and the due time as the script takes them. The
+// script compares stamps as texts, so all have the same length.
 func (it *Return) appendWhat(b []byte) []byte {
 	rule, mark := it.Rule, it.Mark
 	if rule == 0 {
@@ -126,9 +126,10 @@ func (it *Return) appendWhat(b []byte) []byte {
 	return appendDigits(append(b, byte(rule), byte(mark)), due, stampWidth)
 }
 
-// appendExtras appends what only some returns have, and returns how many lines timelines keep
-// if one is written. It appends nothing where none has anything, as in most batches. Without
-// timelines it appends the same whether a check had pages or not.
+// appendExtras appends values that only some returns have. It appends nothing if no
+// return has any, as in most batches. If it appends a line, it also returns how many
+// lines timelines hold. Without timelines it appends the same whether a check had pages
+// or not.
 func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 	some, paged := false, false
 	for i := range items {
@@ -166,15 +167,15 @@ func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 	return args, kept
 }
 
-// extra reports whether a return has anything besides its place.
+// extra reports whether a return has more than a place.
 func (it *Return) extra() bool {
 	return it.Cursor != nil || len(it.Messages) > 0 || it.Failures != it.Claim.Failures || it.DropCursor ||
 		it.State != it.Claim.State || it.Error != "" || it.Park != ""
 }
 
-// appendBrought appends a cursor and messages, and returns the letter that tells the script
-// which there are. Before is the return whose messages came before, nil if there is none, and
-// pages is how many messages the check's pages had before.
+// appendBrought appends a cursor and messages, and returns the letter that names them to
+// the script. Before is the last return that had messages, or nil, and pages is how many
+// messages the check's earlier pages had.
 func (it *Return) appendBrought(args []any, before *Return, pages int) (_ []any, letter byte) {
 	letters := "-mM"
 	if it.Cursor != nil && !it.DropCursor {
@@ -196,7 +197,7 @@ func (it *Return) appendBrought(args []any, before *Return, pages int) (_ []any,
 	return args, letter
 }
 
-// appendRare appends what most returns do not have. Place counts from 1.
+// appendRare appends values that most returns do not have. Place counts from 1.
 func (it *Return) appendRare(args []any, place int) []any {
 	if it.DropCursor {
 		args = append(args, "nocursor", place)
@@ -216,8 +217,8 @@ func (it *Return) appendRare(args []any, place int) []any {
 	return args
 }
 
-// appendLines appends what a return writes to its account's timeline and the script does not
-// see in its messages. Place counts from 1.
+// appendLines appends the lines that a return writes to its account's timeline, except
+// those that the script makes from its messages. Place counts from 1.
 func (it *Return) appendLines(args []any, place int) []any {
 	if it.Claim.found > 0 && len(it.Messages) == 0 {
 		args = append(args, "found", place, it.Claim.found)
@@ -228,7 +229,7 @@ func (it *Return) appendLines(args []any, place int) []any {
 	return args
 }
 
-// event returns what a return is in the account's timeline, besides messages.
+// event returns the return's event in the account's timeline, besides messages.
 func (it *Return) event() (event Event, text string) {
 	switch {
 	case it.Park != "":
@@ -250,8 +251,8 @@ var releaseLua string
 
 var releaseScript = wire.NewVitalScript("release", listLua, releaseLua)
 
-// Release puts claims of one shard back unchecked, next in line and as late as they were,
-// as a replica does at shutdown. It returns how many it still held.
+// Release releases claims of one shard: unchecked, next in line and as late as they were,
+// as a replica does at shutdown. It returns how many were still claimed.
 func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, error) {
 	if err := wire.CheckBatch("release", len(claims)); err != nil {
 		return 0, err
@@ -263,9 +264,9 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 	return r.release(ctx, shard, args)
 }
 
-// ReleaseHeld is Release of entries that Oldest returned: a replica releases what it
-// holds without knowing, because the reply to its claim was lost. They count as due since
-// they were claimed.
+// ReleaseHeld is Release for entries that Oldest returned. A replica uses it for claims
+// that it does not know of because the reply was lost. They count as due since they were
+// claimed.
 func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, error) {
 	if err := wire.CheckBatch("release", len(held)); err != nil {
 		return 0, err
@@ -289,20 +290,19 @@ var progressLua string
 
 var progressScript = wire.NewVitalScript("progress", progressLua)
 
-// Page is one page of a check that has more, or one call of a check that goes on for as long
-// as its replica likes.
+// Page is one page of a check that has more pages, or one call of a held check.
 type Page struct {
 	Kind       string
 	Messages   []Message
 	Cursor     []byte // nil does not change it
-	DropCursor bool   // forgets it
-	Succeeded  bool   // a call of the check has succeeded completely, and the check goes on: its account is held
+	DropCursor bool   // clears the cursor
+	Succeeded  bool   // a call of a held check has succeeded completely, and the check goes on
 }
 
-// Progress writes a page and renews the claim, which changes in place: a Return of it
-// must come after. ErrClaimLost says that nothing was written and that another replica
-// has the account. After an unknown outcome drop the claim, because nobody knows which
-// entry it has: the monitor finds it.
+// Progress writes a page and renews the claim, which changes in place: a Return of the
+// claim must come after. ErrClaimLost says that nothing was written and that the claim is
+// void. After an unknown outcome drop the claim, because its entry is unknown: the
+// monitor finds it.
 func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	cursor := "keep"
 	switch {

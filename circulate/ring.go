@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// DefaultNamespace is what a ring's keys begin with unless told otherwise.
+	// DefaultNamespace is what a ring's keys begin with by default.
 	DefaultNamespace = "rounds"
 	// DefaultShards is the number of shards of a new namespace.
 	DefaultShards = 64
@@ -23,13 +23,14 @@ const (
 	// MaxBatch is the most accounts that one step may handle.
 	MaxBatch = wire.MaxBatch
 
-	// formatVersion is that of a namespace whose number of shards never changed. Each
-	// migration since then adds 2; see Migration.
+	// formatVersion is the format of a namespace whose number of shards never changed.
+	// Each migration adds 2; see Migration.
 	formatVersion = 2
-	// formatResharded keeps out programs that do not know of such a change.
+	// formatResharded keeps out programs that do not know changes of the number of
+	// shards.
 	formatResharded = 3
-	// KnownEras is how many migrations since then this version reads: what each of them has
-	// written. See Migration.
+	// KnownEras is how many migrations this version reads: it reads the form that each of
+	// them writes. See Migration.
 	KnownEras = 0
 )
 
@@ -45,29 +46,29 @@ type divided = wire.Divided
 // Options are a ring's settings. The zero value means the defaults.
 type Options struct {
 	Namespace string       // what keys begin with; DefaultNamespace
-	Shards    int          // 0: what the namespace has, or DefaultShards if it is new
+	Shards    int          // 0: the namespace's number, or DefaultShards if it is new
 	Log       *slog.Logger // logs what was set aside; nil: nothing is logged
 
-	// Timeline returns about how many lines the timelines of all accounts keep together; nil
-	// or 0: there are none. It is called for each step that may write a line. See the
-	// package comment.
+	// Timeline returns about how many lines the timelines of all accounts hold together.
+	// Nil or 0: there are no timelines. It is called for each step that may write a line.
+	// See the package comment.
 	Timeline func() int
 
-	// Eras is how many migrations since format 2 the program reads, if it is of a later
-	// version than this package, as in tests of migrations; at least KnownEras. A namespace
-	// with more of them is refused.
+	// Eras is how many migrations since format 2 the program reads, if its version is
+	// later than this package's, as in tests of migrations. It is at least KnownEras.
+	// Open refuses a namespace with more of them.
 	Eras int
 
-	// Existing returns ErrNoNamespace if nobody has made the namespace, in place of making it. A
-	// consumer needs it: in a namespace of its own it would wait for ever, and the number of
-	// shards would be decided.
+	// Existing makes Open return ErrNoNamespace if the namespace does not exist, instead
+	// of making it. A consumer needs that: in a namespace of its own it would wait for
+	// ever, and would have decided the number of shards.
 	Existing bool
 
 	// Restoring opens a namespace into which a backup is being restored; see Archive.Begin.
 	Restoring bool
 
-	// Observe is called with how long each call to Redis took and its error, from any
-	// goroutine; nil: it is not called.
+	// Observe is called after each call to Redis with its duration and error, from any
+	// goroutine. Nil: it is not called.
 	Observe func(took time.Duration, err error)
 }
 
@@ -77,8 +78,8 @@ type Ring struct {
 	wire      *wire.Wire
 	namespace string
 	layout    layout
-	keys      []shardKeys // first those of the shards that accounts leave, if any, and then the others
-	sources   int         // how many of them accounts leave
+	keys      []shardKeys // the shards that accounts leave, if any, come first
+	sources   int         // how many shards accounts leave
 	log       *slog.Logger
 	timeline  func() int // see Options
 
@@ -88,12 +89,13 @@ type Ring struct {
 	changes  changes
 
 	copies copies
-	left   atomic.Bool // the shards that accounts leave need not be searched any more
+	left   atomic.Bool // the shards that accounts left need not be searched any more
 }
 
-// Open joins a namespace, or makes it if it does not exist, unless Options.Existing says otherwise. It
-// returns the error if Redis is away: it does not wait. If its shards or format are
-// not what the caller has, it returns ErrMismatch; for shards that is a *ShardsError.
+// Open joins a namespace. It makes the namespace if it does not exist, unless
+// Options.Existing is set. It does not wait for Redis: if Redis is away, it returns the
+// error. If the namespace's shards or format differ from the caller's, it returns
+// ErrMismatch; for shards that is a *ShardsError.
 func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	if o.Namespace == "" {
 		o.Namespace = DefaultNamespace
@@ -135,7 +137,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	return r, nil
 }
 
-// Check reports whether Redis answers and the namespace is still the one that was opened.
+// Check reports whether Redis answers and still has the namespace that was opened.
 func (r *Ring) Check(ctx context.Context) error {
 	l, err := r.readLayout(ctx)
 	if err != nil {
@@ -151,22 +153,22 @@ func (r *Ring) Check(ctx context.Context) error {
 // can make an Insider, and so call it.
 func (r *Ring) Wire(wire.Insider) *wire.Wire { return r.wire }
 
-// AwaySince returns since when Redis, or the first of its nodes, has not served this process;
-// zero: it serves, as far as the process knows.
+// AwaySince returns since when Redis, or the first failing node of it, has not served
+// this process. It returns the zero time if Redis serves, as far as the process knows.
 func (r *Ring) AwaySince() time.Time { return r.wire.AwaySince() }
 
-// Server returns where the ring's Redis is, without a password.
+// Server returns the address of the ring's Redis, without a password.
 func (r *Ring) Server() string { return r.wire.Server() }
 
 // Namespace returns what the ring's keys begin with.
 func (r *Ring) Namespace() string { return r.namespace }
 
-// Shards returns the number of shards. While it changes, these are the shards that
-// accounts leave, which come first, and those that they go to.
+// Shards returns the number of shards. While it changes, the shards that accounts leave
+// come first, and then the shards that accounts move to.
 func (r *Ring) Shards() int { return len(r.keys) }
 
 // ShardOf returns the shard that an account lives in. While the number of shards changes,
-// it is the first where the account may be. The steps that take an id search further
+// that is the first shard where the account may be. Steps that take an id search further
 // themselves.
 func (r *Ring) ShardOf(id string) int {
 	if r.sources > 0 && !r.left.Load() {
@@ -176,14 +178,14 @@ func (r *Ring) ShardOf(id string) int {
 }
 
 // SetAside returns how many unusable things were moved out of the way since the ring was
-// opened: keys of a wrong type, texts that are no entry.
+// opened: keys of a wrong type and malformed entries.
 func (r *Ring) SetAside() int64 { return r.wire.SetAsideCount() }
 
-// ScriptsSent returns how often a script's text had to be sent because Redis did not have
-// it: at its first use, and after Redis forgot it.
+// ScriptsSent returns how often the text of a script had to be sent because Redis did not
+// have it: at its first use, and after Redis lost it.
 func (r *Ring) ScriptsSent() int64 { return r.wire.ScriptsSent() }
 
-// Now returns the time by the clock that decides: that of the shard's Redis.
+// Now returns the time by the clock that decides: the clock of the shard's Redis.
 func (r *Ring) Now(ctx context.Context, shard int) (time.Time, error) {
 	replies, err := r.wire.Pipeline(ctx, r.keys[shard].queue, wire.Command{"TIME"})
 	if err != nil {
@@ -201,7 +203,7 @@ func NewReplica() string {
 const shardsAtOnce = 8
 
 // EachShard calls fn for every number below shards, several at a time. The first error
-// cancels the calls that are under way, and is returned.
+// cancels the other calls and is returned.
 func EachShard(ctx context.Context, shards int, fn func(ctx context.Context, shard int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -224,8 +226,8 @@ func EachShard(ctx context.Context, shards int, fn func(ctx context.Context, sha
 	return context.Cause(ctx)
 }
 
-// told returns how many lines each stream of a shard's timeline keeps, as scripts take it;
-// empty if there are no timelines.
+// told returns how many lines each stream of a shard's timeline holds, as scripts take
+// it. It returns "" if there are no timelines.
 func (r *Ring) told() string {
 	if r.timeline == nil {
 		return ""

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// While the number of shards changes, an account is in the shard that it leaves, on its
-// way, or in the shard that it goes to, and only moves in this order. So a search in this
-// order misses no account, and what a step does where it finds the account moves along
-// with it. Only a registration must be kept out of the shard that is being left, and the
-// script does that.
+// While the number of shards changes, an account is in its old shard, on its way, or in
+// its new shard, and only moves in this order. So a search in this order misses no
+// account, and what a step changes where it finds the account moves along with it. Only a
+// registration must be kept out of the old shard, and the script does that.
 //
-// A process whose ring was opened before looks where the account no longer is. Before it
-// reports an account missing, it reads meta again: meta was changed before the first
-// account moved.
+// A process whose ring was opened before the change may search where the account no
+// longer is. Before it reports an account missing, it reads meta again: meta changed
+// before the first account moved.
 
 // target returns the shard that an account is in once the number has changed.
 func (r *Ring) target(id string) int { return r.sources + shardOf(id, len(r.keys)-r.sources) }
 
-// beyond returns where accounts are that a step has not found in a shard: by shard, their
-// places among the ids. It returns none if they are nowhere.
+// beyond returns where the accounts are that a step has not found in a shard: for each
+// shard their places among the ids. It returns none if they are nowhere.
 func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]int, error) {
 	if shard >= r.sources {
 		return nil, r.unchanged(ctx)
@@ -43,8 +42,7 @@ func (r *Ring) beyond(ctx context.Context, shard int, ids []string) (map[int][]i
 	return byTarget, nil
 }
 
-// unchanged returns ErrResharding if there may be shards by now that the ring does not
-// know.
+// unchanged returns ErrResharding if there may now be shards that the ring does not know.
 func (r *Ring) unchanged(ctx context.Context) error {
 	if changed, err := r.Changed(ctx); err != nil {
 		return fmt.Errorf("read the number of shards: %w", err)
@@ -54,8 +52,9 @@ func (r *Ring) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// whereverIs does a step with an account in the shard that has it. The step returns
-// ErrNotRegistered if that shard does not have it, and so does whereverIs if none has.
+// whereverIs does a step in the shard that has the account. The step returns
+// ErrNotRegistered if its shard does not have the account. So does whereverIs if no shard
+// does.
 func (r *Ring) whereverIs(ctx context.Context, id string, step func(ctx context.Context, shard int) error) error {
 	shard := r.ShardOf(id)
 	for {
@@ -74,8 +73,8 @@ func (r *Ring) whereverIs(ctx context.Context, id string, step func(ctx context.
 	}
 }
 
-// countAnywhere does a step with accounts in the shards that have them, and counts the
-// accounts that it found. Doing the step twice must be as good as once.
+// countAnywhere does a step in the shards that have the accounts, and returns how many it
+// found. Doing the step twice must be the same as doing it once.
 func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
 	step func(ctx context.Context, shard int, ids []string) (int, error)) (int, error) {
 	n, err := step(ctx, shard, ids)
@@ -99,8 +98,8 @@ func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
 	return min(n, len(ids)), err // an account that moved in between was found twice
 }
 
-// lookBeyond looks for the accounts that are not among the views of a shard, and returns
-// all views in the order of the ids.
+// lookBeyond looks for the accounts that are missing from the views of a shard, and
+// returns all views in the order of the ids.
 func (r *Ring) lookBeyond(ctx context.Context, shard int, ids []string, views []View) ([]View, error) {
 	known := make(map[string]View, len(ids))
 	for _, v := range views {
@@ -158,8 +157,8 @@ func (r *Ring) resumeAnywhere(ctx context.Context, shard int, items []Resumption
 		})
 }
 
-// anywhere does a step with items of one shard, and again elsewhere with those whose
-// outcome says that they are not there.
+// anywhere does a step with items of one shard. It repeats the step elsewhere with the
+// items whose outcome says that they are not there.
 func anywhere[Item any, Outcome comparable](ctx context.Context, r *Ring, shard int, items []Item, absent Outcome,
 	id func(*Item) string, step func(ctx context.Context, shard int, items []Item) ([]Outcome, error)) ([]Outcome, error) {
 	outcomes, err := step(ctx, shard, items)
@@ -202,12 +201,14 @@ func pick[T any](all []T, places []int) []T {
 	return picked
 }
 
-// aheadPause is when to ask again for the lease of a new shard whose turn has not come.
+// aheadPause is when to ask again for the lease of a new shard that must wait for old
+// ones.
 const aheadPause = time.Second
 
-// ahead reports whether a new shard may have messages of accounts whose earlier messages
-// the group has not handled yet, in the old shards that they came from. It does not once
-// those shards are empty, and everything that they found is read and acknowledged.
+// ahead reports whether a new shard may have messages of accounts whose earlier messages,
+// in the old shards that the accounts came from, the group has not handled yet. It
+// reports false once those shards have no accounts left and all their messages are read
+// and acknowledged.
 func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error) {
 	for _, source := range r.origins(shard) {
 		if left, err := r.Mover().Remaining(ctx, source); err != nil || !left.Marked || left.Accounts > 0 {
@@ -215,12 +216,12 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 		}
 		s, err := r.Streams().GroupState(ctx, source, group)
 		if errors.Is(err, ErrNoGroup) {
-			continue // it arrived when there was nothing left to read
+			continue // its accounts arrived after everything in it had been read
 		}
 		if err != nil || s.Lag > 0 || s.Pending > 0 {
 			return true, err
 		}
-		if s.Dead > 0 { // these come before those of the new shard
+		if s.Dead > 0 { // dead letters of the old shard come before the new shard's
 			if _, err := r.Mover().CarryDead(ctx, source); err != nil {
 				return true, err
 			}
@@ -229,8 +230,8 @@ func (r *Ring) ahead(ctx context.Context, shard int, group string) (bool, error)
 	return false, nil
 }
 
-// origins returns the old shards that accounts of a shard may come from, or none for an
-// old shard.
+// origins returns the old shards that a shard's accounts may come from. An old shard has
+// none.
 func (r *Ring) origins(shard int) []int {
 	if shard < r.sources || r.sources == 0 {
 		return nil
@@ -243,8 +244,8 @@ func (r *Ring) origins(shard int) []int {
 	return from
 }
 
-// groupStart returns where a group that should begin after a position begins in a shard
-// that does not have it.
+// groupStart returns the position at which a new group begins in a shard, if it should
+// begin after a given position.
 func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (string, error) {
 	origins := r.origins(shard)
 	if len(origins) == 0 || after == StreamStart {
@@ -254,8 +255,8 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 		return after, err
 	}
 	if after == StreamEnd {
-		// This comes before the old shards are read: a process with a ring that knows no
-		// new shards may make the group there in between, and misses nothing here.
+		// This comes before the old shards are read. In between, a process whose ring
+		// knows no new shards may make the group there, and misses nothing here.
 		last, err := r.Streams().Last(ctx, shard)
 		if err != nil {
 			return "", err

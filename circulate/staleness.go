@@ -22,7 +22,7 @@ var stalenessScript = wire.NewScript("staleness", stalenessLua)
 const staleBuckets = 34*8 + 2
 
 // Ages are how long ago accounts were last checked with complete success, in buckets.
-// There are eight to each doubling, so that a quantile is at most 9 % too high.
+// Eight buckets make a doubling, so a quantile is at most 9 % too high.
 type Ages struct {
 	Now     time.Time // Redis' clock at the last page
 	Scanned int       // accounts that are not parked
@@ -34,7 +34,7 @@ type Ages struct {
 }
 
 // Quantile returns the age that a share of the accounts does not exceed, or zero if there
-// are none.
+// are no accounts.
 func (a *Ages) Quantile(share float64) time.Duration {
 	rank := int(math.Ceil(share * float64(a.Scanned)))
 	for b, n := range a.buckets {
@@ -45,8 +45,8 @@ func (a *Ages) Quantile(share float64) time.Duration {
 	return a.Max
 }
 
-// Sum returns about the sum of all ages, in seconds: those in a bucket count as its end.
-// It is no Duration, which could not hold a million years.
+// Sum returns about the sum of all ages, in seconds. Each age counts as the end of its
+// bucket. The sum is no Duration, which could not hold a million years.
 func (a *Ages) Sum() float64 {
 	var sum float64
 	for b, n := range a.buckets {
@@ -86,20 +86,20 @@ func (a *Ages) Add(page Ages) {
 	}
 }
 
-// StaleFilter selects the accounts that a scan for staleness reports, besides how stale
-// all of them are. The zero StaleFilter selects none.
+// StaleFilter selects the accounts that a scan reports in addition to the ages of all.
+// The zero StaleFilter selects none.
 type StaleFilter struct {
-	Kinds []string      // one by one: those whose records name one of these kinds …
+	Kinds []string      // reported one by one: accounts whose records name one of these kinds …
 	From  time.Duration // … and that are at least this stale, in whole seconds
 
-	// Grouped with others of their kind and cadence: accounts that are at least this
-	// stale, in whole seconds, and those whose last check failed, which means that its
-	// mark is neither MarkOK nor one of Sound. Zero: none is.
+	// Accounts at least this stale, in whole seconds, are reported in groups by kind and
+	// cadence. So are accounts whose last check failed: its mark is neither MarkOK nor in
+	// Sound. Zero: no groups are reported.
 	Slow  time.Duration
 	Sound []Mark
 }
 
-// args returns those of the script.
+// args returns the script's arguments.
 func (f StaleFilter) args() []any {
 	var slow any = ""
 	if f.Slow > 0 {
@@ -112,26 +112,25 @@ func (f StaleFilter) args() []any {
 	return append([]any{int64(f.From / time.Second), slow, sound}, anyOf(f.Kinds)...)
 }
 
-// Stale is an account that a scan for staleness reports. Its record may name one of the
+// Stale is an account that a scan reports by itself. Its record may name one of the
 // requested kinds in another place than its kind.
 type Stale struct {
 	ID     string
 	Age    time.Duration // since a check last succeeded completely
-	Parked time.Time     // since when it is parked; the zero time: it is not
-	Reason string        // why it is
+	Parked time.Time     // since when it is parked; zero: it is not
+	Reason string        // why it is parked
 	Record []byte
 }
 
-// SlowGroup is what a page of a scan reports of the accounts of one kind and cadence
-// together. None of them is parked.
+// SlowGroup summarizes a page's accounts of one kind and cadence. None of them is parked.
 type SlowGroup struct {
 	Kind    string // empty if the records cannot be read
 	Cadence string // as in the records
-	Stalest string // the id of an account that is as stale as any of them
+	Stalest string // the id of the stalest account
 	Counts  []SlowCount
 }
 
-// SlowCount is how many accounts of a SlowGroup are alike.
+// SlowCount is how many accounts of a SlowGroup are alike in age and state.
 type SlowCount struct {
 	Age            time.Duration // at least, and less than a tenth more
 	Failing        bool          // their last check failed
@@ -139,7 +138,7 @@ type SlowCount struct {
 	Accounts       int
 }
 
-// StalePage is what a step of a scan for staleness found.
+// StalePage is the result of one step of a scan for staleness.
 type StalePage struct {
 	Ages
 	Told []Stale
@@ -148,11 +147,11 @@ type StalePage struct {
 	Next string // the cursor to go on with; ScanDone at the end
 }
 
-// Staleness looks at about n of a shard's accounts, wherever they are. It begins with an
-// empty cursor and ends when the next one is ScanDone. It costs Redis five commands,
-// those inside the script included. If it reports accounts it costs one more, and one for
-// each parked account. An account that is registered throughout is counted, in rare cases
-// twice.
+// Staleness looks at about n of a shard's accounts, wherever they are. The scan begins
+// with an empty cursor and ends when the next one is ScanDone. A step costs Redis five
+// commands, including the commands inside the script, one more if it reports accounts,
+// and one for each parked account that it reports. An account that is registered
+// throughout is counted once, in rare cases twice.
 func (r *Ring) Staleness(ctx context.Context, shard int, cursor string, n int, tell StaleFilter) (StalePage, error) {
 	if cursor == "" {
 		cursor = ScanDone
@@ -247,8 +246,8 @@ func readStale(told []any) ([]Stale, error) {
 	return all, nil
 }
 
-// KeepStaleness stores what a whole scan found, for LastStaleness. It is opaque to the
-// ring; the newest wins.
+// KeepStaleness stores the result of a whole scan, for LastStaleness. The result is
+// opaque to the ring; the newest wins.
 func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
 	key := stalenessKey(r.namespace)
 	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
@@ -257,7 +256,7 @@ func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
 	return nil
 }
 
-// LastStaleness returns what the last whole scan found, or nil.
+// LastStaleness returns the stored result of the last whole scan, or nil.
 func (r *Ring) LastStaleness(ctx context.Context) ([]byte, error) {
 	key := stalenessKey(r.namespace)
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"GET", key})

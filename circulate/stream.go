@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// StreamEnd is the position of a stream's newest message at the time of asking.
+// StreamEnd is the position of a stream's newest message at the moment of the call.
 const StreamEnd = "$"
 
 // StreamStart is the position before a stream's first message.
@@ -30,14 +30,14 @@ type Found struct {
 	Kind     string
 	Message  Message
 
-	// A dead letter that was replayed is for one group only, and knows the position that the
-	// message had first. Both are empty otherwise.
+	// A replayed dead letter is for one group only, and has the position that the message
+	// had first. Otherwise both are empty.
 	Only  string
 	First string
 }
 
-// Messages returns up to n messages of a shard's stream that come after a position,
-// oldest first. It is for observers: nothing is acknowledged.
+// Messages returns up to n messages of a shard's stream after a position, oldest first.
+// It is for observers: nothing is acknowledged.
 func (s Streams) Messages(ctx context.Context, shard int, after string, n int) ([]Found, error) {
 	key := s.ring.keys[shard].messages
 	replies, err := s.ring.wire.Pipeline(ctx, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
@@ -47,8 +47,8 @@ func (s Streams) Messages(ctx context.Context, shard int, after string, n int) (
 	return readStream(shard, replies[0])
 }
 
-// Stretch is a part of a shard's stream: up to N messages after a position, oldest first, or,
-// if it goes back, before the position, newest first.
+// Stretch is a part of a shard's stream: up to N messages after a position, oldest first.
+// If it goes back, it is up to N messages before the position, newest first.
 type Stretch struct {
 	Shard int
 	From  string
@@ -56,7 +56,7 @@ type Stretch struct {
 	N     int
 }
 
-// stretchesAtOnce is how many are read in one round trip: each message may be large.
+// stretchesAtOnce is how many stretches one round trip reads: each message may be large.
 const stretchesAtOnce = 16
 
 // Stretches reads many stretches, in few round trips.
@@ -101,9 +101,9 @@ func (s Streams) Last(ctx context.Context, shard int) (string, error) {
 	return found[0].Position, nil
 }
 
-// Trim drops the messages of a shard that were written before a time of Redis' clock, except
-// those that a consumer group has not read or not acknowledged. It returns how many were
-// dropped, and whether a group held some back.
+// Trim drops the messages of a shard that were written before a time of Redis' clock,
+// except messages that a consumer group has not read or not acknowledged. It returns how
+// many it dropped, and whether a group held some back.
 func (s Streams) Trim(ctx context.Context, shard int, before time.Time) (dropped int, heldBack bool, err error) {
 	key := s.ring.keys[shard].messages
 	limit := StreamIDAt(before)
@@ -115,8 +115,8 @@ func (s Streams) Trim(ctx context.Context, shard int, before time.Time) (dropped
 	if oldest != nil && oldest.Before(limit) {
 		keepFrom = *oldest
 	}
-	// One command that drops all of them would block the server for too long. When no
-	// whole node of the stream can be dropped, what is left is part of one.
+	// Dropping all of them with one command would block the server for too long. When no
+	// whole node of the stream can be dropped, the rest is part of one node.
 	for n := trimAtOnce; n > 0; dropped += n {
 		if n, err = s.ring.trimBefore(ctx, key, "~", keepFrom.String(), "LIMIT", trimAtOnce); err != nil {
 			return dropped, false, fmt.Errorf("trim, shard %d: %w", shard, err)
@@ -208,18 +208,18 @@ func readStream(shard int, reply any) ([]Found, error) {
 	return found, nil
 }
 
-// Tag returns the hash tag of a shard's keys, with braces. On a cluster, further keys
-// that an effect uses must begin with it.
+// Tag returns the hash tag of a shard's keys, with braces. On a cluster, an effect's
+// further keys must begin with it.
 func (r *Ring) Tag(shard int) string {
 	key := r.keys[shard].messages
 	return key[:len(key)-len(":messages")]
 }
 
-// Streams are the shards' streams of found messages, and the names of the consumer groups
-// that read them. Package group has what a group does with them.
+// Streams are the shards' streams of found messages, and the names of their consumer
+// groups. Package group reads them for a group.
 type Streams struct{ ring *Ring }
 
-// Streams returns those of the ring.
+// Streams returns the streams of the ring.
 func (r *Ring) Streams() Streams { return Streams{r} }
 
 // Keys returns the keys of a shard that concern its messages.
@@ -229,7 +229,7 @@ func (s Streams) Keys(shard int) wire.Stream { return s.ring.keys[shard].stream(
 func (s Streams) Read(shard int, reply any) ([]Found, error) { return readStream(shard, reply) }
 
 // Ahead returns after how long to ask again if a new shard may have messages of accounts
-// whose earlier messages the group has not handled yet; otherwise 0.
+// whose earlier messages the group has not handled yet. Otherwise it returns 0.
 func (s Streams) Ahead(ctx context.Context, shard int, group string) (time.Duration, error) {
 	if ahead, err := s.ring.ahead(ctx, shard, group); err != nil || ahead {
 		return aheadPause, err
@@ -237,8 +237,7 @@ func (s Streams) Ahead(ctx context.Context, shard int, group string) (time.Durat
 	return 0, nil
 }
 
-// Message is one thing that a check found, as it is written to its shard's
-// stream.
+// Message is one message that a check found, as it is written to its shard's stream.
 type Message struct {
 	ID   string          `json:"id"`             // the third party's own, unique within its account
 	Type string          `json:"type,omitempty"` // the third party's own
@@ -259,8 +258,8 @@ var trimScript = wire.NewScript("trim", trimLua)
 // trimStep is how many messages one step drops, which takes about a millisecond.
 const trimStep = 512
 
-// TrimTo drops the oldest messages of a shard until it has no more than most, except
-// those that a consumer group has not read or not acknowledged. It returns how many were
+// TrimTo drops the oldest messages of a shard until it has at most that many, except
+// messages that a consumer group has not read or not acknowledged. It returns how many it
 // dropped, and whether a group held some back. An error may come after some were dropped.
 func (s Streams) TrimTo(ctx context.Context, shard, most int) (dropped int, heldBack bool, err error) {
 	if most < 0 {
@@ -281,16 +280,16 @@ func (s Streams) TrimTo(ctx context.Context, shard, most int) (dropped int, held
 	}
 }
 
-// StreamID is the id of an entry in a stream, which is also its position: Redis' clock
-// when the entry was written, in unix ms, and a number within that millisecond. The zero
-// StreamID is the position before the first entry.
+// StreamID is the id of an entry in a stream, which is also its position: the time by
+// Redis' clock when the entry was written, in unix ms, and a number within that
+// millisecond. The zero StreamID is the position before the first entry.
 type StreamID struct{ Ms, Seq uint64 }
 
 // StreamIDAt returns the first id that an entry written at a time may have.
 func StreamIDAt(t time.Time) StreamID { return StreamID{Ms: uint64(max(0, t.UnixMilli()))} }
 
-// ParseStreamID reads an id as Redis writes it, MS-SEQ, or 0, which Redis takes for the
-// start of a stream.
+// ParseStreamID reads an id in the form that Redis writes, MS-SEQ. It also reads 0, which
+// to Redis is the start of a stream.
 func ParseStreamID(text string) (StreamID, error) {
 	if text == "0" {
 		return StreamID{}, nil
@@ -338,8 +337,8 @@ func (id StreamID) Previous() StreamID {
 	return id
 }
 
-// ComparePositions compares two ids as Redis writes them. A text that is no id comes
-// before all ids.
+// ComparePositions compares two ids in the form that Redis writes. A text that is no id
+// comes before all ids.
 func ComparePositions(a, b string) int {
 	x, _ := ParseStreamID(a)
 	y, _ := ParseStreamID(b)
@@ -347,7 +346,7 @@ func ComparePositions(a, b string) int {
 }
 
 // PositionAge returns how long before now a message was written, by its position, or 0 if
-// that is none.
+// the position is invalid.
 func PositionAge(now time.Time, position string) time.Duration {
 	id, err := ParseStreamID(position)
 	if err != nil {

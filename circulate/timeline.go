@@ -16,32 +16,33 @@ import (
 const (
 	// MaxLines is the most lines of a timeline that one page may have.
 	MaxLines = 200
-	// maxLinesLooked is about how many lines of all accounts of a shard are looked at for one page.
+	// maxLinesLooked is about how many lines of a shard, of all its accounts, one page
+	// looks at.
 	maxLinesLooked = 10_000
 	// linesAtOnce is how many lines one command reads.
 	linesAtOnce = 500
 )
 
-// Event says what a line is about. Readers must expect events that they do not know.
+// Event says what happened. Readers must expect events that they do not know.
 type Event string
 
 // The events.
 const (
-	EventFailed       Event = "failed"       // a check failed; N is how many in a row, Text what went wrong
+	EventFailed       Event = "failed"       // a check failed; N is how many in a row, Text is why
 	EventCursorReset  Event = "cursor_reset" // a check failed and its cursor was dropped; otherwise like EventFailed
-	EventHindered     Event = "hindered"     // a check failed, and that does not count against the account
+	EventHindered     Event = "hindered"     // a check failed, which does not count against the account
 	EventRecovered    Event = "recovered"    // a check succeeded after N failures in a row
 	EventFound        Event = "found"        // a check found N messages
-	EventParked       Event = "parked"       // out of circulation; Text is the reason
-	EventResumed      Event = "resumed"      // back in circulation; Text: "" from its cursor, "now", "backfill", or "changed" with its record
+	EventParked       Event = "parked"       // taken out of circulation; Text is the reason
+	EventResumed      Event = "resumed"      // back in circulation; Text is "" (from its cursor), "now", "backfill", or "changed" (by a new record)
 	EventProbed       Event = "probed"       // back on probation: the next failure parks it again
 	EventNudged       Event = "nudged"       // a check was asked for, within N ms
-	EventRequeued     Event = "requeued"     // taken from a replica that did not return it; Text is the replica
+	EventRequeued     Event = "requeued"     // taken from the replica in Text, which did not return it
 	EventMoved        Event = "moved"        // the record follows the third party to another address; Text is the address
-	EventDeregistered Event = "deregistered" // an account of this id was removed; no line before it is shown
+	EventDeregistered Event = "deregistered" // an account with this id was removed; earlier lines are not shown
 )
 
-// Line is something that mattered to an account.
+// Line is one event of an account.
 type Line struct {
 	ID    StreamID // its place, with the time by Redis' clock
 	Event Event
@@ -54,10 +55,10 @@ type Line struct {
 // Place returns the place of the line.
 func (l *Line) Place() LinePlace { return LinePlace{l.ID, l.stream} }
 
-// LinePlace is a place in a timeline, before which a page begins. The zero value is the end.
+// LinePlace is a place in a timeline. A page ends before it. The zero value is the end.
 type LinePlace struct {
 	ID     StreamID
-	Stream int // which of the streams it is in
+	Stream int // the stream that it is in
 }
 
 // LinePage is a page of lines.
@@ -65,27 +66,27 @@ type LinePage struct {
 	Lines  []Line    // the latest first
 	Next   LinePlace // where the next page begins
 	Last   bool      // there are no more lines
-	Back   time.Time // when the oldest line was written that was looked at, of any account; zero: none
-	Looked int       // how many lines of any accounts were looked at
+	Back   time.Time // the time of the oldest line looked at, of any account; zero: none
+	Looked int       // how many lines were looked at, of any account
 }
 
-// Timeline reads what mattered to accounts lately: failures with their texts, messages that
-// were found, recoveries, and what people and monitors did with them. It is safe for concurrent
-// use.
+// Timeline reads the latest events of accounts: failures with their texts, messages
+// found, recoveries, and what people and monitors did with the accounts. It is safe for
+// concurrent use.
 type Timeline struct{ ring *Ring }
 
 // Timeline returns the timelines of the ring's namespace.
 func (r *Ring) Timeline() Timeline { return Timeline{r} }
 
-// Before returns lines about an account that were written before a place, at most so many.
-// It looks at about maxLinesLooked lines, so a page may be short or empty and not be the last. A
-// line that this version cannot read is passed over.
+// Before returns up to most lines about an account that were written before a place. It
+// looks at about maxLinesLooked lines, so a page may be short or empty without being the
+// last. It skips lines that this version cannot read.
 func (t Timeline) Before(ctx context.Context, id string, place LinePlace, most int) (LinePage, error) {
 	if most < 1 || most > MaxLines {
 		return LinePage{}, fmt.Errorf("%w: read timeline: must be 1 to %d lines at once, not %d", wire.ErrInput, MaxLines, most)
 	}
 	shards := []int{t.ring.target(id)}
-	if t.ring.sources > 0 { // lines about the account are also in the shard that it leaves
+	if t.ring.sources > 0 { // the shard that the account leaves has lines about it too
 		shards = append(shards, shardOf(id, t.ring.sources))
 	}
 	var streams []*lineStream
@@ -131,8 +132,8 @@ func (t Timeline) Forget(ctx context.Context) error {
 	return nil
 }
 
-// endOfLines returns the XREVRANGE end of a stream for a page before a place. Of lines with the
-// same id the one of the first stream is the latest.
+// endOfLines returns the XREVRANGE end of a stream for a page before a place. Among lines
+// with the same id, the line of the first stream is the latest.
 func endOfLines(place LinePlace, stream int) string {
 	switch {
 	case place == LinePlace{}:
@@ -147,10 +148,10 @@ func endOfLines(place LinePlace, stream int) string {
 type lineStream struct {
 	wire    *wire.Wire
 	key     string
-	account string // that is read about
+	account string // the account whose lines are wanted
 	n       int
 	end     string
-	ahead   []lineEntry // was read and not yet looked at
+	ahead   []lineEntry // read but not looked at yet
 	done    bool
 }
 
@@ -178,7 +179,7 @@ func newestLine(ctx context.Context, streams []*lineStream) (*lineEntry, error) 
 	return taken, nil
 }
 
-// fill reads further if nothing is ahead.
+// fill reads on if nothing is ahead.
 func (s *lineStream) fill(ctx context.Context) error {
 	if len(s.ahead) > 0 || s.done {
 		return nil
@@ -222,7 +223,8 @@ func (s *lineStream) read(reply any) (lineEntry, error) {
 		return lineEntry{}, errors.Join(wire.ErrReply, err)
 	}
 	if len(fields) > 2 && fields[0] == "event" && fields[1] == string(EventFound) {
-		// The accounts that found something in the same step, and how many messages each.
+		// The accounts that found something in the same step, and how many messages each
+		// found.
 		for i := 2; i+1 < len(fields); i += 2 {
 			if fields[i] == s.account {
 				e.account, e.line.Event = s.account, EventFound

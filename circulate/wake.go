@@ -12,28 +12,28 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// A replica sleeps until the first due time of its shards. When something becomes due
-// before that, the step that put it there publishes "SS due" on NS:wake. It only saves time:
-// after each new subscription a replica looks at every shard once. "secret NAME" is published
-// there too, when a stored secret has changed, and "leaving REPLICA", when a replica shuts down;
-// versions that do not know these pass them over.
+// A replica sleeps until the first due time of its shards. A step that makes an account
+// due before that publishes "SS due" on NS:wake. The message only saves time: after each
+// new subscription a replica looks at every shard once. "secret NAME" is published there
+// too, when a stored secret has changed, and "leaving REPLICA", when a replica shuts
+// down. Versions that do not know these texts ignore them.
 
 const (
 	wakePing    = time.Second
 	wakeSilence = 2500 * time.Millisecond // without even a pong: the connection is dead
-	spendMost   = 1000                    // messages that may have come meanwhile
+	spendMost   = 1000                    // messages that may have arrived meanwhile
 )
 
-// Woken is a message that something in a shard became due earlier.
+// Woken is one message on NS:wake, mostly that something in a shard became due earlier.
 type Woken struct {
 	Shard int
 	Due   time.Time // by Redis' clock
 
-	Secret  string // the name of a stored secret that has changed; then there is no shard
-	Leaving string // a replica that claims no more; then there is no shard
+	Secret  string // the name of a changed secret; then there is no shard
+	Leaving string // a replica that stops claiming; then there is no shard
 }
 
-// WakeSecret is what is published when a stored secret has changed.
+// WakeSecret returns the message that a stored secret has changed.
 func WakeSecret(namespace, name string) (channel, text string) {
 	return wakeChannel(namespace), secretWord + name
 }
@@ -43,9 +43,10 @@ const (
 	leavingWord = "leaving "
 )
 
-// Depart tells the other replicas that one claims no more, so that they need not wait for it to
-// look at its shards first. The replica goes on beating until it has returned all its claims, and
-// then calls [Ring.Retire]. If Depart fails, the others come a moment later.
+// Depart announces that a replica stops claiming, so that the others need not wait for it
+// to look at its shards first. The replica goes on sending heartbeats until it has
+// returned all its claims, and then calls [Ring.Retire]. If Depart fails, the others
+// follow a moment later.
 func (r *Ring) Depart(ctx context.Context, replica string) error {
 	if err := r.publish(ctx, leavingWord+replica); err != nil {
 		return fmt.Errorf("depart: %w", err)
@@ -54,7 +55,7 @@ func (r *Ring) Depart(ctx context.Context, replica string) error {
 }
 
 // Wake wakes sleeping replicas because a shard has something to claim now, as after a
-// monitor's requeue. If it fails, replicas find it a little later by themselves.
+// monitor's requeue. If it fails, replicas find the shard a little later by themselves.
 func (r *Ring) Wake(ctx context.Context, shard int) error {
 	if err := r.publish(ctx, r.shardName(shard)+" 0"); err != nil {
 		return fmt.Errorf("wake, shard %d: %w", shard, err)
@@ -62,7 +63,7 @@ func (r *Ring) Wake(ctx context.Context, shard int) error {
 	return nil
 }
 
-// publish sends a text to all who subscribe.
+// publish sends a text to all subscribers.
 func (r *Ring) publish(ctx context.Context, text string) error {
 	channel := wakeChannel(r.namespace)
 	_, err := r.wire.PipelineFor(ctx, wire.Vital, channel, wire.Command{"PUBLISH", channel, text})
@@ -70,8 +71,8 @@ func (r *Ring) publish(ctx context.Context, text string) error {
 }
 
 // Subscribe calls wake for every message, from one goroutine, until ctx is done or the
-// connection is lost. Before that it calls subscribed once: earlier messages may have
-// been missed, and from then on none is. It returns nil when ctx is done.
+// connection is lost. First it calls subscribed once: messages before that may have been
+// missed, messages after it are not. It returns nil when ctx is done.
 func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken)) error {
 	conn, err := r.wire.Lend(ctx, wakeChannel(r.namespace), wire.Blocking)
 	if err != nil {
@@ -114,12 +115,13 @@ func (r *Ring) Subscribe(ctx context.Context, subscribed func(), wake func(Woken
 	}
 }
 
-// spend makes a connection unusable, so that nobody is lent it again. What was published last may
-// still come on it after the end of the subscription was confirmed, from a Redis that delivers
-// messages beside its replies, as the one inside the process does. It would be taken for a reply.
+// spend makes a connection unusable, so that no caller borrows it again. A Redis that
+// delivers messages beside its replies, such as the embedded one, may still deliver the
+// last message after it confirmed the end of the subscription. It would be taken for a
+// reply.
 func spend(conn redis.Conn) {
 	for range spendMost {
-		// It has timed out already, which ends it; what has come before is passed over.
+		// It has timed out already, which ends it. Messages that arrived before are dropped.
 		if _, err := redis.ReceiveWithTimeout(conn, -time.Nanosecond); conn.Err() != nil || err != nil && !wire.Replied(err) {
 			return
 		}
@@ -160,8 +162,8 @@ func (r *Ring) parseWake(text string) (Woken, error) {
 	return Woken{Shard: shard, Due: time.UnixMilli(ms)}, err
 }
 
-// shardName is a shard's name among processes that may know other shards: its number,
-// prefixed by its generation unless that is the first.
+// shardName is the name of a shard that also processes with other shards understand: its
+// number, prefixed by its generation unless that is the first.
 func (r *Ring) shardName(shard int) string {
 	d := r.layout.leaving()
 	if shard >= r.sources {
@@ -201,7 +203,7 @@ func (r *Ring) shardNamed(name string) (int, error) {
 
 func wakeChannel(namespace string) string { return namespace + ":wake" }
 
-// wakeArgs are what a script needs to publish for a shard.
+// wakeArgs returns a script's arguments for publishing about a shard.
 func (r *Ring) wakeArgs(shard int) []any {
 	return []any{wakeChannel(r.namespace), r.shardName(shard)}
 }
