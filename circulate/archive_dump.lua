@@ -1,4 +1,4 @@
--- dump: some accounts with everything that a backup keeps of them.
+-- dump: some accounts, with all data that a backup has of them.
 --
 -- KEYS[1]  tickets   HASH  id -> current ticket and what follows it
 -- KEYS[2]  schedule  ZSET  id -> due

@@ -1,4 +1,4 @@
--- load: put accounts of a backup into a shard. Those that are registered stay as they are.
+-- load: put accounts of a backup into a shard. Registered accounts stay as they are.
 --
 -- KEYS[1]  tickets      HASH  id -> current ticket and what follows it
 -- KEYS[2]  ticket_seq   STRING
@@ -9,7 +9,7 @@
 -- KEYS[7…] accounts, and the other HASHes that have a field for each account, as dump has
 --          them
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
--- ARGV[3…] for each account its id, and what dump returned of it
+-- ARGV[3…] for each account its id, and what dump returned for it
 --
 -- Returns how many were put there, or -1 if the shard's accounts go to other shards.
 

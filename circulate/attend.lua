@@ -31,7 +31,7 @@ if leaves then
 end
 redis.call('ZADD', processes, now, process)
 redis.call('ZADD', seen, now, process)
--- This bounds what nobody looks at, a hundred at a time.
+-- This bounds the processes that no monitor looks at, a hundred at a time.
 local silent = redis.call('ZRANGEBYSCORE', processes, '-inf', now - memory, 'LIMIT', 0, 100)
 if #silent > 0 then redis.call('ZREM', processes, unpack(silent)) end
 silent = redis.call('ZRANGEBYSCORE', seen, '-inf', now - ghosts, 'LIMIT', 0, 100)

@@ -1,13 +1,14 @@
--- by kind: what the scripts know of message_queue:by_kind; it stands behind entry.lua.
+-- by kind: what the scripts know about message_queue:by_kind. It comes after entry.lua.
 --
--- A member is KIND, a tab, a rank, | and the entry; all have one score, so that the
--- members of a kind stand together, those of the lowest rank first. The rank is since
--- when the entry waits, a minute earlier for an urgent account and a minute later for
--- one that can wait: so that none of them starves.
+-- A member is KIND, a tab, a rank, | and the entry. All members have one score, so that
+-- the members of a kind stand together, lowest rank first. The rank is since when the
+-- entry waits, a minute earlier for an urgent account and a minute later for one that can
+-- wait. So none of them starves.
 
 local RANK = {u = -60000, n = 0, l = 60000}
 
--- The kinds that a replica checks, in their order and as a set; any where it names none.
+-- The kinds that a replica checks, in their order and as a set; if it names none, any
+-- kind.
 local function checked_kinds(text)
   local checks = {any = text == ''}
   for kind in string.gmatch(text, '[^\t]+') do
@@ -27,8 +28,8 @@ local function entry_of(member)
   return sub(member, (string.find(member, '\t', 1, true) or -14) + 15)
 end
 
--- Takes up to so many entries of those kinds to the head of a list, and adds them to
--- what was taken. Each time another kind is the first.
+-- Takes up to that many entries of those kinds to the head of a list, and adds them to
+-- the taken ones. Each time another kind comes first.
 local function take_by_kind(by_kind, list, checks, now, most, taken)
   if most < 1 then return end -- for ZRANGE, 0 -1 is all of them
   local members = {}
@@ -50,8 +51,8 @@ local function take_by_kind(by_kind, list, checks, now, most, taken)
   redis.call('ZREM', by_kind, unpack(members))
 end
 
--- Has accounts wait by their kinds, each {kind, id, what stood in tickets, the fresh
--- entry}, and wakes replicas where none of a kind has waited.
+-- Makes accounts wait by their kinds, each given as {kind, id, its tickets field, the
+-- fresh entry}, and wakes replicas if the account is the first of its kind to wait.
 local function wait_by_kind(by_kind, tickets, all, channel, shard, now)
   local issued, members, woken = {}, {}, false
   for _, one in ipairs(all) do

@@ -57,14 +57,14 @@ if #due == 0 and not waiting then
   return {now, next_due(schedule)}
 end
 
--- Types are checked before the first write: by what is read in any case, and otherwise
--- only where one of the keys exists that mostly do not. What is not checked here is
--- checked by its first write, which then has no effect.
+-- Types are checked before the first write, mostly by reads that are needed anyway. The
+-- keys that mostly do not exist are checked only if one of them exists. A key that is not
+-- checked here is checked by its first write, which then has no effect.
 local newest = redis.call('ZREVRANGE', changes, '0', '0', 'WITHSCORES')[2] -- of the last change
 local found = redis.call('EXISTS', cursors, failures, nudges, strikes, states, set_aside, urgent, low, turns, leaving, by_kind, kinds)
 local there, turn = {}, nil
 if found > 0 then
-  local hashes = {failures, states, cursors, nudges, strikes} -- first what exists most often
+  local hashes = {failures, states, cursors, nudges, strikes} -- the most common ones first
   for k = 1, 5 do
     if found > 0 and redis.call('HLEN', hashes[k]) > 0 then there[hashes[k]], found = true, found - 1 end
   end
@@ -81,8 +81,8 @@ if found > 0 then
   for key in pairs(more) do there[key] = true end
 end
 
--- The mover repeats this again and again, so a mover that has stopped, or a clock that
--- went back, blocks claims only for a short time.
+-- The mover repeats this, so a mover that has stopped, or a clock that went back, blocks
+-- claims only for a short time.
 if there[leaving] then
   local till = tonumber(redis.call('GET', leaving)) or 0
   if till > now and till - now <= 10000 then return {now, till} end
@@ -91,19 +91,19 @@ end
 redis.call('HDEL', tickets, '') -- as even_when_full does
 local fresh = take_ticket({ticket_seq, ticket_mark}, now)
 
--- Of what is due later only as much is promoted as is taken: another replica would check
--- the rest too early.
+-- Of accounts that are due later, only as many are promoted as are taken: another replica
+-- would check the rest too early.
 if ahead > 0 and #due > 0 and tonumber(due[#due]) > now then
   local most = waiting and 0 or 2 * want
   while #due > most and tonumber(due[#due]) > now do due[#due], due[#due - 1] = nil, nil end
 end
 
--- Promote. An id without a ticket is not registered and just leaves the schedule. What
--- is due stands at its front, so that it goes by rank.
-local held_by -- what stands in tickets, of those that were promoted
-local taken, ids -- are made with their first elements, which costs half of what growing does
--- What is claimed: its ids, since when each waited, what stood in tickets, the new entries,
--- and what tickets get.
+-- Promote. An id without a ticket is not registered and just leaves the schedule. Due
+-- accounts are at its front, so they are removed by rank.
+local held_by -- the tickets fields of the promoted accounts
+local taken, ids -- made with their first elements, at half the cost of growing
+-- The claimed accounts: their ids, since when each waited, their tickets fields, the new
+-- entries, and the new tickets fields.
 local n, since, current, entries, issued = 0, nil, nil, nil, nil
 local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
 local at_once = false
@@ -126,8 +126,8 @@ if #due > 0 then
     end
   end
   if at_once then
-    -- Nothing waits, and all are taken, by the normal lane: they come to message_queue as
-    -- they leave it, and are not looked at again.
+    -- Nothing waits, and the normal lane gives all of them: they leave message_queue as
+    -- they enter it, and are not looked at again.
     redis.call('LLEN', processing)
     n, ids, since, current, entries, issued = many, all, dues, standing, {}, {}
     for i = 1, n do
@@ -155,7 +155,7 @@ if #due > 0 then
         held_by[id] = at
       end
     end
-    -- The normal lane comes first: whether it is a list was not looked up.
+    -- The normal lane comes first: its type has not been checked.
     if #promoted.n > 0 then redis.call('LPUSH', queue, unpack(promoted.n)) end
     if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
     if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
@@ -164,8 +164,8 @@ if #due > 0 then
   end
 end
 
--- Take. Of what waits by kind at most half, first, while others wait as well, so
--- that neither keeps the other from being taken.
+-- Take. First those that wait by kind, but at most half if others wait as well, so that
+-- neither starves.
 local checks
 if there[by_kind] or there[kinds] then
   -- shared here
@@ -192,8 +192,8 @@ elseif not there[urgent] and not there[low] then
     end
   end
 else
-  -- Urgent before normal before low; but of each sixteen turns one is low's
-  -- first, and three are normal's, so that no lane starves.
+  -- Urgent before normal before low. But of every sixteen turns the low lane comes first
+  -- in one and the normal lane in three, so that no lane starves.
   local usual, normal_first, low_first = {urgent, queue, low}, {queue, urgent, low}, {low, urgent, queue}
   there[queue] = redis.call('LLEN', queue) > 0
   turn = tonumber(turn or '0') or 0
@@ -265,7 +265,7 @@ if count > 0 and not at_once then
         void, malformed = void - 1, malformed + 1
         redis.call('LPUSH', set_aside, entry)
       elseif not at then
-        -- The account was deregistered, and requeued since: no field of it may stay.
+        -- The account was deregistered and then requeued: no field of it may stay.
         redis.call('HDEL', strikes, id)
       end
     end
@@ -278,7 +278,7 @@ if count > 0 and not at_once then
     wait_by_kind(by_kind, tickets, passed, ARGV[4], ARGV[5], now)
   end
 
-  -- The taken entries stand at the head: the fresh ones take their place.
+  -- The taken entries are at the head: the fresh ones take their place.
   redis.call('LTRIM', processing, count == 1 and '1' or count, '-1')
   if n > 0 then
     redis.call('LPUSH', processing, unpack(entries))
@@ -286,8 +286,8 @@ if count > 0 and not at_once then
   end
 end
 
--- This is what else a check needs. Long cursors, failures, states and nudges are rare,
--- so their absence is looked up once and not for each account.
+-- The other values that a check needs. Long cursors, failures, states and nudges are
+-- rare, so their absence is looked up once and not for each account.
 local long, failed, hints, state, struck = false, false, false, false, false
 for i = n + 1, count do ids[i], current[i] = nil, nil end
 if n > 0 and next(there) then

@@ -1,16 +1,16 @@
--- clock: keep the newest time seen in a shard, and notice when Redis' clock went back
--- behind it, or went on by more than it can have between two looks.
+-- clock: store the newest time seen in a shard. Notice when Redis' clock went back behind
+-- it, or went on by more than it can between two looks.
 --
 -- KEYS[1]  clock  HASH  newest: unix ms; gap: when there last was one and how long, unix ms|ms
 -- ARGV[1]  by how many ms it may go back unnoticed
--- ARGV[2]  the newest time that is to be forgotten, as all that was due by it has
---          been put right; '' = none
--- ARGV[3]  for how many ms nobody may have looked without a gap
+-- ARGV[2]  the newest time to forget, because everything due by it has been rescheduled;
+--          '' = none
+-- ARGV[3]  for how many ms a lack of looks is no gap
 -- ARGV[4]  for how many ms a gap is remembered
 --
--- Returns {now, the newest time seen if the clock went back behind it, otherwise 0, when a gap
--- ended, how long it was}; the last two are 0 if none is remembered. The newest time is kept
--- until it is forgotten, so that every caller is told.
+-- Returns {now, the newest time seen if the clock went back behind it, otherwise 0, when
+-- a gap ended, how long it was}; the last two are 0 if no gap is remembered. The newest
+-- time stays until it is forgotten, so that every caller learns of it.
 
 local had = redis.call('HMGET', KEYS[1], 'newest', 'gap')
 local now, kept = clock(), had[1]

@@ -1,6 +1,6 @@
--- rewind: after Redis' clock went back, shorten what else in a shard ends by it: leases
--- of consumer groups and nudges. Also correct since when accounts are parked. Doing it
--- twice equals doing it once, except for nudges, which are obeyed earlier each time.
+-- rewind: after Redis' clock went back, shorten leases of consumer groups and nudges,
+-- which end by it. Also correct since when accounts are parked. Doing it twice equals
+-- doing it once, except that nudges take effect earlier each time.
 --
 -- KEYS[1]  leases   HASH  group -> token|expiry|consumer
 -- KEYS[2]  nudges   HASH  id -> due|expiry|hint

@@ -1,5 +1,5 @@
--- deregister: remove an account for good. Its entries that still travel have no ticket
--- any more and are dropped where they are met.
+-- deregister: remove an account for good. Its travelling entries have no ticket any more,
+-- and the steps that meet them drop them.
 --
 -- KEYS[1]  changes  ZSET  id -> when its record changed, unix µs
 -- KEYS[2]  tickets  HASH
@@ -10,7 +10,8 @@
 -- KEYS[8…] every other HASH that has a field for each account
 -- ARGV[1]  how many lines timelines keep, as tell takes it
 -- ARGV[2]  1 or 2: how many arguments each account has
--- then of each its id, and the record that it must have now; without the second any record will do
+-- then of each its id, and the record that it must have now; without the second any
+-- record will do
 --
 -- Returns how many were registered and had that record.
 
@@ -25,8 +26,8 @@ end
 if #ids == 0 then return 0 end
 
 even_when_full(KEYS[2])
--- The change is written first: a script that stops half way may leave what it adds, but
--- not remove too early.
+-- The change is written first: a script that stops half way may leave behind what it
+-- adds, but must not remove too early.
 for _, id in ipairs(ids) do redis.call('ZADD', KEYS[1], change_stamp(KEYS[1]), id) end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1025)
 local there = ARGV[1] ~= '' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
@@ -34,7 +35,7 @@ local gone = redis.call('HDEL', KEYS[2], unpack(ids))
 redis.call('ZREM', KEYS[3], unpack(ids))
 redis.call('ZREM', KEYS[4], unpack(ids))
 for k = 7, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
--- Who registers the same id later must not read of this account.
+-- Whoever registers the same id later must not read about this account.
 for i, id in ipairs(ids) do
   if there[i] then tell({KEYS[5], KEYS[6]}, ARGV[1], id, 'deregistered', 0, '') end
 end

@@ -4,8 +4,8 @@
 -- ARGV[1]  the endpoint
 -- ARGV[2]  why
 --
--- Returns what the hash has of it now. An endpoint that is already disabled is not
--- changed; the first reason is the one that matters.
+-- Returns the endpoint's field now. An endpoint that is already disabled is not changed;
+-- the first reason is the one that matters.
 
 even_when_full(KEYS[1])
 redis.call('HSETNX', KEYS[1], ARGV[1], format('%.0f', clock()) .. '|' .. ARGV[2])

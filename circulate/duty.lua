@@ -1,4 +1,4 @@
--- duty: take, keep or give up the work that one process does for all.
+-- duty: take, renew or give up the work that one process does for all.
 --
 -- KEYS[1]  duties  STRING  its holder, with a time to live
 -- ARGV[1]  the caller
@@ -8,7 +8,7 @@
 
 local duties, who, ttl = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
--- A duty that lasts longer than it may is from before Redis' clock went back. Its holder
+-- A duty that lasts longer than allowed is from before Redis' clock went back. Its holder
 -- renews it, or is gone.
 local holder = redis.call('GET', duties)
 if holder and holder ~= who then

@@ -1,4 +1,4 @@
--- failing: some accounts whose last check failed, or what is known of some others.
+-- failing: some accounts whose last check failed, or some accounts by their ids.
 --
 -- KEYS[1]  errors    HASH  id -> when|what went wrong with its last check
 -- KEYS[2]  tickets   HASH  id -> current ticket and what follows it
@@ -11,9 +11,10 @@
 -- ARGV[3]  the marks of checks that did not fail
 -- then ids, instead of the scan
 --
--- Returns {now, where to go on, how many were looked at, then six for each account: id, what errors has of it or '', the record, failures, due or '',
--- what follows its ticket up to its cursor}. A scan returns accounts that circulate and
--- whose last check failed. Of ids it returns those that are registered.
+-- Returns {now, where to go on, how many were looked at, then six for each account: id,
+-- its field of errors or '', the record, failures, due or '', its tickets field up to the
+-- cursor}. A scan returns accounts that circulate and whose last check failed. For ids it
+-- returns the registered ones.
 
 local errors, tickets, accounts, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local schedule, parked = KEYS[5], KEYS[6]

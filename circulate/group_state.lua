@@ -6,8 +6,9 @@
 -- ARGV[1]  the group
 --
 -- Returns now (unix ms), how many messages it has not read, how many are pending, how
--- many dead letters the shard has, the last position read, the first position that is
--- unread and the first that is pending ('' if there is none), and the lease's holder; or
+-- many dead letters the shard has, the last position read, the first unread position and
+-- the first pending one ('' if there is none), and the lease's holder; or only now if
+-- there is no such group.
 -- only now if there is no such group.
 
 local stream, group, now = KEYS[1], ARGV[1], clock()

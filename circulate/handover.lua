@@ -1,4 +1,4 @@
--- handover: return claims unchecked, for the replicas that check their kinds.
+-- handover: hand over claims, unchecked, to the replicas that check their kinds.
 --
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  tickets          HASH  id -> current ticket and what follows it
@@ -7,7 +7,7 @@
 -- KEYS[5]  message_queue:by_kind  ZSET
 -- KEYS[6]  kinds            HASH  id -> kind
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
--- ARGV[3]  for how many ms kinds is kept once it is made
+-- ARGV[3]  for how many ms kinds lives once it is made
 -- then three for each: the entry as claimed, since when it had been due (ms), its kind
 --
 -- Returns how many were handed over; the others were no longer held.

@@ -1,13 +1,13 @@
--- list: what the scripts share that take many entries out of a list; it comes after
+-- list: shared by the scripts that take many entries out of a list; it comes after
 -- entry.lua.
 
 -- Does LREM list -1 for each of the entries and returns the set of the places for which
--- that would have answered 1. One LREM costs time with the length of the list, so for
--- many entries of a list not much longer the list is read once and what remains is put
--- in its place. What was claimed together is mostly returned together, and then stands at
--- the end. If it looks so, the end is read first, and all of it only if some are not there. A
--- missing entry costs a walk through the whole list. After a few of them a longer list is read
--- once as well, to find out which entries exist.
+-- LREM would have answered 1. One LREM takes time with the length of the list. So for
+-- many entries of a list that is not much longer, the list is read once and the rest is
+-- written back. Accounts claimed together are mostly returned together, and then are at
+-- the end. If it looks so, the end is read first, and all of it only if some are not
+-- there. A missing entry costs a walk through the whole list. After a few of them a
+-- longer list is read once as well, to find out which entries exist.
 local function remove(list, entries)
   local removed, n = {}, #entries
   local length = n >= 8 and redis.call('LLEN', list)

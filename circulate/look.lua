@@ -1,4 +1,4 @@
--- look: what is known about some accounts.
+-- look: what the ring knows about some accounts.
 --
 -- KEYS[1]  tickets          HASH
 -- KEYS[2]  accounts         HASH

@@ -1,4 +1,4 @@
--- lookbrief: what some accounts are, without their places: look with fewer fields.
+-- lookbrief: some accounts without their places: look with fewer fields.
 --
 -- KEYS[1]  tickets       HASH  id -> current ticket
 -- KEYS[2]  accounts      HASH  id -> record
@@ -14,8 +14,8 @@ local tickets, accounts, parked, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local wrong, there = mistyped(tickets, 'hash', accounts, 'hash', parked, 'zset', reasons, 'hash')
 if wrong then return wrong end
 
--- One command for each key reads all of them: a command for each account is what makes
--- looking slow.
+-- One command for each key reads all of them: a command for each account would make this
+-- slow.
 local current = redis.call('HMGET', tickets, unpack(ARGV))
 local records = redis.call('HMGET', accounts, unpack(ARGV))
 local since = there[parked] and redis.call('ZMSCORE', parked, unpack(ARGV)) or {}

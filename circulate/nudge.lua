@@ -16,7 +16,7 @@
 -- gather, and a nudge must not wait for that.
 --
 -- Returns scheduled, circulating, parked or unknown. A circulating account is waiting or
--- claimed; the script does not know which. The nudge is kept, and the next claim or
+-- claimed; the script does not know which. The nudge is stored, and the next claim or
 -- return obeys it.
 
 local tickets, schedule, parked, nudges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -34,7 +34,7 @@ local due, expiry = now + within, now + lives
 local kept = redis.call('HGET', nudges, id)
 local scheduled = redis.call('ZSCORE', schedule, id)
 if kept then
-  -- The first of several nudges decides when; the last hint is used.
+  -- The earliest of several nudges decides when; the last hint is used.
   local asked = tonumber(sub(kept, 1, 13))
   if asked > 0 and asked < due then due = asked end
   if hint == '' and tonumber(sub(kept, 15, 27)) > now then
@@ -46,7 +46,7 @@ if hint ~= '' or not scheduled then
 end
 if scheduled then
   if due <= now or due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
-  -- An account that waits for its turn in a limit's line keeps it: an earlier check
+  -- An account that waits for its turn in a limit's line stays there: an earlier check
   -- would be denied, and would get a new place at the line's end.
   if due < tonumber(scheduled) and rule_behind(current) ~= TURN then
     redis.call('ZADD', schedule, due, id)

@@ -12,7 +12,7 @@
 -- ARGV[2]  how many lines timelines keep, as tell takes it
 -- ARGV[3]  1 or 2: how many arguments each account has
 -- then of each its id, and the reason for which it must be parked now, '' = none;
--- without the second any will do
+-- without the second, any reason will do
 --
 -- Returns how many were registered and had that reason.
 --

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  parked        ZSET  id -> parked at
 -- KEYS[2]  park_reasons  HASH  id -> reason
--- ARGV[1], ARGV[2]  since when that account is parked that the page before ended
---          with (ms), and its id; 0 and '' for the first page
+-- ARGV[1], ARGV[2]  when the last account of the page before was parked (ms), and
+--          its id; 0 and '' for the first page
 -- ARGV[3]  how many, at most
 --
 -- Returns {now, then three for each account: id, since, reason}.

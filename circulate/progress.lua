@@ -1,4 +1,4 @@
--- progress: write one page of a check that has more, and keep the claim.
+-- progress: write one page of a check that has more, and renew the claim.
 --
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  tickets          HASH    id -> current ticket, short cursor
@@ -41,7 +41,7 @@ for a = 6, #ARGV, 4 do
   local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
     'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
   if type(added) == 'table' and added.err then
-    redis.call('RPUSH', processing, entry) -- a stream that accepts nothing more
+    redis.call('RPUSH', processing, entry) -- the stream accepts nothing more
     return added
   end
 end

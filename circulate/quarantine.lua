@@ -8,7 +8,7 @@
 -- KEYS[6]  ticket_mark   STRING
 -- KEYS[7], KEYS[8]  timeline  STREAMs
 -- ARGV[1]  the entry that was requeued
--- ARGV[2]  how many strikes it takes
+-- ARGV[2]  how many strikes are needed
 -- ARGV[3]  the reason
 -- ARGV[4]  how many lines timelines keep, as tell takes it
 --

@@ -1,4 +1,5 @@
--- recallkind: take accounts out of message_queue:by_kind and have them wait for any replica.
+-- recallkind: take accounts out of message_queue:by_kind and let them wait for any
+-- replica.
 --
 -- KEYS[1]  message_queue:by_kind  ZSET
 -- KEYS[2]  tickets          HASH  id -> current ticket and what stands behind it

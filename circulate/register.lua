@@ -24,15 +24,15 @@
 -- then, five for each account: id, record, first due (ms; what is past means
 -- now), 1 to forget the cursor if the record changes, its lane
 -- then, for some of them, with i the place among the n:
---   is i RECORD         change it only where this is its record now
---   new i               only where it is not there
---   moved i ADDRESS     a change follows the third party there
+--   is i RECORD         change it only if this is its record now
+--   new i               only if it does not exist
+--   moved i ADDRESS     the record changes because the third party moved there
 --   state i VALUE · cursor i VALUE · failures i N · park i REASON SINCE
 --                       what a new account begins with
 --
 -- Returns a text of one letter each: c created, u updated, s unchanged, e exists and was
--- not changed, x is not as demanded and was not changed, m belongs to another shard by
--- now.
+-- not changed, x does not meet the condition and was not changed, m now belongs to
+-- another shard.
 
 local tickets, sequence, accounts, schedule, parked = KEYS[1], {KEYS[2], KEYS[14]}, KEYS[3], KEYS[4], KEYS[5]
 local reasons, failures, strikes, cursors, changes = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
@@ -113,10 +113,10 @@ for i = 1, n do
     end
     local history = current and history_behind(current) or seconds(now) .. NO_MARKS
     redis.call('HSET', tickets, id, fresh .. ARGV[a + 4] .. REGISTERED .. history .. keep)
-    if there[KEYS[15]] then redis.call('HDEL', KEYS[15], id) end -- the record may name another
+    if there[KEYS[15]] then redis.call('HDEL', KEYS[15], id) end -- the record may name another kind
     if letter == 'u' then
       if forget then redis.call('HDEL', cursors, id) end
-      -- What the cadence kept belongs to the old record. Only the request to pass over
+      -- The cadence's state belongs to the old record. Only the request to pass over
       -- messages (SkipBefore of accounts.Memory) stays.
       local kept = redis.call('HGET', states, id)
       local skip = kept and string.match(kept, '^s%d+')

@@ -1,4 +1,4 @@
--- release: put claims back unchecked, next in line.
+-- release: release claims, unchecked, next in line.
 --
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  message_queue    LIST

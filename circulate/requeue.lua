@@ -1,5 +1,5 @@
--- requeue: take a stale entry from its holder, on a full Redis, which refuses the
--- transaction that Requeue uses otherwise.
+-- requeue: take a stale entry from its holder on a full Redis, which refuses Requeue's
+-- usual transaction.
 --
 -- KEYS[1]  processing_list  LIST
 -- KEYS[2]  message_queue    LIST

@@ -1,5 +1,5 @@
--- carry: append a dead letter of an old shard to those of the shard that its account
--- goes to, once.
+-- carry: append a dead letter of an old shard, once, to the dead letters of its account's
+-- new shard.
 --
 -- KEYS[1]  dead      STREAM
 -- KEYS[2]  carried   HASH  old shard -> position of the last dead letter that arrived
@@ -21,8 +21,8 @@ local function parts(text)
   return tonumber(ms), tonumber(seq)
 end
 
--- They arrive in the order of their positions. So a letter that is not after the last
--- one has arrived, however late it is repeated.
+-- They arrive in the order of their positions. So a letter that is not after the last one
+-- has arrived already, however late it is repeated.
 local last = redis.call('HGET', carried, source)
 if last then
   local ms, seq = parts(position)

@@ -1,5 +1,5 @@
--- depart: take accounts out of a shard, to be brought to others. They are on their
--- way until settle says that they have arrived.
+-- depart: take accounts out of a shard, to bring them to others. They are on their way
+-- until settle says that they have arrived.
 --
 -- KEYS[1]   tickets       HASH  id -> current ticket and what follows it
 -- KEYS[2]   ticket_seq    STRING
@@ -12,8 +12,8 @@
 -- KEYS[11…] accounts, and the other HASHes that have a field for each account, in
 --           the order that arrive has them
 -- ARGV[1]   after how many bytes no more are taken
--- then four for each account: its id, the name of its target, and of one that was
--- seen waiting in a lane the lane, 1 to 3, and its entry there, otherwise 0 and ''
+-- then four for each account: its id, the name of its target, and, if it was seen
+-- waiting, its lane, 1 to 3, and its entry there, otherwise 0 and ''
 --
 -- A claimed account stays and departs once it is returned. The entries are removed too,
 -- including void ones, so that the next call sees others.
@@ -90,8 +90,8 @@ if #gone > 0 then
   redis.call('ZREM', parked, unpack(gone))
   for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(gone)) end
 end
--- They were seen near the tail. Looking for a missing entry would cost a walk through
--- the whole lane. An entry that has moved further away is void, and a claim drops it.
+-- They were seen near the tail. Looking for a missing entry would cost a walk through the
+-- whole lane. An entry that has moved further away is void, and a claim drops it.
 local near = {}
 for _, a in ipairs(entries) do
   local lane = KEYS[6 + tonumber(ARGV[a + 2])]

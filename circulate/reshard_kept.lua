@@ -1,8 +1,8 @@
--- kept: look at copies of accounts that have arrived, some at a time.
+-- kept: look at some of the copies of accounts that have arrived.
 --
 -- KEYS[1]  departed  HASH  generation.target:number -> when|accounts
 -- ARGV[1]  where to go on; 0 at first
--- ARGV[2]  how many to look at, about
+-- ARGV[2]  about how many to look at
 -- ARGV[3]  how old a copy must be, ms
 --
 -- Returns where to go on, 0 at the end; how many bytes the younger copies have; and for

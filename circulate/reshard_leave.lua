@@ -7,7 +7,7 @@
 -- ARGV[1]  for how long nothing is claimed, ms
 -- ARGV[2]  the generation of the others
 --
--- Returns how many accounts there are, or -1 if they stay.
+-- Returns how many accounts the shard has, or -1 if they stay.
 
 local wrong = mistyped(KEYS[1], 'string', KEYS[2], 'hash', KEYS[3], 'string')
 if wrong then return wrong end

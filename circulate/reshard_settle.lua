@@ -1,5 +1,5 @@
--- settle: accounts have arrived. They are kept for a while, because their new shard may
--- still lose them: a server's last writes do not survive every crash.
+-- settle: accounts have arrived. Copies stay for a while, because the new shard may still
+-- lose them: a server's last writes do not survive every crash.
 --
 -- KEYS[1]  departures  HASH  generation.target:number -> accounts
 -- KEYS[2]  departed    HASH  generation.target:number -> when|accounts

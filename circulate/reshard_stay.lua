@@ -1,5 +1,5 @@
--- stay: have a shard's accounts stay, for good, while none has begun to leave for the
--- shards of a generation.
+-- stay: make a shard's accounts stay, for good, if none has begun to leave for the shards
+-- of a generation.
 --
 -- KEYS[1]  stays    STRING  the last generation that accounts do not leave for
 -- KEYS[2]  leaving  STRING

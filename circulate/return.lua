@@ -11,7 +11,7 @@
 -- KEYS[9]   errors           HASH    id -> when|what went wrong with its last check
 -- KEYS[10]  message_queue:urgent  LIST
 -- KEYS[11]  message_queue:low     LIST
--- then, where some have what not all have:
+-- then, if some accounts have values that not all have:
 -- KEYS[12]  cursors          HASH    id -> long cursor
 -- KEYS[13]  failures         HASH    id -> failures in a row
 -- KEYS[14]  states           HASH    id -> what its cadence keeps
@@ -20,24 +20,23 @@
 -- KEYS[17]  messages         STREAM
 -- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines
 -- ARGV[1]   of each of n accounts, one behind the other: the rule that decided (a letter),
---   the check's mark (a letter; '-' = it was not checked), next due (a stamp; what is
---   past means now)
+--   the check's mark (a letter; '-' = it was not checked), next due (a stamp; a past time
+--   means now)
 -- then the n entries as claimed
--- then, where some have what not all have, a text of n letters, each with what it says of
---   its account behind it, in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA,
---   of the kind of the message before · M KIND N FOUND, and N messages, where the check found
---   so many with those of its pages before · b CURSOR and as m · B CURSOR and as M
+-- then, if some accounts have values that not all have, a text of n letters. The values of
+-- each letter follow in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA, of
+-- the kind of the message before · M KIND N FOUND, and N messages, FOUND with the messages of
+-- the check's earlier pages · b CURSOR and as m · B CURSOR and as M
 -- then, with i the place among the n:
---   found i FOUND, where only pages before had messages · line i EVENT N TEXT · nocursor i ·
+--   found i FOUND, if only earlier pages had messages · line i EVENT N TEXT · nocursor i ·
 --   failures i N · state i VALUE · error i TEXT, after its line · park i REASON
--- and at last, with any line, how many lines timelines keep, as tell takes it
+-- and at last, if there is any line, how many lines timelines hold
 --
--- A Redis at its memory limit refuses a batch with messages, before anything is
--- written, and takes any other.
+-- A Redis at its memory limit refuses a batch with messages before anything is written,
+-- and accepts any other.
 --
--- Returns a text of n letters: 1 where all of it was written, 2 where it was, and
--- the account is due before that, for it was nudged, 0 where the claim was lost
--- and nothing was.
+-- Returns a text of n letters: 1 if everything was written, 2 if it was written and a
+-- nudge made the account due earlier, 0 if the claim was lost and nothing was written.
 
 local processing, queue, schedule, tickets, ticket_seq, ticket_mark, strikes, nudges, errors, urgent, low,
   cursors, failures, states, parked, reasons, messages, timeline, routine = unpack(KEYS)
@@ -47,7 +46,7 @@ local some = cursors and ARGV[n + 2]
 local brings = some and string.find(some, '[mbMB]')
 
 -- Types are checked before the first write, by reading. Tickets, their sequence and
--- processing_list are checked by what comes first to them, which then has no effect.
+-- processing_list are checked by their first write, which then has no effect.
 local now = clock()
 local by_now = stamp(now)
 local struck, nudged, erred = false, false, false
@@ -61,7 +60,7 @@ if found > 0 then
   redis.call('LLEN', urgent)
   redis.call('LLEN', low)
 end
--- A single account that no nudge moves goes to one of both.
+-- A single account that no nudge moves goes to either the schedule or the lane.
 local to = n == 1 and not nudged and sub(whats, 3)
 if not to or to <= by_now then redis.call('LLEN', queue) end
 if not to or to > by_now then redis.call('ZCARD', schedule) end
@@ -82,7 +81,7 @@ local entries, ids = {unpack(ARGV, 2, n + 1)}, {sub(ARGV[2], ID)}
 for i = 2, n do ids[i] = sub(entries[i], ID) end
 local current = redis.call('HMGET', tickets, unpack(ids))
 
--- A claim holds if its entry is still in processing_list and under the current
+-- A claim is current if its entry is still in processing_list and under the current
 -- ticket. The entry goes in any case: under another ticket it is void.
 local fresh = take_ticket({ticket_seq, ticket_mark}, now)
 local removed
@@ -105,7 +104,7 @@ for i = 1, n do
 end
 if count == 0 then return table.concat(verdict) end
 
--- What only some have.
+-- The values that only some accounts have.
 local FAILS, short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures
 if cursors then
   FAILS = {failed = true, hindered = true, cursor_reset = true}
@@ -188,14 +187,14 @@ if short then
 end
 nudged = nudged and redis.call('HMGET', nudges, unpack(ids))
 
--- A fresh ticket and one place each. What still travels under the old ticket
--- is void from here on. Stamps are compared as texts: all are as long.
+-- A fresh ticket and one place each. Entries that still travel under the old ticket are
+-- void from here on. Stamps are compared as texts: all have the same length.
 local waits = fresh .. '|' .. by_now .. WAITS
 local what, decided, mark, succeeded = nil, nil, nil, nil
--- What goes to tickets, to the normal lane and to the schedule. A table that is made with its
--- first elements costs half of one that grows.
+-- New values for tickets, for the normal lane and for the schedule. A table that is made
+-- with its first elements costs half as much as one that grows.
 local issued, again, waiting, later, after = nil, nil, 0, nil, 0
-local lanes -- what goes to the other lanes
+local lanes -- entries for the other lanes
 local healed, checked = erred and {}, struck and {} -- accounts
 for k = 1, count do
   local i = held[k]
@@ -224,8 +223,8 @@ for k = 1, count do
   if struck and mark ~= '-' then checked[#checked + 1] = id end
   local nudge = nudged and nudged[i]
   if nudge then
-    -- Due 0: this check was the answer, or there was none and the hint is for the
-    -- next. Otherwise the nudge came meanwhile.
+    -- Due 0: this check was the answer, or there was no check and the hint is for the
+    -- next one. Otherwise the nudge came meanwhile.
     local asked = sub(nudge, 1, 13)
     if asked == NEVER then
       if mark ~= '-' then redis.call('HDEL', nudges, id) end
@@ -274,10 +273,9 @@ if not short then return n == 1 and verdict[1] or table.concat(verdict) end
 -- shared here
 if #finds > 0 then tell_finds(routine, ARGV[#ARGV], finds) end
 
--- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or if
--- it is another than the one before: what stands before the colon of its text differs. The
--- first failures and the recoveries of an account that keeps changing between them are
--- routine.
+-- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or
+-- if it differs from the one before: the text before its colon is another. The first
+-- failures and the recoveries of an account that keeps changing between them are routine.
 local function kind_of(text) return string.match(text, '^[^:]*') end
 for _, line in ipairs(lines) do
   local i, event, count, text, before = unpack(line)

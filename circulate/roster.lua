@@ -4,7 +4,7 @@
 -- KEYS[2]  left       LIST  processes that have left since the last look
 -- ARGV[1]  the most to return
 --
--- Returns two arrays: processes with their times, and those that have left, which are
+-- Returns two arrays: processes with their times, and processes that have left, which are
 -- returned once.
 
 local processes, left, most = KEYS[1], KEYS[2], tonumber(ARGV[1])

@@ -1,4 +1,4 @@
--- snapshot: some accounts with what they take to another ring.
+-- snapshot: some accounts with everything that moves with them to another ring.
 --
 -- KEYS[1]  tickets       HASH  id -> current ticket and what follows it
 -- KEYS[2]  accounts      HASH  id -> record

@@ -7,25 +7,24 @@
 -- ARGV[1]  where a scan of tickets continues
 -- ARGV[2]  about how many accounts to look at
 -- ARGV[3]  from how many seconds on an account is returned by itself
--- ARGV[4]  from how many seconds on it is told with others of its kind and
---          cadence; '': none is, also where its checks fail
+-- ARGV[4]  from how many seconds on an account is reported in the group of its kind and
+--          cadence; '' = no groups, not even of accounts whose checks fail
 -- ARGV[5]  the marks of checks that did not fail
--- then the kinds of those returned by themselves; without kinds none is
+-- then the kinds of the accounts that are returned by themselves; without kinds none is
 --
 -- Returns {now, where to go on, parked, the most seconds, the id of the account that has
--- them or '', those returned by themselves, those returned with others, the bytes of the
--- records that were read, then pairs: bucket, how many}. Bucket 0 is less than a second;
--- bucket b begins at 2^((b-1)/8) seconds. Those returned by themselves, which include
--- parked ones, have five values each: id, seconds, parked at or '', why, record. A
--- record that names one of the kinds in another place may be among them.
+-- them or '', the accounts returned by themselves, the groups, the bytes of the records
+-- that were read, then pairs: bucket, how many}. Bucket 0 is less than a second; bucket b
+-- begins at 2^((b-1)/8) seconds. An account returned by itself, which may be parked, has
+-- five values: id, seconds, parked at or '', why, record. Its record may name one of the
+-- kinds in another place.
 --
--- Those returned with others are not parked, and are as stale as ARGV[4], or their last
--- check failed. Each kind and cadence has four values: kind, cadence as the record has
--- it, the id of the stalest, and an array of pairs: 4 * bucket + 1 if their last check
--- failed + 2 if none ever succeeded, how many. A record that is missing or cannot be
--- read has the kind ''.
+-- Accounts in groups are not parked, and are as stale as ARGV[4], or their last check
+-- failed. A group has four values: kind, cadence as the record has it, the id of the
+-- stalest account, and an array of pairs: 4 * bucket + 1 if the last check failed + 2 if
+-- none ever succeeded, how many. A record that is missing or unreadable has the kind ''.
 --
--- All others leave Redis only in the histogram.
+-- Other accounts leave Redis only in the histogram.
 
 local tickets, parked, accounts, reasons = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
@@ -43,7 +42,7 @@ local groups, slow_from, sound = {}, tonumber(ARGV[4]), ARGV[5]
 local read = 0
 for k = 6, #ARGV do names[k - 5] = '"kind":"' .. ARGV[k] .. '"' end
 
--- Returns how many seconds ago a time after a ticket was, or nil if it is no time.
+-- Returns how many seconds ago the time after a ticket was, or nil if it is no time.
 local function age_of(at)
   local age = age_at[at]
   if age == nil then
@@ -87,7 +86,7 @@ local function rhythm_of(record)
   return kind, fields.cadence
 end
 
--- Counts an account with others of its kind and cadence.
+-- Counts an account in the group of its kind and cadence.
 local function count(id, at, class, record)
   local kind, cadence = rhythm_of(record)
   local name = kind .. '|' .. cadence
@@ -101,7 +100,7 @@ local function count(id, at, class, record)
   g.counts[key] = (g.counts[key] or 0) + 1
 end
 
--- Returns an account if it is of the kinds.
+-- Returns an account by itself if it is of one of the kinds.
 local function tell(id, age, since, record)
   for k = 1, #names do
     if string.find(record, names[k], 1, true) then
@@ -112,8 +111,8 @@ local function tell(id, age, since, record)
   end
 end
 
--- Returns how the checks of an account went: 1 if the last failed, and 2 more if none
--- ever succeeded.
+-- Returns how an account's checks went: 1 if the last failed, plus 2 if none ever
+-- succeeded.
 local function class_of(value)
   local last = sub(value, 25, 25)
   if last == '' or last == '-' then return 0 end

@@ -1,12 +1,12 @@
--- trim: drop the oldest messages of a stream that has too many, but none that a
+-- trim: drop the oldest messages of a stream that has too many, except messages that a
 -- consumer group has not read or not acknowledged.
 --
 -- KEYS[1]  messages  STREAM
--- ARGV[1]  how many are kept
--- ARGV[2]  the most that are dropped
+-- ARGV[1]  how many messages may stay
+-- ARGV[2]  the most to drop
 --
 -- Returns how many were dropped, whether there are still too many, and whether a group
--- needs those.
+-- needs the rest.
 
 local wrong = mistyped(KEYS[1], 'stream')
 if wrong then return wrong end
@@ -41,7 +41,7 @@ if not first then
   return { dropped, excess > dropped and 1 or 0, 0 }
 end
 
--- Only reading them shows which are the oldest, so it reads a few at a time.
+-- Only reading them shows which messages are the oldest, so this reads a few at a time.
 local dropped = 0
 while left > 0 do
   local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', math.min(left, 64))
