@@ -35,7 +35,7 @@ local gone = redis.call('HDEL', KEYS[2], unpack(ids))
 redis.call('ZREM', KEYS[3], unpack(ids))
 redis.call('ZREM', KEYS[4], unpack(ids))
 for k = 7, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
--- Whoever registers the same id later must not read about this account.
+-- The next account with this id must not show lines of this one.
 for i, id in ipairs(ids) do
   if there[i] then tell({KEYS[5], KEYS[6]}, ARGV[1], id, 'deregistered', 0, '') end
 end

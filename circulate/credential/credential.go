@@ -1,6 +1,6 @@
 // Package credential shares credentials that a third party issues, such as access tokens,
 // among all replicas of a namespace: one replica fetches a credential and all use it. It
-// also pauses an owner for all replicas when its third party asks for that.
+// also pauses an owner for all replicas when the owner's third party asks for that.
 //
 // The package knows neither the credentials nor the secrets that they are fetched with.
 // Callers should seal the values that they store.
@@ -44,32 +44,32 @@ var (
 	ownerPauseScript = wire.NewScript("pause owner", credentialLua, ownerPauseLua)
 )
 
-// Ref names a credential. If the name is derived from the secret, another secret makes
-// another credential.
+// Ref names a credential. If the name is derived from the secret, a new secret makes a
+// new credential.
 type Ref struct {
 	Owner string // shares the third party's limits, such as a corporation
 	Name  string // one of the owner's credentials
 }
 
 // Known is what all replicas know about a credential, by Redis' clock. Durations begin
-// now; zero means that nothing of the kind holds.
+// now; zero means that the field does not apply.
 type Known struct {
-	// Value is as it was settled, or nil if there is none or it has expired.
+	// Value is the value as it was settled, or nil if there is none or it has expired.
 	Value   []byte
 	Version int64 // of Value, for Drop
 	Expires time.Duration
 
 	// Fence is not zero if the caller must fetch the credential and call Settle with it.
-	// Until then, but no longer than the lease, nobody else gets that task. There may be
-	// a Value at the same time, which is due to be replaced.
+	// Until then, but no longer than the lease, no other caller gets that task. There may
+	// be a Value at the same time, which is due to be replaced.
 	Fence int64
 	// Wait is how long another caller may still be fetching it.
 	Wait time.Duration
 
-	// Refused is how long nobody may try again because the third party refuses the
+	// Refused is how long no replica may try again because the third party refuses the
 	// secret. Failed is the same after a fetch that failed.
 	Refused, Failed time.Duration
-	Reason          string // of either
+	Reason          string // of Refused or Failed
 
 	// Paused is how long the owner must be left alone; see PauseOwner.
 	Paused      time.Duration
@@ -98,14 +98,14 @@ type Settlement struct {
 // maxValue is how many bytes a credential's value may have.
 const maxValue = 16 << 10
 
-// maxReason is how many bytes of a reason are kept.
+// maxReason is how many bytes of a reason are stored.
 const maxReason = 256
 
-// longest is the longest time that anything here may last.
+// longest is the longest that any duration of this package may be.
 const longest = 365 * 24 * time.Hour
 
-// DropGuard is how long after a drop the successor cannot be dropped. If a third party
-// refuses every credential, not every account may ask it for a new one.
+// DropGuard is how long after a drop the new value cannot be dropped. If a third party
+// refuses every credential, not every account may ask it for another one.
 const DropGuard = time.Minute
 
 // Store has the credentials of a namespace.
@@ -114,9 +114,9 @@ type Store struct{ wire *wire.Wire }
 // Of returns the credentials of a ring's namespace.
 func Of(ring *circulate.Ring) Store { return Store{ring.Wire(wire.Insider{})} }
 
-// Take returns what is known about a credential. If it must be fetched, it makes one
-// caller the one to do so. After an unknown outcome nobody may know of that task; the
-// lease ends by itself.
+// Take returns what is known about a credential. If it must be fetched, Take gives that
+// task to one caller. After an unknown outcome no caller may know that it has the task;
+// the lease ends by itself.
 func (s Store) Take(ctx context.Context, ref Ref, lease time.Duration) (Known, error) {
 	if err := errors.Join(ref.validate(), atLeastMS("lease", lease)); err != nil {
 		return Known{}, fmt.Errorf("%w: take credential: %w", wire.ErrInput, err)
@@ -140,8 +140,8 @@ func (s Store) Take(ctx context.Context, ref Ref, lease time.Duration) (Known, e
 }
 
 // Settle stores the result of fetching a credential, and reports whether the fence was
-// still valid. If not, another caller fetches it or has done so, and nothing was written.
-// It is safe to repeat, though it then returns false.
+// still valid. If not, another caller is fetching the credential or has done so, and
+// nothing was written. It is safe to repeat, though it then returns false.
 func (s Store) Settle(ctx context.Context, ref Ref, fence int64, came Settlement) (bool, error) {
 	if err := errors.Join(ref.validate(), came.validate()); err != nil {
 		return false, fmt.Errorf("%w: settle credential: %w", wire.ErrInput, err)
@@ -157,8 +157,8 @@ func (s Store) Settle(ctx context.Context, ref Ref, fence int64, came Settlement
 	return held, err
 }
 
-// Drop removes the value of exactly that version, which the third party refused. It
-// returns false if the value stays, because its predecessor was dropped less than
+// Drop removes the value if it still has this version, which the third party refused. It
+// returns false if the value stays because its predecessor was dropped less than
 // DropGuard ago. It is safe to repeat.
 func (s Store) Drop(ctx context.Context, ref Ref, version int64) (bool, error) {
 	if err := ref.validate(); err != nil {
@@ -169,8 +169,8 @@ func (s Store) Drop(ctx context.Context, ref Ref, version int64) (bool, error) {
 
 // PauseOwner pauses an owner for all replicas, as its third party asked, and returns for
 // how long: the first of steps, and if it happens again within memory of a pause's end
-// the next one, up to the last. An owner that is already paused is not paused for longer,
-// because many checks under way hit the same limit.
+// the next step, up to the last. It does not extend a pause, because many checks under
+// way hit the same limit.
 func (s Store) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
 	errs := []error{Ref{Owner: owner, Name: "-"}.validate(), atLeastMS("memory", memory)}
 	args := []any{reason[:min(len(reason), maxReason)], memory.Milliseconds()}
@@ -204,9 +204,9 @@ func (s Store) run(ctx context.Context, script *wire.Script, ref Ref, args ...an
 	return reply, nil
 }
 
-// keysOf returns the keys of a credential and of the pause of its owner; both are HASHes.
-// They share a hash tag of the owner. Owners and names are replaced by their digests,
-// because they are any text, and a name may be private.
+// keysOf returns the keys of a credential and of its owner's pause; both are HASHes. They
+// share a hash tag of the owner. Digests replace owners and names, because these may be
+// any text and a name may be private.
 func keysOf(namespace string, ref Ref) (credential, pause string) {
 	owner, name := sha256.Sum256([]byte(ref.Owner)), sha256.Sum256([]byte(ref.Name))
 	tag := namespace + ":credentials:{" + hex.EncodeToString(owner[:16]) + "}:"
@@ -257,13 +257,13 @@ func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millis
 type Kept struct {
 	Owner   string
 	ID      string // stands for its name: 32 hexadecimal digits
-	Value   []byte // as it was settled
+	Value   []byte // the value as it was settled
 	Expires time.Time
 	Refresh time.Time // when it is due to be replaced
 }
 
-// Values returns credentials that have a value, of those that List lists, and how many of
-// those it passed. It passes over skip of them, and returns at most most.
+// Values returns listed credentials that have a value, and how many it went through. It
+// skips the first skip of the list and returns at most most.
 func (s Store) Values(ctx context.Context, skip, most int) (kept []Kept, passed int, err error) {
 	if skip < 0 || most < 1 || most > MostListed {
 		return nil, 0, fmt.Errorf("%w: values of credentials: must be 1 to %d at once, not %d behind %d", wire.ErrInput, MostListed, most, skip)
@@ -281,7 +281,7 @@ func (s Store) Values(ctx context.Context, skip, most int) (kept []Kept, passed 
 		key := s.keyAt(one.Owner, one.ID)
 		replies, err := s.wire.Pipeline(ctx, key, wire.Command{"HMGET", key, "value", "expires", "refresh"})
 		if wire.HasCode(err, "WRONGTYPE") {
-			continue // who takes it next sets it aside
+			continue // the next Take sets it aside
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("values of credentials: %w", err)
@@ -301,8 +301,8 @@ func (s Store) Values(ctx context.Context, skip, most int) (kept []Kept, passed 
 	return kept, len(members), nil
 }
 
-// Restore stores a credential of a backup in place of what is known of it, and returns false
-// if it has expired. Nobody may be using the namespace.
+// Restore replaces a credential by the one of a backup. It returns false if that has
+// expired. No process may be using the namespace.
 func (s Store) Restore(ctx context.Context, k Kept) (bool, error) {
 	errs := []error{Ref{Owner: k.Owner, Name: "-"}.validate()}
 	if _, err := hex.DecodeString(k.ID); err != nil || len(k.ID) != tailWidth {
@@ -342,7 +342,7 @@ func (s Store) Restore(ctx context.Context, k Kept) (bool, error) {
 	return true, nil
 }
 
-// linger is how long a credential is remembered after it expired, as settle has it.
+// linger is how long an expired credential is remembered, as in settle.lua.
 const linger = time.Hour
 
 // keyAt returns the Redis key of an owner's credential.

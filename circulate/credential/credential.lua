@@ -1,9 +1,9 @@
--- credential: what every script of credentials shares; it comes after entry.lua.
+-- credential: shared by all scripts of credentials; it comes after entry.lua.
 
 local TIMES, PAUSED = {'expires', 'refresh', 'lease', 'refused', 'failed', 'dropped'}, {'until'}
 
--- Moves the times in some fields of a HASH back if Redis' clock went back behind the
--- time when they were last written.
+-- Moves the times in some fields of a HASH back if Redis' clock went back behind the time
+-- of their last write.
 local function rewind(key, fields, now)
   local ahead = (tonumber(redis.call('HGET', key, 'seen') or '') or 0) - now
   if ahead <= 1000 then return end

@@ -25,24 +25,24 @@ var (
 )
 
 const (
-	indexMost = 10_000             // members of an index, those with the latest times
-	indexKeep = 7 * 24 * time.Hour // since a credential was settled last
+	indexMost = 10_000             // members of an index; the latest times stay
+	indexKeep = 7 * 24 * time.Hour // since the last settling of a credential
 	ownerMost = 512                // bytes of an owner that indexes have
-	tailWidth = 32                 // of a credential's key, behind its owner's tag
+	tailWidth = 32                 // of a credential's key, after its owner's tag
 
 	// MostListed is the most entries that List and Paused may be asked for.
 	MostListed = 200
 )
 
-// indexes are the keys of what is kept for operators, both ZSETs: of credentials, a part of
-// the key and the owner -> when it was last settled; of paused owners, the owner -> until
-// when. The owners stand there as they are.
+// indexes returns the keys of two ZSETs for operators. One has credentials, as a part of
+// the key and the owner -> when it was last settled. The other has paused owners, as the
+// owner -> until when. Owners are in clear.
 func (s Store) indexes() (settled, paused string) {
 	tag := "{" + s.wire.Namespace() + ":credentials}:"
 	return tag + "settled", tag + "paused"
 }
 
-// note puts a member into an index. Only operators miss it if that fails.
+// note puts a member into an index. If that fails, only operators miss it.
 func (s Store) note(ctx context.Context, index, member string, at, keep time.Duration) {
 	_, err := wire.Mending(ctx, s.wire, []wire.Key{{index, "zset"}}, func() (any, error) {
 		return s.wire.Eval(ctx, noteScript, []string{index}, []any{member, at.Milliseconds(), keep.Milliseconds(), indexMost})
@@ -52,7 +52,7 @@ func (s Store) note(ctx context.Context, index, member string, at, keep time.Dur
 	}
 }
 
-// noteSettled lists a credential that was settled.
+// noteSettled lists a settled credential.
 func (s Store) noteSettled(ctx context.Context, ref Ref) {
 	if len(ref.Owner) > ownerMost {
 		return
@@ -62,7 +62,7 @@ func (s Store) noteSettled(ctx context.Context, ref Ref) {
 	s.note(ctx, settled, key[len(key)-tailWidth:]+ref.Owner, 0, indexKeep)
 }
 
-// notePaused lists an owner that is paused.
+// notePaused lists a paused owner.
 func (s Store) notePaused(ctx context.Context, owner string, d time.Duration) {
 	if len(owner) > ownerMost {
 		return
@@ -71,29 +71,29 @@ func (s Store) notePaused(ctx context.Context, owner string, d time.Duration) {
 	s.note(ctx, paused, owner, d, 0)
 }
 
-// Listed is what is known of a credential, for operators. Times are by Redis' clock; a zero
-// time means that nothing of the kind holds now.
+// Listed is what is known about a credential, for operators. Times are by Redis' clock; a
+// zero time means that the field does not apply now.
 type Listed struct {
 	Owner string
-	ID    string // tells the credentials of an owner apart, and nothing else
+	ID    string // distinguishes the owner's credentials, and says nothing else
 
 	Fetched time.Time // when fetching the value began
 	Expires time.Time // of the value
 	Refresh time.Time // when the value is due to be replaced
 
 	Fetching time.Time // until when a caller may be fetching it
-	Refused  time.Time // until when nobody tries again because the third party refuses the secret
-	Failed   time.Time // likewise after a fetch that failed
-	Reason   string    // of either
+	Refused  time.Time // until when no replica tries again because the third party refuses the secret
+	Failed   time.Time // the same after a fetch that failed
+	Reason   string    // of Refused or Failed
 
 	Paused      time.Time // until when the owner is left alone
 	PauseReason string
 }
 
-// List returns credentials that were settled in the last week, those first that were
-// settled last, the number of those that it passed, and the time by Redis' clock. It passes
-// over skip of them, and over those of which nothing is known any more. It returns at most
-// most of them, and never a value.
+// List returns credentials that were settled in the last week, the last settled first,
+// the number that it went through, and the time by Redis' clock. It skips the first skip
+// of them and all about which nothing is known any more. It returns at most most, and
+// never a value.
 func (s Store) List(ctx context.Context, skip, most int) (listed []Listed, passed int, now time.Time, err error) {
 	if skip < 0 || most < 1 || most > MostListed {
 		return nil, 0, now, fmt.Errorf("%w: list credentials: must be 1 to %d at once, not %d behind %d", wire.ErrInput, MostListed, most, skip)
@@ -116,7 +116,7 @@ func (s Store) List(ctx context.Context, skip, most int) (listed []Listed, passe
 	kept := listed[:0]
 	for i, reply := range s.wire.EvalEach(ctx, lookScript, calls) {
 		if wire.HasCode(reply.Err, "WRONGTYPE") {
-			continue // who takes it next sets it aside
+			continue // the next Take sets it aside
 		}
 		if reply.Err != nil {
 			return nil, 0, now, fmt.Errorf("list credentials: %w", reply.Err)
@@ -132,7 +132,7 @@ func (s Store) List(ctx context.Context, skip, most int) (listed []Listed, passe
 	return kept, len(members), now, nil
 }
 
-// read takes what look.lua returns, and reports whether anything is known.
+// read reads the reply of look.lua, and reports whether anything is known.
 func (l *Listed) read(reply any) (bool, error) {
 	values, err := redis.Strings(reply, nil)
 	if err != nil || len(values) != 1 && len(values) != 11 {
@@ -168,15 +168,15 @@ func (l *Listed) read(reply any) (bool, error) {
 	return true, nil
 }
 
-// Pause is an owner that is left alone because its third party asked for that.
+// Pause is an owner that is paused because its third party asked for that.
 type Pause struct {
 	Owner  string
 	Until  time.Time
 	Reason string
 }
 
-// Paused returns owners that are paused, the longest first, how many more there are, and
-// the time by Redis' clock.
+// Paused returns paused owners, the longest pause first, how many more there are, and the
+// time by Redis' clock.
 func (s Store) Paused(ctx context.Context, most int) (pauses []Pause, more int, now time.Time, err error) {
 	if most < 1 || most > MostListed {
 		return nil, 0, now, fmt.Errorf("%w: list pauses: must be 1 to %d at once, not %d", wire.ErrInput, MostListed, most)

@@ -1,11 +1,11 @@
--- look at a credential: what is known of it, without its value. It changes nothing.
+-- look at a credential: what is known about it, without its value. It changes nothing.
 --
 -- KEYS[1]  credential  HASH  see take credential
 -- KEYS[2]  pause       HASH
 --
--- Returns now, unix ms, then 1 if there is a value, otherwise 0, and of the credential
--- version, expires, refresh, lease, refused, failed and reason, and of the pause until and
--- reason; '' where nothing is known. Returns only now if nothing at all is known.
+-- Returns now, unix ms, then 1 if there is a value, otherwise 0; of the credential
+-- version, expires, refresh, lease, refused, failed and reason; and of the pause until
+-- and reason. '' means unknown. If nothing at all is known, it returns only now.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'hash')
 if wrong then return wrong end

@@ -4,8 +4,8 @@
 -- ARGV[1]  the member
 -- ARGV[2]  how many ms from now its time is
 -- ARGV[3]  for how many ms members are kept after their time
--- ARGV[4]  how many members are kept, those with the latest times
---
+-- ARGV[3]  for how many ms members stay after their time
+-- ARGV[4]  how many members stay, those with the latest times
 -- Returns how many there are.
 
 local wrong = mistyped(KEYS[1], 'zset')

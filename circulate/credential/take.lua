@@ -1,4 +1,4 @@
--- take credential: return what is known of it, and perhaps the task of fetching it.
+-- take credential: return what is known about it, and perhaps the task of fetching it.
 --
 -- KEYS[1]  credential  HASH  value, version, refresh, expires: of what was fetched;
 --                            fence, lease: who fetches it, until when;

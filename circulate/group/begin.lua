@@ -1,4 +1,4 @@
--- lease: read a shard for consumer groups, each alone; for many of them at once.
+-- lease: read a shard for consumer groups, each alone; takes the leases of many at once.
 --
 -- KEYS[1]  leases      HASH    group -> token|expiry|consumer
 -- KEYS[2]  ticket_seq  STRING
@@ -7,9 +7,9 @@
 -- ARGV     of each lease: the group, the consumer, and for how many ms; 256 leases
 --          at most
 --
--- Returns three values for each: the token, '' if another has the lease; for how many ms
--- that one still has it; and, for a group that has nothing to read, nothing pending and
--- no consumer's name in the shard, the last position read, or ''.
+-- Returns three values for each: the token, or '' if another consumer has the lease; for
+-- how many ms that consumer still has it; and, for a group that has nothing unread,
+-- nothing pending and no consumer's name in the shard, the last position read, or ''.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string', KEYS[4], 'stream')
 if wrong then return wrong end

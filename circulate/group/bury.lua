@@ -12,7 +12,7 @@
 -- ARGV[6]  how often it was delivered
 -- ARGV[7]  what went wrong
 --
--- Returns 'dead'; 'lost' if the lease is not held; 'gone' if the message was no longer
+-- Returns 'dead'; 'lost' if the lease is lost; 'gone' if the message was no longer
 -- pending, or was trimmed.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'stream', KEYS[3], 'stream')
@@ -23,7 +23,7 @@ if not holds(KEYS[1], group, ARGV[3], ARGV[2], tonumber(ARGV[4]), clock()) then 
 if not redis.call('XPENDING', stream, group, position, position, 1)[1] then return 'gone' end
 local entry = redis.call('XRANGE', stream, position, position)[1]
 if entry then
-  even_when_full(KEYS[1]) -- otherwise it would hold back what comes after it for ever
+  even_when_full(KEYS[1]) -- otherwise it would block the messages behind it for ever
   redis.call('XADD', dead, '*', 'for', group, 'error', ARGV[7], 'deliveries', ARGV[6], 'position', position, unpack(entry[2]))
 end
 redis.call('XACK', stream, group, position)

@@ -29,12 +29,12 @@ var (
 	skipScript   = wire.NewGroupScript("skip", skipLua)
 )
 
-// maxDeadError is how many bytes of an error a dead letter keeps.
+// maxDeadError is how many bytes of an error a dead letter stores.
 const maxDeadError = 1024
 
 // DeadLetter is a message that a consumer group could not handle.
 type DeadLetter struct {
-	circulate.Found        // Position is that in the dead-letter stream
+	circulate.Found        // Position is the position in the dead-letter stream
 	Group           string // the group that could not handle it
 	Error           string
 	Deliveries      int
@@ -43,7 +43,7 @@ type DeadLetter struct {
 
 // Bury puts a message into its shard's dead-letter stream with an error, and acknowledges
 // it. It reports whether it did: a message that is no longer pending, or was trimmed,
-// leaves nothing. At most 1 KiB of the error is kept.
+// leaves no dead letter. At most 1 KiB of the error is stored.
 func (g *Groups) Bury(ctx context.Context, l *Lease, p Pending, why string) (bool, error) {
 	k := g.streams.Keys(l.Shard)
 	why = strings.ToValidUTF8(why[:min(len(why), maxDeadError)], "")
@@ -58,8 +58,7 @@ func (g *Groups) Bury(ctx context.Context, l *Lease, p Pending, why string) (boo
 	return reply == "dead", nil
 }
 
-// DeadLetters returns up to n dead letters of a shard that come after a position,
-// oldest first.
+// DeadLetters returns up to n dead letters of a shard after a position, oldest first.
 func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int) ([]DeadLetter, error) {
 	if err := circulate.ValidatePosition(after); err != nil {
 		return nil, fmt.Errorf("%w: dead letters: %w", wire.ErrInput, err)
@@ -108,9 +107,9 @@ func (g *Groups) DeadCounts(ctx context.Context) ([]int, error) {
 }
 
 // ReplayDead puts a dead letter back at the end of its shard's stream, for the group that
-// could not handle it. Other groups acknowledge it without handling it. It comes after
-// the later messages of its account. It returns the new position, or "" if there is no
-// such dead letter.
+// could not handle it. Other groups acknowledge it without handling it. It then follows
+// later messages of its account. ReplayDead returns the new position, or "" if there is
+// no such dead letter.
 func (g *Groups) ReplayDead(ctx context.Context, shard int, position string) (string, error) {
 	if err := circulate.ValidatePosition(position); err != nil {
 		return "", fmt.Errorf("%w: replay: %w", wire.ErrInput, err)
@@ -141,12 +140,13 @@ func (g *Groups) DropDead(ctx context.Context, shard int, positions ...string) (
 
 // Skip puts a pending message of an account into its shard's dead-letter stream with the
 // reason, and acknowledges it, whichever consumer has it. It returns the dead letter's
-// position, or "" for a message that is no longer pending, that was trimmed, or that is
-// another account's. At most 1 KiB of the reason is kept.
+// position, or "" if the message is no longer pending, was trimmed, or belongs to another
+// account. At most 1 KiB of the reason is stored.
 //
 // It needs no lease. A consumer that is about to deliver the message again finds it gone
-// and goes on with the account's next. A consumer that is delivering it at this moment
-// may still succeed, so that it is both delivered and a dead letter. It is never neither.
+// and goes on with the account's next message. A consumer that is delivering it at this
+// moment may still succeed, so that the message is both delivered and a dead letter. It
+// is never neither.
 func (g *Groups) Skip(ctx context.Context, shard int, group, position, account, why string) (letter string, err error) {
 	if err := wire.CheckGroup("skip", group); err != nil {
 		return "", err
@@ -194,17 +194,17 @@ func (g *Groups) DeadState(ctx context.Context, shard int) (DeadState, error) {
 	return s, nil
 }
 
-// TrimDead drops the dead letters of a shard that died before a time of Redis' clock, or none
-// for its age if that is the zero time, and the oldest if there are more than most; 0 means any
-// number. It returns how many were dropped.
+// TrimDead drops the dead letters of a shard that died before a time of Redis' clock,
+// unless before is zero. It also drops the oldest if there are more than most, unless
+// most is 0. It returns how many it dropped.
 func (g *Groups) TrimDead(ctx context.Context, shard int, before time.Time, most int) (dropped int, err error) {
 	if most < 0 {
 		return 0, fmt.Errorf("%w: trim dead letters: most must not be negative, is %d", wire.ErrInput, most)
 	}
 	key := g.streams.Keys(shard).Dead
 	cut := func(strategy string, limit any) error {
-		// One command that drops all of them would block the server for too long. When no
-		// whole node of the stream can be dropped, what is left is part of one.
+		// Dropping all of them with one command would block the server for too long. When
+		// no whole node of the stream can be dropped, the rest is part of one node.
 		for _, args := range [][]any{{"~", limit, "LIMIT", trimAtOnce}, {limit}} {
 			for n := trimAtOnce; n > 0; dropped += n {
 				replies, err := g.wire.Pipeline(ctx, key, append(wire.Command{"XTRIM", key, strategy}, args...))

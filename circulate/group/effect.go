@@ -29,21 +29,22 @@ type Effect struct {
 //	function effect(message, KEYS, ARGV)
 //
 // where message has position, account, kind, id, type, time (RFC 3339, or empty) and data
-// (JSON) as texts, and KEYS and ARGV are the caller's own. What it returns is ignored. An
-// error that it raises, by error or by redis.call, means that the message could not be
-// handled.
+// (JSON) as texts, and KEYS and ARGV are the caller's own. The returned value is ignored.
+// An error raised by error or by redis.call means that the message could not be handled.
 //
-// Lua cannot roll back: what an effect wrote before it failed stays, and is written again
-// when the message is delivered again. So check first, then write.
+// Lua cannot roll back: the writes of an effect that fails stay, and are repeated when
+// the message is delivered again. So check first, then write.
 func NewEffect(name, body string) *Effect {
 	script := wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+effectLua)
 	return &Effect{script, script.LinesBefore("local function effect(") + 1}
 }
 
-// lineOf is how Redis names a line of a script, and the embedded server, whose scripts have no name.
+// lineOf matches a line number in an error of Redis, or of the embedded server, whose
+// scripts have no name.
 var lineOf = regexp.MustCompile(`(?:^|@?user_script): ?(\d+):`)
 
-// ownLines has an error name lines of the effect, which begins at line 1, in place of the script's.
+// ownLines replaces the script's line numbers in an error by the effect's, which begin at
+// 1.
 func (e *Effect) ownLines(text string) string {
 	return lineOf.ReplaceAllStringFunc(text, func(found string) string {
 		line, err := strconv.Atoi(lineOf.FindStringSubmatch(found)[1])
@@ -54,7 +55,7 @@ func (e *Effect) ownLines(text string) string {
 	})
 }
 
-// Applying is what an effect needs besides the messages.
+// Applying is the input of an effect besides the messages.
 type Applying struct {
 	Group string
 	// Keys are all keys that the effect uses. On a cluster each must have the shard's
@@ -62,7 +63,7 @@ type Applying struct {
 	Keys []string
 	Args []any
 	// Remember is how long applied messages are remembered by account and message id; 0:
-	// not at all. [Groups.Apply] describes what that adds.
+	// not at all. [Groups.Apply] describes the effect.
 	Remember time.Duration
 }
 
@@ -79,20 +80,20 @@ const (
 )
 
 // Apply runs an effect for messages of one shard, in the stream's order, and acknowledges
-// them, in one step of Redis. It returns the outcome of each, and the errors of those
-// that failed, in order.
+// them, in one step of Redis. It returns the outcome of each message, and the errors of
+// the failed ones, in order.
 //
-// The effect runs for a message only if that is pending in the group, and the same step
-// ends its being pending. So each delivery of a group is applied once, whoever runs the
-// step how often, and whatever happens to replies. The step may be repeated after an
-// unknown outcome. Nothing is stored for that.
+// The effect runs for a message only if the message is pending in the group, and the same
+// step acknowledges it. So each delivery of a group is applied once, however often and by
+// whichever process the step is run, and whatever happens to replies. The step may be
+// repeated after an unknown outcome. Nothing is stored for that.
 //
-// With Remember a message is also known by its account and id for that long. Then it is
+// With Remember a message is also known by its account and id for that long. It is then
 // applied once even if its group is rewound or made again, or if Redis lost the end of
 // the stream and the message was found again under another position. That takes about 100
 // bytes and the two ids for each message of that time. Each group remembers for itself.
 // An account that is deregistered and registered again under its id counts as the same
-// one: messages whose ids come again are skipped.
+// account: messages with repeated ids are skipped.
 func (g *Groups) Apply(ctx context.Context, shard int, e *Effect, a Applying, messages []circulate.Found) ([]Applied, []string, error) {
 	if len(messages) < 1 || len(messages) > MaxRead {
 		return nil, nil, fmt.Errorf("%w: apply: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(messages))

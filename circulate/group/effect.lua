@@ -11,7 +11,7 @@
 -- then n times: position, account, kind, id, type, time, data
 -- then the user's arguments
 --
--- Returns a text of n letters and the errors of those that failed, in order:
+-- Returns a text of n letters and the errors of the failed messages, in order:
 --   1  applied and acknowledged
 --   0  not pending: it was applied before, or is not the group's
 --   2  remembered as applied: acknowledged
@@ -39,7 +39,7 @@ local pending = pending_of(stream, group, positions)
 -- can be trimmed once it is applied. This acknowledges nothing, but is a write.
 redis.call('XACK', stream, group, '0-0')
 local verdict, failed, done, out = {}, {}, {}, { '' }
-local message = {} -- one for all: a table for each message would cost more than everything else here
+local message = {} -- one table for all: one for each message would cost more than everything else here
 for i = 1, n do
   local a = 7 * i - 2
   local position, account = ARGV[a], ARGV[a + 1]
@@ -67,7 +67,7 @@ for i = 1, n do
 end
 if #done > 0 then redis.call('XACK', stream, group, unpack(done)) end
 if memory > 0 and #done > 0 then
-  -- This removes more than were added, so that nothing long past stays.
+  -- This removes more ids than were added, so that no expired ones stay.
   local past = redis.call('ZRANGEBYSCORE', applied, '-inf', now, 'LIMIT', 0, 2 * n)
   if #past > 0 then redis.call('ZREM', applied, unpack(past)) end
   redis.call('PEXPIRE', applied, memory)

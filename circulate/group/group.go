@@ -1,12 +1,12 @@
-// Package group has consumer groups read the streams of all shards: each message once for
-// each group, with any number of consumers.
+// Package group reads the streams of all shards for consumer groups. Each group gets each
+// message once, with any number of consumers.
 //
-// For each shard and group one consumer at a time holds a [Lease]. Only the lease's
-// holder reads the shard, takes over what is pending there, and gives up on messages. So
-// an account's messages keep one order, whichever consumer has them. A lease has a token
+// For each shard and group one consumer at a time has a [Lease]. Only the lease's owner
+// reads the shard, takes over its pending messages, and gives up on messages. So an
+// account's messages keep one order, whichever consumer has them. A lease has a token
 // that no other lease ever had, and each of those steps is a script that checks it first.
 // Acknowledging needs no lease: a consumer that has handled a message may say so at any
-// time. Giving up on a message by an operator's order, [Groups.Skip], needs none either.
+// time. [Groups.Skip], by which an operator gives up on a message, needs none either.
 //
 // The package runs no consumer: package delivery does. It waits for messages with one
 // goroutine for each node of Redis, however many groups a process reads.
@@ -44,24 +44,24 @@ type Groups struct {
 	surveys    gathering[*survey]
 }
 
-// besideRing is the key under which a ring's groups are kept.
+// besideRing is the key under which a ring's groups are found.
 type besideRing struct{}
 
-// Of returns the groups of a ring. All callers share them, so that what they ask at about
-// the same time is sent to Redis together.
+// Of returns the groups of a ring. All callers share them, so that requests made at about
+// the same time are sent to Redis together.
 func Of(ring *circulate.Ring) *Groups {
 	w := ring.Wire(wire.Insider{})
 	return w.Beside(besideRing{}, func() any { return &Groups{ring: ring, wire: w, streams: ring.Streams()} }).(*Groups)
 }
 
-// presenceOf returns the keys that hold a group's live consumers.
+// presenceOf returns the keys with a group's live consumers.
 func presenceOf(namespace, group string) wire.Presence {
 	beats := namespace + ":consumers:" + group
 	return wire.Presence{Beats: beats, Reports: "{" + beats + "}:reports"}
 }
 
-// Acknowledge marks messages as handled. It returns how many of them were pending. It is
-// safe to repeat.
+// Acknowledge marks messages as handled. It returns how many were pending. It is safe to
+// repeat.
 func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, positions []string) (int, error) {
 	if len(positions) == 0 {
 		return 0, nil
@@ -79,9 +79,10 @@ func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, posit
 	return redis.Int(replies[0], nil)
 }
 
-// Ensure makes a group in every shard that does not have it, where after says, and returns in how
-// many. So no message is missed in a shard that a consumer does not read yet. New shards come
-// first: a group must be at least as old in them as in the shards that accounts leave.
+// Ensure makes a group in every shard that does not have it, at the position that after
+// returns, and returns in how many it did. So a consumer misses no message in a shard
+// that it does not read yet. New shards come first: a group must be at least as old there
+// as in the shards that accounts leave.
 func (g *Groups) Ensure(ctx context.Context, group string, after func(shard int) string) (int, error) {
 	var made atomic.Int64
 	for _, old := range []bool{false, true} {
@@ -101,7 +102,7 @@ func (g *Groups) Ensure(ctx context.Context, group string, after func(shard int)
 	return int(made.Load()), nil
 }
 
-// Consumers returns the consumers of a group that beat within the window.
+// Consumers returns the consumers of a group with a heartbeat within the window.
 func (g *Groups) Consumers(ctx context.Context, group string, window time.Duration) ([]string, error) {
 	present, err := g.Present(ctx, group, window)
 	names := make([]string, len(present))
@@ -111,11 +112,12 @@ func (g *Groups) Consumers(ctx context.Context, group string, window time.Durati
 	return names, err
 }
 
-// Remove forgets a consumer group in all shards: what it has read, what is pending, and
-// what its effects remember. Its dead letters stay. It reports whether any shard had it.
+// Remove removes a consumer group from all shards: its positions, its pending messages,
+// and what its effects remember. Its dead letters stay. It reports whether any shard had
+// the group.
 //
-// If a consumer of the group still runs, it makes the group again, from where that
-// consumer had read.
+// If a consumer of the group still runs, it makes the group again, from the position that
+// it had read.
 func (g *Groups) Remove(ctx context.Context, group string) (bool, error) {
 	if err := wire.CheckGroup("remove group", group); err != nil {
 		return false, err
@@ -162,17 +164,17 @@ func (g *Groups) Member(group, consumer string, ttl time.Duration) Member {
 	return Member{groups: g, group: group, consumer: consumer, ttl: ttl}
 }
 
-// Condition is what a consumer tells of itself when it joins.
+// Condition is what a consumer reports about itself when it joins.
 type Condition struct {
-	Declined []int  // shards that it does not read, for the others
-	Deferred string // why messages wait: its handler puts all off, or fails; empty: it does not
+	Declined []int  // shards that it leaves to the others
+	Deferred string // why messages wait: its handler puts all off, or fails; empty: they do not
 }
 
-// maxDeferred is how much of a reason is kept, in bytes.
+// maxDeferred is how many bytes of a reason are stored.
 const maxDeferred = 300
 
-// Join reports that the consumer is alive and in what condition, and returns all consumers that
-// joined lately. Conditions has what each said last.
+// Join reports that the consumer is alive, with its condition, and returns all consumers
+// that joined lately. Conditions has the last report of each.
 func (m Member) Join(ctx context.Context, is Condition) (alive []string, err error) {
 	if err := errors.Join(wire.CheckGroup("join group", m.group), circulate.ValidateReplica(m.consumer)); err != nil {
 		return nil, err
@@ -184,12 +186,12 @@ func (m Member) Join(ctx context.Context, is Condition) (alive []string, err err
 	return alive, nil
 }
 
-// Part returns, for each shard, whether it is the consumer's part among the living ones. A consumer
-// whose handler hangs has declined the shard, and is left out there if there is another. A shard
-// that all have declined is assigned as if none had: otherwise nobody would read it, and its
-// message would never become a dead letter.
+// Part returns, for each shard, whether it belongs to this consumer among the live ones.
+// A consumer whose handler hangs has declined the shard, and another consumer gets it. A
+// shard that all have declined is assigned as if none had: otherwise no consumer would
+// read it, and its message would never become a dead letter.
 func (m Member) Part(alive []string, conditions map[string]Condition) []bool {
-	declined := make(map[int][]string) // shard -> by whom
+	declined := make(map[int][]string) // shard -> consumers
 	for _, name := range alive {
 		for _, shard := range conditions[name].Declined {
 			declined[shard] = append(declined[shard], name)
@@ -206,7 +208,7 @@ func (m Member) Part(alive []string, conditions map[string]Condition) []bool {
 	return part
 }
 
-// Quit forgets the consumer. Its leases must have been returned.
+// Quit removes the consumer. Release its leases first.
 func (m Member) Quit(ctx context.Context) error {
 	w := m.groups.wire
 	if err := w.Retire(ctx, presenceOf(w.Namespace(), m.group), m.consumer); err != nil {
@@ -215,8 +217,8 @@ func (m Member) Quit(ctx context.Context) error {
 	return nil
 }
 
-// Conditions returns what the consumers of a group said when they last joined, those that have
-// gone lately among them.
+// Conditions returns the last reports of a group's consumers, including consumers that
+// have gone lately.
 func (g *Groups) Conditions(ctx context.Context, group string) (map[string]Condition, error) {
 	if err := wire.CheckGroup("conditions", group); err != nil {
 		return nil, err
@@ -239,8 +241,8 @@ func (g *Groups) Conditions(ctx context.Context, group string) (map[string]Condi
 
 const deferredMark = "later:"
 
-// text is the shards, separated by commas, and the reason, in which nothing looks like one:
-// earlier versions skip it.
+// text returns the shards, separated by commas, and the reason in a form that is no
+// shard: earlier versions skip it.
 func (c Condition) text() string {
 	var parts []string
 	for _, shard := range c.Declined {
@@ -265,14 +267,14 @@ func readCondition(report string) (c Condition) {
 	return c
 }
 
-// Consumer is a consumer of a group that beat lately.
+// Consumer is a consumer of a group with a recent heartbeat.
 type Consumer struct {
 	Name   string
-	Silent time.Duration // since its last beat
+	Silent time.Duration // since its last heartbeat
 	Condition
 }
 
-// Present returns the consumers of a group that beat within the window, by name.
+// Present returns the consumers of a group with a heartbeat within the window, by name.
 func (g *Groups) Present(ctx context.Context, group string, window time.Duration) ([]Consumer, error) {
 	present, err := g.PresentIn(ctx, []string{group}, window)
 	if err != nil {
@@ -281,7 +283,7 @@ func (g *Groups) Present(ctx context.Context, group string, window time.Duration
 	return present[group], nil
 }
 
-// PresentIn is Present of many groups.
+// PresentIn is Present for many groups.
 func (g *Groups) PresentIn(ctx context.Context, groups []string, window time.Duration) (map[string][]Consumer, error) {
 	batches := make([]wire.Batch, len(groups))
 	for i, group := range groups {
@@ -327,8 +329,8 @@ func readPresent(replies wire.Replies, window time.Duration) ([]Consumer, error)
 	return present, nil
 }
 
-// holders returns who had the last lease of a shard, by group. The lease may have ended. A
-// lease that cannot be read is left out.
+// holders returns the consumer with the last lease of a shard, by group. The lease may
+// have ended. An unreadable lease is left out.
 func (g *Groups) holders(ctx context.Context, shard int) (map[string]string, error) {
 	key := g.streams.Keys(shard).Leases
 	replies, err := g.wire.Pipeline(ctx, key, wire.Command{"HGETALL", key})

@@ -29,8 +29,8 @@ var (
 )
 
 // Lease is the exclusive right of a consumer to read a shard for its group. It is valid
-// for TTL after the last successful step with it. A later step with it does no harm, and
-// succeeds unless another consumer has the lease meanwhile.
+// for TTL after the last successful step with it. A later step does no harm, and succeeds
+// unless another consumer has taken the lease.
 type Lease struct {
 	Shard    int
 	Group    string
@@ -40,14 +40,14 @@ type Lease struct {
 	token string
 }
 
-// Token is the lease's fencing token. No two leases ever have the same, and a later lease
-// of the shard has a greater one.
+// Token is the lease's fencing token. No two leases ever have the same token, and a later
+// lease of the shard has a greater one.
 func (l *Lease) Token() string { return l.token }
 
 // Lease takes the lease of a shard for the consumer. If another consumer has it, lease is
-// nil, and after is how long that lease may last at most if it is not renewed. The same
-// holds for a new shard while the group has not handled messages of its accounts in old
-// shards, so that an account's messages keep their order.
+// nil, and after is how long that lease may last at most if it is not renewed. Lease is
+// also nil for a new shard while the group has not handled the earlier messages of its
+// accounts in old shards, so that an account's messages stay in order.
 func (m Member) Lease(ctx context.Context, shard int) (lease *Lease, after time.Duration, err error) {
 	if err := m.checkLease(); err != nil {
 		return nil, 0, err
@@ -80,16 +80,16 @@ func (m Member) leaseOf(shard int) Lease {
 	return Lease{Shard: shard, Group: m.group, Consumer: m.consumer, TTL: m.ttl}
 }
 
-// Release returns a lease, so that another consumer can have it at once. It reports
-// whether it was still held. It also removes the consumer's name from the group, if
-// nothing is pending under it.
+// Release gives up a lease, so that another consumer can have it at once. It reports
+// whether the lease was still valid. It also removes the consumer's name from the group,
+// if nothing is pending under it.
 func (g *Groups) Release(ctx context.Context, l *Lease) (bool, error) {
 	k := g.streams.Keys(l.Shard)
 	return redis.Bool(g.wire.Run(ctx, releaseScript, l.Shard, []string{k.Leases, k.Messages}, l.Group, l.Consumer, l.token))
 }
 
 // Forget removes the names of a group's other consumers in the lease's shard, and returns
-// how many. It keeps names under which something is pending.
+// how many. Names with pending messages stay.
 func (g *Groups) Forget(ctx context.Context, l *Lease) (int, error) {
 	reply, err := redis.Ints(g.withLease(ctx, forgetScript, l))
 	if err != nil {
@@ -116,10 +116,10 @@ func (g *Groups) withLease(ctx context.Context, s *wire.Script, l *Lease, args .
 var renewLua string
 
 // renewScript is vital, like heartbeats: a lease that is not renewed in time is lost, and
-// what was being handled is delivered again.
+// messages under way are delivered again.
 var renewScript = wire.NewGroupScript("renew", renewLua).Vitally()
 
-// Renewed is what a renewal tells of a group in a shard.
+// Renewed is what a renewal reports about a group in a shard.
 type Renewed struct {
 	Behind  bool // there may be something to read
 	Pending int  // how many messages are delivered and not acknowledged
@@ -133,9 +133,9 @@ type renewal struct {
 	done    chan struct{}
 }
 
-// Renew renews a lease that its holder does not read with just now. Renewals of leases of one shard at about the same time,
-// of any groups, are done in one step. So the cost does not grow with the number of
-// groups.
+// Renew renews a lease that its consumer is not reading with just now. Renewals of one
+// shard's leases at about the same time, of any groups, are done in one step. So the cost
+// does not grow with the number of groups.
 func (g *Groups) Renew(ctx context.Context, l *Lease) (Renewed, error) {
 	n := &renewal{lease: l, done: make(chan struct{})}
 	g.renewals.ask(l.Shard, n, g.renew)
@@ -188,11 +188,11 @@ var beginScript = wire.NewGroupScript("begin", beginLua)
 // Begun is the result of asking for a shard's lease.
 type Begun struct {
 	Lease *Lease        // nil: another consumer has it
-	After time.Duration // how long that one has it at most, if it is not renewed
+	After time.Duration // how long that consumer has it at most, if it is not renewed
 	Asked time.Time     // when Redis was asked
 
-	// End is the last position that the group has read, if it has nothing to read in the
-	// shard, nothing pending, and no name of a consumer. Otherwise it is empty.
+	// End is the last position that the group has read, if it has nothing unread or
+	// pending in the shard, and no consumer's name. Otherwise it is empty.
 	End string
 }
 
@@ -220,8 +220,8 @@ func (m Member) Begin(ctx context.Context, shard int) (Begun, error) {
 	case <-b.done:
 		return b.begun, b.err
 	case <-ctx.Done():
-		// If it is taken after all, it ends by itself, and the same consumer gets it
-		// again at any time.
+		// If the lease is taken after all, it ends by itself, and the same consumer can
+		// take it again at any time.
 		return Begun{}, ctx.Err()
 	}
 }

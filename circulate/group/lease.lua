@@ -8,7 +8,7 @@
 -- ARGV[3]  for how many ms
 --
 -- Returns the token; or '', for how many ms another consumer still has the lease, and
--- which.
+-- that consumer.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'string')
 if wrong then return wrong end

@@ -13,18 +13,18 @@ const (
 	// lookoutBlock is the longest that one wait for messages lasts.
 	lookoutBlock = time.Second
 	// lookoutShort is how long the first wait lasts that leaves a shard out: a caller
-	// that comes back to that shard is waited for only after it. Each such wait in a row
-	// lasts twice as long, up to lookoutShortMax.
+	// that returns to that shard has to wait for its end. Each such wait in a row lasts
+	// twice as long, up to lookoutShortMax.
 	lookoutShort    = 10 * time.Millisecond
 	lookoutShortMax = 160 * time.Millisecond
 	// lookoutPause follows a wait that failed.
 	lookoutPause = 250 * time.Millisecond
-	// lookoutMemory is how long a shard is still waited for that nobody watches. So a
-	// caller that comes back to it, turn after turn, is woken at once.
+	// lookoutMemory is how long a shard that nobody watches is still waited for. So a
+	// caller that returns to it turn after turn is woken at once.
 	lookoutMemory = 15 * time.Second
 )
 
-// lookouts are those of a ring, by node.
+// lookouts are the lookouts of a ring, by node.
 type lookouts struct {
 	mu    sync.Mutex
 	nodes map[string]*lookout
@@ -54,14 +54,14 @@ func (o *lookouts) all() []*lookout {
 	return all
 }
 
-// lookout waits for the messages of one node's shards, for everything in this process
-// that watches them. It has a goroutine while something does.
+// lookout waits for the messages of one node's shards, for all watches in this process.
+// It has a goroutine while there is a watch.
 type lookout struct {
 	groups *Groups
 
 	mu      sync.Mutex
 	streams map[int]*watchedStream // by shard
-	short   time.Duration          // how long the last wait was that left a shard out
+	short   time.Duration          // length of the last wait that left a shard out
 	resting chan struct{}          // closed when the goroutine ends; nil: there is none
 	changed chan struct{}          // has a value after something was parked or left
 }
@@ -72,7 +72,7 @@ type watchedStream struct {
 	left    time.Time // when the last watch ended
 	tail    string    // the last known message; empty: none is known
 	parked  map[*parking]struct{}
-	muted   bool // it has messages, and nothing is parked to be woken
+	muted   bool // it has messages, and no watch is parked
 }
 
 type parking struct {
@@ -117,7 +117,8 @@ func (l *lookout) signal() {
 	}
 }
 
-// atRest returns a channel that is closed when nothing waits, or while something watches.
+// atRest returns a channel that is closed when no wait is under way, or while there is a
+// watch.
 func (l *lookout) atRest() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +130,7 @@ func (l *lookout) atRest() <-chan struct{} {
 	return now
 }
 
-// watched reports whether something watches a shard. The caller holds mu.
+// watched reports whether a shard has a watch. The caller holds mu.
 func (l *lookout) watched() bool {
 	for _, s := range l.streams {
 		if s.watches > 0 {
@@ -151,7 +152,7 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 		wake()
 		return func() {}
 	case c < 0:
-		// It was woken for that message, and did not find it: Redis has lost it.
+		// The watch was woken for that message and did not find it: Redis has lost it.
 		s.tail = after
 	}
 	p := &parking{watch: w, after: after, wake: wake}
@@ -192,7 +193,7 @@ func (l *lookout) run(resting chan struct{}) {
 	}
 }
 
-// pause waits a little, unless nothing watches any more.
+// pause waits a little, unless no watch is left.
 func (l *lookout) pause() {
 	timer := time.NewTimer(lookoutPause)
 	defer timer.Stop()
@@ -211,8 +212,8 @@ func (l *lookout) pause() {
 	}
 }
 
-// next returns after which positions to wait, and for how long. If nothing watches, it
-// ends the goroutine and forgets what it knew.
+// next returns the positions to wait after, and for how long. If no watch is left, it
+// ends the goroutine and clears its state.
 func (l *lookout) next() (after map[int]string, block time.Duration, goOn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +268,7 @@ func (l *lookout) arrive(a arrival) {
 // Watch is an interest in the messages of one shard. However many watches a process has,
 // of however many groups, it waits for their messages with one command for each node of
 // Redis. A watch only wakes: it delivers nothing. If a wake-up is lost with its
-// connection, the next wait, which asks from the same positions, repeats it.
+// connection, the next wait, from the same positions, repeats it.
 //
 // A Watch is for one goroutine at a time. Close it.
 type Watch struct {
@@ -285,9 +286,9 @@ func (g *Groups) Watch(shard int) *Watch {
 	return w
 }
 
-// Park has wake called once, as soon as the shard has a message after a position, or at
-// once if it has one already, until leave is called. Wake must not block. It may be
-// called without a message.
+// Park calls wake once, when the shard has a message after a position, which may be at
+// once, unless leave is called first. Wake must not block. It may be called without a
+// message.
 func (w *Watch) Park(after string, wake func()) (leave func()) {
 	if at := w.groups.lookouts.of(w.groups, w.groups.ring.Node(w.shard)); at != w.at {
 		w.at.exit(w.shard)
@@ -301,7 +302,7 @@ func (w *Watch) Park(after string, wake func()) (leave func()) {
 func (w *Watch) Close() { w.at.exit(w.shard) }
 
 // Unwatched returns when no wait for messages is under way. While there is a [Watch] it
-// returns at once: the wait is then for that one.
+// returns at once, because the wait then belongs to that watch.
 func (g *Groups) Unwatched(ctx context.Context) {
 	for _, l := range g.lookouts.all() {
 		select {
@@ -313,24 +314,24 @@ func (g *Groups) Unwatched(ctx context.Context) {
 }
 
 const (
-	// gatherFor is the least time that a question waits for others to be asked together.
+	// gatherFor is the least time that a question waits for others.
 	gatherFor = 20 * time.Millisecond
 	// gatherMax is the most questions that are asked together.
 	gatherMax = 256
 	// gatherAtOnce is how many steps are under way at once, over all shards. The longer
-	// they take, the more questions are asked together.
+	// they take, the more questions share one.
 	gatherAtOnce = 8
 )
 
-// gathering answers questions about a shard, which many groups of a process ask at about
-// the same time, in one step.
+// gathering answers questions about a shard in one step, when many groups of a process
+// ask at about the same time.
 type gathering[Q any] struct {
 	mu      sync.Mutex
 	waiting map[int][]Q // by shard
 	slots   chan struct{}
 }
 
-// ask adds a question. Answer is soon called with it, among others.
+// ask adds a question. Answer is soon called with a batch of questions that includes it.
 func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questions []Q)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -339,7 +340,7 @@ func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questio
 	}
 	g.waiting[shard] = append(g.waiting[shard], question)
 	if len(g.waiting[shard]) > 1 {
-		return // the first one has all of them answered
+		return // the first question takes the others along
 	}
 	time.AfterFunc(gatherFor, func() {
 		g.slots <- struct{}{}

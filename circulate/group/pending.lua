@@ -1,4 +1,4 @@
--- pending: what a shard's group has read and not acknowledged.
+-- pending: the messages that a shard's group has read and not acknowledged.
 --
 -- KEYS[1]  leases    HASH    group -> token|expiry|consumer
 -- KEYS[2]  messages  STREAM
@@ -9,8 +9,7 @@
 -- ARGV[5]  the first position
 -- ARGV[6]  how many at most
 --
--- Returns now (unix ms), whether the lease is held, and position and deliveries
--- of each.
+-- Returns now (unix ms), whether the lease is valid, and position and deliveries of each.
 
 local now = clock()
 if not holds(KEYS[1], ARGV[1], ARGV[3], ARGV[2], tonumber(ARGV[4]), now) then return { now, 0 } end

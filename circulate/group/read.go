@@ -38,16 +38,16 @@ const MaxRead = 1000
 type Batch struct {
 	Now      time.Time         // Redis' clock
 	Messages []circulate.Found // in the stream's order
-	Others   []string          // positions of messages that are another group's alone; acknowledge them without handling
+	Others   []string          // positions of messages for another group only; acknowledge them without handling
 	More     bool              // more may wait
-	End      string            // where the stream ends, if that was asked and nothing was read
+	End      string            // the end of the stream, if it was asked for and nothing was read
 }
 
 // Read reads up to n messages of the lease's shard that the group has not read, and
-// renews the lease; with n = 0 it only renews it. It stops early after so many bytes of
+// renews the lease; with n = 0 it only renews. It stops early after that many bytes of
 // data, which at most 64 messages may exceed.
 //
-// After an unknown outcome messages may have been read, and are pending then: see
+// After an unknown outcome messages may have been read, and are then pending: see
 // Pending.
 func (g *Groups) Read(ctx context.Context, l *Lease, n, bytes int, end bool) (Batch, error) {
 	if n < 0 || n > MaxRead {
@@ -76,8 +76,8 @@ type Pending struct {
 	Deliveries int // so far
 }
 
-// Pending returns up to n messages of the lease's shard that are pending, whichever
-// consumer read them, in the stream's order after a position.
+// Pending returns up to n pending messages of the lease's shard, in the stream's order
+// after a position, whichever consumer read them.
 func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]Pending, error) {
 	if n < 1 || n > MaxRead {
 		return nil, fmt.Errorf("%w: pending: n: must be 1 to %d, is %d", wire.ErrInput, MaxRead, n)
@@ -105,9 +105,9 @@ func (g *Groups) Pending(ctx context.Context, l *Lease, after string, n int) ([]
 }
 
 // Redeliver takes over pending messages from any consumer, and sets how often each was
-// delivered. It returns those that are still pending, and to how many it came: it stops after so
-// many bytes of data, which one message may exceed. With bytes = 0 it sets the counts of all,
-// and returns no message.
+// delivered. It returns the messages that are still pending, and how many it went
+// through: it stops after that many bytes of data, which one message may exceed. With
+// bytes = 0 it sets all counts and returns no message.
 func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending, bytes int) (batch Batch, came int, err error) {
 	if len(pending) < 1 || len(pending) > MaxRead {
 		return Batch{}, 0, fmt.Errorf("%w: redeliver: must be 1 to %d messages, are %d", wire.ErrInput, MaxRead, len(pending))
@@ -129,10 +129,10 @@ func (g *Groups) Redeliver(ctx context.Context, l *Lease, pending []Pending, byt
 	return batch, came, nil
 }
 
-// groupColumns are the values that scripts reply for each message.
+// groupColumns is how many values scripts reply for each message.
 const groupColumns = 8
 
-// checkHeld checks a reply: the time, whether the lease is held, further values of a
+// checkHeld checks a reply: the time, whether the lease is valid, further values of a
 // head, and columns of values.
 func checkHeld(reply []any, head, columns int) error {
 	if len(reply) < head || (len(reply)-head)%columns != 0 {
@@ -182,7 +182,7 @@ const (
 
 // pollMessages is await on a node of a cluster. There one command concerns one slot and
 // so one shard, and a waiting connection for each shard would be too many. So it looks at
-// all of them at once, again and again.
+// all shards together, again and again.
 func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
 	deadline := time.Now().Add(block)
 	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
@@ -204,8 +204,8 @@ func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]s
 	}
 }
 
-// readyShards returns the first messages of the shards that have some. A shard that
-// another node serves now counts as one that has, so that the caller goes there.
+// readyShards returns the first message of each shard that has one. A shard that another
+// node now serves counts as one of them, so that the caller goes there.
 func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]string) ([]arrival, error) {
 	key, began := g.streams.Keys(shards[0]).Messages, time.Now()
 	conn, err := g.wire.Lend(ctx, key, wire.Blocking)
@@ -270,9 +270,9 @@ func onlyArrival(reply any) (string, error) {
 const awaitMargin = 2 * time.Second
 
 // Await waits until some shard has a message after the position given for it, but no
-// longer than block, and returns those that have. All shards must be on one node. It
-// delivers nothing and acknowledges nothing; read the messages with [Groups.Read].
-// Meanwhile it keeps a connection to itself, of those for blocking calls. See
+// longer than block, and returns the shards that have one. All shards must be on one
+// node. It delivers nothing and acknowledges nothing; read the messages with
+// [Groups.Read]. Meanwhile it occupies a connection for blocking calls. See
 // [Groups.Watch] for a wait that many share.
 //
 // A blocking XREADGROUP would save a step, but would deliver messages even after the
@@ -286,8 +286,8 @@ func (g *Groups) Await(ctx context.Context, after map[int]string, block time.Dur
 	return ready, err
 }
 
-// arrival is the first message of a shard after a position. Without a position, the shard
-// is served by another node and may have one.
+// arrival is the first message of a shard after a position. An arrival without a position
+// means that another node serves the shard, which may have a message.
 type arrival struct {
 	shard    int
 	position string

@@ -10,9 +10,9 @@
 -- ARGV[6]  after how many bytes of data to stop
 -- ARGV[7]  1: return where the stream ends if there is nothing to read
 --
--- Returns now (unix ms), whether the lease is held, whether more may wait, where
--- the stream ends or '', and position, account, kind, id, type, time, data and
--- group of each message.
+-- Returns now (unix ms), whether the lease is valid, whether more may wait, where the
+-- stream ends or '', and position, account, kind, id, type, time, data and group of each
+-- message.
 
 local stream, group, consumer, now = KEYS[2], ARGV[1], ARGV[2], clock()
 local left, room = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -20,7 +20,7 @@ if not holds(KEYS[1], group, ARGV[3], consumer, tonumber(ARGV[4]), now) then ret
 
 local out, n = { now, 1, 0, '' }, 4
 while left > 0 and room > 0 do
-  local ask = math.min(left, 64) -- at most this many may be too much if each is large
+  local ask = math.min(left, 64) -- more could be too much if each is large
   local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', ask, 'STREAMS', stream, '>')
   local entries = read and read[1] and read[1][2] or {}
   for _, e in ipairs(entries) do

@@ -10,9 +10,9 @@
 --          message
 -- then for each message: its position, and which delivery this is
 --
--- Returns now (unix ms), whether the lease is held, how many of the messages it came to, and
--- position, account, kind, id, type, time, data and group of those that are still pending. A
--- trimmed message is not returned and stops being pending.
+-- Returns now (unix ms), whether the lease is valid, how many of the messages it went
+-- through, and position, account, kind, id, type, time, data and group of the messages
+-- that are still pending. A trimmed message is not returned and stops being pending.
 
 local stream, group, consumer, now = KEYS[2], ARGV[1], ARGV[2], clock()
 local room, only_counts = tonumber(ARGV[5]), ARGV[5] == '0'

@@ -1,4 +1,4 @@
--- release: return a lease, and remove the consumer's name from the group if nothing is
+-- release: give up a lease, and remove the consumer's name from the group if nothing is
 -- pending under it.
 --
 -- KEYS[1]  leases    HASH    group -> token|expiry|consumer
@@ -7,7 +7,7 @@
 -- ARGV[2]  the consumer
 -- ARGV[3]  its token
 --
--- Returns 1 if the lease was still held, otherwise 0.
+-- Returns 1 if the lease was still valid, otherwise 0.
 
 local lease = redis.call('HGET', KEYS[1], ARGV[1])
 if not lease or sub(lease, 1, 14) ~= ARGV[3] or sub(lease, 30) ~= ARGV[2] then return 0 end

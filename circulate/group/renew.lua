@@ -5,8 +5,8 @@
 -- ARGV     of each lease: the group, the consumer, its token, and for how many ms
 --          it lives; 256 leases at most
 --
--- Returns a text with a digit for each: 0 the lease is lost, 1 it is held and the group
--- has read everything, 2 it is held and there may be something to read. Then how many
+-- Returns a text with a digit for each: 0 the lease is lost, 1 it is valid and the group
+-- has read everything, 2 it is valid and there may be something to read. Then how many
 -- messages are pending in each one's group.
 
 local stream, now = KEYS[2], clock()
@@ -14,8 +14,8 @@ local names = {}
 for i = 1, #ARGV, 4 do names[#names + 1] = ARGV[i] end
 local leases = redis.call('HMGET', KEYS[1], unpack(names))
 
--- How far a group has read. A Redis before 7, or one that has lost count, does not
--- report how far that is from the end, or reports it wrongly.
+-- How far a group has read. A Redis before 7, or one that has lost count, does not report
+-- the distance from the end, or reports it wrongly.
 local found, wrong = groups_of(stream)
 if wrong then return wrong end
 local last

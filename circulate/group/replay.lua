@@ -1,6 +1,6 @@
--- replay: put a dead letter back into the stream, for the group that could not
--- handle it. Its fields are those of the message, the group, and as origin the position
--- that the message had when it was found.
+-- replay: put a dead letter back into the stream, for the group that could not handle it.
+-- Its fields are the message's, the group, and as origin the position of the original
+-- message.
 --
 -- KEYS[1]  dead      STREAM
 -- KEYS[2]  messages  STREAM

@@ -6,11 +6,11 @@
 -- KEYS[3]  dead      STREAM
 -- ARGV[1]  the group
 -- ARGV[2]  the position
--- ARGV[3]  the account that the message must be of
+-- ARGV[3]  the account that the message must belong to
 -- ARGV[4]  why
 --
--- Returns the dead letter's position; or '' if no such message was pending any more, or
--- it was trimmed.
+-- Returns the dead letter's position; or '' if the message is no longer pending or was
+-- trimmed.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'stream', KEYS[3], 'stream')
 if wrong then return wrong end
@@ -24,7 +24,7 @@ if entry then
   local message = {}
   flatten(message, 0, position, entry[2])
   if message[2] ~= ARGV[3] then return '' end
-  even_when_full(KEYS[1]) -- otherwise it would hold back what comes after it for ever
+  even_when_full(KEYS[1]) -- otherwise it would block the messages behind it for ever
   letter = redis.call('XADD', dead, '*', 'for', group, 'error', ARGV[4], 'deliveries', pending[4], 'position', position, unpack(entry[2]))
 end
 redis.call('XACK', stream, group, position)

@@ -27,8 +27,8 @@ type survey struct {
 	done  chan struct{}
 }
 
-// Survey is [circulate.Streams.GroupState] without the holder, for many groups that are
-// asked about at about the same time. They are read in one step.
+// Survey is [circulate.Streams.GroupState] without the holder. It reads the groups of
+// calls made at about the same time in one step.
 func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate.GroupState, error) {
 	s := &survey{group: group, done: make(chan struct{})}
 	g.surveys.ask(shard, s, g.survey)
@@ -40,11 +40,11 @@ func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate
 	}
 }
 
-// surveyColumns are the values that the script replies for each group.
+// surveyColumns is how many values the script replies for each group.
 const surveyColumns = 5
 
-// surveyAll is Survey of all groups in a list. Groups that the shard does not have are
-// left out.
+// surveyAll is Survey of all groups in a list. It leaves out groups that the shard does
+// not have.
 func (g *Groups) surveyAll(ctx context.Context, shard int, groups []string) (map[string]circulate.GroupState, error) {
 	states := make(map[string]circulate.GroupState, len(groups))
 	for names := range slices.Chunk(groups, gatherMax) {
@@ -103,16 +103,16 @@ func (s *survey) read(head, values []any) error {
 	return nil
 }
 
-// standing is what Redis tells of a group in a shard without a script.
+// standing is what Redis reports about a group in a shard without a script.
 type standing struct {
 	state  circulate.GroupState
-	unread bool // there may be messages that it has not read
+	unread bool // there may be unread messages
 }
 
-// States returns how far groups have read in each shard, by name and with the holder of the
-// lease. Wanted chooses groups by their names; nil: all. It asks Redis twice, whatever the number
-// of shards, so messages may have been read or acknowledged in between. A script looks only at
-// shards where something is unread.
+// States returns how far groups have read in each shard, by name and with the consumer
+// that has the lease. Wanted selects groups by name; nil: all. It asks Redis twice,
+// whatever the number of shards, so messages may be read or acknowledged in between. The
+// script runs only for shards with unread messages.
 func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]map[string]circulate.GroupState, error) {
 	shards := make([]map[string]circulate.GroupState, g.ring.Shards())
 	batches := make([]wire.Batch, len(shards))
@@ -122,7 +122,7 @@ func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]
 			{"TIME"}, {"XINFO", "GROUPS", k.Messages}, {"XLEN", k.Dead}, {"HGETALL", k.Leases},
 		}}
 	}
-	var pending []wire.Batch // XPENDING of a group each
+	var pending []wire.Batch // one XPENDING for each group
 	var of []*circulate.GroupState
 	found := make([]map[string]*standing, len(shards))
 	for shard, replies := range g.wire.PipelineEach(ctx, wire.Ordinary, batches) {
@@ -167,8 +167,8 @@ func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]
 	return shards, nil
 }
 
-// surveyUnread has the script look at the groups that have not read everything, in one round
-// trip to each node.
+// surveyUnread runs the script for groups with unread messages, in one round trip to each
+// node.
 func (g *Groups) surveyUnread(ctx context.Context, found []map[string]*standing) error {
 	var calls []wire.Call
 	var asked [][]*survey
@@ -251,7 +251,7 @@ func readStandings(replies wire.Replies, wanted func(string) bool) (map[string]*
 	return all, nil
 }
 
-// readStanding reads what XINFO GROUPS says of a group.
+// readStanding reads a group from XINFO GROUPS.
 func readStanding(info any) (name string, s *standing, err error) {
 	fields, err := redis.Values(info, nil)
 	if err != nil {
@@ -279,7 +279,7 @@ func readStanding(info any) (name string, s *standing, err error) {
 	return name, s, nil
 }
 
-// statesIn is States of one shard, by the script.
+// statesIn is States for one shard, by the script.
 func (g *Groups) statesIn(ctx context.Context, shard int, wanted func(string) bool) (map[string]circulate.GroupState, error) {
 	names, err := g.streams.GroupsOf(ctx, shard)
 	if err != nil {
@@ -303,7 +303,7 @@ func (g *Groups) statesIn(ctx context.Context, shard int, wanted func(string) bo
 	return states, nil
 }
 
-// Stage is how far a group is with a message.
+// Stage is how far a group has come with a message.
 type Stage string
 
 // The stages.
@@ -312,25 +312,25 @@ const (
 	Unread Stage = "unread"
 	// Reading: a consumer has read the message and not acknowledged it.
 	Reading Stage = "pending"
-	// Passed: the message is acknowledged, or was there before the group began.
+	// Passed: the message is acknowledged, or is older than the group.
 	Passed Stage = "done"
 	// Foreign: the message was replayed for another group, and this one passes over it.
 	Foreign Stage = "skipped"
 )
 
-// Delivery is how far a group is with a message.
+// Delivery is how far a group has come with a message.
 type Delivery struct {
 	Group string
 	Stage Stage
 
-	// Only of a message that a consumer is reading.
+	// Set only while a consumer is reading the message.
 	Consumer   string
 	Deliveries int           // how often it was delivered
 	Idle       time.Duration // since the last delivery
 }
 
 // Deliveries returns the message at a position of a shard, and how far each group of the
-// shard is with it. The message is nil if there is none at that position.
+// shard has come with it. The message is nil if there is none at that position.
 func (g *Groups) Deliveries(ctx context.Context, shard int, position circulate.StreamID) (*circulate.Found, []Delivery, error) {
 	key, at := g.streams.Keys(shard).Messages, position.String()
 	fail := func(err error) (*circulate.Found, []Delivery, error) {
@@ -381,7 +381,7 @@ func (g *Groups) Deliveries(ctx context.Context, shard int, position circulate.S
 	return &found[0], deliveries, nil
 }
 
-// read takes Redis' reply about what is pending at a position.
+// read reads Redis' reply about the pending message at a position.
 func (d *Delivery) read(reply any) error {
 	entries, err := redis.Values(reply, nil)
 	if errors.Is(err, redis.ErrNil) || wire.HasCode(err, "NOGROUP") || err == nil && len(entries) == 0 {
@@ -403,7 +403,7 @@ func (d *Delivery) read(reply any) error {
 	return nil
 }
 
-// lastRead is a group, and the last message that it has read.
+// lastRead is a group and the last message that it has read.
 type lastRead struct {
 	name string
 	last circulate.StreamID

@@ -4,10 +4,10 @@
 -- KEYS[2]  dead      STREAM
 -- ARGV     the groups, 256 at most
 --
--- Returns now (unix ms), how many dead letters the shard has, and of each group:
--- how many messages it has not read, or -1 if there is no such group, how many
--- are pending, the last position read, the first that is unread and the first that
--- is pending ('' if there is none).
+-- Returns now (unix ms), how many dead letters the shard has, and of each group: how many
+-- messages it has not read, or -1 if there is no such group, how many are pending, the
+-- last position read, the first unread position and the first pending one ('' if there is
+-- none).
 
 local stream, now = KEYS[1], clock()
 local dead = redis.call('XLEN', KEYS[2])
@@ -25,9 +25,9 @@ for _, group in ipairs(ARGV) do
 end
 local counts, counted = count_from(stream, positions)
 
--- Sets right how much Redis takes a group to have read, as it counts on from there.
+-- Corrects Redis' count of what a group has read, because Redis counts on from there.
 local function set_right(group, fields, lag)
-  if fields.lag == nil or fields.lag == lag then return end -- it does not count, or rightly
+  if fields.lag == nil or fields.lag == lag then return end -- Redis does not count, or counts rightly
   local read, added = fields['entries-read'], nil
   if read and fields.lag then
     added = read + fields.lag

@@ -6,16 +6,17 @@
 -- ARGV[2]  the burst
 -- ARGV[3]  how many may run at once; 0 = any number
 -- ARGV[4]  for how many ms a lease lives
--- ARGV[5]  how late those that were promised a time come back, µs
+-- ARGV[5]  how late checks come back after a promised time, µs
 -- then, two for each that asks: its check id; what it was promised, unix ms, or 0
 --
--- Returns the time now, unix µs, then for each 0 = may start, or when it may, unix ms.
+-- Returns the time now, unix µs, then for each 0 if it may start, or when it may, unix
+-- ms.
 
 local state, leases = KEYS[1], KEYS[2]
 local every, burst, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local lease, jitter = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local FIRST_HOLD = 200000  -- µs; how long leases are assumed to be held, until one has ended
+local FIRST_HOLD = 200000  -- µs; how long leases are assumed to last, until one has ended
 local LEAST_HOLD = 1000    -- µs; a line must move on
 local MEMORY = 3600000     -- ms; how long a concurrency limit remembers its state
 local MOST_PACE = 4
@@ -28,17 +29,18 @@ local now = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local known = redis.call('HMGET', state, 'tat', 'line', 'front', 'hold', 'pace', 'shape', 'seen')
 local function number(i, otherwise) return known[i] and tonumber(known[i]) or otherwise end
 
--- No more than a whole burst is ever owed: what a larger limit, or a clock that went
--- back, has left does not count.
+-- A limit never owes more than a whole burst. More may be left over by a larger limit or
+-- a clock that went back; it does not count.
 local tolerance = every * (burst - 1)
 local tat = math.min(number(1, 0), now + tolerance + every)
 local line, front = number(2, 0), number(3, 0)
 local hold, pace = math.max(LEAST_HOLD, number(4, FIRST_HOLD)), number(5, 1)
--- The slots of a line belong to the limit as it was: a changed limit begins a new line.
+-- The slots of a line belong to the limit as it was then: a changed limit begins a new
+-- line.
 local shape = ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3]
 if known[6] ~= shape then line, front, pace = 0, 0, 1 end
 
--- If the time when it was last asked is ahead, the clock went back: promises and leases
+-- If the limit was last asked in the future, the clock went back: promises and leases
 -- move back by as much.
 local ahead = number(7, 0) - now
 if ahead > 1000000 then
@@ -74,7 +76,7 @@ for a = 6, #ARGV, 2 do
   local last = math.max(line, front)
   local at
   if promised > now + jitter and promised <= last + 1000 then
-    at = tonumber(ARGV[a + 1]) -- it came early: its slot is kept
+    at = tonumber(ARGV[a + 1]) -- it came early and retains its slot
   else
     local returns = promised > 0 and promised <= now + jitter
     local full = concurrency > 0 and held >= concurrency

@@ -29,8 +29,8 @@ const (
 	nameMost    = 200         // bytes of a name that a report has
 )
 
-// Board is where the processes of a ring's namespace report what they see of limits. Nothing
-// but what operators are shown depends on it.
+// Board is where the processes of a ring's namespace report what they see of limits. Only
+// operators' views depend on it.
 type Board struct{ wire *wire.Wire }
 
 // BoardOf returns the ring's board.
@@ -41,7 +41,7 @@ func (b Board) presence() wire.Presence {
 	return wire.Presence{Beats: tag + "reporters", Reports: tag + "reports"}
 }
 
-// Report replaces what a process reports.
+// Report replaces the report of a process.
 func (b Board) Report(ctx context.Context, process string, seen []Seen) error {
 	text, err := json.Marshal(seen)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b Board) Report(ctx context.Context, process string, seen []Seen) error {
 	return nil
 }
 
-// Withdraw removes what a process reports, when it ends.
+// Withdraw removes the report of a process that ends.
 func (b Board) Withdraw(ctx context.Context, process string) error {
 	if err := b.wire.Retire(ctx, b.presence(), process); err != nil {
 		return fmt.Errorf("withdraw report of limits: %w", err)
@@ -61,21 +61,22 @@ func (b Board) Withdraw(ctx context.Context, process string) error {
 	return nil
 }
 
-// State is what processes see of a limit, and how it stands now.
+// State is what processes see of a limit, and its state now.
 type State struct {
 	Seen
 	Taken   int       // starts of the burst that are used up now
 	Running int       // checks that run under it now; 0 without a concurrency
-	Waiting int       // about how many checks have a promise of it
-	Last    time.Time // the last promise; zero: none waits
+	Waiting int       // about how many checks wait with a promise
+	Last    time.Time // the last promise; zero: no check waits
 }
 
-// MostStates is the most limits that States may be asked for.
+// MostStates is the most limits that one call of States may return.
 const MostStates = 200
 
-// States returns the limits that processes asked lately, those first that denied most, how
-// many more there are, and the time by Redis' clock. Only the processes' reports and the
-// states of the returned limits are read. A report that cannot be read is left out.
+// States returns the limits that processes asked lately, starting with those that denied
+// most, how many more there are, and the time by Redis' clock. It reads only the
+// processes' reports and the states of the returned limits. It leaves out unreadable
+// reports.
 func (b Board) States(ctx context.Context, most int) (states []State, more int, now time.Time, err error) {
 	if most < 1 || most > MostStates {
 		return nil, 0, now, fmt.Errorf("%w: limits: most: must be 1 to %d, is %d", wire.ErrInput, MostStates, most)
@@ -98,7 +99,7 @@ func (b Board) States(ctx context.Context, most int) (states []State, more int, 
 	}
 	for i, reply := range b.wire.EvalEach(ctx, lookScript, calls) {
 		if wire.HasCode(reply.Err, "WRONGTYPE") {
-			continue // the next check that asks sets it aside
+			continue // the next check that asks this limit sets the key aside
 		}
 		if reply.Err != nil {
 			return nil, 0, now, fmt.Errorf("limits: %w", reply.Err)
@@ -110,7 +111,7 @@ func (b Board) States(ctx context.Context, most int) (states []State, more int, 
 	return states, more, now, nil
 }
 
-// seen returns the sum of the living processes' reports.
+// seen returns the sum of the live processes' reports.
 func (b Board) seen(ctx context.Context) ([]Seen, time.Time, error) {
 	p := b.presence()
 	replies, err := b.wire.Pipeline(ctx, p.Beats,
@@ -156,7 +157,7 @@ func (b Board) seen(ctx context.Context) ([]Seen, time.Time, error) {
 	return all, now, nil
 }
 
-// text returns the limit's name as keys have it.
+// text returns the limit's name as in its keys.
 func (s *Seen) text() string {
 	if s.Key != "" {
 		return s.Key
@@ -173,7 +174,7 @@ func (s *Seen) plausible() bool {
 	return named && counts && s.Asked < math.MaxInt32 && s.Denied < math.MaxInt32 && s.Every <= maxTolerance && s.Burst < math.MaxInt32 && s.Concurrency <= maxRunning
 }
 
-// cut returns a name as a report has it.
+// cut shortens a name for a report.
 func cut(name string) string {
 	if len(name) <= nameMost {
 		return strings.ToValidUTF8(name, "")
@@ -182,7 +183,7 @@ func cut(name string) string {
 	return strings.ToValidUTF8(name[:nameMost-len(dots)], "") + dots
 }
 
-// read takes what look.lua returns.
+// read reads the reply of look.lua.
 func (s *State) read(reply any) error {
 	values, err := redis.Strings(reply, nil)
 	if err != nil || len(values) != 7 {
@@ -201,7 +202,7 @@ func (s *State) read(reply any) error {
 	if every > 0 {
 		s.Taken = int(min(float64(s.Burst), max(0, math.Ceil((number(2, 0)-now)/every))))
 	}
-	// The distance of slots, as acquire.lua has it.
+	// The distance of slots, as in acquire.lua.
 	step := 0.0
 	if every > 0 {
 		step = every + max(0, float64(promiseJitter.Microseconds())-every*float64(s.Burst-1))

@@ -5,7 +5,7 @@
 -- ARGV[1]  for how many ms a lease lives
 -- ARGV[2]  the emission interval, µs; 0 = no rate
 -- ARGV[3]  whether the limit has leases: 1 or 0
--- ARGV[4]  when the checks were let start, unix µs, if none of them did; otherwise 0
+-- ARGV[4]  when the checks got permission, unix µs, if none of them started; otherwise 0
 -- then the check ids
 --
 -- Returns how many leases were still there.

@@ -9,20 +9,21 @@ import (
 
 const (
 	ledgerMost   = 2000             // limits that a ledger knows at once
-	ledgerTurn   = 30 * time.Second // after which it begins to count anew; it reports this turn and the one before
-	ledgerMemory = 5 * time.Minute  // for which it keeps a limit that was asked, if nobody waits longer
+	ledgerTurn   = 30 * time.Second // length of a turn of counting; a report covers this turn and the one before
+	ledgerMemory = 5 * time.Minute  // how long an asked limit is remembered, unless a check waits longer
 	reportMost   = 64               // limits in a report
 )
 
-// Ledger counts what one process asks of limits, for operators. It is bounded: of more
-// limits than it can hold it counts those that it knew first. It is safe for concurrent use.
+// Ledger counts one process's requests to limits, for operators. It is bounded: if there
+// are too many limits, it counts the ones that it knew first. It is safe for concurrent
+// use.
 type Ledger struct {
 	mu    sync.Mutex
 	turn  time.Time // when the current turn began
 	known map[string]*counted
 }
 
-// counted is what a ledger knows of a limit.
+// counted is a ledger's count for one limit.
 type counted struct {
 	limit         Limit
 	asked, denied [2]int    // in this turn, and in the one before
@@ -33,7 +34,7 @@ type counted struct {
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger { return &Ledger{known: make(map[string]*counted)} }
 
-// Note counts the answers of a limit, which came without an error.
+// Note counts the answers of a limit. They must come without an error.
 func (l *Ledger) Note(of Limit, a Answers) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +60,7 @@ func (l *Ledger) Note(of Limit, a Answers) {
 	}
 }
 
-// advance begins a new turn if it is time, and forgets limits that nobody asks any more.
+// advance begins a new turn if it is time, and forgets limits that are no longer asked.
 func (l *Ledger) advance(now time.Time) {
 	since := now.Sub(l.turn)
 	if since.Abs() < ledgerTurn { // the clocks of nodes differ a little
@@ -80,7 +81,7 @@ func (l *Ledger) advance(now time.Time) {
 // Seen is what processes have seen of a limit lately: in the last thirty seconds to a minute.
 type Seen struct {
 	Name        string        `json:"name"`          // cut if it is very long
-	Key         string        `json:"key,omitempty"` // in place of Name, if the limit is kept under another text
+	Key         string        `json:"key,omitempty"` // in place of Name, if the limit's keys have another text
 	Every       time.Duration `json:"every,omitempty"`
 	Burst       int           `json:"burst,omitempty"`
 	Concurrency int           `json:"concurrency,omitempty"`
@@ -89,8 +90,8 @@ type Seen struct {
 	Until       time.Time     `json:"until,omitzero"` // the last promise
 }
 
-// Seen returns what the ledger knows at a time by Redis' clock, of a bounded number of
-// limits: those first that denied most, and whose line is longest.
+// Seen returns the ledger's counts at a time by Redis' clock, for a bounded number of
+// limits: those that denied most come first, then those with the longest line.
 func (l *Ledger) Seen(now time.Time) []Seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +114,7 @@ func (l *Ledger) Seen(now time.Time) []Seen {
 	return all[:min(len(all), reportMost)]
 }
 
-// bySeen sorts the limit first that denied most.
+// bySeen puts the limits that denied most first.
 func bySeen(a, b Seen) int {
 	return cmp.Or(cmp.Compare(b.Denied, a.Denied), b.Until.Compare(a.Until), cmp.Compare(b.Asked, a.Asked), cmp.Compare(a.Name, b.Name))
 }

@@ -1,8 +1,8 @@
-// Package limit holds the limits that all replicas of a namespace share: how many checks
-// start, how many run at once, or both. A check that must wait is told a time at which it
-// may come back, so that nothing waits in line with a place in a pool. The package knows
-// no account, and does not wait itself: package poller asks before a check, and presents
-// a promise.
+// Package limit has the limits that all replicas of a namespace share: how many checks
+// start, how many run at once, or both. A check that must wait gets a time at which it
+// may come back, so that no waiting check occupies a place in a pool. The package knows
+// no accounts, and does not wait itself: package poller asks before a check, and presents
+// the promise.
 //
 // The rate follows the generic cell rate algorithm (ITU-T I.371, annex A; for Redis:
 // Brandur Leach, "Rate Limiting, Cells, and GCRA", and redis-cell). Its whole state is
@@ -21,34 +21,35 @@
 //     A lease ends when it is returned, or by itself when its holder has crashed.
 //     It must live longer than any check.
 //
-// A denied check gets a slot behind the line of those denied before, and a promise to be
-// heard then. While there is a line, a check that was not denied before is denied. Slots
-// are apart by
+// A denied check gets a slot behind the line of the checks denied before it, and a
+// promise to be heard then. While there is a line, a check that was not denied before is
+// denied. The distance between slots is
 //
 //	max(T + max(0, J-τ), p·H/N)
 //
-// with J for how late checks come back that were promised a time, H for how long leases
-// were held on average, and p, at least 1, for how much of that goes unused between two
-// leases. With a rate alone every check is denied once and then starts, in order, if none
-// comes back later than J: TAT <= s+τ at a slot s, and so TAT <= s+max(J,τ)+T behind it,
-// which is at most τ more than the next slot. With leases H is an average: a check that
-// comes back while others take longer, or just before one ends, is denied again. Each
-// such denial raises p by 1/32, and each check that finds a free lease removes an eighth
-// of what p has above 1: at p = 1.25 they balance if every other check comes back in
-// vain. That keeps leases in use for about four fifths of the time that checks can use
+// where J is how late checks come back after the promised time, H is how long leases last
+// on average, and p, at least 1, is for the time that goes unused between two leases.
+// With a rate alone every check is denied once and then starts, in order, if none comes
+// back later than J: TAT <= s+τ at a slot s, and so TAT <= s+max(J,τ)+T behind it, which
+// is at most τ more than the next slot. With leases H is an average: a check that comes
+// back while others take longer, or just before one ends, is denied again. Each such
+// denial raises p by 1/32, and each check that finds a free lease removes an eighth of
+// p's excess over 1: at p = 1.25 they balance if every other check comes back in vain.
+// That keeps leases in use for about four fifths of the time that checks can use them at
+// all, at two denials for each check.
 // them at all, at two denials for each check.
 //
 // A check that comes back in time and is denied again gets a slot at the front, in a
-// second line that only such checks are in, with the same distances. So later checks do
+// second line with the same distances that only such checks are in. So later checks do
 // not overtake it, and how often it comes back until it finds a free slot does not depend
-// on the length of the line. A check that comes back late by more than 2 s and two slots,
-// as after an outage, is heard too, but has lost its place: all those slots have passed
-// at once. If the bounds do not let it start, it goes to the end of the line, one behind
-// the other. A check that comes early, because it was nudged, keeps its slot.
+// on the length of the line. A check that is late by more than 2 s and two slots, as
+// after an outage, is heard too, but has lost its place: all those slots have passed at
+// once. If the bounds do not let it start, it goes to the end of the line, behind the
+// others. A check that comes early, because it was nudged, retains its slot.
 //
-// What Redis forgets in a failover is forgotten here: a limit may then be exceeded once
-// by what was granted in the time lost. If Redis' clock went back by more than a second
-// since it was last asked, a limit moves its lines and leases back by as much.
+// If Redis loses writes in a failover, a limit may be exceeded once by the checks granted
+// in the lost time. If Redis' clock has gone back by more than a second since a limit was
+// last asked, the limit moves its lines and leases back by as much.
 package limit
 
 import (
@@ -71,7 +72,7 @@ import (
 type Limit struct {
 	Name        string        // any text; limits of one name are one limit
 	Every       time.Duration // the emission interval T, at least 1 µs; 0: no rate
-	Burst       int           // B, how many may start at once; where there is a rate at least 1
+	Burst       int           // B, how many may start at once; at least 1 if there is a rate
 	Concurrency int           // N, how many may run at once; 0: any number
 	Lease       time.Duration // with a Concurrency: when a silent holder counts as crashed
 }
@@ -79,13 +80,13 @@ type Limit struct {
 // promiseJitter is J: a busy replica claims a shard at least each 100 ms.
 const promiseJitter = 125 * time.Millisecond
 
-// The numbers that hold a limit's times have 53 bits, in µs.
+// A limit's times in µs must fit into numbers of 53 bits.
 const (
 	maxTolerance = 365 * 24 * time.Hour // B·T
 	maxRunning   = 1_000_000
 )
 
-// Validate returns everything that is wrong with a limit, each fault by its field.
+// Validate returns everything that is wrong with a limit, each fault with its field.
 func (l Limit) Validate() error {
 	var errs []error
 	fault := func(broken bool, format string, args ...any) {
@@ -118,7 +119,7 @@ func keysOf(namespace, name string) (state, leases string) {
 	return state, state + ":leases"
 }
 
-// textOf returns a limit's name as keys have it. A name that is long, or would break the
+// textOf returns a limit's name as in its keys. A name that is long, or would break the
 // hash tag, is replaced by its digest; no other name begins with #.
 func textOf(name string) string {
 	if plainPattern.MatchString(name) {
@@ -135,7 +136,7 @@ var acquireLua string
 
 var acquireScript = wire.NewScript("acquire", acquireLua)
 
-// Limits are those of a namespace.
+// Limits are the limits of a namespace.
 type Limits struct{ wire *wire.Wire }
 
 // Of returns the limits of a ring's namespace.
@@ -150,26 +151,26 @@ type Asks struct {
 // Ask asks for one check.
 type Ask struct {
 	CheckID  string    // unique among checks
-	Promised time.Time // what the account was promised when it was last denied; zero: it was not
+	Promised time.Time // the promise when the account was last denied; zero: it was not denied
 }
 
 // Answers are the answers of one limit.
 type Answers struct {
-	// Err says that no check may start. If it is Unknown they may have been counted all
-	// the same; a counted lease ends by itself.
+	// Err says that no check may start. If it is Unknown, the checks may have been
+	// counted all the same; a counted lease ends by itself.
 	Err error
-	// Now is when they were asked, by Redis' clock.
+	// Now is when the limit was asked, by Redis' clock.
 	Now time.Time
-	// At is zero for an ask that may start. Otherwise it is when the check may start.
-	// That is a promise, which the account must present then.
+	// At is zero for a check that may start. Otherwise it is when the check may start: a
+	// promise that the account must present then.
 	At []time.Time
 }
 
-// Acquire asks several limits in one round trip, each for itself. An error says that
-// nothing was asked; a failure of one limit is in its Answers.
+// Acquire asks several limits in one round trip, each for itself. An error says that no
+// limit was asked; a failure of one limit is in its Answers.
 //
-// Asking again after an unknown outcome is safe for the limit and costs the asker: what
-// was counted then stays counted.
+// Asking again after an unknown outcome is safe for the limit but costs the caller:
+// checks that were counted stay counted.
 func (l Limits) Acquire(ctx context.Context, all []Asks) ([]Answers, error) {
 	asked := 0
 	calls := make([]wire.Call, len(all))
@@ -227,8 +228,8 @@ func (l Limits) call(limit Limit, args []any) wire.Call {
 	return wire.Call{Keys: []string{state, leases}, Args: args}
 }
 
-// run does a step on several limits at once. A key of the wrong type is set aside, so
-// that it holds nobody up for ever, and the step is repeated.
+// run does a step on several limits at once. It sets aside a key of the wrong type, so
+// that the key blocks nobody for ever, and repeats the step.
 func (l Limits) run(ctx context.Context, s *wire.Script, calls []wire.Call) []wire.Reply {
 	replies := l.wire.EvalEach(ctx, s, calls)
 	for i := range replies {
@@ -254,7 +255,7 @@ type Finished struct {
 	CheckIDs []string
 }
 
-// Refund is checks that one limit let start and that did not start.
+// Refund is checks that one limit let start but that did not start.
 type Refund struct {
 	Limit    Limit
 	Granted  time.Time // Answers.Now of that time
@@ -262,7 +263,7 @@ type Refund struct {
 }
 
 // Finish reports to limits that checks have ended. It is safe to repeat. A limit without
-// a Concurrency need not be told. The error joins the failures of all limits.
+// a Concurrency does not need it. The error joins the failures of all limits.
 func (l Limits) Finish(ctx context.Context, all []Finished) error {
 	refunds := make([]Refund, len(all))
 	for i, f := range all {
@@ -271,10 +272,10 @@ func (l Limits) Finish(ctx context.Context, all []Finished) error {
 	return l.finish(ctx, "finish", refunds)
 }
 
-// Refund returns what limits granted for checks that did not start, for example because
-// another limit denied them. It must not be repeated after an unknown outcome, nor be
-// done for a grant of unknown outcome: a limit without a Concurrency does not know what
-// was returned before.
+// Refund gives back to limits what they granted for checks that did not start, for
+// example because another limit denied them. Do not repeat it after an unknown outcome,
+// and do not refund a grant of unknown outcome: a limit without a Concurrency does not
+// know what has been refunded already.
 func (l Limits) Refund(ctx context.Context, all []Refund) error {
 	for _, f := range all {
 		if f.Granted.UnixMicro() <= 0 {

@@ -1,10 +1,10 @@
--- look at a limit: what is known of it now. It changes nothing.
+-- look at a limit: what is known about it now. It changes nothing.
 --
 -- KEYS[1]  the limit's state   HASH
 -- KEYS[2]  the limit's leases  ZSET  check id -> expiry, unix ms
 --
 -- Returns the time now, unix µs, how many leases there are, and tat, line, front, hold
--- and pace as acquire keeps them, '' where nothing is known.
+-- and pace as acquire stores them, '' for unknown ones.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'zset')
 if wrong then return wrong end

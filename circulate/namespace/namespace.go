@@ -1,6 +1,6 @@
 // Package namespace looks at everything that a namespace has in Redis, whatever its
-// state, and removes it. It opens no ring, because joining a namespace that does not
-// exist would make it.
+// state, and removes it. It opens no ring, because opening would make a namespace that
+// does not exist.
 package namespace
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// page is about how many keys a server looks at in one step, and removes in one.
+	// page is about how many keys of a server one step looks at or removes.
 	page = 500
 	// passes is how often all servers are walked through. A second pass finds keys that a
 	// cluster moved between nodes meanwhile, and keys that were made again.
@@ -26,25 +26,24 @@ const (
 	stepWithin = 10 * time.Second
 )
 
-// ErrNotGone reports keys that were made again and again while a namespace was removed: a
+// ErrNotGone reports that keys were made again and again while a namespace was removed: a
 // process still uses it.
 var ErrNotGone = errors.New("namespace: its keys come again")
 
-// Found is what a namespace has. Accounts and messages are counted in keys that could be
-// read.
+// Found is what a namespace has. Accounts and messages are counted only in readable keys.
 type Found struct {
 	Keys, Accounts, Messages int
 	Alive                    []Process // the latest first
 }
 
-// Process is a process that reported itself not long ago.
+// Process is a process that reported itself lately.
 type Process struct {
 	Name   string // a replica, or a process with its roles
 	Silent time.Duration
 }
 
 // Look walks through the keys of a namespace, a page at a time on each server, and
-// returns what there is. Alive has the processes that reported within the window, by
+// returns what it found. Alive has the processes that reported within the window, by
 // Redis' clocks.
 func Look(ctx context.Context, server circulate.Server, name string, window time.Duration) (Found, error) {
 	if err := circulate.ValidateNamespace(name); err != nil {
@@ -58,7 +57,7 @@ func Look(ctx context.Context, server circulate.Server, name string, window time
 	return found, err
 }
 
-// read asks for what the keys of a page hold.
+// read counts the contents of a page of keys.
 func (f *Found) read(ctx context.Context, conn redis.Conn, keys []string, window time.Duration) error {
 	for _, key := range keys {
 		var n int
@@ -81,7 +80,7 @@ func (f *Found) read(ctx context.Context, conn redis.Conn, keys []string, window
 	return nil
 }
 
-// readPresence reads which processes reported within the window.
+// readPresence reads the processes that reported within the window.
 func (f *Found) readPresence(ctx context.Context, conn redis.Conn, key string, window time.Duration) error {
 	clock, err := redis.Int64s(do(ctx, conn, "TIME"))
 	if err != nil || len(clock) != 2 {
@@ -108,8 +107,8 @@ func (f *Found) readPresence(ctx context.Context, conn redis.Conn, key string, w
 }
 
 // Remove removes all keys of a namespace, a page at a time on each server, and calls
-// progress with how many it has removed so far. It may be interrupted, and be repeated.
-// The caller must know that nobody uses the namespace: if keys are made again, it returns
+// progress with the number removed so far. It may be interrupted and repeated. The caller
+// must know that nobody uses the namespace: if keys are made again, it returns
 // ErrNotGone.
 func Remove(ctx context.Context, server circulate.Server, name string, progress func(removed int)) (removed int, err error) {
 	if err := circulate.ValidateNamespace(name); err != nil {
@@ -141,7 +140,7 @@ func Remove(ctx context.Context, server circulate.Server, name string, progress 
 }
 
 // unlink removes keys, each by a separate command, because the keys of a cluster's node
-// are in many slots. Redis frees what a key held in the background.
+// are in many slots. Redis frees the memory in the background.
 func unlink(ctx context.Context, conn redis.Conn, keys []string) (removed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
@@ -161,7 +160,7 @@ func unlink(ctx context.Context, conn redis.Conn, keys []string) (removed int, e
 	return removed, err
 }
 
-// walk passes every key of a namespace to visit, a page of one server at a time.
+// walk calls visit with every key of a namespace, a page of one server at a time.
 func walk(ctx context.Context, server circulate.Server, name string, visit func(context.Context, redis.Conn, []string) error) error {
 	return connect.EachServer(ctx, server, func(ctx context.Context, address string, conn redis.Conn) error {
 		for _, pattern := range circulate.KeyPatterns(name) {
