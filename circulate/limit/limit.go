@@ -37,7 +37,6 @@
 // p's excess over 1: at p = 1.25 they balance if every other check comes back in vain.
 // That keeps leases in use for about four fifths of the time that checks can use them at
 // all, at two denials for each check.
-// them at all, at two denials for each check.
 //
 // A check that comes back in time and is denied again gets a slot at the front, in a
 // second line with the same distances that only such checks are in. So later checks do
