@@ -10,30 +10,31 @@ import (
 )
 
 const (
-	// suspectStrikes is how often an account must be taken from replicas, with no returned
-	// check in between, to be suspected of hanging or killing them. A replica checks one
-	// suspect at a time. So an account that only ran beside the guilty one is soon checked
-	// without it and cleared, long before strikes put it in quarantine.
+	// suspectStrikes is how many strikes make an account a suspect of hanging or killing
+	// replicas. An account gets a strike each time it is taken from a replica, and loses
+	// them with a returned check. A replica checks one suspect at a time, so an innocent
+	// account that only ran beside the guilty one is soon checked without it and cleared,
+	// long before strikes put it in quarantine.
 	suspectStrikes = 2
 	suspectPause   = 30 * time.Second // the longest wait until a suspect is tried again
 
 	outagePause = 30 * time.Second // the same while our own network seems to be down
 
 	unknownPause = time.Minute      // the same for an account that this version does not know
-	yieldLong    = 15 * time.Minute // how long other replicas come first in a shard with such an account
+	yieldLong    = 15 * time.Minute // how long other replicas have precedence in a shard with such an account
 
 	unansweredPause = 2 * time.Second // the longest wait while a limit does not answer
 )
 
-// admit returns the claimed accounts of a shard that may be checked now. It returns the
-// others to the schedule at once, which is not a failure and takes no place.
+// admit returns the claimed accounts of a shard that may be checked now. It puts the
+// others off at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
 	return fs.withinLimits(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed)))))
 }
 
-// recounted reads the strikes of those flights again that have just enough to be suspects. Two
-// monitors that requeue an entry at the same moment both count it, and one of them takes its
-// strike back at once: an account that was claimed in between is no suspect.
+// recounted reads strikes again for flights that have just enough to be suspects. Two monitors that
+// requeue an entry at the same moment both count it, and one of them takes its strike back at once.
+// An account that was claimed in between is no suspect.
 func (fs *flights) recounted(ctx context.Context, shard int, claimed []*flight) []*flight {
 	suspects := make(map[string]*flight)
 	var ids []string
@@ -47,7 +48,7 @@ func (fs *flights) recounted(ctx context.Context, shard int, claimed []*flight) 
 	}
 	views, err := fs.held.ring.Look(ctx, shard, ids)
 	if err != nil {
-		return claimed // they count as suspects: that costs time, and nothing else
+		return claimed // they count as suspects, which costs only time
 	}
 	for i := range views {
 		suspects[views[i].ID].claim.Strikes = views[i].Strikes
@@ -55,8 +56,8 @@ func (fs *flights) recounted(ctx context.Context, shard int, claimed []*flight) 
 	return claimed
 }
 
-// withRoom returns the flights of a shard if Redis has room for the messages that they may
-// find. Otherwise it returns all accounts to the schedule, which is not a failure.
+// withRoom returns the flights of a shard if Redis has room for the messages that they may find.
+// Otherwise it puts all accounts off, which is not a failure.
 func (fs *flights) withRoom(shard int, claimed []*flight) []*flight {
 	if !fs.room.short(shard) {
 		return claimed
@@ -102,8 +103,8 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 	return admitted
 }
 
-// unsuspected returns the flights that neither an outage of our own network, nor an earlier
-// strike, nor a used-up share keeps from being checked.
+// unsuspected returns the flights that may be checked. It puts off those that an outage of our own
+// network, an earlier strike or a used-up share keeps from it.
 func (fs *flights) unsuspected(claimed []*flight) []*flight {
 	now := time.Now()
 	admitted := claimed[:0:len(claimed)]
@@ -160,8 +161,8 @@ func (f *flight) putOff(reason string, due time.Time) {
 	}, nil)
 }
 
-// putOffUnknown puts an account off that this version does not know. During a rolling restart a newer
-// replica may know it. Nothing counts against the account.
+// putOffUnknown puts off an account that this version does not know. During a rolling restart a
+// newer replica may know it. Nothing counts against the account.
 func (f *flight) putOffUnknown(reason, unknown string) {
 	fs := f.flights
 	fs.metrics.putOff.WithLabelValues(reason).Inc()
@@ -173,9 +174,9 @@ func (f *flight) putOffUnknown(reason, unknown string) {
 	}, nil)
 }
 
-// afterOutage returns when to try an account again that our own network does not reach: at
-// the next slot of its cadence, but not before a pause. So each account is on its phase again
-// after an outage.
+// afterOutage returns when to try an account again that our own network does not reach: at the next
+// slot of its cadence, but not before a pause. Each account is therefore back on its phase after an
+// outage.
 func (f *flight) afterOutage() time.Time {
 	now := f.now()
 	due := now.Add(upTo(outagePause))
@@ -185,7 +186,7 @@ func (f *flight) afterOutage() time.Time {
 	return due
 }
 
-// freeLimits ends the check's leases of its limits, once.
+// freeLimits ends the check's leases of limits, once.
 func (f *flight) freeLimits() {
 	if !f.limitsFreed.Swap(true) {
 		f.flights.limiter.finish(f.limits, f.checkID)
@@ -197,8 +198,8 @@ func upTo(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// host names the third party that a check has to reach, so that one third party that is down
-// can be distinguished from our own network being down.
+// host names the third party that a check has to reach. It lets the pool tell a third party that is
+// down from an outage of our own network.
 func (f *flight) host() string {
 	if f.record.rateKey != "" {
 		return f.record.rateKey

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits are those of one call.
+// callLimits bound one call.
 type callLimits struct {
 	Timeout time.Duration // after which the call's context is done
 	Grace   time.Duration // how long the call may go on after that
@@ -14,15 +14,15 @@ type callLimits struct {
 	Overrun interface{ Overrun() }
 }
 
-// A box bounds the calls of one goroutine, one after the other.
+// A box bounds the calls of one goroutine, which follow one another.
 type box struct {
 	parent context.Context
-	detach func() bool // forgets the parent
+	detach func() bool // stops watching the parent
 
 	mu     sync.Mutex
 	call   *boxCall // under way, and not overrun
 	timer  *time.Timer
-	rings  time.Time // when the timer does; zero: it does not
+	rings  time.Time // when the timer fires; zero: it is not set
 	closed bool
 }
 
@@ -78,7 +78,7 @@ func (b *box) End(c *boxCall) {
 	c.cancel(context.Canceled)
 }
 
-// end ends the call under way, because the parent is done.
+// end ends the call under way when the parent is done.
 func (b *box) end() {
 	b.mu.Lock()
 	call := b.call
@@ -98,7 +98,7 @@ func (b *box) ring(at time.Time, in time.Duration) {
 	b.timer.Reset(in)
 }
 
-// rung is called by the timer, perhaps for a call that has long ended.
+// rung is what the timer calls, perhaps for a call that has long ended.
 func (b *box) rung() {
 	b.mu.Lock()
 	c, now := b.call, time.Now()
@@ -129,14 +129,14 @@ func (b *box) rung() {
 	c.limits.Overrun.Overrun()
 }
 
-// boxCall is the context of a call. Parts of the call may keep it longer than the call lasts, as of
-// any context.
+// boxCall is the context of a call. Like any context, it may outlive the call in what the call has
+// started.
 type boxCall struct {
 	parent     context.Context // for its values
 	key, value any
 	deadline   time.Time
 
-	// The box's.
+	// limits are the box's.
 	limits  callLimits
 	late    bool          // the deadline has passed
 	overrun chan struct{} // closed once Overrun has returned; nil: it was not called
@@ -149,7 +149,7 @@ type boxCall struct {
 
 var _ context.Context = (*boxCall)(nil)
 
-// closed is the channel of a call that was done before anybody asked.
+// closed is the done channel of calls that had ended before anybody asked for one.
 var closed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -186,21 +186,21 @@ func (c *boxCall) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// waiter is what somebody waits for the end of a call with.
+// waiter is a function that waits for the end of a call.
 type waiter struct {
 	call         *boxCall
 	do           func()
 	before, next *waiter
 }
 
-// AfterFunc calls do when the call is done, unless stop was called before. Do must not block.
-// Package context looks for this method in a parent: without it, it would start a goroutine for
-// each context that derives from this one.
+// AfterFunc calls do when the call is done, unless stop was called before. do must not block.
+// Package context looks for this method in a parent, and without it starts a goroutine for each
+// context that derives from this one.
 func (c *boxCall) AfterFunc(do func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		go do() // not here: the caller may hold what it needs
+		go do() // not here: the caller may hold a lock that do needs
 		return func() bool { return false }
 	}
 	w := &waiter{call: c, do: do, next: c.waiting}
@@ -211,7 +211,7 @@ func (c *boxCall) AfterFunc(do func()) (stop func() bool) {
 	return w.stop
 }
 
-// stop takes the waiter out, and reports false if it is out already.
+// stop removes the waiter. It reports false if the waiter was already removed.
 func (w *waiter) stop() bool {
 	c := w.call
 	c.mu.Lock()

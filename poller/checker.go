@@ -17,12 +17,12 @@ type Checker interface {
 	// Kind returns the name that account records use, such as "feed" or "http".
 	Kind() string
 
-	// Validate judges a config when an account is registered. It returns every fault at
+	// Validate judges a config when an account is registered. Its error has every fault at
 	// once, each with its field, and never quotes a secret.
 	Validate(config json.RawMessage) error
 
-	// RateKey names what shares an upstream's limit with this account: a host, a
-	// corporation, a credential. Empty: the account shares no limit.
+	// RateKey names the host, corporation or credential whose upstream limit this account
+	// shares with others. Empty: the account shares no limit.
 	RateKey(config json.RawMessage) string
 
 	// Check makes one call to the third party, for one page. It must return soon after
@@ -41,13 +41,12 @@ type Request struct {
 	Limit   int             // the most messages that are wanted
 	Attempt int             // 1, and one more for each failure in a row before this check
 
-	// Hold is how long the third party may hold this call before it answers that there is
-	// nothing. Zero: not at all, so that a checker that can ask for an answer at once does.
-	// See Holder.
+	// Hold is how long the third party may hold this call before it answers that there is nothing.
+	// Zero: not at all, and a checker that can ask for an answer at once does so. See Holder.
 	Hold time.Duration
 
-	// Trial says that somebody tries the config by hand, and that what is found is shown and
-	// not stored. Such a check must not take from the account what a later one would find.
+	// Trial says that somebody tries the config by hand: the findings are shown and not stored. Such a
+	// check must not take messages from the account that a later one would find.
 	Trial bool
 }
 
@@ -66,16 +65,16 @@ type Result struct {
 	// next page; zero leaves it to the account's cadence.
 	NextPollAfter time.Duration
 	// CursorReset says that the upstream no longer knew the cursor: messages may be
-	// missing or come again.
+	// missing or be found again.
 	CursorReset bool
 	// Warnings say what was wrong although the page could be read.
 	Warnings []Warning
-	// MovedTo is the new address, in place of the config's url, if the third party says
-	// that the account has moved for good. This check must have succeeded at that address,
-	// and the address must be allowed and may get everything that the config adds to
-	// requests. Empty: the account has not moved.
+	// MovedTo is the account's new address, in place of the config's url, if the third
+	// party says that the account has moved for good. This check must have succeeded at
+	// that address. The address must be allowed, and may get everything that the config
+	// adds to requests. Empty: the account has not moved.
 	MovedTo string
-	// Hold is how long the third party says that it will hold the account's next call, and
+	// Hold is how long the third party says that it will hold the account's next call. It
 	// overrules Holder.Hold. Zero: it did not say.
 	Hold time.Duration
 }
@@ -115,7 +114,7 @@ func (w Warning) String() string { return w.Code + ": " + w.Message }
 // Checkers are the checkers of a process, by kind.
 type Checkers map[string]Checker
 
-// NewCheckers returns checkers by their kind. It returns an error for two of one kind.
+// NewCheckers returns checkers by their kind. Two checkers of one kind are an error.
 func NewCheckers(all ...Checker) (Checkers, error) {
 	c := make(Checkers, len(all))
 	for _, checker := range all {
@@ -127,8 +126,8 @@ func NewCheckers(all ...Checker) (Checkers, error) {
 	return c, nil
 }
 
-// Validate judges a config with its kind's checker. It returns that checker's error, or one
-// that says that the kind is unknown.
+// Validate judges a config with its kind's checker. Its error is the checker's, or says that the
+// kind is unknown.
 func (c Checkers) Validate(kind string, config json.RawMessage) error {
 	checker, ok := c[kind]
 	if !ok {
@@ -140,8 +139,8 @@ func (c Checkers) Validate(kind string, config json.RawMessage) error {
 	return checker.Validate(config)
 }
 
-// Hold returns for how long the third party of a kind holds a call with that config until
-// something comes; zero: not at all, or the kind is unknown. See Holder.
+// Hold returns how long the third party of a kind holds a call with that config until something
+// comes. Zero: not at all, or the kind is unknown. See Holder.
 func (c Checkers) Hold(kind string, config json.RawMessage) time.Duration {
 	return holdOf(c[kind], config, nil)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// ErrorKind says what the pool does about a failed check. The pool never guesses from an
-// error's text.
+// ErrorKind says what the pool does about a failed check. The pool never guesses it from an error's
+// text.
 type ErrorKind string
 
 // The kinds of failure.
@@ -22,7 +22,7 @@ const (
 	ConfigInvalid ErrorKind = "config"         // the record cannot be used; parked at once
 	CursorInvalid ErrorKind = "cursor_invalid" // the upstream refuses the cursor; it is dropped
 	Protocol      ErrorKind = "protocol"       // the answer breaks its own rules; treated as transient
-	Unsupported   ErrorKind = "unsupported"    // this version does not know something of the config; the account is left to other replicas
+	Unsupported   ErrorKind = "unsupported"    // this version does not know part of the config; the account is left to other replicas
 )
 
 // ErrorScope says what a failure is blamed on.
@@ -31,7 +31,7 @@ type ErrorScope string
 // The scopes of failure. Only a failure of scope account counts against the account.
 const (
 	ScopeAccount ErrorScope = "account"  // this account alone
-	ScopeRateKey ErrorScope = "rate_key" // all that share its Checker.RateKey
+	ScopeRateKey ErrorScope = "rate_key" // all accounts with its Checker.RateKey
 	ScopeEgress  ErrorScope = "egress"   // our own network or address
 	ScopeChecker ErrorScope = "checker"  // the checker or connector itself: a bad deploy, a wrong signature
 )
@@ -40,19 +40,19 @@ const (
 type CheckError struct {
 	Kind       ErrorKind     // empty: transient
 	Scope      ErrorScope    // empty: account
-	RetryAfter time.Duration // the wait that the upstream asked for; kept in full
+	RetryAfter time.Duration // the wait that the upstream asked for; never shortened
 	Code       string        // short and stable, for people and metrics: "http_503", "timeout"
 	Message    string        // for people; never a secret, never a query string
 	Final      bool          // with AuthFailed: only a person can change it, and trying again may do harm
-	Network    bool          // the third party was not reached, or the connection broke: it may be our own network
+	Network    bool          // the third party was not reached, or the connection broke: our own network may be the cause
 	Err        error         // the cause, for errors.Is; its text is never shown
 }
 
-// Error returns the kind, the code unless it is the same word, and the message. It never has the
+// Error returns the kind, the code unless it is the same word, and the message. It leaves out the
 // cause's text, which may contain a secret.
 func (e *CheckError) Error() string { return e.text(string(e.Kind)) }
 
-// text returns what Error does with another word for the kind.
+// text is Error with another word for the kind.
 func (e *CheckError) text(word string) string {
 	if e.Code == word || e.Code == string(e.Kind) {
 		return word + ": " + e.Message
@@ -81,13 +81,14 @@ func (e *CheckError) Class() cadence.Class {
 	return cadence.Transient
 }
 
-// ErrHere reports what only the settings of this process forbid. No account is to blame for it.
+// ErrHere reports that only the settings of this process forbid something. No account is to blame
+// for it.
 var ErrHere = errors.New("is forbidden here")
 
-// ConfigError returns the failure of a check whose config its checker refuses with err, as
-// Validate would. The account is parked. But if err, or an error that it wraps, has a method
-// Unsupported that returns true, as strict.Faults has for an unknown field, a later version
-// may have written the config: then the account is left to other replicas. If it is an ErrHere,
+// ConfigError returns the failure of a check whose config its checker refuses with err, as Validate
+// would. The account is parked, with two exceptions. If err, or an error that it wraps, has a
+// method Unsupported that returns true, as strict.Faults has for an unknown field, a later version
+// may have written the config, and the account is left to other replicas. If err is an ErrHere,
 // nothing counts against the account, which is tried again until the settings allow it.
 func ConfigError(err error) *CheckError {
 	failed := &CheckError{Kind: ConfigInvalid, Code: "config", Message: err.Error(), Err: err}
@@ -100,15 +101,15 @@ func ConfigError(err error) *CheckError {
 	return failed
 }
 
-// CursorError returns the failure of a check whose cursor its checker cannot read, because of
-// err. The cursor is dropped.
+// CursorError returns the failure of a check whose checker cannot read the cursor, because of err.
+// The cursor is dropped.
 func CursorError(err error) *CheckError {
 	return &CheckError{Kind: CursorInvalid, Code: "cursor", Message: "the cursor is not one of this kind", Err: err}
 }
 
 // Classify returns any error of a checker as the pool sees it. An error that is not a *CheckError
-// is transient, with the scope account. Its text is left out: it may contain a query string. A nil
-// *CheckError, which is an error that is not nil, is transient, with the code "nil_error". An error
+// is transient, with the scope account. Its text is left out, because it may contain a query
+// string. A nil *CheckError in a non-nil error is transient, with the code "nil_error". An error
 // with a kind or a scope that does not exist has the code "bad_result".
 func Classify(err error) *CheckError {
 	var known *CheckError
@@ -139,7 +140,7 @@ func timedOut(err error, after time.Duration) error {
 	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
 }
 
-// unknown names the field whose value does not exist, if there is one.
+// unknown names the config's field whose value this version does not know, if there is one.
 func (e *CheckError) unknown() (what, value string) {
 	switch e.Kind {
 	case Transient, RateLimited, AuthFailed, Gone, ConfigInvalid, CursorInvalid, Protocol, Unsupported:

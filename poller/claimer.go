@@ -15,15 +15,15 @@ import (
 
 const (
 	claimers   = 2   // claims under way at once
-	claimBatch = 128 // accounts of one claim at most
+	claimBatch = 128 // the most accounts of one claim
 
 	gatherPlaces = 2 * time.Millisecond
 
-	// Checks of accounts that were claimed ahead begin at most so late: several begin at once,
-	// and limits are asked for several at once.
+	// departGap is how far apart checks of accounts that were claimed ahead begin: several begin at
+	// once, so that several ask for limits at once.
 	departGap    = 20 * time.Millisecond
 	departLimits = 50 * time.Millisecond
-	// departWait is how long they wait for places, before their accounts are released.
+	// departWait is how long such checks wait for places before their accounts are released.
 	departWait = 50 * time.Millisecond
 
 	claimRetry    = 100 * time.Millisecond // after a claim that failed, doubled each time
@@ -42,11 +42,11 @@ type claimer struct {
 	writer     *writer
 	claims     *claims
 	records    *circulate.Records[*record]
-	subscribed atomic.Bool // wake-ups arrive
-	panics     sync.Map    // kind and method -> true, of panics that were logged
+	subscribed atomic.Bool // wake-ups reach this replica
+	panics     sync.Map    // kind and method -> true, once their panic was logged
 
 	early     atomic.Int64   // accounts that were claimed ahead and are not due yet
-	departing sync.WaitGroup // of goroutines that have these
+	departing sync.WaitGroup // goroutines that wait with these
 }
 
 func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer) *claimer {
@@ -88,9 +88,9 @@ func (c *claimer) run(ctx context.Context) {
 	}
 }
 
-// takePlaces waits for free places. If checks fill the pool, places become free one by
-// one, and a claim for each would cost Redis more than a claim for several. It therefore
-// waits a moment until several are free.
+// takePlaces waits for free places. When checks fill the pool, places become free one by one, and a
+// claim for each would cost Redis more than one claim for several. takePlaces therefore waits a
+// moment until several are free.
 func (c *claimer) takePlaces(ctx context.Context) int {
 	most := claimBatch
 	if c.flights.held.behind() {
@@ -135,8 +135,8 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	batch, err := c.ring.ClaimAhead(ctx, shard, c.config.Replica, n, c.records.Known(shard), ahead, c.peers.kinds...)
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
-			// The next answer may come from another server that lost the last writes. It
-			// may still say that this replica has accounts that it has returned.
+			// The next answer may come from another server, which lost the last writes and may
+			// still count returned accounts as this replica's.
 			c.claims.lose(shard)
 		}
 		return 0, time.Time{}, err
@@ -146,7 +146,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	if c.claims.suspicious(shard) {
 		if err := c.reclaim(ctx, shard); err != nil {
 			c.claims.lose(shard)
-			c.log.Debug("what may be claimed was not looked for", "shard", shard, "error", err)
+			c.log.Debug("lost claims of the shard were not looked for", "shard", shard, "error", err)
 		}
 	}
 	c.clocks.set(shard, batch.Now, received)
@@ -155,7 +155,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	c.metrics.claimed.Add(float64(len(batch.Claims)))
 	records, err := c.records.Resolve(ctx, shard, &batch)
 	if len(batch.Claims) > 0 && (err != nil || ctx.Err() != nil) {
-		// We will not check these: release them. If that fails, the monitor requeues them.
+		// We will not check these, so we release them. If that fails, the monitor requeues them.
 		claims := make([]*circulate.Claim, len(batch.Claims))
 		for i := range claims {
 			claims[i] = &batch.Claims[i]
@@ -189,8 +189,8 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	return started, c.nextClaim(shard, &batch, received, ahead), nil
 }
 
-// start starts the checks of a shard's accounts that are admitted. It returns how many took a
-// place, and how many a place for held checks.
+// start starts the checks of a shard's admitted accounts. It returns how many took a place, and how
+// many of these a place for held checks.
 func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started, held int) {
 	for _, f := range c.flights.admit(ctx, shard, claimed) {
 		if f.hold != nil {
@@ -203,8 +203,8 @@ func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (star
 	return started, held
 }
 
-// checkID names the check of a claim, which is at a place of its batch: a batch has one
-// ticket, and a shard no two batches with the same.
+// checkID names the check of a claim by its ticket, which all claims of a batch share,
+// and by its place in the batch. No two batches of a shard have the same ticket.
 func checkID(c *circulate.Claim, place int) string {
 	id := append(strconv.AppendInt(make([]byte, 0, 32), int64(c.Shard), 10), '-')
 	id = append(append(id, c.Ticket()...), '-')
@@ -212,7 +212,7 @@ func checkID(c *circulate.Claim, place int) string {
 }
 
 // nextClaim returns when a shard should be claimed from next: when its next account is
-// due. If the shard is another replica's part, that replica gets some more time.
+// due. If the shard belongs to another replica, that replica gets some more time.
 func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time, ahead time.Duration) time.Time {
 	idle := c.idle() * time.Duration(c.timetable.aloof(shard))
 	switch {
@@ -221,11 +221,12 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time, a
 	case b.NextDue.IsZero():
 		return received.Add(idle)
 	}
-	// Redis truncates its time to milliseconds. Without one more, the claim would be early.
+	// Redis truncates its time to milliseconds. Without another millisecond, the claim would be early.
 	wait := max(0, b.NextDue.Sub(b.Now)) + time.Millisecond
 	switch {
 	case ahead > 0:
-		// What is due until then was claimed ahead. It comes back before what is due next.
+		// Accounts that are due until then were claimed ahead. The claimer comes back before the next
+		// ones are due.
 		wait = max(wait-(ahead-c.gather()), c.gather())
 	case c.meter.isBusy(received):
 		wait = max(wait, c.config.GatherInterval)
@@ -233,7 +234,7 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time, a
 	return received.Add(min(idle, wait+c.timetable.patience(shard, rand.Float64())))
 }
 
-// idle returns the longest time between two claims from a shard of the replica's own.
+// idle returns the longest time between two claims from one of the replica's own shards.
 func (c *claimer) idle() time.Duration {
 	if c.subscribed.Load() {
 		return c.config.IdleInterval
@@ -253,15 +254,15 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// gather returns the least time between two claims of a shard that take accounts ahead.
+// gather returns the least time between two claims of a shard that claim ahead.
 func (c *claimer) gather() time.Duration {
 	return min(2*c.config.GatherInterval, circulate.MaxAhead*3/4)
 }
 
-// ahead returns how long before they are due the next claim of a shard may take accounts. A busy
-// replica takes what becomes due in a shard of its own until its next claim of it, and somewhat
-// later. It takes nothing ahead while most places are taken, because an account that waits here
-// must not wait longer than anywhere else.
+// ahead returns how long before they are due the next claim of a shard may take accounts. In a
+// shard of its own, a busy replica takes the accounts that become due until its next claim there,
+// and a little later. It takes nothing ahead while most places are taken, because an account must
+// not wait longer here than anywhere else.
 func (c *claimer) ahead(shard int) time.Duration {
 	if !c.meter.isBusy(time.Now()) || c.timetable.patience(shard, 0) > 0 || 4*c.flights.count() > 3*c.config.Concurrency ||
 		int(c.early.Load()) > 2*c.config.Concurrency {
@@ -270,8 +271,9 @@ func (c *claimer) ahead(shard int) time.Duration {
 	return (c.gather() * 4 / 3).Truncate(time.Millisecond)
 }
 
-// dueNow parts the flights of a batch into those that are due and those that are due later, the
-// earliest first. What is due beyond circulate.MaxAhead was claimed by a clock that went back.
+// dueNow splits the flights of a batch into those that are due and those that are due later, the
+// earliest first. An account that is due beyond circulate.MaxAhead was claimed by a clock that has
+// since gone back.
 func dueNow(claimed []*flight, b *circulate.Batch) (due, later []*flight) {
 	due = claimed[:0:len(claimed)]
 	for _, f := range claimed {
@@ -324,7 +326,7 @@ func (c *claimer) depart(ctx context.Context, shard int, later []*flight, claime
 	}
 }
 
-// release returns the accounts of flights that have not begun.
+// release releases the accounts of flights that have not begun.
 func (c *claimer) release(ctx context.Context, shard int, waiting []*flight) {
 	claims := make([]*circulate.Claim, len(waiting))
 	for i, f := range waiting {

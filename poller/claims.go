@@ -9,14 +9,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// claims are the accounts that a replica knows it has claimed, until their returns are
-// written. After a lost reply to a claim or a page it may have more. It releases those
-// itself: the monitors would requeue them only after the long timeout, because the replica
-// lives.
+// claims are the accounts that a replica knows it has claimed, until their returns are written.
+// After a lost reply to a claim or a page, the replica may have claimed more. It releases those
+// itself: because it lives, the monitors would requeue them only after the long timeout.
 type claims struct {
 	mu    sync.Mutex
 	count map[string]int // by account
-	lost  map[int]bool   // shards in which there may be more than is known
+	lost  map[int]bool   // shards in which there may be more claims than are known
 }
 
 func newClaims() *claims {
@@ -39,22 +38,22 @@ func (c *claims) remove(id string) {
 	}
 }
 
-// lose notes that the replica may have accounts of a shard without knowing it.
+// lose notes that the replica may have claims in a shard without knowing it.
 func (c *claims) lose(shard int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lost[shard] = true
 }
 
-// loseAll is lose for each shard.
+// loseAll is lose for every shard.
 func (c *claims) loseAll(shards int) {
 	for shard := range shards {
 		c.lose(shard)
 	}
 }
 
-// suspicious reports whether the replica may have unknown accounts of a shard, and resets
-// that.
+// suspicious reports whether the replica may have unknown claims in a shard, and forgets that it
+// may.
 func (c *claims) suspicious(shard int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +62,7 @@ func (c *claims) suspicious(shard int) bool {
 	return was
 }
 
-// suspects returns the shards of which the replica may have unknown accounts, and resets them.
+// suspects returns the shards in which the replica may have unknown claims, and forgets them.
 func (c *claims) suspects() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +79,7 @@ func (c *claims) has(id string) bool {
 
 const lostChunk = 256 // entries looked at in one step
 
-// reclaim releases the accounts of a shard that this replica has without knowing it. No
+// reclaim releases the claims in a shard that this replica has without knowing it. No
 // other claimer of this replica claims from the shard meanwhile.
 func (c *claimer) reclaim(ctx context.Context, shard int) error {
 	for passed := 0; ; {
@@ -100,7 +99,7 @@ func (c *claimer) reclaim(ctx context.Context, shard int) error {
 				return err
 			}
 			c.metrics.reclaimed.Add(float64(n))
-			c.log.Info("accounts were held without knowing it, and are returned", "shard", shard, "accounts", n)
+			c.log.Info("claims that this replica did not know of are released", "shard", shard, "accounts", n)
 		}
 		if len(held) < lostChunk {
 			return nil
@@ -109,11 +108,11 @@ func (c *claimer) reclaim(ctx context.Context, shard int) error {
 	}
 }
 
-// reclaimAll releases what the replica may have without knowing it, before it signs off.
+// reclaimAll releases the claims that the replica may have without knowing it, before it signs off.
 func (c *claimer) reclaimAll(ctx context.Context) {
 	for _, shard := range c.claims.suspects() {
 		if err := c.reclaim(ctx, shard); err != nil {
-			c.log.Warn("could not look for accounts that may be held; they will be requeued", "shard", shard, "error", err)
+			c.log.Warn("could not look for unknown claims; they will be requeued", "shard", shard, "error", err)
 		}
 	}
 }

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// cleanups are functions that a check's parts want called when what it has found so far is written,
-// such as to free the memory of the messages.
+// cleanups are functions to call when what a check has found so far is written, such as to free the
+// memory of its messages.
 type cleanups struct {
 	mu    sync.Mutex
 	ended bool
 	all   []func()
-	begun func() // called when the call has reached the third party; nil: nobody waits for that
+	begun func() // called when the call has reached the third party; nil: nobody waits for it
 }
 
 type cleanupsKey struct{}
 
-// WhenWritten calls done once, when what a check has found so far is written to the ring or
-// dropped. Ctx is the context of Checker.Check, or derived from it. If ctx does not come from
-// a pool, WhenWritten returns false and never calls done.
+// WhenWritten has done called once, when what a check has found so far is written to the ring or
+// dropped. ctx is the context of Checker.Check, or derived from it. If ctx does not come from a
+// pool, WhenWritten returns false and done is never called.
 func WhenWritten(ctx context.Context, done func()) bool {
 	c, ok := ctx.Value(cleanupsKey{}).(*cleanups)
 	if ok && !c.add(done) {
@@ -27,9 +27,9 @@ func WhenWritten(ctx context.Context, done func()) bool {
 	return ok
 }
 
-// Begun says that the call of a check has reached its third party, and only waits from now on. Ctx
-// is the context of Checker.Check, or derived from it. A checker that does not say so is believed
-// to have begun after two seconds.
+// Begun says that the call of a check has reached its third party, and only waits from now on. ctx
+// is the context of Checker.Check, or derived from it. If a checker never says so, its call counts
+// as begun after two seconds.
 func Begun(ctx context.Context) {
 	if c, ok := ctx.Value(cleanupsKey{}).(*cleanups); ok && c.begun != nil {
 		c.begun()
@@ -60,7 +60,7 @@ func (c *cleanups) whenWritten() func() {
 // call calls the functions. The check may go on.
 func (c *cleanups) call() { c.release(false) }
 
-// end is call for a check that is over.
+// end is call for a check that has ended.
 func (c *cleanups) end() { c.release(true) }
 
 func (c *cleanups) release(ended bool) {

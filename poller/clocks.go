@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// clocks translates between Redis' clock and ours, from what claims read. It never compares
-// the two.
+// clocks translates between Redis' clock and ours by what each showed at the last claims. It never
+// compares the two.
 type clocks struct {
 	last   atomic.Pointer[instant]   // at the last claim
 	shards []atomic.Pointer[instant] // shard -> at its last claim
 }
 
-// instant is one moment by Redis' clock and by ours.
+// instant is one moment, by Redis' clock and by ours.
 type instant struct{ server, local time.Time }
 
 func newClocks(shards int) *clocks {
 	return &clocks{shards: make([]atomic.Pointer[instant], shards)}
 }
 
-// set notes what a claim read.
+// set notes both clocks' times of a claim.
 func (c *clocks) set(shard int, server, local time.Time) {
 	read := &instant{server: server, local: local}
 	c.last.Store(read)
@@ -34,13 +34,13 @@ func (c *clocks) now() time.Time {
 	return time.Now() // nothing was claimed yet
 }
 
-// nowOf is now from the last claim of a shard, of which something was claimed before.
+// nowOf is now by the last claim of a shard. Something must have been claimed from it before.
 func (c *clocks) nowOf(shard int) time.Time {
 	read := c.shards[shard].Load()
 	return read.server.Add(time.Since(read.local))
 }
 
-// local translates a time by Redis' clock into one by ours, from the last claim.
+// local translates a time by Redis' clock into one by ours, as of the last claim.
 func (c *clocks) local(server time.Time) time.Time {
 	if read := c.last.Load(); read != nil {
 		return read.local.Add(server.Sub(read.server))

@@ -25,7 +25,7 @@ type committer struct {
 	calm   func(*circulate.Return) bool // nil: none is
 	write  func(shard int, items []circulate.Return)
 
-	slots chan struct{} // one for each return that is not written yet, to bound them
+	slots chan struct{} // one for each unwritten return, to bound them
 	kick  chan struct{} // has a value when the dispatcher should look again
 	jobs  chan batchOfShard
 
@@ -34,12 +34,12 @@ type committer struct {
 	then    map[*circulate.Claim]func() // called once the claim's return is written
 }
 
-// gathering is the returns of one shard that wait for others.
+// gathering is the returns of one shard that wait to be written together.
 type gathering struct {
 	items []circulate.Return
 	bytes int
 	since time.Time
-	hasty time.Time // since when one waits that is not calm; zero: none does
+	hasty time.Time // since when a return waits that is not calm; zero: none does
 }
 
 type batchOfShard struct {
@@ -59,11 +59,11 @@ func newCommitter(linger func(time.Time) time.Duration, limit int, write func(in
 	}
 }
 
-// submit takes over a return. It waits while too many are not written yet.
+// submit takes over a return. It blocks while too many are unwritten.
 func (c *committer) submit(item circulate.Return) { c.submitWith(item, nil) }
 
-// submitWith is submit with a function that is called once the return is written or dropped.
-// It may be nil.
+// submitWith is submit with a function to call once the return is written or dropped. The function
+// may be nil.
 func (c *committer) submitWith(item circulate.Return, written func()) {
 	c.slots <- struct{}{}
 	c.mu.Lock()
@@ -106,14 +106,14 @@ func (c *committer) callThen(items []circulate.Return) {
 	}
 }
 
-// crowded reports whether checks may soon wait for results to be written. Then lingering
-// costs more than small batches.
+// crowded reports whether checks may soon wait until results are written. Lingering then costs more
+// than small batches.
 func (c *committer) crowded() bool { return 4*len(c.slots) >= 3*cap(c.slots) }
 
 func (g *gathering) full() bool { return len(g.items) >= commitBatch || g.bytes >= commitBytes }
 
-// run writes what is submitted until ctx is done, and then what is left.
-// Nothing may be submitted after that.
+// run writes submitted returns until ctx is done, and then what is left. Nothing may be
+// submitted after that.
 func (c *committer) run(ctx context.Context) {
 	var writers sync.WaitGroup
 	for range committers {
@@ -191,12 +191,12 @@ func split(items []circulate.Return) [][]circulate.Return {
 	return append(steps, items[first:])
 }
 
-// size returns about the bytes that a return writes.
+// size returns roughly how many bytes a return writes.
 func size(item *circulate.Return) int {
 	return len(item.Cursor) + sizeOf(item.Messages)
 }
 
-// sizeOf returns about the bytes of messages.
+// sizeOf returns roughly how many bytes messages have.
 func sizeOf(messages []circulate.Message) int {
 	n := 0
 	for i := range messages {

@@ -8,39 +8,38 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Config has the settings of a pool. A zero field means the default, which stands behind the
-// semicolon.
+// Config has the settings of a pool. A zero field means the default, which follows the semicolon.
 type Config struct {
 	Replica         string        // the replica's name; a new one of circulate.NewReplica
 	Host            string        // the host's name for people, in the replica's report; none
-	Version         string        // of the program, likewise; none
+	Version         string        // the program's, likewise; none
 	Concurrency     int           // checks at once; 256
-	HeldChecks      int           // held checks at once, besides the others; 20,000
+	HeldChecks      int           // held checks at once, in addition to Concurrency; 20,000
 	CheckTimeout    time.Duration // the time for one page; 30 s
 	Heartbeat       time.Duration // the time between two heartbeats; 2 s
 	GracePeriod     time.Duration // how long checks may go on after Run's context is done; 20 s
-	MemoryMark      int           // per cent of Redis' maxmemory from which on no messages are taken; 85
+	MemoryMark      int           // per cent of Redis' maxmemory from which no messages are taken; 85
 	AccountShare    int64         // bytes of messages an hour that an account may bring, negative: any; 64 MiB
 	LongTimeout     time.Duration // the monitors' timeout, after which a claim is no longer ours; 5 min
 	PageLimit       int           // messages wanted on one page; 200
 	RecordsKept     int           // decoded records kept in memory; 500,000
-	RecordBytes     int64         // the most bytes of their texts; 256 MiB, enough for 500,000 of 500 bytes
-	IdleInterval    time.Duration // the longest time between two looks at a shard of the own part; 30 s
+	RecordBytes     int64         // the most bytes of their texts; 256 MiB, enough for 500,000 records of 500 bytes
+	IdleInterval    time.Duration // the longest time between two looks at a shard of the replica's own; 30 s
 	Limits          Limits        // limits that replicas share; none
-	ConfirmUnsynced bool          // calls do not wait until Redis has on its disk what they confirm; see Confirmer
+	ConfirmUnsynced bool          // calls do not wait until what they confirm is on Redis' disk; see Confirmer
 	CommitInterval  time.Duration // the longest that a result waits for others of its shard; 2 ms
-	GatherInterval  time.Duration // the same on a busy replica, and the least time between its claims of a shard, both doubled if no check is later for it; 150 ms
+	GatherInterval  time.Duration // the same on a busy replica, and the least time between its claims of a shard; both double when that makes no check later; 150 ms
 }
 
 const (
-	maxPages         = 20               // of one claim, then the account goes behind the others
+	maxPages         = 20               // of one claim; the account then queues behind the others
 	maxDrain         = 30 * time.Second // the same as a time
-	maxEmptyPages    = 10               // in a row that say there is more
+	maxEmptyPages    = 10               // empty pages in a row that say there is more
 	maxCursor        = 64 << 10         // bytes
 	maxData          = 256 << 10        // bytes of one message
 	abandonAfter     = time.Second      // how long a checker may go on after its context is done
 	unsubscribedPoll = time.Second      // the longest IdleInterval while wake-ups may be missed
-	hangingPause     = time.Second      // between two looks while too many checkers hang
+	hangingPause     = time.Second      // between two counts while too many checkers hang
 	peerWindow       = 5                // heartbeats that a replica may miss without losing its part of the shards
 	leastAbandoned   = 16               // hanging checks that even the smallest pool tolerates
 	flushTimeout     = 10 * time.Second // for the last writes at shutdown
@@ -99,7 +98,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// validateHolds judges whether the settings leave time for calls that third parties hold.
+// validateHolds checks that the settings leave time for calls that third parties hold.
 func (c Config) validateHolds(checkers Checkers) error {
 	for _, kind := range checkers.Kinds() {
 		if _, holds := checkers[kind].(Holder); holds && c.LongTimeout < LeastLongTimeout {

@@ -2,8 +2,8 @@ package poller
 
 import "sync"
 
-// A crew runs short tasks in goroutines that are used again: the stack of one has grown to
-// what the tasks need, and a new one would grow it anew, copy by copy.
+// This file runs short tasks in goroutines that are used again. The stack of such a goroutine has
+// already grown to what the tasks need; a new one would grow it anew, copy by copy.
 
 // crewWorker does tasks, one after the other, in one goroutine.
 type crewWorker[T any] interface {
@@ -11,22 +11,22 @@ type crewWorker[T any] interface {
 	Close() // called at last
 }
 
-// crew is the workers. A task never waits for one: if none is idle, another is hired.
+// crew has the workers. A task never waits for one: if none is idle, the crew hires another.
 type crew[T any] struct {
 	hire func() crewWorker[T]
-	most int // workers that stay although they have nothing to do
+	most int // the most workers that stay idle
 
 	mu     sync.Mutex
-	idle   []chan T // who was busy last comes last, and first in turn
+	idle   []chan T // the worker that was busy last is at the end, and gets the next task
 	closed bool
 }
 
-// newCrew returns a crew of which so many workers may stay idle.
+// newCrew returns a crew of which at most that many workers stay idle.
 func newCrew[T any](most int, hire func() crewWorker[T]) *crew[T] {
 	return &crew[T]{hire: hire, most: most}
 }
 
-// Do has a task done, and does not wait for that.
+// Do gives a task to a worker, and does not wait for its end.
 func (c *crew[T]) Do(task T) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
@@ -41,7 +41,7 @@ func (c *crew[T]) Do(task T) {
 	go c.work(task)
 }
 
-// Close ends idle workers now, and others after their tasks. Tasks may come after that.
+// Close ends idle workers now, and busy ones after their tasks. Tasks may still come after that.
 func (c *crew[T]) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package poller is a replica. It claims due accounts, checks them with their checkers, and
-// returns them with the messages that were found, until it is stopped.
+// Package poller is a replica. Until it is stopped, it claims due accounts, checks them with their
+// checkers, and returns them with the messages that the checks found.
 //
 // One step of the ring writes the messages of a check together with the cursor and the
 // account's next place, or nothing at all. A replica that dies, hangs or is cut off loses
@@ -29,16 +29,17 @@
 //	                   period                      replicas can take the accounts over
 //
 // With hold an account stays as long as no return has to change anything: it has no failures,
-// strikes, hint or limit of a rate, its cadence is "every 0", its shard is not being left, Redis has
-// room, and no other account waits for a place. Package circulate says what the protocol promises.
+// strikes or hint, its limits have no rate, its cadence is "every 0", its shard stays with this
+// replica, Redis has room, and no other account waits for a place. Package circulate says what the
+// protocol promises.
 //
 // # Who settles a check
 //
 // While a check runs, several parties may want its end: the check itself, the watchdog, the
 // shutdown, the watch over claims, and a secret that changed. They all move one atomic state by
 // compare-and-swap, so exactly one of them settles the check, and only that one gives the account
-// back. A page in hand is a page that a call has brought and that is not written yet. Until it is
-// written, nobody else touches the claim.
+// back. A page is in hand after a call has brought it and until it is written. During that time
+// nobody else touches the claim.
 //
 //	┌─────────┐   finds    ┌──────────────┐   seizes   ┌────────┐
 //	│ calling │ ─────────▶ │ page in hand │ ─────────▶ │ seized │
@@ -54,7 +55,8 @@
 //	└───────────────────────────────────────────────────────────┘
 //
 // Three moves call a check off and leave it where it is: its calls end, and it complies as soon as
-// it has no page in hand. W is who called it off, the first who did; a dot refuses the move.
+// it has no page in hand. W stands for the first party that called it off. A dot means that the
+// move is refused.
 //
 //	move      calling           calling W         page            page W          seized
 //	finds     page              page W            .               .               .
@@ -68,7 +70,7 @@
 //	misses    calling loss      .                 .               .               .
 //	seizes    settled shutdown  settled shutdown  seized          seized          .
 //
-// What the one who moves it does then:
+// What a party does after its move:
 //
 //	finds     the check writes the page, with the account's return or before the next call.
 //	          Refused: the page comes too late and is dropped; the log says so.
@@ -76,8 +78,8 @@
 //	          shutdown stops waiting and releases the account under its new entry.
 //	ends      the check returns the account with its result, puts it off or releases it.
 //	          Refused: it writes its page alone, and whoever settled it has the account.
-//	loses     the check forgets the claim: another has the account, or that is unknown. If it
-//	          was seized, the shutdown forgets it.
+//	loses     the check forgets the claim: another has the account or may have it. If the check
+//	          was seized, the shutdown forgets the claim.
 //	complies  the check does it when its call has ended, or a timer if the checker does not
 //	          return. The account is released with others (shutdown), put off for a moment
 //	          (secret) or forgotten (loss).

@@ -14,12 +14,12 @@ import (
 
 const (
 	failuresEach  = time.Minute // between two reports
-	failuresApart = 1000        // sorts of failure that are counted apart meanwhile
+	failuresApart = 1000        // sorts of failure that are counted separately meanwhile
 	failuresTold  = 20          // sorts that get a line
 	labelLength   = 128         // bytes
 )
 
-// failureSort is what failures of one sort have in common.
+// failureSort is what the failures of one sort have in common.
 type failureSort struct{ kind, code, host string }
 
 // failureCount is the number of failures of one sort, with an example.
@@ -29,8 +29,8 @@ type failureCount struct {
 	account, text string
 }
 
-// failures counts failed checks, so that the log reports thousands of them in a few lines a
-// minute. It is bounded: third parties decide how many codes there are.
+// failures counts failed checks, so that the log reports thousands of them in a few lines a minute.
+// It is bounded, because third parties decide how many codes there are.
 type failures struct {
 	mu     sync.Mutex
 	counts map[failureSort]*failureCount
@@ -53,8 +53,8 @@ func (f *failures) add(sort failureSort, account, text string) {
 	}
 }
 
-// take returns the counts since it was last called, the most frequent first, and the number
-// of other failed checks.
+// take returns the counts since its last call, the most frequent first, and the number of other
+// failed checks.
 func (f *failures) take() (counts []*failureCount, others int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,11 +92,11 @@ func (f *failures) tell(ctx context.Context, log *slog.Logger, shown *prometheus
 	}
 }
 
-// labelOf returns a third party's text as a metric's label.
+// labelOf cuts a third party's text to the length of a metric's label.
 func labelOf(text string) string { return strings.ToValidUTF8(text[:min(len(text), labelLength)], "") }
 
-// classOf returns the class of a failure. There are few classes, but as many codes as third
-// parties invent.
+// classOf returns the class of a failure. Third parties invent any number of codes, but there are
+// few classes.
 func classOf(err *CheckError) string {
 	switch err.Code {
 	case "dns", "connect", "tls", "timeout", "proxy", codeHung, codePanic:

@@ -18,11 +18,11 @@ type flight struct {
 	flights *flights
 	claim   *circulate.Claim
 	record  *record
-	limits  limitsOfCheck // the limits that it started under, even if they change
+	limits  limitsOfCheck // the limits that it started under, even if the settings change since
 	checkID string
 
 	localAt time.Time // our clock at the claim
-	due     time.Time // as claimed: a shutdown sets the claim's
+	due     time.Time // as claimed; a shutdown changes the claim's
 
 	memory  accounts.Memory // of earlier checks; the check changes SkipBefore and UsedUntil
 	forgot  error           // the memory's cadence could not be read
@@ -33,7 +33,7 @@ type flight struct {
 	cleanups cleanups // called when its messages are written
 	found    bool     // an earlier page had messages
 
-	unsynced    bool        // the next call has the third party forget what may not be on Redis' disk yet
+	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
 	suspect     atomic.Bool // it has the one place for suspects
 	limitsFreed atomic.Bool // its leases of limits are ended
@@ -43,22 +43,21 @@ type flight struct {
 	drain drain // its policy otherwise
 }
 
-// policy is what differs between a check whose third party holds its calls and any other: how long
-// calls wait for each other and last, what their ends mean, and for how many the account stays.
+// policy is what differs between a check whose third party holds its calls and any other check: the
+// waits between calls, their time-outs, what their ends mean, and how many calls one claim lasts.
 type policy interface {
 	// begin begins the check. It returns how long the first call waits.
 	begin() (wait time.Duration)
 	// ready returns when the next call may be made, after a wait. An error ends the check.
 	ready(wait time.Duration) error
-	// bounds returns the check id of the next call, how long the third party may hold it, and
-	// how long it may take.
+	// bounds returns the next call's check id, how long the third party may hold it, and how long it
+	// may take.
 	bounds() (id string, hold, timeout time.Duration)
-	// judge says what the end of a call means: a page, if need be an empty one, that the next
-	// call follows after a wait; neither a page nor yet a failure, so that the call is made
-	// again; or a failure.
+	// judge says what the end of a call means. Either it is a page, perhaps an empty one, which the
+	// next call follows after a wait; or the call is made again; or it is a failure.
 	judge(page Result, err error) (wait time.Duration, again bool, failed error)
-	// next returns the page as it is written, what follows it, and whether it must be written
-	// before that.
+	// next returns the page as it is to be written, what follows it, and whether it must be written
+	// first.
 	next(page Result, wait time.Duration) (_ Result, then verdict, commit bool)
 	// close ends the check.
 	close()
@@ -83,12 +82,12 @@ func (f *flight) policy() policy {
 	return &f.drain
 }
 
-// run makes the check: make a call, write its page, and go on or give the account back. box bounds
-// its calls in time.
+// run makes the check: make a call, write its page, and go on or give the account back. box limits
+// how long each call may take.
 func (f *flight) run(box *box) {
 	f.box = box
 	p := f.policy()
-	written := false // the writer has what was found
+	written := false // the writer has taken over what was found
 	defer func() {
 		p.close()
 		f.state.move(commits)
@@ -151,8 +150,8 @@ func (f *flight) run(box *box) {
 	}
 }
 
-// takes takes the page of a call in hand, if the call has brought one, and reports whether the
-// check goes on. If another has settled it, the page must not be written.
+// takes takes the call's page in hand, if the call has brought one, and reports whether the check
+// goes on. If another party has settled the check, the page must not be written.
 func (f *flight) takes(page *Result, err error) bool {
 	if err != nil {
 		return f.state.now().at != settled
@@ -173,7 +172,7 @@ func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
 	id, hold, timeout := p.bounds()
 	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, cleanupsKey{}, &f.cleanups)
-	defer f.box.End(ctx) // two must not touch the claim at once
+	defer f.box.End(ctx) // before the next: two parties must not touch the claim at once
 	defer func() {
 		if reason := recover(); reason != nil {
 			fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
@@ -199,17 +198,17 @@ func (f *flight) call(p policy) (result Result, err error) {
 		err = timedOut(err, timeout)
 	}
 	if err != nil {
-		err = Classify(err) // here, where a panic of the error's own methods harms nobody
+		err = Classify(err) // here, where a panic in the error's own methods is caught
 	}
 	return result, err
 }
 
-// commit writes the page in hand, and reports whether the claim is still ours. If the shutdown seizes
-// the account meanwhile, it waits for this, after which the claim has another entry.
+// commit writes the page in hand, and reports whether the claim is still ours. If the shutdown
+// seizes the account meanwhile, it waits for the write, which gives the claim another entry.
 func (f *flight) commit(page Result) bool {
 	w := f.flights.writer
-	// A page of unknown outcome is tried again a few times. A third party that holds calls may
-	// not give its page again: it is tried as long as the claim lasts.
+	// A page of unknown outcome is tried again a few times. A third party that holds calls may never
+	// give the page again, so it is then tried as long as the claim lasts.
 	var until time.Time
 	if f.hold != nil {
 		until = f.hold.renewed.Add(f.flights.config.LongTimeout)
@@ -225,7 +224,7 @@ func (f *flight) commit(page Result) bool {
 		return true
 	case circulate.Full(err) && givenOnce(f.record.checker):
 		page.HasMore = false
-		if !f.succeed(page) { // if it does, the writer goes on trying
+		if !f.succeed(page) { // if it succeeds, the writer goes on trying
 			w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: page.Messages})
 		}
 		return false
@@ -233,14 +232,14 @@ func (f *flight) commit(page Result) bool {
 		f.unwritten()
 		return false
 	}
-	// The claim is lost, or that is unknown. Either way our entry must not be returned: another
-	// has the account, or reclaim will find it.
+	// The claim is lost, or may be. Either way our entry must not be returned: another replica has the
+	// account, or reclaim will find it.
 	f.flights.metrics.returns.WithLabelValues(outcomeLabel(err)).Inc()
 	if errors.Is(err, circulate.ErrClaimLost) && !tried {
 		w.late(&circulate.Return{Claim: f.claim, Kind: f.record.account.Kind, Messages: page.Messages})
 	}
 	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
-	if was, ok := f.state.move(loses); ok && was.at != seized { // else the shutdown forgets it
+	if was, ok := f.state.move(loses); ok && was.at != seized { // if it was seized, the shutdown forgets it
 		w.forget(f.claim)
 		f.over()
 	}
@@ -254,20 +253,20 @@ func outcomeLabel(err error) string {
 	return circulate.Fenced.String()
 }
 
-// now returns the time by Redis' clock: the time at the last claim of the shard, and what has
-// passed here since. It uses the last claim and not the flight's own, because Redis' clock
-// may have been corrected since.
+// now returns the time by Redis' clock: its time at the last claim of the shard, plus what has
+// passed here since. It uses the last claim and not the flight's own, because Redis' clock may have
+// been corrected in between.
 func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
 
-// noteLateness counts how late the check begins.
+// noteLateness records how late the check begins.
 func (f *flight) noteLateness() {
 	late := max(0, f.now().Sub(f.due))
 	f.flights.metrics.lateness.Observe(late.Seconds())
 	f.flights.tally.late(late)
 }
 
-// drain is the policy of a check whose third party holds no call: it fetches page after page while
-// there are more, and then returns the account.
+// drain is the policy of a check whose third party holds no call. It fetches one page after another
+// while there are more, and then returns the account.
 type drain struct {
 	f     *flight
 	began time.Time
@@ -315,10 +314,10 @@ func (d *drain) next(page Result, _ time.Duration) (Result, verdict, bool) {
 
 func (d *drain) close() {}
 
-// passOver drops messages from a page that are older than the account's registration or
-// resumption "from now". For an account without a cursor all messages without a time are old,
-// however late its first check is. Third parties give times in whole seconds, so messages of
-// the very second are kept.
+// passOver drops messages from a page that are older than the account's registration or its
+// resumption "from now". If the account has no cursor, all messages without a time count as old,
+// however late its first check is. Third parties give times in whole seconds, so messages of the
+// same second are not dropped.
 func (f *flight) passOver(page *Result) {
 	if f.memory.SkipBefore.IsZero() {
 		return
@@ -337,7 +336,7 @@ func (f *flight) passOver(page *Result) {
 	}
 }
 
-// caughtUp ends the dropping of old messages: the check has left nothing to fetch.
+// caughtUp stops dropping old messages, once the check has left nothing to fetch.
 func (f *flight) caughtUp() {
 	if f.memory.SkipBefore.IsZero() {
 		return

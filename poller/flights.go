@@ -11,12 +11,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// idleWorkers is how many goroutines without a check wait for the next one at most: a claim
-// brings half as many checks at once.
+// idleWorkers is the most goroutines without a check that wait for the next one. A claim brings
+// half as many checks at once.
 const idleWorkers = 2 * claimBatch
 
-// flights are the checks under way. A claimed account that may be checked becomes a flight,
-// until it is settled. Flights do not claim, and return accounts through the writer.
+// flights are the checks under way. A claimed account that may be checked becomes a flight, until
+// it is settled. Flights never claim accounts, and return them through the writer.
 type flights struct {
 	*replica
 	limiter   *limiter
@@ -50,10 +50,10 @@ type worker struct{ box *box }
 // Do makes a check.
 func (w worker) Do(f *flight) { f.run(w.box) }
 
-// Close ends the worker.
+// Close ends the use of the worker's box.
 func (w worker) Close() { w.box.Close() }
 
-// start begins a check. One that is held lasts, and has a goroutine of its own.
+// start begins a check. A held check lasts, so it gets a goroutine of its own.
 func (fs *flights) start(f *flight) {
 	if f.hold == nil {
 		f.set().add(f)
@@ -81,22 +81,22 @@ func (fs *flights) drained(d time.Duration, hurry <-chan struct{}) bool {
 	return fs.running.drained(d, hurry) && fs.held.running.drained(time.Until(until), hurry)
 }
 
-// tooManyAbandoned reports whether as many checkers hang as there are places. Claims pause
-// then: checkers that never return must not eat up the process. A small pool tolerates some
-// more, or one bad account would stop it.
+// tooManyAbandoned reports whether as many checkers hang as there are places. Claims then pause, so
+// that checkers that never return do not eat up the process. A small pool tolerates some more, or
+// one bad account would stop it.
 func (fs *flights) tooManyAbandoned() bool {
 	return fs.abandoned.Load() >= int64(max(fs.config.Concurrency, leastAbandoned))
 }
 
-// callOffAll calls off all checks that still run. The caller ends their calls.
+// callOffAll calls off all checks that still run. The caller must end their calls.
 func (fs *flights) callOffAll() {
 	for _, f := range append(fs.running.all(), fs.held.running.all()...) {
 		f.state.move(stops)
 	}
 }
 
-// releaseAll returns all running accounts unchecked. If a page is in hand, it returns the claim
-// once the page is written, with its new entry.
+// releaseAll releases all running accounts. If a page is in hand, it releases the claim once the
+// page is written, with its new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
 	for _, f := range append(fs.running.seize(), fs.held.running.seize()...) {
@@ -113,7 +113,7 @@ func (fs *flights) releaseAll() {
 	fs.release(writing)
 }
 
-// release returns the accounts of settled flights unchecked.
+// release releases the accounts of settled flights.
 func (fs *flights) release(settled []*flight) {
 	byShard := make(map[int][]*circulate.Claim)
 	for _, f := range settled {
@@ -140,7 +140,7 @@ type running struct {
 	mu      sync.Mutex
 	flights map[*flight]struct{}
 	ended   []*flight     // flights that the shutdown called off, to be released
-	stops   chan struct{} // has a value after there is another
+	stops   chan struct{} // has a value after another has ended
 	empty   chan struct{} // has a value after the last flight was removed
 }
 
@@ -160,7 +160,7 @@ func (r *running) remove(f *flight) {
 	r.removeLocked(f)
 }
 
-// stopped moves a flight that the shutdown called off to those that are to be released.
+// stopped moves a flight that the shutdown called off to those to be released.
 func (r *running) stopped(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +224,7 @@ func (r *running) drained(d time.Duration, hurry <-chan struct{}) bool {
 }
 
 // seize settles every flight that still runs, or waits for its page. It returns these flights and
-// those that the shutdown has ended.
+// the flights that the shutdown has ended.
 func (r *running) seize() []*flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 
 func (p *Pool) beatOn(ctx context.Context) {
 	for sleep(ctx, p.config.Heartbeat) {
-		_ = p.beat(ctx) // it counts and logs its error; the next one may succeed
+		_ = p.beat(ctx) // it counts and logs its error; the next beat may succeed
 	}
 }
 
-// tellHeld tells Options.Holding how many checks are held, until ctx is done.
+// tellHeld calls Options.Holding with the number of held checks, until ctx is done.
 func (p *Pool) tellHeld(ctx context.Context) {
 	for p.holding != nil && sleep(ctx, holdingEvery) {
 		p.holding(p.flights.held.running.count())
@@ -48,7 +48,7 @@ func (p *Pool) beat(ctx context.Context) error {
 	p.metrics.heartbeats.WithLabelValues("ok").Inc()
 	sharing, gone, err := p.peers.among(ctx, alive)
 	if err != nil {
-		p.log.Debug("which kinds the others check is not known", "error", err)
+		p.log.Debug("could not learn which kinds the other replicas check", "error", err)
 	}
 	now := time.Now()
 	p.divide(sharing, now)
@@ -84,7 +84,7 @@ func (p *Pool) tellStopping(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
 	defer cancel()
 	if err := p.ring.Depart(ctx, p.config.Replica); err != nil {
-		p.log.Debug("the other replicas are not told of the shutdown; they will notice", "error", err)
+		p.log.Debug("could not tell the other replicas of the shutdown; they will notice", "error", err)
 	}
 }
 

@@ -15,36 +15,36 @@ import (
 )
 
 const (
-	heldRate     = 3000             // calls a second that a replica begins after a claim or a break
+	heldRate     = 3000             // calls a second that a replica begins after a claim or a cut connection
 	heldBegins   = 256              // calls at once that have not reached their third party
 	heldBeginsIn = 2 * time.Second  // after which a call counts as having reached it
-	heldPause    = 10 * time.Second // after a call, while accounts find no place, at least
-	heldCrowded  = time.Minute      // how long accounts do not stay after one found no place
+	heldPause    = 10 * time.Second // the least wait after a call while accounts find no place
+	heldCrowded  = time.Minute      // how long no account stays after one found no place
 	holdingEvery = time.Second / 2  // between two calls of Options.Holding
-	heldLook     = 3 * time.Second  // between two looks whether held accounts are still this replica's
-	secretPause  = 4 * time.Second  // longer than processes keep the value of a secret
+	heldLook     = 3 * time.Second  // between two checks that held accounts are still this replica's
+	secretPause  = 4 * time.Second  // longer than processes remember a secret's value
 )
 
 const (
 	heldWave      = 64                    // held calls that end at once at shutdown
 	heldChunk     = 32                    // of these, in the same shard
-	heldStops     = 400                   // in a second, if the grace period allows that: the others must connect as often
-	heldStopShare = 0.7                   // of the grace period, in which all end
-	heldRecent    = 1024                  // accounts released last, in whose shards a wave looks for what waits
+	heldStops     = 400                   // calls ended in a second, if the grace period allows that: the other replicas must connect as often
+	heldStopShare = 0.7                   // the share of the grace period in which all calls end
+	heldRecent    = 1024                  // the last released accounts, in whose shards a wave looks for waiting ones
 	heldBacklog   = 64                    // of them may wait while the next wave ends
 	heldWavePause = 50 * time.Millisecond // between two looks
 	heldLinger    = 5 * time.Millisecond  // how long an ended call waits for others, to be released together
 
-	// A replica that has more held calls which wait to begin than heldQueue claims more accounts
-	// only at a pace, and few at once. Those that it leaves in the queue show the replica that stops
+	// heldQueue is how many held calls may wait to begin before a replica claims further accounts only
+	// a few at a time, at a pace. The accounts that it leaves in the queue show the stopping replica
 	// how far the others are.
 	heldQueue = 64
 	heldClaim = 32                   // accounts of a claim
 	heldEach  = 8 * time.Millisecond // after it, for each held one
 )
 
-// heldChecks are the held checks of a replica: their places, which are apart from those of other
-// checks, and the flights in them.
+// heldChecks are the held checks of a replica: the flights, and their places, which other checks
+// cannot take.
 type heldChecks struct {
 	*replica
 	ring    *circulate.Ring
@@ -62,14 +62,14 @@ func newHeldChecks(r *replica, ring *circulate.Ring, w *writer) *heldChecks {
 	return &heldChecks{replica: r, ring: ring, writer: w, places: newPlaces(r.config.HeldChecks), running: newRunning(), gate: newGate(heldRate), begins: newPlaces(heldBegins)}
 }
 
-// crowded reports whether an account found no place a short while ago. Then accounts go back to
-// the queue after each call, so that each has its turn.
+// crowded reports whether an account found no place a short while ago. Accounts then go back to the
+// queue after each call, so that each has its turn.
 func (h *heldChecks) crowded(now time.Time) bool {
 	return now.UnixNano()-h.turned.Load() < int64(heldCrowded)
 }
 
-// placed returns the flights that are not held, and those that get a place for held checks. It
-// returns the others to the schedule for a while.
+// placed returns the flights that are not held, and the held ones that get a place. It puts the
+// others off for a while.
 func (fs *flights) placed(claimed []*flight) []*flight {
 	rest := claimed[:0:len(claimed)]
 	for _, f := range claimed {
@@ -94,7 +94,7 @@ func (fs *flights) placed(claimed []*flight) []*flight {
 // behind reports whether many held calls wait to begin.
 func (h *heldChecks) behind() bool { return h.queued.Load() > heldQueue }
 
-// pace waits after a claim that brought held accounts while the replica is behind with others.
+// pace waits after a claim that brought held accounts, while other held calls still wait to begin.
 func (h *heldChecks) pace(ctx context.Context, held int) {
 	for end := time.Now().Add(time.Duration(min(held, 2*heldClaim)) * heldEach); h.behind() && time.Now().Before(end); {
 		if !sleep(ctx, heldEach) {
@@ -106,12 +106,12 @@ func (h *heldChecks) pace(ctx context.Context, held int) {
 // waited returns how long ago a check of the account last succeeded.
 func (f *flight) waited() time.Duration { return f.now().Sub(f.claim.Succeeded) }
 
-// stopHeld ends all held calls and releases their accounts, next in line and in waves, so that
-// the other replicas keep up: until its wave comes, an account stays held here. A page that has
-// arrived by then is written first, and an answer that has begun may end. A wave waits until
-// the others have taken most of those before it, but not so long that the grace period would not
-// suffice. In a hurry it does not wait. What it cannot release within the grace period the monitors
-// requeue.
+// stopHeld ends all held calls and releases their accounts, next in line and in waves, so that the
+// other replicas keep up. Until its wave comes, an account stays held here. A page that has arrived
+// by then is written first, and an answer that has begun may end. A wave waits until the others
+// have taken most accounts of the waves before it, but never so long that the grace period would
+// not suffice. In a hurry it does not wait. The monitors requeue what it cannot release within the
+// grace period.
 func (fs *flights) stopHeld(hurry <-chan struct{}) {
 	began := time.Now()
 	all, until, next := spread(fs.held.running.all()), began.Add(fs.config.GracePeriod), began
@@ -138,11 +138,11 @@ func (fs *flights) stopHeld(hurry <-chan struct{}) {
 			next = time.Now()
 		}
 	}
-	fs.held.running.drained(2*abandonAfter, hurry) // what is left has a page that Redis does not take now
+	fs.held.running.drained(2*abandonAfter, hurry) // the rest have pages that Redis does not take now
 }
 
-// releaseEnded releases the accounts of held calls that have ended, those that end together in one
-// step, until ctx is done or a time has come.
+// releaseEnded releases the accounts of held calls that have ended, in one step if they end
+// together. It stops when ctx is done or at a given time.
 func (fs *flights) releaseEnded(ctx context.Context, until time.Time) {
 	for time.Now().Before(until) {
 		select {
@@ -157,10 +157,10 @@ func (fs *flights) releaseEnded(ctx context.Context, until time.Time) {
 	}
 }
 
-// spread orders flights so that those which follow one another are in several shards, because
-// each shard is the part of one replica.
+// spread orders flights so that consecutive ones are in several shards, because each shard belongs
+// to one replica.
 func spread(all []*flight) []*flight {
-	chunk, of := make(map[*flight]int, len(all)), make(map[int]int) // of its shard; how many each shard has so far
+	chunk, of := make(map[*flight]int, len(all)), make(map[int]int) // chunk: within its shard; of: how many flights each shard has so far
 	for _, f := range all {
 		chunk[f] = of[f.claim.Shard] / heldChunk
 		of[f.claim.Shard]++
@@ -171,8 +171,8 @@ func spread(all []*flight) []*flight {
 	return all
 }
 
-// backlog reports whether the other replicas leave too much waiting in the shards of flights that
-// were released lately. If there are no others, nothing that waits is a reason to wait.
+// backlog reports whether too many accounts still wait in the shards of recently released flights.
+// Without other replicas there is nobody to wait for.
 func (fs *flights) backlog(released []*flight) bool {
 	if fs.timetable.alone() {
 		return false
@@ -191,7 +191,7 @@ func (fs *flights) backlog(released []*flight) bool {
 	return waiting > heldBacklog
 }
 
-// within waits until a time, and reports false if hurry is closed before.
+// within waits until a time. It reports false if hurry is closed first.
 func within(hurry <-chan struct{}, until time.Time) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -203,8 +203,8 @@ func within(hurry <-chan struct{}, until time.Time) bool {
 	}
 }
 
-// secretChanged ends the held calls of accounts that refer to a secret, and has them made again
-// once all processes know its new value.
+// secretChanged ends the held calls of accounts that refer to a secret. Their next calls begin once
+// all processes know its new value.
 func (fs *flights) secretChanged(name string) {
 	reference := []byte(`"secret":` + strconv.Quote(name))
 	for _, f := range fs.held.running.all() {
@@ -214,9 +214,9 @@ func (fs *flights) secretChanged(name string) {
 	}
 }
 
-// watch looks every now and then whether the accounts of held calls are still this replica's,
-// until ctx is done. It ends the calls of those that are not: they were changed, paused or
-// deleted, or another replica has them.
+// watch checks every now and then that the accounts of held calls are still this replica's, until
+// ctx is done. It ends the calls of accounts that are not: they were changed, paused or deleted, or
+// another replica has them.
 func (fs *flights) watch(ctx context.Context) {
 	for sleep(ctx, heldLook) {
 		byShard := make(map[int][]*flight)
@@ -226,7 +226,7 @@ func (fs *flights) watch(ctx context.Context) {
 		for shard, all := range byShard {
 			for some := range slices.Chunk(all, circulate.MaxBatch) {
 				if err := fs.watchSome(ctx, shard, some); err != nil {
-					fs.log.Debug("whether held accounts are still ours is not known", "shard", shard, "error", err)
+					fs.log.Debug("could not learn whether held accounts are still ours", "shard", shard, "error", err)
 					break
 				}
 			}
@@ -248,8 +248,8 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 		if current[i] == *tickets[i] && f.hold.isHarmless(time.Now()) {
 			harmless = append(harmless, f)
 		}
-		// A page that was written meanwhile has changed the ticket. One that is being written
-		// changes it, and has the state refuse this.
+		// A page that was written meanwhile has changed the ticket. A page that is being
+		// written is about to change it, and the state then refuses this.
 		if current[i] != *tickets[i] && f.hold.ticket.Load() == tickets[i] {
 			f.callOff(misses)
 		}
@@ -257,8 +257,8 @@ func (fs *flights) watchSome(ctx context.Context, shard int, some []*flight) err
 	return fs.acquit(ctx, shard, harmless)
 }
 
-// acquit has the accounts of flights no longer suspected of what killed the replicas that held
-// them before. They may be held for long, and would be suspects when the next replica dies.
+// acquit clears the strikes of accounts, which were claimed from replicas that died. Such an
+// account may be held for long, and would be a suspect when the next replica dies.
 func (fs *flights) acquit(ctx context.Context, shard int, harmless []*flight) error {
 	if len(harmless) == 0 {
 		return nil

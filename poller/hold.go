@@ -16,13 +16,13 @@ import (
 
 // A Holder is a Checker whose third party holds a call until something comes: a long poll.
 //
-// A held check has time-outs of its own: the hold and ten seconds more. A checker need not judge the
-// end of a hold: when a call that was held for a while ends with nothing, by a time-out or a cut
-// connection, the pool takes that for an answer without messages.
+// A held check has time-outs of its own: the hold and ten seconds more. A checker need not judge
+// the end of a hold. When a call that was held for a while ends with nothing, by a time-out or a
+// cut connection, the pool takes that for an answer without messages.
 type Holder interface {
-	// Hold returns how long the third party holds a call of an account with this config, as
-	// far as is known without asking it. Zero: not at all. The pool holds no call for longer
-	// than Config.LongTimeout allows; Request.Hold has what is left.
+	// Hold returns how long the third party holds a call of an account with this config, as far as is
+	// known without asking it. Zero: not at all. The pool holds no call for longer than
+	// Config.LongTimeout allows; Request.Hold is the result.
 	Hold(config json.RawMessage) time.Duration
 }
 
@@ -31,11 +31,11 @@ type Holder interface {
 const holdMargin = 10 * time.Second
 
 // LeastLongTimeout is the least Config.LongTimeout of a pool whose kinds hold calls. It lets a call
-// be held for a second, the least that third parties can be told.
+// be held for a second, the least that a third party accepts.
 const LeastLongTimeout = 3 * time.Second
 
-// holdOf asks a checker how long an account's calls are held. It is zero if the checker panics, which
-// panicked gets unless it is nil.
+// holdOf asks a checker how long an account's calls are held. If the checker panics, it returns
+// zero and passes the panic to panicked, unless that is nil.
 func holdOf(c Checker, config json.RawMessage, panicked func(method string, reason any)) (hold time.Duration) {
 	holder, ok := c.(Holder)
 	if !ok {
@@ -57,33 +57,34 @@ func holdOf(c Checker, config json.RawMessage, panicked func(method string, reas
 func (c Config) holdMargin() time.Duration { return min(holdMargin, c.LongTimeout/6) }
 
 // longestHold returns the longest that a call may be held, so that with the margin its claim does
-// not become stale meanwhile.
+// not become stale.
 func (c Config) longestHold() time.Duration { return c.LongTimeout/2 - c.holdMargin() }
 
 const (
-	// stayMost is how long an account stays under one claim at most. What only a claim tells,
-	// such as a changed limit, counts after that at the latest.
+	// stayMost is how long an account stays under one claim at most. Changes that only a claim reads,
+	// such as a new limit, take effect after that at the latest.
 	stayMost = 10 * time.Minute
 	// A claim is renewed at the latest after renewAfter, or after renewShare of
-	// Config.LongTimeout if that is less. It also says that a check has succeeded.
+	// Config.LongTimeout if that is less. A renewed claim also says that a check has
+	// succeeded.
 	renewAfter = 165 * time.Second
 	renewShare = 0.55
-	// leaseHeld is how long a held call counts toward the concurrency of its limits: after
-	// that the third party has it, and it only waits.
+	// leaseHeld is how long a held call counts toward the concurrency of its limits. After
+	// that it only waits at the third party.
 	leaseHeld = time.Second
 	// suspectHeld is how long a suspect's call must have been held to free the place for
 	// suspects.
 	suspectHeld = time.Second
 )
 
-// hold is the policy of a check whose third party holds its calls: one call follows the other under
-// one claim. Messages are written as pages of it. An empty end costs Redis nothing, except that the
-// claim is renewed before it becomes stale.
+// hold is the policy of a check whose third party holds its calls: under one claim, one call
+// follows the other. Messages are written page by page. An empty end costs Redis nothing, except
+// that the claim is renewed before it becomes stale.
 type hold struct {
 	f        *flight
 	calls    context.Context // of the calls
 	endCalls context.CancelFunc
-	division int // of the shards, when it was claimed
+	division int // the shards' division when the account was claimed
 
 	made    int           // calls so far
 	fresh   bool          // the next call has to reach the third party anew
@@ -98,7 +99,7 @@ type hold struct {
 	acquitted bool                       // its strikes were cleared; only the watch reads it
 }
 
-// newHold gives a flight the policy of held checks. It has a place for them.
+// newHold gives a flight the policy of held checks. The flight must have a place for held checks.
 func newHold(ctx context.Context, f *flight) *hold {
 	h := &hold{f: f, division: f.flights.timetable.divided()}
 	h.calls, h.endCalls = context.WithCancel(ctx)
@@ -108,7 +109,7 @@ func newHold(ctx context.Context, f *flight) *hold {
 
 func (h *hold) begin() time.Duration {
 	f := h.f
-	if f.claim.Strikes == 0 { // else due is when its dead replica last wrote
+	if f.claim.Strikes == 0 { // with strikes, due is when its dead replica last wrote
 		f.noteLateness()
 	}
 	if f.limits.leased() {
@@ -122,7 +123,7 @@ func (h *hold) begin() time.Duration {
 	return f.flights.held.gate.pass(h.renewed) // many accounts may be claimed at once
 }
 
-// ready returns an error if the check is called off meanwhile.
+// ready waits. It returns an error if the check is called off meanwhile.
 func (h *hold) ready(wait time.Duration) error {
 	sleep(h.calls, wait)
 	if err := h.calls.Err(); err != nil {
@@ -138,8 +139,8 @@ func (h *hold) ready(wait time.Duration) error {
 	return nil
 }
 
-// enter waits for a place among the calls that begin, so that very many together do not time out
-// before they reach their third parties. It reports false if the calls are ended meanwhile.
+// enter waits for a place among the calls that begin: if thousands began together, many would time
+// out before they reached their third parties. It reports false if the calls are ended meanwhile.
 func (h *hold) enter() bool {
 	held := h.f.flights.held
 	held.queued.Add(1)
@@ -151,7 +152,7 @@ func (h *hold) enter() bool {
 	return true
 }
 
-// begun gives that place back, once.
+// begun frees the place among the calls that begin, once.
 func (h *hold) begun() {
 	if timer := h.beginning.Swap(nil); timer != nil {
 		timer.Stop()
@@ -200,12 +201,12 @@ func (h *hold) judge(page Result, err error) (wait time.Duration, again bool, fa
 	}
 	if end == endBroken {
 		again = wait > 0 && !f.flights.stopping()
-		wait = max(wait, f.flights.held.gate.pass(time.Now())) // many may have broken at once
+		wait = max(wait, f.flights.held.gate.pass(time.Now())) // many calls may have been cut at once
 	}
 	return wait, again, nil
 }
 
-// endsHold reports whether a failure is how a hold may end. A time-out is one only after the
+// endsHold reports whether a failure is an ordinary end of a hold. A time-out is one only after the
 // whole hold: before that the third party was not reached.
 func endsHold(err *CheckError, whole bool) bool {
 	if err.Kind != Transient || err.RetryAfter > 0 {
@@ -235,7 +236,7 @@ func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, co
 		then = toStay
 	default:
 		if fs.held.crowded(time.Now()) {
-			wait = max(wait, heldPause+upTo(heldPause)) // those that found no place come first
+			wait = max(wait, heldPause+upTo(heldPause)) // accounts that found no place come first
 		}
 		page.NextPollAfter = max(page.NextPollAfter, wait)
 		page.HasMore = page.HasMore && page.NextPollAfter == 0
@@ -247,22 +248,22 @@ func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, co
 	return page, then, len(page.Messages) > 0 || page.Cursor != nil || then == toRelease || h.tires(wait)
 }
 
-// isElsewhere reports whether the account's shard has become another replica's part, and nothing
-// that only a return writes keeps the account from being released to it.
+// isElsewhere reports whether the account's shard now belongs to another replica and the account
+// may be released to it. It may not if the check has found something that only a return writes.
 func (h *hold) isElsewhere(page *Result, wait time.Duration) bool {
 	return h.f.flights.timetable.lost(h.f.claim.Shard, h.division) && wait == 0 && page.NextPollAfter == 0 &&
 		len(page.Warnings) == 0 && page.MovedTo == "" && !page.CursorReset && h.f.record.tight
 }
 
 // stays reports whether the account stays for another call under this claim. It does not if
-// something about it changes only with a return.
+// something has changed that only a return writes.
 func (h *hold) stays(page *Result) bool {
 	f, fs, c, now := h.f, h.f.flights, h.f.claim, time.Now()
 	switch {
 	case c.Failures > 0, c.Strikes > 0, c.State != "", len(c.Hint) > 0, !f.memory.SkipBefore.IsZero():
 		return false
 	case c.Rule != fs.codes.Rule(cadence.RuleCadence) && c.Rule != fs.codes.Rule(cadence.RuleMore) && c.Rule != fs.codes.Rule(cadence.RulePollAfter):
-		return false // such as after a failure that did not count, whose text is stored
+		return false // such as after a failure that did not count, because its text is stored
 	case len(page.Warnings) > 0, page.MovedTo != "", page.CursorReset, page.NextPollAfter > 0, f.usedUp():
 		return false
 	case !f.record.tight, f.limits.paced(), c.Shard < fs.held.ring.Sources():
@@ -271,7 +272,7 @@ func (h *hold) stays(page *Result) bool {
 	return !fs.stopping() && !fs.room.short(c.Shard) && !fs.held.crowded(now) && now.Sub(f.localAt) < stayMost
 }
 
-// tires reports whether the claim must be renewed before the next call, to be made after a wait.
+// tires reports whether the claim must be renewed before the next call, which is made after a wait.
 func (h *hold) tires(wait time.Duration) bool {
 	_, timeout := h.times()
 	most := min(renewAfter, time.Duration(renewShare*float64(h.f.flights.config.LongTimeout)))
@@ -290,8 +291,8 @@ func (h *hold) noteTicket() {
 	h.ticket.Store(&ticket)
 }
 
-// isHarmless reports whether the account was taken from another replica, and its call has been
-// held here for a while.
+// isHarmless reports whether an account that was claimed from another replica has now been held
+// here for a while.
 func (h *hold) isHarmless(now time.Time) bool {
 	since := h.since.Load()
 	return h.f.claim.Strikes > 0 && !h.acquitted && since > 0 && now.UnixNano()-since >= int64(suspectHeld)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// unmovedPause is the least wait before the next check of an account that is otherwise checked
-// again at once, after a page whose messages the next check finds again.
+// unmovedPause is the least wait before the next check of an account whose page left the cursor
+// unmoved. Without it, an account that is due at once would find the same messages in a hot loop.
 const unmovedPause = 30 * time.Second
 
 // Judge judges a page as the pool does before it writes the page: by Result.Validate, and by
-// whether the cursor moved. A page of messages that says there is more, under the cursor that it
-// was asked with, would be found again and again, so Judge returns a *CheckError with the code
-// "cursor_stuck". If such a page does not say so, the next check finds its messages again, and
-// Judge adds a warning to the result. A Once needs no cursor. Two messages with one id are a warning
-// too: a third party may give them, and perhaps only once.
+// whether the cursor moved. A page with messages and HasMore that leaves the cursor unmoved would
+// be found again and again, so Judge returns a *CheckError with the code "cursor_stuck". Without
+// HasMore only the next check finds the messages again, and Judge adds a warning to the result. A
+// Once needs no cursor. Two messages with one id are a warning too: a third party may send both,
+// and perhaps only once.
 func Judge(c Checker, asked Request, result *Result) error {
 	if err := result.Validate(); err != nil {
 		return err
@@ -44,8 +44,8 @@ func Judge(c Checker, asked Request, result *Result) error {
 	return nil
 }
 
-// logged returns what the log says of a failure: what a person also reads in the account's history,
-// so that one that does not count against the account has the same word there.
+// logged returns the text of a failure for the log. It uses the same word as the account's history,
+// so that a failure that does not count against the account is recognisable in both.
 func logged(err *CheckError) string { return err.text(markOf(err)) }
 
 // sameID returns the first two messages of the page that have one id.
@@ -63,13 +63,13 @@ func (r *Result) sameID() (first, second int, twice bool) {
 	return 0, 0, false
 }
 
-// unmoved reports whether a page has messages and leaves the cursor where it was.
+// unmoved reports whether a page has messages but leaves the cursor where it was.
 func (r *Result) unmoved(cursor []byte) bool {
 	return len(r.Messages) > 0 && (r.Cursor == nil || bytes.Equal(r.Cursor, cursor))
 }
 
-// judged judges the page of a call. An account that would be checked again at once waits if the
-// next check would find the same messages.
+// judged judges the page of a call. If the next check would find the same messages, an account that
+// is due at once waits first.
 func (f *flight) judged(asked Request, result *Result) error {
 	if err := Judge(f.record.checker, asked, result); err != nil {
 		return err

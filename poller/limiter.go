@@ -13,11 +13,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// leaseMargin is the time that a check may take beyond its pages, to wait and be written.
+// leaseMargin is how much longer than its pages a check may take, to wait and to be written.
 const leaseMargin = 30 * time.Second
 
-// leaseOf returns how long a lease lives: longer than any check that a replica with these
-// settings does not abandon.
+// leaseOf returns how long a lease lives: longer than any check that a replica with these settings
+// does not abandon.
 func leaseOf(c Config) time.Duration {
 	return maxDrain + c.CheckTimeout + abandonAfter + leaseMargin
 }
@@ -46,7 +46,7 @@ func newLimiter(ring *circulate.Ring, limits Limits, lease time.Duration, log *s
 	return l
 }
 
-// set changes the limits for checks that start from now on.
+// set changes the limits of checks that start from now on.
 func (l *limiter) set(limits Limits) {
 	leased := limits.leased(l.lease)
 	l.limits.Store(&leased)
@@ -55,8 +55,8 @@ func (l *limiter) set(limits Limits) {
 // of returns the limits of an account.
 func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.Load().of(kind, rateKey) }
 
-// run releases the leases of ended checks until ctx is done, and then those that are left,
-// while writes lasts.
+// run releases the leases of ended checks until ctx is done. Then it releases the rest, while
+// writes lasts.
 func (l *limiter) run(ctx, writes context.Context) { l.finisher.run(ctx, writes) }
 
 // tellEvery is how often a replica reports what it sees of limits.
@@ -87,7 +87,7 @@ func (l *limiter) tell(ctx context.Context, replica string, now func() time.Time
 	}
 }
 
-// finish notes that an admitted check has ended.
+// finish notes that an admitted check has ended, so that its leases are released.
 func (l *limiter) finish(limits limitsOfCheck, checkID string) {
 	for _, one := range limits {
 		if one != nil {
@@ -101,10 +101,10 @@ type candidate struct {
 	kind     string
 	limits   limitsOfCheck
 	checkID  string
-	promised time.Time // when a limit last told it to come back; zero: no limit did
+	promised time.Time // the time that a limit last gave it to come back; zero: none did
 
-	// The answer of the limits. Without until and err the check may start, and the caller
-	// must call finish when it has ended.
+	// These fields are the limits' answer. If until and err are zero the check may start,
+	// and the caller must call finish when it has ended.
 	until time.Time // denied until then, by Redis' clock; it is promised next time
 	by    string    // the limit that denied it
 	err   error     // the answer is unknown: the check must not start, and the account goes back as it came
@@ -114,9 +114,9 @@ type candidate struct {
 
 func (c *candidate) admitted() bool { return c.until.IsZero() && c.err == nil }
 
-// ask asks the limits for at most circulate.MaxBatch candidates, in their order. It takes one
-// round trip for all rate keys and one for all kinds, and another if a kind denied what a
-// rate key had granted.
+// ask asks the limits for at most circulate.MaxBatch candidates, in their order. It takes one round
+// trip for all rate keys and one for all kinds, and a third if a kind denied what a rate key had
+// granted.
 func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	for level := range len(limitsOfCheck{}) {
 		l.askLevel(ctx, level, candidates)
@@ -179,14 +179,14 @@ func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candida
 	}
 }
 
-// giveBack refunds what limits granted to candidates that may not start after all.
+// giveBack refunds the grants of candidates that may not start after all.
 func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 	var refunds []limit.Refund
 	index := make(map[string]int)
 	for _, c := range candidates {
 		if c.err != nil {
-			// Redis is not reliable now, and it is unknown what a limit has done: the
-			// leases are released when Redis answers again.
+			// Redis is unreliable now, and nobody knows what a limit has done. The leases are
+			// released when Redis answers again.
 			l.finish(c.limits, c.checkID)
 			continue
 		}
@@ -208,15 +208,15 @@ func (l *limiter) giveBack(ctx context.Context, candidates []*candidate) {
 		return
 	}
 	if err := l.shared.Refund(ctx, refunds); err != nil {
-		// The loss of rate is small, and the leases end by themselves.
+		// Little of the rate is lost, and the leases end by themselves.
 		l.errors.WithLabelValues("refund").Inc()
 		l.log.Debug("could not refund unused grants of limits", "error", err)
 	}
 }
 
 const (
-	finishLinger   = 10 * time.Millisecond // how long the end of a check waits for others
-	finishPending  = 20_000                // the most while Redis is away; further leases end by themselves
+	finishLinger   = 10 * time.Millisecond // how long an ended check waits for others
+	finishPending  = 20_000                // the most ended checks that wait while Redis is away; further leases end by themselves
 	finishRetry    = 50 * time.Millisecond // doubled each time
 	finishRetryMax = 2 * time.Second
 )
@@ -245,7 +245,7 @@ func newFinisher(send func(context.Context, []limit.Finished) error, log *slog.L
 // add notes that a check has ended. It never waits.
 func (f *finisher) add(of limit.Limit, checkIDs ...string) {
 	if of.Concurrency == 0 {
-		return // it has no leases
+		return // a limit without concurrency has no leases
 	}
 	f.mu.Lock()
 	room := max(0, min(len(checkIDs), finishPending-f.count))
@@ -268,7 +268,7 @@ func (f *finisher) add(of limit.Limit, checkIDs ...string) {
 	}
 }
 
-// run sends until ctx is done, and then tries what is left once, while writes lasts. Nothing
+// run sends until ctx is done. Then it tries once to send what is left, while writes lasts. Nothing
 // may be added after that.
 func (f *finisher) run(ctx, writes context.Context) {
 	failures := 0

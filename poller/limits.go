@@ -25,13 +25,13 @@ type limitsOfKind struct {
 	keys  map[string]*limit.Limit // of single rate keys, instead of each
 }
 
-// limitsOfCheck are the limits of a check: its rate key's and its kind's, nil if there is
-// none. They are asked in this order, so that a check that its host's limit denies uses up
-// nothing of the kind's limit.
+// limitsOfCheck are the limits of a check: its rate key's and its kind's, nil if there is none.
+// They are asked in this order, so that a check that its host's limit denies takes nothing from the
+// kind's limit.
 type limitsOfCheck [2]*limit.Limit
 
-// ParseLimits reads limits as settings have them: rules separated by semicolons or new
-// lines,
+// ParseLimits reads limits in the form of the setting: rules separated by semicolons or
+// new lines,
 //
 //	http concurrency=200; http/* rate=10/m burst=3
 //	http/api.example.com rate=2/s concurrency=2
@@ -48,10 +48,10 @@ type limitsOfCheck [2]*limit.Limit
 //	                     the rate of one second, at least 1
 //	concurrency=N        the number of checks that may run at once
 //
-// With a burst of 1, each start loses up to 125 ms until a denied account comes back. Set a
-// burst of 2 to use a rate in full while accounts wait for it.
+// With a burst of 1, each start loses up to 125 ms until a denied account comes back. With a burst
+// of 2, accounts that wait for the rate use it in full.
 //
-// Kinds are the allowed kinds; nil allows any. The error has all faults, each with its rule.
+// kinds are the allowed kinds; nil allows any. The error has all faults, each with its rule.
 func ParseLimits(text string, kinds []string) (Limits, error) {
 	l := Limits{kinds: make(map[string]*limitsOfKind)}
 	var errs []error
@@ -120,10 +120,10 @@ func (l *Limits) add(words, kinds []string) (faults []error) {
 	return nil
 }
 
-// keyLimitName returns the name of a rate key's limit, which no kind has.
+// keyLimitName returns the name of a rate key's limit, which is never the name of a kind.
 func keyLimitName(kind, rateKey string) string { return kind + "/" + rateKey }
 
-// leased returns the same limits with that lease time.
+// leased returns the same limits with another lease time.
 func (l Limits) leased(lease time.Duration) Limits {
 	set := func(l *limit.Limit) *limit.Limit {
 		if l == nil {
@@ -167,12 +167,12 @@ func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
 // A DefaultLimiter is a Checker whose third party has known limits.
 type DefaultLimiter interface {
 	// DefaultLimit returns the limit of each of the kind's rate keys for which the
-	// settings have no rule KIND/* or KIND/KEY. It is the part of a rule behind the
-	// target, such as "concurrency=5". Empty: no limit.
+	// settings have no rule KIND/* or KIND/KEY. Its form is a rule without the target,
+	// such as "concurrency=5". Empty: no limit.
 	DefaultLimit() string
 }
 
-// withDefaults adds the default limits of checkers for which there is no other limit.
+// withDefaults adds the default limits of checkers where the settings have no limit.
 func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 	with := Limits{kinds: make(map[string]*limitsOfKind, len(l.kinds))}
 	for kind, of := range l.kinds {
@@ -199,7 +199,7 @@ func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 	return with, nil
 }
 
-// paced reports whether any of the limits has a rate: each call has to ask it.
+// paced reports whether any of the limits has a rate, so that each call has to ask it.
 func (l limitsOfCheck) paced() bool {
 	return l[0] != nil && l[0].Every > 0 || l[1] != nil && l[1].Every > 0
 }
@@ -257,7 +257,7 @@ func parseLimit(words []string) (*limit.Limit, []error) {
 
 var ratePattern = regexp.MustCompile(`^([0-9]{1,9}(?:\.[0-9]{1,9})?)/([smh])$`)
 
-// parseRate returns the emission interval, in whole µs and never too short.
+// parseRate returns the emission interval, rounded up to whole µs.
 func parseRate(text string) (every time.Duration, perSecond float64, err error) {
 	parts := ratePattern.FindStringSubmatch(text)
 	if parts == nil {

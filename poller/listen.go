@@ -11,16 +11,16 @@ import (
 const (
 	listenRetry = 100 * time.Millisecond
 	// wakeGap is the least time between two claims of a shard for which a busy replica is
-	// woken. A small claim costs Redis as much as a large one, but a check that somebody
-	// asked for must not wait for Config.GatherInterval.
+	// woken. A small claim costs Redis as much as a large one, but a nudged check must not
+	// wait for Config.GatherInterval.
 	wakeGap = 25 * time.Millisecond
 )
 
-// listen listens until ctx is done for accounts that become due earlier than was known.
-// While it cannot listen, and once when it can again, the replica looks at every shard: a
-// missed wake-up costs a moment, and no account. After an interruption it may listen to
-// another server, which took over without the last writes. So each shard is also searched
-// for claims that the replica has already returned.
+// listen listens, until ctx is done, for accounts that become due earlier than was known. While it
+// cannot listen, and once when it can again, the replica looks at every shard. So a missed wake-up
+// delays an account for a moment, and loses none. After an interruption, Redis may be another
+// server, which took over without the last writes. Each shard is therefore also searched for claims
+// that the replica has already returned.
 func (c *claimer) listen(ctx context.Context) {
 	again := false
 	for try := 0; ctx.Err() == nil; try++ {
@@ -44,7 +44,7 @@ func (c *claimer) listen(ctx context.Context) {
 			c.metrics.woken.Inc()
 			at := c.clocks.local(w.Due)
 			if now := time.Now(); at.Before(now) {
-				at = now // the patience of other replicas begins now
+				at = now // other replicas wait from now on
 			}
 			gap := time.Duration(0)
 			if c.meter.isBusy(time.Now()) {
@@ -61,7 +61,7 @@ func (c *claimer) listen(ctx context.Context) {
 	}
 }
 
-// peerStopped divides the shards anew without a replica that claims no more.
+// peerStopped divides the shards anew, without a replica that claims no more.
 func (c *claimer) peerStopped(replica string) {
 	if sharing, ok := c.peers.stopped(replica); ok {
 		c.divide(sharing, time.Now())

@@ -12,14 +12,14 @@ import (
 
 const (
 	meterWindow = 100 * time.Millisecond
-	meterLeast  = 20 // checks, from which on a window shows a rate
-	// busyRate is the number of checks a second, in all shards, from which on it pays to gather
-	// work for larger steps: half of a step's cost is the same for one account and for twenty.
+	meterLeast  = 20 // checks that a window needs to show a rate
+	// busyRate is the rate of checks a second, in all shards, from which it pays to gather work for
+	// larger steps: half of a step's cost is the same for one account and for twenty.
 	busyRate = 2000
 )
 
-// meter measures whether a replica is busy enough to gather work for larger steps. That depends on
-// how much each shard brings, and so a replica with a part of the shards needs that part of the
+// meter measures whether a replica is busy enough to gather work for larger steps. What counts is
+// how much each shard brings, so a replica with a part of the shards needs only that part of the
 // rate.
 type meter struct {
 	mu    sync.Mutex
@@ -29,14 +29,14 @@ type meter struct {
 	part  float64 // of the shards; 0: all
 }
 
-// share tells which part of the shards the replica has.
+// share sets which part of the shards the replica has.
 func (m *meter) share(part float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.part = part
 }
 
-// add counts a check that ended.
+// add counts an ended check.
 func (m *meter) add(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,20 +67,20 @@ func (m *meter) roll(now time.Time) {
 
 const (
 	recentWindow = 30 * time.Second
-	recentApart  = 1000 // sorts that are counted apart in a window
+	recentApart  = 1000 // sorts that are counted separately in a window
 	recentTold   = 5    // sorts that are reported
 )
 
-// recentSort is what events that are counted together have in common.
+// recentSort is what events of one sort have in common.
 type recentSort struct{ name, code string }
 
-// recent counts what happened within the last half to whole minute. It is bounded: third
-// parties decide how many sorts there are.
+// recent counts the events of the last half to whole minute. It is bounded, because third parties
+// decide how many sorts there are.
 type recent struct {
 	mu          sync.Mutex
 	since       time.Time
 	now, before map[recentSort]int
-	whole       bool // before is a whole window
+	whole       bool // before covers a whole window
 }
 
 // add counts an event.
@@ -111,7 +111,7 @@ func (r *recent) report(now time.Time) []accounts.Recent {
 	}
 	var all []accounts.Recent
 	for sort, n := range sums {
-		// At the beginning a few events do not make a rate.
+		// A few events just after the start do not make a rate.
 		rate := float64(n) * float64(time.Minute) / float64(max(window, recentWindow))
 		all = append(all, accounts.Recent{Name: sort.name, Code: sort.code, PerMinute: max(1, int(rate))})
 	}

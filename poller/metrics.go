@@ -87,7 +87,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		held:        gauge("checks_held", "Checks that a third party holds until something comes, or that wait for their next call. They count toward ROUNDS_HELD_CHECKS and are not among those under way."),
 		hanging:     gauge("checks_hanging", "Abandoned checks whose checker has not returned."),
 	}
-	// At zero for alerts: a counter that appears at one has not increased.
+	// Counters start at zero for alerts: a counter that appears at one has not increased.
 	for _, outcome := range []string{"written", "fenced", "unknown", "given_up"} {
 		m.returns.WithLabelValues(outcome)
 	}

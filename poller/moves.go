@@ -10,7 +10,7 @@ import (
 
 const (
 	movesWaiting = 256            // moves that are not followed yet
-	movesKnown   = 4096           // accounts that moved lately
+	movesKnown   = 4096           // the most accounts to remember as moved lately
 	movesApart   = 24 * time.Hour // the least time between two moves of an account in a process: two addresses may redirect to each other
 	moveTimeout  = 10 * time.Second
 )
@@ -35,8 +35,8 @@ func newMover(r *replica, follow func(context.Context, Move) error) *mover {
 	return &mover{replica: r, follow: follow, waiting: make(chan Move, movesWaiting), lately: make(map[string]time.Time)}
 }
 
-// moving returns what to call once a check is written: written, and then the move, if there
-// is one and moves are followed.
+// moving returns what to call once a check is written: written and then, if the account has moved
+// and moves are followed, the move.
 func (f *flight) moving(to string, written func()) func() {
 	m := f.flights.mover
 	if to == "" || m.follow == nil {
@@ -51,7 +51,7 @@ func (f *flight) moving(to string, written func()) func() {
 	}
 }
 
-// submit never waits: its callers write returns.
+// submit never blocks, because its callers write returns.
 func (m *mover) submit(move Move) {
 	select {
 	case m.waiting <- move:

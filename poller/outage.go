@@ -8,24 +8,23 @@ import (
 const (
 	outageWindow  = 60 * time.Second // how long the result of a try counts
 	outageHosts   = 3                // the least hosts out of reach, and the least failed checks
-	outageProbe   = 15 * time.Second // between two tries of a host that does not answer
+	outageProbe   = 15 * time.Second // between two tries of a silent host
 	outageMemory  = time.Hour        // how long an earlier answer of a host counts
 	hostsKept     = 16384
-	hostsReviewed = 256 // from this many hosts on, they are reviewed only every reviewEvery
+	hostsReviewed = 256 // with this many hosts or more, they are reviewed only every reviewEvery
 	reviewEvery   = 50 * time.Millisecond
 )
 
-// outage suspects that our own network is down if half or more of the hosts that were tried
-// in the last minute, and at least three, are out of reach. The same measure begins and ends
-// an outage. It counts hosts and not checks, because a host that is out of reach is tried
-// only now and then.
+// outage suspects that our own network is down if at least three hosts, and at least half of the
+// hosts tried in the last minute, are out of reach. The same measure begins and ends an outage. It
+// counts hosts and not checks, because a host that is out of reach is tried only now and then.
 //
-// While our network seems to be down, failures of this sort do not count against accounts. A
-// host that answers gets all its checks, whatever the other hosts do.
+// While our network seems to be down, connection failures do not count against accounts. A host
+// that answers gets all its checks, whatever the other hosts do.
 //
-// A host that is down by itself must not keep the suspicion alive. It counts toward the three
-// hosts and toward nothing else. Before an outage, that is a host that has been out of reach
-// for more than a minute. During one, it is a host that had not answered before it began.
+// A host that is down by itself must not prolong the suspicion, so it counts only toward the three
+// hosts. Before an outage, such a host is one that has been out of reach for more than a minute.
+// During an outage, it is one that had not answered before the outage began.
 type outage struct {
 	mu       sync.Mutex
 	hosts    map[string]*hostState
@@ -33,15 +32,15 @@ type outage struct {
 
 	down      bool
 	began     time.Time
-	strangers bool      // no host had answered before it began: all hosts count
-	back      int       // hosts that have answered since, and not failed after that
+	strangers bool      // no host had answered before the outage began: all hosts count
+	back      int       // hosts that have answered since without failing again
 	mixed     time.Time // since when there are such hosts
 }
 
 func newOutage() *outage { return &outage{hosts: make(map[string]*hostState)} }
 
-// admits reports whether a check of a host may start. During an outage a host that does not
-// answer gets one try per outageProbe.
+// admits reports whether a check of a host may start. During an outage, a silent host gets one try
+// per outageProbe.
 func (o *outage) admits(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,8 +84,8 @@ func (o *outage) reached(host string, now time.Time) {
 	}
 }
 
-// unreached notes that a host could not be reached, and reports whether our own network seems
-// to be the cause.
+// unreached notes that a host could not be reached, and reports whether our own network seems to be
+// the cause.
 func (o *outage) unreached(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,8 +113,8 @@ func (o *outage) suspected() bool {
 	return o.down
 }
 
-// suspicious is the measure before an outage. It needs three failed checks, so that one check
-// that breaks off at the only living host does not suffice.
+// suspicious is the measure before an outage. It requires three failed checks, so that a single cut
+// connection at the only living host does not suffice.
 func (o *outage) suspicious(now time.Time) bool {
 	away, out, well, checks := 0, 0, 0, 0
 	for _, h := range o.hosts {
@@ -134,9 +133,9 @@ func (o *outage) suspicious(now time.Time) bool {
 	return away >= outageHosts && checks >= outageHosts && out >= well
 }
 
-// over is the same measure during an outage. An answer since the outage began, or just
-// before, counts as long as the host does not fail. A failure counts only while it is new. If
-// a few hosts have answered for long and the others have not, those others are down.
+// over is the same measure during an outage. An answer since the outage began, or just before,
+// counts as long as the host does not fail. A failure counts only while it is new: if a few hosts
+// have answered for a long time and the others have not, those others are down.
 func (o *outage) over(now time.Time) bool {
 	out, well := 0, 0
 	for _, h := range o.hosts {
@@ -185,15 +184,15 @@ func (o *outage) review(now time.Time) bool {
 	return true
 }
 
-// hostState is the result of the tries of a host.
+// hostState has the results of a host's tries.
 type hostState struct {
 	tried    time.Time // when a check last started although the host did not answer
-	ended    time.Time // when its last check ended; zero: that does not count
+	ended    time.Time // when its last check ended; zero: that check does not count
 	first    time.Time // when it first answered; zero: never
 	answered time.Time // when it last answered
 	away     time.Time // since when it is out of reach; zero: it is not
 	inRow    int       // checks that failed since then
-	back     time.Time // the beginning of the outage in which it answers again; zero: in none
+	back     time.Time // the beginning of the outage in which it answers again; zero: none
 }
 
 // isBack reports whether a host has answered since the outage began, and still does.
@@ -204,7 +203,7 @@ func (o *outage) isBack(h *hostState) bool {
 // answers reports whether a host answered its last check.
 func (h *hostState) answers() bool { return !h.answered.IsZero() && h.away.IsZero() }
 
-// host returns the state of a host. If there are too many hosts, it forgets one of them.
+// host returns the state of a host. If there are too many hosts, it forgets one.
 func (o *outage) host(name string) *hostState {
 	h := o.hosts[name]
 	if h != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// This file decides how soon a held call is followed by the next one of its account, so
-// that no third party is called in a hot loop, and none by everybody at once.
+// This file decides how soon an account's next held call follows, so that no third
+// party is called in a hot loop, and none by all accounts at once.
 
 // heldEnd is how a held call ended.
 type heldEnd uint8
@@ -19,10 +19,10 @@ const (
 )
 
 const (
-	// tolerated is how many calls in a row may break at once before that is a failure.
+	// tolerated is how many calls in a row may break at once before the check fails.
 	tolerated = 2
 
-	whileMost  = 5 * time.Second // what was held for that long was held for a while
+	whileMost  = 5 * time.Second // a call that was held for that long was held for a while
 	floorLeast = time.Second
 	floorMost  = time.Minute
 
@@ -30,8 +30,8 @@ const (
 	refill = time.Second // the time in which one more may
 )
 
-// heldWhile returns how long a call must have lasted to count as held for a while: a quarter of
-// the hold, and at most five seconds.
+// heldWhile returns how long a call must have lasted to count as held for a while: a quarter of the
+// hold, at most five seconds.
 func heldWhile(hold time.Duration) time.Duration { return min(hold/4, whileMost) }
 
 // pace is the pace of one account's held calls. The zero pace is ready to use. It is safe for
@@ -43,13 +43,12 @@ type pace struct {
 	full   time.Time // when a whole burst is allowed again
 }
 
-// Next notes a call that lasted so long of a hold and ended now. It returns how long the next
-// call must wait, and whether the calls break at once again and again, which is a failure of
-// the check. Chance is in [0, 1).
+// Next notes how a call ended now, and how long it took of its hold. It returns how long the next
+// call must wait, and whether calls keep breaking at once, which is a failure of the check. chance
+// is in [0, 1).
 //
-// A call that was held for a while is followed by the next one at once. After one that ended
-// at once with nothing there is a floor, which grows from a second to a minute until a call is
-// held again.
+// After a call that was held for a while, the next one follows at once. After calls that end at
+// once with nothing, the wait grows from a second to a minute until a call is held again.
 func (p *pace) Next(end heldEnd, took, hold time.Duration, now time.Time, chance float64) (wait time.Duration, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +72,7 @@ func (p *pace) Next(end heldEnd, took, hold time.Duration, now time.Time, chance
 	return floor/2 + time.Duration(chance*float64(floor/2)), false
 }
 
-// spend takes one of a burst, and returns how long to wait for it.
+// spend takes one answer of the burst, and returns how long to wait for it.
 func (p *pace) spend(now time.Time) time.Duration {
 	if p.full.Before(now) {
 		p.full = now
@@ -90,7 +89,7 @@ type gate struct {
 	next time.Time
 }
 
-// newGate returns a gate that lets that many calls through in a second.
+// newGate returns a gate with a rate in calls a second.
 func newGate(rate int) *gate { return &gate{every: time.Second / time.Duration(rate)} }
 
 // pass returns how long a call that comes now has to wait.
@@ -107,28 +106,28 @@ func (g *gate) pass(now time.Time) time.Duration {
 
 const (
 	turnPause = 10 * time.Second // the longest wait of an account that found no place
-	turnSoon  = time.Second      // the same of one that has waited for long
-	turnLong  = 2 * time.Hour    // for which an account counts as having waited, at most
-	turnMemo  = 16               // turns of which the usual wait is the mean, about
+	turnSoon  = time.Second      // the longest wait of an account that has waited for long
+	turnLong  = 2 * time.Hour    // the longest that an account counts as having waited
+	turnMemo  = 16               // about how many turns the usual wait is the mean of
 )
 
-// turns keeps turns fair among more accounts than there are places. Whoever has waited for much
-// longer than those who had their turns lately looks for a place more often than the others, and so
+// turns shares places fairly among more accounts than there are places. An account that has waited
+// much longer than the accounts that had their turns lately looks for a place more often, and so
 // gets one of the next. The zero turns is ready to use. It is safe for concurrent use.
 type turns struct {
 	mu    sync.Mutex
 	usual time.Duration // that accounts have waited when they had their turn
 }
 
-// took notes the turn of an account that has waited for so long.
+// took notes that an account had its turn, and how long it had waited.
 func (t *turns) took(waited time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.usual += (clamp(waited) - t.usual) / turnMemo
 }
 
-// pause returns when an account that has waited for so long looks for a place again, after it
-// found none. Chance is in [0, 1).
+// pause returns how long an account that found no place waits before it looks again, by how long it
+// has waited already. chance is in [0, 1).
 func (t *turns) pause(waited time.Duration, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// peers knows which kinds the other living replicas check. It is read again only when a
-// replica starts or stops, so it costs nothing otherwise.
+// peers knows which kinds the other living replicas check. It reads Redis only when a
+// replica has started or stopped.
 type peers struct {
 	ring  *circulate.Ring
 	self  string
@@ -31,11 +31,11 @@ func newPeers(ring *circulate.Ring, self string, kinds []string) *peers {
 	return &peers{ring: ring, self: self, kinds: kinds, stopping: make(map[string]bool)}
 }
 
-// among returns the living replicas with which this one shares the shards: those that check
-// the same kinds, or do not say which, and are not stopping. Each shard belongs to the part of
-// one of them, so that each kind has a replica that looks at the shard first. Gone reports that
-// a replica which checks other kinds is gone. The accounts that it would have claimed next are
-// in shards that no other replica has looked at. It is called by one goroutine.
+// among returns the living replicas with which this one shares the shards: those that check the
+// same kinds, or do not say which, and are not stopping. Each shard belongs to one of these
+// replicas, so each kind has a replica that looks at the shard first. gone reports that a replica
+// which checks other kinds is gone. The accounts that it would have claimed next may be in shards
+// that no other replica has looked at. among is called by one goroutine.
 func (p *peers) among(ctx context.Context, alive []string) (same []string, gone bool, err error) {
 	alive = slices.Sorted(slices.Values(alive))
 	p.mu.Lock()
@@ -44,9 +44,9 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 		return p.sharingLocked(), false, nil
 	}
 	maps.DeleteFunc(p.stopping, func(name string, _ bool) bool { return !slices.Contains(alive, name) })
-	p.alive = nil // if this fails, the next heartbeat reads again
-	// Whoever hears of a replica that stops must not wait for this call: a Redis inside the
-	// process answers it only after all have heard.
+	p.alive = nil // if the read fails, the next heartbeat reads again
+	// A goroutine that learns of a stopping replica must not wait for this call: a Redis inside the
+	// process answers the call only when all have learnt of it.
 	p.mu.Unlock()
 	replicas, _, err := p.ring.Replicas(ctx)
 	if err != nil {
@@ -80,8 +80,8 @@ func (p *peers) among(ctx context.Context, alive []string) (same []string, gone 
 	return p.sharingLocked(), gone, nil
 }
 
-// stopped notes that another replica claims no more. It returns the replicas with which this one
-// shares the shards from now on, or false if the other is none of them.
+// stopped notes that another replica claims no more. It returns the replicas that share the shards
+// from now on, or false if the stopped replica shared none.
 func (p *peers) stopped(name string) (same []string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,14 +96,15 @@ func (p *peers) sharingLocked() []string {
 	return slices.DeleteFunc(slices.Clone(p.same), func(name string) bool { return p.stopping[name] })
 }
 
-// check reports whether another living replica checks a kind and accounts can wait by it.
+// check reports whether another living replica checks a kind, and the ring lets accounts wait by
+// kind.
 func (p *peers) check(kind string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.others[kind] && circulate.WaitsByKind(kind)
 }
 
-// passOn hands over the accounts that only other replicas check, and returns the rest.
+// passOn hands over the accounts whose kinds only other replicas check, and returns the rest.
 func (c *claimer) passOn(ctx context.Context, shard int, claimed []*flight) []*flight {
 	var others []circulate.HandOver
 	rest := claimed[:0:len(claimed)]

@@ -9,14 +9,14 @@ import (
 type places struct {
 	mu   sync.Mutex
 	free int
-	more chan struct{} // has a value after places came free
+	more chan struct{} // has a value after places became free
 }
 
 func newPlaces(n int) *places {
 	return &places{free: n, more: make(chan struct{}, 1)}
 }
 
-// take waits for at least one place and takes up to n, or none when ctx is done.
+// take waits for at least one free place and takes up to n. It takes none if ctx is done.
 func (p *places) take(ctx context.Context, n int) int {
 	for {
 		if got := p.tryTake(n); got > 0 {

@@ -18,11 +18,11 @@ type Options struct {
 	Metrics *Metrics     // nil: no metrics
 
 	// Hurry, once closed, ends the grace period at once and leaves the last writes little
-	// time. Nil: nothing does.
+	// time. Nil: there is no hurry.
 	Hurry <-chan struct{}
 
 	// Holding is called twice a second, from one goroutine, with the number of checks that third
-	// parties hold. Nil: nobody wants to know.
+	// parties hold. Nil: it is not called.
 	Holding func(held int)
 
 	// Follow changes the record of an account that has moved for good and was checked at
@@ -104,9 +104,8 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	}, nil
 }
 
-// Limit prepares other limits, in place of Config.Limits. The function that it returns
-// applies them to checks that start from then on, and cannot fail. The error is that of a
-// checker's default limit.
+// Limit prepares limits that replace Config.Limits. The function that it returns applies them to
+// checks that start from then on, and cannot fail. The error is about a checker's default limit.
 func (p *Pool) Limit(limits Limits) (change func(), err error) {
 	limits, err = limits.withDefaults(p.checkers)
 	if err != nil {
@@ -168,7 +167,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		endChecks()
 		p.flights.drained(abandonAfter, nil)
 	}
-	// Redis may be away: the last writes are tried for a while, not for ever.
+	// Redis may be away. The last writes are tried for a while, not for ever.
 	bound := time.AfterFunc(flushTimeout, endWrites)
 	defer bound.Stop()
 	flushed := make(chan struct{})

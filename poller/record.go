@@ -12,7 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 )
 
-// Why a check does not start, or does not count, if this version does not know something.
+// The reasons for which a check does not start, or does not count, because this version does not
+// know something.
 const (
 	reasonKind    = "unknown_kind"
 	reasonCadence = "unknown_cadence"
@@ -26,16 +27,16 @@ type record struct {
 	checker Checker       // nil: no checker of this process knows the kind
 	rateKey string        // the checker's; empty: it shares no limit
 	tight   bool          // the cadence is "every 0"
-	hold    time.Duration // how long its calls are held, as the checker knows; zero: not at all
-	pace    pace          // of its held calls, whichever claims they belong to
-	told    atomic.Int64  // how long the third party will hold the next call, as it said last; 0: it did not
+	hold    time.Duration // how long its calls are held, by what the checker knows; zero: not at all
+	pace    pace          // of its held calls, across claims
+	told    atomic.Int64  // how long the third party last said that it will hold the next call; 0: it did not say
 	limits  atomic.Pointer[recordLimits]
 	fault   string // why the record cannot be used; empty: it can
 	unknown string // what this version does not know, but a newer one may; empty: nothing
-	reason  string // the reason of returning it for that
+	reason  string // the reason for which it is then returned
 }
 
-// recordLimits are the limits of an account's checks by one configuration.
+// recordLimits are the limits of an account's checks under one configuration.
 type recordLimits struct {
 	by *Limits
 	of limitsOfCheck
@@ -61,8 +62,8 @@ func (c *claimer) decode(id string, text []byte) *record {
 	if text == nil {
 		return &record{fault: "the record is missing"}
 	}
-	// Less strict than at registration: a newer version may have written fields that this
-	// one does not know.
+	// This is less strict than registration: a newer version may have written fields that
+	// this one does not know.
 	account, unknown, err := accounts.ReadKept(text)
 	if err != nil {
 		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
@@ -86,8 +87,8 @@ func (c *claimer) decode(id string, text []byte) *record {
 	return r
 }
 
-// cadenceOf returns an account's cadence as text. An account that names none, and whose third
-// party holds calls, was registered before the API knew that.
+// cadenceOf returns an account's cadence as text. An account whose third party holds calls may name
+// none, if it was registered before the API knew such kinds.
 func (c *claimer) cadenceOf(a *accounts.Account) string {
 	if a.Cadence == "" && c.checkers.Hold(a.Kind, a.Config) > 0 {
 		return cadence.Cadence{}.String()
@@ -95,8 +96,8 @@ func (c *claimer) cadenceOf(a *accounts.Account) string {
 	return a.Cadence
 }
 
-// rateKey asks a checker, which is somebody else's code. It is empty if the checker panics, which
-// panicked gets.
+// rateKey asks a checker, which is somebody else's code. If the checker panics, rateKey returns ""
+// and passes the panic to panicked.
 func rateKey(c Checker, config json.RawMessage, panicked func(method string, reason any)) (key string) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -107,8 +108,8 @@ func rateKey(c Checker, config json.RawMessage, panicked func(method string, rea
 	return c.RateKey(orEmpty(config))
 }
 
-// panicked counts a panic of a checker that was asked about a config, and logs it once for each kind
-// and method: all accounts of the kind may have it.
+// panicked returns a function for panics of a checker that was asked about a config. It counts
+// each, and logs it once for each kind and method, because all accounts of the kind may cause it.
 func (c *claimer) panicked(kind string) func(method string, reason any) {
 	return func(method string, reason any) {
 		c.metrics.panics.WithLabelValues(kind).Inc()

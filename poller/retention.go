@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Retainer is a Checker whose third party forgets messages after a while, as WeCom does
-// after three days. An account that is not checked for that long loses messages. The monitor
-// warns well before that.
+// A Retainer is a Checker whose third party forgets messages after a while, as WeCom does after
+// three days. An account that is unchecked for that long loses messages. The monitor warns well
+// before that.
 type Retainer interface {
-	// Retention returns how long the third party keeps the messages of an account with
+	// Retention returns how long the third party retains the messages of an account with
 	// this config; 0 means unknown. It should be at least an hour: the warning leaves out
 	// accounts that were checked within the last hour.
 	Retention(config json.RawMessage) time.Duration
@@ -29,7 +29,7 @@ func (c Checkers) Retaining() []string {
 	return kinds
 }
 
-// Retention returns how long the third party keeps the messages of an account, as the kind's
+// Retention returns how long the third party retains the messages of an account, as the kind's
 // Retainer says. It is 0 without a Retainer, or if the Retainer panics.
 func (c Checkers) Retention(kind string, config json.RawMessage) (keeps time.Duration) {
 	retainer, ok := c[kind].(Retainer)
@@ -44,21 +44,21 @@ func (c Checkers) Retention(kind string, config json.RawMessage) (keeps time.Dur
 	return max(0, retainer.Retention(orEmpty(config)))
 }
 
-// A Once is a Checker whose third party gives each message once, whatever cursor it is asked
-// with. A page that was found is then all that there is: the pool writes it even if Redis has
-// little room, and goes on trying where it would let others be found again. It drops the page
-// only if the claim was lost, or if Redis does not take it while the replica shuts down.
+// A Once is a Checker whose third party gives each message only once, whatever the cursor. If its
+// page is lost, the messages are lost. So the pool writes such a page even when Redis has little
+// room, and goes on trying where it would drop another page and let the next check find it again.
+// It drops the page only if the claim was lost, or if Redis does not take it while the replica
+// shuts down.
 type Once interface {
 	// GivenOnce reports whether the third party gives each message once.
 	GivenOnce() bool
 }
 
-// A Confirmer is a Checker whose call has the third party forget what earlier calls found: all
-// that is older than the cursor. So the pool makes such a call only once Redis has on its disk
-// what the cursor says was found, if Redis can tell; see circulate.Syncer. The same is done for
-// a Once.
+// A Confirmer is a Checker whose calls make the third party forget what earlier calls found:
+// everything older than the cursor. The pool makes such a call only once everything up to the
+// cursor is on Redis' disk, if Redis can tell; see circulate.Syncer. The same holds for a Once.
 type Confirmer interface {
-	// Confirms reports whether a call has the third party forget what earlier ones found.
+	// Confirms reports whether a call makes the third party forget what earlier calls found.
 	Confirms() bool
 }
 
@@ -82,12 +82,12 @@ func (c Checkers) once() map[string]bool {
 }
 
 const (
-	syncTries = 3           // of a call that would confirm what may not be on Redis' disk yet
+	syncTries = 3           // tries of a call that would confirm what may not be on Redis' disk yet
 	syncRetry = time.Second // between two of them
 )
 
-// synced waits until Redis has on its disk what the account's cursor says was found, if the
-// next call confirms that to the third party.
+// synced waits until everything up to the account's cursor is on Redis' disk, if the next call
+// confirms it to the third party.
 func (f *flight) synced(ctx context.Context) error {
 	fs := f.flights
 	if !f.unsynced || fs.config.ConfirmUnsynced {

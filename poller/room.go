@@ -13,19 +13,19 @@ import (
 
 const (
 	roomLook      = 2 * time.Second        // between two looks at Redis' memory
-	roomCalm      = 10 * time.Second       // the same while there is room and this replica writes no messages
+	roomCalm      = 10 * time.Second       // between two looks while there is room and this replica writes no messages
 	roomLeast     = 100 * time.Millisecond // the least between two looks, however much is written
 	roomBytes     = 4 << 20                // bytes written since the last look that call for another
 	roomMargin    = 0.05                   // how far below the mark messages are taken again
-	roomSettles   = 5 * time.Second        // the time after the last refusal until then, if the memory is known
-	roomProbed    = 30 * time.Second       // the same if the memory is unknown
-	roomBlind     = time.Minute            // until a server is asked again that does not report its memory
+	roomSettles   = 5 * time.Second        // how long after the last refusal messages are taken again, if the memory is known
+	roomProbed    = 30 * time.Second       // the same, if the memory is unknown
+	roomBlind     = time.Minute            // how long a server that does not report its memory is not asked again
 	roomTold      = time.Minute            // how long there must be room before that is logged: it may fill again at once
-	roomPause     = 15 * time.Second       // the first wait until an account is tried again
-	roomPauseMost = 45 * time.Second       // the longest: everything is as before within a minute
+	roomPause     = 15 * time.Second       // the first wait of an account before it is tried again
+	roomPauseMost = 45 * time.Second       // the longest: once there is room, all accounts are tried within a minute
 )
 
-// gauged is the Redis whose memory a room watches.
+// gauged is a Redis that can be asked for its memory.
 type gauged interface {
 	OneOfEachNode() []int
 	Node(shard int) string
@@ -33,8 +33,8 @@ type gauged interface {
 	TryWriteTo(ctx context.Context, shard int) error
 }
 
-// room knows which nodes of Redis have no room for messages: nodes that use their memory up to
-// a mark, or refuse writes. The memory above the mark is for steps without messages.
+// room knows which nodes of Redis have no room for messages: nodes that have filled their memory up
+// to a mark, or that refuse writes. The memory above the mark is for steps without messages.
 type room struct {
 	redis   gauged
 	mark    float64 // of the limit
@@ -64,7 +64,7 @@ func newRoom(redis gauged, percent int, log *slog.Logger, metrics *Metrics) *roo
 		kick: make(chan struct{}, 1), nodes: make(map[string]*nodeRoom)}
 }
 
-// run looks every now and then until ctx is done.
+// run looks every now and then, until ctx is done.
 func (r *room) run(ctx context.Context) {
 	timer := time.NewTimer(roomLook)
 	defer timer.Stop()
@@ -88,7 +88,7 @@ func (r *room) run(ctx context.Context) {
 	}
 }
 
-// wrote notes that bytes were written: the more is written, the more often room looks.
+// wrote notes that bytes were written. The more is written, the more often room looks.
 func (r *room) wrote(bytes int) {
 	if bytes == 0 {
 		return
@@ -136,7 +136,7 @@ func (r *room) lookAt(ctx context.Context, shard int) {
 		r.set(node, true, "used", memory.Used, "limit", memory.Limit)
 	case !n.full:
 	case memory.Limit > 0 && memory.Share() < r.mark-roomMargin && quiet >= roomSettles,
-		// Its memory is unknown. A successful write must suffice.
+		// The node's memory is unknown. A successful write must suffice.
 		memory.Limit == 0 && quiet >= roomProbed && r.redis.TryWriteTo(ctx, shard) == nil:
 		r.set(node, false)
 	}

@@ -20,8 +20,8 @@ const (
 // codeBadResult is the code of a result or an error that no checker may return.
 const codeBadResult = "bad_result"
 
-// settle ends the check. If the move is refused, it does nothing and returns false. It calls
-// account, which gives the account back, before it frees what the check has taken.
+// settle ends the check. It calls account, which gives the account back, and then frees what the
+// check has taken. If the move is refused, it does nothing and returns false.
 func (f *flight) settle(m move, account func()) bool {
 	if _, ok := f.state.move(m); !ok {
 		return false
@@ -51,9 +51,9 @@ func (f *flight) set() *running {
 	return f.flights.running
 }
 
-// callOff ends the calls of a held check, by one of the moves that call a check off. A page that has
-// arrived, or whose answer has begun, is written before the check complies. If the checker does not
-// return, the check complies without it.
+// callOff ends the calls of a held check, by one of the moves that call a check off. A page that
+// has arrived, or whose answer has begun, is written before the check complies. If the checker does
+// not return, the check complies without it.
 func (f *flight) callOff(m move) {
 	if _, ok := f.state.move(m); ok {
 		f.hold.endCalls()
@@ -61,8 +61,8 @@ func (f *flight) callOff(m move) {
 	}
 }
 
-// comply settles a check as whoever called it off demands. It reports false if nobody did, or if a
-// page is in hand: then the check itself complies once that is written.
+// comply settles a check in favour of the party that called it off. It reports false if no party
+// did, or if a page is in hand: then the check itself complies once the page is written.
 func (f *flight) comply() bool {
 	was, ok := f.state.move(complies)
 	if !ok {
@@ -117,16 +117,16 @@ func (f *flight) release() {
 	})
 }
 
-// unwritten puts the account off, as it was before the page: Redis has no room for its messages,
-// and the next check finds them again.
+// unwritten puts the account off, as it was before the page. Redis has no room for the page's
+// messages, and the next check finds them again.
 func (f *flight) unwritten() {
 	f.settle(ends, func() {
 		f.putOff(accounts.RuleMemory, f.now().Add(f.flights.room.pause(f.claim.Shard)))
 	})
 }
 
-// succeed returns the account with its last page. It reports whether the writer has taken it
-// over: then it calls the cleanups once it is written.
+// succeed returns the account with its last page. It reports whether the writer has taken the page
+// over, in which case the writer calls the cleanups once it is written.
 func (f *flight) succeed(result Result) bool {
 	mark := accounts.MarkOK
 	if result.HasMore {
@@ -142,10 +142,10 @@ func (f *flight) succeed(result Result) bool {
 	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
 }
 
-// fail returns the account with a failure. If the check is called off, which may be the cause, it
+// fail returns the account with a failure. If the check was called off, which may be the cause, it
 // complies instead.
 func (f *flight) fail(err error) {
-	f.state.move(commits) // nothing of a page is written
+	f.state.move(commits) // no page is written
 	if f.comply() || f.state.now().at == settled {
 		return
 	}
@@ -160,8 +160,8 @@ func (f *flight) fail(err error) {
 	f.giveBack(f.failed(failed), string(failed.Kind), nil)
 }
 
-// failed returns the Return of a failure. While our own network seems to be down, a failure
-// that may come from it does not count against the account.
+// failed returns the Return for a failure. While our own network seems to be down, a failure that
+// it may have caused does not count against the account.
 func (f *flight) failed(err *CheckError) circulate.Return {
 	fs, now := f.flights, time.Now()
 	down := false
@@ -194,8 +194,8 @@ func markOf(err *CheckError) string {
 	return string(err.Kind)
 }
 
-// decide returns the Return of an outcome, with the account's next due time and what the next
-// check is to know of this one.
+// decide returns the Return for an outcome, with the account's next due time and what the next
+// check should remember.
 func (f *flight) decide(o cadence.Outcome, mark string, warnings []Warning) circulate.Return {
 	if f.forgot != nil {
 		f.flights.log.Warn("an account's cadence begins anew: its state cannot be read", "account", f.claim.ID, "error", f.forgot)
@@ -232,7 +232,7 @@ func (f *flight) submit(item circulate.Return, outcome string, written func()) {
 	fs.writer.submit(item, written)
 }
 
-// warn counts the warnings of a check, and returns them as they are stored, one for each code.
+// warn counts the warnings of a check, and returns them in their stored form, one for each code.
 func (f *flight) warn(warnings []Warning) string {
 	texts := make([]string, 0, len(warnings))
 	told := make(map[string]bool, len(warnings))

@@ -8,10 +8,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// An account has a share: the bytes of messages that it may bring in an hour, or all at once.
-// Used bytes count as the time that the share takes to refill. That time is stored with the
-// account, so that the share counts across all replicas. Nothing is stored for an account that
-// brings little.
+// An account has a share: the bytes of messages that it may bring in an hour, or all at once. Used
+// bytes are counted as the time that the share takes to refill. That time is stored with the
+// account, so that the share counts across all replicas. For an account that brings little, nothing
+// is stored.
 const (
 	shareWindow = time.Hour
 	shareMost   = 2 * time.Hour    // the longest refill time that counts: a clock that steps back must not stop an account for long
@@ -32,8 +32,8 @@ func (f *flight) uses(result *Result) {
 	f.memory.UsedUntil = f.memory.UsedUntil.Add(time.Duration(part * float64(shareWindow)))
 }
 
-// shareNow returns the time by Redis' clock. If that clock has stepped since it was last asked, it
-// moves what is used with it: an account whose calls are held may stay for long under one claim.
+// shareNow returns the time by Redis' clock. If that clock has stepped since the last call, the
+// used share steps with it: an account whose calls are held may stay under one claim for long.
 func (f *flight) shareNow() time.Time {
 	now, local := f.now(), time.Now()
 	if step := now.Sub(f.asked.server) - local.Sub(f.asked.local); !f.asked.local.IsZero() && step.Abs() >= circulate.ClockStep {
@@ -57,13 +57,13 @@ func (f *flight) usedUp() bool {
 }
 
 // shareAgain returns when the account may be checked again. It rounds up to the ring's
-// milliseconds, so that the account is not claimed before.
+// milliseconds, so that the account is not claimed too early.
 func (f *flight) shareAgain() time.Time {
 	return f.owes().Add(-shareWindow).Truncate(time.Millisecond).Add(time.Millisecond)
 }
 
-// withinShare delays an account that has used up its share. It returns the time until which its
-// use is remembered; zero: it need not be.
+// withinShare delays an account that has used up its share. It returns until when the use must be
+// remembered; zero: it need not be.
 func (f *flight) withinShare(next *cadence.Next) time.Time {
 	if f.flights.config.AccountShare < 0 || f.memory.UsedUntil.IsZero() {
 		return time.Time{}

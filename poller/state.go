@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// phase is where a check is.
+// phase is how far a check is.
 type phase uint8
 
 const (
 	calling phase = iota // a call is under way, or the next one waits
 	inHand               // a page is in hand: a call has brought it, and it is not written yet
-	seized               // the same, and the shutdown waits for the page
-	settled              // somebody has decided how the check ends
+	seized               // a page is in hand, and the shutdown waits for it
+	settled              // a party has decided how the check ends
 )
 
-// party is who calls a check off, or who has settled it.
+// party is what calls a check off, or has settled it.
 type party uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	bySecret         // the account is put off: a secret that it uses has changed
 )
 
-// move is one of the ways in which a check's state, and why.
+// move is one way in which a check's state changes, with its cause.
 type move uint8
 
 const (
@@ -43,13 +43,14 @@ const (
 	seizes               // the shutdown takes what is left when its time is over
 )
 
-// status is one state of a check. While it is calling or inHand, by is who has called it off.
+// status is one state of a check. While it is calling or inHand, by is the party that has called it
+// off.
 type status struct {
 	at phase
 	by party
 }
 
-// after returns where a move leads from a status, or false if it is refused. The package's
+// after returns the status after a move, or false if the move is refused. The package's
 // documentation has this as a table.
 func (s status) after(m move) (status, bool) {
 	open := s.at == calling || s.at == inHand
@@ -97,7 +98,7 @@ type state struct {
 // now returns the status.
 func (s *state) now() status { return unpack(s.word.Load()) }
 
-// move moves the state, and returns what it was. It reports false if the move is refused.
+// move moves the state, and returns the status before. It reports false if the move is refused.
 func (s *state) move(m move) (was status, ok bool) {
 	for {
 		word := s.word.Load()

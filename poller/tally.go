@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/history"
 )
 
-// tally counts what a replica did since its last report.
+// tally counts what a replica did, in total and since its last report.
 type tally struct {
 	mu    sync.Mutex
 	since time.Time
@@ -39,7 +39,7 @@ func (t *tally) found(messages int) {
 	t.now.Messages += uint64(max(0, messages))
 }
 
-// report returns the rates since the last report, and begins anew. The totals go on.
+// report returns the rates since the last report, and starts the next period. The totals go on.
 func (t *tally) report(now time.Time) accounts.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

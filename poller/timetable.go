@@ -8,20 +8,20 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// patience is how long, on average, the other replicas wait before one of them looks at a
-// shard with due accounts that its own replica does not claim. The others share these looks,
-// so that their cost grows with the shards and not with the replicas.
+// patience is how long, on average, the other replicas wait before one of them looks at a shard
+// with due accounts that its own replica does not claim. The others share these looks, so their
+// cost grows with the shards and not with the replicas.
 const patience = 250 * time.Millisecond
 
-// timetable knows when each shard is next worth a claim. Shards are taken one after the
-// other, and only one claimer works on a shard at a time.
+// timetable knows when each shard is next worth a claim. It hands out the shards in
+// turn, and only one claimer works on a shard at a time.
 type timetable struct {
 	mu      sync.Mutex
-	at      []time.Time // when to claim next; for a busy shard: what was asked for meanwhile
+	at      []time.Time // when to claim next; for a busy shard: the time that was asked for meanwhile
 	busy    []bool
 	claimed []time.Time   // when a claim last began
 	next    int           // the shard to look at first
-	sooner  chan struct{} // has a value after a shard's time came nearer
+	sooner  chan struct{} // has a value after a shard's time was brought forward
 
 	peers []string // the replicas that share the shards, sorted
 	ours  []bool   // shard -> it is this replica's part
@@ -29,10 +29,10 @@ type timetable struct {
 
 	yielded []time.Time // shard -> until when others come first, although it may be ours
 
-	idle time.Duration // how often a shard of ours is looked at while nothing is due; zero: unknown
+	idle time.Duration // how long a shard of ours waits for a look while nothing is due; zero: unknown
 }
 
-// never is a time after all others.
+// never is a time later than all others.
 var never = time.Unix(1<<40, 0)
 
 func newTimetable(shards int, now time.Time) *timetable {
@@ -68,8 +68,8 @@ func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool,
 	return 0, false, wait
 }
 
-// put puts a shard back. It is claimed next at a time, or earlier if that was asked for while
-// it was busy.
+// put puts a shard back. It is claimed next at the given time, or earlier if an earlier time was
+// asked for while it was busy.
 func (t *timetable) put(shard int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,14 +78,14 @@ func (t *timetable) put(shard int, at time.Time) {
 	t.signal()
 }
 
-// bring moves a shard's next claim to at the latest.
+// bring brings a shard's next claim forward to the given time, unless it is earlier already.
 func (t *timetable) bring(shard int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.bringLocked(shard, at)
 }
 
-// wake is bring, but leaves at least a gap after the beginning of the last claim.
+// wake is bring, but leaves at least a gap after the start of the last claim.
 func (t *timetable) wake(shard int, at time.Time, gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,9 +118,9 @@ func (t *timetable) signal() {
 	}
 }
 
-// divide assigns each replica its part of the shards by rendezvous hashing: a shard belongs to
-// the replica whose hash with it is the highest. So a replica that starts or stops moves only
-// its own part. Shards that have become ours are claimed now.
+// divide assigns each replica its part of the shards by rendezvous hashing: a shard belongs to the
+// replica whose hash with it is highest. A replica that starts or stops therefore moves only its
+// own part. Shards that have become ours are claimed now.
 func (t *timetable) divide(self string, alive []string, now time.Time) {
 	if !slices.Contains(alive, self) {
 		alive = append(alive, self)
@@ -152,16 +152,16 @@ func (t *timetable) divided() int {
 	return t.times
 }
 
-// lost reports whether a shard belongs to another replica, and the shards were divided anew
-// since they had been that often.
+// lost reports whether a shard belongs to another replica since a later division than the given
+// one.
 func (t *timetable) lost(shard, times int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.times != times && !t.ours[shard]
 }
 
-// patience returns how much longer the replica waits for a shard than for one of its own, for
-// a chance in [0, 1). With R replicas it is about R-1 times patience.
+// patience returns how much longer the replica waits for another replica's shard than for one of
+// its own, for a chance in [0, 1). With R replicas it is about R-1 times patience.
 func (t *timetable) patience(shard int, chance float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +177,7 @@ func (t *timetable) patience(shard int, chance float64) time.Duration {
 	return wait
 }
 
-// alone reports whether there is no other replica that shares the shards.
+// alone reports whether no other replica shares the shards.
 func (t *timetable) alone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,9 +197,9 @@ func (t *timetable) part() float64 {
 	return float64(n) / float64(len(t.ours))
 }
 
-// aloof returns how many times longer the replica may go without a look at a shard than the
-// shard's own replica, which looks at it in any case. So the looks of all others together are
-// at most a quarter of its looks. If it dies, the shards are divided anew.
+// aloof returns how many times less often the replica looks at another replica's shard than that
+// replica, which looks at it in any case. All other replicas together look at most a quarter as
+// often. If the shard's replica dies, the shards are divided anew.
 func (t *timetable) aloof(shard int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,8 +213,8 @@ func (t *timetable) aloofLocked(shard int) int {
 	return 4 * max(1, len(t.peers)-1)
 }
 
-// yield lets other replicas come first in a shard for a while, even if it is ours: it has an
-// account that this replica does not know.
+// yield lets other replicas come first in a shard for a while, even if it is ours, because it has
+// an account that this replica does not know.
 func (t *timetable) yield(shard int, until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -38,23 +38,23 @@ func (w *writer) linger(now time.Time) time.Duration {
 }
 
 // calm reports whether nobody waits for a return: it brings no messages, and its account is not due
-// for a while. Then it may be written with the following ones if the replica is busy.
+// for a while. A busy replica may write it together with later ones.
 func (w *writer) calm(item *circulate.Return) bool {
 	return len(item.Messages) == 0 && w.meter.isBusy(time.Now()) && item.Due.Sub(w.clocks.now()) > 4*w.config.GatherInterval
 }
 
-// run writes what is submitted until ctx is done, and then what is left.
+// run writes submitted returns until ctx is done, and then what is left.
 func (w *writer) run(ctx context.Context) {
 	defer w.aside.tries.Wait()
 	w.committer.run(ctx)
 }
 
-// submit takes over a return. It waits while too many are not written yet. Written is called
-// once the return is written or dropped; it may be nil.
+// submit takes over a return. It blocks while too many are unwritten. It has written called once
+// the return is written or dropped; written may be nil.
 func (w *writer) submit(item circulate.Return, written func()) { w.committer.submitWith(item, written) }
 
-// write writes a batch of returns. While Redis is away it tries again, until the claims are
-// no longer ours. Repeating is safe: a return that an earlier try wrote is fenced.
+// write writes a batch of returns. While Redis is away it tries again, until the claims are no
+// longer ours. Repeating is safe: a return that an earlier try wrote is fenced.
 func (w *writer) write(shard int, items []circulate.Return) { w.writeAgain(shard, items, false) }
 
 // writeAgain is write for returns that an earlier try of unknown outcome may have written.
@@ -78,7 +78,7 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 			}
 		}
 		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
-			// Redis answers but refuses this batch: find out for which of its returns.
+			// Redis answers but refuses this batch. Find out which returns it refuses.
 			for i := range items {
 				w.writeAgain(shard, items[i:i+1], unknown)
 			}
@@ -102,8 +102,8 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 	}
 }
 
-// withoutMessages replaces the returns that have messages, which a full Redis refuses, by
-// unchecked ones. It reports whether there were any.
+// withoutMessages replaces the returns with messages, which a full Redis refuses, by unchecked
+// ones. It reports whether there were any.
 func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 	any := false
 	for i := range items {
@@ -121,10 +121,10 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 	return any
 }
 
-// commit writes a page while the account stays claimed, and tries again while the outcome is unknown. If an
-// earlier try wrote it, the claim has another entry and this try reports it as lost. It tries a
-// few times, or until the given time if that is later. Tried says that an earlier try may have
-// written it.
+// commit writes a page while the account stays claimed. If an earlier try wrote the page, the claim
+// has another entry, and this try reports it as lost. While the outcome is unknown, commit tries
+// again: a few times, or until the given time if that is later. tried says that an earlier try may
+// have written the page.
 func (w *writer) commit(claim *circulate.Claim, page circulate.Page, until time.Time) (tried bool, err error) {
 	err = w.ring.Progress(w.writes, claim, page)
 	for try := 0; (circulate.Unknown(err) || circulate.Unavailable(err) && !until.IsZero()) && (try < progressRetries || time.Now().Before(until)); try++ {
@@ -144,9 +144,9 @@ func (w *writer) commit(claim *circulate.Claim, page circulate.Page, until time.
 	return tried, err
 }
 
-// wrote counts a written batch, and schedules a look at its shard for when the first of
-// its accounts is due again. After an unknown outcome, fenced means nothing: an earlier try
-// may have written the return.
+// wrote counts a written batch, and schedules a look at its shard for when the first of its
+// accounts is due again. After an unknown outcome, a fenced return proves nothing: an earlier try
+// may have written it.
 func (w *writer) wrote(shard int, items []circulate.Return, outcomes []circulate.Outcome, unknown bool) {
 	first := never
 	for i, outcome := range outcomes {
@@ -174,7 +174,7 @@ func (w *writer) wrote(shard int, items []circulate.Return, outcomes []circulate
 	}
 }
 
-// late logs that a check was not written because the claim was lost.
+// late logs that a check was not written because its claim was lost.
 func (w *writer) late(item *circulate.Return) {
 	if len(item.Messages) > 0 && w.once[item.Kind] {
 		w.log.Error("messages are lost: the claim was lost before they were written, and the third party gives each once",
@@ -184,7 +184,7 @@ func (w *writer) late(item *circulate.Return) {
 	w.log.Info("a check came too late and was not written", "account", item.Claim.ID, "shard", item.Claim.Shard)
 }
 
-// release returns claims unchecked. The monitors requeue those that it cannot return.
+// release releases claims. The monitors requeue claims that it cannot release.
 func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -197,8 +197,8 @@ func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Cla
 	}
 }
 
-// handOver gives claims to the replicas that check their kinds. What cannot be handed
-// over is looked for among what this replica has claimed, and released.
+// handOver gives claims to the replicas that check their kinds. If it fails, this
+// replica looks for the claims among its own, and releases them.
 func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOver) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -215,7 +215,7 @@ func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOv
 	}
 }
 
-// unhand forgets claims of which so many were given back.
+// unhand forgets claims, of which the given number was given back.
 func (w *writer) unhand(shard int, claims []*circulate.Claim, given int) {
 	for _, c := range claims {
 		w.claims.remove(c.ID)
@@ -225,8 +225,8 @@ func (w *writer) unhand(shard int, claims []*circulate.Claim, given int) {
 	}
 }
 
-// forget drops a claim whose entry is unknown. After a lost reply the replica may still have
-// the account under another entry, which reclaim looks for.
+// forget drops a claim whose entry is unknown. After a lost reply the replica may still have the
+// account under another entry, which reclaim looks for.
 func (w *writer) forget(claim *circulate.Claim) {
 	w.claims.remove(claim.ID)
 	w.claims.lose(claim.Shard)
@@ -241,19 +241,19 @@ func (w *writer) counted(kind string, messages int) {
 }
 
 const (
-	asideBytes = 64 << 20  // of pages that are set aside; the writer waits with further ones
+	asideBytes = 64 << 20  // of pages that are set aside; for more, the writer waits
 	asideLong  = time.Hour // for which a page is tried; its claim was lost long before
 )
 
 // aside has pages that Redis does not take now, and that no third party gives again. It
-// tries to write each until the outcome is known, beside the other writes.
+// tries to write each until the outcome is known, independently of other writes.
 type aside struct {
 	mu    sync.Mutex
 	bytes int
 	tries sync.WaitGroup
 }
 
-// take takes over some bytes, unless that would be too many.
+// take reserves some bytes, unless that would be too many.
 func (a *aside) take(bytes int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -270,9 +270,8 @@ func (a *aside) give(bytes int) {
 	a.bytes -= bytes
 }
 
-// setAside takes the returns out of a batch that have messages which nobody gives again, and
-// goes on trying to write them. It returns the others. Unknown says that an earlier try may
-// have written them.
+// setAside takes the returns whose messages nobody gives again out of a batch, and goes on trying
+// to write them. It returns the others. unknown says that an earlier try may have written them.
 func (w *writer) setAside(shard int, items []circulate.Return, unknown bool) []circulate.Return {
 	left := items[:0:0]
 	for i := range items {
