@@ -1,6 +1,6 @@
-// Package byhand checks accounts by hand: with the pollers' own checkers, and without a ring.
-// Nothing of it is kept. The third party is asked as a poller asks it, so everything that
-// bounds where a poller may go, and which secrets it may use, bounds a trial.
+// Package byhand checks accounts by hand: with the pollers' own checkers, and without a ring. It
+// stores nothing. It asks the third party as a poller does, under the same limits on where a poller
+// may go and which secrets it may use.
 package byhand
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// AtOnce is how many trials of a process may be under way at once.
+// AtOnce is the most trials of a process that may be under way at once.
 const AtOnce = 4
 
 // abandonAfter is how long a checker may go on after its context is done.
@@ -22,8 +22,8 @@ const abandonAfter = time.Second
 
 // Trials makes trials, a bounded number at once. It is safe for concurrent use.
 type Trials struct {
-	// Told gets what reports leave out because it may hold a secret: the error of a check that is no
-	// *poller.CheckError, without a stack, and a checker's panic with its stack. It may be called
+	// Told gets what reports leave out because it may hold a secret: the error of a check that is not
+	// a *poller.CheckError, without a stack, and a checker's panic with its stack. It may be called
 	// from several goroutines. Nil: nobody gets it. It must be set before the first trial.
 	Told func(err error, stack []byte)
 
@@ -32,15 +32,15 @@ type Trials struct {
 	places   chan struct{}
 }
 
-// New returns Trials with some checkers. A page may take as long as the timeout. At most so
-// many trials as atOnce are under way at once.
+// New returns Trials with the given checkers. A page may take as long as the timeout. At most
+// atOnce trials are under way at once.
 func New(checkers poller.Checkers, timeout time.Duration, atOnce int) *Trials {
 	return &Trials{checkers: checkers, timeout: timeout, places: make(chan struct{}, atOnce)}
 }
 
-// Try makes a trial, and follows pages as a poller does with one claim. A check that fails is
-// no error: the report says what went wrong. The errors are trial.ErrBusy, one for a request that
-// Checkers.Validate refuses, and ErrPanicked.
+// Try makes a trial, and follows pages as a poller does under one claim. A failed check is no
+// error: the report says what went wrong. The errors are trial.ErrBusy, the error of
+// Checkers.Validate for a request that it refuses, and ErrPanicked.
 //
 // A checker that goes on after its context is done is abandoned, and keeps its place until it
 // returns.
@@ -88,8 +88,8 @@ func (t *Trials) tell(err error, stack []byte) {
 	}
 }
 
-// follow checks page by page. It returns false if it has abandoned the checker, which then
-// frees the place itself.
+// follow checks page by page. It returns false if it has abandoned the checker, which then frees
+// the place itself.
 func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Request, report *trial.Report) (freed bool) {
 	request := poller.Request{
 		Account: r.Account, CheckID: fmt.Sprintf("by-hand-%d", time.Now().UnixNano()), Config: r.Config,
@@ -141,7 +141,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	go func() {
 		var o outcome
 		defer func() {
-			if reason := recover(); reason != nil { // what it says may hold a secret
+			if reason := recover(); reason != nil { // the reason may hold a secret
 				t.tell(fmt.Errorf("the checker panicked: %v", reason), debug.Stack())
 				o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: "the checker panicked"}}
 			}
@@ -155,7 +155,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 		if known := new(poller.CheckError); o.err != nil && !errors.As(o.err, &known) {
 			t.tell(o.err, nil)
 		}
-		o.result, o.err = t.judged(ctx, checker, request, o.result, o.err) // here, where a panic of the error's own methods harms nobody
+		o.result, o.err = t.judged(ctx, checker, request, o.result, o.err) // here, where a panic in the error's own methods is caught
 	}()
 	select {
 	case o := <-done:
@@ -175,7 +175,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	}
 }
 
-// judged returns a page or its error as a poller sees them: the error is nil or a *poller.CheckError.
+// judged returns a page or its error as a poller sees it: the error is nil or a *poller.CheckError.
 func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked poller.Request, result poller.Result, err error) (poller.Result, error) {
 	var known *poller.CheckError
 	switch {

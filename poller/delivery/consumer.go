@@ -13,9 +13,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// Consumer reads the streams of all shards for one group. Any number of consumers, in any number
-// of processes, share the shards of a group: each shard is read by one of them at a time, under
-// a lease. When the number of shards changes, it goes on with the new ones.
+// Consumer reads the streams of all shards for one group. Any number of consumers, in any number of
+// processes, share the shards of a group: each shard is read by one of them at a time, under a
+// lease. When the number of shards changes, the consumer goes on with the new ones.
 //
 // Ring, Group and Handler are required. The zero value of any other setting means its default.
 type Consumer struct {
@@ -40,9 +40,9 @@ type Consumer struct {
 	// MaxDeliveries is the number of failed deliveries after which a message is a dead
 	// letter. The default is the constant MaxDeliveries.
 	MaxDeliveries int
-	// Backoff returns the wait after that many failed deliveries of a message. Only the
-	// message's account waits. The default is FirstPause, and four times as long after
-	// each further failure, up to LongestPause, minus a random part of up to a half.
+	// Backoff returns the wait after the given number of failed deliveries of a message.
+	// Only the message's account waits. The default is FirstPause, and four times as long
+	// after each further failure, up to LongestPause, minus a random part of up to a half.
 	Backoff func(deliveries int) time.Duration
 	// HeldMax is the number of messages of a shard that may wait behind failed ones of
 	// their accounts before the whole shard waits. The default is 10,000.
@@ -55,10 +55,10 @@ type Consumer struct {
 	TakeOver time.Duration
 	// Grace is how long handlers may go on after Run's context is done. The default is 10 s.
 	Grace time.Duration
-	// Hurry, once closed, ends Grace at once. Nil: nothing does.
+	// Hurry, once closed, ends Grace at once. Nil: there is no hurry.
 	Hurry <-chan struct{}
 
-	Log     *slog.Logger // nil: no log; that Redis is away is in the ring's, see circulate.Options
+	Log     *slog.Logger // nil: no log; the ring logs outages of Redis, see circulate.Options
 	Metrics *Metrics     // nil: no metrics
 	// Control lets others watch the running consumer and order a retry. It may be nil.
 	Control *Control
@@ -146,8 +146,8 @@ func (c Consumer) validate() error {
 // acknowledges the messages that they handled, and returns its shards to its peers. The other
 // messages stay pending for them.
 //
-// It returns an error for settings that are not valid, and one of a Preparer. While Redis is away
-// it tries again until Redis is back.
+// It returns an error for invalid settings, or a Preparer's error. While Redis is away it tries
+// again until Redis is back.
 func (c Consumer) Run(ctx context.Context) error {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -222,8 +222,8 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 
 var errGraceOver = errors.New("delivery: the consumer ends")
 
-// prepare has the handler prepare itself, as often as it puts that off. It returns nil if ctx is
-// done first.
+// prepare has the handler prepare itself, and tries again whenever the handler puts that off. It
+// returns nil if ctx is done first.
 func (c Consumer) prepare(ctx context.Context) error {
 	handler, ok := c.Handler.(Preparer)
 	if !ok {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Control lets others see the waiting messages of a running consumer, and order a retry. The
-// zero Control is ready to use. It is for one consumer at a time, and safe for concurrent use.
+// Control lets others see the waiting messages of a running consumer, and order a retry. The zero
+// Control is ready to use. It serves one consumer at a time, and is safe for concurrent use.
 type Control struct {
 	mu     sync.Mutex
 	member *member // nil: none runs
 }
 
-// Standing is the waiting messages of a consumer in this process: messages that its handler did
-// not take, and those behind them.
+// Standing is the waiting messages of a consumer in this process: messages that its handler did not
+// take, and the messages behind them.
 type Standing struct {
 	Accounts int       // accounts with waiting messages
 	Messages int       // waiting messages
@@ -29,7 +29,7 @@ type Waiting struct {
 	Position string    // in the shard's stream
 	Failed   int       // deliveries of it that failed; 0: it was put off
 	Behind   int       // messages of the account that wait behind it
-	Next     time.Time // when it is delivered again; past: it is being delivered, or will be soon
+	Next     time.Time // when it is delivered again; in the past: it is being delivered, or will be soon
 	Err      error     // its last failure; nil: unknown
 }
 
@@ -42,7 +42,7 @@ func (c *Control) steer(g *member) {
 	c.member = g
 }
 
-// leave notes that a consumer has ended, unless another one runs by now.
+// leave notes that a consumer has ended, unless another one has started since.
 func (c *Control) leave(g *member) {
 	if c == nil {
 		return
@@ -79,7 +79,7 @@ func (c *Control) Standing() (all Standing) {
 	return all
 }
 
-// Hasten retries waiting messages at once: those of an account, or of all accounts if it is
+// Hasten retries the waiting messages of an account at once, or of all accounts if account is
 // empty. Their order and their numbers of deliveries stay the same. It returns the number of
 // accounts that it found.
 func (c *Control) Hasten(account string) (n int) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// deliver hands over a batch and settles the result. Pending has the numbers of deliveries of
-// messages that are delivered again.
+// deliver hands over a batch and settles the result. pending has the delivery counts of messages
+// that are delivered again.
 func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 	s.failures = 0
 	attempts := make(map[string]int, len(pending))
@@ -64,7 +64,7 @@ func (s *session) retry() bool {
 	}
 	batch, came, err := s.redeliver(again)
 	if err != nil {
-		// Read everything pending again: only Redis knows now which messages were redelivered.
+		// Read everything pending again, because only Redis knows which messages were redelivered.
 		s.held.clear()
 		s.doubt()
 		s.trouble("redeliver", err)
@@ -99,9 +99,8 @@ func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, ot
 	return s.settle(deliveries, errs, panicked, others)
 }
 
-// call calls the handler. It returns not ok if a handler does not return long after its context
-// is done: then the shard is left to another consumer, and the handler keeps its slot until it
-// returns.
+// call calls the handler. ok is false if a handler does not return long after its context is done.
+// Then the shard is left to another consumer, and the handler keeps its slot until it returns.
 func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 	if len(batch) == 0 {
 		return nil, false, true

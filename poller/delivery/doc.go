@@ -1,48 +1,49 @@
-// Package delivery consumes found messages. Consumers in any number of replicas read the
-// streams of a ring as one group. They hand each message to a handler in the order of its
-// account, and acknowledge it once the handler is done. They take over the messages of dead
+// Package delivery consumes found messages. Consumers in any number of replicas read the streams of
+// a ring as one group. They hand the messages of each account to a handler in order, and
+// acknowledge a message once the handler is done with it. They take over the messages of dead
 // consumers. A message that cannot be handled ends in a dead-letter stream with its error.
 //
-// A message is delivered at least once: a consumer may die after its handler is done and before
-// the acknowledgement. To apply a message effectively once, make the effect and the
-// acknowledgement, or the effect and a record of the message, one step: see [Effect] for Redis
-// and package sqlonce for SQL.
+// A message is delivered at least once, because a consumer may die after its handler is done and
+// before the acknowledgement. To apply a message effectively once, combine the effect with the
+// acknowledgement, or with a record of the message, in one step: see [Effect] for Redis and package
+// sqlonce for SQL.
 //
 // # How the consumers of a group share its shards
 //
-// Each shard is read by one consumer at a time, the one that rendezvous hashing of the living
-// ones prefers, under a lease with a fencing token. A consumer that ends returns its leases, and
-// its peers get them within about a second. A consumer that dies, or is silent for TakeOver,
-// loses its leases. The next consumer of a shard first delivers its pending messages, in order,
-// and then removes the names of the shard's former readers from the group.
+// Each shard is read by one consumer at a time, the living one that rendezvous hashing prefers,
+// under a lease with a fencing token. A consumer that ends returns its leases, and its peers get
+// them within about a second. A consumer that dies, or is silent for TakeOver, loses its leases.
+// The next consumer of a shard first delivers its pending messages, in order, and then removes the
+// names of the shard's former readers from the group.
 //
-// Reading, taking over and returning are scripts that check the token first. So a consumer that
-// was only frozen cannot read on after its successor began, and the messages of an account are
-// handed over in one order. It is not guaranteed that the handler of a consumer that lost a shard
-// stops before its successor's begins. Its context is done by then, if its process runs at all.
+// Reading, taking over and returning are scripts that check the token first. A consumer that was
+// only frozen therefore cannot read on after its successor began, and the messages of an account
+// are handed over in one order. But when a consumer has lost a shard, its handler may still run
+// while its successor's begins. The handler's context is done by then, if its process runs at all.
 //
 // # Handlers that hang
 //
-// A handler that does not return soon after its context is done keeps its slot. Until it
-// returns, its consumer leaves the shard to its peers, which get it when the lease ends, after
-// TakeOver. If a handler hangs in each of them, or the consumer has no peers, one of them reads
-// the shard again, so that a message that hangs every handler ends as a dead letter. A consumer
-// without a free slot returns all its shards and leaves the group until a handler returns.
+// A handler that does not return soon after its context is done keeps its slot. Until it returns,
+// its consumer leaves the shard to its peers, which get it when the lease ends, after TakeOver. If
+// a handler hangs in each consumer, or if there are no peers, one consumer reads the shard again,
+// so that a message that hangs every handler ends as a dead letter. A consumer without a free slot
+// returns all its shards and leaves the group until a handler returns.
 //
 // # Failed messages
 //
-// A message whose handler fails is delivered again after a while. The later messages of its
-// account wait behind it. Other accounts do not wait, until HeldMax messages of the shard do.
-// After a failed delivery a message waits 1 s, and after each further one four times as long, up
-// to 10 min, minus a random part of up to a half. After 8 failed deliveries it is a dead letter,
-// and its account goes on. The fields Backoff and MaxDeliveries of a [Consumer] change that.
-// [Later] does not count. If it names a target, all shards whose messages wait for the target
-// wait, and one message of the process finds out when it is back. Through a [Control] others see waiting messages and order a retry.
+// A message whose handler fails is delivered again after a while. The later messages of its account
+// wait behind it. Other accounts do not wait, until HeldMax messages of the shard do. After a
+// failed delivery a message waits 1 s, and after each further one four times as long, up to 10 min,
+// minus a random part of up to a half. After 8 failed deliveries it is a dead letter, and its
+// account goes on. The fields Backoff and MaxDeliveries of a [Consumer] change that. [Later] does
+// not count as a failed delivery. If it names a target, all shards with messages for the target
+// wait, and one message of the process finds out when the target is back. Through a [Control]
+// others see waiting messages and order a retry.
 //
-// If a handler panics, the messages of its batch are delivered again one by one, so that only
-// the guilty one is blamed. A message that was delivered before by consumers that then died is
-// delivered alone, one at a time in a process. If that happened too often, it becomes a dead
-// letter without another delivery.
+// If a handler panics, the messages of its batch are delivered again one by one, so that only the
+// guilty one is blamed. If consumers died after a message was delivered to them, it is delivered
+// alone, one such message at a time in a process. If that happens too often, the message becomes a
+// dead letter without another delivery.
 //
 // # Waiting
 //

@@ -10,19 +10,19 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// Effect is a Handler that applies messages inside Redis, in the step that acknowledges them. A
-// batch of a shard is one call.
+// Effect is a Handler that applies messages inside Redis, in the step that acknowledges them. It
+// applies the messages of a batch, which are from one shard, in one call.
 //
-// A message is applied once for each delivery of its group, however often consumers die and
-// replies are lost: it is applied only while it is pending, and stops being pending in the same
-// step. That needs no memory. Two cases are not covered. A group that is rewound or made anew
-// delivers again. A Redis that lost the end of a stream gets the messages again under other
-// positions. With Remember both are covered for that long, by the account and the message's id.
-// So if an account is deregistered and registered again under its id, messages with earlier ids
-// are skipped for that long: use a new id for another thing.
+// A message is applied once for each delivery of its group, however often consumers die and replies
+// are lost: it is applied only while it is pending, and stops being pending in the same step. That
+// needs no memory. Two cases are not covered. A group that is rewound or made anew delivers again.
+// A Redis that lost the end of a stream gets the messages again under other positions. With
+// Remember both are covered for that long, by the account and the message's id. If an account is
+// then deregistered and registered again under its id, messages with earlier ids are skipped for
+// that long, so another account needs a new id.
 //
-// If Redis loses data, it loses the effect and the acknowledgement together. A message whose
-// effect raises an error is not acknowledged, but what the effect wrote before stays: see
+// If Redis loses data, it loses the effect and the acknowledgement together. A message whose effect
+// raises an error is not acknowledged, but earlier writes of the effect stay: see
 // [group.NewEffect].
 type Effect struct {
 	Ring   *circulate.Ring
@@ -36,8 +36,8 @@ type Effect struct {
 	Remember time.Duration
 }
 
-// Handle applies a batch. If Redis does not answer, all messages are for later: those that were
-// applied after all will not be pending then.
+// Handle applies a batch. If Redis does not answer, all messages are for later. Messages that were
+// applied after all will then no longer be pending.
 func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	found := make([]circulate.Found, len(batch))
 	for i := range batch {
@@ -49,7 +49,7 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	}
 	applied, failed, err := group.Of(e.Ring).Apply(ctx, batch[0].Shard, e.Effect, applying, found)
 	if err != nil {
-		// No message is to blame. Not even a script that does not compile may turn messages
+		// No message is to blame. Even a script that does not compile must not turn messages
 		// into dead letters.
 		return repeat(&Later{After: effectPause, Err: err, Target: fmt.Sprint("redis, shard ", batch[0].Shard)}, len(batch))
 	}
@@ -68,5 +68,5 @@ func (e *Effect) Handle(ctx context.Context, batch []Delivery) []error {
 	return errs
 }
 
-// effectPause is the wait after a step that Redis did not do.
+// effectPause is the wait after a step that Redis did not execute.
 const effectPause = time.Second

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	tick         = 250 * time.Millisecond // between two looks over the shards; it costs Redis nothing
+	tick         = 250 * time.Millisecond // between two looks at the shards; a look costs Redis nothing
 	heartbeat    = time.Second
 	stepTimeout  = 5 * time.Second // for a step with Redis that is not part of handling
 	farewell     = 2 * time.Second // for a handler to return once its context is done
@@ -34,7 +34,7 @@ type member struct {
 	deferred deferred
 	losses   losses
 	refused  *refusals.Record
-	takes    atomic.Bool // the handler handled a message of its last batch
+	takes    atomic.Bool // the handler has handled a message of its last batch
 	meters   meters
 	waiting  atomic.Int64 // accounts with waiting messages
 	outages  outages
@@ -43,16 +43,16 @@ type member struct {
 	peers    map[string]group.Condition // only manage uses it
 
 	made  bool         // every shard has the group since this consumer joined; only manage uses it
-	fresh atomic.Int64 // shards in which the group was made, and that was not logged yet
-	told  time.Time    // when it was last logged; only manage uses it
+	fresh atomic.Int64 // shards in which the group was made since the last log line
+	told  time.Time    // when that was last logged; only manage uses it
 
 	mu      sync.Mutex
 	reached map[int]string   // shard -> the last position that this process has seen
 	reading map[int]*session // shard -> its session
 }
 
-// manage sends this consumer's signs of life, and keeps a session for each shard that is its
-// part, until ctx is done. Then the sessions end by themselves.
+// manage sends this consumer's signs of life, and maintains a session for each shard of its part,
+// until ctx is done. Then the sessions end by themselves.
 func (g *member) manage(ctx context.Context) {
 	ours := make([]bool, g.Ring.Shards())
 	var beat, learned time.Time
@@ -92,8 +92,8 @@ func (g *member) manage(ctx context.Context) {
 	}
 }
 
-// wanted ends the sessions of shards that are not this consumer's part, and returns
-// those that are and have none.
+// wanted ends the sessions of shards outside this consumer's part, and returns the
+// shards of its part without a session.
 func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 	now := time.Now()
 	for shard := range ours {
@@ -149,7 +149,7 @@ func (g *member) take(ctx context.Context, shards []int, try map[int]time.Time) 
 	_ = asking.Wait() // each has reported its own error
 }
 
-// self is this consumer as the group knows it, which counts as gone when it is silent for ttl.
+// self describes this consumer to its group, where it counts as gone when it is silent for ttl.
 func (g *member) self(ttl time.Duration) group.Member {
 	return group.Of(g.Ring).Member(g.Group, g.name, ttl)
 }
@@ -161,8 +161,8 @@ func (g *member) join(ctx context.Context) ([]string, error) {
 	return g.self(g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.why()})
 }
 
-// make creates the group in every shard, also in those of its peers and in new ones. So messages
-// found from now on belong to the group in every shard.
+// make creates the group in every shard, including new shards and those that peers read, so that
+// messages found from now on belong to the group in every shard.
 func (g *member) make(ctx context.Context) {
 	if !g.made {
 		step, cancel := context.WithTimeout(ctx, stepTimeout)
@@ -178,7 +178,7 @@ func (g *member) make(ctx context.Context) {
 	g.tellMade()
 }
 
-// toldEach is the least time between two log lines that say that the group was created.
+// toldEach is the least time between two log lines about a created group.
 const toldEach = time.Minute
 
 // tellMade logs that the group was created, once for all its shards, and again if somebody
@@ -215,7 +215,7 @@ func (g *member) failed(step string, err error) {
 	g.Log.Debug("step failed", "step", step, "error", err)
 }
 
-// reads notes the session of a shard; nil means that it has none any more.
+// reads notes the session of a shard; nil means that the shard has none any more.
 func (g *member) reads(shard int, s *session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -240,8 +240,8 @@ func (g *member) reach(shard int, position string) {
 	g.reached[shard] = position
 }
 
-// after returns where the group begins in a shard that does not have it: the last position that
-// this process has seen, so that a group that somebody removed goes on, or Start.
+// after returns where the group should begin in a shard that does not have it: at the last position
+// that this process has seen, so that a group that somebody removed goes on, or else at Start.
 func (g *member) after(shard int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

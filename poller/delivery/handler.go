@@ -16,13 +16,13 @@ type Delivery struct {
 	Attempt int    // 1 for the first delivery, and one more for each later one
 }
 
-// Handler handles messages of one shard, which come in the stream's order.
+// Handler handles messages of one shard, in the stream's order.
 //
-// Handle returns one error for each message, or nil if all are handled. A message with a nil
-// error is handled, and is acknowledged then. ErrAcknowledged means that the handler has
-// acknowledged the message itself. After any other error the message is delivered again. The
-// handler must not handle a message behind a failed one of the same account: it returns ErrHeld
-// for it, and the message is delivered again behind the failed one.
+// Handle returns one error for each message, or nil if all are handled. A message with a nil error
+// is handled, and is then acknowledged. ErrAcknowledged means that the handler has acknowledged the
+// message itself. After any other error the message is delivered again. The handler must not handle
+// a message behind a failed one of the same account. It returns ErrHeld for it, and the message is
+// delivered again behind the failed one.
 //
 // Handle must return soon after ctx is done. Several goroutines call it at once, never with the
 // same account.
@@ -31,8 +31,8 @@ type Handler interface {
 }
 
 // Preparer is a Handler that needs something, such as a table, before it can handle messages.
-// Consumer.Run calls Prepare before it reads, and ends with its error. While that is a Later, it
-// tries again.
+// Consumer.Run calls Prepare before it reads, and returns its error. While the error is a Later,
+// Run tries again.
 type Preparer interface {
 	Handler
 	Prepare(ctx context.Context) error

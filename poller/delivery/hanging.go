@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// hanging is the handlers that do not return although their context is done. Each keeps its slot
-// until it returns.
+// hanging is the set of handlers that do not return although their context is done. Each keeps its
+// slot until it returns.
 type hanging struct {
 	mu      sync.Mutex
 	count   int
@@ -45,7 +45,7 @@ func (h *hanging) all() (count int, shards []int) {
 	return h.count, slices.Sorted(maps.Keys(h.shards))
 }
 
-// news reports whether that has changed since the last call.
+// news reports whether the set has changed since the last call.
 func (h *hanging) news() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +54,7 @@ func (h *hanging) news() bool {
 	return was
 }
 
-// aside keeps the consumer out of its group while a handler hangs in each of its slots: it could
+// aside takes the consumer out of its group while a handler hangs in each of its slots: it could
 // not read, but its peers can. It reports whether the consumer is out.
 func (g *member) aside(was bool) bool {
 	count, _ := g.hanging.all()

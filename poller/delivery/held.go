@@ -11,9 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// held is the messages of a shard that wait to be delivered again, or behind such a message. They
-// stay pending in Redis; only their positions are kept here. Apart from hasten, only the session
-// changes them. Others may look.
+// held is the messages of a shard that wait to be delivered again, or that wait behind such a
+// message. They stay pending in Redis; held has only their positions. Apart from hasten, only the
+// session changes them. Others may look.
 type held struct {
 	mu       sync.Mutex
 	accounts map[string]*heldAccount
@@ -57,7 +57,7 @@ func (h *held) count() int {
 	return h.total
 }
 
-// add puts a message behind the others of its account, which has some.
+// add puts a message behind the others of its account, which must have some.
 func (h *held) add(account string, p group.Pending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,8 +66,8 @@ func (h *held) add(account string, p group.Pending) {
 	h.total++
 }
 
-// back puts messages of an account in front of those that it has, to be delivered again at a
-// time. Why is the failure of the first of them.
+// back puts messages of an account in front of its others, to be delivered again at a given time.
+// why is the failure of the first one.
 func (h *held) back(account string, first []group.Pending, due time.Time, alone bool, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,7 +134,7 @@ type takenMessage struct {
 }
 
 // take removes up to n due messages from the queues and returns them in the stream's order. Their
-// accounts stay, even empty, until they are settled.
+// accounts stay, even if empty, until they are settled.
 func (h *held) take(now time.Time, n int) (taken []takenMessage, accounts []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *held) take(now time.Time, n int) (taken []takenMessage, accounts []stri
 	return taken, accounts
 }
 
-// untake puts back messages that were taken, and not delivered. They are in the stream's order.
+// untake puts back messages that were taken and not delivered. They must be in the stream's order.
 func (h *held) untake(taken []takenMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,8 +182,8 @@ func (h *held) untake(taken []takenMessage) {
 	}
 }
 
-// settled forgets accounts without messages, and makes the others due now. Accounts that failed
-// again have been put back before.
+// settled forgets accounts without messages, and makes the others due now. It must be called after
+// accounts that failed again were put back.
 func (h *held) settled(accounts []string, failed map[string]bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +201,7 @@ func (h *held) settled(accounts []string, failed map[string]bool, now time.Time)
 	}
 }
 
-// failed reports whether a message waits that failed before.
+// failed reports whether a waiting message has failed before.
 func (h *held) failed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -213,9 +213,9 @@ func (h *held) failed() bool {
 	return false
 }
 
-// hasten makes the waiting messages of an account due at once, or those of all accounts if it is
-// empty. A message that is being delivered is retried at once if it fails. It returns the number
-// of accounts.
+// hasten makes the waiting messages of an account due at once, or of all accounts if account is
+// empty. A message that is being delivered is retried at once if it fails. It returns the number of
+// accounts.
 func (h *held) hasten(account string, now time.Time) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

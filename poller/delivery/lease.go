@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// step does a step with the lease. A step that succeeds has renewed the lease.
+// step does a step under the lease. A step that succeeds has also renewed the lease.
 func (s *session) step(do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(s.work, stepTimeout)
 	defer cancel()
@@ -49,13 +49,14 @@ func (g *member) keep(ctx context.Context) {
 	}
 }
 
-// wantsKeeping reports whether keep must renew the session's lease, and notes that it does.
+// wantsKeeping reports whether keep must renew the session's lease, and notes a renewal that
+// begins.
 func (s *session) wantsKeeping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	silence := s.TakeOver / 3
 	if s.parked {
-		silence = s.TakeOver / 2 // it has tried by itself
+		silence = s.TakeOver / 2 // the session has tried by itself
 	}
 	if s.keeps || time.Since(s.live) < silence || s.work.Err() != nil {
 		return false
@@ -127,7 +128,7 @@ func (l *losses) add(shard int) {
 	l.shards = append(l.shards, shard)
 }
 
-// take returns the shards once some were gathered for as long as that.
+// take returns the shards once the first has waited that long.
 func (l *losses) take(gather time.Duration) (shards []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,16 +170,16 @@ func (s *session) trouble(step string, err error) {
 	case errors.Is(err, circulate.ErrNoGroup):
 		s.ensure()
 	}
-	s.doubt() // a Redis that did not answer, or not as usual, may have been restarted
+	s.doubt() // a Redis that did not answer, or answered with an error, may have been restarted
 	if s.failures < 5 {
 		s.failures++
 	}
 	_ = sleep(s.reading, 50*time.Millisecond<<s.failures)
 }
 
-// doubt has the session look for pending messages that are not held here. A read of unknown
-// outcome may have left some anywhere, for the group may have been rewound, and a Redis that lost
-// its last writes may have forgotten acknowledgements.
+// doubt has the session look for pending messages that are not held here. They may be anywhere in
+// the stream: after a read of unknown outcome because the group may have been rewound, and after a
+// Redis lost its last writes because it may have forgotten acknowledgements.
 func (s *session) doubt() { s.unsure, s.last = true, circulate.StreamStart }
 
 // ensure creates the group in the shard if it is missing.

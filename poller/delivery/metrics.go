@@ -15,8 +15,8 @@ import (
 )
 
 // Metrics are the metrics of consumers, by group. None is labelled by account. Lag, pending and
-// dead letters are those of the shards that the process reads: their sums over all processes are
-// the group's.
+// dead letters count only the shards that the process reads: their sums over all processes are the
+// group's.
 type Metrics struct {
 	handled     *prometheus.CounterVec
 	latency     *prometheus.HistogramVec
@@ -100,16 +100,16 @@ func (m *meters) set(sum circulate.GroupState) {
 	m.unsettled.WithLabelValues(m.group).Set(sum.OldestPending.Seconds())
 }
 
-// clear shows nothing of shards that are not read here any more.
+// clear stops showing shards that are no longer read here.
 func (m *meters) clear() {
 	m.shards.Set(0)
 	m.aside.Set(0)
 	m.set(circulate.GroupState{})
 }
 
-// measure looks now and then how far the group has got in the shards that are
-// read here, until ctx is done. All groups of a process do so at the same times,
-// and so are looked at together.
+// measure looks now and then how far the group has got in the shards that are read
+// here, until ctx is done. All groups of a process look at the same times, so that one
+// call serves them all.
 func (g *member) measure(ctx context.Context) {
 	for sleep(ctx, untilNext(measureEvery, 0)) {
 		if sum, err := g.survey(ctx); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// probePatience is how long a session waits for the outcome of another one's probe before it
+// probePatience is how long a session waits for the outcome of another session's probe before it
 // looks again.
 const probePatience = time.Second
 
@@ -48,7 +48,8 @@ func (o *outages) next(target string) (at time.Time, away bool) {
 	}
 }
 
-// probe reports whether the caller is to probe a target. Then it calls done afterwards.
+// probe reports whether the caller should probe a target. If so, the caller must call done
+// afterwards.
 func (o *outages) probe(target string) (done func(), may bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,7 +81,8 @@ func (o *outages) hasten() {
 	}
 }
 
-// due returns when the session delivers a held message again; the zero time if it holds none.
+// due returns when the session delivers a held message again. It is the zero time if the session
+// holds none.
 func (s *session) due() time.Time {
 	next := s.held.next()
 	if s.away == "" {
@@ -94,8 +96,8 @@ func (s *session) due() time.Time {
 	return latest(next, at)
 }
 
-// judge notes what a batch says about the handler's target: that it is away for a while, or, if
-// any message got so far, that it is there.
+// judge notes what a batch says about the handler's target: that it is away for a while, or that it
+// is there, because a message got that far.
 func (s *session) judge(target string, until time.Time, there bool) {
 	switch {
 	case target != "":
@@ -117,10 +119,10 @@ func (g *member) back(target string) {
 	}
 }
 
-// hasten has the session look at once what is due.
+// hasten has the session look at once for due messages.
 func (s *session) hasten() {
 	select {
 	case s.hurry <- struct{}{}:
-	default: // it knows already
+	default: // the session already knows
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// suspect is after how many deliveries without a known outcome a message may be
-// what kills its consumers. Then it is delivered alone, so that no other one
-// is blamed.
+// suspect is the number of deliveries without a known outcome after which a message may
+// be what kills its consumers. It is then delivered alone, so that no other message is
+// blamed.
 const suspect = 2
 
-// recover delivers what is pending in the shard, but for what is held here: at
-// first all of it, whoever was given it, later what doubt says. It ends early
-// where the session does, and where the target of its messages is away.
+// recover delivers the shard's pending messages that are not held here: at first all of
+// them, whichever consumer they were given to, and later those that doubt asks for. It
+// ends early when the session ends, or when the target of its messages is away.
 //
-// XAUTOCLAIM would take over and tell neither how often a message was delivered
-// nor leave that as it is: so XPENDING says what there is, and XCLAIM takes what is
-// about to be delivered.
+// XAUTOCLAIM would take messages over without saying how often they were delivered, and
+// would change that number. So recover lists messages with XPENDING, and takes over
+// with XCLAIM only what it is about to deliver.
 func (s *session) recover(first bool) {
 	for first && s.goesOn() && !s.ensure() {
 		_ = sleep(s.reading, time.Second)
@@ -59,8 +59,8 @@ func (s *session) recover(first bool) {
 	}
 }
 
-// takeOver delivers pending messages in their order, and reports whether it got to
-// the end of them.
+// takeOver delivers pending messages in their order, and reports whether it reached the
+// end of them.
 func (s *session) takeOver(pending []group.Pending) bool {
 	for from := 0; from < len(pending) && s.goesOn() && s.away == ""; {
 		to := from
@@ -80,7 +80,7 @@ func (s *session) takeOver(pending []group.Pending) bool {
 			ok = s.alone(pending[from])
 		}
 		if !ok {
-			return false // what was not reached is asked for again
+			return false // the rest is asked for again
 		}
 		s.last = pending[to-1].Position
 		from = to
@@ -103,7 +103,7 @@ func (s *session) named(position string) []any {
 	return attributesOf(Delivery{Found: found[0]})
 }
 
-// alone delivers a suspect while no other one is delivered in this process.
+// alone delivers a suspect while no other suspect is delivered in this process.
 func (s *session) alone(p group.Pending) bool {
 	select {
 	case s.suspects <- struct{}{}:
@@ -116,7 +116,7 @@ func (s *session) alone(p group.Pending) bool {
 	return s.again([]group.Pending{p})
 }
 
-// again delivers pending messages once more, as far as they still are pending.
+// again delivers pending messages once more, if they are still pending.
 func (s *session) again(pending []group.Pending) bool {
 	if !s.takeSlot() {
 		return false

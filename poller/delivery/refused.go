@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
 )
 
-// newRefusals returns the record of messages that a handler fails to handle. It is silent if the
-// handler logs them itself.
+// newRefusals returns the record of messages that a handler fails to handle. If the handler logs
+// them itself, the record is silent.
 func newRefusals(log *slog.Logger, handler Handler) *refusals.Record {
 	if _, tells := handler.(refusals.Teller); tells {
 		log = slog.New(slog.DiscardHandler)
@@ -24,8 +24,8 @@ func newRefusals(log *slog.Logger, handler Handler) *refusals.Record {
 // attributesOf name a message in a log line.
 func attributesOf(d Delivery) []any { return []any{"account", d.Account, "message", d.Message.ID} }
 
-// watchRefusals notes when no message waits any more that the handler failed to handle, and logs
-// from time to time that some do.
+// watchRefusals notes when no message waits any more that the handler failed to handle. While some
+// do, it logs that from time to time.
 func (g *member) watchRefusals() {
 	why := g.refused.Why()
 	if why == nil {
@@ -43,7 +43,8 @@ func (g *member) watchRefusals() {
 	g.refused.Remind([]any{"error", why})
 }
 
-// why returns why messages wait: the handler puts all of them off, or failed to handle some.
+// why returns why messages wait: because the handler puts all of them off, or failed to handle
+// some.
 func (g *member) why() string {
 	failed := ""
 	if err := g.refused.Why(); err != nil {

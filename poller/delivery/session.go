@@ -25,18 +25,18 @@ type session struct {
 	lose    context.CancelCauseFunc
 
 	held     *held
-	hurry    chan struct{} // has a value when held messages may be due earlier than was thought
+	hurry    chan struct{} // has a value when held messages may be due earlier than known
 	away     string        // the target that held messages wait for; see outages
 	last     string        // the last position seen; pending messages after it are unknown
-	atEnd    bool          // the stream ended at last when it was read
+	atEnd    bool          // the last read reached the end of the stream
 	woken    bool          // there should be messages to read
 	unsure   bool          // there may be pending messages that are not held; see doubt
 	failures int           // failed steps with Redis in a row
 	stuck    bool          // a handler did not return
 
 	mu     sync.Mutex
-	live   time.Time      // when the last step was sent that found the lease held
-	parked bool           // it waits, and renews the lease itself
+	live   time.Time      // when the last step that found the lease valid was sent
+	parked bool           // the session waits, and renews the lease itself
 	kept   sync.WaitGroup // renewals that the group's keeper has begun
 	keeps  bool           // such a renewal is under way
 }
@@ -59,7 +59,7 @@ func (s *session) run() {
 	s.watch = group.Of(s.Ring).Watch(s.shard)
 	defer s.watch.Close()
 	s.consume()
-	s.reads(s.shard, nil) // so that no further renewal begins
+	s.reads(s.shard, nil) // no further renewal may begin
 	s.kept.Wait()
 	if s.work.Err() == nil && !s.stuck || errors.Is(context.Cause(s.work), errGraceOver) && !s.stuck {
 		s.release()
@@ -89,7 +89,7 @@ func (s *session) consume() {
 			continue
 		}
 		if s.unsure {
-			continue // the target is back: what is pending comes first
+			continue // the target is back: pending messages come first
 		}
 		if !s.takeSlot() {
 			return
@@ -150,8 +150,8 @@ func (s *session) see(batch group.Batch) {
 	}
 }
 
-// idle waits until the shard has a message after a position, or until a retry is due. Meanwhile
-// it renews the lease, which also reports messages for which it was not woken.
+// idle waits until the shard has a message after a position, or until a retry is due. Meanwhile it
+// renews the lease, which also reports messages for which the session was not woken.
 func (s *session) idle(after string) {
 	woken := make(chan struct{})
 	if after != "" {
@@ -212,8 +212,8 @@ func (s *session) giveSlot() {
 func (s *session) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
 	defer cancel()
-	// Set the counts of waiting messages, which were not delivered as often as Redis counts, so
-	// that a peer does not turn them into dead letters too early.
+	// Correct the delivery counts of the waiting messages. Redis counts more deliveries than there
+	// were, and a peer would turn the messages into dead letters too early.
 	for waiting := range slices.Chunk(s.held.all(), s.Batch) {
 		if _, _, err := group.Of(s.Ring).Redeliver(ctx, s.lease, waiting, 0); err != nil {
 			s.failed("redeliver", err)

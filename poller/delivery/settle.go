@@ -10,19 +10,19 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// heldPause is the least wait of an account before its messages are delivered again.
+// heldPause is the least wait before an account's messages are delivered again.
 const heldPause = 20 * time.Millisecond
 
-// settle acknowledges handled messages and those of other groups, turns messages that failed too
-// often into dead letters, and keeps the rest to be delivered again. It returns the accounts of
-// which it keeps messages.
+// settle acknowledges handled messages and messages of other groups, turns messages that failed too
+// often into dead letters, and holds the rest to be delivered again. It returns the accounts that
+// it holds messages of.
 func (s *session) settle(batch []Delivery, errs []error, panicked bool, others []string) map[string]bool {
 	done := others
 	type account struct {
 		back  []group.Pending
 		due   time.Time
 		alone bool
-		why   error // what the first of them failed with
+		why   error // the error of the first of them
 	}
 	var failed map[string]*account
 	now := time.Now()
@@ -72,7 +72,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 			if later.Target != "" {
 				target, until = later.Target, latest(until, a.due)
 			}
-		case len(a.back) == 0: // held, but behind no message that we know
+		case len(a.back) == 0: // ErrHeld, but behind no message that we know
 			a.due = latest(a.due, now.Add(time.Second))
 		}
 		a.back = append(a.back, p)
@@ -91,13 +91,13 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	handled := counted[outcomeOK] + counted[outcomeDone]
 	s.takes.Store(handled > 0)
 	s.refused.Took(handled)
-	for _, i := range refused { // after they are held, so that they are known to wait
+	for _, i := range refused { // only now that they are held, so that they count as waiting
 		s.refused.Refused(errs[i], attributesOf(batch[i]), append([]any{"error", errs[i]}, attributesOf(batch[i])...))
 	}
 	return kept
 }
 
-// reasonOf returns the reason in a handler's error, without the time of Later.
+// reasonOf returns the reason in a handler's error, without Later's time.
 func reasonOf(err error) error {
 	if later, ok := errors.AsType[*Later](err); ok {
 		return later.Err
@@ -118,7 +118,7 @@ func (g *member) tellDeferred(why error, progress bool) {
 // deferred is why handlers last put off all their messages; nil: they did not.
 type deferred struct{ is atomic.Pointer[error] }
 
-// set reports whether they did before.
+// set stores the reason, and reports whether there was one before.
 func (d *deferred) set(why error) bool {
 	var to *error
 	if why != nil {
@@ -179,7 +179,8 @@ func (s *session) acknowledge(positions []string) {
 	if len(positions) == 0 {
 		return
 	}
-	// Even if the lease is lost or the grace period over: the messages were handled.
+	// It acknowledges even if the lease is lost or the grace period is over: the messages were
+	// handled.
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.work), stepTimeout)
 		_, err := group.Of(s.Ring).Acknowledge(ctx, s.shard, s.Group, positions)
@@ -194,7 +195,7 @@ func (s *session) acknowledge(positions []string) {
 	}
 }
 
-// bury turns a message into a dead letter. It reports whether that is done or no longer needed. The
+// bury turns a message into a dead letter. It reports whether that is done or no longer needed.
 // attributes name the message in the log.
 func (s *session) bury(p group.Pending, why error, attributes []any) bool {
 	dead := false

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// ErrRefusedAddress reports an address that the client's Rule does not allow. A name that
-// resolves only to such addresses has the error of a name without an address instead, so
-// that nobody learns which names exist inside a network.
+// ErrRefusedAddress reports an address that the client's Rule does not allow. For a name that
+// resolves only to such addresses, the error is the one for a name without an address, so that
+// nobody learns which names exist inside a network.
 var ErrRefusedAddress = errors.New("refused address")
 
 // refused lists the networks that IANA's special-purpose registries keep off the public
@@ -41,7 +41,7 @@ var (
 	loopback6 = netip.IPv6Loopback()
 
 	globalIPv6 = netip.MustParsePrefix("2000::/3")
-	// nat64 is the prefix by which networks without IPv4 reach IPv4 hosts: an address
+	// nat64 is the prefix by which networks without IPv4 reach IPv4 hosts. Such an address
 	// counts as the IPv4 address in its last four bytes.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 	// localNAT64, compatible and sixToFour hold IPv4 addresses too. They are not public.
@@ -69,8 +69,7 @@ func public(addr netip.Addr) bool {
 	return addr.IsValid()
 }
 
-// guard returns the dialer's hook between name resolution and connect, for the requested
-// host.
+// guard returns the dialer's hook between name resolution and connect, for the requested host.
 func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn) error {
 	name := host
 	if _, ok := addrOf(host); ok {
@@ -88,8 +87,8 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 	}
 }
 
-// refusal is an ErrRefusedAddress with the address. It is used only for addresses that the
-// URL itself had, so it tells the URL's author nothing new.
+// refusal is an ErrRefusedAddress with the address. It is only for addresses that were in the URL
+// itself, so it tells the URL's author nothing new.
 type refusal struct {
 	addr  netip.Addr
 	entry string // see Rule.entryFor

@@ -19,13 +19,12 @@ const (
 	blameUs
 )
 
-// ours reports whether an errno of a connect is a failure of our own network or
-// process rather than of the host.
+// ours reports whether a connect failed, by its errno, because of our own network or
+// process and not because of the host.
 func ours(errno syscall.Errno, addr net.Addr) bool {
 	switch errno {
 	case syscall.ENETUNREACH, syscall.EADDRNOTAVAIL:
-		// For an IPv6 address it only means that one network has IPv6 and the other
-		// does not.
+		// For an IPv6 address the errno only means that one of the two networks has no IPv6.
 		tcp, ok := addr.(*net.TCPAddr)
 		return !ok || tcp.IP.To4() != nil
 	case syscall.ENETDOWN, syscall.ENOBUFS, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EACCES, syscall.EPERM:
@@ -72,9 +71,9 @@ func CheckError(err error) *poller.CheckError {
 	return result
 }
 
-// SharedCheckError is CheckError for a third party that many accounts share: no account is
-// to blame for a host that was reached and did not answer. A refused address or URL stays
-// the record's fault.
+// SharedCheckError is CheckError for a third party that many accounts share. When the host was
+// reached and did not answer, no account is to blame. A refused address or URL is still the
+// record's fault.
 func SharedCheckError(err error) *poller.CheckError {
 	e := CheckError(err)
 	switch Code(e.Code) {
@@ -87,8 +86,8 @@ func SharedCheckError(err error) *poller.CheckError {
 	return e
 }
 
-// StatusError returns the error for a status from something between us and a third party
-// that says what is wrong in its bodies. Who is how people call what answered. It is
+// StatusError returns the error for a status that came from something in front of a third party
+// which reports its own errors in bodies. who names the server for error messages. The error is
 // transient, or rate limited for 429, and blames the rate key.
 func StatusError(who string, response *Response) *poller.CheckError {
 	e := &poller.CheckError{
@@ -104,8 +103,8 @@ func StatusError(who string, response *Response) *poller.CheckError {
 	return e
 }
 
-// ProtocolError returns the error for an answer that is not as a third party's answers are.
-// Whose is how people call the third party, such as "WeCom's". It blames the rate key.
+// ProtocolError returns the error for an answer that breaks the third party's protocol. whose names
+// the third party, such as "WeCom's". The error blames the rate key.
 func ProtocolError(whose, text string) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeRateKey, Code: "protocol", Message: whose + " answer: " + text}
 }

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// readBody reads an answer of at most the given number of bytes. An answer larger than
-// smallBody waits for room first.
+// readBody reads an answer of at most the given number of bytes. Before it reads an
+// answer larger than smallBody, it waits for room.
 func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64) ([]byte, error) {
 	if answer.Body == http.NoBody {
 		return nil, nil
@@ -61,7 +61,7 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	return body, nil
 }
 
-// readKnown reads an answer that has stated its length, and is at most as long.
+// readKnown reads an answer that has stated its length, and refuses a longer one.
 func readKnown(from io.Reader, length int) ([]byte, error) {
 	body := make([]byte, length+1) // one more byte, to see the end
 	for n := 0; ; {
@@ -72,13 +72,13 @@ func readKnown(from io.Reader, length int) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case n > length:
-			return nil, ErrTooLarge // a transport that does not hold it to its word
+			return nil, ErrTooLarge // a transport that did not enforce the stated length
 		}
 	}
 }
 
-// readLarge continues to read after the bytes that are there. It rarely copies: an answer
-// of a known length is read into a buffer of that size.
+// readLarge continues behind the bytes that were read. It rarely copies: an answer of a known
+// length is read into a buffer of that size.
 func readLarge(from io.Reader, body []byte, length, most int) ([]byte, error) {
 	size := length + 1 // one more byte, to see the end
 	if length == most {

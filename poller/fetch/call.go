@@ -15,8 +15,8 @@ import (
 
 const (
 	defaultMaxBody = 8 << 20
-	// errorBody is how many bytes are read of an answer without success: enough for
-	// an error object.
+	// errorBody is how many bytes of an unsuccessful answer are read: enough for an error
+	// object.
 	errorBody = 64 << 10
 )
 
@@ -26,17 +26,17 @@ type Call struct {
 	URL          string      // see Client.Validate
 	Header       http.Header // sent to the URL's own origin only, except harmless ones
 	Body         []byte      // nil: none
-	MaxBody      int64       // bytes wanted of a 2xx answer at most, after decompression; 0: 8 MiB
+	MaxBody      int64       // the most bytes of a 2xx answer, after decompression; 0: 8 MiB
 	MaxRedirects int         // 0: a redirect is the answer; see also Response.Moved
-	// Confined keeps requests to the URL's own origin off the public internet and off
-	// proxies. It is for secrets that are sent without TLS. A redirect to another origin
-	// does not get them.
+	// Confined restricts requests to the URL's own origin to private addresses, and sends
+	// them through no proxy. It is for secrets that are sent without TLS. A redirect to
+	// another origin does not get them.
 	Confined bool
-	// NoBody says that status and header are all that is wanted. A little of the body is read, so
-	// that the connection can be used again, and nothing depends on how that ends.
+	// NoBody says that the caller wants only status and header. A little of the body is read, so that
+	// the connection can be used again, and it does not matter how that ends.
 	NoBody bool
-	// Held says that the third party may hold the answer back until there is something. Such a
-	// call takes little memory while it waits. It follows no redirect.
+	// Held says that the third party may hold the answer back until something comes. Such a call takes
+	// little memory while it waits. It follows no redirect.
 	Held bool
 }
 
@@ -44,14 +44,14 @@ type Call struct {
 type Response struct {
 	Status int
 	Header http.Header
-	// Body is whole if the status is 2xx, and else cut after 64 KiB.
+	// Body is whole if the status is 2xx, and is otherwise cut after 64 KiB.
 	Body []byte
-	// URL is the address that answered, behind all redirects, without a fragment. It may hold
-	// what the call's URL holds.
+	// URL is the address that answered, after all redirects, without a fragment. It may hold secrets,
+	// as the call's URL may.
 	URL string
-	// Moved is the address that permanent redirects (301, 308) lead to, up to the first
+	// Moved is the address to which permanent redirects (301, 308) lead, up to the first
 	// redirect of another kind, without a fragment. It never leads from https to http. It
-	// is empty if the first redirect is not permanent, or there is none.
+	// is empty if the first redirect is not permanent, or if there is none.
 	Moved string
 }
 
@@ -59,8 +59,8 @@ type Response struct {
 // retryAfter.
 func (r *Response) RetryAfter() time.Duration { return retryAfter(r.Header, time.Now()) }
 
-// Do makes a call and reads the answer. Any status is a success here; the error
-// is always an *Error. A redirect beyond Call.MaxRedirects is the answer.
+// Do makes a call and reads the answer. An answer of any status is a success; the error
+// is always an *Error. After Call.MaxRedirects redirects, the next one is the answer.
 func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -69,7 +69,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	}
 	if call.Held {
 		if ln, err := c.send(ctx, call); !errors.Is(err, errElsewhere) {
-			return c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would be kept
+			return c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would stay in memory
 		}
 	}
 	e := newExchange(ctx)
@@ -80,7 +80,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	return response, nil
 }
 
-// await waits for the answer of a held call whose request was sent, or was not because of an error.
+// await waits for the answer of a held call. err is what went wrong when its request was sent.
 func (c *Client) await(ctx context.Context, ln *line, most int64, err error) (*Response, error) {
 	if ln != nil {
 		defer ln.end()
@@ -100,8 +100,8 @@ func (c *Client) await(ctx context.Context, ln *line, most int64, err error) (*R
 	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }
 
-// send sends the request of a held call, of which nothing is needed after that. The error is
-// errElsewhere if the call is to be made as others are.
+// send sends the request of a held call. Nothing of the call is needed after that. The error is
+// errElsewhere if the call must go another way.
 func (c *Client) send(ctx context.Context, call Call) (*line, error) {
 	request, err := c.request(ctx, call)
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *move) follow(request *http.Request, from *url.URL) {
 	}
 }
 
-// checkRedirect is the rule for redirects of the call.
+// checkRedirect is the call's rule for redirects.
 func (e *exchange) checkRedirect(request *http.Request, via []*http.Request) error {
 	if len(via) > e.redirects {
 		return http.ErrUseLastResponse
@@ -207,7 +207,7 @@ func (e *exchange) checkRedirect(request *http.Request, via []*http.Request) err
 }
 
 // keepHarmless drops headers that another origin must not see. Any header could be a
-// credential, so only known harmless ones are kept. Validators are kept because the
+// credential, so only known harmless ones remain. Validators remain because the
 // answer's origin issued them.
 func keepHarmless(header http.Header) {
 	for name := range header {

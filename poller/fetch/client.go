@@ -23,25 +23,26 @@ type Options struct {
 	HeaderTimeout time.Duration // from the request to the answer's header; 0: only ctx limits it
 	Timeout       time.Duration // for a whole call whose ctx has no deadline; 0: 30 s
 	Resolver      *net.Resolver // nil: the system's
-	// Kept is how many connections are kept open between calls at most, and of how many
-	// hosts the last TLS session is remembered, which makes the next handshake cheaper; 0: 1024.
+	// Kept is the most connections that stay open between calls. It is also for how many hosts the
+	// last TLS session is remembered, which makes the next handshake cheaper. 0: 1024.
 	Kept int
 	// Proxy is the URL of an HTTP proxy for calls, which may have a user and a password;
 	// see ValidateProxy. The proxy then resolves names and decides where they may lead.
-	// Dial does not use it. Empty: none, whatever the environment says.
+	// Dial does not use it. Empty: no proxy, whatever the environment says.
 	Proxy string
 	// NoProxy lists hosts that are reached directly, as in the variable NO_PROXY: names,
-	// which include those below them, addresses and networks, separated by commas, each
-	// with an optional :PORT; * for all. Loopback addresses are always reached directly.
+	// which include the names below them, addresses and networks, separated by commas,
+	// each with an optional :PORT; * for all. Loopback addresses are always reached
+	// directly.
 	NoProxy string
 	// Transport replaces the network, for tests in fake time. Then no address is
 	// judged.
 	Transport http.RoundTripper
 }
 
-// UserAgent returns the User-Agent header of a version of this program, built from a
-// commit. What is empty is left out, and so is every character that a header's token
-// cannot have: (devel) becomes devel.
+// UserAgent returns the User-Agent header for a version of this program and the commit
+// that it was built from. It leaves out what is empty, and characters that a header's
+// token cannot have: (devel) becomes devel.
 func UserAgent(version, commit string) string {
 	product, about := "rounds", "+https://github.com/rounds-dev/rounds"
 	if version = token(version); version != "" {
@@ -53,7 +54,7 @@ func UserAgent(version, commit string) string {
 	return product + " (" + about + ")"
 }
 
-// token returns a text without what RFC 9110 allows in no token.
+// token returns a text without the characters that RFC 9110 forbids in a token.
 func token(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c > ' ' && c < 0x7f && !strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) {
@@ -63,8 +64,8 @@ func token(text string) string {
 	}, text)
 }
 
-// A Client makes calls. It is safe for concurrent use. A process should have only one,
-// because it holds the connections that are kept open, and bounds the memory of answers.
+// A Client makes calls. It is safe for concurrent use. A process should have only one, because it
+// owns the open connections and bounds the memory of answers.
 type Client struct {
 	options   Options
 	userAgent []string // the header's values
@@ -82,23 +83,23 @@ func New(options Options) *Client {
 	return c
 }
 
-// Product is the name and the version that the User-Agent header has, for protocols other
-// than HTTP. The version may be empty.
+// Product returns the name and version of the User-Agent header, for protocols other than HTTP. The
+// version may be empty.
 func (c *Client) Product() (name, version string) {
 	product, _, _ := strings.Cut(c.options.UserAgent, " ")
 	name, version, _ = strings.Cut(product, "/")
 	return name, version
 }
 
-// Permit replaces Options.Networks for calls that begin from now on. These calls use no
-// connection that was made before.
+// Permit replaces Options.Networks for calls that begin from now on. These calls do not
+// use older connections.
 func (c *Client) Permit(networks Networks) {
 	options := c.options
 	options.Networks = networks
 	c.way.Swap(newWay(options)).close()
 }
 
-// Close closes the connections that are kept open. Running calls continue.
+// Close closes the idle connections. Running calls continue.
 func (c *Client) Close() {
 	w := c.way.Load()
 	w.lines.empty()
@@ -106,8 +107,8 @@ func (c *Client) Close() {
 	w.closeIdle()
 }
 
-// connBuffer is how many bytes a connection has for reading, and for writing. Very many
-// connections wait for an answer most of the time. What is larger is read and written past it.
+// connBuffer is the size in bytes of a connection's read buffer, and of its write buffer. Thousands
+// of connections wait for an answer most of the time. Larger reads and writes bypass the buffer.
 const connBuffer = 1 << 10
 
 // way holds the transports of calls under one Rule.
@@ -118,7 +119,7 @@ type way struct {
 	transport *http.Transport
 	confined  *http.Transport   // see Call.Confined
 	lines     *lines            // for calls over HTTP/1.1
-	quiet     *lines            // for those that are confined
+	quiet     *lines            // for confined calls over HTTP/1.1
 	direct    http.RoundTripper // over lines, or the transport
 	proxied   *proxied          // nil: there is no proxy
 	round     http.RoundTripper // direct, proxied, or Options.Transport
@@ -154,7 +155,7 @@ func newWay(options Options) *way {
 	if options.Proxy != "" {
 		to, err := parseProxy(options.Proxy)
 		if err != nil {
-			w.round = noProxy{} // no call bypasses a proxy that was configured
+			w.round = noProxy{} // no call bypasses a configured proxy
 		} else {
 			w.proxied = w.newProxied(to, options.NoProxy)
 			w.round = w.proxied
@@ -174,7 +175,7 @@ func (w *way) dial(ctx context.Context, network, address string) (net.Conn, erro
 // control is a dialer's hook between name resolution and connect.
 type control = func(network, address string, conn syscall.RawConn) error
 
-// dialUnder connects under the rule that more returns for the rule's own hook.
+// dialUnder connects under the rule. more returns further hooks, given the rule's own.
 func (w *way) dialUnder(ctx context.Context, network, address string, more func(control) control) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -185,7 +186,7 @@ func (w *way) dialUnder(ctx context.Context, network, address string, more func(
 	return w.names.reach(ctx, dialer, network, host, port)
 }
 
-// close closes the connections that are kept open, and those of running calls after them.
+// close closes the idle connections. Connections of running calls are closed after their calls.
 func (w *way) close() {
 	w.lines.close()
 	w.quiet.close()

@@ -13,22 +13,22 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// codings are those in which an answer may come (RFC 9110, 12.5.3).
+// codings are the content codings that an answer may have (RFC 9110, 12.5.3).
 const codings = "gzip, br, zstd"
 
 const (
-	// zstdWindow is what a host may ask of who reads its answer (RFC 9659).
+	// zstdWindow is the largest window that a host may demand of its readers (RFC 9659).
 	zstdWindow = 8 << 20
-	// unpackRoom is the memory that one decoder may take: Brotli's largest window is 16 MiB (RFC
-	// 7932, 9.1), and its tables some more.
+	// unpackRoom is the memory that one decoder may take: Brotli's largest window is 16 MiB (RFC 7932,
+	// 9.1), and its tables take some more.
 	unpackRoom = 24 << 20
 )
 
-// errCoding reports an answer that is not in the coding that it says.
+// errCoding reports an answer that is not in its declared coding.
 var errCoding = &Error{Code: CodeHTTP, text: "the answer's compression is broken"}
 
-// codingOf returns the coding of an answer's body, if it is one that was asked for, and takes it
-// from the header. All others are for the caller.
+// codingOf returns the coding of an answer's body, and removes it from the header, if the coding is
+// one that was asked for. The caller must handle any other.
 func codingOf(answer *http.Response) string {
 	coding := strings.ToLower(strings.TrimSpace(answer.Header.Get("Content-Encoding")))
 	switch coding {
@@ -40,8 +40,8 @@ func codingOf(answer *http.Response) string {
 	return ""
 }
 
-// readPacked reads an answer in a coding whose window the host chooses. It is read to its end
-// before it is unpacked, so that no slow host keeps others from the memory for that.
+// readPacked reads an answer in a coding whose window the host chooses. It reads the whole answer
+// before it unpacks it, so that a slow host does not occupy the memory for unpacking.
 func (c *Client) readPacked(ctx context.Context, answer *http.Response, coding string, most int64) ([]byte, error) {
 	packed, err := io.ReadAll(io.LimitReader(answer.Body, min(most, smallBody)+1))
 	switch {
@@ -70,7 +70,8 @@ func (c *Client) readPacked(ctx context.Context, answer *http.Response, coding s
 	return packed, nil
 }
 
-// unpack returns what is in a packed answer, or ErrTooLarge and as much of it as is wanted.
+// unpack returns the unpacked answer. Of a larger one it returns as much as is wanted, and
+// ErrTooLarge.
 func (c *Client) unpack(ctx context.Context, coding string, packed []byte, most int64) ([]byte, error) {
 	if len(packed) == 0 {
 		return nil, nil
@@ -99,7 +100,7 @@ func (c *Client) unpack(ctx context.Context, coding string, packed []byte, most 
 	return body, nil
 }
 
-// unzipped is what is in a body of gzip. It reads nothing before it is read itself.
+// unzipped is the content of a gzip body. It reads nothing until it is read itself.
 type unzipped struct {
 	from io.Reader
 	zip  *gzip.Reader

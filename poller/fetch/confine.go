@@ -16,11 +16,11 @@ import (
 // through a proxy. Confined calls send a secret without TLS.
 var ErrPublic = errors.New("a secret goes without TLS to private addresses only, and not through a proxy: use https, or name the private host in ROUNDS_NO_PROXY")
 
-// of returns the transport for the requests of a call to an origin.
+// of returns the transport for a call's requests to an origin.
 func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
 	direct, proxied := w.direct, http.RoundTripper(w.proxied)
-	// A transport that replaces the network has no addresses, and one that refuses every call
-	// sends nothing.
+	// A transport that replaces the network has no addresses to judge. A transport that refuses every
+	// call sends nothing.
 	replaced := w.round != direct && w.round != proxied
 	if !call.Confined || origin.Scheme == "https" || replaced {
 		return w.round
@@ -28,8 +28,8 @@ func (w *way) of(call Call, origin *url.URL) http.RoundTripper {
 	return confinedWay{w, origin}
 }
 
-// linesOf returns the lines for a held call, or nil if it goes another way: through a proxy, or to
-// a host whose name is to be encoded first.
+// linesOf returns the lines for a held call, or nil if the call goes another way: through a proxy,
+// or to a host whose name must be encoded first.
 func (w *way) linesOf(call Call, to *url.URL) *lines {
 	switch {
 	case w.round != w.direct || call.MaxRedirects > 0 || !ascii(to.Host):
@@ -44,7 +44,7 @@ func ascii(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf })
 }
 
-// confinedWay sends requests to one origin to private addresses only, and others as usual.
+// confinedWay sends requests to one origin only to private addresses. It sends others as usual.
 type confinedWay struct {
 	way    *way
 	origin *url.URL
@@ -68,7 +68,7 @@ func (c confinedWay) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // newConfined returns the transport of confined calls. It has its own connections,
-// because those of other calls may lead anywhere.
+// because the connections of other calls may lead anywhere.
 func (w *way) newConfined() *http.Transport {
 	confined := w.transport.Clone()
 	confined.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {

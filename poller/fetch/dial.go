@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP,
-// under the rule that applies to all addresses. The error is always an *Error.
+// Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP, under
+// the same rule for addresses. The error is always an *Error.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.way.Load().dial(ctx, "tcp", address)
 	if err != nil {
@@ -16,16 +16,16 @@ func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Broken returns the *Error for a failure on a connection of Dial's: a failed
+// Broken returns the *Error for a failure on a connection that Dial made: a failed
 // read, write or TLS handshake, or the end of ctx.
 func Broken(ctx context.Context, err error) *Error { return newError(ctx, err, true) }
 
-// validateHost checks a host, a name or an address without a port, when an account is
-// registered. An address is checked against the rule at once, a name only when it is
-// resolved. The error is ErrHost or ErrPrivate.
+// validateHost checks a host, which is a name or an address without a port, when an
+// account is registered. An address is checked against the rule at once, a name only
+// when it is resolved. The error is ErrHost or ErrPrivate.
 func (c *Client) validateHost(host string) error { return c.way.Load().rule.validateHost(host, 0) }
 
-// ValidateHostPort is validateHost for a host that is dialled at this port.
+// ValidateHostPort is validateHost for a host that is dialled at the given port.
 func (c *Client) ValidateHostPort(host string, port uint16) error {
 	return c.way.Load().rule.validateHost(host, port)
 }

@@ -25,19 +25,19 @@ const (
 	CodeDNS            Code = "dns"             // the name has no address that may be reached, or could not be resolved
 	CodeConnect        Code = "connect"         // no connection
 	CodeTLS            Code = "tls"             // the certificate or the handshake is not acceptable
-	CodeTimeout        Code = "timeout"         // too slow
+	CodeTimeout        Code = "timeout"         // no answer in time
 	CodeCanceled       Code = "canceled"        // the call was cancelled
-	CodeReset          Code = "reset"           // the connection broke off
+	CodeReset          Code = "reset"           // the connection broke
 	CodeTooLarge       Code = "too_large"       // see ErrTooLarge
 	CodeBusy           Code = "busy"            // see ErrBusy
 	CodeRefusedAddress Code = "refused_address" // see ErrRefusedAddress
 	CodeProxy          Code = "proxy"           // the proxy could not be reached, or refuses the login
 	CodeRefusedURL     Code = "refused_url"     // the URL, or one redirected to, is not allowed
-	CodeHTTP           Code = "http"            // the answer is not HTTP, or anything else
+	CodeHTTP           Code = "http"            // the answer is not HTTP, or any other failure
 )
 
-// Error is the error of a call without an answer. Its text, and those of the errors that
-// it wraps, hold no URLs, query strings or secrets.
+// Error is the error of a call without an answer. Neither its text nor the texts of the errors that
+// it wraps hold URLs, query strings or secrets.
 type Error struct {
 	Code Code
 
@@ -54,13 +54,13 @@ func (e *Error) Error() string { return e.text }
 // a context's error, a syscall.Errno or an error of Client.Validate.
 func (e *Error) Unwrap() error { return e.cause }
 
-// newError returns the Error for an error, without the error's text.
+// newError returns the Error for an error, without that error's text.
 func newError(ctx context.Context, err error, connected bool) *Error {
 	var ours *Error
 	if errors.As(err, &ours) {
 		return ours
 	}
-	// The context's error comes first, because a call that it ends may fail in many ways.
+	// The context's error comes first, because a call that the context ends may fail in many ways.
 	if cause := ctx.Err(); cause != nil {
 		if errors.Is(cause, context.DeadlineExceeded) {
 			return timeout(connected)
@@ -96,7 +96,7 @@ func timeout(connected bool) *Error {
 	return e
 }
 
-// known returns the Error for an error of this package, or nil for others.
+// known returns the Error for an error of this package, or nil for other errors.
 func known(err error) *Error {
 	if errors.Is(err, ErrTooLarge) {
 		return &Error{Code: CodeTooLarge, text: ErrTooLarge.Error(), cause: ErrTooLarge}
@@ -119,8 +119,8 @@ func known(err error) *Error {
 	return nil
 }
 
-// noAddress returns the error for a name that has no address, or only addresses that must
-// not be reached. It does not tell which, so that nobody learns of names inside a network.
+// noAddress returns the error for a name that has no address, or only forbidden ones. It does not
+// say which, so that nobody learns of names inside a network.
 func noAddress() *Error {
 	return &Error{Code: CodeDNS, text: "the host's name has no address that may be reached"}
 }

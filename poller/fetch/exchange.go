@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// exchange is one call with its redirects. It is the context of its requests: that of the check,
-// with a trace that sees whether the host was reached, on which it depends who is to blame for a
+// exchange is one call with its redirects. It is also the context of its requests: the check's
+// context, plus a trace that sees whether the host was reached. That decides who is to blame for a
 // time-out.
 type exchange struct {
 	context.Context
@@ -40,9 +40,9 @@ func (e *exchange) gotConn(httptrace.GotConnInfo) {
 // Value implements context.Context.
 func (e *exchange) Value(key any) any { return e.traced.Value(key) }
 
-// AfterFunc calls do when the context is done, unless stop was called before. Package context
-// looks for this method: without it, it would start a goroutine for each request, unless the
-// check's context is one of its own.
+// AfterFunc calls do when the context is done, unless stop was called before. Package context looks
+// for this method, and without it starts a goroutine for each request, unless the check's context
+// is one of its own.
 func (e *exchange) AfterFunc(do func()) (stop func() bool) {
 	if of, ok := e.Context.(interface{ AfterFunc(func()) func() bool }); ok {
 		return of.AfterFunc(do)

@@ -24,7 +24,7 @@ func HeaderNameFault(name string) string {
 	return ""
 }
 
-// reserved reports headers that would break the call or forge a signature.
+// reserved reports whether a header would break the call or forge a signature.
 func reserved(name string) bool {
 	switch name {
 	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect",

@@ -31,7 +31,7 @@ type Headers struct {
 	login *login
 }
 
-// entry is a header with either a value or a reference to a secret.
+// entry is a header with a value or with a reference to a secret.
 type entry struct {
 	name  string
 	value string
@@ -44,8 +44,8 @@ type login struct {
 	password secrets.Ref
 }
 
-// HeadersEntry is the field headers of a form: name → text, or {"secret": "NAME"}. It is read
-// into the Headers that at returns. Headers that rounds sets itself are faults, and so are those
+// HeadersEntry is the field headers of a form: name → text, or {"secret": "NAME"}. It is read into
+// the Headers that at returns. Headers that rounds sets itself are faults, and so are the headers
 // in own.
 func HeadersEntry[C any](at func(*C) *Headers, own ...string) strict.Entry[C] {
 	return strict.Entry[C]{
@@ -166,13 +166,13 @@ func parseEntry(name string, raw json.RawMessage) (entry, string) {
 	return e, ""
 }
 
-// Any reports whether the config adds anything. All that it adds, secret or not, is only
-// for the host that the config names.
+// Any reports whether the config adds anything. Everything that it adds, secret or not, is only for
+// the host that the config names.
 func (h Headers) Any() bool { return len(h.all) > 0 || h.login != nil }
 
-// Resolve resolves the secrets for a use as a header. It returns the header and the
-// secrets' values, which must not appear in any text that is shown. If there are any and
-// the use is Open, the call must be Confined. An error names a secret, never its value.
+// Resolve resolves the secrets for a use as a header. It returns the header and the secrets'
+// values, which must not appear in any text that is shown. If there are secrets and the use is
+// Open, the call must be Confined. An error names a secret, never its value.
 func (h Headers) Resolve(ctx context.Context, source secrets.Source, use secrets.Use) (http.Header, []string, error) {
 	header, values := http.Header{}, []string(nil)
 	for _, e := range h.all {

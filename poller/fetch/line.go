@@ -21,16 +21,16 @@ type line struct {
 	origin string
 	conn   net.Conn
 
-	// While it is kept:
-	place  *list.Element // nil: it is not
+	// While it is idle:
+	place  *list.Element // nil: it is not idle
 	expire *time.Timer   // nil: it never was
 	until  time.Time
 
 	// Of the call under way:
 	method string
 	held   bool        // the third party may hold it
-	stop   func() bool // ends the obedience to the call's context; false: the line was cut
-	first  [1]byte     // of the answer: nothing else is read before that has come
+	stop   func() bool // detaches it from the call's context; false: the line was cut
+	first  [1]byte     // the answer's first byte, before which nothing else is read
 	limit  io.LimitedReader
 	reader *bufio.Reader // from the first byte of the answer on
 	ended  bool          // the answer was read to its end, and another may follow
@@ -43,16 +43,16 @@ var (
 	lineWriters = sync.Pool{New: func() any { return bufio.NewWriter(nil) }}
 )
 
-// cut ends what is read and written.
+// cut ends all reads and writes.
 func (ln *line) cut() { _ = ln.conn.SetDeadline(time.Unix(1, 0)) }
 
-// open reports whether a kept line seems usable: the host has neither closed it nor sent what
-// nobody asked for.
+// open reports whether an idle line seems usable: the host has neither closed it nor sent anything
+// unasked.
 func (ln *line) open() bool {
 	if silent(ln.conn) {
 		return true
 	}
-	// What has come may be a ticket of TLS.
+	// The host may have sent a TLS session ticket, which is no answer.
 	if ln.conn.SetReadDeadline(time.Now().Add(lineLooks)) != nil {
 		return false
 	}
@@ -82,7 +82,7 @@ func (ln *line) write(request *http.Request) error {
 	return w.Flush()
 }
 
-// answer waits for the answer, of which it reads the header.
+// answer waits for the answer and reads its header.
 func (ln *line) answer(ctx context.Context) (*http.Response, error) {
 	if _, err := ln.conn.Read(ln.first[:]); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (ln *line) answer(ctx context.Context) (*http.Response, error) {
 	}
 }
 
-// end ends the call. The line is kept if another call may follow on it.
+// end ends the call. The line becomes idle if another call may use it.
 func (ln *line) end() {
 	whole := ln.stop() && ln.ended && ln.reader.Buffered() == 0
 	if ln.reader != nil {

@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	lineIdle   = 90 * time.Second // for which a line is kept for further calls
-	heldIdle   = 10 * time.Second // the same after a held call, which the next follows at once, unless its account is elsewhere now
-	lineLooks  = time.Millisecond // how long a kept line is looked at, whether it was closed
+	lineIdle   = 90 * time.Second // how long a line stays open for further calls
+	heldIdle   = 10 * time.Second // the same after a held call: the account's next call follows at once, unless another replica has the account now
+	lineLooks  = time.Millisecond // how long a read of an idle line may take that looks whether it was closed
 	lineHeader = 64 << 10         // bytes of an answer's header
 )
 
-// errElsewhere reports a call that lines do not make.
+// errElsewhere reports a call that cannot be made over lines.
 var errElsewhere = errors.New("not over lines")
 
-// lines makes calls over HTTP/1.1. Of those that the third party holds very many wait at once, so
-// each costs little memory: its connection has no goroutine besides the caller's, and while it
-// waits it has no buffers, and its request is forgotten. With net/http each connection has two
-// goroutines and two buffers, which is more than all the rest. Requests are still written, and
-// answers read, by net/http.
+// lines makes calls over HTTP/1.1. Thousands of held calls wait at once, so each must cost little
+// memory: its connection has no goroutine besides the caller's, and while it waits it has no
+// buffers, and its request is forgotten. With net/http each connection has two goroutines and two
+// buffers, which is more than all the rest. net/http still writes the requests and reads the
+// answers.
 //
-// A host that speaks HTTP/2 is left to net/http.
+// Calls to a host that speaks HTTP/2 are left to net/http.
 type lines struct {
 	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
 	timeout time.Duration // of a TLS handshake
-	most    int           // lines that are kept for further calls, and hosts of which something is known
+	most    int           // the most idle lines, and the most hosts of which something is remembered
 
 	mu      sync.Mutex
 	closed  bool                   // for good
 	closing bool                   // until the next call
 	idle    map[string][]*line     // by origin
-	oldest  *list.List             // of the lines that are kept, in the order in which they came
+	oldest  *list.List             // the idle lines, oldest first
 	configs map[string]*tls.Config // by host: connections share them
 	newer   map[string]bool        // origins that speak HTTP/2
 	session tls.ClientSessionCache
@@ -53,7 +53,7 @@ func newLines(most int, timeout time.Duration, dial func(ctx context.Context, ne
 	}
 }
 
-// close closes the lines that are kept, and those of running calls after them.
+// close closes the idle lines. Lines of running calls are closed after their calls.
 func (l *lines) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *lines) close() {
 	l.emptyLocked()
 }
 
-// empty closes the lines that are kept, and those of running calls after them, until the next call
+// empty closes the idle lines, and lines of running calls after their calls, until the next call
 // begins.
 func (l *lines) empty() {
 	l.mu.Lock()
@@ -76,8 +76,8 @@ func (l *lines) emptyLocked() {
 	}
 }
 
-// take returns a line for a request: one that is kept, or a new one. The error is errElsewhere if
-// the host speaks HTTP/2.
+// take returns a line for a request: an idle one, or a new one. The error is errElsewhere if the
+// host speaks HTTP/2.
 func (l *lines) take(ctx context.Context, to *url.URL) (ln *line, kept bool, err error) {
 	origin := to.Scheme + "://" + to.Host
 	for {
@@ -104,7 +104,7 @@ func (l *lines) take(ctx context.Context, to *url.URL) (ln *line, kept bool, err
 	}
 }
 
-// keep keeps a line for further calls. The one that was kept for longest makes room.
+// keep stores a line for further calls. If there are too many, the longest idle one is closed.
 func (l *lines) keep(ln *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *lines) keep(ln *line) {
 	ln.until = time.Now().Add(idle)
 }
 
-// expire closes a line that was kept for long enough.
+// expire closes a line that was idle for long enough.
 func (l *lines) expire(ln *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,13 +138,13 @@ func (l *lines) expire(ln *line) {
 	}
 }
 
-// dropLocked closes a line that is kept.
+// dropLocked closes an idle line.
 func (l *lines) dropLocked(ln *line) {
 	l.removeLocked(ln)
 	_ = ln.conn.Close()
 }
 
-// removeLocked takes a line out of those that are kept.
+// removeLocked removes a line from the idle ones.
 func (l *lines) removeLocked(ln *line) {
 	ln.expire.Stop()
 	l.oldest.Remove(ln.place)
@@ -156,8 +156,8 @@ func (l *lines) removeLocked(ln *line) {
 	}
 }
 
-// dial connects. It does so in another goroutine, because a handshake needs a large stack, and the
-// caller's would stay as large while it waits.
+// dial connects. It does so in another goroutine: a handshake needs a large stack, and the caller's
+// stack would stay that large while it waits.
 func (l *lines) dial(ctx context.Context, to *url.URL, origin string) (*line, error) {
 	type dialed struct {
 		conn net.Conn
@@ -200,7 +200,7 @@ func (l *lines) connect(ctx context.Context, to *url.URL, origin string) (net.Co
 	return over, nil
 }
 
-// config returns the settings of TLS with a host.
+// config returns the TLS settings for a host.
 func (l *lines) config(host string) *tls.Config {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +215,8 @@ func (l *lines) config(host string) *tls.Config {
 	return config
 }
 
-// send sends the request of a held call. The answer comes on the line that it returns, which the
-// caller ends. With an error there is a line if the host was reached.
+// send sends the request of a held call. The answer comes on the returned line, which the caller
+// must end. If there is an error, there is a line only if the host was reached.
 func (l *lines) send(ctx context.Context, request *http.Request) (*line, error) {
 	ln, _, err := l.take(ctx, request.URL)
 	if err != nil {

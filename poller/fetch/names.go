@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	nameKept    = 30 * time.Second // how long a name's addresses are believed
-	nameUnknown = 2 * time.Second  // the same if there is no such name: it may just be coming
+	nameKept    = 30 * time.Second // how long a name's addresses are remembered
+	nameUnknown = 2 * time.Second  // the same if there is no such name: it may appear soon
 	namesKept   = 8192
 )
 
-// names remembers for a short time which addresses names have, so that many calls of a host that
-// closes its connections do not ask for its name each time. Whether an address may be dialled is
-// judged each time, see Rule.guard: what is remembered is no permission.
+// names remembers names' addresses for a short time, so that many calls of a host that closes its
+// connections do not look up its name each time. What it remembers is no permission: each dial
+// judges the address, see Rule.guard.
 type names struct {
 	resolver *net.Resolver
 
@@ -25,7 +25,7 @@ type names struct {
 	known map[string]named
 }
 
-// named is what is known of a name: its addresses, or that there is no such name.
+// named is what is known about a name: its addresses, or that there is no such name.
 type named struct {
 	addresses []netip.Addr
 	missing   *net.DNSError
@@ -39,8 +39,8 @@ func newNames(resolver *net.Resolver) *names {
 	return &names{resolver: resolver, known: make(map[string]named)}
 }
 
-// of returns the addresses of a name, in the order in which they should be tried. The caller must
-// not change them.
+// of returns the addresses of a name, in the order in which to try them. The caller must not change
+// them.
 func (n *names) of(ctx context.Context, name string) ([]netip.Addr, error) {
 	if known, ok := n.remembered(name, time.Now()); ok {
 		if known.missing != nil {
@@ -72,8 +72,8 @@ func (n *names) remembered(name string, now time.Time) (named, bool) {
 	return known, ok && now.Before(known.until)
 }
 
-// remember keeps what is known of a name. Others make room if there are too many: those that are
-// out of date, or else any.
+// remember stores what is known about a name. If there are too many names, it first drops outdated
+// ones, or else any.
 func (n *names) remember(name string, known named, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // maxNetworks is how many entries Networks may have.
 const maxNetworks = 1024
 
-// Networks are addresses that may be reached though they are not public. The zero value
-// has none.
+// Networks are addresses that may be reached although they are not public. The zero
+// value has none.
 type Networks struct {
 	prefixes []networkEntry
 	names    map[string][]uint16 // by name in lower case: ports, 0 for all
@@ -23,9 +23,9 @@ type networkEntry struct {
 	port uint16 // 0: any
 }
 
-// ParseNetworks reads entries separated by commas: networks such as 10.1.0.0/16, addresses
-// and hosts' names, the latter two with :PORT if need be. A name allows what it leads to
-// when it is dialled, whenever that is. The error has a line for each entry at fault.
+// ParseNetworks reads entries separated by commas: networks such as 10.1.0.0/16, and addresses and
+// host names, which may have a :PORT. A name allows the addresses to which it resolves at the time
+// of a dial. The error has a line for each faulty entry.
 func ParseNetworks(list string) (Networks, error) {
 	var n Networks
 	var errs []error
@@ -94,7 +94,7 @@ func (n *Networks) addAddr(entry string, addr netip.Addr, port uint16) error {
 	return nil
 }
 
-// isName reports whether a text is a host's name in ASCII, and no number in disguise.
+// isName reports whether a text is a host's name in ASCII, and not a number in disguise.
 func isName(text string) bool {
 	text = strings.TrimSuffix(text, ".")
 	if text == "" || len(text) > 253 || disguised(text) {
@@ -113,11 +113,11 @@ func isName(text string) bool {
 	return true
 }
 
-// plainName is a name as it is compared.
+// plainName is a name in the form in which names are compared.
 func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// disguised reports whether a system's resolver takes a name for an address: its last part
-// is a number, as of 2130706433 or 0x7f.1.
+// disguised reports whether a system's resolver takes a name for an address, because its last part
+// is a number: 2130706433, or 0x7f.1.
 func disguised(name string) bool {
 	name = plainName(name)
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -148,8 +148,8 @@ func (n Networks) name(host string, port uint16) bool {
 	return false
 }
 
-// pierce reports whether an entry that lies within a guarded network has the address: one
-// that is wider names something else and only happens to cover it.
+// pierce reports whether an entry within a guarded network has the address. A wider entry does not
+// count: it names something else and only happens to cover the address.
 func (n Networks) pierce(guard netip.Prefix, addr netip.Addr, port uint16) bool {
 	for _, e := range n.prefixes {
 		if on(e.port, port) && e.Bits() >= guard.Bits() && guard.Contains(e.Addr()) && e.Contains(addr) {
@@ -159,7 +159,7 @@ func (n Networks) pierce(guard netip.Prefix, addr netip.Addr, port uint16) bool 
 	return false
 }
 
-// exactly reports whether an entry is this very address with this very port.
+// exactly reports whether an entry is exactly this address with exactly this port.
 func (n Networks) exactly(addr netip.Addr, port uint16) bool {
 	for _, e := range n.prefixes {
 		if e.port == port && port != 0 && e.Addr() == addr {

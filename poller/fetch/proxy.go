@@ -52,9 +52,9 @@ func parseProxy(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxied sends requests through a proxy, or directly to hosts that need no proxy. Of a
-// request through the proxy only an address can be judged: names are resolved by the
-// proxy. A direct request is judged as usual, at each connection.
+// proxied sends requests through a proxy, or directly to hosts that need no proxy.
+// Behind the proxy, only a URL's address can be judged, because the proxy resolves
+// names. A direct request is judged as usual, at each connection.
 type proxied struct {
 	rule    Rule
 	through func(*url.URL) (*url.URL, error) // nil: directly
@@ -62,8 +62,8 @@ type proxied struct {
 	proxy   *http.Transport
 }
 
-// newProxied returns the transport through a proxy. Other requests use the direct
-// transport.
+// newProxied returns the transport through a proxy. Requests that need no proxy use the
+// direct transport.
 func (w *way) newProxied(to *url.URL, except string) *proxied {
 	config := httpproxy.Config{HTTPProxy: to.String(), HTTPSProxy: to.String(), NoProxy: except}
 	p := &proxied{rule: w.rule, through: config.ProxyFunc(), direct: w.direct, proxy: w.transport.Clone()}
@@ -131,9 +131,9 @@ func unreachedProxy(err error) *Error {
 	return e
 }
 
-// tunnelError returns the error for a proxy's answer to CONNECT, or nil if it has
-// connected. If it cannot reach the host, the host is to blame. If it refuses the host,
-// the account is.
+// tunnelError returns the error for a proxy's answer to CONNECT, or nil if the proxy
+// has connected. If the proxy cannot reach the host, the host is to blame. If it
+// refuses the host, the account is.
 func tunnelError(status int) error {
 	said := fmt.Sprintf("%d %s", status, cmp.Or(http.StatusText(status), "of its own"))
 	switch {

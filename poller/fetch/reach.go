@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// otherFamily is how long the addresses of a host's first family are tried alone: IPv6 may
-	// lead nowhere (RFC 6555).
+	// otherFamily is how long only addresses of the host's first family are tried. IPv6 may lead
+	// nowhere (RFC 6555).
 	otherFamily = 300 * time.Millisecond
-	// leastDial is the least time for an address while others are left.
+	// leastDial is the least time for one address while others remain.
 	leastDial = 2 * time.Second
 )
 
-// reach connects to HOST:PORT as the dialer would, but takes the host's addresses from what is
-// remembered of names.
+// reach connects to HOST:PORT as the dialer would, but takes the host's addresses from the
+// remembered names.
 func (n *names) reach(ctx context.Context, dialer net.Dialer, network, host, port string) (net.Conn, error) {
 	if _, ok := addrOf(host); ok {
 		return dialer.DialContext(ctx, network, net.JoinHostPort(host, port))
@@ -38,7 +38,7 @@ func (n *names) reach(ctx context.Context, dialer net.Dialer, network, host, por
 	return eitherOf(ctx, func(ctx context.Context) (net.Conn, error) { return dial(ctx, first) }, func(ctx context.Context) (net.Conn, error) { return dial(ctx, others) })
 }
 
-// families splits addresses into those of the first one's family and the others.
+// families splits addresses into the first one's family and the other family.
 func families(addresses []netip.Addr) (first, others []netip.Addr) {
 	for _, a := range addresses {
 		if a.Is4() == addresses[0].Is4() {
@@ -50,8 +50,8 @@ func families(addresses []netip.Addr) (first, others []netip.Addr) {
 	return first, others
 }
 
-// dialEach tries one address after the other. The time that is left is shared among them. The
-// error is that of the first.
+// dialEach tries one address after another. They share the remaining time. The error is the first
+// address's.
 func dialEach(ctx context.Context, dialer net.Dialer, network, port string, all []netip.Addr) (conn net.Conn, first error) {
 	for i, address := range all {
 		try := dialer
@@ -74,7 +74,7 @@ func dialEach(ctx context.Context, dialer net.Dialer, network, port string, all 
 }
 
 // eitherOf returns the connection that is made first. The second way is tried when the first has
-// failed, or takes long. If both fail, the error is that of the first way.
+// failed or takes long. If both fail, the error is the first way's.
 func eitherOf(ctx context.Context, first, second func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	type dialled struct {
@@ -93,7 +93,7 @@ func eitherOf(ctx context.Context, first, second func(context.Context) (net.Conn
 	running, begun := 1, false
 	defer func() {
 		cancel()
-		go func(running int) { // what comes too late is closed
+		go func(running int) { // a connection that comes too late is closed
 			for range running {
 				if late := <-results; late.conn != nil {
 					_ = late.conn.Close()

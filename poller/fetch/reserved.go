@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// maxReserved is how many addresses are kept: far more than a service has.
+// maxReserved is the most addresses that are stored: far more than a service has.
 const maxReserved = 4096
 
-// Reserved are addresses with a port that belong to the service itself, such as its
-// Redis. Clients refuse them, unless Networks name just this address and port. It is safe
-// for concurrent use, and the nil Reserved has none.
+// Reserved are addresses with a port that belong to the service itself, such as its Redis. Clients
+// refuse them, unless Networks name exactly this address and port. It is safe for concurrent use.
+// The nil Reserved has none.
 type Reserved struct {
 	mu    sync.Mutex
 	ports map[uint16]map[netip.Addr]bool
 	count int
 }
 
-// Add reserves an address. It ignores one that is not of TCP.
+// Add reserves an address. It ignores addresses that are not TCP.
 func (r *Reserved) Add(addr net.Addr) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || r == nil {
@@ -41,8 +41,8 @@ func (r *Reserved) Add(addr net.Addr) {
 	r.count++
 }
 
-// holds reports whether an address and port are reserved. A port reserved at one of this
-// machine's addresses is reserved at all of them, because Redis may listen at each.
+// holds reports whether an address and port are reserved. A port that is reserved at one of this
+// machine's addresses is reserved at all of them, because Redis may listen on each.
 func (r *Reserved) holds(addr netip.Addr, port uint16) bool {
 	if r == nil {
 		return false
@@ -67,8 +67,8 @@ func (r *Reserved) holds(addr netip.Addr, port uint16) bool {
 	return false
 }
 
-// ownAddress reports whether an address is one of this machine. Connecting to 0.0.0.0 or
-// :: reaches loopback.
+// ownAddress reports whether an address belongs to this machine. Connecting to 0.0.0.0 or ::
+// reaches loopback.
 func ownAddress(addr netip.Addr) bool {
 	if addr.IsLoopback() || addr.IsUnspecified() {
 		return true

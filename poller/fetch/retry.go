@@ -13,8 +13,8 @@ const (
 	MaxRetryAfter = 24 * time.Hour
 )
 
-// retryAfter returns the wait of a Retry-After header, which has seconds or a date,
-// clamped to between MinRetryAfter and MaxRetryAfter. It is 0 if there is none or it
+// retryAfter returns the wait of a Retry-After header, in seconds or as a date, clamped
+// to between MinRetryAfter and MaxRetryAfter. It is 0 if the header is missing or
 // cannot be read. A date counts from the answer's own Date, so that a wrong clock on
 // either side does not matter, or else from now.
 func retryAfter(header http.Header, now time.Time) time.Duration {

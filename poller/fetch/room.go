@@ -9,15 +9,15 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// How much memory answers may use in a process at once. Small answers have room of
-// their own, so that they never wait for large ones.
+// These limits bound the memory of all answers in a process. Small answers have their
+// own room, so that they never wait for large ones.
 const (
-	smallBody = 64 << 10 // bytes of an answer that are read without asking for room
+	smallBody = 64 << 10 // bytes of an answer that are read without reserved room
 
 	answerRoom   = 128 << 20 // for larger answers, and for messages found in them until these are written
 	largeRoom    = 192 << 20 // for parsing large answers
 	smallRoom    = 64 << 20  // … and small ones
-	smallReserve = 4 << 20   // what counts as small there
+	smallReserve = 4 << 20   // the largest answer that counts as small
 )
 
 // ErrBusy reports a call that found no room in time: too many large answers are
@@ -34,8 +34,8 @@ func newRoom() room {
 }
 
 // Reserve waits for the given number of bytes of memory, which the caller needs for a
-// short time to parse an answer. The returned function releases it. A caller that has
-// reserved some must not ask for more meanwhile. The error is an *Error.
+// short time to parse an answer. The returned function frees it. A caller must not
+// reserve more before it has freed what it has. The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, bytes int64) (func(), error) {
 	if bytes <= smallReserve {
 		return take(ctx, c.room.small, bytes, smallRoom)
@@ -43,8 +43,8 @@ func (c *Client) Reserve(ctx context.Context, bytes int64) (func(), error) {
 	return take(ctx, c.room.large, bytes, largeRoom)
 }
 
-// Hold waits for the given number of bytes of memory for the messages that a check finds.
-// It is released when these are written; see poller.WhenWritten. The error is an *Error.
+// Hold waits for the given number of bytes of memory for the messages that a check finds. The
+// memory is freed when the messages are written; see poller.WhenWritten. The error is an *Error.
 func (c *Client) Hold(ctx context.Context, bytes int64) error {
 	release, err := take(ctx, c.room.answers, bytes, answerRoom)
 	if err != nil {
@@ -54,8 +54,7 @@ func (c *Client) Hold(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// keep releases memory when the result of ctx' check is written, or at once if ctx has no
-// check.
+// keep frees memory when the result of ctx' check is written, or at once if ctx has no check.
 func keep(ctx context.Context, release func()) {
 	if !poller.WhenWritten(ctx, release) {
 		release()
@@ -70,8 +69,8 @@ func take(ctx context.Context, from *semaphore.Weighted, bytes, most int64) (fun
 	return func() { from.Release(bytes) }, nil
 }
 
-// Late returns the *Error for work on a whole answer that ctx ended. The work is bounded,
-// so this process has too much to do.
+// Late returns the *Error for a whole answer whose processing ctx ended. The work is bounded, so
+// this process has too much to do.
 func Late(ctx context.Context) *Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return canceled()

@@ -14,16 +14,16 @@ import (
 // Rule says which addresses may be reached: those on the public internet, and others that
 // its fields allow. The zero Rule is safe and usable.
 //
-// Link-local addresses and those of cloud metadata are reached only if an entry of
+// Link-local addresses and cloud metadata addresses are reached only if an entry of
 // Networks lies within their range, such as 169.254.169.254 or 169.254.0.0/16. Neither
 // Private, nor a wider network, nor a host's name allows them.
 type Rule struct {
 	Private  bool      // any address, for trusted records only
-	Networks Networks  // these too
+	Networks Networks  // these addresses too
 	Reserved *Reserved // never these, unless Networks have just this address and port; may be nil
 }
 
-// guarded returns the ranges that must be named to be reached. In these, clouds and hosts
+// guarded returns the ranges that must be named to be reached. In these ranges, clouds and hosts
 // return credentials to anybody who asks.
 func guarded() []netip.Prefix {
 	return []netip.Prefix{
@@ -40,7 +40,7 @@ func guarded() []netip.Prefix {
 	}
 }
 
-// guardOf returns the guarded range that an address is in, by itself or as another stands for it.
+// guardOf returns the guarded range of an address, or of the IPv4 address that it stands for.
 func guardOf(addr netip.Addr) (netip.Prefix, bool) {
 	for _, guard := range guarded() {
 		if guard.Contains(addr) || guard.Contains(carried(addr)) {
@@ -50,8 +50,8 @@ func guardOf(addr netip.Addr) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// permits reports whether an address may be dialled. Name is the host's name that resolved
-// to it, or empty. Port 0 stands for a port that is not known yet.
+// permits reports whether an address may be dialled. name is the host name that resolved to it, or
+// empty. Port 0 stands for a port that is not known yet.
 func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
 	addr = addr.WithZone("").Unmap()
 	if r.Reserved.holds(addr, port) && !r.Networks.exactly(addr, port) {
@@ -64,7 +64,7 @@ func (r Rule) permits(addr netip.Addr, port uint16, name string) bool {
 }
 
 // carried returns the IPv4 address that an IPv6 address stands for in networks that
-// translate, or else the address itself.
+// translate. Otherwise it returns the address itself.
 func carried(addr netip.Addr) netip.Addr {
 	bytes := addr.As16()
 	switch {
@@ -89,7 +89,7 @@ func (r Rule) Validate(raw string) error {
 	return r.validateAddr(parsed.Hostname(), portOf(parsed))
 }
 
-// validateAddr checks a host that is an address, or this machine by name. Port 0 stands for any.
+// validateAddr checks a host that is an address, or a name of this machine. Port 0 stands for any.
 func (r Rule) validateAddr(host string, port uint16) error {
 	addr, ok := addrOf(host)
 	switch {
@@ -99,10 +99,10 @@ func (r Rule) validateAddr(host string, port uint16) error {
 	return nil
 }
 
-// entryFor returns the entry of Networks that allows a refused host; empty: it is one that nobody
-// should name without a thought.
+// entryFor returns the entry of Networks that would allow a refused host. It is empty if nobody
+// should allow the host without a thought.
 func (r Rule) entryFor(host string, port uint16) string {
-	meant := []netip.Addr{loopback4, loopback6} // by the only names that are refused as such
+	meant := []netip.Addr{loopback4, loopback6} // of localhost, the only name that is refused by itself
 	if addr, ok := addrOf(host); ok {
 		addr = addr.WithZone("").Unmap()
 		meant, host = []netip.Addr{addr}, addr.String()
@@ -136,7 +136,7 @@ func allowedBy(entry string) string {
 	if entry == "" {
 		return ""
 	}
-	return "; ROUNDS_ALLOW_NETWORKS=" + entry + " would allow it" // short: of an account's error 120 bytes are kept
+	return "; ROUNDS_ALLOW_NETWORKS=" + entry + " would allow it" // short: 120 bytes of an account's error are stored
 }
 
 // validateHost checks a host as Client.validateHost does. Port 0 stands for any.
@@ -156,8 +156,8 @@ func (r Rule) validateHost(host string, port uint16) error {
 	return r.validateAddr(host, port)
 }
 
-// judge judges the host of a URL that a proxy will resolve. An address is judged as if it
-// were dialled. Of names, only those with a fixed meaning are judged.
+// judge judges the host of a URL that a proxy will resolve. It judges an address as if it were
+// dialled. Of names, it judges only those with a fixed meaning.
 func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
 	if addr, ok := addrOf(host); ok {
@@ -175,8 +175,8 @@ func (r Rule) judge(u *url.URL) error {
 	return nil
 }
 
-// addrOf returns the address that a host is, and false for a name. It makes no error for a name, as
-// the hosts of nearly all checks are.
+// addrOf returns the address that a host is, and false for a name. It avoids making an error for
+// names, because nearly all hosts are names.
 func addrOf(host string) (netip.Addr, bool) {
 	if host == "" || !strings.Contains(host, ":") && !digits(host[len(host)-1:]) {
 		return netip.Addr{}, false // an IPv4 address ends with a digit, an IPv6 address has a colon

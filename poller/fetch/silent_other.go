@@ -4,5 +4,5 @@ package fetch
 
 import "net"
 
-// silent reports false: here a connection is looked at by reading.
+// silent reports false: on this system, only a read shows whether a connection is open.
 func silent(net.Conn) bool { return false }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// silent reports whether the host has neither closed a connection nor sent anything, without
-// waiting. It may report false for a connection that cannot be looked at.
+// silent reports, without waiting, whether the host has neither closed a connection nor sent
+// anything. It may report false if the connection cannot be inspected.
 func silent(conn net.Conn) bool {
 	if over, ok := conn.(*tls.Conn); ok {
 		conn = over.NetConn()

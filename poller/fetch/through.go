@@ -7,12 +7,13 @@ import (
 	"net/http/httptrace"
 )
 
-// lineRequest is how many bytes of a body a line sends. A host may answer before it has read a
-// larger one, and read no more of it, which net/http notices while it writes.
+// lineRequest is the most bytes of a body that are sent over a line. A host may answer a larger
+// body before it has read all of it, and then read no more. Only net/http notices that while it
+// writes.
 const lineRequest = 16 << 10
 
-// overLines makes requests over lines, and those that lines do not make over a transport. A
-// request over a line needs no other goroutine than the caller's.
+// overLines makes requests over lines, or over a transport if lines cannot make them. A request
+// over a line needs no goroutine besides the caller's.
 type overLines struct {
 	lines     *lines
 	transport http.RoundTripper
@@ -34,8 +35,8 @@ func (o overLines) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// roundTrip makes a request. Again says that it may be made again: the host has closed a kept
-// line at the moment at which it was used, and the request has no consequences.
+// roundTrip makes a request. again says that the request may be repeated: the host closed an idle
+// line just as it was used, and the request has no consequences.
 func (l *lines) roundTrip(request *http.Request) (answer *http.Response, again bool, err error) {
 	ctx := request.Context()
 	trace := httptrace.ContextClientTrace(ctx)

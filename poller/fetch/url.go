@@ -20,9 +20,9 @@ var (
 	ErrPrivate  = errors.New("must not be a private address")
 )
 
-// Validate checks a URL when an account is registered. An address, or localhost, is checked
-// against the rule at once, and any other name when it is resolved. The error is ErrURL,
-// ErrScheme, ErrHost, ErrName, ErrUserinfo or ErrPrivate.
+// Validate checks a URL when an account is registered. An address, or localhost, is checked against
+// the rule at once, any other name when it is resolved. The error is ErrURL, ErrScheme, ErrHost,
+// ErrName, ErrUserinfo or ErrPrivate.
 func (c *Client) Validate(raw string) error { return c.way.Load().rule.Validate(raw) }
 
 // ReadURL reads a field of a form: a URL that Validate allows.
@@ -36,8 +36,8 @@ func (c *Client) ReadURL(v strict.Value) string {
 	return text
 }
 
-// ReadBaseURL reads a field of a form: a URL that paths are put behind. It returns the URL
-// without slashes at its end, and its host with the port.
+// ReadBaseURL reads a field of a form: a URL to which paths are appended. It returns the URL
+// without trailing slashes, and its host with the port.
 func (c *Client) ReadBaseURL(v strict.Value) (base, host string) {
 	base = v.Text()
 	u, err := url.Parse(base)
@@ -52,9 +52,9 @@ func (c *Client) ReadBaseURL(v strict.Value) (base, host string) {
 	return "", ""
 }
 
-// checkURL judges a URL that is to be called, and makes its host ASCII. From there on the rule
-// for addresses, the proxy, the comparison of origins and net/http all have the name that is
-// dialled, and none of them converts it in a way of its own.
+// checkURL judges a URL that is to be called, and makes its host ASCII. From there on the address
+// rule, the proxy, the comparison of origins and net/http all see the name that is dialled, and
+// none of them converts it in a way of its own.
 func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return ErrScheme
@@ -79,14 +79,14 @@ func checkURL(u *url.URL) error {
 }
 
 // Host returns the host of a URL in lower case, with its port unless that is the
-// scheme's own, or an empty text if there is none. Accounts of the same host share its
+// scheme's default. It is empty if there is none. Accounts with the same host share its
 // limits.
 func Host(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return ""
 	}
-	host := u.Host // what none can dial stays as it is
+	host := u.Host // a host that nobody can dial stays as it is
 	if dialled, err := strict.Hostname(u.Hostname()); err == nil {
 		host = strings.Replace(host, u.Hostname(), dialled, 1)
 	}
@@ -100,15 +100,15 @@ func Host(raw string) string {
 	return host
 }
 
-// SameOrigin reports whether two URLs have scheme, host and port in common. It is false if
-// one of them is not a URL.
+// SameOrigin reports whether two URLs have the same scheme, host and port. It is false if one of
+// them is not a URL.
 func SameOrigin(a, b string) bool {
 	first, err := url.Parse(a)
 	second, err2 := url.Parse(b)
 	return err == nil && err2 == nil && sameOrigin(first, second)
 }
 
-// sameOrigin reports whether two URLs have scheme, host and port in common.
+// sameOrigin reports whether two URLs have the same scheme, host and port.
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && Host(a.String()) == Host(b.String())
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// CheckError turns an error of Source.Get, or of the use of a secret's value, into a
-// check's error. All are transient, because a secret and its binding may be mended at any
-// time. A refused use counts against the account. Otherwise the pollers were deployed
-// without the secret, or cannot reach the store, and no account is to blame.
+// CheckError turns an error of Source.Get, or of the use of a secret's value, into a check's error.
+// All are transient, because a secret and its binding may be mended at any time. A refused use
+// counts against the account. Any other error means that the pollers were deployed without the
+// secret or cannot reach the store, and no account is to blame.
 func CheckError(err error) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error(), Err: err}
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// Secrets that are kept sealed in Redis are opened here, with a private key. The API does not
+// This file opens secrets that are stored sealed in Redis, with a private key. The API does not
 // import this package.
 
 const (
@@ -49,7 +49,7 @@ func keyOf(private hpke.PrivateKey) *Key {
 // Public returns the public key that seals secrets for this key.
 func (k *Key) Public() *secret.PublicKey { return k.public }
 
-// Text returns the key as text for a setting. Keep it secret.
+// Text returns the key as text for a setting. The text must stay secret.
 func (k *Key) Text() (string, error) {
 	raw, err := k.private.Bytes()
 	if err != nil {
@@ -61,8 +61,8 @@ func (k *Key) Text() (string, error) {
 // Keys are the private keys of a process, the newest first.
 type Keys []*Key
 
-// ParseKeys reads keys as Text writes them, separated by commas or white space. The error
-// says which key is wrong, and quotes none.
+// ParseKeys reads keys in the form of Text, separated by commas or white space. The error says
+// which key is wrong, and quotes none.
 func ParseKeys(text string) (Keys, error) {
 	fields := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r' })
 	if len(fields) > maxKeys {
@@ -84,7 +84,7 @@ func ParseKeys(text string) (Keys, error) {
 	return keys, nil
 }
 
-// Newest returns the key that secrets are sealed for from now on, or nil if there is none.
+// Newest returns the key for which secrets are sealed from now on, or nil if there is none.
 func (k Keys) Newest() *secret.PublicKey {
 	if len(k) == 0 {
 		return nil
@@ -102,18 +102,18 @@ func (k Keys) open(name string, r *secret.Record) ([]byte, error) {
 	return k.openWith(r.Key, r.Enc, secret.Info(), r.AdditionalData(name), r.Sealed)
 }
 
-// OpenBox returns what a box holds that was sealed about the same. The error is errSeal or
+// OpenBox returns what a box holds that was sealed with the same about. The error is errSeal or
 // errNoKey.
 func (k Keys) OpenBox(about string, b *secret.Box) ([]byte, error) {
 	return k.openWith(b.Key, b.Enc, secret.BoxInfo(), []byte(about), b.Sealed)
 }
 
-// Has reports whether one of the keys has an ID.
+// Has reports whether one of the keys has an id.
 func (k Keys) Has(id string) bool {
 	return slices.ContainsFunc(k, func(key *Key) bool { return key.public.ID() == id })
 }
 
-// openWith opens what was sealed for the key with an ID.
+// openWith opens something that was sealed for the key with an id.
 func (k Keys) openWith(id string, enc, info, additional, sealed []byte) ([]byte, error) {
 	for _, key := range k {
 		if key.public.ID() != id {

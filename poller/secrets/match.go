@@ -7,15 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxEncoded is how many bytes one byte may have become: &#x000026; and the like.
+// maxEncoded is the most bytes that one byte may become, as in &#x000026;.
 const maxEncoded = 12
 
-// match returns where the pattern ends that begins at a place of the text, however its
-// characters are written there; -1: it does not. One character may be read in several
-// ways: "%41" is an A, or what it is, so that all ends are followed that there may be.
+// match returns the end of the pattern that begins at a place of the text, however the
+// text writes its characters, or -1 if it does not begin there. A character may be read
+// in several ways: "%41" is an A, or the three characters themselves. match follows all
+// of them.
 func (p pattern) match(text string, at int) int {
 	if first := text[at]; first != p.text[0] && !escapes(first) && (!p.upper || first|0x20 != p.text[0]) {
-		return -1 // as nearly everywhere
+		return -1 // the case nearly everywhere
 	}
 	ends := []int{at}
 	for rest := p.text; rest != ""; {
@@ -78,8 +79,8 @@ func (p pattern) follow(ends []int, text string, at int, raw string, char rune) 
 	return ends
 }
 
-// percent returns the length of a character's bytes, percent-encoded with a sign for
-// the percent.
+// percent returns the length of a percent-encoded character, for a given spelling of
+// the percent sign.
 func percent(text, raw, sign string) int {
 	n := 0
 	for _, b := range []byte(raw) {
@@ -92,7 +93,7 @@ func percent(text, raw, sign string) int {
 	return n
 }
 
-// escape returns the length of a character as it is escaped in JSON.
+// escape returns the length of a character that is escaped as in JSON.
 func escape(text string, char rune) int {
 	if char < 0 || len(text) < 2 {
 		return 0
@@ -122,7 +123,7 @@ func escape(text string, char rune) int {
 	return 0
 }
 
-// entity returns the length of a character as it is escaped in HTML.
+// entity returns the length of a character that is escaped as in HTML.
 func entity(text string, char rune) int {
 	if char < 0 {
 		return 0
@@ -149,7 +150,7 @@ func entity(text string, char rune) int {
 	return 0
 }
 
-// hexAt reads so many digits.
+// hexAt reads the given number of hex digits.
 func hexAt(text string, at, digits int) (uint64, bool) {
 	if at+digits > len(text) {
 		return 0, false

@@ -17,7 +17,7 @@ const (
 	// fresh is how long a process uses a secret without asking Redis again. A change takes
 	// effect after that at the latest.
 	fresh = 3 * time.Second
-	// stale is how long it continues to use a secret while Redis is unreachable.
+	// stale is how long a process goes on using a secret while Redis is unreachable.
 	stale = 10 * time.Minute
 
 	askTimeout = 5 * time.Second
@@ -25,7 +25,7 @@ const (
 	mostBytes  = 32 << 20
 )
 
-// shelf is secret.Shelf, as far as it is read.
+// openShelf is the part of secret.Shelf that reads.
 type openShelf interface {
 	Get(ctx context.Context, name string) (*secret.Record, secret.Stored, bool, error)
 }
@@ -60,7 +60,7 @@ func over(shelf openShelf, keys Keys) *Opener {
 	return o
 }
 
-// SetKeys replaces the keys that secrets are opened with from now on.
+// SetKeys replaces the keys that open secrets from now on.
 func (o *Opener) SetKeys(keys Keys) {
 	o.keys.Store(&keys)
 	o.mu.Lock()
@@ -69,10 +69,10 @@ func (o *Opener) SetKeys(keys Keys) {
 	o.bytes = 0
 }
 
-// Get returns a secret and its binding. It asks Redis again if the known value is older
-// than Fresh. While Redis is unreachable, it returns the known value until that is older
-// than Stale. After that the error is secrets.ErrUnavailable. That a secret does not exist
-// is known only until Fresh has passed.
+// Get returns a secret and its binding. It asks Redis again if the known value is older than fresh.
+// While Redis is unreachable, it returns the known value until that is older than stale. After that
+// the error is secrets.ErrUnavailable. The fact that a secret does not exist is used only for the
+// time of fresh.
 func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, error) {
 	h, known := o.known(name)
 	if known && time.Since(h.asked) < fresh {
@@ -128,7 +128,7 @@ func (o *Opener) known(name string) (held, bool) {
 	return h, ok
 }
 
-// hold keeps the state of a name, and forgets all others if there are too many.
+// hold remembers the state of a name, and forgets all others if there are too many.
 func (o *Opener) hold(name string, h held) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

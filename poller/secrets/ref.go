@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// ErrNotReference reports a config value that should refer to a secret and does
-// not. Its text says how to refer to one, and does not quote the value.
+// ErrNotReference reports a config value that should be a reference to a secret and is
+// not. Its text says how to write one, and does not quote the value.
 var ErrNotReference = errors.New(`must be {"secret": "NAME"}: records hold no secrets, ` +
 	`put it into the file NAME of the secrets directory or into ` + EnvPrefix + `NAME`)
 

@@ -12,17 +12,17 @@ import (
 type Rotated struct {
 	Sealed  int      // sealed for the newest key
 	Already int      // were sealed for the newest key before
-	Changed int      // changed by somebody else meanwhile, and left to the next rotation
+	Changed int      // changed by somebody else in the meantime, and left to the next rotation
 	Failed  []string // names of some secrets that none of the keys opens
 	Broken  int      // how many such secrets there are
 }
 
 const mostFailed = 100
 
-// Rotate seals all secrets of a shelf for the newest key that are sealed for another one,
-// page by page, and calls progress after each page. It may be interrupted and run again:
-// secrets that are done stay done. Who stored a secret, and when, is kept. A secret that
-// none of the keys opens is not changed, and is named in Failed.
+// Rotate seals for the newest key all secrets of a shelf that are sealed for another one, page by
+// page, and calls progress after each page. It may be interrupted and run again: finished secrets
+// stay finished. It does not change who stored a secret, or when. It leaves a secret that none of
+// the keys opens as it is, and names it in Failed.
 func Rotate(ctx context.Context, s secret.Shelf, keys Keys, progress func(Rotated)) (Rotated, error) {
 	var done Rotated
 	newest := keys.Newest()

@@ -13,24 +13,24 @@ const (
 
 	// leastWord is the length of the shortest part of a secret that is searched for by
 	// itself, and of the shortest secret that is searched for in other encodings. Shorter
-	// ones would match too much of any text.
+	// texts would match too much.
 	leastWord = 8
 
 	maxScrubbed = 64 << 10 // bytes of a text; what follows is dropped
 )
 
-// Scrub returns a text of a third party with secrets replaced, in each form in which the
-// text may repeat them: unchanged, percent-encoded, escaped as in JSON or HTML, in hex,
-// and in base64 of either alphabet, also within something longer, or in one of these
-// within another. Each word of a secret is replaced, as in "Bearer TOKEN". Every text
-// that a checker received and shows goes through Scrub.
+// Scrub returns a third party's text with secrets replaced, in each form in which the text may
+// repeat them: unchanged, percent-encoded, escaped as in JSON or HTML, in hex, in base64 of either
+// alphabet, also within a longer text, or in one of these within another. It replaces each word of
+// a secret, as in "Bearer TOKEN". Every text that a checker has received and shows goes through
+// Scrub.
 func Scrub(text string, hidden []string) string {
 	patterns := patternsOf(hidden)
 	if len(patterns) == 0 {
 		return text
 	}
 	if len(text) > maxScrubbed {
-		// A secret that the cut divides would not be recognised, so it is dropped too.
+		// A secret that the cut splits would not be recognised, so it is dropped too.
 		longest := 0
 		for _, p := range patterns {
 			longest = max(longest, len(p.text))
@@ -46,7 +46,7 @@ func Scrub(text string, hidden []string) string {
 // pattern is one form of a secret.
 type pattern struct {
 	text  string
-	bits  bool // base64: bits of what stands around it may be in the characters beside it
+	bits  bool // base64: the characters beside it may hold bits of it
 	upper bool // hex: in either case
 }
 
@@ -71,7 +71,7 @@ func patternsOf(hidden []string) []pattern {
 	return found
 }
 
-// pieces returns the secrets, their words, and the decoded base64 of those with known
+// pieces returns the secrets, their words, and the decoded base64 of secrets with known
 // content: a signing key, or a user and a password.
 func pieces(hidden []string) []string {
 	var found []string
@@ -83,7 +83,7 @@ func pieces(hidden []string) []string {
 	for _, secret := range hidden {
 		add(secret)
 		if _, rest, ok := strings.Cut(secret, " "); ok && len(rest) >= leastWord {
-			add(rest) // behind the scheme
+			add(rest) // what follows the scheme
 		}
 		words := strings.Fields(secret)
 		for i, word := range words {
@@ -108,9 +108,9 @@ func pieces(hidden []string) []string {
 	return found
 }
 
-// withinBase64 returns the characters of a text in the base64 of a longer one that has
-// before bytes, modulo 3, in front of it. It returns only characters that depend on the
-// text alone.
+// withinBase64 returns the characters of a text within the base64 of a longer text, in
+// which before bytes, modulo 3, precede it. It returns only characters that depend on
+// the text alone.
 func withinBase64(text string, before int) string {
 	all := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), text...))
 	first := (before*8 + 5) / 6

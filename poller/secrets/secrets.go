@@ -1,27 +1,26 @@
 // Package secrets resolves the references that account records hold in place of
 // secrets: {"secret": "NAME"}.
 //
-// A secret comes from a file in a directory, as Docker and Kubernetes mount
-// them, or from the environment variable ROUNDS_SECRET_NAME, or from a store. The
-// first that has it counts. It is read at each use, so a change counts from the next
-// check on. Errors name the secret, never its value.
+// A secret comes from a file in a directory, as Docker and Kubernetes mount them, from
+// the environment variable ROUNDS_SECRET_NAME, or from a store. The first place that
+// has it counts. It is read at each use, so a change takes effect with the next check.
+// Errors name the secret, never its value.
 //
 // # Where a secret may go
 //
-// Each use of a secret has to be declared: Source.Get takes a Use. A secret may be
-// bound to hosts and to kinds of accounts, by the file NAME.binding beside it, by
-// ROUNDS_BINDING_NAME, or in the store. All bindings of a name apply, wherever its value
-// comes from. A binding that cannot be read refuses every use.
+// Each use of a secret must be declared: Source.Get takes a Use. A secret may be bound to hosts and
+// to kinds of accounts, by the file NAME.binding beside it, by ROUNDS_BINDING_NAME, or in the
+// store. All bindings of a name apply, wherever its value comes from. A binding that cannot be read
+// refuses every use.
 //
-// A secret that is sent goes over TLS. Without TLS it goes to this machine, and to hosts
-// that its binding names in full or Source.PlainHosts have, if these turn out to be at
-// private addresses; see fetch.Call.Confined. A key that only signs is not sent, and needs
-// no TLS.
+// A secret that is sent goes over TLS. Without TLS it may be sent to this machine, and to hosts
+// that its binding names in full or that are in Source.PlainHosts, if their addresses turn out to
+// be private; see fetch.Call.Confined. A key that only signs is not sent, and needs no TLS.
 //
-// # The service's own
+// # The service's own secrets
 //
-// The secrets of callbacks and webhooks are found by Source.Service alone, as the file
-// service.NAME or as ROUNDS_SERVICE_SECRET_NAME. No record can name these.
+// Only Source.Service finds the secrets of callbacks and webhooks, as the file
+// service.NAME or as ROUNDS_SERVICE_SECRET_NAME. No record can name them.
 package secrets
 
 import (
@@ -36,15 +35,15 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// The prefixes of a secret's name in the environment.
+// These prefixes, followed by a secret's name, are names of environment variables.
 const (
 	EnvPrefix        = "ROUNDS_SECRET_"
 	ServiceEnvPrefix = "ROUNDS_SERVICE_SECRET_" // of the service's own
 	BindingEnvPrefix = "ROUNDS_BINDING_"
 )
 
-// ServiceBindingEnvPrefix comes before the name of one of the service's own in the
-// environment, for its binding.
+// ServiceBindingEnvPrefix, followed by the name of one of the service's own secrets, is
+// the environment variable with its binding.
 const ServiceBindingEnvPrefix = "ROUNDS_SERVICE_BINDING_"
 
 // bindingSuffix ends the name of a binding's file.
@@ -64,13 +63,13 @@ var (
 	ErrEmpty    = errors.New("is empty")
 	ErrUnusable = errors.New("is not a readable file of at most 64 KiB")
 
-	// ErrUnavailable reports that the store is unreachable, so it is unknown whether there
-	// is such a secret.
+	// ErrUnavailable reports that the store is unreachable, so nobody knows whether the
+	// secret exists.
 	ErrUnavailable = errors.New("cannot be looked up: the store is out of reach")
 )
 
-// ErrMisplaced is the ErrNotFound for one of the service's own secrets that is in the place
-// of records' secrets, where any record could name it.
+// ErrMisplaced is the ErrNotFound for one of the service's own secrets that is stored among the
+// records' secrets, where any record could name it.
 var ErrMisplaced = errors.New("is where any record could name it")
 
 // notFound is an ErrNotFound that says where the secret should be.
@@ -102,8 +101,8 @@ func (s Source) absent(name string) error {
 	return &notFound{text: "is neither the file " + secret.ServicePrefix + name + " of the secrets directory nor in the environment as " + ServiceEnvPrefix + name}
 }
 
-// Store keeps secrets elsewhere. Get returns ErrNotFound if it has none of the name,
-// and ErrUnavailable if that is unknown.
+// Store has secrets that are stored elsewhere. Get returns ErrNotFound if it has none
+// of the name, and ErrUnavailable if that is unknown.
 type Store interface {
 	Get(ctx context.Context, name string) (value string, b secret.Binding, err error)
 }
@@ -119,12 +118,12 @@ type Source struct {
 	// Store is asked for secrets that neither of them has; nil: there is no store.
 	Store Store
 
-	// RequireHosts refuses secrets that no binding names hosts for.
+	// RequireHosts refuses secrets whose bindings name no hosts.
 	RequireHosts bool
-	// PlainHosts are private hosts that secrets may be sent to without TLS, as
+	// PlainHosts are private hosts to which secrets may be sent without TLS, as
 	// secret.Hosts returns them.
 	PlainHosts []string
-	// Reserved are files that records cannot use, even if they are in Dir: those that
+	// Reserved are files that records cannot use, even if they are in Dir: the files that
 	// settings name.
 	Reserved []string
 
@@ -171,15 +170,14 @@ func (s Source) get(ctx context.Context, name string, use Use) (string, error) {
 	return value, nil
 }
 
-// misplaced reports whether one of the service's own secrets is in the place of records'
-// secrets.
+// misplaced reports whether one of the service's own secrets is stored among the records' secrets.
 func (s Source) misplaced(name string) bool {
 	s.own, s.Store = false, nil
 	_, _, err := s.read(context.Background(), name)
 	return !errors.Is(err, ErrNotFound)
 }
 
-// read returns the value, and the binding that the store has with it.
+// read returns the value, and its binding in the store if it comes from there.
 func (s Source) read(ctx context.Context, name string) (string, secret.Binding, error) {
 	prefix, full := EnvPrefix, name
 	if s.own {

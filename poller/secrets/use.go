@@ -11,20 +11,20 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
-// The kinds, in a binding, of uses that are not an account's. No kind of accounts has
-// these names.
+// These kinds stand in a binding for uses that are not an account's. No kind of
+// accounts has these names.
 const (
 	KindWebhook  = "webhook"
 	KindCallback = "callback"
 )
 
 // Use is the purpose of a secret. It is checked before the secret is returned, and so
-// before any connection.
+// before any connection is made.
 type Use struct {
-	// Kind is that of the account, or one of the constants. It is required.
+	// Kind is the account's kind, or one of the constants. It is required.
 	Kind string
-	// Host is where the secret is sent, as HOST or HOST:PORT. Empty means nowhere. Then only
-	// a secret that is not bound to hosts may be used.
+	// Host is where the secret is sent, as HOST or HOST:PORT. Empty: nowhere, and only a secret that
+	// is not bound to hosts may be used.
 	Host string
 	// TLS says that the secret is sent encrypted.
 	TLS bool
@@ -32,8 +32,8 @@ type Use struct {
 	Stays bool
 }
 
-// ForURL returns the use of a secret that is sent to a URL, in a header or in its query.
-// For a URL that cannot be read it returns a use that is never allowed.
+// ForURL returns the use of a secret that is sent to a URL, in a header or in its query. If the URL
+// cannot be read, the use is never allowed.
 func ForURL(kind, raw string) Use {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" {
@@ -63,12 +63,12 @@ func (u Use) Staying() Use {
 }
 
 // Open reports whether the secret is sent without encryption. The caller must then make
-// sure that it is sent to a private address; see fetch.Call.Confined.
+// sure that it only reaches a private address; see fetch.Call.Confined.
 func (u Use) Open() bool { return !u.TLS && !u.Stays }
 
 // The reasons why a use of a secret is refused.
 var (
-	// ErrRefused is wrapped by the errors of all uses that are refused.
+	// All errors for refused uses wrap ErrRefused.
 	ErrRefused = errors.New("refused")
 
 	errNoUse   = fmt.Errorf("%w: nobody said what for", ErrRefused)

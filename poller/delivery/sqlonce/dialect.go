@@ -27,10 +27,10 @@ func (d Dialect) String() string {
 	return fmt.Sprintf("Dialect(%d)", int(d))
 }
 
-// statements are what a Handler runs; an empty one is left out.
+// statements are what a Handler executes. An empty statement is left out.
 type statements struct {
 	prepare []string // in one transaction
-	record  string   // argument: a JSON array of [group, account, message]; returns those that were not there
+	record  string   // argument: a JSON array of [group, account, message]; returns the ones that were not there
 	guard   string   // behind record
 	after   string   // after each call of the function: fails if the transaction is no longer open
 	check   string   // before the commit: the same
@@ -60,10 +60,10 @@ func postgreSQL(table string) statements {
 	fill := strings.NewReplacer("$TABLE", quoted, "$INDEX", `"`+name+`_applied_at"`, "$LOCK", "rounds sqlonce "+table, "$COLUMNS", columns).Replace
 	return statements{
 		prepare: []string{
-			// IF NOT EXISTS alone fails if two do it at once.
+			// IF NOT EXISTS alone fails if two processes do it at once.
 			fill(`SELECT pg_advisory_xact_lock(hashtextextended('$LOCK', 0))`),
-			// The collation of keys is bytes: the index outlives a new version of the
-			// system's collations.
+			// Keys collate by bytes, because the index outlives the system's collations, which
+			// change with its versions.
 			fill(`CREATE TABLE IF NOT EXISTS $TABLE (
 				consumer_group text COLLATE "C" NOT NULL,
 				account        text COLLATE "C" NOT NULL,
@@ -102,8 +102,8 @@ func sqlite(table string) statements {
 		record: fill(`INSERT INTO $TABLE ($COLUMNS, applied_at)
 			SELECT value->>0, value->>1, value->>2, CAST(strftime('%s', 'now') AS INTEGER) FROM json_each(?) WHERE true
 			ON CONFLICT ($COLUMNS) DO NOTHING RETURNING $COLUMNS`),
-		// Some errors roll the whole transaction back, and what follows would be
-		// committed by itself. The savepoint is gone with the transaction.
+		// Some errors roll back the whole transaction, and later statements would then be
+		// committed one by one. The savepoint is gone with the transaction.
 		guard: `SAVEPOINT sqlonce`,
 		after: `RELEASE sqlonce; SAVEPOINT sqlonce`,
 		prune: fill(`DELETE FROM $TABLE WHERE ($COLUMNS) IN (

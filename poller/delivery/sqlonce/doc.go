@@ -1,6 +1,6 @@
-// Package sqlonce applies found messages to an SQL database effectively once. It commits the
-// effect of a message and a record of it in one transaction, so that a message which is delivered
-// again is recognised by its record and skipped.
+// Package sqlonce applies found messages to an SQL database effectively once. It commits the effect
+// of a message and a record of it in one transaction. When the message is delivered again, its
+// record identifies it, and it is skipped.
 //
 // # How
 //
@@ -17,16 +17,15 @@
 //
 // # Identity
 //
-// A message is identified by its consumer group, its account and the message id of the third
-// party, and not by its position in the stream. A failover of Redis may roll a stream back, and a
-// message that is found again then has the same id at another position. A message without an id
-// has only its position and content, and is applied twice if it is found again that way. Two
-// rings that write to one database need a table each: their groups and accounts may have the same
-// names.
+// A message is identified by its consumer group, its account and the third party's message id, and
+// not by its position in the stream. A failover of Redis may roll a stream back, and a message that
+// is then found again has the same id at another position. A message without an id has only its
+// position and content, and is applied twice if it is found again that way. Two rings that write to
+// one database need a table each: their groups and accounts may have the same names.
 //
 // An account that was deregistered and registered again under its id is the same account here.
-// Messages with ids that it had before are skipped until their records are pruned, after 14 days
-// by default. Use a new id for another thing, or delete the records of the account first: "DELETE
+// Messages with its earlier ids are skipped until their records are pruned, after 14 days by
+// default. So give another account a new id, or first delete the old account's records: "DELETE
 // FROM rounds_applied WHERE account = …", with the table's name.
 //
 // # Order and poison
@@ -43,9 +42,9 @@
 //
 // It may be called several times for a message, and the effects of all calls but one are rolled
 // back. So everything that it does must be in tx. A request to another server, or a statement
-// outside tx, is not undone, and a statement outside tx may wait for tx for ever. The function
-// must return the errors of its statements. It must neither commit nor roll back tx: a commit in
-// the middle of a batch would commit the records of messages that are not applied yet.
+// outside tx, is not undone, and a statement outside tx may wait for tx for ever. The function must
+// return the errors of its statements. It must neither commit nor roll back tx: a commit in the
+// middle of a batch would commit the records of messages that are not applied yet.
 //
 // # Durability
 //
@@ -65,19 +64,18 @@
 //
 // It needs version 3.38 or newer. There is one writer at a time. The first statement of each
 // transaction writes, which locks like BEGIN IMMEDIATE: no transaction can fail half way because
-// another wrote after it had read. On SQLITE_BUSY it waits as busy_timeout says, which is 0 unless
-// the data source name sets it, and then for up to Options.ConflictWait. Set journal_mode=WAL, so
-// that readers do not block the commit, and a busy_timeout of some seconds, which waits more
-// fairly:
+// another wrote after it had read. On SQLITE_BUSY it waits for busy_timeout, which is 0 unless the
+// data source name sets it, and then for up to Options.ConflictWait. Set journal_mode=WAL, so that
+// readers do not block the commit, and a busy_timeout of some seconds, which waits more fairly:
 //
 //	file:rounds.db?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)
 //
 // # Pruning
 //
-// Records are kept until [Handler.Prune] removes them. A message whose record is gone is applied
-// again if it is delivered again. So keep records longer than a message can still come. That is
-// the age of the oldest entry in the streams: their retention, or more while a lagging group holds
-// them back. It is also the age of the oldest state to which a failover or a restored backup may
-// set Redis back, because forgotten messages are found again. Twice the retention, 14 days by
-// default, covers both if backups are not older than the retention.
+// Records stay until [Handler.Prune] removes them. A message whose record is gone is applied again
+// if it is delivered again. So retain records for longer than a message can still come. That is the
+// age of the oldest entry in the streams: their retention, or more while a lagging group holds them
+// back. It is also the age of the oldest state to which a failover or a restored backup may set
+// Redis back, because forgotten messages are found again. Twice the retention, 14 days by default,
+// covers both if backups are not older than the retention.
 package sqlonce

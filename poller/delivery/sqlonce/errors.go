@@ -28,8 +28,8 @@ func (p *PanicError) Unwrap() error {
 	return meaningless(err)
 }
 
-// meaningless removes from an error of the function the meaning that it would have for the
-// consumer: a message that was rolled back must not be acknowledged.
+// meaningless returns an error of the function without the meaning that it would have for the
+// consumer, because a message that was rolled back must not be acknowledged.
 func meaningless(err error) error {
 	if errors.Is(err, delivery.ErrAcknowledged) || errors.Is(err, delivery.ErrHeld) {
 		return fmt.Errorf("sqlonce: the function must not return this error: %v", err) //nolint:errorlint // not wrapped, or the consumer would obey it
@@ -55,8 +55,8 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// conflict reports whether a transaction was certainly rolled back because of another, and may
-// succeed if it is repeated.
+// conflict reports whether a transaction was certainly rolled back because of another one, and may
+// succeed when it is repeated.
 func (d Dialect) conflict(err error) bool {
 	if d == SQLite {
 		code := sqliteCode(err)
@@ -69,9 +69,9 @@ func (d Dialect) conflict(err error) bool {
 	return false
 }
 
-// refused reports whether the database answered that the content of a transaction cannot be
-// committed. After any other error of a commit its outcome is unknown: a server that shuts down
-// may report that after the commit.
+// refused reports whether the database has answered that the content of a transaction cannot be
+// committed. After any other error, the outcome of the commit is unknown: a server that shuts down
+// may return an error after it has committed.
 func (d Dialect) refused(err error) bool {
 	if d == SQLite {
 		code := sqliteCode(err)
@@ -89,8 +89,8 @@ func (d Dialect) refused(err error) bool {
 }
 
 // isAway reports whether an error says that the server cannot be reached, or takes no connections
-// now: it has no SQLSTATE, or one of a broken connection (08), of too little memory or too many
-// connections (53), or of a server that starts or stops (57P).
+// now. Such an error has no SQLSTATE, or one of a broken connection (08), of too little memory or
+// too many connections (53), or of a server that starts or stops (57P).
 func (d Dialect) isAway(err error) bool {
 	state := sqlState(err)
 	return d == PostgreSQL && (state == "" || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53") || strings.HasPrefix(state, "57P"))

@@ -13,13 +13,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// identity identifies a message, as the table has it.
+// identity identifies a message in the table.
 type identity [3]string // group, account, message
 
 const (
 	positioned = "at:"     // begins the identity of a message without id
 	hashed     = "sha256:" // begins the replacement of a text that the table cannot have
-	longest    = 250       // bytes of a text; PostgreSQL allows 2,704 in a row of an index
+	longest    = 250       // bytes of a text; PostgreSQL allows 2,704 in an index row
 )
 
 func identify(d *delivery.Delivery) identity {
@@ -30,7 +30,7 @@ func identify(d *delivery.Delivery) identity {
 	return identity{text(d.Group), text(d.Account), message}
 }
 
-// fingerprint returns a hash of a message's content: after a failover that set a stream back, a
+// fingerprint returns a hash of a message's content. After a failover that rolled a stream back, a
 // position may belong to another message.
 func fingerprint(d *delivery.Delivery) string {
 	return digest(fmt.Sprintf("%q %q %s", d.Message.Type, d.Message.Time.UTC().Format(time.RFC3339Nano), d.Message.Data))
@@ -51,8 +51,8 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode returns identities as an argument of the record statement, each once and sorted, so that
-// two transactions with common messages cannot deadlock.
+// encode returns identities as an argument of the record statement. They are sorted and each occurs
+// once, so that two transactions with common messages cannot deadlock.
 func encode(ids []identity) (string, error) {
 	sorted := slices.Clone(ids)
 	slices.SortFunc(sorted, func(a, b identity) int { return slices.Compare(a[:], b[:]) })

@@ -25,13 +25,13 @@ type Options struct {
 }
 
 const (
-	longestName   = 48 // with the suffix of the index within PostgreSQL's 63
+	longestName   = 48 // with the index's suffix, within PostgreSQL's 63
 	largestBatch  = 10_000
 	defaultTable  = "rounds_applied"
 	aloneFrom     = 3    // the delivery from which a message has its own transaction
 	pruneBatch    = 1000 // records removed in one transaction
 	target        = "database"
-	awayInterval  = time.Second // before messages come again to a database that was away
+	awayInterval  = time.Second // before messages are tried again after a database was away
 	longestDelay  = 250 * time.Millisecond
 	shortestDelay = 2 * time.Millisecond // before the first repetition after a conflict
 )

@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// Prepare creates the table if it does not exist. It returns an error if something else has its
-// name and cannot keep the records. Any number of replicas may call it at once. If the table
+// Prepare creates the table if it does not exist. It returns an error if something else has the
+// table's name and cannot store records. Any number of replicas may call it at once. If the table
 // exists, Prepare needs no permission to create one. The error is a delivery.Later if PostgreSQL
 // cannot be reached, or takes no connections now.
 //
@@ -42,7 +42,7 @@ func (h *Handler) prepare(ctx context.Context) error {
 	return h.verify(ctx)
 }
 
-// verify inserts no records, which fails if records could not be inserted.
+// verify inserts zero records, which fails if records could not be inserted.
 func (h *Handler) verify(ctx context.Context) error {
 	_, err := h.db.ExecContext(ctx, h.statements.record, "[]")
 	return err
@@ -53,7 +53,7 @@ func (h *Handler) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	for _, statement := range h.statements.prepare {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err

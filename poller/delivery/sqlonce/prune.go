@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Prune removes the records, of all groups, of messages that were applied longer ago than
-// olderThan by the database's clock. It returns the number of removed records, also with an
-// error. It uses short transactions. Any number of replicas may call it at once.
+// Prune removes the records, of all groups, of messages that were applied more than olderThan ago
+// by the database's clock. It returns the number of removed records, even with an error. It uses
+// short transactions. Any number of replicas may call it at once.
 //
-// A message whose record is gone is applied again if it is delivered again. OlderThan must exceed
+// A message whose record is gone is applied again if it is delivered again. olderThan must exceed
 // the time in which that can happen; the package's doc has the rule.
 func (h *Handler) Prune(ctx context.Context, olderThan time.Duration) (int64, error) {
 	if olderThan <= 0 {
@@ -40,9 +40,9 @@ func (h *Handler) pruneBatch(ctx context.Context, olderThan time.Duration) (int6
 	return result.RowsAffected()
 }
 
-// PruneEvery prunes at once and then after each interval, until ctx is done, and calls report
-// after each step. A failed step is tried again after the next interval. It returns an error only
-// for an argument that is not valid.
+// PruneEvery prunes at once and then after each interval, until ctx is done, and calls report after
+// each step. A failed step is tried again after the next interval. It returns an error only for an
+// invalid argument.
 func (h *Handler) PruneEvery(ctx context.Context, interval, olderThan time.Duration, report func(pruned int64, err error)) error {
 	if interval <= 0 {
 		return fmt.Errorf("sqlonce: prune: interval: must be more than 0, is %v", interval)

@@ -17,7 +17,7 @@ type run struct {
 	errs     []error         // the result
 	failed   map[string]bool // accounts
 	stopped  error           // why no further transaction begins
-	target   string          // what is away then; empty: the time is over
+	target   string          // what is away, if stopped; empty: the time is over
 	patience patience
 }
 
@@ -74,7 +74,7 @@ func (r *run) settle(ctx context.Context, items []int) {
 	}
 }
 
-// transact tries a transaction until it is not in conflict with another.
+// transact repeats a transaction until it is not in conflict with another.
 func (r *run) transact(ctx context.Context, items []int) outcome {
 	for {
 		out := r.once(ctx, items)
@@ -114,7 +114,7 @@ func (r *run) fail(items []int, err error) {
 	}
 }
 
-// patience is the time that is left for repetitions after conflicts.
+// patience is the time that remains for repetitions after conflicts.
 type patience struct {
 	until time.Time
 	delay time.Duration

@@ -14,19 +14,19 @@ import (
 type fault int
 
 const (
-	content fault = iota // something in the transaction, which was rolled back
-	away                 // the database, which was not told to commit
-	unknown              // the commit, which may have been done
+	content fault = iota // something in the transaction is at fault; it was rolled back
+	away                 // the database is away, and was not told to commit
+	unknown              // the commit's outcome is unknown
 )
 
 // outcome is the result of a transaction. A nil err means that it is committed.
 type outcome struct {
 	err    error
 	fault  fault
-	blamed int // which of the items failed; less than 0: not known
+	blamed int // which of the items failed; less than 0: unknown
 }
 
-// leftOut is the error of a transaction that is no longer open although the function returned no
+// leftOut is the error for a transaction that is no longer open although the function returned no
 // error.
 const leftOut = "sqlonce: the function left out an error of its own, or ended the transaction: %w"
 
@@ -40,7 +40,7 @@ func (r *run) once(ctx context.Context, items []int) outcome {
 	if err != nil {
 		return failed(away, "begin", err)
 	}
-	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	isNew, err := r.record(ctx, tx, items)
 	if err != nil {
 		if r.dialect == PostgreSQL && len(sqlState(err)) == 5 && sqlState(err)[:2] == "22" {
@@ -77,7 +77,7 @@ func (r *run) once(ctx context.Context, items []int) outcome {
 	return outcome{}
 }
 
-// record inserts the identities of messages and returns those that were not there.
+// record inserts the identities of messages and returns the new ones.
 func (r *run) record(ctx context.Context, tx *sql.Tx, items []int) (map[identity]bool, error) {
 	ids := make([]identity, len(items))
 	for at, i := range items {
@@ -117,7 +117,7 @@ func exec(ctx context.Context, tx *sql.Tx, statement string) error {
 	return err
 }
 
-// call calls the function. A panic is an error of the message.
+// call calls the function. A panic becomes an error of the message.
 func (r *run) call(ctx context.Context, tx *sql.Tx, d delivery.Delivery) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

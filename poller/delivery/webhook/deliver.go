@@ -34,7 +34,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 	defer func() { s.record.ended(failed) }()
 	defer func() {
 		if value := recover(); value != nil {
-			// The panic's text may contain anything: only show its type.
+			// The panic's text may contain anything, so show only its type.
 			failed = s.failure(Failed, 0, fmt.Errorf("panic: %T", value))
 		}
 	}()
@@ -66,7 +66,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 	return failed
 }
 
-// sleep reports whether the wait was over before the context.
+// sleep waits. It reports false if the context ended first.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -137,7 +137,7 @@ func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 	return s.judge(ctx, answer)
 }
 
-// harmless returns an error that is known to reveal nothing, and replaces any other.
+// harmless returns an error that reveals nothing, and replaces any other.
 func harmless(err error) error {
 	var known *fetch.Error
 	if errors.As(err, &known) {

@@ -17,10 +17,10 @@
 // the message was found if its time is unknown.
 //
 // The header webhook-id is the idempotency key: a hash of namespace, account and message id, so
-// that all deliveries of a message to all endpoints always have the same. It is not the position
-// in the stream, which changes if a failover of Redis loses the message and it is found again.
-// webhook-timestamp is the time of the attempt. webhook-signature has a v1 signature
-// (HMAC-SHA256) for each of the endpoint's secrets, so that keys can be rotated.
+// that all deliveries of a message to all endpoints have the same key. It is not the position in
+// the stream, which changes if a failover of Redis loses the message and it is found again.
+// webhook-timestamp is the time of the attempt. webhook-signature has a v1 signature (HMAC-SHA256)
+// for each of the endpoint's secrets, so that keys can be rotated.
 //
 // # What an answer means
 //
@@ -39,22 +39,23 @@
 // reached at all, asks for a pause, is disabled or its circuit breaker is open, or a secret is
 // missing.
 //
-// An answer counts once it has been read to its end or to 64 KiB. If it breaks off, the outcome
-// is unknown, and the message is sent again under the same id.
+// An answer counts once it has been read to its end or to 64 KiB. If it breaks off, the outcome is
+// unknown, and the message is sent again under the same id.
 //
 // # The circuit breaker
 //
 // After five failed attempts in a row nothing is sent for 30 s, and then one message as a probe.
 // Each failed probe doubles the wait, up to 10 min. A probe that reached the endpoint counts for
-// its message like any other attempt: otherwise a message that brings the endpoint down would
-// never become a dead letter. Each replica has its own breaker.
+// its message like any other attempt. Otherwise a message that brings the endpoint down would never
+// become a dead letter. Each replica has its own breaker.
 //
 // # Watching an endpoint
 //
-// A [Remote] reports the state of the sinks of a process: the last status, the waiting messages,
-// how often each failed and when it is tried again, and the breaker. It carries out orders: a
-// retry tries waiting messages at once, even if the breaker is open. The log says when an
-// endpoint first refuses a message, repeats it every ten minutes, and says when it is over.
+// A [Remote] reports the state of a process's sinks: the last status, the waiting messages, how
+// often each failed and when it is tried again, and the breaker. It carries out orders: a retry
+// tries waiting messages at once, even if the breaker is open. When an endpoint first refuses a
+// message, the log says so. It repeats that every ten minutes, and says when the endpoint takes
+// messages again.
 //
 // # Order
 //

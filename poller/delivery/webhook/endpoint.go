@@ -36,8 +36,8 @@ type Endpoint struct {
 	Headers     []Header      // further headers of each request, 32 at most
 }
 
-// Group returns the name of the endpoint's consumer group. It has at most 64 bytes, all of which
-// circulate.ValidateGroup allows.
+// Group returns the name of the endpoint's consumer group. It has at most 64 bytes, and
+// circulate.ValidateGroup allows it.
 func (e Endpoint) Group() string { return "webhook." + e.Name }
 
 // wants reports whether the endpoint gets messages of a kind of account.

@@ -24,14 +24,14 @@ const (
 	Deferred    Outcome = "deferred"    // not tried: the breaker is open, there is a pause, or no time is left
 	Disabled    Outcome = "disabled"    // answered 410, now or before
 	Unready     Outcome = "unready"     // a secret is missing, or it is unknown whether the endpoint is disabled
-	Canceled    Outcome = "canceled"    // broken off at shutdown; it is unknown whether the message arrived
+	Canceled    Outcome = "canceled"    // cut off at shutdown; nobody knows whether the message arrived
 )
 
 // ErrDisabled is wrapped by the error of a Disabled delivery.
 var ErrDisabled = errors.New("the endpoint is disabled")
 
-// Error is a message that the endpoint did not take. Neither it nor its cause has a URL, a
-// secret, or anything that the endpoint sent.
+// Error says why the endpoint did not take a message. Neither it nor its cause has a URL, a secret,
+// or anything that the endpoint sent.
 type Error struct {
 	Endpoint string
 	Outcome  Outcome

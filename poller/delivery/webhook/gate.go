@@ -55,10 +55,10 @@ func (g *gate) reopen() {
 				g.changed(from, to)
 			}
 		},
-		IsSuccessful: func(err error) bool { // the endpoint works, even if it refuses
+		IsSuccessful: func(err error) bool { // the endpoint works, even if it refuses the message
 			return err == nil || is(err, Rejected) || is(err, Disabled)
 		},
-		IsExcluded: func(err error) bool { // it means nothing, or is handled elsewhere
+		IsExcluded: func(err error) bool { // such errors mean nothing, or are handled elsewhere
 			return is(err, Canceled) || is(err, Throttled)
 		},
 	})
@@ -104,7 +104,7 @@ func (g *gate) enter(ctx context.Context) error {
 
 func (g *gate) leave() { <-g.slots }
 
-// wait returns how long no attempt may begin; 0 or less means that one may.
+// wait returns the time until an attempt may begin; 0 or less means that one may begin now.
 func (g *gate) wait() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,7 +132,7 @@ func (g *gate) calm() {
 	g.throttles = 0
 }
 
-// changed is called by the breaker, under its lock: it must not call back.
+// changed is called by the breaker, under the breaker's lock, so it must not call back.
 func (g *gate) changed(from, to gobreaker.State) {
 	g.state.Set(float64(to))
 	g.mu.Lock()
@@ -144,7 +144,7 @@ func (g *gate) changed(from, to gobreaker.State) {
 		} else {
 			g.probes++
 		}
-		// The breaker's own wait is always the first one: this makes it longer.
+		// The breaker's own wait is always the first one. This makes it longer.
 		wait := min(openMost, openFirst<<min(g.probes, 16))
 		wait = g.pause(wait + 1 + rand.N(wait/4))
 		g.log.Warn("webhook endpoint fails; nothing is sent for a while", "wait", wait.Round(time.Millisecond), "probes", g.probes)
@@ -154,7 +154,7 @@ func (g *gate) changed(from, to gobreaker.State) {
 	}
 }
 
-// pause begins a pause, or lengthens one. It returns what is left of it.
+// pause begins or extends a pause. It returns how long the pause will last.
 func (g *gate) pause(wait time.Duration) time.Duration {
 	if until := time.Now().Add(wait); until.After(g.until) {
 		g.until = until

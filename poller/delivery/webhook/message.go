@@ -60,9 +60,9 @@ func foundAt(position string) time.Time {
 	return id.Time().UTC()
 }
 
-// messageID returns the idempotency key of a message: 192 bits of the SHA-256 of namespace,
-// account and message id, each behind its length. It has no full stop, which the specification
-// warns of.
+// messageID returns the idempotency key of a message: 192 bits of the SHA-256 of namespace, account
+// and message id, each preceded by its length. It has no full stop, which the specification warns
+// of.
 func messageID(namespace, account, id string) string {
 	hash := sha256.New()
 	hash.Write([]byte("rounds webhook-id"))

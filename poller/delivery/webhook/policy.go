@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How often and when a message is delivered again that an endpoint refused. The guide and the
+// These constants say how often and when a refused message is delivered again. The guide and the
 // package's doc say the same; a test compares them.
 const (
 	// MaxDeliveries is the number of failed deliveries after which a message is a dead
@@ -18,8 +18,8 @@ const (
 	LongestPause = time.Hour
 )
 
-// Backoff returns how long a message waits after that many failed deliveries, minus a random
-// part of up to a tenth. It is for a [delivery.Consumer], together with MaxDeliveries.
+// Backoff returns how long a message waits after the given number of failed deliveries, minus a
+// random part of up to a tenth. It is for a [delivery.Consumer], together with MaxDeliveries.
 func Backoff(deliveries int) time.Duration {
 	pause := min(LongestPause, FirstPause<<min(max(deliveries-1, 0), 16))
 	return pause - rand.N(pause/10)

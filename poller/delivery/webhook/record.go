@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// calmAfter is the time without a refusal after which a delivered message means that
-	// the endpoint takes all messages. It is for sinks without a Remote, which knows what
+	// calmAfter is how long after the last refusal a delivered message means that the
+	// endpoint takes all messages. It is for sinks without a Remote, which would know what
 	// waits.
 	calmAfter = LongestPause + refusals.RemindEvery
-	// settledAfter is the time after which a refused message waits or is a dead letter: by
-	// then its batch has ended.
+	// settledAfter is how long after a refusal the message certainly waits or is a dead
+	// letter, because its batch has ended.
 	settledAfter = defaultAttemptWindow + maxTimeout
 )
 

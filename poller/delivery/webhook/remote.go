@@ -16,7 +16,7 @@ import (
 const (
 	lookEvery   = time.Second // between two looks for orders and changes to report
 	lookTimeout = 5 * time.Second
-	// reportMost is the most waiting messages that a report names for an endpoint. The
+	// reportMost is the most waiting messages of an endpoint that a report names. The
 	// others are only counted.
 	reportMost = 500
 	whyMost    = 200 // bytes of a message's failure
@@ -26,9 +26,9 @@ const (
 type Board interface {
 	// Report replaces the reports of a process about its endpoints.
 	Report(ctx context.Context, process string, reports []document.Report) error
-	// Leave removes them.
+	// Withdraw removes the reports of a process.
 	Withdraw(ctx context.Context, process string) error
-	// Orders returns the orders after a position, the position to go on from, and Redis' time.
+	// Orders returns the orders after a position, the position from which to go on, and Redis' time.
 	Orders(ctx context.Context, after string) ([]document.Order, string, time.Time, error)
 }
 
@@ -60,8 +60,8 @@ func NewRemote(board Board, log *slog.Logger) *Remote {
 	return &Remote{board: board, log: log, process: circulate.NewReplica(), posts: make(map[string]post)}
 }
 
-// Add adds a sink and the control of its consumer. Messages are dead letters after maxDeliveries
-// failed deliveries. It replaces a sink of the same endpoint.
+// Add adds a sink and its consumer's control. A message is a dead letter after maxDeliveries failed
+// deliveries. Add replaces a sink of the same endpoint.
 func (r *Remote) Add(sink *Sink, control *delivery.Control, maxDeliveries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,8 @@ type lookState struct {
 	at       time.Time         // when they were written
 }
 
-// look carries out new orders. It reports changes, and from time to time also an unchanged state.
+// look carries out new orders. It reports changes at once, and an unchanged state from time to
+// time.
 func (r *Remote) look(ctx context.Context, t *lookState) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// maxKey is the most bytes of a key, as the specification says.
+// maxKey is the most bytes of a key, by the specification.
 const maxKey = 64
 
 var errKey = errors.New("must be the base64 of 24 to 64 bytes, with or without whsec_ before it")
@@ -23,8 +23,9 @@ type signer struct {
 	open   bool // some secrets are sent, and not over TLS
 }
 
-// resolve finds an endpoint's secrets. An error names a secret, never its value. It needs all of
-// them: a receiver that verifies with a missing one would refuse what the others signed.
+// resolve finds an endpoint's secrets. An error names a secret, never its value. All of them are
+// needed: a receiver that verifies with the missing one would refuse messages that only the others
+// signed.
 func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, error) {
 	use := secrets.ForURL(secrets.KindWebhook, e.URL)
 	s := &signer{header: make(http.Header)}
@@ -56,9 +57,9 @@ func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, e
 	return s, nil
 }
 
-// Misplaced returns an error for each endpoint's reference to a secret that is where any
-// record could name it; see secrets.ErrMisplaced. Each has its field, as in
-// endpoints[0].secrets[1]. What is missing altogether is no fault: it may come later.
+// Misplaced returns an error for each of the endpoints' references to a secret that is stored where
+// any record could name it; see secrets.ErrMisplaced. Each error has its field, as in
+// endpoints[0].secrets[1]. A secret that is missing altogether is no fault: it may come later.
 func Misplaced(ctx context.Context, endpoints []Endpoint, source secrets.Source) error {
 	var errs []error
 	judge := func(field string, ref secrets.Ref, use secrets.Use) {

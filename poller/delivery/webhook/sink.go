@@ -33,13 +33,13 @@ type Options struct {
 	Client    Client         // required
 	Secrets   secrets.Source // has the endpoint's secrets; read anew for each batch
 	Namespace string         // the ring's namespace; required, since webhook-id depends on it
-	Store     Store          // keeps which endpoints are disabled; nil: only this process knows
+	Store     Store          // remembers which endpoints are disabled; nil: only this process knows
 	Log       *slog.Logger   // nil: no log
 	Metrics   *Metrics       // nil: no metrics
 
 	// AttemptWindow is how long one call of Handle may begin attempts. Handle returns at
-	// the latest after that and the endpoint's Timeout, or at its context's deadline. See
-	// Sink.HandlerTimeout. 0: defaultAttemptWindow.
+	// the latest when this time and then the endpoint's Timeout have passed, or at its
+	// context's deadline. See Sink.HandlerTimeout. 0: defaultAttemptWindow.
 	AttemptWindow time.Duration
 }
 
@@ -51,7 +51,7 @@ type Sink struct {
 	gate     *gate
 	standing *standing
 	record   *record
-	unready  atomic.Bool // it was logged that a secret is missing
+	unready  atomic.Bool // the log already says that a secret is missing
 }
 
 var (
@@ -187,7 +187,7 @@ func (s *Sink) lanes(batch []delivery.Delivery) [][]int {
 	return lanes
 }
 
-// walk delivers the messages of a lane up to the first that fails.
+// walk delivers the messages of a lane up to the first one that fails.
 func (s *Sink) walk(ctx context.Context, t batchCall, batch []delivery.Delivery, lane []int, errs []error) {
 	for n, i := range lane {
 		if e := s.deliver(ctx, t, batch[i]); e != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// recheck is how soon a replica notices the decision of another one, or of a person.
+// recheck is how soon a replica notices what another replica, or a person, has decided.
 const recheck = 15 * time.Second
 
 // storeTimeout bounds a call of the store that must not depend on the attempt window.
 const storeTimeout = 5 * time.Second
 
-// Store remembers which endpoints are disabled, for all replicas and over restarts.
+// Store remembers which endpoints are disabled, for all replicas and across restarts.
 // circulate.Endpoints is one.
 type Store interface {
-	// Disabled reports whether, since when and why an endpoint is disabled.
+	// Disabled reports whether an endpoint is disabled, since when, and why.
 	Disabled(ctx context.Context, name string) (d circulate.DisabledEndpoint, ok bool, err error)
 	// Disable disables an endpoint. If it is disabled already, it stays as it is.
 	Disable(ctx context.Context, name, reason string) (circulate.DisabledEndpoint, error)
@@ -41,7 +41,7 @@ type standing struct {
 	mu      sync.Mutex // also held during the store's calls: an older answer must not undo a newer fact
 	known   bool
 	at      time.Time // when the store was last asked
-	unsaved string    // why it was disabled, while the store does not know it
+	unsaved string    // why the endpoint was disabled, while the store does not know it
 }
 
 // refresh asks the store if the last answer is old. It fails only if there was no answer yet: an
@@ -78,7 +78,7 @@ func (s *standing) doubt() {
 	s.at = time.Time{}
 }
 
-// disable disables the endpoint at once, and in the store as soon as that can be reached.
+// disable disables the endpoint at once, and in the store as soon as the store can be reached.
 func (s *standing) disable(ctx context.Context, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

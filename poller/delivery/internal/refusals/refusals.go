@@ -1,4 +1,4 @@
-// Package refusals says in the log that a handler does not take messages, and says it rarely.
+// Package refusals logs, rarely, that a handler does not take messages.
 package refusals
 
 import (
@@ -18,11 +18,11 @@ type Lines struct {
 	First string // at the first refusal
 	Still string // every ten minutes while it lasts
 	Again string // when it is over because messages are taken again
-	Over  string // when it is over and none was taken since
+	Over  string // when it is over and none has been taken since
 }
 
-// Record is what is known about refused messages, and what was logged about them. The log has a
-// line at the first refusal, one every ten minutes while it lasts, and one when it is over. A
+// Record is what is known about refused messages, and what was logged about them. The log gets a
+// line at the first refusal, one every ten minutes while refusals last, and one at their end. A
 // refusal soon after the last line is not logged, and neither is its end.
 type Record struct {
 	log   *slog.Logger
@@ -42,8 +42,8 @@ type Record struct {
 // New returns a record that writes to a log.
 func New(log *slog.Logger, lines Lines) *Record { return &Record{log: log, lines: lines} }
 
-// Refused notes a refused message. The log has why and the attributes if it is the first, and the
-// attributes of reminder in a reminder.
+// Refused notes a refused message. For the first one, the log gets why and the attributes; a
+// reminder gets the attributes of reminder.
 func (r *Record) Refused(why error, attributes, reminder []any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Record) remind(now time.Time, attributes []any) {
 	r.told, r.quiet, r.refused, r.took = now, false, 0, 0
 }
 
-// End notes that no refused message waits any more, unless one was refused within calm. Again says
+// End notes that no refused message waits any more, unless one was refused within calm. again says
 // that messages are taken again.
 func (r *Record) End(calm time.Duration, again bool) {
 	r.mu.Lock()
