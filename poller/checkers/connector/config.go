@@ -17,7 +17,7 @@ type config struct {
 	url     string
 	signing secrets.Ref
 	headers fetch.Headers
-	hold    time.Duration // how long the connector holds a call; 0: it does not
+	hold    time.Duration // how long the connector holds a call; 0: it holds none
 }
 
 // maxHold is the longest that a connector may hold a call.
@@ -26,9 +26,9 @@ const maxHold = 2 * time.Minute
 // form reads configs.
 type form = strict.Form[config]
 
-// newForm returns the form of configs as they are registered, or as they are kept: accounts that
-// were registered with references to secrets within their settings, where nobody resolves them,
-// are still checked.
+// newForm returns the form of configs as they are registered, or, if kept, as they are stored. A
+// stored config may have references to secrets within its settings, where nobody resolves them. Its
+// account is still checked.
 func newForm(client *fetch.Client, kept bool) *form {
 	return strict.NewForm([]strict.Entry[config]{
 		{
@@ -84,8 +84,8 @@ func newForm(client *fetch.Client, kept bool) *form {
 	}).Elsewhere("what the connector itself needs goes into settings, such as settings.project, and what is secret into headers")
 }
 
-// refWithin returns the path of the first value within a JSON text, in the order of the paths,
-// that refers to a secret. It returns an empty text if there is none.
+// refWithin returns the path of the first value within a JSON text that refers to a secret, in the
+// order of the paths. It returns an empty text if there is none.
 func refWithin(path string, raw json.RawMessage) string {
 	if ref, err := secrets.ParseRef(raw); err == nil && !ref.IsZero() {
 		return path

@@ -13,11 +13,11 @@
 //	                each request is answered at once
 //	settings        an object for the connector alone
 //
-// The whole config is sent to the connector as account.config, with references to
-// secrets as references. See request and page for what is sent and returned.
+// The whole config is sent to the connector as account.config; references to secrets
+// stay references. See request and page for what is sent and returned.
 //
-// A failure is the connector's or its host's, unless the connector answers with an
-// error object or 410 Gone: only these count against an account.
+// Only an error object or 410 Gone in the connector's answer counts against an account.
+// Any other failure is the connector's or its host's.
 package connector
 
 import (
@@ -37,7 +37,7 @@ const maxBody = 8 << 20
 // Checker checks through connectors. It is safe for concurrent use.
 type Checker struct {
 	*form
-	kept    *form // of configs that are registered
+	kept    *form // of stored configs
 	client  *fetch.Client
 	secrets secrets.Source
 }
@@ -47,8 +47,8 @@ var (
 	_ poller.Holder  = (*Checker)(nil)
 )
 
-// New returns a checker that calls through client and takes from secrets what
-// configs refer to.
+// New returns a checker that calls through client and finds the configs' secrets in
+// secrets.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{form: newForm(client, false), kept: newForm(client, true), client: client, secrets: secrets}
 }
@@ -113,7 +113,7 @@ func callError(err error) *poller.CheckError {
 	return e
 }
 
-// read returns the result of an answer to a request with those secrets.
+// read returns the result of an answer to a request that was sent with the given secrets.
 func read(answer *fetch.Response, limit int, sent resolved) (poller.Result, error) {
 	hidden := sent.values
 	switch {
@@ -136,8 +136,8 @@ func read(answer *fetch.Response, limit int, sent resolved) (poller.Result, erro
 	return result, nil
 }
 
-// protocolError returns the error for an answer that breaks the rules, with the scope
-// of the connector.
+// protocolError returns the error for an answer that breaks the rules. Its scope is the
+// connector.
 func protocolError(err error) *poller.CheckError {
 	return &poller.CheckError{
 		Kind: poller.Protocol, Scope: poller.ScopeChecker, Code: "protocol", Message: "the connector's answer: " + err.Error(), Err: err,

@@ -25,7 +25,7 @@ const (
 	memory = 5
 )
 
-// limits are the limits of an answer. A message's data is kept unparsed, so only its
+// limits are the limits of an answer. A message's data stays unparsed, so only its
 // depth counts.
 var limits = strict.Limits{Depth: 128, Values: 50_000, Within: 3}
 
@@ -78,8 +78,8 @@ func (o object) seconds(name string) (time.Duration, bool, error) {
 }
 
 // decode reads an answer with a status of success. It returns a page, or a
-// *reportedError if the answer has an error object. Any other error names the field
-// that breaks the rules and quotes nothing. It refuses the whole page.
+// *reportedError if the answer has an error object. Any other error refuses the whole
+// page; it names the field that breaks the rules and quotes nothing.
 func decode(body []byte, limit int) (poller.Result, error) {
 	if !utf8.Valid(body) {
 		return poller.Result{}, errNotUTF8
@@ -127,8 +127,8 @@ func decodePage(o object, limit int) (result poller.Result, err error) {
 	return result, nil
 }
 
-// decodeMessages returns a page's messages, and what misspeltIn says about the first of them that
-// has a misspelt field.
+// decodeMessages returns a page's messages. If a message has a misspelt field, it also returns what
+// misspeltIn says about the first one.
 func decodeMessages(o object, limit int) (messages []poller.Message, wrong string, err error) {
 	raw, ok := o["messages"]
 	if !ok {
@@ -161,7 +161,8 @@ func decodeMessages(o object, limit int) (messages []poller.Message, wrong strin
 	return messages, wrong, nil
 }
 
-// decodeMessage reads one message, and returns its fields beside it. An error begins with a dot and the field's name.
+// decodeMessage reads one message, and also returns its fields. An error begins with a dot and the
+// field's name.
 func decodeMessage(raw json.RawMessage) (m poller.Message, o object, err error) {
 	if json.Unmarshal(raw, &o) != nil || o == nil {
 		return m, nil, errors.New(": must be an object")

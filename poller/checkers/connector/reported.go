@@ -69,8 +69,8 @@ func decodeError(raw json.RawMessage, answer object) error {
 	return e
 }
 
-// checkError returns the error that the connector reported of the account, with its
-// text as far as that may be shown. The Retry-After header counts if the body has no
+// checkError returns the error that the connector reported about the account, with as
+// much of its text as may be shown. The Retry-After header counts if the body has no
 // retry_after.
 func (e *reportedError) checkError(answer *fetch.Response, hidden []string) *poller.CheckError {
 	result := &poller.CheckError{
@@ -89,8 +89,8 @@ func (e *reportedError) checkError(answer *fetch.Response, hidden []string) *pol
 	return result
 }
 
-// statusError returns the error for an answer without success. An error object counts
-// with any status. Without one, the fault is the connector's or its host's.
+// statusError returns the error for an unsuccessful answer. An error object counts with
+// any status. Without one, the connector or its host is at fault.
 func statusError(answer *fetch.Response, sent resolved) *poller.CheckError {
 	hidden := sent.values
 	if answer.Status >= 400 {

@@ -15,11 +15,11 @@ type request struct {
 	CheckID  string          `json:"check_id"` // the same for all pages and retries of one check
 	Account  account         `json:"account"`
 	Cursor   json.RawMessage `json:"cursor"`         // the connector's last next_cursor; null at first
-	Limit    int             `json:"limit"`          // messages on a page at most; more are refused
+	Limit    int             `json:"limit"`          // the most messages on a page; more are refused
 	Deadline *time.Time      `json:"deadline"`       // after which nobody waits for the answer; null: unknown
 	Attempt  int             `json:"attempt"`        // 1, and one more for each failure in a row
 	Hint     json.RawMessage `json:"hint"`           // of a nudge, once; else null
-	Hold     float64         `json:"hold,omitempty"` // for how many seconds the answer may be held until there is something; 0: answer at once
+	Hold     float64         `json:"hold,omitempty"` // for how many seconds the answer may be held until something comes; 0: answer at once
 }
 
 type account struct {
@@ -27,8 +27,8 @@ type account struct {
 	Config json.RawMessage `json:"config"` // as registered, references to secrets included
 }
 
-// encodeRequest returns a request's JSON. Cursor, config and hint are unchanged, except
-// for the space between tokens.
+// encodeRequest returns a request's JSON. It leaves cursor, config and hint unchanged,
+// except for the space between tokens.
 func encodeRequest(ctx context.Context, r poller.Request) ([]byte, *poller.CheckError) {
 	if len(r.Cursor) > 0 && !json.Valid(r.Cursor) {
 		return nil, &poller.CheckError{Kind: poller.CursorInvalid, Code: "cursor", Message: "the cursor is not JSON"}

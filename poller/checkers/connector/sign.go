@@ -42,8 +42,8 @@ func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, e
 	return r, nil
 }
 
-// header returns a request's header. The webhook id is the id of the check. It is the
-// same for all pages and retries of one claim: it shows a connector which requests
+// header returns a request's header. The webhook id is the check's id, which is the
+// same for all pages and retries of one claim. It shows a connector which requests
 // belong together, not that a request was repeated.
 func (r resolved) header(checkID string, now time.Time, body []byte) (http.Header, error) {
 	header := r.headers.Clone()

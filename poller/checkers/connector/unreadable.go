@@ -24,14 +24,14 @@ const (
 	maxShownURL = 200     // bytes of a redirect's target that are shown
 )
 
-// What is wrong with an answer that has no fields to name. See unreadable.
+// These errors say what is wrong with an answer that has no fields to name. See unreadable.
 var (
 	errNotObject = errors.New("not a JSON object")
 	errNotUTF8   = errors.New("not UTF-8")
 )
 
-// unreadable says where an answer ceases to be a JSON object, and how it begins or goes on there.
-// It shows nothing of an answer that holds a secret nearby.
+// unreadable says where an answer ceases to be a JSON object, and which characters stand there. It
+// shows nothing of an answer that has a secret nearby.
 func unreadable(answer *fetch.Response, hidden []string, err error) error {
 	body := answer.Body
 	if errors.Is(err, errNotUTF8) {
@@ -71,7 +71,7 @@ func unreadable(answer *fetch.Response, hidden []string, err error) error {
 }
 
 // excerpt returns a few characters of a body in quotes, behind a word. If a secret is near them, or
-// they are of an address with a query or a user, it returns an empty text.
+// if they belong to an address with a query or a user, it returns an empty text.
 func excerpt(word string, body []byte, at int, hidden []string) string {
 	near := string(body[max(0, at-maxSearched):min(len(body), at+maxSearched)])
 	if secrets.Scrub(near, hidden) != near {
@@ -89,7 +89,7 @@ func excerpt(word string, body []byte, at int, hidden []string) string {
 	return word + strconv.Quote(string(text)) + end
 }
 
-// validUTF8 returns how many bytes at the beginning of a text are UTF-8.
+// validUTF8 returns how many bytes at the start of a text are UTF-8.
 func validUTF8(text []byte) (n int) {
 	for n < len(text) {
 		char, size := utf8.DecodeRune(text[n:])
@@ -101,7 +101,7 @@ func validUTF8(text []byte) (n int) {
 	return n
 }
 
-// sortOf names what JSON that begins with a character is, if it is not an object.
+// sortOf names the sort of JSON that begins with a character, if it is not an object.
 func sortOf(first byte) string {
 	switch first {
 	case '[':
@@ -116,7 +116,7 @@ func sortOf(first byte) string {
 	return "a number"
 }
 
-// oneWord returns a media type if it is short and has only the characters of one.
+// oneWord returns a media type if it is short and has only characters that media types may have.
 func oneWord(text string) string {
 	if len(text) > 64 || strings.ContainsFunc(text, func(char rune) bool {
 		return char > unicode.MaxASCII || !unicode.IsLetter(char) && !unicode.IsDigit(char) && !strings.ContainsRune("/.+-_", char)
@@ -126,8 +126,8 @@ func oneWord(text string) string {
 	return text
 }
 
-// redirect says where a redirect leads, without its query. It returns an empty text if the answer
-// does not say that, or names a secret there.
+// redirect says where a redirect leads, without the query. It returns an empty text if the answer
+// does not say where, or has a secret there.
 func redirect(answer *fetch.Response, hidden []string) string {
 	from, err := url.Parse(answer.URL)
 	if err != nil {

@@ -16,7 +16,7 @@ type Verdict string
 const (
 	Pass      Verdict = "pass"
 	Fail      Verdict = "fail"
-	NotJudged Verdict = "not judged" // no answer shows whether the rule is kept
+	NotJudged Verdict = "not judged" // no answer shows whether the connector obeys the rule
 )
 
 // Rule is one rule of the protocol.
@@ -25,7 +25,7 @@ type Rule struct {
 	Why  string `json:"why"`  // one sentence
 }
 
-// Finding is how a connector keeps one rule.
+// Finding says how well a connector obeys one rule.
 type Finding struct {
 	Rule
 	Verdict Verdict `json:"verdict"`
@@ -110,7 +110,7 @@ const (
 	trialLimit = 50 // messages asked for on a page
 	trialSkew  = 10 * time.Minute
 	trialEmpty = 10 // empty pages in a row at most
-	trialLate  = 2  // answers after the deadline, before nothing more is asked
+	trialLate  = 2  // answers after the deadline, before the verification stops asking
 
 	// trialMargin is how much later than its hold a held request's deadline is, as in a poller.
 	trialMargin = 10 * time.Second
@@ -119,9 +119,9 @@ const (
 // Verify sends a connector requests of every form that the protocol has. It returns a
 // finding for each of Rules, in their order. It asks for messages like a check, a few
 // dozen times, and changes nothing. A time-out or a broken connection does not show
-// whether a rule is kept. The rule is then not judged, and the failure shows under the
-// rules "every request" and "deadline". The error is that of an unusable config or
-// secret. A connector that cannot be reached is a finding, not an error.
+// whether the connector obeys a rule. The rule is then not judged, and the failure
+// shows under the rules "every request" and "deadline". The error reports an unusable
+// config or secret. A connector that cannot be reached is a finding, not an error.
 func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	config, err := c.form.Read(t.Config)
 	if err != nil {
@@ -146,15 +146,15 @@ type verification struct {
 	url    string
 	hold   time.Duration // the config's; 0: none
 	secret resolved
-	found  map[string]Finding // by rule, for those judged so far
+	found  map[string]Finding // by rule, once it is judged
 
-	last       json.RawMessage // the cursor behind all pages that were asked for
+	last       json.RawMessage // the cursor after all pages that were read
 	asked      int
 	slowest    time.Duration
-	largest    int    // bytes of an answer
+	largest    int    // bytes of the largest answer
 	oversize   string // the first answer over a cap
 	late       int    // answers after the deadline
-	unanswered string // the first request that had no answer, twice
+	unanswered string // the first request that twice had no answer
 	misshapen  string // the first answer of a wrong form
 	misspelt   string // the first misspelt field
 	leak       bool   // an answer held a secret
@@ -191,7 +191,7 @@ func (v *verification) leave(rule, seen, advice string) {
 	v.found[rule] = Finding{Verdict: NotJudged, Seen: seen, Advice: advice}
 }
 
-// judgeReply judges a rule by a reply, if there is one.
+// judgeReply judges a rule by a reply, if a reply came.
 func (v *verification) judgeReply(rule string, r reply, passes bool, seen, advice string) {
 	if r.none {
 		v.leave(rule, r.String(), "")

@@ -17,7 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// question is one request: how it differs from an ordinary one.
+// question is one request, described by how it differs from an ordinary one.
 type question struct {
 	name    string // for people
 	account string // instead of the trial's
@@ -38,7 +38,7 @@ type reply struct {
 	status int
 	result poller.Result
 	err    error // a *poller.CheckError, or the answer's error
-	none   bool  // no answer came that a rule could be judged by
+	none   bool  // no answer came by which a rule could be judged
 	code   fetch.Code
 	took   time.Duration
 }
@@ -79,7 +79,7 @@ func (r reply) String() string {
 	return fmt.Sprintf("%d", r.status)
 }
 
-// brief is String without the connector's text of an error.
+// brief is String without the text of the connector's error.
 func (r reply) brief() string {
 	var failed *poller.CheckError
 	switch {
@@ -144,8 +144,8 @@ func (v *verification) try(ctx context.Context, q question) reply {
 	return r
 }
 
-// look reads an answer, and notes what it shows about other rules. The limit has its
-// own rule and is not judged here.
+// look reads an answer, and notes what it shows about other rules. The limit has a rule
+// of its own and is not judged here.
 func (v *verification) look(answer *fetch.Response) reply {
 	v.largest = max(v.largest, len(answer.Body))
 	v.leak = v.leak || leaks(answer.Body, v.secret.values)
@@ -199,9 +199,9 @@ func (v *verification) request(ctx context.Context, q question) (http.Header, []
 	return header, body, nil
 }
 
-// leaks reports whether an answer repeats a secret. At the beginning, where secrets
-// appear by accident, it searches for any form of one. After that it searches only for
-// the unchanged secret.
+// leaks reports whether an answer repeats a secret. Near its start, where secrets
+// appear by accident, it searches for every form of a secret. After that it searches
+// only for the unchanged secret.
 func leaks(body []byte, hidden []string) bool {
 	for _, secret := range hidden {
 		if len(secret) >= 8 && bytes.Contains(body, []byte(secret)) {
@@ -234,7 +234,7 @@ func withExtra(body []byte) []byte {
 	return extended
 }
 
-// wrongKey returns a random key, as somebody would use who does not know the secret.
+// wrongKey returns a random key, which stands for somebody who does not know the secret.
 func wrongKey() (*fetch.SigningKey, error) {
 	raw := make([]byte, fetch.MinKey)
 	if _, err := rand.Read(raw); err != nil {

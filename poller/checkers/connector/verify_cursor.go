@@ -151,7 +151,7 @@ func some(ids []string) string {
 }
 
 // prefix reports whether the long list begins with the short one. The long one may have
-// newer messages.
+// newer messages at its end.
 func prefix(short, long []string) bool {
 	return len(short) <= len(long) && slices.Equal(short, long[:len(short)])
 }
@@ -167,7 +167,7 @@ func repeats(ids []string) (n int) {
 	return n
 }
 
-// difference describes the first difference of two lists.
+// difference describes the first difference between two lists.
 func difference(want, got []string) string {
 	for i := range min(len(want), len(got)) {
 		if want[i] != got[i] {

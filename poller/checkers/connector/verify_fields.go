@@ -21,9 +21,9 @@ const (
 // otherWords are common wrong names of fields, in lower case and without underscores.
 const otherWords = " cursor=next_cursor more=has_more hasnext=has_more items=messages timestamp=time payload=data "
 
-// misspelt describes the first unknown field of an answer that is likely meant as a
-// known field that is missing. It returns an empty text if there is none. A value that
-// is not an object has no fields.
+// misspelt describes the first unknown field of an answer that was probably meant as a
+// missing known one. It returns an empty text if there is none. A value that is not an
+// object has no fields.
 func misspelt(body []byte) string {
 	if _, err := limits.Check(body); err != nil {
 		return ""
@@ -71,7 +71,7 @@ func misspeltIn(path string, o object, fields string) string {
 		}
 	}
 	if known == len(o) {
-		return "" // as almost always
+		return "" // the case almost always
 	}
 	var missing []string
 	for field := range strings.FieldsSeq(fields) {
@@ -92,7 +92,7 @@ func misspeltIn(path string, o object, fields string) string {
 	return ""
 }
 
-// alike reports whether a name is likely meant as a field.
+// alike reports whether a name was probably meant as a field.
 func alike(name, field string) bool {
 	name, plain := bare(name), bare(field)
 	if name == plain || strings.Contains(otherWords, " "+name+"="+field+" ") {

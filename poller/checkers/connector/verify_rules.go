@@ -50,7 +50,7 @@ func (v *verification) run(ctx context.Context) {
 	v.throughout()
 }
 
-// throughout judges the rules that every answer has to keep.
+// throughout judges the rules that every answer must obey.
 func (v *verification) throughout() {
 	if v.largest > 0 || v.misshapen != "" {
 		v.judge(ruleForm, v.misshapen == "", cmp.Or(v.misshapen, "each answer has its form"), "write the field as the schema has it: rounds connector schema")
@@ -161,7 +161,7 @@ func (v *verification) unknownFields(ctx context.Context) {
 	v.judgeReply(ruleUnknown, got, got.ok(), got.String(), "ignore unknown fields of the request")
 }
 
-// repeatedID asks twice with one id, as for two pages of a check.
+// repeatedID asks twice with one id, as if for two pages of a check.
 func (v *verification) repeatedID(ctx context.Context) {
 	id := fmt.Sprintf("verify-again-%d", time.Now().UnixNano())
 	for n := range 2 {
@@ -199,8 +199,8 @@ func (v *verification) held(ctx context.Context) {
 	v.judgeHold(v.ask(ctx, question{name: "held", cursor: v.last, hold: v.hold}))
 }
 
-// heldAWhile is the longest that an empty answer may be expected to be held: pollers call a
-// connector less often that answers sooner.
+// heldAWhile is the longest time for which a connector must hold an empty answer. Pollers call a
+// connector that answers sooner less often.
 const heldAWhile = 5 * time.Second
 
 // judgeHold judges the answer to a request that may be held.

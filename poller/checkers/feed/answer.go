@@ -10,9 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// statusError returns the error for a status other than success. An error of the
-// host, not of one feed on it, has the scope of the rate key. The advice depends on
-// whether the request had a login or headers of the config.
+// statusError returns the error for an unsuccessful status. An error of the host, and
+// not of one feed on it, has the scope of the rate key. The advice depends on whether
+// the config's login or headers were sent.
 func statusError(answer *fetch.Response, credentials bool) *poller.CheckError {
 	e := &poller.CheckError{
 		Kind:    poller.Transient,
@@ -58,9 +58,9 @@ func statusText(status int) string {
 
 const maxShown = 120 // bytes of an address in a warning
 
-// moves adds a warning about a feed that has moved permanently, once its new address has
-// answered with a feed. The config's login and headers are for the old address alone. If
-// there are any, a person has to decide that the new address may get them.
+// moves adds a warning about a feed that has moved permanently, once its new address has answered
+// with a feed. The config's login and headers are for the old address alone. If there are any, a
+// person must decide whether the new address may get them.
 func (c config) moves(to string, result *poller.Result) {
 	if to == "" || to == c.url {
 		return

@@ -11,8 +11,8 @@ import (
 
 const (
 	digestSize = 8
-	// The cursor still knows items that the feed no longer shows, because caches
-	// serve old versions: twice as many as the feed shows, within these bounds.
+	// The cursor still knows items that the feed no longer shows, because caches may serve
+	// old versions. It knows twice as many as the feed shows, within these bounds.
 	minDeparted, maxDeparted = 200, 1000
 	maxValidator             = 512 // bytes of an ETag or a date
 )
@@ -34,7 +34,7 @@ type validators struct {
 	url      string // a digest: the URL may hold a token
 	etag     string
 	modified string
-	flaw     flaw // of the version that they stand for
+	flaw     flaw // of the version that the validators stand for
 }
 
 func newValidators(url string, header http.Header) validators {
@@ -45,8 +45,8 @@ func newValidators(url string, header http.Header) validators {
 	}
 }
 
-// validator drops a value that is too long or that no request could carry. If it
-// were kept, every later check would fail.
+// validator drops a value that is too long, or that no request could carry. If it were
+// stored, every later check would fail.
 func validator(value string) string {
 	if len(value) > maxValidator {
 		return ""
@@ -64,15 +64,15 @@ func urlDigest(url string) string {
 	return base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
-// cursor is where a feed stands: the validators, and the digests of all items
-// that it shows and that were reported, followed by those of items that it no
-// longer shows, both newest first. It stays under 34 KiB: 3,000 digests of 8 bytes in base64.
+// cursor is how far a feed was read. It has the validators, the digests of all items that the feed
+// shows and that were reported, and then the digests of items that it no longer shows, both newest
+// first. It stays under 34 KiB: 3,000 digests of 8 bytes in base64.
 //
-// If the account's URL changes, the validators no longer count. The digests still
-// do, because mostly the same feed has moved.
+// If the account's URL changes, the validators no longer count. The digests still do,
+// because in most cases the same feed has moved.
 type cursor struct {
 	validators
-	unread []byte // the digests, as they stand in the JSON
+	unread []byte // the digests, as the JSON has them
 	seen   []digest
 	index  map[digest]struct{} // nil: unread are not read yet
 }
@@ -89,7 +89,7 @@ type wire struct {
 	BrokenLine int `json:"broken_line,omitempty"`
 }
 
-// decodeCursor reads a cursor. An empty one is that of a feed never seen.
+// decodeCursor reads a cursor. An empty cursor means that the feed was never seen.
 func decodeCursor(raw []byte) (cursor, error) {
 	if len(raw) == 0 {
 		return cursor{}, nil
@@ -104,7 +104,7 @@ func decodeCursor(raw []byte) (cursor, error) {
 	}, nil
 }
 
-// read reads the digests, once: most checks need the validators alone.
+// read reads the digests, once, because most checks need only the validators.
 func (c *cursor) read() {
 	if c.index != nil {
 		return
@@ -153,8 +153,8 @@ func (c *cursor) condition(url string, header http.Header) bool {
 	return c.etag != "" || c.modified != ""
 }
 
-// next returns the cursor after a check. Items are all that the feed shows, and
-// present are those of them that are reported by now.
+// next returns the cursor after a check. items are all items that the feed shows, and
+// present are the ones that are reported by now.
 func (c *cursor) next(present []digest, items []item, found validators) *cursor {
 	c.read()
 	n := &cursor{validators: found, index: make(map[digest]struct{}, len(present))}

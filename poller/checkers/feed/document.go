@@ -35,13 +35,14 @@ func isJSON(body []byte) bool {
 	return len(rest) > 0 && rest[0] == '{'
 }
 
-// document prepares an answer in XML. Guard and the parser then read the same bytes:
-// UTF-8 of characters that XML has, without the control characters that the parser skips, and
-// without a declaration, so that neither of them converts anything. The answer is overwritten.
+// document prepares an answer in XML. guard and the parser then read the same bytes, and neither
+// converts anything: the text is UTF-8, has only characters that XML allows, without the control
+// characters that the parser skips, and has no declaration. The answer is overwritten.
 //
-// Its encoding is what a byte order mark says, else the answer's Content-Type (RFC 7303), else
-// the declaration. What is valid UTF-8 beyond ASCII is that, whatever single-byte encoding is
-// said. It returns the first line with a character that XML does not have; 0: there is none.
+// The encoding is what a byte order mark says, else the answer's Content-Type (RFC 7303), else the
+// declaration. But text beyond ASCII that is valid UTF-8 is read as UTF-8, whatever single-byte
+// encoding is declared. document also returns the first line with a character that XML does not
+// allow; 0: there is none.
 func document(body []byte, contentType string) (text []byte, line int, err error) {
 	label, text := marked(body)
 	if label != "" {
@@ -51,9 +52,9 @@ func document(body []byte, contentType string) (text []byte, line int, err error
 	}
 	text = clean(text)
 	if isJSON(text) {
-		return nil, 0, errXML // after a control byte, which was judged as XML
+		return nil, 0, errXML // a control byte came first, so it was judged as XML
 	}
-	text = text[max(0, bytes.IndexByte(text, '<')):] // nothing may stand there, and often something does
+	text = text[max(0, bytes.IndexByte(text, '<')):] // XML allows nothing before that, but often something is there
 	end, declared := declaration(text)
 	text = text[end:]
 	if label == "" && !(utf8.Valid(text) && !ascii(text)) {
@@ -65,7 +66,7 @@ func document(body []byte, contentType string) (text []byte, line int, err error
 			return nil, 0, err
 		} else if err == nil {
 			text = clean(converted)
-		} // of an unknown encoding, what is UTF-8 can be read
+		} // the UTF-8 in an unknown encoding can be read
 	}
 	most := maxGrowth * len(body)
 	if text, line = legal(text); len(text) > most {
@@ -74,8 +75,8 @@ func document(body []byte, contentType string) (text []byte, line int, err error
 	return text, line, nil
 }
 
-// marked returns the encoding that a byte order mark, or the pattern of the first bytes, shows,
-// and the text behind the mark.
+// marked returns the encoding that a byte order mark or the pattern of the first bytes shows, and
+// the text after the mark.
 func marked(text []byte) (label string, rest []byte) {
 	for _, m := range []struct{ mark, label string }{{"\xef\xbb\xbf", ""}, {"\xff\xfe", "utf-16le"}, {"\xfe\xff", "utf-16be"}} {
 		if rest, ok := bytes.CutPrefix(text, []byte(m.mark)); ok {
@@ -101,8 +102,8 @@ func ascii(text []byte) bool {
 	return bytes.IndexFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) < 0
 }
 
-// saidOf returns the first of the declared encodings that is known and that the text can be in,
-// or else a guess; "": none. The text is ASCII, or not UTF-8.
+// saidOf returns the first of the declared encodings that is known and that the text can be in, or
+// else a guess; "": none. The text must be ASCII, or not UTF-8.
 func saidOf(text []byte, said ...string) string {
 	plain := ascii(text)
 	for _, label := range said {
@@ -115,13 +116,13 @@ func saidOf(text []byte, said ...string) string {
 		}
 	}
 	if singleBytes(text) {
-		return "windows-1252" // as browsers have it
+		return "windows-1252" // as browsers do
 	}
 	return ""
 }
 
-// singleBytes reports whether more of a text's bytes are no UTF-8 than there are characters beyond
-// ASCII.
+// singleBytes reports whether a text beyond ASCII has more bytes that are not UTF-8 than characters
+// that are.
 func singleBytes(text []byte) bool {
 	good, bad := 0, 0
 	for at := 0; at < len(text); {
@@ -145,8 +146,8 @@ var (
 	xmlEncoding    = regexp.MustCompile(`[ \t\r\n]encoding[ \t\r\n]*=[ \t\r\n]*["']([A-Za-z0-9._:-]+)["']`)
 )
 
-// declaration returns the end of a text's XML declaration, of any version, and the encoding that
-// it names.
+// declaration returns the end of a text's XML declaration, of any version, and the encoding that it
+// names.
 func declaration(text []byte) (end int, label string) {
 	found := xmlDeclaration.Find(text)
 	if encoding := xmlEncoding.FindSubmatch(found); encoding != nil {
@@ -155,9 +156,9 @@ func declaration(text []byte) (end int, label string) {
 	return len(found), label
 }
 
-// legal replaces what is no character of XML: bytes that are not UTF-8 and characters that XML
-// does not have by U+FFFD, and references to such characters by nothing. It returns the first
-// line with any.
+// legal replaces everything that XML does not allow. Bytes that are not UTF-8, and forbidden
+// characters, become U+FFFD; references to such characters are removed. It returns the first line
+// that has any.
 func legal(text []byte) ([]byte, int) {
 	first := -1
 	bad := func(at int) {
@@ -165,7 +166,7 @@ func legal(text []byte) ([]byte, int) {
 			first = at
 		}
 	}
-	out, from := []byte(nil), 0 // what comes before from is in out
+	out, from := []byte(nil), 0 // the text before from is already in out
 	for at := 0; at < len(text); {
 		char, size := rune(text[at]), 1
 		if char >= utf8.RuneSelf {
@@ -192,8 +193,8 @@ func legal(text []byte) ([]byte, int) {
 	return append(out, text[from:]...), line
 }
 
-// strayReference returns the length of a reference to a character that XML does not have, with
-// which a text begins; 0: there is none.
+// strayReference returns the length of a reference at the start of a text to a character that XML
+// does not allow; 0: there is none.
 func strayReference(text []byte) int {
 	end := bytes.IndexByte(text[:min(len(text), 12)], ';')
 	if end < 0 {
@@ -213,7 +214,7 @@ func strayReference(text []byte) int {
 	return end + 1
 }
 
-// convert converts a text to UTF-8 of at most maxGrowth times its length.
+// convert converts a text to UTF-8 that is at most maxGrowth times as long.
 func convert(text []byte, label string) ([]byte, error) {
 	if encoding, _ := charset.Lookup(label); encoding == nil {
 		return nil, errUnknown

@@ -7,8 +7,8 @@
 //	headers  name → text, or {"secret": "NAME"}; what looks like a credential must be
 //	         the latter
 //
-// Login and headers are for the URL's own scheme, host and port. They are not sent
-// to another one that the feed redirects to.
+// Login and headers are only for the URL's own scheme, host and port. If the feed
+// redirects elsewhere, they are not sent there.
 //
 // A message is an item of the feed. Its id is the item's GUID, else its link,
 // else, in RDF, its rdf:about, else a digest of its title, date and content. Ids over 256 bytes are replaced by
@@ -16,31 +16,32 @@
 // two items with the same id only the first counts. The first check reports all
 // items that the feed shows.
 //
-// The cursor remembers what the feed shows and some of what it showed before,
-// so that an item that comes and goes is reported once; see cursor. Of a feed with
-// more than 2,000 items the newest 2,000 are read, if all items have a date. The
-// others are never reported. If items have no date, the newest are unknown, and
-// the check fails with the code too_many_items. It fails so beyond 10,000 items too.
+// The cursor remembers what the feed shows and some of what it showed before, so that
+// an item that disappears and reappears is reported once; see cursor. If a feed has
+// more than 2,000 items and all have a date, the newest 2,000 are read, and the others
+// are never reported. Without dates nobody knows which are the newest, and the check
+// fails with the code too_many_items. So does a feed of more than 10,000 items.
 //
-// A feed is judged before the parser reads it. One that would cost far more memory
-// or time than its length suggests is refused as not_a_feed. Nothing after the
-// end of its root is read. HTML is resolved against xml:base within limits.
+// A feed is judged before the parser reads it. A feed that would cost far more memory
+// or time than its length suggests is refused as not_a_feed. Nothing after the end of
+// its root is read. HTML is resolved against xml:base within limits.
 //
-// Addresses are resolved against xml:base, or else against the address that answered; ids stay
-// as the feed has them. The link of an item without one is its GUID, if that is a permanent link.
+// Addresses are resolved against xml:base, or else against the address that answered; ids stay as
+// the feed has them. If an item has no link, its GUID is its link if that is a permanent link.
 //
 // The encoding is what a byte order mark says, else the answer's Content-Type, else the
-// declaration. What is valid UTF-8 beyond ASCII is that, whatever is said. Bytes and characters
-// that XML does not have are replaced or left out, with the warning malformed.
+// declaration. But text beyond ASCII that is valid UTF-8 is read as UTF-8, whatever is declared.
+// Bytes and characters that XML does not allow are replaced or left out, with the warning
+// malformed.
 //
 // A feed that is not well-formed XML is read as far as possible. A check that finds
 // items succeeds, with the warning malformed. Unreadable parts are dropped, each from
 // the error to the next item. A feed with permanent redirects gets the warning moved.
 // It is still fetched from its old address until its record changes.
 //
-// If there are more new items than the request asks for, the oldest come first, and
-// the feed is fetched again for the rest. ETag and Last-Modified are kept only when
-// nothing is left: a 304 would hide the rest.
+// If there are more new items than the request asks for, the oldest come first, and the
+// feed is fetched again for the rest. ETag and Last-Modified are stored only when
+// nothing is left, because a 304 would hide the rest.
 package feed
 
 import (
@@ -58,7 +59,7 @@ import (
 const (
 	maxBody      = 8 << 20
 	maxRedirects = 5
-	defaultLimit = 200 // of messages, for a request that names none
+	defaultLimit = 200 // messages, for a request without a limit
 	accept       = "application/atom+xml, application/rss+xml, application/feed+json, " +
 		"application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.5"
 )
@@ -72,8 +73,8 @@ type Checker struct {
 
 var _ poller.Checker = (*Checker)(nil)
 
-// New returns a checker that fetches through client and takes from secrets what
-// configs refer to.
+// New returns a checker that fetches through client and finds the configs' secrets in
+// secrets.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{form: newForm(client), client: client, secrets: secrets}
 }
@@ -140,11 +141,11 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	return result, nil
 }
 
-// report finds what is new among a feed's items.
+// report finds the new items of a feed.
 func report(items []item, known cursor, r poller.Request, found validators) (poller.Result, error) {
 	limit := cmp.Or(max(r.Limit, 0), defaultLimit)
 	var result poller.Result
-	var present []digest // and reported
+	var present []digest // in the feed and reported
 	for _, item := range items {
 		key := digestOf(item.id)
 		if !known.has(key) {

@@ -11,21 +11,21 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// The limits of a feed, so that no answer costs the parser much more memory or
-// time than its length suggests. All are far beyond what feeds have.
+// These limits ensure that no answer costs the parser much more memory or time than its
+// length suggests. Real feeds stay far below all of them.
 const (
-	maxDepth      = 512     // of elements in elements; the parser recurses, and a full stack cannot be recovered from
-	maxElements   = 200_000 // the parser keeps some 200 bytes of each
+	maxDepth      = 512     // of nested elements; the parser recurses, and a stack overflow is fatal
+	maxElements   = 200_000 // the parser needs some 200 bytes for each
 	maxListed     = 10_000  // items and entries, of some KiB each
 	maxAttributes = 200_000
 	maxTokens     = 1 << 20
-	maxDates      = 2*maxListed + 100 // each is tried in 180 formats
+	maxDates      = 2*maxListed + 100 // the parser tries each in 180 formats
 	maxDate       = 4 << 10           // bytes
 
 	maxScope     = 256       // namespaces in scope; the parser copies all of them for each element
 	maxScopeCost = 4 << 20   // such copies in all
-	maxJoined    = 256 << 20 // bytes copied while mixed text is put together, piece by piece
-	maxBaseCost  = 64 << 20  // bytes of xml:base, counted for each text that it may resolve
+	maxJoined    = 256 << 20 // bytes that are copied to join mixed text piece by piece
+	maxBaseCost  = 64 << 20  // bytes of xml:base, counted once for each text that it may resolve
 
 	// HTML is parsed where xml:base resolves it and where it is XHTML, even inside
 	// comments and instructions.
@@ -60,14 +60,14 @@ var (
 	errRoot = errors.New("feed: neither RSS nor Atom")
 )
 
-// guard reads a document as the parser will. It refuses one that would cost too
-// much. It also stops at the first error, because the parser might go on there and
-// must not see what guard did not judge. It returns the document up to the end of its
-// root, and what it has counted. The error for broken XML is a *brokenXML; the counts
-// so far are returned with it.
+// guard reads a document as the parser will, and refuses one that would cost too much.
+// It also stops at the first error, because the parser might go on there and must not
+// see text that guard did not judge. It returns the document up to the end of its root,
+// and the counts. The error for broken XML is a *brokenXML, and the counts so far are
+// returned with it.
 //
 // The parser accepts much that is not XML. So does guard unless it is strict. All
-// parsers read a document that a strict guard accepts in the same way.
+// parsers agree on a document that a strict guard accepts.
 func guard(ctx context.Context, text []byte, strict bool) ([]byte, *ledger, error) {
 	from := &source{ctx: ctx, text: text}
 	decoder := xml.NewDecoder(from)
@@ -99,7 +99,7 @@ func guard(ctx context.Context, text []byte, strict bool) ([]byte, *ledger, erro
 	}
 }
 
-// ledger is what guard has counted.
+// ledger has the counts of guard.
 type ledger struct {
 	open []element
 	at   int // where the current token begins
@@ -222,7 +222,7 @@ func (l *ledger) characters(text xml.CharData) {
 	}
 }
 
-// cost returns about how many bytes of memory the parser needs for what was counted,
+// cost returns roughly how many bytes of memory the parser needs for what was counted,
 // without the text. The factors were measured and rounded up.
 func (l *ledger) cost() int64 {
 	return 400*int64(l.elements) + 150*int64(l.attributes) + 800*int64(l.listed) + 250*int64(l.markup+l.hidden) + l.scopeCost
@@ -275,22 +275,22 @@ func guardJSON(body []byte) (int64, error) {
 
 const (
 	// A start tag longer than longTag is watched while it is read, because all its
-	// attributes are in memory before the first is seen. A picture in an attribute
-	// makes a tag long too, but without many marks.
+	// attributes are in memory before the first is seen. A picture in an attribute makes a
+	// tag long too, but has few marks.
 	longTag      = 32 << 10
 	longTagMarks = 8 << 10 // bytes that are = or white space, beyond longTag
 
 	stopEvery = 4 << 10 // bytes after which the context is checked again
 )
 
-// source feeds a text to a parser until ctx is done. Nothing else stops a parser.
+// source feeds a text to a parser until ctx is done. Nothing else can stop a parser.
 type source struct {
 	ctx  context.Context
 	text []byte
 	at   int
 
 	token int // where the current token begins; see ReadByte
-	marks int // in its part beyond longTag
+	marks int // marks in its part beyond longTag
 }
 
 // Read is for the parser, which reads a few KiB at a time.
@@ -306,7 +306,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadByte is for guard. Its decoder reads no byte after the token that it returns.
+// ReadByte is for guard, whose decoder reads no byte after the token that it returns.
 func (s *source) ReadByte() (byte, error) {
 	if s.at%stopEvery == 0 {
 		if err := s.ctx.Err(); err != nil {

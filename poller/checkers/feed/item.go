@@ -24,7 +24,7 @@ const maxID = 256 // bytes
 type item struct {
 	id     string
 	source *gofeed.Item
-	base   *url.URL // that relative addresses are resolved against; nil: none
+	base   *url.URL // resolves relative addresses; nil: there is none
 }
 
 // identify returns an item's id: one line, never empty, at most maxID bytes.
@@ -42,7 +42,7 @@ func identify(source *gofeed.Item) string {
 	return hashed(source.Title, source.Published, source.Content, source.Description)
 }
 
-// hashed returns an id made of parts. Each is hashed with its length, so that two
+// hashed returns an id made of parts. Each part is hashed with its length, so that
 // different lists never have the same input.
 func hashed(parts ...string) string {
 	hash := sha256.New()
@@ -53,7 +53,7 @@ func hashed(parts ...string) string {
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
-// message returns the item as the message that is reported.
+// message returns the message for the item.
 func (i item) message() poller.Message {
 	at := usable(i.source.PublishedParsed)
 	if at.IsZero() {
@@ -71,7 +71,7 @@ func usable(at *time.Time) time.Time {
 	return at.UTC()
 }
 
-// A message's data stays under 256 KiB together with what is around it.
+// A message's data stays under 256 KiB together with its surroundings.
 const (
 	maxData       = 252 << 10
 	maxContent    = 192 << 10
@@ -104,8 +104,8 @@ type enclosure struct {
 	Length string `json:"length,omitempty"` // as the feed has it
 }
 
-// dataOf returns an item's data, cut to the limits. Escaping makes text up to six
-// times longer, so data that is still too long is cut again, the longest part first.
+// dataOf returns an item's data, cut to the limits. Escaping makes text up to six times
+// longer, so data that is still too long is cut again, the longest part first.
 func dataOf(source *gofeed.Item, base *url.URL) json.RawMessage {
 	d := &data{base: base}
 	d.Title = d.cut(source.Title, maxLine)
@@ -156,8 +156,8 @@ func (d *data) enclose(sources []*gofeed.Enclosure) {
 	}
 }
 
-// cut shortens text. Addresses go through whole instead, which drops those that are
-// too long: half an address leads elsewhere.
+// cut shortens text. Addresses go through whole instead, which drops the ones that are
+// too long, because half an address leads elsewhere.
 func (d *data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
 	return message.Cut(text, most)
@@ -171,7 +171,7 @@ func (d *data) whole(text string, most int) string {
 	return text
 }
 
-// absolute resolves a relative address. A text that is no address stays as it is.
+// absolute resolves a relative address. A text that is not an address stays as it is.
 func absolute(base *url.URL, text string) string {
 	address, err := url.Parse(strings.TrimSpace(text))
 	if base == nil || text == "" || err != nil || address.IsAbs() {
@@ -180,7 +180,7 @@ func absolute(base *url.URL, text string) string {
 	return base.ResolveReference(address).String()
 }
 
-// encode returns the JSON. HTML is not escaped: it would be three times as long.
+// encode returns the JSON. It does not escape HTML, which would then be three times as long.
 func (d *data) encode() json.RawMessage {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

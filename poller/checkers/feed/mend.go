@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxMends = 16        // places that are left out; after the last of them, all the rest is
-	mendFree = 256 << 10 // bytes that may always be read again, besides about as many as the text has
+	maxMends = 16        // places that are left out; after the last one, all the rest is left out
+	mendFree = 256 << 10 // bytes that may be read again, besides about the length of the text
 )
 
 // brokenXML is the error for a place where a document is not XML.
@@ -27,7 +27,7 @@ func (e *brokenXML) Error() string { return fmt.Sprintf("feed: broken XML at lin
 // Is makes it an errXML.
 func (e *brokenXML) Is(target error) bool { return target == errXML }
 
-// flaw is what is wrong with the XML of a feed that is still read. The zero flaw
+// flaw says what is wrong with the XML of a feed that is still read. The zero flaw
 // means that nothing is.
 type flaw struct {
 	line  int  // of the first error; 0: nothing is wrong
@@ -45,7 +45,7 @@ func (f flaw) warnings() []poller.Warning {
 	return []poller.Warning{{Code: "malformed", Message: fmt.Sprintf("not well-formed XML at line %d; read all the same", f.line)}}
 }
 
-// kept returns the line that the cursor keeps; 0 means none. A lossy feed has no
+// kept returns the line that the cursor stores; 0 means none. A lossy feed has no
 // validators, so each check reads it and warns again.
 func (f flaw) kept() int {
 	if f.lossy {
@@ -54,7 +54,7 @@ func (f flaw) kept() int {
 	return f.line
 }
 
-// guardOrMend is guard for a document that may be broken. Of a broken one it returns a
+// guardOrMend is guard for a document that may be broken. For a broken one it returns a
 // version without the broken parts, which guard has judged from beginning to end like
 // any other. A document that guard refuses for other reasons stays refused.
 func guardOrMend(ctx context.Context, text []byte) ([]byte, *ledger, flaw, error) {
@@ -80,8 +80,8 @@ func guardOrMend(ctx context.Context, text []byte) ([]byte, *ledger, flaw, error
 	}
 }
 
-// mend leaves out the item, or anything else, that is broken at the offset at, up to the
-// next item. If there is no next item, or rest is true, it closes the open elements there.
+// mend leaves out the item, or anything else, that is broken at the offset at, up to the next item.
+// If there is no next item, or rest is true, it closes the open elements there.
 func mend(text []byte, l *ledger, at int, rest bool) []byte {
 	open, from := l.open, at
 	for i, e := range l.open {
@@ -97,7 +97,7 @@ func mend(text []byte, l *ledger, at int, rest bool) []byte {
 	if next < 0 {
 		return append(text[:from:from], closing(text, open)...)
 	}
-	// The next item is in the elements that earlier items were in, or else in the root and its channel.
+	// The next item is in the same elements as earlier items, or else in the root and its channel.
 	around := l.list
 	if around == 0 {
 		around = 1
@@ -111,7 +111,7 @@ func mend(text []byte, l *ledger, at int, rest bool) []byte {
 	return append(append(text[:from:from], closing(text, open[around:])...), text[next:]...)
 }
 
-// closing returns the end tags of elements, the innermost first.
+// closing returns the end tags of elements, innermost first.
 func closing(text []byte, open []element) []byte {
 	var tags []byte
 	for i := len(open) - 1; i >= 0; i-- {
@@ -120,7 +120,7 @@ func closing(text []byte, open []element) []byte {
 	return tags
 }
 
-// nameAt returns the name of the start tag at an offset, as it is written.
+// nameAt returns the name in the start tag at an offset, as it is written.
 func nameAt(text []byte, tag int) string {
 	rest := text[tag+1:]
 	end := bytes.IndexAny(rest, " \t\r\n/>")
@@ -130,7 +130,7 @@ func nameAt(text []byte, tag int) string {
 	return string(rest[:end])
 }
 
-// nextItem returns the offset of the next start tag of an item, at from or after it, or
+// nextItem returns the offset of the first start tag of an item at from or after it, or
 // -1 if there is none.
 func nextItem(text []byte, from int) int {
 	for at := from; at < len(text); at++ {

@@ -18,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// maxItems is how many items of a feed are read.
+// maxItems is the most items of a feed that are read.
 const maxItems = 2000
 
 var (
@@ -26,7 +26,7 @@ var (
 	errPanic       = errors.New("feed: the parser panicked")
 )
 
-// A reserver waits for memory and returns the function that releases it; see
+// A reserver waits for memory and returns the function that frees it; see
 // fetch.Reserve.
 type reserver func(ctx context.Context, bytes int64) (func(), error)
 
@@ -36,7 +36,7 @@ type feedRead struct {
 	flaw  flaw
 }
 
-// setBase sets the address that relative ones are resolved against.
+// setBase sets the address against which relative ones are resolved.
 func (f *feedRead) setBase(address string) {
 	base, err := url.Parse(address)
 	if err != nil || !base.IsAbs() {
@@ -85,7 +85,7 @@ func read(ctx context.Context, body []byte, contentType string, reserve reserver
 	}
 	items := itemsOf(parsed, judged.abouts)
 	if judged.flaw.lossy && len(items) == 0 {
-		return feedRead{}, errXML // it does not deliver anything
+		return feedRead{}, errXML // the charset delivers nothing
 	}
 	if len(items) > maxItems {
 		if !allDated(items) {
@@ -153,7 +153,7 @@ func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 	return parsed, nil
 }
 
-// translator takes a guid that is a permanent link for the link of an item that has none.
+// translator uses a guid that is a permanent link as the link of an item that has none.
 type translator struct{ gofeed.DefaultRSSTranslator }
 
 // Translate implements gofeed.Translator.
@@ -197,8 +197,8 @@ var insane = []error{
 	errDepth, errElements, errAttributes, errDates, errNamespaces, errText, errBase, errMarkup, errDeclared, errGrowth,
 }
 
-// looksLikePage reports the most frequent mistake: the address of a page instead of
-// its feed.
+// looksLikePage reports the most frequent mistake: the address of a page and not of its
+// feed.
 func looksLikePage(body []byte) bool {
 	start := strings.ToLower(string(bytes.TrimLeft(body[:min(len(body), 1024)], "\xef\xbb\xbf \t\r\n")))
 	return strings.HasPrefix(start, "<!doctype html") || strings.Contains(start, "<html")
@@ -206,9 +206,9 @@ func looksLikePage(body []byte) bool {
 
 var errUnreadable = errors.New("feed: unreadable")
 
-// itemsOf returns a feed's items in order: by date if all have one, else from the
-// document's end, because feeds put the newest first. Abouts are the identifiers that RDF gives
-// them, for those that have nothing else.
+// itemsOf returns a feed's items in order: by date if all have one, else from the end of the
+// document, because feeds put the newest first. abouts are RDF's identifiers, for items that have
+// no others.
 func itemsOf(parsed *gofeed.Feed, abouts []string) []item {
 	items := make([]item, 0, len(parsed.Items))
 	seen := make(map[string]struct{}, len(parsed.Items))

@@ -19,18 +19,18 @@ import (
 const (
 	maxGuesses = 32      // of one mail
 	maxSample  = 4 << 10 // bytes of a text that a guess looks at
-	fewBytes   = 6       // beyond ASCII; fewer say too little for statistics
-	likelihood = 0.9     // of a guess by statistics that is taken at once
+	fewBytes   = 6       // bytes beyond ASCII; fewer are too little for statistics
+	likelihood = 0.9     // from which a guess by statistics is taken at once
 )
 
-// hint is what is known of a mail's texts that declare no charset. A nil hint knows
-// nothing.
+// hint is what is known about a mail's texts without a declared charset. A nil hint
+// knows nothing.
 type hint struct {
 	likely  encoding.Encoding // nil: unknown
 	guesses int               // made by statistics so far, which cost a millisecond each
 }
 
-// spend reports whether one more guess may be made by statistics.
+// spend reports whether one more guess by statistics may be made.
 func (h *hint) spend() bool {
 	if h == nil {
 		return true
@@ -39,9 +39,8 @@ func (h *hint) spend() bool {
 	return h.guesses <= maxGuesses
 }
 
-// decodeBytes returns a text in UTF-8. The label is the charset that the text declares,
-// or empty. Nothing is lost because of a charset: what cannot be decoded becomes U+FFFD,
-// byte by byte.
+// decodeBytes returns a text in UTF-8. label is the charset that the text declares, or empty. No
+// text is lost because of its charset: undecodable bytes become U+FFFD, one by one.
 func decodeBytes(raw []byte, label string, hint *hint) string {
 	declared := lookup(label)
 	if declared == nil {
@@ -77,9 +76,8 @@ func undeclared(raw []byte, hint *hint) string {
 	return text
 }
 
-// guess returns the charset that a text is likely in. Chinese is tried first, because
-// most mail without a declared charset is Chinese, and statistics do not recognize short
-// names.
+// guess returns the charset that a text is probably in. Chinese is tried first, because most mail
+// without a declared charset is Chinese, and statistics do not recognize short names.
 func guess(raw []byte, hint *hint) encoding.Encoding {
 	raw = raw[:min(len(raw), maxSample)]
 	beyond := 0
@@ -109,8 +107,8 @@ func guess(raw []byte, hint *hint) encoding.Encoding {
 }
 
 // likelyChinese reports whether at least half of the characters beyond ASCII are pairs
-// as GB 2312 has them, with two bytes beyond ASCII. In European texts such bytes mostly
-// stand alone, or within a word. The sample may end within a character.
+// as in GB 2312, with two bytes beyond ASCII. In European texts such bytes mostly stand
+// alone, or within a word. The sample may end within a character.
 func likelyChinese(raw []byte) bool {
 	var pairs, others int
 	for i := 0; i < len(raw); i++ {
@@ -145,7 +143,7 @@ func decodeAs(from encoding.Encoding, raw []byte) (text string, clean bool) {
 	return text, !strings.ContainsRune(text, utf8.RuneError)
 }
 
-// countUTF8 returns how many bytes of a text beyond ASCII are part of UTF-8, and how
+// countUTF8 returns how many of a text's bytes beyond ASCII are part of UTF-8, and how
 // many are not.
 func countUTF8(raw []byte) (good, bad int) {
 	for len(raw) > 0 {
@@ -161,9 +159,10 @@ func countUTF8(raw []byte) (good, bad int) {
 	return good, bad
 }
 
-// lookup returns the charset of a name, or nil if the name is unknown or says only that
-// the charset is unknown. US-ASCII is such a name: a text of bytes beyond ASCII is
-// something else. GB 18030 has all of GB 2312 and GBK, for which it is often mistaken.
+// lookup returns the charset of a name, or nil if the name is unknown or only says that
+// the charset is unknown. US-ASCII is such a name, because a text with bytes beyond
+// ASCII is something else. For GB 2312 and GBK it returns GB 18030, which contains both
+// and is often mistaken for them.
 func lookup(label string) encoding.Encoding {
 	label = strings.ToLower(strings.Trim(label, " \t\"'"))
 	label, _, _ = strings.Cut(label, "*") // a language, RFC 2231, section 5

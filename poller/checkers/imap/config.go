@@ -108,7 +108,7 @@ func newForm(client *fetch.Client) *form {
 					v.Fault("must be a number from 1 to 65535")
 					c.port = 0
 				}
-				if c.host != "" { // judged as it is dialled: with its port
+				if c.host != "" { // judged as it is dialled, with its port
 					if err := client.ValidateHostPort(c.host, uint16(c.port)); errors.Is(err, fetch.ErrPrivate) {
 						v.Reader().Refuse("host", err)
 					} else if err != nil {
@@ -120,7 +120,7 @@ func newForm(client *fetch.Client) *form {
 	})
 }
 
-// readHost returns a host as it is dialled.
+// readHost returns a host in the form in which it is dialled.
 func readHost(v strict.Value) string {
 	given := v.Text()
 	if given == "" {

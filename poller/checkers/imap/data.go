@@ -10,13 +10,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
-// A message's data stays under 256 KiB together with what is around it.
+// A message's data stays under 256 KiB together with its surroundings.
 const (
 	maxData      = 252 << 10 // bytes of JSON
 	maxBodyText  = 64 << 10  // bytes
-	maxLine      = 2 << 10   // of a subject, an id, one address
+	maxLine      = 2 << 10   // of a subject, an id or one address
 	maxAddresses = 64        // of one field
-	maxHeaders   = 32 << 10  // bytes of all
+	maxHeaders   = 32 << 10  // bytes of all headers
 )
 
 // data is the data of a mail's message. Texts are UTF-8. Fields that the mail lacks
@@ -24,7 +24,7 @@ const (
 type data struct {
 	MessageID string    `json:"message_id,omitempty"` // without angle brackets
 	InReplyTo string    `json:"in_reply_to,omitempty"`
-	Date      string    `json:"date,omitempty"` // as the sender has it, RFC 3339
+	Date      string    `json:"date,omitempty"` // as the sender wrote it, in RFC 3339
 	Subject   string    `json:"subject,omitempty"`
 	From      []address `json:"from,omitempty"`
 	To        []address `json:"to,omitempty"`
@@ -33,15 +33,15 @@ type data struct {
 	Headers   []field   `json:"headers,omitempty"` // all, in their order
 	Text      string    `json:"text,omitempty"`
 	TextType  string    `json:"text_type,omitempty"` // text/plain, or text/html where there is none
-	// Attachments are the parts that are not the text, without their content: files,
+	// Attachments are the parts other than the text, without their content: files,
 	// pictures within the text, forwarded mails.
 	Attachments []attachment `json:"attachments,omitempty"`
 	Size        int64        `json:"size"` // bytes of the whole mail
-	// Truncated says that headers or text were cut, or that the mail is so long that
-	// its text or attachments may not have been reached.
+	// Truncated says that headers or text were cut, or that the mail is so long that its
+	// text or attachments may not have been reached.
 	Truncated bool `json:"truncated,omitempty"`
-	// Damaged says that the mail breaks the rules of MIME: a multipart without
-	// boundaries, wrong base64, no header. What could be read is there.
+	// Damaged says that the mail breaks the rules of MIME: a multipart without boundaries,
+	// wrong base64, no header. The data has what could be read.
 	Damaged bool `json:"damaged,omitempty"`
 }
 
@@ -95,7 +95,7 @@ func (d *data) fit() json.RawMessage {
 	return raw
 }
 
-// encode returns the JSON. HTML is not escaped: it would be three times as long.
+// encode returns the JSON. It does not escape HTML, which would then be three times as long.
 func (d *data) encode() json.RawMessage {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -24,12 +24,12 @@ const limitWait = 5 * time.Minute
 // codeThrottled is a response code of servers that package imap does not name.
 const codeThrottled imap.ResponseCode = "THROTTLED"
 
-// codeClosed is the code of a connection that the server closed without one.
+// codeClosed is the code for a connection that the server closed without giving one.
 const codeClosed = "bye"
 
 // failed returns the error of a failed step. If the server completed its answer,
-// refused makes the error of it. Otherwise the connection ended, and the error that
-// the connection kept says why.
+// refused turns the answer into the error. Otherwise the connection ended, and the
+// error that the connection stored says why.
 func (s *session) failed(err error, step string, refused func(*imap.Error) *poller.CheckError) error {
 	var status *imap.Error
 	if errors.As(err, &status) && s.ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (s *session) failed(err error, step string, refused func(*imap.Error) *poll
 		return fetch.CheckError(fetch.Broken(s.ctx, s.ctx.Err()))
 	case s.conn.tooLarge.Load():
 		return &poller.CheckError{Kind: poller.Protocol, Code: string(fetch.CodeTooLarge), Message: step + ": " + fetch.ErrTooLarge.Error(), Err: fetch.ErrTooLarge}
-	case s.conn.unusable.Load(): // told below
+	case s.conn.unusable.Load(): // reported below
 	case broken != nil:
 		return fetch.CheckError(fetch.Broken(s.ctx, *broken))
 	}
@@ -66,7 +66,7 @@ func common(status *imap.Error, step string) *poller.CheckError {
 		case imap.StatusResponseTypeBye:
 			e.Scope, e.Message = poller.ScopeRateKey, step+": the server closed the connection: "+said(status)
 		case imap.StatusResponseTypeBad:
-			if step == stepStart { // servers without STARTTLS may answer so: it is a refusal
+			if step == stepStart { // servers without STARTTLS may answer this, which is a refusal
 				return nil
 			}
 			e.Kind = poller.Protocol
@@ -119,7 +119,7 @@ func startRefusedNear(status *imap.Error) *poller.CheckError {
 	return e
 }
 
-// said returns a status as people read it, with the server's words if shown left them.
+// said returns a status for people, with the server's words unless shown has removed them.
 func said(status *imap.Error) string {
 	text := string(status.Type)
 	if code := clean(status.Code); code != "" {
@@ -132,8 +132,8 @@ func said(status *imap.Error) string {
 }
 
 // shown returns a status with the server's words as one printable line of at most
-// maxSaid characters. The words are left out if they repeat the password, also without
-// regard to case or encoded, or if they may have another secret.
+// maxSaid characters. It removes the words if they repeat the password, in any case or
+// encoding, or if they may have another secret.
 func (s *session) shown(status *imap.Error) *imap.Error {
 	line := strings.Join(strings.Fields(strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
@@ -159,7 +159,7 @@ func (s *session) shown(status *imap.Error) *imap.Error {
 // keyed finds values that software calls secret.
 var keyed = regexp.MustCompile(`(?i)(token|password|passwd|secret|key|auth|bearer)\s*[=:]`)
 
-// forms returns the password as it is sent, and as a server may write it.
+// forms returns the password as it is sent, and in the forms in which a server may repeat it.
 func (s *session) forms() []string {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s.secret)
 	forms := []string{s.secret, strings.Join(strings.Fields(s.secret), " "), quoted, url.QueryEscape(s.secret), url.PathEscape(s.secret)}
@@ -175,7 +175,7 @@ func (s *session) forms() []string {
 	return forms
 }
 
-// codeOf returns the response code as the code that people and metrics see.
+// codeOf returns the response code in the form that people and metrics see.
 func codeOf(status *imap.Error) string {
 	if code := clean(status.Code); code != "" {
 		return strings.ToLower(code)
@@ -187,7 +187,7 @@ func codeOf(status *imap.Error) string {
 }
 
 // clean returns a code if it looks like one of RFC 9051: a few capital letters. A
-// server may send anything in its place.
+// server may send anything else.
 func clean(code imap.ResponseCode) string {
 	text := string(upper(code))
 	switch imap.ResponseCode(text) {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	maxNesting = 16      // lists in lists; the answers that are asked for have three
-	maxAnswer  = 1 << 20 // bytes of one line, literals not counted
+	maxNesting = 16      // nested lists; the requested answers have three
+	maxAnswer  = 1 << 20 // bytes of one line, without literals
 	maxDigits  = 10      // of a literal's size
 	maxWords   = 64      // bytes of tag and type
 )
 
 // guarded is the plain side of a connection. It checks a server's answers against the
 // outline of the grammar before the client library reads them. The library's parser
-// recurses for every list within a list of a body structure, even an unrequested one. A
-// megabyte of parentheses would crash the whole process.
+// recurses for every list within a list of a body structure, even an unrequested one,
+// so a megabyte of parentheses would crash the whole process.
 type guarded struct {
 	net.Conn
 	below    *metered
@@ -27,12 +27,12 @@ type guarded struct {
 	grammar  grammar
 	held     []byte // the start of a line that may be an answer to ID
 	hidden   bool   // the line is one
-	ready    []byte // not read yet
+	ready    []byte // not read by the library yet
 	ended    error  // why there is nothing after it
 }
 
-// Read returns only bytes that follow the grammar, and no answer to ID: the library
-// takes a value of NIL, which RFC 2971 allows, for the end of IMAP.
+// Read returns only bytes that follow the grammar. It leaves out answers to ID, because
+// the library takes a value of NIL, which RFC 2971 allows, for the end of IMAP.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.greeting != nil && g.greeting.Len() > 0 {
 		return g.greeting.Read(p)
@@ -64,8 +64,8 @@ func (g *guarded) Read(p []byte) (int, error) {
 // idAnswer begins an answer to ID.
 const idAnswer = "* ID "
 
-// pass takes a byte that the grammar accepted. What it makes ready is at most as long as
-// what was read, together with the start of a line.
+// pass takes a byte that the grammar accepted. It makes at most as many bytes ready as were read,
+// together with the start of a line.
 func (g *guarded) pass(b byte) {
 	switch {
 	case g.hidden:
@@ -86,8 +86,8 @@ func (g *guarded) pass(b byte) {
 	}
 }
 
-// refusal returns the greeting if it refused, and else nil. It may be called when
-// nothing is read any more.
+// refusal returns the greeting if the greeting was a refusal, and otherwise nil. It may
+// be called once nothing is read any more.
 func (g *guarded) refusal() *imap.Error {
 	tag, status := statusOf(strings.TrimSuffix(string(g.first), "\r"))
 	if !g.greeted || tag != "*" {
@@ -103,7 +103,7 @@ func (g *guarded) refusal() *imap.Error {
 // grammar follows answers byte by byte (RFC 9051, section 9). It distinguishes lines
 // that end in free text, where nothing has a meaning, from lines made of tokens, where
 // a quotation mark begins a string and a brace begins a literal. It refuses what the
-// library might read in another way: a line break in a string or in a response code.
+// library might read differently: a line break in a string or in a response code.
 type grammar struct {
 	state   state
 	line    []byte // the line's first bytes, until its type is known
@@ -117,8 +117,8 @@ type grammar struct {
 	caps    bool   // within a list of capabilities
 }
 
-// capability begins a list of capabilities, which has no list in it: where a parenthesis
-// stands for a capability, the library looks for a space for ever.
+// capability begins a list of capabilities, which must have no list in it: at a parenthesis in
+// place of a capability, the library would look for a space for ever.
 const capability = "CAPABILITY"
 
 type state uint8

@@ -18,12 +18,12 @@ const maxFields = 1000 // of one header
 type field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // in a message: decoded
-	// Raw is the field as it came, if decoding changed it. A byte beyond ASCII is the
-	// character of that number, as in ISO 8859-1, so that no byte is lost.
+	// Raw is the field as it came, if decoding changed it. A byte beyond ASCII is written
+	// as the character of the same number, as in ISO 8859-1, so that no byte is lost.
 	Raw string `json:"raw,omitempty"`
 }
 
-// decoded returns the field for a message, of a mail that declares the hint.
+// decoded returns the field for a message. hint is the mail's.
 func (f field) decoded(d *data, hint *hint) field {
 	shown := field{Name: f.Name, Value: d.cut(decodeWords(f.Value, hint), 2*maxLine)}
 	if !plain(f.Value) {
@@ -41,10 +41,10 @@ func (f field) decoded(d *data, hint *hint) field {
 // charset.
 type header []field
 
-// split returns the header and the body of a mail or a part. Like mail programs, and
-// unlike net/mail, it skips lines that are not fields: no message may be lost because
-// of one of its lines. Without any field, all of it is the body. If no empty line ends the
-// header, the body is what follows the last field.
+// split returns the header and the body of a mail or a part. Like mail programs, and unlike
+// net/mail, it skips lines that are not fields, because no message may be lost for one of its
+// lines. Without any field, everything is the body. If no empty line ends the header, the body is
+// what follows the last field.
 func split(raw []byte) (header, []byte) {
 	var h header
 	whole, after := raw, raw // after the last field
@@ -99,8 +99,8 @@ func (h header) get(name string) string {
 	return ""
 }
 
-// hint returns the likely charset of texts of the mail that declare none: what the header
-// names, in its type or in an encoded word, or else a guess from all of the header.
+// hint returns the likely charset of the mail's texts that declare none. It is the charset that the
+// header names, in its type or in an encoded word, or else a guess from the whole header.
 func (h header) hint() *hint {
 	return &hint{likely: h.likely()}
 }
@@ -127,8 +127,8 @@ func (h header) likely() encoding.Encoding {
 	return guess(beyond, nil)
 }
 
-// extendsASCII reports whether a charset can be that of a header. UTF-16 cannot, and nearly
-// all bytes mean something in it.
+// extendsASCII reports whether a header can be in a charset. It cannot be in UTF-16, in which
+// nearly all bytes mean something.
 func extendsASCII(named encoding.Encoding) bool {
 	if named == nil {
 		return false
@@ -137,19 +137,19 @@ func extendsASCII(named encoding.Encoding) bool {
 	return text == "Az"
 }
 
-// encodedWord is the form of an encoded word (RFC 2047, section 2), read leniently: mail
-// programs leave spaces in the text and fold lines in the middle of it.
+// encodedWord is the form of an encoded word (RFC 2047, section 2), read leniently: mail programs
+// leave spaces in the text and fold lines in the middle of it.
 var encodedWord = regexp.MustCompile(`=\?([^?\s]{1,64})\?([bBqQ])\?([^?]*)\?=`)
 
-// piece is a part of a field: text as it stands there, or decoded words.
+// piece is a part of a field: plain text, or decoded words.
 type piece struct {
 	text  string
 	words bool
 }
 
 // pieces splits a field at its encoded words. Adjacent words of one charset are joined
-// before they are decoded, because senders split characters over two words. What the
-// words do not cover is decoded first, as it declares no charset.
+// before they are decoded, because senders split characters over two words. Text
+// between the words is decoded first, as text without a declared charset.
 func pieces(text string, hint *hint) (all []piece) {
 	text = undeclared([]byte(text), hint)
 	var (
@@ -219,14 +219,13 @@ func plain(text string) bool {
 	return !strings.Contains(text, "=?")
 }
 
-// address is one address of a list. An unreadable one has its text as the name.
+// address is one address of a list. If it is unreadable, its text is the name.
 type address struct {
 	Name    string `json:"name,omitempty"`
 	Address string `json:"address,omitempty"`
 }
 
-// addresses reads a list of addresses. One that breaks the rules does not cost the
-// others.
+// addresses reads a list of addresses. A broken address does not cost the others.
 func (d *data) addresses(text string, hint *hint) (list []address) {
 	if text == "" {
 		return nil
@@ -257,7 +256,7 @@ func (d *data) full(list []address) bool {
 // of an item is its address.
 func (d *data) looseAddresses(text string) (list []address) {
 	if strings.Count(text, `"`)%2 == 1 {
-		text = strings.ReplaceAll(text, `"`, "") // one that never closes would take all that follows
+		text = strings.ReplaceAll(text, `"`, "") // an unclosed quote would take everything after it
 	}
 	for _, item := range splitOutside(text, ',') {
 		item = strings.TrimSpace(item)
@@ -279,8 +278,8 @@ func (d *data) looseAddresses(text string) (list []address) {
 	return list
 }
 
-// quoteWords returns a list of addresses whose encoded words are quoted strings, so that
-// what they hold cannot end a name.
+// quoteWords returns a list of addresses whose encoded words are quoted strings, so that their
+// content cannot end a name.
 func quoteWords(text string, hint *hint) string {
 	var out strings.Builder
 	var outer outside

@@ -15,34 +15,32 @@
 // A check opens a connection, reads new messages, and closes it. The mailbox is opened
 // with EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
 //
-// A message is reported once by its UID. Its id is UIDVALIDITY:UID. See data for
-// its fields. Its time is the INTERNALDATE, when the server received it.
+// A message is reported once, by its UID. Its id is UIDVALIDITY:UID. See data for its
+// fields. Its time is the INTERNALDATE, at which the server received it.
 //
 // # Cursor
 //
-// The cursor is UIDVALIDITY:UID of the last message reported. A first check
-// begins with the mailbox' newest 10,000 messages, and pages through them. If
-// UIDVALIDITY has changed, the UIDs now mean other messages (RFC 3501, section
-// 2.3.1.1). The check then begins like a first one and reports CursorReset. Messages
-// come again, under other ids and the same message_id.
+// The cursor is the UIDVALIDITY:UID of the last reported message. A first check begins
+// with the mailbox' newest 10,000 messages, and pages through them. If UIDVALIDITY has
+// changed, the UIDs now mean other messages (RFC 3501, section 2.3.1.1). The check then
+// begins like a first one and reports CursorReset. It reports messages again, under
+// other ids and the same message_id.
 //
 // # Failures
 //
-// A refused login is an auth error, unless the answer's code says that the server is
-// unavailable, or that a limit was reached, which is a rate_limited error. A greeting of
-// BYE is a transient error of the host. An answer that cannot be read, or has more
-// bytes than were asked for, is a protocol error. Errors quote what the server said,
-// as one short line, unless it repeats the password.
+// A refused login is an auth error, unless the answer's code says that the server is unavailable,
+// or that a limit was reached, which is a rate_limited error. A greeting of BYE is a transient
+// error of the host. An answer that cannot be read, or is longer than was asked for, is a protocol
+// error. Errors quote what the server said, as one short line, unless it repeats the password.
 //
-// A mailbox that cannot be opened is a config error if the server says, or its answer to
-// LIST shows, that there is none of the name.
+// A mailbox that cannot be opened is a config error if the server says, or its answer to LIST
+// shows, that there is no such mailbox.
 //
 // # Mail that breaks the rules
 //
-// A mail is reported whatever is wrong with it. Texts that declare no charset, or one
-// that does not exist, are guessed, Chinese first. Where decoding changed a field of the
-// header, the field has its raw bytes too. Of each mail the first 128 KiB are read, and
-// at most 64 of its parts, 8 deep.
+// A mail is reported whatever is wrong with it. If texts declare no charset, or one that does not
+// exist, it is guessed, Chinese first. Where decoding changed a field of the header, the field has
+// its raw bytes too. Of each mail the first 128 KiB are read, and at most 64 of its parts, 8 deep.
 package imap
 
 import (
@@ -59,14 +57,14 @@ import (
 )
 
 const (
-	defaultLimit   = 200              // of messages, for a request that names none
+	defaultLimit   = 200              // messages, for a request without a limit
 	defaultTimeout = 30 * time.Second // of a check whose context has no deadline
 )
 
 // Options are the settings of a Checker. The zero Options are usable.
 type Options struct {
-	// Roots are the certificate authorities that servers' certificates are checked
-	// against; nil: the system's.
+	// Roots are the certificate authorities that verify servers' certificates; nil: the
+	// system's.
 	Roots *x509.CertPool
 }
 
@@ -80,8 +78,8 @@ type Checker struct {
 
 var _ poller.Checker = (*Checker)(nil)
 
-// New returns a checker that connects to the addresses that client allows, and takes
-// from secrets what configs refer to.
+// New returns a checker that connects to the addresses that client allows, and finds
+// the configs' secrets in secrets.
 func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
 	return &Checker{form: newForm(client), client: client, secrets: secrets, options: o}
 }

@@ -9,9 +9,9 @@ import (
 
 const maxSections = 64 // of one parameter
 
-// mediaType reads a field of a type and parameters, such as Content-Type, and decodes
-// the parameters. It is as lenient as mail programs are: a parameter that breaks the
-// rules costs no other, which package mime would refuse as well.
+// mediaType reads a field with a type and parameters, such as Content-Type, and decodes
+// the parameters. It is as lenient as mail programs: a broken parameter does not cost
+// the others, which package mime would refuse with it.
 func mediaType(text string, hint *hint) (kind string, params map[string]string) {
 	items := splitOutside(undeclared([]byte(text), hint), ';')
 	kind, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(items[0])), " ")
@@ -64,7 +64,7 @@ func unquote(value string) string {
 	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(strings.TrimSuffix(inner, `"`))
 }
 
-// unescape decodes percent signs, and leaves those that stand for themselves.
+// unescape decodes percent signs, and leaves literal ones.
 func unescape(value string) string {
 	out := make([]byte, 0, len(value))
 	for i := 0; i < len(value); i++ {
@@ -86,8 +86,8 @@ type part struct {
 	ended bool // a boundary follows
 }
 
-// splitParts returns the parts between boundaries (RFC 2046, section 5.1.1), at most so
-// many. The last one may lack its end.
+// splitParts returns at most the given number of parts between boundaries (RFC 2046,
+// section 5.1.1). The last one may lack its end.
 func splitParts(body []byte, boundary string, most int) (parts []part) {
 	start := -1
 	eachLine(body, func(from, to int, line []byte) bool {
@@ -114,7 +114,7 @@ func splitParts(body []byte, boundary string, most int) (parts []part) {
 }
 
 // findBoundary returns what looks like the boundary of a multipart body that does not
-// name it, or an empty text.
+// name its boundary, or an empty text.
 func findBoundary(body []byte) (boundary string) {
 	eachLine(body, func(_, _ int, line []byte) bool {
 		name, ok := bytes.CutPrefix(bytes.TrimRight(line, " \t\r"), []byte("--"))
@@ -126,8 +126,8 @@ func findBoundary(body []byte) (boundary string) {
 	return boundary
 }
 
-// eachLine calls do with each line, and with where it begins and where the next does,
-// while it returns true.
+// eachLine calls do with each line, its start, and the start of the next line, for as
+// long as do returns true.
 func eachLine(body []byte, do func(from, to int, line []byte) bool) {
 	for from := 0; from < len(body); {
 		to := len(body)
@@ -142,8 +142,8 @@ func eachLine(body []byte, do func(from, to int, line []byte) bool) {
 	}
 }
 
-// transferred decodes a part's transfer encoding, and reports whether it was correct. A
-// text in no such encoding is better than none.
+// transferred decodes a part's transfer encoding, and reports whether the encoding was
+// correct. A text in an unknown encoding is better than none.
 func transferred(h header, body []byte) (decoded []byte, clean bool) {
 	name, _, _ := strings.Cut(strings.ToLower(h.get("Content-Transfer-Encoding")), ";")
 	switch strings.TrimSpace(name) {
@@ -185,7 +185,7 @@ func decodeBase64(raw []byte) (decoded []byte, clean bool) {
 	return decoded, clean
 }
 
-// decodeQuoted decodes quoted-printable text, and leaves what is none as it stands.
+// decodeQuoted decodes quoted-printable text, and leaves everything else as it is.
 func decodeQuoted(raw []byte) (decoded []byte, clean bool) {
 	clean = true
 	decoded = make([]byte, 0, len(raw))

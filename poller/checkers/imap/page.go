@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	firstMost = 10_000 // messages that a first check begins with, the newest
+	firstMost = 10_000 // the newest messages, with which a first check begins
 
 	// UIDs are searched for in windows, because an answer has up to 11 bytes for each
 	// message, and a mailbox may have millions.
 	firstWindow = 4 << 10 // UIDs
 	maxWindow   = 64 << 10
 	maxWindows  = 16        // of one check; the next page continues
-	searchBytes = 12        // for a UID in an answer
-	searchSlack = 64 << 10  // bytes for other lines that a server sends meanwhile
+	searchBytes = 12        // bytes of a UID in an answer
+	searchSlack = 64 << 10  // bytes of other lines that a server sends meanwhile
 	fetchAtOnce = 25        // messages asked for by one FETCH
 	maxRaw      = 128 << 10 // bytes read of one message
 	fetchSlack  = 4 << 10   // bytes of an answer around one message
 	maxPage     = 4 << 20   // bytes of data on a page; the next page continues
 
-	// A page of more than a few messages waits for memory: as much as a page needs at
-	// most, with the messages that overfill it.
+	// A page of more than a few messages waits for memory: for the most that a page needs,
+	// including the messages that overfill it.
 	fewMessages = 4
 	heldPage    = 2 * maxPage
 )
@@ -134,8 +134,8 @@ func (s *session) search(box mailbox, last uint32, limit int) (found, error) {
 	return f, nil
 }
 
-// searchWindow adds the UIDs from last+1 to a UID, 0 for the end, up to limit, and
-// reports whether it left some out.
+// searchWindow adds the UIDs from last+1 to to, where 0 stands for the end, up to
+// limit. It reports whether it left some out.
 func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more bool, err error) {
 	room := int64(maxWindow)
 	if to != 0 {
@@ -152,8 +152,8 @@ func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more
 		return false, broken("protocol", "the server answered a search for UIDs with other numbers")
 	}
 	for _, r := range set {
-		// "n:*" has the last message even if its UID is less than n (RFC 3501,
-		// section 6.4.8), and a server may answer anything at all.
+		// "n:*" includes the last message even if its UID is less than n (RFC 3501, section
+		// 6.4.8), and a server may answer anything at all.
 		for uid := max(uint32(r.Start), last+1); uid <= uint32(r.Stop) && (to == 0 || uid <= to); uid++ {
 			if len(*uids) == limit {
 				return true, nil
@@ -272,14 +272,14 @@ func usable(at time.Time) time.Time {
 
 var errCursor = errors.New("imap: broken cursor")
 
-// cursor is the position in a mailbox: at most 21 bytes, short enough to be kept
-// with the account's ticket.
+// cursor is the position in a mailbox: at most 21 bytes, short enough to be stored with
+// the account's ticket.
 type cursor struct {
 	validity uint32 // UIDVALIDITY; 0: never checked
-	last     uint32 // the UID of the last message reported; 0: none yet
+	last     uint32 // the UID of the last reported message; 0: none yet
 }
 
-// parseCursor reads UIDVALIDITY:UID. An empty cursor is that of a mailbox never
+// parseCursor reads UIDVALIDITY:UID. An empty cursor means that the mailbox was never
 // checked.
 func parseCursor(raw []byte) (cursor, error) {
 	if len(raw) == 0 {

@@ -57,9 +57,9 @@ func (c *Checker) open(ctx context.Context, config config) (*session, error) {
 	return s, nil
 }
 
-// greeted waits for the greeting. After one that refuses, the library stops to read,
-// and then says by chance that the server refused or that the connection ended. What
-// was read decides.
+// greeted waits for the greeting. After a refusal the library stops reading, and then
+// reports, by chance, either the refusal or the end of the connection. So greeted
+// decides by what was read.
 func (s *session) greeted() error {
 	err := s.client.WaitGreeting()
 	var status *imap.Error
@@ -137,9 +137,9 @@ func (s *session) login(user, password string) error {
 	return nil
 }
 
-// identify sends the name of this program where the server offers ID (RFC 2971). NetEase
-// (163.com, 126.com, yeah.net) opens no mailbox for a client without a name. A server
-// that refuses the command has lost nothing.
+// identify sends the name of this program where the server offers ID (RFC 2971). NetEase (163.com,
+// 126.com, yeah.net) opens no mailbox for a client without a name. It does no harm if a server
+// refuses the command.
 func (s *session) identify(name, version string) error {
 	if !s.client.Caps().Has(imap.CapID) {
 		return nil
@@ -155,7 +155,7 @@ func (s *session) identify(name, version string) error {
 // mailbox is an open mailbox.
 type mailbox struct {
 	validity uint32
-	next     uint32 // UIDNEXT; 0: the server does not say
+	next     uint32 // UIDNEXT; 0: the server did not say
 	count    uint32
 }
 
@@ -171,9 +171,8 @@ func (s *session) examine(name string) (mailbox, error) {
 	return mailbox{validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
 }
 
-// unopened returns the error for a mailbox that could not be opened. Many servers refuse
-// without a code, so that only LIST tells whether the mailbox exists. Without an answer to
-// LIST that is unknown.
+// unopened returns the error for a mailbox that could not be opened. Many servers refuse without a
+// code, and then only LIST tells whether the mailbox exists.
 func (s *session) unopened(name string, err error) error {
 	failed := s.failed(err, "mailbox", examineRefused)
 	var status *imap.Error
@@ -204,13 +203,13 @@ func (s *session) unopened(name string, err error) error {
 }
 
 // metered is a connection that bounds how many bytes are read from it, because the
-// client library bounds only time. It also keeps the error that ended reading or
+// client library bounds only time. It also stores the error that ended reading or
 // writing, because the library's errors do not contain it.
 type metered struct {
 	net.Conn
 	room     atomic.Int64
 	tooLarge atomic.Bool
-	broken   atomic.Pointer[error] // of the first read or write that failed
+	broken   atomic.Pointer[error] // the error of the first failed read or write
 	unusable atomic.Bool           // see grammar
 	ended    func() bool           // stops the watch of the context
 }
@@ -239,8 +238,8 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes, and keeps why it failed. The library closes a connection to which it
-// cannot write, and reading may end only later, and with an error of that closing.
+// Write writes, and stores why it failed. The library closes a connection to which it
+// cannot write. Reading may end only later, with an error about the closing.
 func (m *metered) Write(p []byte) (int, error) {
 	n, err := m.Conn.Write(p)
 	m.note(err)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxDepth = 8   // parts in parts
+	maxDepth = 8   // nested parts
 	maxParts = 64  // parts that are read
 	maxName  = 256 // bytes of an attachment's name
 	maxType  = 128 // bytes of its type
@@ -24,7 +24,8 @@ type attachment struct {
 
 // finder searches a mail for its text and its attachments. The text is the first
 // text/plain that is not blank, or else the first text/html. An attachment is neither.
-// Without any, it is the text of the first mail that is forwarded within this one.
+// If there is no such text, it is the text of the first mail that is forwarded within
+// this one.
 type finder struct {
 	hint    *hint // see decodeBytes
 	cutOff  bool  // not all of the mail was read
@@ -43,7 +44,7 @@ type text struct {
 	whole bool
 }
 
-// blank reports whether there is nothing to read in the text.
+// blank reports whether the text has nothing to read.
 func (t *text) blank() bool { return strings.TrimSpace(t.utf8) == "" }
 
 // forwarded is a mail within a mail.

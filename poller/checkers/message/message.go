@@ -1,4 +1,4 @@
-// Package message has what kinds share when they make messages of what a third party sent.
+// Package message has what kinds share when they turn a third party's data into messages.
 package message
 
 import (
@@ -11,14 +11,14 @@ import (
 // lastMS is the last millisecond of the year 9999: RFC 3339 has no later time.
 const lastMS = 253402300799_999
 
-// ID returns an id for a message that has none of its own: "sha256:" and the digest of its data.
+// ID returns an id for a message without an id of its own: "sha256:" and the digest of its data.
 func ID(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Time returns a time in milliseconds since 1970. It is the zero time, for unknown, if RFC 3339
-// cannot express it, or if it is not after 1970.
+// Time returns the time of a number of milliseconds since 1970. It is the zero time, for unknown,
+// if RFC 3339 cannot express it, or if it is not after 1970.
 func Time(ms int64) time.Time {
 	if ms <= 0 || ms > lastMS {
 		return time.Time{}
@@ -26,7 +26,7 @@ func Time(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// TimeOfSeconds is Time of a time in seconds.
+// TimeOfSeconds is Time for a number of seconds.
 func TimeOfSeconds(seconds int64) time.Time {
 	if seconds > lastMS/1000 {
 		return time.Time{}
@@ -45,8 +45,8 @@ func Cut(text string, most int) string {
 	return text[:most]
 }
 
-// Limit returns how many messages to ask a third party for that sends at most most: as many as
-// are wanted, or most if that is not said.
+// Limit returns how many messages to ask of a third party that sends at most most: the wanted
+// number, or most if none is given.
 func Limit(wanted, most int) int {
 	if wanted < 1 {
 		return most

@@ -21,8 +21,7 @@ const (
 	memory = 4
 )
 
-// limits are the limits of an answer. A page's updates are kept unparsed, so only their depth
-// counts.
+// limits are the limits of an answer. A page's updates stay unparsed, so only their depth counts.
 var limits = strict.Limits{Depth: 128, Values: 4 * maxLimit, Within: 2}
 
 // request is the body of getUpdates.
@@ -33,7 +32,7 @@ type request struct {
 	Allowed []string `json:"allowed_updates,omitempty"`
 }
 
-// answer is an answer of the API. A stranger's description is shown nowhere.
+// answer is an answer of the API. Its description is a stranger's text, and is shown nowhere.
 type answer struct {
 	OK         *bool           `json:"ok"`
 	Code       int             `json:"error_code"`
@@ -43,15 +42,15 @@ type answer struct {
 	} `json:"parameters"`
 }
 
-// caller makes calls for one bot. The URL has the token, and fetch has no URL in its errors.
+// caller makes calls for one bot. The URL has the token, and the errors of fetch have no URL.
 type caller struct {
 	client *fetch.Client
 	base   string
 	token  string
-	open   bool // the token goes without TLS
+	open   bool // the token is sent without TLS
 }
 
-// post calls a method. An answer that is the API's own has a nil error, whatever it says.
+// post calls a method. If the answer is the API's own, the error is nil, whatever the answer says.
 func (c *caller) post(ctx context.Context, method string, body any) (a answer, status int, failed *poller.CheckError) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -100,8 +99,8 @@ func (c *caller) getUpdates(ctx context.Context, q request) (updates, *poller.Ch
 	return list, nil
 }
 
-// conflict says who else takes the bot's updates. Nothing of the webhook's URL is shown, as it
-// may have a secret.
+// conflict says who else takes the bot's updates. It shows nothing of the webhook's URL, which may
+// have a secret.
 func (c *caller) conflict(ctx context.Context) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "telegram_409",
 		Message: "the bot's updates are taken by a webhook or by another program"}
@@ -110,7 +109,7 @@ func (c *caller) conflict(ctx context.Context) *poller.CheckError {
 		URL *string `json:"url"`
 	}
 	if failed != nil || !*a.OK || json.Unmarshal(a.Result, &info) != nil || info.URL == nil {
-		return e // it is not known which
+		return e // nobody knows which
 	}
 	if *info.URL != "" {
 		e.Code, e.Message = "telegram_409_webhook", "a webhook is set: delete it with deleteWebhook, or it takes the bot's updates"
@@ -120,8 +119,8 @@ func (c *caller) conflict(ctx context.Context) *poller.CheckError {
 	return e
 }
 
-// codeError returns the error for an error_code. The texts are our own, because a description
-// may repeat what it was sent.
+// codeError returns the error for an error_code. The texts are our own, because a description may
+// repeat what we sent.
 func codeError(a *answer) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "telegram_" + strconv.Itoa(a.Code), Message: "Telegram answered with an error"}
 	switch {

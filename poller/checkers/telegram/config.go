@@ -18,10 +18,10 @@ type config struct {
 	token   secrets.Ref
 	base    string   // without a slash at its end
 	host    string   // of base, with its port
-	allowed []string // nil: as Telegram remembers it
+	allowed []string // nil: the last list that Telegram got
 }
 
-// maxAllowed is how many kinds of updates may be named; there are about two dozen.
+// maxAllowed is the most kinds of updates that may be named. There are about two dozen.
 const maxAllowed = 64
 
 var updatePattern = regexp.MustCompile(`^[a-z_]{1,64}$`)

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// maxRecent is how many updates a cursor remembers: as many as a page has, so that a page that
-// comes twice is known as a whole.
+// maxRecent is the most updates that a cursor remembers: as many as a page has, so that a repeated
+// page is recognised as a whole.
 const maxRecent = maxLimit
 
-// cursor is where a bot's next call goes on. Its text is JSON. Earlier versions wrote the offset
-// alone.
+// cursor is where a bot's next call goes on. Its text is JSON. Earlier versions wrote only the
+// offset.
 type cursor struct {
 	Offset int64 `json:"offset"` // behind the last update; 0: whatever the queue has
-	// Queue names the queue that the offset is of; empty: an earlier version did not say.
+	// Queue names the queue to which the offset belongs; empty: an earlier version did not say.
 	Queue string `json:"queue,omitempty"`
-	// Recent are the marks of the updates that came last, the newest at the end. They tell an
-	// update that comes again from another one with a lower id.
+	// Recent are the marks of the latest updates, the newest at the end. They tell a repeated update
+	// from another one with a lower id.
 	Recent marks `json:"recent,omitempty"`
 }
 
@@ -58,8 +58,8 @@ func (c cursor) encode() []byte {
 	return text
 }
 
-// of returns the cursor for a queue: offsets of another queue mean nothing there, and could
-// confirm what nobody has seen.
+// of returns the cursor for a queue. In another queue an offset means nothing, and could confirm
+// updates that nobody has seen.
 func (c cursor) of(queue string) cursor {
 	if c.Queue != "" && c.Queue != queue {
 		return cursor{Queue: queue}
@@ -76,7 +76,7 @@ func markOf(update []byte) mark {
 	return mark(sum[:])
 }
 
-// marks are written as one text in base64.
+// marks are the marks of several updates, written as one text in base64.
 type marks []mark
 
 // MarshalText implements encoding.TextMarshaler.

@@ -11,28 +11,29 @@
 // A check is one call of getUpdates. Telegram holds it for as long as we ask, at most 50
 // seconds, until something comes.
 //
-// A message is an update. Its data is the update's unchanged JSON. Its id is the update_id, its
-// type the name of the field beside it, such as message, edited_message or callback_query. Its
-// time is that field's edit_date or date.
+// A message is an update. Its data is the update's unchanged JSON. Its id is the update_id. Its
+// type is the name of the update's other field, such as message, edited_message or callback_query,
+// and its time is that field's edit_date or date.
 //
-// A trial by hand gets one page: to ask for the next one would confirm updates that nobody keeps.
+// A trial by hand gets one page, because asking for the next one would confirm updates that nobody
+// stores.
 //
-// The cursor has the next offset. Asking with an offset confirms all updates below it, and
-// Telegram forgets them. So an update is confirmed by the call after the one that found it, and
-// only once Redis has it, and so its log if Redis is within the process. What is not confirmed
-// comes again, for 24 hours. A process that dies within that time, at whatever moment, loses
-// none; what Redis itself loses of what it has accepted is lost.
+// The cursor has the next offset. Asking with an offset confirms all updates below it, and Telegram
+// forgets them. So the call after the one that found an update confirms it, and only once Redis has
+// it, and so its log if Redis is within the process. Telegram sends unconfirmed updates again, for
+// 24 hours. A process that dies, at whatever moment, and comes back within that time loses none.
+// Updates that Redis has accepted and then loses are lost.
 //
 // After a week without updates Telegram chooses the next update_id at random. If it is lower than
-// the offset, Telegram answers from the head of its queue, and the cursor goes on from there. An
-// update that comes again is told from a new one by its JSON. The cursor belongs to one bot at one
-// base_url: with another one the check begins at the head of the queue, because the offset could
+// the offset, Telegram answers from the head of its queue, and the cursor goes on from there. The
+// JSON tells a repeated update from a new one. The cursor belongs to one bot at one base_url. With
+// another bot or base_url the check begins at the head of the queue, because the offset could
 // confirm updates that nobody has seen.
 //
-// A token that is void (401, 404) parks the account as auth at once. A 409 means that a webhook
-// is set, or that another program polls the same bot: getWebhookInfo tells which. The wait of a
-// 429 is obeyed in full. A migrate_to_chat_id is about sending and has no meaning here; an error
-// that has one counts as any other. The token stands in the URL, and is in no error and no log.
+// A void token (401, 404) parks the account as auth at once. A 409 means that a webhook is set, or
+// that another program polls the same bot: getWebhookInfo tells which. The wait of a 429 is obeyed
+// in full. A migrate_to_chat_id is about sending and has no meaning here; an error that has one
+// counts as any other. The token is in the URL, and is in no error and no log.
 package telegram
 
 import (
@@ -67,8 +68,7 @@ var (
 	_ poller.Confirmer = (*Checker)(nil)
 )
 
-// New returns a checker that calls through client and takes from secrets what configs refer
-// to.
+// New returns a checker that calls through client and finds the configs' secrets in secrets.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{newForm(client), client, secrets}
 }
@@ -76,8 +76,8 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 // kind is "telegram".
 func (*Checker) Kind() string { return kind }
 
-// RateKey returns the API's host. Telegram limits each bot by itself, but all of them are away
-// if the host is.
+// RateKey returns the API's host. Telegram limits each bot by itself, but if the host is away, all
+// bots are.
 func (c *Checker) RateKey(raw json.RawMessage) string {
 	config, _ := c.form.Read(raw)
 	return config.host
@@ -86,13 +86,13 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 // Hold returns how long Telegram is asked to hold a call.
 func (*Checker) Hold(json.RawMessage) time.Duration { return hold }
 
-// Retention returns how long Telegram keeps updates that are not confirmed.
+// Retention returns how long Telegram retains unconfirmed updates.
 func (*Checker) Retention(json.RawMessage) time.Duration { return 24 * time.Hour }
 
-// Confirms is true: an offset has Telegram forget all updates below it.
+// Confirms is true: a call with an offset makes Telegram forget all updates below it.
 func (*Checker) Confirms() bool { return true }
 
-// tokenPattern allows what tokens consist of, so that none changes the URL's path.
+// tokenPattern allows only characters of tokens, so that a token cannot change the URL's path.
 var tokenPattern = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{1,128}$`)
 
 // Check asks for one page. All its errors are *poller.CheckError.

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
-const maxData = 256 << 10 // bytes of a message that the pool keeps
+const maxData = 256 << 10 // bytes of a message that the pool stores
 
 // updates are the elements of a page.
 type updates []json.RawMessage
@@ -20,9 +20,9 @@ type updates []json.RawMessage
 // result returns the page as the pool gets it. If any element has no update_id, the whole page
 // is refused: it could never be confirmed.
 //
-// An id below the offset is not old news: after a week without updates Telegram chooses the next
-// id at random, and it answers an offset that its queue does not know with what the queue has.
-// The cursor goes on behind the page, wherever that is. Only the marks of recent updates tell what
+// An id below the offset may still be new: after a week without updates Telegram chooses the next
+// id at random, and it answers an offset that its queue does not know with whatever the queue has.
+// The cursor goes on after the page, wherever that is. Only the marks of recent updates show what
 // has come before.
 func (u updates) result(at cursor, limit int) (poller.Result, error) {
 	r := poller.Result{Messages: make([]poller.Message, 0, len(u))}
@@ -78,7 +78,7 @@ func readUpdate(raw json.RawMessage) (m poller.Message, id int64, ok bool) {
 			EditDate json.Number `json:"edit_date"`
 		}
 		if json.Unmarshal(fields[name], &dates) != nil {
-			break // it has no time, or not one that can be read
+			break // it has no readable time
 		}
 		for _, date := range []json.Number{dates.EditDate, dates.Date} {
 			at, _ := date.Int64() // 0 if it is no whole number

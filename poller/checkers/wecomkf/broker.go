@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	fetchLease    = 30 * time.Second      // more than fetching and telling of it take
+	fetchLease    = 30 * time.Second      // longer than it takes to fetch a token and store the outcome
 	obtainTimeout = 25 * time.Second      // of a check that waits for another replica
 	obtainPoll    = 25 * time.Millisecond // doubled each time, to obtainPollMax
 	obtainPollMax = 400 * time.Millisecond
 
-	// freshFor is how long a process uses a token before it asks the store again
-	// whether the token was dropped or the corporation is paused.
+	// freshFor is how long a process uses a token before it asks the store again whether
+	// the token was dropped or the corporation is paused.
 	freshFor = time.Second
 	heldMost = 4096 // tokens in a process
 )
@@ -51,7 +51,7 @@ type broker struct {
 
 type held struct {
 	token
-	fresh, expires time.Time // until when it is
+	fresh, expires time.Time // until when the token is so
 }
 
 func newBroker(store Tokens, fetch func(context.Context, *grant) (issued, *poller.CheckError)) *broker {
@@ -128,7 +128,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 				return token{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal",
 					Message: "the access token's seal is broken: something else writes to Redis", Err: err}
 			}
-			wait = poll // it may be there still: what became of the drop may be unknown
+			wait = poll // the refused token may still be there: the outcome of the drop may be unknown
 		case failed != nil:
 			return token{}, failed
 		case c.Refused > 0:
@@ -136,7 +136,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 		case c.Failed > 0:
 			return token{}, g.reasonError(c.Reason, c.Failed)
 		case c.Value != nil:
-			return token{}, g.failure(codeBadToken, "") // the store keeps the token that WeCom refused
+			return token{}, g.failure(codeBadToken, "") // the store still has the token that WeCom refused
 		}
 		if !sleep(ctx, max(time.Millisecond, wait, min(c.Wait, poll))) {
 			return token{}, waited(ctx.Err())
@@ -163,7 +163,7 @@ func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
 	}
 	b.mu.Unlock()
 	dropped, err := b.store.Drop(ctx, g.ref, version)
-	return dropped || err != nil // unknown after an error: the next request for a token will tell
+	return dropped || err != nil // after an error nobody knows: the next request for a token will show
 }
 
 func (b *broker) known(ref credential.Ref) (held, bool) {
@@ -190,7 +190,7 @@ const (
 	maxLife       = 24 * time.Hour
 	expiryMargin  = 5 * time.Second // before a token expires: it is no longer used
 	refreshMargin = 5 * time.Minute // before that: the next one is fetched
-	refusedFor    = time.Hour       // WeCom's ban on an address lasts as long
+	refusedFor    = time.Hour       // as long as WeCom bans an address
 	failedFor     = 10 * time.Second
 	egressFor     = time.Minute
 	pauseMemory   = 10 * time.Minute
@@ -207,8 +207,8 @@ type issued struct {
 // fetchFor fetches a token for all replicas. It stores the outcome even if ctx has
 // ended by then.
 func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *poller.CheckError) {
-	// The call has a time-out of its own. The rest of ctx may be a moment, and then all
-	// replicas would be told of a time-out.
+	// The call has a time-out of its own. Little of ctx may be left, and then all replicas
+	// would get the time-out as the outcome.
 	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	got, failed := b.fetch(calling, g)
@@ -234,7 +234,7 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 			failed = b.pause(writing, g)
 		}
 	}
-	// If the outcome was not written, or that is unknown, the lease expires by itself.
+	// If the outcome was not written, or may not have been, the lease expires by itself.
 	// The token is valid either way.
 	held, err := b.store.Settle(writing, g.ref, fence, s)
 	if failed != nil {
@@ -247,7 +247,7 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 	return t, nil
 }
 
-// lifeOf returns how long a token is used, and after what time the next is fetched.
+// lifeOf returns how long a token is used, and after what time the next one is fetched.
 // WeCom returns the same token until it expires, so a short life is not divided
 // further.
 func lifeOf(life time.Duration) (use, refresh time.Duration) {
@@ -290,13 +290,13 @@ func (g *grant) reasonError(reason string, wait time.Duration) *poller.CheckErro
 	return e
 }
 
-// grant holds what an access token is fetched with, and sealed with.
+// grant is what it takes to fetch an access token and to seal it.
 //
-// The key is derived from the secret by HKDF-SHA-256 (RFC 5869), for this corp and
-// base URL alone. The seal is AES-256-GCM with a random nonce in front. A reader of
-// Redis without the secret can neither read a token nor replace it by another. The
-// credential's name is derived in the same way. It tells nothing about the secret,
-// and another secret has another credential.
+// The key is derived from the secret by HKDF-SHA-256 (RFC 5869), for this corp and base
+// URL alone. The seal is AES-256-GCM with a random nonce in front. Without the secret,
+// a reader of Redis can neither read a token nor replace it. The credential's name is
+// derived in the same way. It reveals nothing about the secret, and another secret has
+// another credential.
 type grant struct {
 	base, corp string
 	secretName string // for people

@@ -18,7 +18,7 @@ import (
 
 const (
 	maxBody   = 8 << 20
-	busyTries = 3 // more after one that WeCom was too busy for
+	busyTries = 3 // further tries after WeCom was too busy
 	busyPause = 200 * time.Millisecond
 
 	// memory is how many bytes of memory each byte of an answer needs while the answer
@@ -26,17 +26,17 @@ const (
 	memory = 4
 )
 
-// limits are the limits of an answer. A page's messages are kept unparsed, so only
-// their depth counts.
+// limits are the limits of an answer. A page's messages stay unparsed, so only their
+// depth counts.
 var limits = strict.Limits{Depth: 128, Values: 2 * maxLimit, Within: 2}
 
-// answer holds the fields of every answer of the API.
+// answer has the fields of every answer of the API.
 type answer struct {
 	ErrCode *int   `json:"errcode"`
 	ErrMsg  string `json:"errmsg"`
 }
 
-// head returns the code. It fails if there is none: the answer is not WeCom's then.
+// head returns the code. ok is false if there is none, because such an answer is not WeCom's.
 func (a answer) head() (code int, errmsg string, ok bool) {
 	if a.ErrCode == nil {
 		return 0, "", false
@@ -49,7 +49,7 @@ type headed interface {
 }
 
 // call makes a call, repeats it while WeCom is too busy, and reads the answer into a.
-// The URL's query holds secrets and is in no error. The code of an empty answer, with
+// The URL's query has secrets, and no error shows it. The code of an empty answer, with
 // status 204, is codeOK.
 func (c *Checker) call(ctx context.Context, call fetch.Call, a headed) (code int, errmsg string, failed *poller.CheckError) {
 	for try := 0; ; try++ {
@@ -128,9 +128,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// The errcodes that are handled.
-// See https://developer.work.weixin.qq.com/document/path/90313 (global codes)
-// and https://developer.work.weixin.qq.com/document/path/94670 (sync_msg).
+// These errcodes are handled. See
+// https://developer.work.weixin.qq.com/document/path/90313 (global codes) and
+// https://developer.work.weixin.qq.com/document/path/94670 (sync_msg).
 const (
 	codeOK           = 0
 	codeBusy         = -1
@@ -154,15 +154,15 @@ const (
 )
 
 const (
-	// egressRetry is the wait after WeCom refused our address. An administrator has to
-	// add it to the application's list.
+	// egressRetry is the wait after WeCom refused our address. An administrator must add
+	// the address to the application's list.
 	egressRetry = 10 * time.Minute
-	// crowdRetry is the wait of a check that met too many calls at once.
+	// crowdRetry is the wait of a check that found too many calls under way.
 	crowdRetry = 2 * time.Second
 )
 
 // codeError returns the error for an errcode that ends the check. The texts are our
-// own, because an errmsg may repeat what it was sent.
+// own, because an errmsg may repeat what we sent.
 func codeError(code int) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "wecom_" + strconv.Itoa(code)}
 	operator := func(message string) {
@@ -205,8 +205,8 @@ func codeError(code int) *poller.CheckError {
 
 var fromIP = regexp.MustCompile(`from ip: ?([0-9A-Fa-f.:]{2,45})`)
 
-// addressIn returns the address from which WeCom saw our call, or an empty text if
-// the errmsg names none. Nothing else of an errmsg is shown.
+// addressIn returns the address from which WeCom saw our call, or an empty text if the
+// errmsg names none. Nothing else of an errmsg is shown.
 func addressIn(errmsg string) string {
 	found := fromIP.FindStringSubmatch(errmsg)
 	if found == nil {

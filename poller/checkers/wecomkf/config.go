@@ -22,7 +22,7 @@ type config struct {
 	voiceFormat int
 }
 
-// idPattern allows what WeCom's ids consist of, and some more.
+// idPattern allows the characters of WeCom's ids, and a few more.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 // form reads configs.
@@ -92,7 +92,7 @@ func readID(v strict.Value) string {
 // cursorVersion is the version of the cursor's format.
 const cursorVersion = 1
 
-// cursor is what is kept between checks.
+// cursor is what is stored between checks.
 type cursor struct {
 	Version int    `json:"v"`
 	KfID    string `json:"kf"`     // the account that it belongs to

@@ -11,14 +11,14 @@ import (
 const (
 	paceCalls  = 10 // calls that WeCom allows an account without a callback's token …
 	paceWindow = time.Minute
-	paceSpare  = 2     // calls kept for the next check, not for further pages
+	paceSpare  = 2     // calls left for the next check, not for further pages
 	pacedMost  = 10000 // accounts, before idle ones are forgotten
 )
 
-// paces keep each account below what WeCom allows without a callback's token.
-// Otherwise an account with a long backlog would pause its whole corporation.
-// They count only the calls of this process. These are nearly all of them, because
-// an account stays with a replica as long as the set of replicas does not change.
+// paces limit each account to what WeCom allows without a callback's token. Otherwise
+// an account with a long backlog would pause its whole corporation. They count only the
+// calls of this process, which are nearly all of them: an account stays with a replica
+// as long as the set of replicas does not change.
 type paces struct {
 	most  int // calls in a paceWindow
 	mu    sync.Mutex
@@ -59,8 +59,8 @@ func (p *paces) wait(account string) time.Duration {
 
 // recent returns the calls that still count.
 func (p *paces) recent(account string, now time.Time) []time.Time {
-	// This is not done with each call: if more accounts than that are busy, none can be
-	// forgotten.
+	// This is not done at each call, because no account can be forgotten while more than
+	// pacedMost are busy.
 	if len(p.calls) > pacedMost && now.Sub(p.swept) >= paceWindow {
 		p.swept = now
 		for id, calls := range p.calls {
@@ -77,16 +77,16 @@ func (p *paces) recent(account string, now time.Time) []time.Time {
 }
 
 const (
-	crowdGrowth = 30 * time.Second // without a complaint, after which one more call is allowed
-	crowdWait   = time.Second      // that a check waits for another to end
+	crowdGrowth = 30 * time.Second // time without a complaint after which one more call is allowed
+	crowdWait   = time.Second      // how long a check waits for another one to end
 	crowdPoll   = 20 * time.Millisecond
 )
 
-// crowds limit how many calls this process makes at once for each owner that
-// WeCom complained about. The limit that all replicas share should keep calls below
-// what WeCom allows, but it does not count other programs of the corporation. A
-// complaint halves the number of concurrent calls. Each crowdGrowth without one allows
-// one more, until there is no limit again.
+// crowds limit how many calls this process makes at once for each owner that WeCom
+// complained about. The limit that all replicas share should be below what WeCom
+// allows, but it does not count the corporation's other programs. A complaint halves
+// the number of concurrent calls. Each crowdGrowth without one allows one more, until
+// there is no limit again.
 type crowds struct {
 	mu sync.Mutex
 	of map[string]*crowd // by owner
@@ -99,7 +99,7 @@ type crowd struct {
 	peak   int // calls at once at the first complaint
 }
 
-// enter starts a call, after a short wait if there are too many. The caller calls
+// enter starts a call, after a short wait if there are too many. The caller must call
 // done when the call has ended.
 func (c *crowds) enter(ctx context.Context, owner string) (done func(), failed *poller.CheckError) {
 	for began := time.Now(); !c.try(owner); {

@@ -149,7 +149,7 @@ const (
 	maxType = 256 // bytes
 )
 
-// element holds the fields that are read of an element of msg_list. The rest is for
+// element has the fields of an element of msg_list that are read here. The rest is for
 // the messages' readers.
 type element struct {
 	MsgID    string `json:"msgid"`

@@ -11,9 +11,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-// Tokens keeps sealed access tokens and the pauses of corporations, for all checkers
-// that share it. A credential.Store implements it for all replicas of a namespace; see
-// there for the methods. NewMemory returns one for a single process.
+// Tokens stores sealed access tokens and the pauses of corporations, for all checkers
+// that share it. A credential.Store implements it for all replicas of a namespace, and
+// documents the methods. NewMemory returns one for a single process.
 type Tokens interface {
 	Take(ctx context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error)
 	Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error)
@@ -68,7 +68,7 @@ type Memory struct {
 	pauses      map[string]*pause // by owner
 }
 
-// remembered is what is known of one credential. Each part has a time at which it ends.
+// remembered is what is known about one credential. Each part has a time at which it ends.
 type remembered struct {
 	value            []byte
 	version, fence   int64

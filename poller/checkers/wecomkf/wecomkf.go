@@ -13,26 +13,25 @@
 //
 // Anyone who may write records with a base_url can have secrets sent to any host,
 // unless the secrets are bound to hosts; see package secrets. A base_url without TLS is
-// refused, except for loopback and for private hosts that are named there.
+// refused, except for loopback and for private hosts that package secrets allows.
 //
-// A message is an element of msg_list. Its data is the element's unchanged JSON. Its
-// id is the msgid, or "sha256:" and the digest of the JSON, because events may lack a
-// msgid. Its time is send_time, to the second. Its type is the msgtype, or
-// "event." and the event_type, as in "event.enter_session". The first check
-// begins with the oldest message that WeCom still has. WeCom keeps messages for three
-// days. The cursor is bound to open_kfid: a record that names another one begins
-// anew.
+// A message is an element of msg_list. Its data is the element's unchanged JSON. Its id
+// is the msgid, or "sha256:" and the digest of the JSON, because events may lack a
+// msgid. Its time is send_time, to the second. Its type is the msgtype, or "event." and
+// the event_type, as in "event.enter_session". The first check begins with the oldest
+// message that WeCom still has. WeCom retains messages for three days. The cursor
+// belongs to the open_kfid: if the record names another one, the check begins anew.
 //
-// A nudge's hint {"token": "…"}, from the callback kf_msg_or_event, is passed on
-// as token, which lifts a strict limit. If WeCom no longer knows the token, the same
-// page is asked for again without it at once. Without a token, further pages wait as
+// A nudge's hint {"token": "…"}, from the callback kf_msg_or_event, is passed on as
+// token, which lifts a strict limit. If WeCom no longer knows the token, the check asks
+// for the same page again at once, without it. Without a token, further pages wait as
 // the limit requires.
 //
 // Access tokens are shared by all checkers that share a Tokens. One of them fetches a
 // token for all, replaces it before it expires, and drops it when WeCom refuses it. A
 // secret that WeCom refuses is not tried again for an hour, even if an account is
 // resumed or nudged meanwhile, because WeCom bans addresses that try wrong secrets. The
-// refusal is of that value, so another value is tried at once: store it where the
+// refusal is only for that value. A new value is tried at once: store it where the
 // pollers find it, and resume the parked accounts. Tokens are sealed with a key that is
 // derived from the secret; see seal.
 package wecomkf
@@ -67,8 +66,8 @@ var (
 	_ poller.Retainer       = (*Checker)(nil)
 )
 
-// New returns a checker that calls through client, takes from secrets what configs
-// refer to, and shares access tokens through tokens: a *circulate.Ring or a *Memory.
+// New returns a checker that calls through client, finds the configs' secrets in
+// secrets, and shares access tokens through tokens: a *circulate.Ring or a *Memory.
 func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 	c := &Checker{form: newForm(client), client: client, secrets: secrets, paces: paces{most: paceCalls}}
 	c.broker = newBroker(tokens, c.getToken)
@@ -88,7 +87,7 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 // the number that WeCom answers with 45033.
 func (*Checker) DefaultLimit() string { return "concurrency=5" }
 
-// Retention returns how long WeCom keeps messages.
+// Retention returns how long WeCom retains messages.
 func (*Checker) Retention(json.RawMessage) time.Duration { return 3 * 24 * time.Hour }
 
 // Check asks for one page. All its errors are *poller.CheckError.

@@ -23,14 +23,14 @@ const (
 	maxBody = 8 << 20
 	// memory is how many bytes of memory each byte of an answer needs while it is parsed.
 	memory = 4
-	// finish is how long an answer that has begun may go on after the check was ended. It is
-	// less than a pool waits for a checker that was told to stop.
+	// finish is how long an answer that has begun may go on after the check was ended. It is shorter
+	// than a pool waits for a checker that must stop.
 	finish = 700 * time.Millisecond
 )
 
-// The version of the interface that this kind speaks: that of the official client that it was
-// compared with. The server may judge by it what a client understands. Who we are is
-// bot_agent.
+// These name the interface version that this kind speaks: the version of the official client that
+// it was compared with. The server may infer from it what a client understands. bot_agent says who
+// we are.
 const (
 	channelVersion = "2.4.9"
 	clientVersion  = 2<<16 | 4<<8 | 9
@@ -46,11 +46,11 @@ type caller struct {
 	client *fetch.Client
 	config config
 	token  string
-	open   bool // the token goes without TLS
+	open   bool // the token is sent without TLS
 }
 
-// header returns the headers of a POST. The token is in no error: fetch has no headers in its
-// errors, and the texts of answers are not shown.
+// header returns the headers of a POST. No error has the token: the errors of fetch have no
+// headers, and the texts of answers are not shown.
 func (c *caller) header() http.Header {
 	var uin [4]byte
 	_, _ = rand.Read(uin[:]) // it never fails
@@ -115,8 +115,8 @@ func (c *caller) getUpdates(ctx context.Context, buf string) (*page, *poller.Che
 
 func (c *caller) info() baseInfo { return baseInfo{channelVersion, c.config.agent} }
 
-// lasting returns a context that ends with ctx, but only a moment later if the first byte of an
-// answer has come.
+// lasting returns a context that ends with ctx, or a moment later if the first byte of an answer
+// has come.
 func lasting(ctx context.Context) (context.Context, func()) {
 	began := make(chan struct{})
 	traced := httptrace.WithClientTrace(context.WithoutCancel(ctx), &httptrace.ClientTrace{GotFirstResponseByte: sync.OnceFunc(func() { close(began) })})
@@ -155,12 +155,11 @@ func statusError(response *fetch.Response) *poller.CheckError {
 	return e
 }
 
-// codeStale is the code for a client that has not said that it comes, and for a token that is
-// void.
+// codeStale is the code for a client that has not announced itself, and for a void token.
 const codeStale = -14
 
-// codeError returns the error for a code other than 0. The texts are our own, because an
-// errmsg may repeat what it was sent.
+// codeError returns the error for a code other than 0. The texts are our own, because an errmsg may
+// repeat what we sent.
 func codeError(code int64) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "weixin_" + strconv.FormatInt(code, 10), Message: "the server answered with an error"}
 	if code == codeStale {

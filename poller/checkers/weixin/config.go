@@ -68,7 +68,7 @@ func newForm(client *fetch.Client) *form {
 // cursorPrefix begins a cursor, before the server's own.
 const cursorPrefix = "1:"
 
-// maxBuf is how many bytes the server's cursor may have. The pool keeps 64 KiB.
+// maxBuf is the most bytes of the server's cursor. The pool stores up to 64 KiB.
 const maxBuf = 60 << 10
 
 // decodeCursor returns the server's cursor; empty at first.

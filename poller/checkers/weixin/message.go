@@ -14,13 +14,13 @@ import (
 
 const (
 	maxID    = 256       // bytes
-	maxData  = 256 << 10 // bytes of a message that the pool keeps
-	maxKept  = 1 << 10   // bytes of a field that is kept of a message that is too large
+	maxData  = 256 << 10 // bytes of a message that the pool stores
+	maxKept  = 1 << 10   // bytes of each field that remains of a message that is too large
 	typeBot  = 2         // message_type of what a bot has sent
 	typeNone = "none"
 )
 
-// head bounds the fields of a message, and inside all that is in it.
+// head bounds the fields of a message, and inside everything in them.
 var (
 	head   = strict.Limits{Depth: limits.Depth, Values: 1000, Within: 1}
 	inside = strict.Limits{Depth: 64, Values: 20_000, Within: 64}
@@ -30,7 +30,7 @@ var (
 var itemTypes = map[int64]string{1: "text", 2: "image", 3: "voice", 4: "file", 5: "video"}
 
 // readMessage reads an element of msgs, and says what is wrong with it. It reads anything, because
-// the server does not give it again.
+// the server does not give the element again.
 func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
 	m = poller.Message{ID: message.ID(raw), Type: "malformed", Data: raw}
 	if _, err := head.Check(raw); err != nil {
@@ -60,8 +60,8 @@ func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
 	return m, fault
 }
 
-// idOf returns a message_id as it is written, or "" if it is none. It is never read as a
-// number: it has 64 bits.
+// idOf returns a message_id as it is written, or "" if it is not an id. It never reads the id as a
+// number, because it has 64 bits.
 func idOf(raw json.RawMessage) string {
 	id := strings.TrimSpace(string(raw))
 	if text, ok := textOf(raw); ok {
@@ -95,7 +95,7 @@ func typeOf(fields map[string]json.RawMessage) string {
 	return found
 }
 
-// reduced returns the head of a message that is too large to be kept.
+// reduced returns the head of a message that is too large to be stored.
 func reduced(fields map[string]json.RawMessage, size int) json.RawMessage {
 	kept := map[string]json.RawMessage{"rounds_omitted_bytes": json.RawMessage(strconv.Itoa(size))}
 	for _, name := range []string{"seq", "message_id", "from_user_id", "to_user_id", "create_time_ms", "session_id", "group_id", "message_type", "message_state", "context_token"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
-// limits bound an answer before it is parsed. Its messages are kept unparsed; what is inside
-// of them is judged one by one, so that one bad message does not cost the others.
+// limits bound an answer before it is parsed. Its messages stay unparsed. Their content is judged
+// one by one, so that one bad message does not cost the others.
 var limits = strict.Limits{Depth: 9000, Values: 20_000, Within: 2}
 
 // page is a parsed answer.
@@ -26,8 +26,8 @@ type page struct {
 	warns []poller.Warning
 }
 
-// parse reads an answer. Fields of an unexpected type count as missing: the server does not
-// give their neighbours again. Bytes that are not UTF-8 are replaced.
+// parse reads an answer. Fields of an unexpected type count as missing, because the server does not
+// give the fields beside them again. Bytes that are not UTF-8 are replaced.
 func parse(body []byte) (*page, error) {
 	if _, err := limits.Check(body); err != nil {
 		return nil, err
@@ -70,10 +70,10 @@ func (p *page) warn(code, text string) {
 	p.warns = append(p.warns, poller.Warning{Code: code, Message: text})
 }
 
-// result returns what the pool gets. Nothing in it is refused by the pool.
+// result returns the page for the pool. The pool refuses nothing in it.
 func (p *page) result(before string) poller.Result {
 	r := poller.Result{Messages: make([]poller.Message, 0, len(p.msgs)), Hold: p.hold}
-	known := make(map[string]string, len(p.msgs)) // ids, and the data
+	known := make(map[string]string, len(p.msgs)) // by id, the data
 	for _, raw := range p.msgs {
 		m, fault := readMessage(raw)
 		if fault != "" {
@@ -83,7 +83,7 @@ func (p *page) result(before string) poller.Result {
 			if data == string(raw) {
 				continue // one of two identical messages is enough
 			}
-			m.ID = message.ID(raw) // another message under the same id must not be taken for it
+			m.ID = message.ID(raw) // another message with the same id must not be taken for this one
 		}
 		known[m.ID] = string(raw)
 		r.Messages = append(r.Messages, m)

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// The calls of signing in by a scan. What they get is a stranger's, and bounded.
+// These calls are for signing in by a scan. Their answers are a stranger's, and bounded.
 const (
 	codeTime   = 15 * time.Second
 	statusTime = hold + 10*time.Second
@@ -23,16 +23,16 @@ const (
 
 // Code is a code to be scanned.
 type Code struct {
-	QRCode string // names the code to the server: who has it can ask for the token
+	QRCode string // names the code to the server; anybody who has it can ask for the token
 	Link   string // the text to draw
 }
 
 // Status is what a phone has done with a code.
 type Status struct {
 	// Status is wait, scaned, need_verifycode, verify_code_blocked, expired,
-	// scaned_but_redirect, binded_redirect, confirmed, or a word that is not known.
+	// scaned_but_redirect, binded_redirect, confirmed, or an unknown word.
 	Status string
-	Base   string // where to ask on, after a redirect, or where the account is, once confirmed
+	Base   string // where to ask next, after a redirect, or where the account is, once confirmed
 	Token  string // once confirmed; a secret
 	Bot    string // the account's id at the server, once confirmed
 }
@@ -57,9 +57,9 @@ func NewCode(ctx context.Context, client *fetch.Client, base string) (Code, erro
 	return code, nil
 }
 
-// AskStatus asks what became of a code, at a base that the server may have told. The server
-// holds the call for about 35 seconds; an end without an answer is the status wait. Digits are
-// those that the phone shows; empty: none. Its errors are *poller.CheckError.
+// AskStatus asks what became of a code, at a base that the server may have named. The server holds
+// the call for about 35 seconds; if it ends without an answer, the status is wait. digits are the
+// digits that the phone shows; empty: none. Its errors are *poller.CheckError.
 func AskStatus(ctx context.Context, client *fetch.Client, base, qrcode, digits string) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
@@ -102,7 +102,7 @@ func AskStatus(ctx context.Context, client *fetch.Client, base, qrcode, digits s
 	return s, nil
 }
 
-// elsewhere returns a base at another host, with the scheme of the one before.
+// elsewhere returns a base at another host, with the same scheme.
 func elsewhere(base, host string) string {
 	u, err := url.Parse(base)
 	if err != nil || host == "" || strings.ContainsAny(host, "/?#@\\ ") {
@@ -111,7 +111,7 @@ func elsewhere(base, host string) string {
 	return u.Scheme + "://" + host
 }
 
-// fields makes a call and returns the strings of the answer's object.
+// fields makes a call and returns the strings in the answer's object.
 func (c *caller) fields(ctx context.Context, call fetch.Call) (map[string]string, *poller.CheckError) {
 	call.MaxBody = maxStatus
 	response, err := c.client.Do(ctx, call)

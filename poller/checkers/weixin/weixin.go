@@ -10,49 +10,49 @@
 //	           rounds/1 if missing
 //
 // A check is one call of getupdates, which the server holds for about 35 seconds until
-// something comes. The server may tell another hold for the next call, which is obeyed.
+// something comes. The server may name another hold for the next call, which is obeyed.
 //
 // A message is an element of msgs. Its data is the element's unchanged JSON, which has the
-// context_token that a reply must carry. Its id is the message_id, digit by digit: it is a
-// 64-bit number that no float holds. An element without one has "sha256:" and the digest of
-// its JSON. Its type is that of its first item: text, image, voice, file or video, "item.N" for
-// any other number, and "none" without items. Messages that a bot has sent have "bot." before
-// their type. Its time is create_time_ms.
+// context_token that a reply must carry. Its id is the message_id, digit by digit, because no float
+// holds a 64-bit number. If the element has none, the id is "sha256:" and the digest of its JSON.
+// Its type is the type of its first item: text, image, voice, file or video, "item.N" for any other
+// number, and "none" without items. Messages that a bot has sent have "bot." before their type. Its
+// time is create_time_ms.
 //
 // # The server gives each message once
 //
-// Whatever cursor a client comes with, the server does not give again what it has handed out.
-// So the pool keeps a page in hand until Redis has it; see poller.Once. What can be lost is a
-// page that the server had handed out when the replica died before Redis had it, or when the
-// connection broke in the middle of the answer, or when a replica that was stopped had only read
-// a part of it 0.7 seconds later. Whatever in an answer can be read is kept: an element that is
-// not as it should be becomes a message too.
+// Whatever the cursor of a call, the server does not give again what it has handed out. So the pool
+// holds on to a page in hand until Redis has it; see poller.Once. A page that the server had handed
+// out can be lost in three ways: the replica died before Redis had it, the connection broke in the
+// middle of the answer, or a replica that was stopped had read only a part of the answer 0.7
+// seconds later. Everything readable in an answer is stored: even a malformed element becomes a
+// message.
 //
-// A trial by hand fetches no messages, because they would be gone: it calls notifystart
-// alone.
+// A trial by hand fetches no messages, because they would be gone. It only calls
+// notifystart.
 //
 // # Code -14
 //
-// It has two meanings: the server wants to be told that a client is there, or the account was
-// bound elsewhere, or signed out. So notifystart is called and the same is asked once more at
-// once. If the code comes again, the account is parked as auth: somebody has to scan again.
+// It has two meanings: the server wants to be told that a client is there, or the account was bound
+// elsewhere or signed out. So the check calls notifystart and repeats its call once, at once. If
+// the code comes again, the account is parked as auth: somebody has to scan again.
 //
 // # What is not called
 //
 // notifystop is never called, neither at a shutdown nor when an account is paused, changed or
-// deleted. Another replica goes on at once when one stops, and which of the two calls comes to
-// the server last is not known: a late notifystop would end the session of who goes on. A paused
-// account is to be resumed and to find what came meanwhile, and what becomes of messages of a
-// client that has said goodbye is not known. A client that just stays away is what the server
-// knows from every phone without a network, and notifystart brings it back. Who wants to end a
+// deleted. When one replica stops, another goes on at once, and nobody knows which of the two calls
+// reaches the server last: a late notifystop would end the other replica's session. A paused
+// account should find the messages of the pause when it is resumed, and nobody knows what becomes
+// of messages of a client that has said goodbye. The server knows clients that just stay away, from
+// every phone without a network, and notifystart brings them back. A person who wants to end a
 // binding for good does so in WeChat, which makes the token void.
 //
-// local_token_list, with the tokens that a client has already, is sent empty by NewCode. With
-// them the server answers binded_redirect to a person who is bound already, and gives no token.
-// Here somebody scans to get one: because the account is parked and its token in doubt, or for an
-// account of their own, which need not know of others. No token but the one that is asked for
-// leaves the service, and none goes to a server that it is not bound to. A person who scans twice
-// has one account that works, the later one: the other is parked as auth and says so.
+// local_token_list, the list of tokens that a client already has, is sent empty by NewCode. With
+// tokens in it, the server answers binded_redirect to a person who is already bound, and gives no
+// token. Here a person scans to get one: because the account is parked and its token in doubt, or
+// for an account of their own, which need not know of others. Only the token that is asked for
+// leaves the service, and none goes to a server to which it is not bound. If a person scans twice,
+// only the later account works: the other is parked as auth and says so.
 //
 // Two clients of one account steal each other's messages. An account must therefore be
 // registered once, and with nobody else.
@@ -71,10 +71,10 @@ import (
 // Kind is the kind's name in records.
 const Kind = "weixin"
 
-// hold is how long the server holds a call, as long as it has not told otherwise.
+// hold is how long the server holds a call, unless it has named another hold.
 const hold = 35 * time.Second
 
-// maxHold is the longest hold that the server is believed.
+// maxHold is the longest hold that we believe the server.
 const maxHold = 10 * time.Minute
 
 // Checker checks personal WeChat accounts. It is safe for concurrent use.
@@ -90,8 +90,7 @@ var (
 	_ poller.Once    = (*Checker)(nil)
 )
 
-// New returns a checker that calls through client and takes from secrets what configs refer
-// to.
+// New returns a checker that calls through client and finds the configs' secrets in secrets.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{newForm(client), client, secrets}
 }
@@ -99,7 +98,8 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 // Kind is "weixin".
 func (*Checker) Kind() string { return Kind }
 
-// RateKey returns the host, because nothing is known of limits but that they are the server's.
+// RateKey returns the host, because nothing is known about limits except that they are the
+// server's.
 func (c *Checker) RateKey(raw json.RawMessage) string {
 	config, _ := c.form.Read(raw)
 	return config.host
@@ -149,8 +149,8 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	return page.result(buf), nil
 }
 
-// lateness returns a function that reports whether a check has lasted so long that a call which
-// is held from then on could outlast it: half of what it has besides the hold is over.
+// lateness returns a function that reports whether a check has lasted so long that a call which is
+// held from then on could outlast it: half of its time besides the hold is over.
 func lateness(ctx context.Context, hold time.Duration) (late func() bool) {
 	deadline, ok := ctx.Deadline()
 	margin := (time.Until(deadline) - hold) / 2
