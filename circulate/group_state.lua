@@ -9,7 +9,6 @@
 -- many dead letters the shard has, the last position read, the first unread position and
 -- the first pending one ('' if there is none), and the lease's holder; or only now if
 -- there is no such group.
--- only now if there is no such group.
 
 local stream, group, now = KEYS[1], ARGV[1], clock()
 local groups, wrong = groups_of(stream)

@@ -17,7 +17,7 @@ import (
 )
 
 // Cluster is the nodes of a Redis Cluster, with pools of connections to each, and the map
-// of which node serves which slot.
+// from slots to nodes.
 //
 // The map is read when the first connection is lent, when a node says that it does not
 // serve a slot, when a node cannot be reached, and when a connection is lost. There is no
@@ -79,19 +79,18 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 // is empty.
 //
 // A single command that the node redirects, by MOVED, ASK or TRYAGAIN, was not done and
-// is sent to the right node. In a pipeline the caller gets such a reply: only the
-// commands that were refused were not done. Of a transaction nothing was done if one of
-// its commands or its EXEC was refused. The map is read again, so that the caller's next
-// try succeeds.
+// is sent to the right node. In a pipeline the caller gets such a reply: only the refused
+// commands were not done. A transaction was not done at all if one of its commands or its
+// EXEC was refused. The map is read again, so that the caller's next try succeeds.
 //
-// What a node answers after it has left the map is returned as an error, like that of a
-// cut connection. A master that was frozen while its replica took its place still does
-// the commands that it received, and that will be forgotten.
+// A node that has left the map may still answer. Its answer is returned as an error, like
+// the error of a cut connection. A master that was frozen while its replica took its
+// place still does the commands that it received, but they will be lost.
 func (c *Cluster) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return c.connFor(ctx, key, ordinary)
 }
 
-// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+// VitalConn lends a connection for heartbeats, claims and steps that end claims.
 func (c *Cluster) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
 	return c.connFor(ctx, key, vital)
 }
@@ -206,7 +205,7 @@ const (
 	mapInterval = 100 * time.Millisecond
 )
 
-// suspect has the map read again before the next connection is lent.
+// suspect makes the next lending read the map again first.
 func (c *Cluster) suspect() { c.stale.Store(true) }
 
 // refresh reads the map if it is suspected to be wrong and no other goroutine reads it.
@@ -217,7 +216,7 @@ func (c *Cluster) refresh(ctx context.Context) {
 	select {
 	case c.reading <- struct{}{}:
 		defer func() { <-c.reading }()
-		_ = c.readAll(ctx) // the old map may do; a caller for whom it does not reads it again
+		_ = c.readAll(ctx) // the old map may do; a caller that it fails reads it again
 	default:
 	}
 }
@@ -339,7 +338,7 @@ func (c *Cluster) nodeAt(address string) *node {
 	return n
 }
 
-// moved believes a node that another serves a slot.
+// moved records a node's word that another node serves a slot.
 func (c *Cluster) moved(slot int, address string) {
 	c.mu.Lock()
 	if !c.closed {
@@ -395,8 +394,8 @@ func readSlots(reply any, from string) ([]slotRange, error) {
 	return ranges, nil
 }
 
-// hostOr returns an address. If the node does not know its host, it is the host at which
-// the node was asked.
+// hostOr returns an address. If the node does not know its own host, that is the host at
+// which it was reached.
 func hostOr(host, port, from string) string {
 	if host == "" || host == "?" {
 		host, _, _ = net.SplitHostPort(from)

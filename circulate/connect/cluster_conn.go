@@ -12,14 +12,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// clusterConn is a connection to the node that serves a slot. If another node serves it
-// meanwhile, a single command goes there.
+// clusterConn is a connection to the node that serves a slot. If another node has taken
+// the slot over, a single command goes there.
 type clusterConn struct {
 	cluster *Cluster
 	slot    int
 	purpose purpose
 	node    *node
-	conn    redis.Conn // nil after a redirection: lent anew by the next command
+	conn    redis.Conn // nil after a redirection: the next command borrows a new one
 	piping  bool       // something was sent without waiting for its reply
 }
 
@@ -75,20 +75,20 @@ func (k *clusterConn) ReceiveContext(ctx context.Context) (any, error) {
 func (k *clusterConn) observed(reply any, err error) (any, error) {
 	k.cluster.observe(k.node, err)
 	if err == nil && k.node.left.Load() {
-		// It may be out of the cluster, where nothing is published any more.
+		// The node may be out of the cluster, where nothing is published any more.
 		return nil, k.node.replaced()
 	}
 	return reply, err
 }
 
-// replaced returns the error for what was done by a node that serves nothing any more,
-// such as a master that was frozen while its replica took its place. Nobody knows whether
-// it counts.
+// replaced returns the error of a command done by a node that serves nothing any more,
+// such as a master that was frozen while its replica took its place. It is unknown
+// whether the command counts.
 func (n *node) replaced() error {
 	return fmt.Errorf("redis cluster: answered by %s, which serves nothing any more", n.address)
 }
 
-// inner returns the current connection. Only after a single command there may be none.
+// inner returns the current connection. It is nil only after a single command.
 func (k *clusterConn) inner() redis.Conn {
 	if err := k.lendAgain(0); err != nil {
 		return failed{err}
@@ -117,9 +117,8 @@ func (k *clusterConn) release() error {
 const (
 	// maxRedirects is how often one command is sent on.
 	maxRedirects = 5
-	// A slot that is on its way refuses commands of several keys (TRYAGAIN) until all of
-	// them have arrived. Short moves are waited for here; the caller waits for longer
-	// ones.
+	// A moving slot refuses commands with several keys (TRYAGAIN) until all of them have
+	// arrived. The connection waits for short moves, the caller for longer ones.
 	tryAgainFor   = 200 * time.Millisecond
 	tryAgainPause = 5 * time.Millisecond
 )
@@ -134,7 +133,7 @@ const (
 )
 
 // observe looks at the result from a node. If the node refused, it returns where to go
-// on. An error that is no reply leaves the outcome unknown, so the command must not be
+// next. An error that is no reply leaves the outcome unknown, so the command must not be
 // sent again.
 func (c *Cluster) observe(at *node, err error) (redirect, string) {
 	if err == nil {
@@ -170,8 +169,8 @@ func (c *Cluster) observe(at *node, err error) (redirect, string) {
 	return stay, ""
 }
 
-// single does one command, and does it at another node if this one says that it did not
-// do it and where to go. Do receives the time that is left, or 0 for no limit.
+// single does one command. If the node says that it did not do it and where to go, single
+// does the command there. Do receives the remaining time, or 0 for no limit.
 func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, left time.Duration) (any, error), name string, args []any) (any, error) {
 	var deadline time.Time
 	if timeout > 0 {
@@ -225,20 +224,20 @@ func (k *clusterConn) single(timeout time.Duration, do func(conn redis.Conn, lef
 			asking = address
 		}
 		if where != tryAgain {
-			// It is returned first: a goroutine that holds one node's connection while it
-			// waits for another's could wait for one that does the reverse.
+			// Returned first: a goroutine that has one node's connection while it waits
+			// for another's could wait for a goroutine that does the reverse.
 			_ = k.release()
 		}
 	}
 }
 
-// stillRefused returns the error of a command that was redirected and could not be sent
-// on. It was not done, as the redirection says.
+// stillRefused returns the error of a redirected command that could not be sent on. By
+// the redirection it was not done.
 func stillRefused(refused, err error) error {
 	if refused == nil {
 		return err
 	}
-	return fmt.Errorf("%w (and there: %v)", refused, err) //nolint:errorlint // what was refused decides the outcome alone
+	return fmt.Errorf("%w (and there: %v)", refused, err) //nolint:errorlint // the refusal alone decides the outcome
 }
 
 // lendAgain lends a connection to the slot's node if there is none.

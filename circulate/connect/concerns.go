@@ -12,15 +12,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Concern is a setting or a state of a Redis that can lose what it has acknowledged, or
-// will soon refuse writes.
+// Concern is a setting or a state of a Redis that can lose acknowledged writes, or will
+// soon refuse writes.
 type Concern struct {
-	Node string // the server, as it is configured
+	Node string // the server, as configured
 	Code ConcernCode
-	Text string // what it leads to and what to do, for people
+	Text string // for people: the consequence and the remedy
 
-	// Value is the policy of ConcernEviction, the percentage in use of ConcernMemory, and what
-	// other codes say; empty for those that say nothing.
+	// Value is the policy of ConcernEviction, the percentage in use of ConcernMemory, and
+	// as described at other codes; otherwise empty.
 	Value string
 }
 
@@ -28,8 +28,8 @@ type Concern struct {
 const (
 	RemarkEverySecond ConcernCode = "everysec"  // the append-only file is synced once a second
 	RemarkMayEvict    ConcernCode = "may_evict" // keys would be evicted if there were a memory limit
-	RemarkSettings    ConcernCode = "settings"  // the server does not tell its settings
-	RemarkPasswords   ConcernCode = "passwords" // the server tells its passwords; Value: the settings
+	RemarkSettings    ConcernCode = "settings"  // the server does not disclose its settings
+	RemarkPasswords   ConcernCode = "passwords" // the server discloses its passwords; Value: the settings
 )
 
 // ConcernCode names what a Concern is about.
@@ -40,14 +40,14 @@ const (
 	ConcernAppendOnly  ConcernCode = "appendonly"     // there is no append-only file
 	ConcernAppendFails ConcernCode = "append_fails"   // it cannot be written
 	ConcernEviction    ConcernCode = "eviction"       // keys are evicted when memory is short
-	ConcernReplicas    ConcernCode = "min_replicas"   // a master that is cut off still accepts writes
+	ConcernReplicas    ConcernCode = "min_replicas"   // a master without replicas still accepts writes
 	ConcernMemory      ConcernCode = "memory"         // little is left below maxmemory
 	ConcernUnasked     ConcernCode = "unasked"        // the server does not answer the question; Value: the command
 	ConcernNoSync      ConcernCode = "no_fsync"       // the system alone decides when the append-only file is on disk
 	ConcernSnapshot    ConcernCode = "snapshot_fails" // the last snapshot failed, and writes are refused
-	ConcernUnsaved     ConcernCode = "unsaved"        // a process that has everything itself cannot save it; Value: why
-	ConcernDamaged     ConcernCode = "damaged"        // what it had saved was damaged; Value: the file that was set aside
-	ConcernLarge       ConcernCode = "large"          // it has so much that saving takes long
+	ConcernUnsaved     ConcernCode = "unsaved"        // an embedded server's data cannot be saved; Value: why
+	ConcernDamaged     ConcernCode = "damaged"        // its saved data was damaged; Value: the file that was set aside
+	ConcernLarge       ConcernCode = "large"          // it has so much data that saving takes long
 )
 
 const (
@@ -55,20 +55,21 @@ const (
 	memoryConcern  = 80              // per cent of maxmemory
 )
 
-// Concerns asks every server that holds data what could lose it: an append-only file that
+// Concerns asks every server with data what could lose the data: an append-only file that
 // is off, cannot be written or is never synced, snapshots that fail, eviction of keys, a
-// replicated master that accepts writes without any replica, memory that is almost used up.
-// A server that refuses INFO has a concern of its own. One that refuses CONFIG has a remark:
-// most is in INFO, and who may read the settings may read the server's passwords. A server that cannot be reached has none: the error names it,
-// and the concerns of the others are returned.
+// replicated master that accepts writes without any replica, memory that is almost used
+// up. A server that refuses INFO has a concern of its own. A server that refuses CONFIG
+// only has a remark: INFO has most of the answers, and a user that may read the settings
+// may read the server's passwords. A server that cannot be reached has no concerns: the
+// error names it, and the concerns of the others are returned.
 //
-// The embedded server has none, because it keeps nothing anyway.
+// The embedded server has none, because it stores nothing anyway.
 func Concerns(ctx context.Context, server Server) ([]Concern, error) {
 	nodes, err := Survey(ctx, server)
 	return ConcernsOf(nodes), err
 }
 
-// questions are those to one server.
+// questions asks one server.
 type questions struct {
 	ctx  context.Context
 	conn redis.Conn
@@ -98,7 +99,7 @@ func (q *questions) ask() {
 	}
 	info = q.info("replication")
 	n.Replicas, _ = strconv.Atoi(infoField(info, "connected_slaves"))
-	// The field is there only where min-replicas-to-write is not 0.
+	// The field exists only if min-replicas-to-write is not 0.
 	if n.Guarded = infoField(info, "min_slaves_good_slaves") != ""; n.Replicas > 0 && !n.Guarded {
 		q.say(ConcernReplicas, "", "it has replicas, and min-replicas-to-write is 0: a master that is cut off from them takes writes that a failover forgets; set it to 1")
 	}
@@ -176,7 +177,7 @@ func (q *questions) is(key, value string) bool {
 	return told && known == value
 }
 
-// told returns the value of one setting, and whether it is answered.
+// told returns the value of one setting, and whether the server disclosed it.
 func (q *questions) told(key string) (value string, is bool) {
 	pair, err := redis.Strings(q.do("CONFIG", "GET", key))
 	if err != nil || len(pair) != 2 {
@@ -223,13 +224,13 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// Node is a server that holds data, with the settings and the state that matter for whether it
-// keeps them. What the server does not tell is empty or zero.
+// Node is a server with data, and the settings and state that decide how safe the data
+// is. Unknown fields are empty or zero.
 type Node struct {
-	Name string // the server, as it is configured, or its address in a cluster
+	Name string // the server, as configured, or its address in a cluster
 	Away bool   // it cannot be reached; nothing else is known
 
-	Software string        // what it is: Redis, Valkey, Redict or Dragonfly
+	Software string        // Redis, Valkey, Redict or Dragonfly
 	Version  string        // of the software
 	Up       time.Duration // since its start
 
@@ -237,19 +238,19 @@ type Node struct {
 	Policy       string // maxmemory-policy
 	AppendOnly   string // appendonly: yes or no
 	AppendStatus string // of the last write of the append-only file: ok, or an error
-	Fsync        string // appendfsync: always, everysec or no; empty: not told
-	Replicas     int    // that are connected
+	Fsync        string // appendfsync: always, everysec or no; empty: unknown
+	Replicas     int    // connected replicas
 	Guarded      bool   // min-replicas-to-write is not 0
 
 	Concerns []Concern
-	// Remarks are what is as it may be, and worth knowing all the same. They end in no
-	// alert.
+	// Remarks are allowed settings and states that are worth knowing all the same. They
+	// raise no alert.
 	Remarks []Concern
 }
 
-// Survey asks every server that holds data about itself. A server that cannot be reached is in
-// the list as well, and the error names it. A server with a Survey of its own, as the embedded
-// one, is not asked.
+// Survey asks every server with data about itself. A server that cannot be reached is in
+// the list too, and the error names it. A server with a Survey of its own, such as the
+// embedded one, is not asked.
 func Survey(ctx context.Context, server Server) ([]Node, error) {
 	switch s := server.(type) {
 	case interface {

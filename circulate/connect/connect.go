@@ -2,8 +2,8 @@
 // ([Sentinel]), the nodes of a cluster ([Cluster]), or one embedded in the process
 // ([Embedded]). These lend connections to package circulate.
 //
-// A connection never repeats a command whose outcome is unknown. A command that a node of
-// a cluster redirects was not done there, and only such a command is sent on.
+// A connection never repeats a command whose outcome is unknown. It sends on only a
+// command that a node of a cluster redirected, because that node did not do it.
 package connect
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Options are how to reach a server. The zero value means the defaults.
+// Options say how to reach a server. The zero value means the defaults.
 type Options struct {
-	// CAFile, CertFile and KeyFile are PEM files for rediss://: an authority to trust
-	// besides the system's, and our own certificate and key.
+	// CAFile, CertFile and KeyFile are PEM files for rediss://: an authority to trust in
+	// addition to the system's, and our own certificate and key.
 	CAFile, CertFile, KeyFile string
 
-	// PasswordFile holds the password in place of the URL, which may hold the user. It is
+	// PasswordFile has the password instead of the URL, which may have the user. It is
 	// read for each connection, so that a password can be changed while connections last.
 	// SentinelPasswordFile is the same for the sentinels.
 	PasswordFile, SentinelPasswordFile string
@@ -34,8 +34,8 @@ type Options struct {
 	WriteTimeout   time.Duration // 5 s
 
 	// Dialed is called with the address of each server that was reached, including
-	// sentinels and the nodes of a cluster, before anything is sent to it; nil: it is not
-	// called. It must not block.
+	// sentinels and the nodes of a cluster, before anything is sent to it. It must not
+	// block. Nil: it is not called.
 	Dialed func(net.Addr)
 }
 
@@ -55,20 +55,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server lends connections to Redis, in whichever way it is reached.
+// Server lends connections to Redis, however it is reached.
 type Server interface {
 	// Conn lends a connection to the server that has a key, or to any server if key is
 	// empty. The caller closes it.
 	Conn(ctx context.Context, key string) (redis.Conn, error)
-	// VitalConn is Conn for heartbeats, claims and what returns claims. These have
+	// VitalConn is Conn for heartbeats, claims and steps that end claims. These have
 	// connections of their own.
 	VitalConn(ctx context.Context, key string) (redis.Conn, error)
 	// GroupConn is Conn for steps of consumer groups.
 	GroupConn(ctx context.Context, key string) (redis.Conn, error)
-	// BlockingConn is Conn for calls that Redis holds back until something happens,
+	// BlockingConn is Conn for calls that Redis does not answer until something happens,
 	// and for subscriptions. These have connections of their own, too.
 	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
-	// Name returns where the server is, without a password.
+	// Name returns the server's address, without a password.
 	Name() string
 	// Close ends the connections that are not lent.
 	Close() error
@@ -136,7 +136,7 @@ func (s *Single) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return s.connFor(ctx, key, ordinary)
 }
 
-// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+// VitalConn lends a connection for heartbeats, claims and steps that end claims.
 func (s *Single) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
 	return s.connFor(ctx, key, vital)
 }

@@ -21,10 +21,10 @@ import (
 // credentials are our user and password.
 type credentials struct{ user, password string }
 
-// dialer opens connections to servers that are all reached in the same way.
+// dialer opens connections to servers that are all reached with the same settings.
 type dialer struct {
 	credentials
-	file    string // holds the password, read for each connection; empty: the credentials do
+	file    string // has the password, read for each connection; empty: the credentials have it
 	secure  bool   // by TLS
 	options []redis.DialOption
 	served  atomic.Bool // a server was reached with these settings
@@ -80,7 +80,7 @@ func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
 	}
 	conn, err := redis.DialContext(ctx, "tcp", address, append(slices.Clip(d.options), redis.DialUsername(d.user), redis.DialPassword(password))...)
 	if err != nil && d.served.Load() && wasCut(err) {
-		// The settings are right: a server with the same ones has served.
+		// The settings are right: they have worked before.
 		return nil, fmt.Errorf("redis at %s was reached, but closed the connection at once, as a server does that ends or begins: %w", address, err)
 	}
 	if err != nil {
@@ -93,8 +93,8 @@ func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
 // maxPassword is how many bytes a password may have.
 const maxPassword = 64 << 10
 
-// ReadPassword reads a file that holds a password. One newline at the end is not part of
-// it. The error never holds the file's content.
+// ReadPassword reads a file with a password. One newline at the end is not part of the
+// password. The error never contains the file's content.
 func ReadPassword(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func ReadPassword(path string) (string, error) {
 
 var errNoSentinels = errors.New("redis URL: there is a file for the sentinels' password, but it names no sentinels: it does not begin with redis+sentinel://")
 
-// refuseUnusedFiles returns an error if certificates are set that nothing uses.
+// refuseUnusedFiles returns an error if certificates are set but not used.
 func refuseUnusedFiles(o Options) error {
 	if o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" {
 		return errors.New("redis URL: certificates are given, but only rediss:// uses them")
@@ -124,8 +124,8 @@ func refuseUnusedFiles(o Options) error {
 	return nil
 }
 
-// newPool makes a pool of connections that dial opens. Test checks each before it is
-// lent; nil accepts all that have not been idle for long.
+// newPool makes a pool of connections that dial opens. Test checks each connection before
+// it is lent; nil accepts all that have not been idle for long.
 func newPool(o Options, dial func(context.Context) (redis.Conn, error), test func(context.Context, redis.Conn, time.Time) error) *redis.Pool {
 	if test == nil {
 		test = pingIdle
@@ -138,17 +138,17 @@ func newPool(o Options, dial func(context.Context) (redis.Conn, error), test fun
 		DialContext:         dial,
 		TestOnBorrowContext: test,
 	}
-	// A pool is set up when it is first asked for a connection, and one that is closed at
-	// that moment races with itself (redigo v1.9.3, Pool.lazyInit). With this context,
-	// which is done, nothing is dialed.
+	// A pool is set up when it is first asked for a connection, and closing it at that
+	// moment is a race (redigo v1.9.3, Pool.lazyInit). So it is set up here, with a
+	// context that is done, so that nothing is dialed.
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, _ = pool.GetContext(gone)
 	return pool
 }
 
-// idleCheck is after how much idle time a connection is tested with a PING before it is
-// lent. A test at every lending would double a call's cost.
+// idleCheck is how long a connection must have been idle to be tested with a PING before
+// it is lent. A test at every lending would double a call's cost.
 const idleCheck = 10 * time.Second
 
 func pingIdle(ctx context.Context, c redis.Conn, used time.Time) error {
@@ -186,8 +186,8 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	return config, nil
 }
 
-// explain adds to the error of a server that refuses us that it was reached, and what may
-// be wrong. Secure is whether we began TLS.
+// explain adds to the error of a server that refuses us that the server was reached, and
+// what may be wrong. Secure is whether we began TLS.
 func explain(address string, secure bool, err error) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -218,7 +218,7 @@ func wasCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// explainCut does the same where the other side does not answer as Redis does.
+// explainCut explains the error of a server that does not answer as Redis does.
 func explainCut(address string, secure bool, err error) error {
 	var record tls.RecordHeaderError
 	var slow net.Error

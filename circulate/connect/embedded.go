@@ -20,8 +20,8 @@ import (
 )
 
 // Embedded is a Redis inside the process, in memory, for a laptop and for tests. It
-// listens nowhere unless Listen is called, and its data ends with the process unless package
-// datadir keeps it.
+// listens nowhere unless Listen is called, and its data ends with the process unless
+// package datadir saves it.
 type Embedded struct {
 	server *miniredis.Miniredis
 	clock  *embeddedClock
@@ -30,20 +30,20 @@ type Embedded struct {
 	mu     sync.Mutex // guards the server, which must not be dialled while it is closed
 	dialed bool
 	closed bool
-	door   *doorway // nil: it listens nowhere
+	door   *doorway // nil: the server listens nowhere
 
-	lags *lags // of the server that serves; guarded by mu
+	lags *lags // of the current server; guarded by mu
 
 	looking sync.Mutex // one Look at a time
 	look    look
 
 	recorder atomic.Pointer[recorder] // nil: there is no log
-	redoing  *shadow                  // does what a log has; guarded by mu
+	redoing  *shadow                  // repeats the commands of a log; guarded by mu
 }
 
 // embeddedClock is the server's clock. It stands still while commands run, and advances
-// between them by a millisecond or more. At each change of its time the server searches
-// all keys for expired ones, and within scripts that was most of its work.
+// between them by a millisecond or more. Each time it changes, the server searches all
+// keys for expired ones, which was most of its work within scripts.
 type embeddedClock struct {
 	server *miniredis.Miniredis
 
@@ -52,11 +52,12 @@ type embeddedClock struct {
 	last time.Time
 }
 
-// move advances the clock, and returns its time, and also the time before if it was set back.
+// move advances the clock and returns its time. If the clock was set back, it also
+// returns the time before.
 func (c *embeddedClock) move() (now, back time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now().Round(0); now.Sub(c.last).Abs() >= time.Millisecond { // as Redis: its keys live by the wall clock
+	if now := c.now().Round(0); now.Sub(c.last).Abs() >= time.Millisecond { // as in Redis, keys live by the wall clock
 		if now.Before(c.last) {
 			back = c.last
 		}
@@ -66,7 +67,7 @@ func (c *embeddedClock) move() (now, back time.Time) {
 	return c.last, back
 }
 
-// hold stops the clock at a moment, and returns what it followed.
+// hold stops the clock at a moment, and returns the time source that it followed.
 func (c *embeddedClock) hold(at time.Time) (was func() time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +77,7 @@ func (c *embeddedClock) hold(at time.Time) (was func() time.Time) {
 	return was
 }
 
-// tick advances the clock. With a log that is done where the moment is noted.
+// tick advances the clock. With a log, the recorder does that where it notes the moment.
 func (e *Embedded) tick() {
 	if e.recorder.Load() == nil {
 		e.clock.move()
@@ -113,9 +114,9 @@ func (e *Embedded) dial() (net.Conn, error) {
 	return newBuffered(conn, e.tick), nil
 }
 
-// hook has us see each command before the server does. The caller holds mu.
+// hook shows us each command before the server sees it. The caller holds mu.
 func (e *Embedded) hook(srv *server.Server) {
-	if e.lags != nil && e.lags.server == srv { // a test restarts it
+	if e.lags != nil && e.lags.server == srv { // a test restarts the server
 		return
 	}
 	l := &lags{server: srv, counted: make(map[string]map[string]lag)}
@@ -158,13 +159,13 @@ func (e *Embedded) connFor(ctx context.Context, _ string, p purpose) (redis.Conn
 // Name returns "embedded".
 func (e *Embedded) Name() string { return "embedded" }
 
-// Survey tells nothing but the name.
+// Survey returns the name and nothing else.
 func (e *Embedded) Survey(context.Context) ([]Node, error) { return []Node{{Name: e.Name()}}, nil }
 
 // Miniredis returns the server itself, for tests that inject faults.
 func (e *Embedded) Miniredis() *miniredis.Miniredis { return e.server }
 
-// SetClock has the server use another clock from its next command on, for tests.
+// SetClock makes the server use another clock from its next command on, for tests.
 func (e *Embedded) SetClock(now func() time.Time) {
 	e.clock.mu.Lock()
 	defer e.clock.mu.Unlock()
@@ -190,25 +191,25 @@ func (e *Embedded) Close() error {
 }
 
 const (
-	// lookCommand is the command by which the embedded server calls us. While no Look is
-	// under way it does nothing.
+	// lookCommand is the command by which the embedded server calls us. It does nothing
+	// unless a Look is under way.
 	lookCommand = "ROUNDS.LOOK"
 	// lookScript calls it: within a script, the server's lock is held.
 	lookScript = "return redis.call('" + lookCommand + "')"
 	lookBuffer = 64 << 10
 )
 
-// look is what Look calls next; nil: nothing.
+// look is the function that lookCommand calls; nil: none.
 type look = atomic.Pointer[func(c *server.Peer)]
 
-// Look calls a function while the embedded server does nothing else: no command of anybody
-// takes place between the first command that the function does and the last. What the server
-// replies to each is appended to replies, in Redis' protocol. Look returns how long the server
-// stood still. Blocking commands must not be done.
+// Look calls a function while the embedded server does nothing else: no other command
+// takes place between the function's first command and its last. The server's replies are
+// appended to replies, in Redis' protocol. Look returns how long the server stood still.
+// The function must not do blocking commands.
 func (e *Embedded) Look(replies *bytes.Buffer, fn func(do func(command ...string)) error) (time.Duration, error) {
 	e.looking.Lock()
 	defer e.looking.Unlock()
-	e.mu.Lock() // the server is not closed meanwhile
+	e.mu.Lock() // so that the server is not closed meanwhile
 	defer e.mu.Unlock()
 	srv, err := e.started()
 	if err != nil {
@@ -249,7 +250,7 @@ func (e *Embedded) started() (*server.Server, error) {
 	if e.closed {
 		return nil, net.ErrClosed
 	}
-	if e.server.Server() == nil { // nobody has dialled yet
+	if e.server.Server() == nil { // no client has dialled yet
 		conn, err := e.server.Dial()
 		if err != nil {
 			return nil, err
@@ -274,7 +275,7 @@ func (e *Embedded) started() (*server.Server, error) {
 	return srv, nil
 }
 
-// unfit returns why a command cannot be kept; empty: it can.
+// unfit returns why a log cannot have a command; empty: it can.
 func unfit(name string, args []string) string {
 	other := name == "SELECT" && len(args) > 0 && strings.Trim(args[0], "0") != ""
 	if other || slices.Contains(unkept, name) {
@@ -285,28 +286,31 @@ func unfit(name string, args []string) string {
 
 // Commands in capital letters.
 var (
-	// asTheyAre are done by the client itself: they change what is known of it, and no key.
+	// asTheyAre are done by the client itself: they change the client's state, and no
+	// key.
 	asTheyAre = []string{"SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "AUTH", "HELLO", "CLIENT", "QUIT"}
 	// harmless change no key, although the server does not call them read-only.
 	harmless = append([]string{
 		"CLUSTER", "ECHO", "PING", "SELECT", "WAIT", "OBJECT", "PUBLISH", "PUBSUB", "EVAL", "EVALSHA", "SCRIPT", "COMMAND",
 		"INFO", "TIME", "MEMORY", "XINFO", "DISCARD", "EXEC", "MULTI", "UNWATCH", "WATCH", lookCommand,
 	}, asTheyAre...)
-	// unkept are not kept: other databases are in no image, what is taken at random would be
-	// another the next time, and what waits would hold up everybody.
+	// unkept cannot be logged: other databases are in no image, commands that take
+	// something at random would take something else the next time, and commands that wait
+	// would block all clients.
 	unkept = []string{
 		"SWAPDB", "MOVE", "SPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BZMPOP", "BZPOPMAX", "BZPOPMIN",
 	}
-	// counted reply how much they changed; 0: nothing. XACK does not count what was deleted.
+	// counted reply how much they changed; 0: nothing. XACK does not count deleted
+	// entries.
 	counted = []string{
 		"DEL", "UNLINK", "EXPIRE", "EXPIREAT", "PEXPIRE", "PEXPIREAT", "PERSIST", "HDEL", "HSETNX", "LREM", "SADD", "SREM", "SETNX",
 		"XDEL", "XTRIM", "ZREM", "ZREMRANGEBYLEX", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 	}
-	// moved reply what they moved; null: nothing.
+	// moved reply with what they moved; null: nothing.
 	moved = []string{"LMOVE", "LPOP", "RPOP", "RPOPLPUSH", "XREADGROUP", "GETDEL"}
 )
 
-// idle reports whether a command changed nothing, by its reply.
+// idle reports whether a command changed nothing, judging by its reply.
 func idle(name string, reply []byte) bool {
 	switch text := string(reply[:min(len(reply), 5)]); text {
 	case ":0\r\n":
@@ -317,7 +321,7 @@ func idle(name string, reply []byte) bool {
 	return false
 }
 
-// block returns where a command says for how long it waits; -1: it does not.
+// block returns where a command's waiting time is; -1: it has none.
 func block(args []string) int {
 	for i, arg := range args {
 		switch {
@@ -330,7 +334,7 @@ func block(args []string) int {
 	return -1
 }
 
-// skipReply returns what follows the first of replies.
+// skipReply returns the replies after the first.
 func skipReply(replies []byte) []byte {
 	line, rest, _ := bytes.Cut(replies, []byte("\r\n"))
 	if len(line) == 0 {
@@ -355,8 +359,8 @@ func skipReply(replies []byte) []byte {
 	return rest
 }
 
-// Redo does what a log has, at the moment it names, in a server without a log. Nobody else
-// may use the server until the clock is released.
+// Redo repeats the commands of a log, at the moment that the log names, in a server
+// without a log. Nobody else may use the server until the clock is released.
 func (e *Embedded) Redo(at time.Time, effects [][]string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -369,7 +373,7 @@ func (e *Embedded) Redo(at time.Time, effects [][]string) error {
 	}
 	e.clock.hold(at)
 	nobody := &server.Peer{Ctx: e.redoing.peer.Ctx}
-	if len(effects) == 0 { // what ends at this moment ends
+	if len(effects) == 0 { // keys that end at this moment end
 		effects = [][]string{{"EXISTS", ""}}
 	}
 	for _, effect := range effects {
@@ -381,7 +385,7 @@ func (e *Embedded) Redo(at time.Time, effects [][]string) error {
 	return nil
 }
 
-// HoldClock stops the server's clock at a moment, for what is done again, until release.
+// HoldClock stops the server's clock at a moment, for repeated commands, until release.
 func (e *Embedded) HoldClock(at time.Time) (release func()) {
 	was := e.clock.hold(at)
 	return func() { e.SetClock(was) }

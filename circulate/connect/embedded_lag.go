@@ -13,18 +13,18 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// lags has XINFO GROUPS report how many entries each group has not read, as Redis 7 does. The
-// embedded server reports the stream's length instead.
+// lags makes XINFO GROUPS report how many entries each group has not read, as in Redis 7.
+// The embedded server reports the stream's length instead.
 type lags struct {
 	server *server.Server
 	own    sync.Map // *server.Peer that asks for us
 
 	mu      sync.Mutex
-	counted map[string]map[string]lag // by stream and group: to count, the server passes over all entries
+	counted map[string]map[string]lag // by stream and group, because counting goes through all entries
 }
 
-// lag is how many entries a group has not read, and when that was so: the group's last
-// position, and the stream's last position and length.
+// lag is how many entries a group has not read, for the group's last position and the
+// stream's last position and length.
 type lag struct {
 	last, end string
 	length    int
@@ -98,7 +98,7 @@ func (l *lags) ask(c *server.Peer, command ...string) string {
 	return reply.String()
 }
 
-// do does a command for a client, who may be a script.
+// do does a command for a client or a script.
 func (l *lags) do(c *server.Peer, reply io.Writer, command ...string) {
 	peer := server.NewPeer(bufio.NewWriter(reply))
 	peer.Ctx = c.Ctx
@@ -108,7 +108,7 @@ func (l *lags) do(c *server.Peer, reply io.Writer, command ...string) {
 	peer.Flush()
 }
 
-// arrayLen keeps the first line of a reply.
+// arrayLen retains the first line of a reply.
 type arrayLen []byte
 
 func (n *arrayLen) Write(p []byte) (int, error) {

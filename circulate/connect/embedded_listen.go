@@ -20,8 +20,8 @@ const (
 	greetSize = 1 << 10
 )
 
-// doorway is where other processes reach an embedded server. Nothing of what a client
-// sends reaches the server before the client has sent the password.
+// doorway is where other processes reach an embedded server. Nothing from a client
+// reaches the server before the client has sent the password.
 type doorway struct {
 	listener net.Listener
 	password string
@@ -33,7 +33,7 @@ type doorway struct {
 	busy   sync.WaitGroup
 }
 
-// Listen has other processes of this machine reach the server, at a free port of
+// Listen lets other processes of this machine reach the server, at a free port of
 // loopback, until the server is closed. Clients must first send AUTH with the password,
 // which must not be empty; the user, if they name one, must be "default". A server
 // listens at one address at most.
@@ -87,7 +87,7 @@ func (d *doorway) serve() {
 	}
 }
 
-// attend admits a client, and passes on what it and the server say.
+// attend admits a client, and copies data between the client and the server.
 func (d *doorway) attend(client net.Conn) {
 	_ = client.SetDeadline(time.Now().Add(greetTimeout))
 	in := bufio.NewReader(client)
@@ -103,7 +103,7 @@ func (d *doorway) attend(client net.Conn) {
 	var back sync.WaitGroup
 	back.Go(func() {
 		defer func() { _ = client.Close() }()
-		_, _ = io.Copy(client, server) // whichever side ends it
+		_, _ = io.Copy(client, server) // until either side ends it
 	})
 	_, _ = io.Copy(server, in)
 	_ = server.Close()
@@ -180,7 +180,7 @@ func readGreeting(in *bufio.Reader) ([]string, error) {
 	return words, nil
 }
 
-// keep notes a connection, or closes it if the doorway is closed.
+// keep records a connection, or closes it if the doorway is closed.
 func (d *doorway) keep(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,25 +13,25 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Log keeps what changes in an embedded server. It is told of effects, as a Redis tells its
-// replicas: of the commands that changed something, those within scripts too, and not of
-// the scripts. So what is done again needs no script, and no clock but the one it is given.
+// Log stores the changes of an embedded server. It gets effects, as a Redis sends them to
+// its replicas: the commands that changed something, including those within scripts, but
+// not the scripts. So repeating them needs no script, and no clock but the recorded one.
 type Log interface {
-	// Append keeps what one command, script or transaction changed, at one moment of the
-	// server's clock, in order. Its caller learns that it was done once Append has returned,
-	// and is cut off after an error: nobody knows if it will have been done. Without
-	// effects the clock was set back after that moment. Calls do not overlap.
+	// Append stores the changes of one command, script or transaction, at one moment of
+	// the server's clock, in order. The caller gets its reply once Append has returned.
+	// After an error the caller is cut off, because the outcome is unknown. No effects
+	// mean that the clock was set back after that moment. Calls do not overlap.
 	Append(at time.Time, effects [][]string) error
-	// Refuses returns why nothing may change now; nil: it may.
+	// Refuses returns why no change is possible now; nil: changes are possible.
 	Refuses() error
 	// Sync returns once everything that was appended would survive a power failure.
 	Sync() error
 }
 
-// SetLog has everything that changes from now on appended to a log. It must be called once at
-// most, and before anybody has a connection. Databases but the first, scripts within
-// transactions, what takes one of several at random, and blocking commands but for XREAD and
-// XREADGROUP are refused then. WAITAOF syncs the log.
+// SetLog appends all changes from now on to a log. Call it once at most, before any
+// client has a connection. The server then refuses databases other than the first,
+// scripts within transactions, commands that take one of several at random, and blocking
+// commands other than XREAD and XREADGROUP. WAITAOF syncs the log.
 func (e *Embedded) SetLog(log Log) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,19 +67,19 @@ type recorder struct {
 
 	// Of the command that is being done:
 	effects [][]string
-	refuses error // why nothing may change
-	refused bool  // it was told so
+	refuses error // why no change is possible
+	refused bool  // the client got that as its reply
 }
 
-// client is what is known of one that sends commands.
+// client is the state of a client that sends commands.
 type client struct {
 	queue  [][]string // of a transaction
 	queues bool       // it is within a transaction
-	wrong  string     // why the transaction must not be done; empty: it may
+	wrong  string     // why the transaction must not be done; empty: it may be
 }
 
-// shadow does commands in place of a client, so that the reply is there before the client
-// has it.
+// shadow does commands in place of a client, so that we see the reply before the client
+// does.
 type shadow struct {
 	peer  *server.Peer
 	out   *bufio.Writer
@@ -93,7 +93,8 @@ func newShadow() *shadow {
 	return s
 }
 
-// do does a command as a client would, and returns the reply, which is valid until the next.
+// do does a command as a client would, and returns the reply, which is valid until the
+// next one.
 func (s *shadow) do(srv *server.Server, c *server.Peer, command []string) []byte {
 	s.reply.Reset()
 	s.peer.Ctx, s.peer.Resp3 = c.Ctx, c.Resp3
@@ -108,15 +109,15 @@ func (s *shadow) do(srv *server.Server, c *server.Peer, command []string) []byte
 	return s.reply.Bytes()
 }
 
-// hook is called before each command, also before each that a script calls: then the server is
-// locked, and so are we.
+// hook is called before each command, including those of scripts. For a script's command
+// the server is locked, and so are we.
 func (r *recorder) hook(c *server.Peer, name string, args ...string) bool {
 	if c == r.outer.peer || c == r.inner.peer {
 		return false
 	}
 	known, ok := r.clients.Load(c)
 	if !ok {
-		if c.Ctx != nil { // it had one from its first command on: it is a script
+		if c.Ctx != nil { // a context from its first command on: it is a script
 			return r.nested(c, name, args)
 		}
 		known = &client{}
@@ -139,7 +140,8 @@ func (r *recorder) hook(c *server.Peer, name string, args ...string) bool {
 	return true
 }
 
-// answer releases a reply, or cuts the client off: what became of its command is not known.
+// answer releases a reply, or cuts the client off if the outcome of its command is
+// unknown.
 func (r *recorder) answer(c *server.Peer, reply string, ok bool) {
 	if !ok {
 		c.Close()
@@ -148,7 +150,7 @@ func (r *recorder) answer(c *server.Peer, reply string, ok bool) {
 	c.WriteRaw(reply)
 }
 
-// do does a client's command, and appends what it changed. The channel is closed at the next
+// do does a client's command, and appends its changes. The channel is closed at the next
 // change that a reader may wait for.
 func (r *recorder) do(c *server.Peer, who *client, name string, args []string) (reply string, changes <-chan struct{}, ok bool) {
 	r.mu.Lock()
@@ -191,7 +193,7 @@ func (r *recorder) do(c *server.Peer, who *client, name string, args []string) (
 	return string(raw), r.woken, true
 }
 
-// took notes what a command did that has not failed.
+// took notes the effects of a successful command.
 func (r *recorder) took(who *client, name string, command []string, reply []byte) {
 	switch {
 	case name == "MULTI":
@@ -210,9 +212,9 @@ func (r *recorder) took(who *client, name string, command []string, reply []byte
 	}
 }
 
-// transacted notes what a transaction did. One of its commands may fail, and others not.
+// transacted notes the effects of a transaction. Some of its commands may have failed.
 func (r *recorder) transacted(queue [][]string, reply []byte) {
-	if bytes.HasPrefix(reply, []byte("*-1")) { // a key that was watched has changed
+	if bytes.HasPrefix(reply, []byte("*-1")) { // a watched key has changed
 		return
 	}
 	_, reply, _ = bytes.Cut(reply, []byte("\r\n"))
@@ -225,7 +227,7 @@ func (r *recorder) transacted(queue [][]string, reply []byte) {
 	}
 }
 
-// nested notes what a script calls.
+// nested notes a script's command.
 func (r *recorder) nested(c *server.Peer, name string, args []string) bool {
 	switch {
 	case !r.write(name):
@@ -272,14 +274,14 @@ func (r *recorder) write(name string) bool {
 	writes, known := r.writes[name]
 	if !known {
 		writes = !slices.Contains(harmless, name) && !r.server.IsReadOnlyCommand(name)
-		if r.server.IsRegisteredCommand(name) { // strangers may send any number of others
+		if r.server.IsRegisteredCommand(name) { // strangers may send any number of unknown ones
 			r.writes[name] = writes
 		}
 	}
 	return writes
 }
 
-// sync answers WAITAOF: everything that was done before would survive a power failure.
+// sync answers WAITAOF: all earlier changes would survive a power failure.
 func (r *recorder) sync(c *server.Peer, args []string) {
 	if len(args) != 3 {
 		c.WriteError("ERR wrong number of arguments for 'waitaof' command")
@@ -292,7 +294,7 @@ func (r *recorder) sync(c *server.Peer, args []string) {
 	c.WriteRaw("*2\r\n:1\r\n:0\r\n")
 }
 
-// block does an XREADGROUP that waits. Between its tries others do what they like.
+// block does an XREADGROUP that waits. Between its tries other clients go on.
 func (r *recorder) block(c *server.Peer, who *client, args []string) {
 	at := block(args)
 	ms, err := strconv.ParseInt(args[at+1], 10, 64)

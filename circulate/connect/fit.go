@@ -10,28 +10,28 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// oldest is the oldest version of Redis on which the ring works. It is the first that has
-// ZMSCORE and ranges of streams that exclude their ends. Other servers say which version
-// of Redis they are like.
+// oldest is the oldest version of Redis on which the ring works: the first with ZMSCORE
+// and with ranges of streams that exclude their ends. Other servers name the version of
+// Redis that they match.
 const oldest = "6.2"
 
-// Unfit reports a server that was reached, and on which the ring cannot work.
+// Unfit reports that a server was reached but the ring cannot work on it.
 type Unfit struct {
 	Node string // the server, as it is configured, or its address in a cluster
-	Why  string // for people: what it is, and what to do
+	Why  string // for people: the cause and the remedy
 
-	// Passing is set if the server may become fit by itself, as a replica does that becomes
-	// the master.
+	// Passing is set if the server may become fit by itself, as a replica that becomes
+	// the master does.
 	Passing bool
 }
 
 // Error returns the server and why it is unfit.
 func (u *Unfit) Error() string { return "redis " + u.Node + " " + u.Why }
 
-// Fit asks every server that holds data whether the ring can work on it, and returns an
-// *Unfit for the first that says it cannot: one that is too old, a Sentinel, a replica, or
-// one of a cluster of several where the URL names a single server. A server that does not
-// tell is taken for fit, and so is a node of a cluster that is away. Other errors mean that
+// Fit asks every server with data whether the ring can work on it, and returns an *Unfit
+// for the first that cannot serve it: one that is too old, a Sentinel, a replica, or one
+// of several nodes of a cluster if the URL names a single server. A server that does not
+// say counts as fit, and so does a node of a cluster that is away. Other errors mean that
 // no server was reached.
 func Fit(ctx context.Context, server Server) error {
 	switch s := server.(type) {
@@ -90,14 +90,14 @@ func fitOf(ctx context.Context, name string, alone bool, conn redis.Conn) error 
 		if alone {
 			break
 		}
-		return nil // Sentinel and the cluster's map say who the master is, and are followed
+		return nil // Sentinel and the cluster's map name the master, and we follow them
 	default:
 		return nil
 	}
 	return unfit
 }
 
-// clusterSize returns how many nodes serve slots; 0: it is not told.
+// clusterSize returns how many nodes serve slots; 0: unknown.
 func clusterSize(ctx context.Context, conn redis.Conn, address string) int {
 	reply, err := redis.DoContext(conn, ctx, "CLUSTER", "SLOTS")
 	if err != nil {
@@ -114,11 +114,11 @@ func clusterSize(ctx context.Context, conn redis.Conn, address string) int {
 	return len(serving)
 }
 
-// identity is what a server says it is.
+// identity is what a server says about itself.
 type identity struct {
 	software string // Redis, Valkey, Redict or Dragonfly
 	version  string // of the software
-	like     string // the version of Redis that it is like
+	like     string // the version of Redis that it matches
 	mode     string // standalone, sentinel or cluster
 }
 
@@ -142,8 +142,8 @@ func identify(info string) identity {
 // String returns the name and the version.
 func (is identity) String() string { return is.software + " " + is.version }
 
-// tooOld reports whether a server says that it is like a version before Oldest. One that
-// does not say is not.
+// tooOld reports whether a server says that it matches a version before oldest. A server
+// that does not say is not too old.
 func (is identity) tooOld() bool {
 	has, ok := versionOf(is.like)
 	least, _ := versionOf(oldest)

@@ -12,18 +12,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// purpose is what a connection is lent for.
+// purpose is the use of a lent connection.
 type purpose uint8
 
 const (
 	ordinary purpose = iota // everything else
-	vital                   // heartbeats, claims and what returns claims
+	vital                   // heartbeats, claims and steps that end claims
 	groups                  // steps of consumer groups, of which there may be any number
-	blocking                // calls that Redis holds back until something happens, and subscriptions
+	blocking                // calls that Redis does not answer until something happens, and subscriptions
 	purposes
 )
 
-// pools are the connections to one server, apart for each purpose. So a heartbeat, a
+// pools are the connections to one server, separate for each purpose. So a heartbeat, a
 // claim or a return waits neither behind blocking reads nor behind any number of ordinary
 // calls.
 type pools struct {
@@ -64,9 +64,9 @@ func (all *pools) lend(ctx context.Context, p purpose) (redis.Conn, error) {
 	return all.of[p].GetContext(ctx)
 }
 
-// good tests a connection before it is lent. If another one was cut since it was used
-// last, the server may have been restarted, and all connections may be dead: one call
-// finds that out for every pool.
+// good tests a connection before it is lent. If another one was cut since this one was
+// last used, the server may have been restarted, and all connections may be dead: one
+// call finds that out for every pool.
 func (all *pools) good(ctx context.Context, c redis.Conn, used time.Time) error {
 	if used.UnixNano() <= all.cut.Load() {
 		used = time.Time{}
@@ -96,8 +96,8 @@ type pooled struct {
 	in *pools
 }
 
-// Close closes the connection, and notes whether it was cut. A connection whose call was
-// not answered in time proves nothing about the others.
+// Close closes the connection, and notes whether it was cut. A call that was not answered
+// in time proves nothing about other connections.
 func (p *pooled) Close() error {
 	var network net.Error
 	if err := p.Err(); err != nil && !(errors.As(err, &network) && network.Timeout()) {
@@ -111,7 +111,7 @@ func (p *pooled) Close() error {
 // wait for the server for ever, and the server for the client.
 type buffered struct {
 	net.Conn
-	sends func() // is called before anything is sent
+	sends func() // called before anything is sent
 
 	mu      sync.Mutex
 	pending []byte

@@ -21,8 +21,8 @@ import (
 // be opened or is lost, when the server says that it may not write (READONLY,
 // NOREPLICAS), when a sentinel publishes +switch-master, and each second. So a master
 // that is cut off from them, but not from us, is left at once when another has taken its
-// place, even if it still answers. Its answers to calls that were under way are returned
-// as errors, like those of a cut connection: what it did will be forgotten.
+// place, even if it still answers. Its answers to calls under way are returned as errors,
+// like the errors of a cut connection: its writes will be lost.
 type Sentinel struct {
 	addresses []string
 	master    string
@@ -45,10 +45,10 @@ type Sentinel struct {
 	silent atomic.Int64 // answers that did not come
 }
 
-// verdict is what sentinels say.
+// verdict is an answer of the sentinels.
 type verdict struct {
 	address string
-	epoch   int64 // of the failover that made it so; a greater one is later
+	epoch   int64 // of the failover; a greater one is later
 }
 
 // OpenSentinel prepares connections to the master of a redis+sentinel:// URL:
@@ -105,7 +105,7 @@ func (s *Sentinel) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return s.connFor(ctx, key, ordinary)
 }
 
-// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
+// VitalConn lends a connection for heartbeats, claims and steps that end claims.
 func (s *Sentinel) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
 	return s.connFor(ctx, key, vital)
 }
@@ -155,7 +155,7 @@ func (s *Sentinel) Close() error {
 	return err
 }
 
-// suspect has sentinels asked before the next connection is opened, and soon.
+// suspect makes us ask the sentinels before the next connection is opened, and soon.
 func (s *Sentinel) suspect() {
 	s.mu.Lock()
 	s.doubt = true
@@ -201,7 +201,7 @@ func (s *Sentinel) stillMaster(ctx context.Context, c redis.Conn, used time.Time
 	return requireMaster(ctx, c)
 }
 
-// left reports whether the master is at another address now.
+// left reports whether the master is now at another address.
 func (s *Sentinel) left(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *Sentinel) resolve(ctx context.Context) (string, error) {
 	return s.ask(ctx)
 }
 
-// mayAsk waits until no other goroutine asks.
+// mayAsk waits until no other goroutine is asking.
 func (s *Sentinel) mayAsk(ctx context.Context) (release func(), err error) {
 	select {
 	case s.asking <- struct{}{}:
@@ -284,7 +284,7 @@ func (s *Sentinel) ask(ctx context.Context) (string, error) {
 		asked.Go(func() {
 			v, err := askSentinel(ctx, s.sentinels[i], s.master)
 			if err != nil {
-				if ctx.Err() == nil { // otherwise the others had answered enough
+				if ctx.Err() == nil { // otherwise the other answers were enough
 					s.silent.Add(1)
 				}
 				err = fmt.Errorf("%s: %w", s.addresses[i], err)
@@ -304,7 +304,7 @@ func (s *Sentinel) ask(ctx context.Context) (string, error) {
 	return s.believe(latest, heard), nil
 }
 
-// gather returns the latest of n answers, from as many as arrive before the context ends
+// gather returns the latest of n answers, among those that arrive before the context ends
 // and shortly after the first.
 func gather(ctx context.Context, answers <-chan answer, n int) (latest verdict, heard int, failed error) {
 	var patience <-chan time.Time
@@ -330,7 +330,7 @@ func gather(ctx context.Context, answers <-chan answer, n int) (latest verdict, 
 	return latest, heard, failed
 }
 
-// believe accepts an answer, unless there was a later one and only few have answered now.
+// believe accepts an answer, unless a later one was heard and only few have answered now.
 func (s *Sentinel) believe(v verdict, heard int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -406,7 +406,7 @@ func (s *Sentinel) follow() {
 	}
 }
 
-// listen has sentinels asked at once when one of them announces another master. It
+// listen makes us ask the sentinels at once when one of them announces another master. It
 // listens to one at a time. If none can be heard, that costs a second.
 func (s *Sentinel) listen() {
 	for i := 0; s.ctx.Err() == nil; i++ {
@@ -451,13 +451,12 @@ type sentinelConn struct {
 	demoted atomic.Bool
 }
 
-// errReplaced is the error of what was done, or published, by a server whose place
-// another has taken meanwhile. Nobody knows whether it counts.
+// errReplaced is the error of an answer, or a published message, from a server whose
+// place another has taken. It is unknown whether it counts.
 var errReplaced = errors.New("answered after another server had become the master")
 
 // observe passes a result to the caller, unless it comes from a server that is no longer
-// the master. A server that was frozen, or cut off, does and acknowledges what will be
-// forgotten.
+// the master. A server that was frozen or cut off acknowledges writes that will be lost.
 func (k *sentinelConn) observe(reply any, err error) (any, error) {
 	if err == nil {
 		if k.of.left(k.address) {

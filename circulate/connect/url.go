@@ -16,7 +16,7 @@ type target struct {
 	tls            bool
 }
 
-// parse reads the URL. Its errors never hold the URL, which may hold a password.
+// parse reads the URL. Its errors never contain the URL, which may have a password.
 func parse(rawURL string) (target, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -67,7 +67,7 @@ func Unescaped(rawURL string) bool {
 	return err != nil || strings.ContainsAny(rest[:at], "/?#@ ")
 }
 
-// set is what the URL of several servers says.
+// set is a parsed URL of several servers.
 type set struct {
 	addresses   []string
 	nodes       credentials // to the servers with the data
@@ -78,13 +78,13 @@ type set struct {
 	sentinelTLS bool // whether the sentinels speak TLS
 }
 
-// parseSet reads the URL of a cluster or of sentinels. Its errors never hold the
-// URL, which may hold passwords.
+// parseSet reads the URL of a cluster or of sentinels. Its errors never contain the URL,
+// which may have passwords.
 func parseSet(rawURL, kind, defaultPort, looksLike string) (set, *url.URL, error) {
 	var s set
 	unreadable := errors.New("redis URL: cannot be read; it looks like " + looksLike)
 	scheme, rest, _ := strings.Cut(rawURL, "://")
-	// net/url knows one host only: it reads the rest around the first.
+	// net/url knows only one host: it reads the rest around the first one.
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -183,7 +183,7 @@ func parseSentinel(rawURL string) (set, error) {
 			if s.sentinelTLS, err = strconv.ParseBool(value); err != nil {
 				return s, errors.New("redis URL: sentinel_tls must be true or false")
 			}
-		default: // it is not quoted: it may be part of a password
+		default: // not quoted, because it may be part of a password
 			return s, errors.New("redis URL: only db, sentinel_user, sentinel_password and sentinel_tls may follow the question mark")
 		}
 		if len(values) > 1 {
