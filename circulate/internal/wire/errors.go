@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// finding is an error that we found out ourselves. It is as certain as a reply of Redis.
+// finding is an error that we found ourselves. It is as certain as a reply of Redis.
 type finding struct{ text string }
 
 func (f *finding) Error() string { return f.text }
@@ -33,16 +33,16 @@ func found(err error) bool {
 	return ok
 }
 
-// Replied reports whether an error is a reply of Redis, after which nothing was written.
-// After other errors nobody knows whether something was.
+// Replied reports whether an error is a reply of Redis, which means that nothing was
+// written. Other errors leave that open.
 func Replied(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
-// Unknown reports whether err leaves open if the step was done: a time-out, or a
-// connection cut before the reply. Such a step may be repeated. It must never be taken
-// for a yes or a no.
+// Unknown reports whether err leaves open whether the step was done: a time-out, or a
+// connection cut before the reply. Such a step may be repeated. Never take it for a yes
+// or a no.
 func Unknown(err error) bool {
 	return err != nil && !Replied(err) && !errors.Is(err, errNotSent) && !found(err)
 }
@@ -70,7 +70,7 @@ func Unavailable(err error) bool {
 func Full(err error) bool { return HasCode(err, "OOM ") }
 
 // Denied reports whether Redis refuses the credentials, or the user lacks a permission.
-// Somebody is changing them, or must.
+// An operator is changing them, or must.
 func Denied(err error) bool {
 	return HasCode(err, "NOAUTH") || HasCode(err, "WRONGPASS") || HasCode(err, "NOPERM")
 }
@@ -80,8 +80,8 @@ func LockedOut(err error) bool {
 	return HasCode(err, "NOAUTH") || HasCode(err, "WRONGPASS") || HasCode(err, "ERR invalid password") || HasCode(err, "ERR AUTH <password>")
 }
 
-// Redirected reports whether a node of a cluster did not do what it was asked, because
-// another one serves the key now (MOVED), or is about to (ASK, TRYAGAIN).
+// Redirected reports whether a node of a cluster did not do a command, because another
+// node serves the key now (MOVED), or is about to (ASK, TRYAGAIN).
 func Redirected(err error) bool {
 	return HasMoved(err) || hasPrefix(err, "ASK ") || hasPrefix(err, "TRYAGAIN")
 }

@@ -1,17 +1,17 @@
--- group: what every script of consumer groups shares; it comes after entry.lua.
+-- group: shared by all scripts of consumer groups; it comes after entry.lua.
 
 -- The fields of a message, in the order of replies.
 local FIELDS = { 'account', 'kind', 'id', 'type', 'time', 'data', 'group' }
 
--- Reports whether the consumer holds a lease under the token: a server that lost its
--- last writes may have issued the token twice. A lease that has used a quarter of its
--- time is renewed.
+-- Reports whether the consumer has the lease under the token: a server that lost its last
+-- writes may have issued the token twice. A lease that has used a quarter of its time is
+-- renewed.
 local function holds(leases, group, token, consumer, ttl, now)
   local lease = redis.call('HGET', leases, group)
   if not lease or sub(lease, 1, 14) ~= token or sub(lease, 30) ~= consumer then return false end
   local left = tonumber(sub(lease, 16, 28)) - now
   if left < 0.75 * ttl or left > ttl then
-    even_when_full(leases) -- what consumers have handled can be trimmed
+    even_when_full(leases) -- messages that consumers have handled can be trimmed
     redis.call('HSET', leases, group, token .. '|' .. stamp(now + ttl) .. '|' .. consumer)
   end
   return true
@@ -37,7 +37,7 @@ local function pending_of(stream, group, positions)
   local seen = redis.call('XPENDING', stream, group, positions[1], positions[n], limit)
   for _, p in ipairs(seen) do pending[p[1]] = true end
   if #seen == limit then
-    -- There are many others in between, so the rest is looked up one by one.
+    -- There are many others in between, so the others are looked up one by one.
     for _, position in ipairs(positions) do
       if not pending[position] and redis.call('XPENDING', stream, group, position, position, 1)[1] then
         pending[position] = true
@@ -47,8 +47,8 @@ local function pending_of(stream, group, positions)
   return pending
 end
 
--- Returns a stream's groups, name -> fields as XINFO returns them, none if there is no
--- stream; or nil and the error if the key holds something else.
+-- Returns a stream's groups, name -> fields as XINFO returns them. It returns none if
+-- there is no stream, and nil and the error if the key has another type.
 local function groups_of(stream)
   local infos, groups = redis.pcall('XINFO', 'GROUPS', stream), {}
   if infos.err then
@@ -63,8 +63,8 @@ local function groups_of(stream)
   return groups
 end
 
--- Returns the last position that a stream has given out. Of a stream that never had an
--- entry the embedded server says ''.
+-- Returns the last position that a stream has issued. For a stream that never had an
+-- entry the embedded server returns ''.
 local function end_of(stream)
   local info = redis.call('XINFO', 'STREAM', stream)
   for i = 1, #info, 2 do
@@ -73,7 +73,7 @@ local function end_of(stream)
   return '0-0'
 end
 
--- Removes a consumer's name from a group unless something is pending under it, which
+-- Removes a consumer's name from a group, unless messages are pending under it, which
 -- Redis would drop.
 local function forget(stream, group, consumer)
   if redis.call('XPENDING', stream, group, '-', '+', 1, consumer)[1] then return false end
@@ -82,10 +82,10 @@ local function forget(stream, group, consumer)
 end
 
 -- Returns how many messages a stream has from each of some positions on, position ->
--- number, and how many it has counted: a position that is missing has more than that.
--- XINFO's lag cannot tell. A Redis that restarts from its AOF, and a replica, forget how
--- much a group had read, and an embedded server never knows. So this counts from the end,
--- until it has met all positions, or 256 messages, or about 256 KiB.
+-- number, and how many it has counted: a missing position has more than that. XINFO's lag
+-- cannot be used. A Redis that restarts from its AOF, and a replica, forget how much a
+-- group had read, and an embedded server never knows. So this counts from the end, until
+-- it has met all positions, or 256 messages, or about 256 KiB.
 local function count_from(stream, positions)
   local wanted, left = {}, 0
   for _, position in ipairs(positions) do
@@ -105,9 +105,9 @@ local function count_from(stream, positions)
   return counts, n
 end
 
--- Returns how many messages a group has not read, by what XINFO says of the group: from
--- the first one on, as counted from the end, or if that is too far, as many as Redis says,
--- but more than were counted and not more than there are.
+-- Returns how many messages a group has not read, given its fields from XINFO. They are
+-- counted from the end, if they are few enough. Otherwise it is Redis' number, but more
+-- than were counted and no more than there are.
 local function lag_of(stream, fields, counted, n)
   if counted then return counted end
   local most = redis.call('XLEN', stream)

@@ -14,8 +14,8 @@ even_when_full(KEYS[2])
 local now = clock()
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
--- A beat from the future was written before the clock went back. It counts as a current
--- one. A live replica beats again, and a dead one is silent from now on.
+-- A heartbeat from the future was written before the clock went back. It counts as a
+-- current one. A live replica sends another, and a dead one is silent from now on.
 local names, silent = {}, {}
 local beats = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 for i = 1, #beats, 2 do
@@ -27,7 +27,7 @@ for i = 1, #beats, 2 do
     silent[#silent + 1] = name
   end
 end
--- It forgets some at a time, because another heartbeat follows soon.
+-- Only some at a time, because another heartbeat follows soon.
 if #silent > 0 then
   redis.call('ZREM', KEYS[1], unpack(silent))
   redis.call('HDEL', KEYS[2], unpack(silent))

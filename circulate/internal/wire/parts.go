@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// part is a statement of a text that scripts share, with the comment above it.
+// part is a statement of a shared text, with the comment above it.
 type part struct {
 	text    string
 	defines []string // the names of its locals
 }
 
-// parts cuts a text that scripts share into its statements. A statement begins with "local"
-// at the start of a line. What stands before the first one is a part that defines nothing.
+// parts cuts a shared text into its statements. A statement begins with "local" at the
+// start of a line. The lines before the first statement are a part that defines nothing.
 func parts(text string) []part {
 	var found []part
-	current, comment := part{}, "" // the statement so far, and the lines of comment after it
+	current, comment := part{}, "" // the statement so far, and the comment lines after it
 	for line := range strings.Lines(text) {
 		declared, begins := strings.CutPrefix(line, "local ")
 		switch {
@@ -33,7 +33,7 @@ func parts(text string) []part {
 	return append(found, current)
 }
 
-// names returns what a statement declares, by what follows "local" in its first line.
+// names returns the names that a statement declares, given the text after its "local".
 func names(declared string) []string {
 	if function, ok := strings.CutPrefix(declared, "function "); ok {
 		name, _, _ := strings.Cut(function, "(")
@@ -47,17 +47,18 @@ func names(declared string) []string {
 	return all
 }
 
-// rareHere is a line of a script's own text. What the block that it begins uses of shared
-// texts, and nothing outside of such blocks does, is put there: a block ends with the first
-// line that is indented less.
+// rareHere is a line in a script's own text that begins a block. Shared parts that only
+// such a block uses are put there. The block ends with the first line that is indented
+// less.
 const rareHere = "-- shared here"
 
-// assemble puts a script together: its own text, and before it what that uses of the texts
-// that scripts share. Redis makes each function and table anew whenever a script runs: with
-// all shared text at their heads, a claim and a return of one account took 49.1 µs of Redis'
-// CPU instead of 41.3, and of 16 accounts 169 µs either way (Redis 7.0, six pairs, at 990bd18).
+// assemble puts a script together: first the shared parts that it uses, then its own
+// text. Redis makes each function and table anew whenever a script runs: with all shared
+// text at their heads, a claim and a return of one account took 49.1 µs of Redis' CPU
+// instead of 41.3, and of 16 accounts 169 µs either way (Redis 7.0, six pairs, at
+// 990bd18).
 func assemble(shared []part, own string) string {
-	var usual strings.Builder // what is outside of blocks that begin with rareHere
+	var usual strings.Builder // the text outside of rareHere blocks
 	pieces := pieces(own)
 	for _, p := range pieces {
 		if !p.rare {
@@ -76,8 +77,8 @@ func assemble(shared []part, own string) string {
 	return script.String()
 }
 
-// used returns those parts that a text uses, and notes that they are taken. What is taken
-// already is left out.
+// used returns the parts that a text uses, without those already taken, and marks them as
+// taken.
 func used(shared []part, text string, taken []bool) string {
 	wanted := make(map[string]bool)
 	want := func(text string) {
@@ -87,7 +88,7 @@ func used(shared []part, text string, taken []bool) string {
 	}
 	want(text)
 	var found []string
-	for i, p := range slices.Backward(shared) { // a statement uses only those before it
+	for i, p := range slices.Backward(shared) { // a statement uses only earlier ones
 		if taken[i] || len(p.defines) > 0 && !slices.ContainsFunc(p.defines, func(name string) bool { return wanted[name] }) {
 			continue
 		}
@@ -102,7 +103,7 @@ func used(shared []part, text string, taken []bool) string {
 // piece is some lines of a script's own text.
 type piece struct {
 	text string
-	rare bool // the block of a rareHere
+	rare bool // a rareHere block
 }
 
 // pieces cuts a script's own text before and after each block that begins with rareHere.
@@ -125,8 +126,8 @@ func pieces(own string) []piece {
 	return append(found, current)
 }
 
-// words returns the names in a text of Lua: neither what is in texts and comments nor the
-// names of fields that follow a point.
+// words returns the names in a Lua text. It leaves out texts, comments, and names of
+// fields after a dot.
 func words(lua string) []string {
 	var found []string
 	for i := 0; i < len(lua); {
@@ -169,7 +170,7 @@ func lineLength(text string) int {
 	return len(text)
 }
 
-// textEnd returns where a text in quotes ends that begins at a place.
+// textEnd returns the end of a quoted text that begins at a place.
 func textEnd(lua string, at int) int {
 	for i := at + 1; i < len(lua); i++ {
 		switch lua[i] {
@@ -182,8 +183,8 @@ func textEnd(lua string, at int) int {
 	return len(lua)
 }
 
-// longEnd returns where a text or comment in long brackets ends whose brackets begin at a
-// place, 0 if none do.
+// longEnd returns the end of a text or comment in long brackets that begin at a place, or
+// 0 if none do.
 func longEnd(lua string, at int) int {
 	if at >= len(lua) || lua[at] != '[' {
 		return 0

@@ -14,9 +14,9 @@ type Command []any
 // maxMoves is how often a pipeline follows its shard to another node.
 const maxMoves = 3
 
-// Pipeline sends commands to the node that serves key and returns their replies. An error
-// reply to any of them is returned as the error. If the shard has moved to another node,
-// and so none was done, they are sent there.
+// Pipeline sends commands to the node that serves key and returns their replies. The
+// first error reply is returned as the error. If the shard has moved to another node, so
+// that no command was done, all are sent there.
 func (w *Wire) Pipeline(ctx context.Context, key string, commands ...Command) (replies []any, err error) {
 	return w.PipelineFor(ctx, Ordinary, key, commands...)
 }
@@ -30,7 +30,7 @@ func (w *Wire) PipelineFor(ctx context.Context, p Purpose, key string, commands 
 			break
 		}
 	}
-	if p != Blocking { // Redis holds such a call back: how long it took says nothing of Redis
+	if p != Blocking { // Redis answers such a call late on purpose: its duration says nothing about Redis
 		w.noteCall(key, began, err)
 	}
 	return replies, err
@@ -71,8 +71,8 @@ func noneDone(commands []Command, replies []any) bool {
 	return true
 }
 
-// exchange sends commands at once and returns their replies. An error reply stands in its
-// reply's place.
+// exchange sends commands at once and returns their replies. An error reply takes the
+// place of a reply.
 func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, error) {
 	timeout, err := Remaining(ctx)
 	if err != nil {
@@ -105,22 +105,23 @@ func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, 
 	return replies, failed
 }
 
-// Batch is some plain commands on keys that one node serves, the first of which is Key.
+// Batch is some plain commands on keys that one node serves. Key is the first of the
+// keys.
 type Batch struct {
 	Key      string
 	Commands []Command
 }
 
-// Replies are the replies to the commands of a [Batch]. An error reply stands in its reply's
-// place, and is Err if it is the first.
+// Replies are the replies to the commands of a [Batch]. An error reply takes the place of
+// a reply, and the first one is also Err.
 type Replies struct {
 	Values []any
 	Err    error
 }
 
-// PipelineEach sends many batches, all in one round trip to each node that serves one, and
-// returns the replies of each. They must be safe to repeat, as reads are: a batch whose keys
-// had moved to another node is sent there as a whole.
+// PipelineEach sends many batches, all in one round trip to each node, and returns the
+// replies to each. The commands must be safe to repeat, as reads are: if a batch's keys
+// have moved to another node, the whole batch is sent there.
 func (w *Wire) PipelineEach(ctx context.Context, p Purpose, batches []Batch) []Replies {
 	replies := make([]Replies, len(batches))
 	byNode := make(map[string][]int)
@@ -146,8 +147,8 @@ func (w *Wire) PipelineEach(ctx context.Context, p Purpose, batches []Batch) []R
 	return replies
 }
 
-// redirected reports whether another node serves a key now. A transaction that was refused says
-// so in the replies to its commands.
+// redirected reports whether another node serves a key now. For a refused transaction the
+// replies to its commands say so.
 func (r *Replies) redirected() bool {
 	for _, value := range r.Values {
 		if err, ok := value.(redis.Error); ok && Redirected(err) {

@@ -1,4 +1,4 @@
--- retire: forget a replica, or a consumer, that is going.
+-- retire: remove a replica or consumer that is going.
 --
 -- KEYS[1]  members  ZSET  name -> last heartbeat, unix ms
 -- KEYS[2]  reports       HASH  name -> its report

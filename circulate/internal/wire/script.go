@@ -23,8 +23,8 @@ var groupLua string
 // entryParts and groupParts are shared by many scripts.
 var entryParts, groupParts, timelineParts = parts(entryLua), parts(groupLua), parts(timelineLua)
 
-// Script is a step that Redis runs atomically: the step's own text, and what it uses of
-// entry.lua.
+// Script is a step that Redis runs atomically: the step's own text, and the parts of
+// entry.lua that it uses.
 type Script struct {
 	name    string
 	text    string
@@ -32,8 +32,8 @@ type Script struct {
 	purpose Purpose // of its calls
 }
 
-// NewScript makes a script of its own text, which is the last one, and of what it uses of
-// entry.lua and of those before it.
+// NewScript makes a script. The last text is its own. The script also gets the parts of
+// entry.lua and of the earlier texts that it uses.
 func NewScript(name string, texts ...string) *Script { return newScript(name, nil, texts) }
 
 func newScript(name string, more []part, texts []string) *Script {
@@ -67,17 +67,17 @@ func (s Script) Vitally() *Script {
 	return &s
 }
 
-// LinesBefore returns how many lines the script has before those of a text that it was made of.
+// LinesBefore returns how many lines of the script come before one of its texts.
 func (s *Script) LinesBefore(text string) int {
 	before, _, _ := strings.Cut(s.text, text)
 	return strings.Count(before, "\n")
 }
 
-// Name returns what errors call the script.
+// Name returns the script's name in errors.
 func (s *Script) Name() string { return s.name }
 
-// Eval runs a script on keys that one node serves. Its text is sent only if Redis does
-// not have it.
+// Eval runs a script on keys that one node serves. It sends the script's text only if
+// Redis does not have it.
 func (w *Wire) Eval(ctx context.Context, s *Script, keys []string, args []any) (any, error) {
 	began := time.Now()
 	conn, err := w.Lend(ctx, keys[0], s.purpose)
@@ -114,10 +114,10 @@ type Reply struct {
 	Err   error
 }
 
-// EvalEach runs a script once for each call, all in one round trip to each node that
-// serves one. It keeps the error of each: some may have been done and others refused. A
-// call that was refused because Redis did not have the script, or because the keys had
-// moved, was not done, and is repeated here.
+// EvalEach runs a script once for each call, all in one round trip to each node. It
+// returns the error of each call: some may have been done and others refused. A call that
+// was refused because Redis did not have the script, or because the keys had moved, was
+// not done, and is repeated here.
 func (w *Wire) EvalEach(ctx context.Context, s *Script, calls []Call) []Reply {
 	replies := make([]Reply, len(calls))
 	byNode := make(map[string][]int)
@@ -194,8 +194,8 @@ var setAsideLua string
 
 var setAsideScript = NewScript("set aside", setAsideLua)
 
-// SetAside renames the keys whose type is wrong, and returns how many there are. So the
-// step can go on, and nothing is destroyed. The log has the further attributes.
+// SetAside renames the keys with a wrong type, and returns how many there are. So the
+// step can go on, and nothing is destroyed. About are further attributes for the log.
 func (w *Wire) SetAside(ctx context.Context, keys []string, types []any, about ...any) (int, error) {
 	suffix := ":set_aside:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	all := append(make([]string, 0, 2*len(keys)), keys...)

@@ -3,7 +3,7 @@
 -- KEYS  a shard's keys, then a new name for each
 -- ARGV  the type that each key must have
 --
--- Returns the names of those that were moved.
+-- Returns the new names of the keys that were renamed.
 
 local moved = {}
 for i, want in ipairs(ARGV) do

@@ -9,11 +9,11 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Key is the name of a key and the type that it must have.
+// Key is the name of a key and its type.
 type Key [2]string
 
-// Run runs a script on keys of a shard. If one of the shard's keys has the wrong type, it
-// is set aside, and the script runs once more.
+// Run runs a script on keys of a shard. If one of the shard's keys has the wrong type,
+// Run sets it aside and runs the script once more.
 func (w *Wire) Run(ctx context.Context, s *Script, shard int, keys []string, args ...any) (any, error) {
 	reply, err := w.Eval(ctx, s, keys, args)
 	if HasCode(err, "WRONGTYPE") && w.mended(ctx, shard) {
@@ -25,7 +25,7 @@ func (w *Wire) Run(ctx context.Context, s *Script, shard int, keys []string, arg
 	return reply, nil
 }
 
-// PipelineOn is PipelineFor on a shard whose keys of a wrong type are set aside.
+// PipelineOn is PipelineFor on a shard. It sets the shard's keys of a wrong type aside.
 func (w *Wire) PipelineOn(ctx context.Context, p Purpose, shard int, key string, commands ...Command) ([]any, error) {
 	replies, err := w.PipelineFor(ctx, p, key, commands...)
 	if HasCode(err, "WRONGTYPE") && w.mended(ctx, shard) {
@@ -55,8 +55,8 @@ func (w *Wire) setKeysAside(ctx context.Context, keys []Key, about ...any) (int,
 	return w.SetAside(ctx, names, types, about...)
 }
 
-// Mending returns what a call on keys outside the shards returns. If one of the keys has the
-// wrong type, it is set aside, and the call is made once more. One node has all of the keys.
+// Mending makes a call on keys outside the shards. If one of the keys has the wrong type,
+// it sets that key aside and makes the call once more. One node has all of the keys.
 func Mending[T any](ctx context.Context, w *Wire, keys []Key, call func() (T, error)) (T, error) {
 	reply, err := call()
 	if !HasCode(err, "WRONGTYPE") {
@@ -68,7 +68,7 @@ func Mending[T any](ctx context.Context, w *Wire, keys []Key, call func() (T, er
 	return call()
 }
 
-// Stream is the keys of a shard that concern its messages.
+// Stream is a shard's keys for messages.
 type Stream struct {
 	Messages string    // STREAM
 	Dead     string    // STREAM  messages that a consumer group could not handle
@@ -76,12 +76,12 @@ type Stream struct {
 	Tickets  [2]string // STRINGs  the sequence of tokens, and its mark
 }
 
-// Applied returns the key of the messages of a shard that a group's effects remember: a
+// Applied returns the key of the messages that a group's effects remember in a shard: a
 // ZSET, account NUL message id -> until when, unix ms.
 func (s Stream) Applied(group string) string { return s.Messages + ":applied:" + group }
 
-// AppendMessage appends a message as scripts take it: id, type, time in RFC 3339 (empty =
-// unknown), data.
+// AppendMessage appends a message in the form that scripts take: id, type, time in RFC
+// 3339 (empty = unknown), data.
 func AppendMessage(args []any, id, kind string, at time.Time, data []byte) []any {
 	when := ""
 	if !at.IsZero() {
@@ -93,10 +93,10 @@ func AppendMessage(args []any, id, kind string, at time.Time, data []byte) []any
 //go:embed timeline.lua
 var timelineLua string
 
-// Timeline is the keys of the two streams that have the timeline of a shard's accounts.
+// Timeline is the keys of a shard's two streams of lines.
 type Timeline struct {
-	Mattered string // what seldom happens to an account
-	Routine  string // what may happen to it all the time
+	Mattered string // rare events of an account
+	Routine  string // routine events
 }
 
 // Keys returns both, in the order that scripts take them.
@@ -105,9 +105,9 @@ func (t Timeline) Keys() []string { return []string{t.Mattered, t.Routine} }
 // MaxTimelineText is the most bytes of a line's text.
 const MaxTimelineText = 240
 
-// Kept returns how many lines each stream of a shard keeps, as scripts take it, if a
-// namespace keeps so many in all. Three of four are of what mattered. It is empty if there
-// is to be no timeline.
+// Kept returns how many lines each stream of a shard may have, in the form that scripts
+// take, given the number of a namespace. Three of four lines are for rare events. It
+// returns "" if there is to be no timeline.
 func Kept(lines, shards int) string {
 	if lines <= 0 {
 		return ""
@@ -116,8 +116,8 @@ func Kept(lines, shards int) string {
 	return fmt.Sprintf("%d %d", each(lines-lines/4), each(lines/4))
 }
 
-// Tell returns the command that writes a line about an account to what mattered, for steps
-// that are no scripts. Kept is not empty.
+// Tell returns the command that writes a line about a rare event of an account, for steps
+// that are no scripts. Kept must not be empty.
 func (t Timeline) Tell(kept, id, event, text string) Command {
 	var most, least int
 	if _, err := fmt.Sscanf(kept, "%d %d", &most, &least); err != nil {
@@ -141,22 +141,22 @@ var (
 	retireScript    = NewVitalScript("retire", retireLua)
 )
 
-// presenceMemory is how long a silent member is remembered. A member that is not
-// remembered counts as gone as well.
+// presenceMemory is how long a silent member is remembered. A forgotten member counts as
+// gone as well.
 const presenceMemory = 10 * time.Minute
 
 // Presence is the keys of the live replicas, or of a group's live consumers: a ZSET,
 // member -> last heartbeat, unix ms, and a HASH, member -> its report then.
 type Presence struct{ Beats, Reports string }
 
-// Beat reports that a member is alive, with its report. It returns all members that beat
-// within the window.
+// Beat reports that a member is alive, with its report. It returns all members with a
+// heartbeat within the window.
 func (w *Wire) Beat(ctx context.Context, p Presence, member string, report any, window time.Duration) (there []string, err error) {
 	return redis.Strings(w.Eval(ctx, heartbeatScript, []string{p.Beats, p.Reports},
 		[]any{member, report, presenceMemory.Milliseconds(), window.Milliseconds()}))
 }
 
-// Retire forgets a member.
+// Retire removes a member.
 func (w *Wire) Retire(ctx context.Context, p Presence, member string) error {
 	_, err := w.Eval(ctx, retireScript, []string{p.Beats, p.Reports}, []any{member})
 	return err

@@ -1,13 +1,13 @@
--- lines of a timeline: what the scripts share that write them; it comes after entry.lua.
+-- lines of a timeline: shared by the scripts that write them; it comes after entry.lua.
 --
--- A line is written by the step that it is about, after everything else, and never makes a
--- step fail: what XADD answers is not looked at. Two streams have the lines of a shard. What
--- happens all the time to accounts that are well goes to the second one, and so does what an
--- account does that fails and recovers again and again: it pushes out nothing else.
+-- A line is written by the step that it is about, after everything else, and never makes
+-- a step fail: the reply of XADD is ignored. Two streams have the lines of a shard.
+-- Routine events of healthy accounts go to the second one, and so do the events of an
+-- account that fails and recovers again and again. So they do not push out anything else.
 
 local ROUTINE = {nudged = true, hindered = true}
 
--- Writes a line. Kept is a text of two numbers, how many lines each stream keeps, or '' if
+-- Writes a line. Kept is a text of two numbers, the most lines of each stream, or '' if
 -- there is no timeline.
 local function tell(streams, kept, id, event, n, text, routine)
   local most, least = string.match(kept, '^(%d+) (%d+)$')
@@ -17,8 +17,8 @@ local function tell(streams, kept, id, event, n, text, routine)
     'account', id, 'event', event, 'n', n, 'text', sub(text, 1, 240))
 end
 
--- Writes that checks found messages: pairs of an id and how many. Eight accounts share an
--- entry, so that finding costs little.
+-- Writes lines for checks that found messages, given as pairs of id and number. Eight
+-- accounts share an entry, so that finding costs little.
 local function tell_finds(stream, kept, finds)
   local least = string.match(kept, ' (%d+)$')
   for from = 1, #finds, 16 do

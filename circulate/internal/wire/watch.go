@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// absence is since when a node does not serve, when it last said so, and a key of it that
-// was asked for then.
+// absence is since when a node does not serve, when it last said so, and the key of that
+// call.
 type absence struct {
 	since, last time.Time
 	key         string
@@ -15,18 +15,18 @@ type absence struct {
 }
 
 // writesAfter is how long a node that refused only writes must refuse nothing to count as
-// back. What it answers meanwhile may be reads. A replica writes its heartbeat every two
-// seconds.
+// back. Its replies in between may be replies to reads. A replica writes its heartbeat
+// every two seconds.
 const writesAfter = 5 * time.Second
 
-// Note records the result of a call that concerned a key and began at a time. An answer
-// to a call from before the server went away does not prove that it is back. The absence
-// of a node is logged once, and its return once. The same holds for a node at its memory
-// limit. That node still serves steps that free memory or only read, so a successful step
-// does not prove that it has room.
+// Note records the result of a call on a key that began at a time. A reply to a call from
+// before the server went away does not prove that it is back. The absence of a node is
+// logged once, and so is its return. The same holds for a node at its memory limit. That
+// node still serves steps that free memory or only read, so a successful step does not
+// prove that it has room.
 func (w *Wire) Note(key string, began time.Time, err error) {
 	if errors.Is(err, context.Canceled) || Redirected(err) {
-		return // our own doing, or a shard on its way at a node that serves
+		return // our own doing, or a shard is leaving a node that serves
 	}
 	if Full(err) {
 		w.noteFull(key, time.Now(), err)
@@ -60,7 +60,7 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 		return
 	}
 	for name, a := range w.away {
-		// The node itself is back, or this node serves now what that one did.
+		// The node itself is back, or this node now serves the other one's keys.
 		if a.reads && began.Sub(a.last) < writesAfter {
 			continue
 		}
@@ -71,8 +71,8 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 	}
 }
 
-// AwaySince returns since when the first of the nodes that do not serve has not served; zero:
-// all serve, as far as is known.
+// AwaySince returns since when the first node that is away has not served. It returns
+// zero if all serve, as far as is known.
 func (w *Wire) AwaySince() (first time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,13 +84,13 @@ func (w *Wire) AwaySince() (first time.Time) {
 	return first
 }
 
-// refusesWrites reports whether a node said that it accepts no writes now. It may serve
-// reads all the same.
+// refusesWrites reports whether a node said that it accepts no writes now. It may still
+// serve reads.
 func refusesWrites(err error) bool {
 	return HasCode(err, "MISCONF") || HasCode(err, "READONLY") || HasCode(err, "NOREPLICAS")
 }
 
-// about adds the node, if there are several, to what is logged.
+// about adds the node to the attributes of a log line, if there are several nodes.
 func about(node string, args ...any) []any {
 	if node == "" {
 		return args
@@ -98,8 +98,8 @@ func about(node string, args ...any) []any {
 	return append(args, "node", node)
 }
 
-// noteCall is Note for a call that does not block. How long it took is a measure of
-// Redis.
+// noteCall is Note for a call that does not block. The duration of such a call is a
+// measure of Redis.
 func (w *Wire) noteCall(key string, began time.Time, err error) {
 	w.Note(key, began, err)
 	if w.observe != nil {
@@ -131,8 +131,8 @@ func (w *Wire) noteFull(key string, now time.Time, err error) {
 	w.full[node] = f
 }
 
-// NoteRoom records that the node of a key accepted a write now that it refuses at its
-// limit.
+// NoteRoom records that the node of a key has just accepted a write that it refuses at
+// its limit.
 func (w *Wire) NoteRoom(key string) { w.noteRoom(key, time.Now()) }
 
 func (w *Wire) noteRoom(key string, now time.Time) {

@@ -1,9 +1,9 @@
-// Package wire is how a program reaches the Redis of one namespace. It lends connections,
+// Package wire connects a program to the Redis of one namespace. It lends connections,
 // sends scripts and pipelines, bounds how long they take, notes which nodes do not serve,
 // and classifies errors.
 //
-// It knows no account and no group, and only the keys of a shard. Package circulate and
-// those beside this one give the steps their meaning; they share one [Wire] for each
+// It knows no accounts and no groups, only the keys of a shard. Package circulate and the
+// packages beside this one give the steps their meaning. They share one [Wire] for each
 // ring.
 package wire
 
@@ -30,10 +30,10 @@ const (
 // Options are a wire's settings.
 type Options struct {
 	Log *slog.Logger // nil: nothing is logged
-	// Observe is called with how long each call took and its error, from any goroutine;
-	// nil: it is not called.
+	// Observe is called after each call with its duration and error, from any goroutine.
+	// Nil: it is not called.
 	Observe func(took time.Duration, err error)
-	// Keys returns all keys of a shard; nil: none is ever set aside.
+	// Keys returns all keys of a shard. Nil: no key is ever set aside.
 	Keys func(shard int) []Key
 }
 
@@ -52,10 +52,10 @@ type Wire struct {
 
 	mu   sync.Mutex
 	away map[string]absence  // by node, as NodeOf names it
-	full map[string]fullness // likewise
+	full map[string]fullness // by node
 }
 
-// Insider is what a caller of circulate.Ring.Wire passes. Only packages that may import this one
+// Insider is the argument of circulate.Ring.Wire. Only packages that may import this one
 // can make it. Its field has no name outside, so no other struct converts to it.
 type Insider struct{ _ struct{} }
 
@@ -78,11 +78,11 @@ func (w *Wire) Server() string {
 // Namespace returns what the keys begin with.
 func (w *Wire) Namespace() string { return w.namespace }
 
-// Log returns the logger for what concerns the wire.
+// Log returns the wire's logger.
 func (w *Wire) Log() *slog.Logger { return w.log }
 
-// Beside returns what a package keeps with the wire under a key of its own. The first
-// call makes it.
+// Beside returns the value that a package stores in the wire under a key of its own. The
+// first call makes it.
 func (w *Wire) Beside(key any, make func() any) any {
 	if v, ok := w.beside.Load(key); ok {
 		return v
@@ -117,7 +117,7 @@ func (w *Wire) NodeOf(key string) string {
 
 // call sends a command and waits for its reply until the context's deadline or
 // CallTimeout. A cancelled context does not cut it short: that would leave the outcome
-// unknown although it is about to be known.
+// unknown just before it is known.
 func call(ctx context.Context, conn redis.Conn, name string, args ...any) (any, error) {
 	timeout, err := Remaining(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
-// BytesAt returns a value of a reply that may be shorter or have nil there.
+// BytesAt returns the i-th value of a reply that may be shorter or have nil there.
 func BytesAt(values []any, i int) []byte {
 	if i >= len(values) {
 		return nil
@@ -202,26 +202,27 @@ type Server interface {
 	Conn(ctx context.Context, key string) (redis.Conn, error)
 }
 
-// Divided is a Server that keeps connections apart for each purpose, so that one kind of
+// Divided is a Server with separate connections for each purpose, so that one kind of
 // call never waits behind another. With a Server that is not Divided all calls share
 // connections.
 type Divided interface {
 	Server
-	// VitalConn lends a connection for a heartbeat, a claim, or what returns a claim.
+	// VitalConn lends a connection for heartbeats, claims and steps that end claims.
 	// While these wait, accounts are not checked.
 	VitalConn(ctx context.Context, key string) (redis.Conn, error)
-	// GroupConn lends one for a step of a consumer group, of which there may be any
-	// number.
+	// GroupConn lends a connection for a step of a consumer group. There may be any
+	// number of groups.
 	GroupConn(ctx context.Context, key string) (redis.Conn, error)
-	// BlockingConn lends one for a call that Redis holds back until something happens, or
-	// for a subscription. It is kept for seconds, or for good.
+	// BlockingConn lends a connection for a call that Redis does not answer until
+	// something happens, or for a subscription. The caller has it for seconds, or for
+	// good.
 	BlockingConn(ctx context.Context, key string) (redis.Conn, error)
 }
 
-// Purpose is what a connection is needed for.
+// Purpose is the use of a connection.
 type Purpose uint8
 
-// The purposes that a [Divided] server keeps apart.
+// The purposes for which a [Divided] server has separate connections.
 const (
 	Ordinary Purpose = iota
 	Vital
@@ -239,7 +240,7 @@ func (w *Wire) Lend(ctx context.Context, key string, p Purpose) (redis.Conn, err
 	conn, err := connFor(ctx, w.server, key, p)
 	if err != nil {
 		w.Note(key, time.Now(), err)
-		if Replied(err) { // it was reached and refuses us
+		if Replied(err) { // the server was reached and refuses us
 			return nil, fmt.Errorf("circulate: %w", err)
 		}
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)

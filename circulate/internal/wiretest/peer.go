@@ -1,5 +1,5 @@
-// Package wiretest has a server that answers as a test says, and what must hold for every
-// step over a wire to it. Only tests use it.
+// Package wiretest has a server with scripted replies, and tests that every step over a
+// wire to it must pass. Only tests use it.
 package wiretest
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-// Answer decides for each command how long the server pauses and then what it replies. It
-// does not reply with an empty text.
+// Answer decides how long the server pauses before its reply to a command, and what it
+// replies. With an empty text it does not reply.
 type Answer func(nth int, name string) (pause time.Duration, reply string)
 
-// silence answers nothing.
+// silence never replies.
 func silence(int, string) (time.Duration, string) { return 0, "" }
 
-// Peer is a server that answers as a test says.
+// Peer is a server with scripted replies.
 type Peer struct {
 	answer Answer
 
