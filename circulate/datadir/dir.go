@@ -22,54 +22,54 @@ const defaultWithin = 5 * time.Minute
 
 var errClosed = errors.New("the data directory is closed")
 
-// Options are what a directory needs. Path is required.
+// Options are a directory's settings. Path is required.
 type Options struct {
 	Path    string
-	Within  time.Duration // an image is saved so long after the one before, if much has changed; 0: defaultWithin
-	Program string        // the version that the images name
-	What    string        // what the process is, for others that want the directory
-	// Passing reports whether a key changes with time alone, such as one with heartbeats. Its
-	// changes are written with others, or within five minutes. Nil: no key does.
+	Within  time.Duration // the time between two images, if much has changed; 0: defaultWithin
+	Program string        // the program's version, for the images
+	What    string        // the process' description, for others that want the directory
+	// Passing reports whether a key changes with time alone, such as a key of heartbeats.
+	// Its changes are written with others, or within five minutes. Nil: no key does.
 	Passing func(key string) bool
 	Log     *slog.Logger // nil: nothing is logged
 }
 
-// State is how the directory is.
+// State is the state of the directory.
 type State struct {
 	Path  string
-	Saved time.Time // what came until then would survive a power failure; zero: there was nothing
+	Saved time.Time // changes up to then would survive a power failure; zero: there were none
 	Saves int       // images, since Open
 
 	Failing  time.Time // since when the directory cannot be written; zero: it can
-	Why      error     // why it cannot
-	Refusing bool      // the log cannot be written either: nothing may change
-	Fails    int       // what failed to be written, since Open
+	Why      error     // why it cannot be written
+	Refusing bool      // the log cannot be written either: no change is possible
+	Fails    int       // failed writes, since Open
 
-	Log     int64 // bytes in the log that follow the newest image
-	Written int64 // bytes that were written to the log and in images, since Open
+	Log     int64 // bytes of the log after the newest image
+	Written int64 // bytes written to the log and to images, since Open
 
 	Keys   int           // of the newest image
-	Bytes  int           // of the newest image, without the messages that were packed before
+	Bytes  int           // of the newest image, without messages packed earlier
 	Packed int64         // bytes of the newest image's file
-	Stood  time.Duration // for how long the server stood still for it
-	Took   time.Duration // the whole save, but for syncing
+	Stood  time.Duration // how long the server stood still for the newest image
+	Took   time.Duration // duration of the whole save, without syncing
 
-	Damaged []Damaged // what Open found
+	Damaged []Damaged // found by Open
 }
 
-// Large reports whether so much is kept that another server than the embedded one should
-// have it.
+// Large reports whether there is so much data that it should move from the embedded
+// server to another one.
 func (s State) Large() bool { return s.Bytes > ample || s.Packed > amplePacked }
 
 // Damaged is a file that could not be read.
 type Damaged struct {
 	Name   string    // its name now
 	Reason string    // what is wrong with it
-	Used   time.Time // the moment of the image that was used instead
+	Used   time.Time // the time of the image that was used instead
 }
 
-// Dir is a directory in use. Its methods may be called at any time by any goroutine, but for
-// Close, which is the last.
+// Dir is a directory in use. Any goroutine may call its methods at any time, except
+// Close, which comes last.
 type Dir struct {
 	options Options
 	disk    disk
@@ -77,25 +77,25 @@ type Dir struct {
 	lock    *flock.Flock
 
 	log     *wal
-	release func() // has the server's clock go on; nil: it goes
+	release func() // lets the server's clock go on; nil: it is running
 
 	saving   sync.Mutex // one save at a time; guards what follows
 	taker    *Taker
-	wrote    time.Time // when an image was saved, or was tried to be
+	wrote    time.Time // when an image was last saved, or the save failed
 	newest   bool      // data.zst is there
 	after    int       // the segment of the log that follows the newest image
-	previous int       // the one that follows the image before it
+	previous int       // the segment that follows the previous image
 	stale    bool      // an image is needed, although nothing has changed
-	told     bool      // that there is too much
+	told     bool      // the log line about too much data was written
 
 	mu    sync.Mutex // guards state
 	state State
 }
 
-// Open takes a directory, makes it if there is none, and fills the server, which must have no
-// keys, from the newest image in it. The error is an *inUseError if another process has the
-// directory, and a *lostError if there are images and none can be read. After an error the
-// server must not be used.
+// Open takes a directory and fills the server, which must have no keys, from its newest
+// image. It makes the directory if it does not exist. The error is an *inUseError if
+// another process has the directory, and a *lostError if no image can be read though
+// there are some. After an error the server must not be used.
 func Open(ctx context.Context, server *connect.Embedded, o Options) (*Dir, error) {
 	return open(ctx, server, o, folder(o.Path))
 }
@@ -124,7 +124,7 @@ func open(ctx context.Context, server *connect.Embedded, o Options, on disk) (*D
 	return d, nil
 }
 
-// start fills the server, and has its log go on.
+// start fills the server, and continues its log.
 func (d *Dir) start(ctx context.Context) error {
 	if err := d.load(ctx); err != nil {
 		return err
@@ -135,10 +135,10 @@ func (d *Dir) start(ctx context.Context) error {
 	}
 	if d.stale || d.log.Refuses() != nil {
 		if d.Save() != nil {
-			return nil // State and the log tell it
+			return nil // State and the log report it
 		}
 	}
-	for i := range d.state.Damaged { // what is in them is in the new image, as far as it is good
+	for i := range d.state.Damaged { // the new image has whatever could be read from them
 		if f := &d.state.Damaged[i]; strings.HasPrefix(f.Name, logName) && f.Reason != missing {
 			if err := d.setAside(f); err != nil {
 				return err
@@ -148,7 +148,7 @@ func (d *Dir) start(ctx context.Context) error {
 	return nil
 }
 
-// State returns how the directory is.
+// State returns the state of the directory.
 func (d *Dir) State() State {
 	log, written, refuses := d.log.state()
 	d.mu.Lock()
@@ -159,12 +159,12 @@ func (d *Dir) State() State {
 	return s
 }
 
-// Close saves all that changed, and gives the directory free. Its error says what was not saved.
-// The server must still be there, and nobody should use it any more.
+// Close saves all changes and releases the directory. Its error says what was not saved.
+// The server must still exist, and nobody should use it any more.
 func (d *Dir) Close() error {
 	err := d.Save()
 	if err != nil && d.log.Sync() == nil {
-		err = nil // it is in the log
+		err = nil // the log has the changes
 	}
 	d.log.close()
 	if closeErr := d.lock.Close(); err == nil {
@@ -185,13 +185,13 @@ type holder struct {
 	Since time.Time `json:"since"`
 }
 
-// inUseError reports a directory that another process uses.
+// inUseError reports that another process uses the directory.
 type inUseError struct {
 	Path   string
-	Holder holder // zero: it is not known
+	Holder holder // zero: unknown
 }
 
-// Error says which process, and what to do.
+// Error names the process, and says what to do.
 func (e *inUseError) Error() string {
 	who := "another process"
 	if e.Holder.PID != 0 {
@@ -200,7 +200,7 @@ func (e *inUseError) Error() string {
 	return fmt.Sprintf("data directory %s: %s uses it; end that one first, or name another directory with --data", e.Path, who)
 }
 
-// lock takes the lock of a directory, and says in it which process has it.
+// lock takes the lock of a directory, and writes there which process has it.
 func lock(path, what string) (*flock.Flock, error) {
 	if info, err := os.Lstat(filepath.Join(path, lockName)); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("data directory %s: %s is no file, but %s: remove it", path, lockName, info.Mode().Type())
@@ -213,7 +213,7 @@ func lock(path, what string) (*flock.Flock, error) {
 	if !ok {
 		used := &inUseError{Path: path}
 		if text, err := os.ReadFile(filepath.Join(path, holderName)); err == nil {
-			_ = json.Unmarshal(text, &used.Holder) // what cannot be read is not known
+			_ = json.Unmarshal(text, &used.Holder) // an unreadable holder is unknown
 		}
 		return nil, used
 	}

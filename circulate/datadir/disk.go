@@ -10,24 +10,25 @@ import (
 	"runtime"
 )
 
-// The modes of what the directory holds: credentials are in it.
+// The modes of the directory and its files: they contain credentials.
 const (
 	dirMode  fs.FileMode = 0o700
 	fileMode fs.FileMode = 0o600
 )
 
-// disk is what the directory needs of a file system. Names are of files in it.
+// disk is the part of a file system that the directory needs. Names are names of files in
+// it.
 type disk interface {
 	Names() ([]string, error)
-	Create(name string) (file, error) // a new one, in place of one that was there
+	Create(name string) (file, error) // a new file, in place of an existing one
 	Open(name string) (io.ReadCloser, error)
 	Rename(from, to string) error
 	Remove(name string) error
 	Truncate(name string, size int64) error
-	Sync() error // the directory: what was renamed stays so
+	Sync() error // syncs the directory, so that renamings last
 }
 
-// file is a file that is being written.
+// file is a file being written.
 type file interface {
 	io.Writer
 	Sync() error
@@ -47,7 +48,8 @@ func (f folder) Names() ([]string, error) {
 	return names, err
 }
 
-// Create implements disk. It follows no link, and writes to no file that somebody else has open.
+// Create implements disk. It follows no link, and does not write to a file that another
+// process has open.
 func (f folder) Create(name string) (file, error) {
 	path := filepath.Join(string(f), name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +87,7 @@ func (f folder) Truncate(name string, size int64) error {
 // Sync implements disk.
 func (f folder) Sync() error {
 	if runtime.GOOS == "windows" {
-		return nil // it syncs no directory; what was renamed is in its journal
+		return nil // this system syncs no directories; its journal has the renamings
 	}
 	d, err := os.Open(string(f))
 	if err != nil {
@@ -94,8 +96,8 @@ func (f folder) Sync() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// prepare makes the directory if there is none. One that others own or may write is refused:
-// whatever they put there would be believed.
+// prepare makes the directory if there is none. It refuses a directory that others own or
+// may write, because their files would be believed.
 func prepare(path string) error {
 	if err := os.MkdirAll(path, dirMode); err != nil {
 		return fmt.Errorf("data directory %s: cannot be made: %w", path, reason(err))
@@ -113,7 +115,7 @@ func prepare(path string) error {
 	return nil
 }
 
-// reason drops the path from an error that is told with it.
+// reason drops the path from an error that is reported together with the path.
 func reason(err error) error {
 	var at *fs.PathError
 	var link *os.LinkError

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// chunkEntries and chunkBytes are how many entries of a stream, and about how many bytes
-	// of them, are packed together once and for all.
+	// chunkEntries and chunkBytes are how many entries of a stream, and about how many of
+	// their bytes, are packed together once and for all.
 	chunkEntries = 256
 	chunkBytes   = 256 << 10
 )
 
-// history is what is known of a stream's entries. Entries never change; the oldest are
-// dropped, and seldom others.
+// history is the known entries of a stream. Entries never change; the oldest are dropped,
+// and rarely others.
 type history struct {
 	chunks []chunk
-	tail   []tailed // those after the chunks
+	tail   []tailed // the entries after the chunks
 	bytes  int      // of the tail
-	ending []byte   // the last entry, as the server replies it
+	ending []byte   // the last entry, as in the server's reply
 }
 
-// chunk are entries that are packed: one frame of lines.
+// chunk is some packed entries: one frame of lines.
 type chunk struct {
 	packed []byte
 	ids    []circulate.StreamID
@@ -36,13 +36,14 @@ type tailed struct {
 	values []string // as in a line
 }
 
-// parseID reads an id of the embedded server; of others it returns the zero one.
+// parseID reads an id of the embedded server. For other texts it returns the zero id.
 func parseID(text string) circulate.StreamID {
 	id, _ := circulate.ParseStreamID(text)
 	return id
 }
 
-// known returns how many entries are known from one on, and the last as the server replies it.
+// known returns how many entries are known from one on, and the last one as in the
+// server's reply.
 func (h *history) known(from string) (int, []byte) {
 	chunks, tail := h.from(from)
 	n := len(tail)
@@ -55,7 +56,7 @@ func (h *history) known(from string) (int, []byte) {
 	return n, h.ending
 }
 
-// before returns how many ids are before one.
+// before returns how many ids come before a given one.
 func before(ids []circulate.StreamID, from circulate.StreamID) int {
 	n, _ := slices.BinarySearchFunc(ids, from, circulate.StreamID.Compare)
 	return n
@@ -70,7 +71,8 @@ func (h *history) last() string {
 	return ids[len(ids)-1].String()
 }
 
-// from returns what has entries from one on. The first chunk may have older ones, too.
+// from returns the chunks and entries from one entry on. The first chunk may have older
+// ones, too.
 func (h *history) from(first string) ([]chunk, []tailed) {
 	if first == "" {
 		return nil, nil // the stream is empty
@@ -81,8 +83,8 @@ func (h *history) from(first string) ([]chunk, []tailed) {
 	return h.chunks[n:], h.tail[m:]
 }
 
-// take takes what the server replied: all entries, or anew is false, and it begins with the
-// newest and ends with the last that was known.
+// take takes the server's reply. If anew, it has all entries. Otherwise it begins with
+// the newest and ends with the last known entry.
 func (h *history) take(reply []byte, anew bool) error {
 	r := &replies{rest: reply}
 	entries := make([]tailed, r.length())
@@ -132,7 +134,7 @@ func (r *replies) entry() tailed {
 	return e
 }
 
-// pack makes a chunk of the tail. Images that were taken before keep theirs.
+// pack makes a chunk of the tail. Images taken before retain their own.
 func (h *history) pack() error {
 	c := chunk{ids: make([]circulate.StreamID, len(h.tail))}
 	var lines lineWriter
@@ -157,7 +159,7 @@ func (h *history) pack() error {
 	return nil
 }
 
-// drop forgets the chunks that have nothing from an entry on.
+// drop drops the chunks that have no entry from the given one on.
 func (h *history) drop(first string) {
 	chunks, _ := h.from(first)
 	h.chunks = slices.Clone(chunks)

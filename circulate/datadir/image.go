@@ -12,11 +12,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// Image is everything that an embedded server holds, at one moment.
+// Image is all data of an embedded server, at one moment.
 type Image struct {
 	Time  time.Time     // the moment, by the server's clock
 	Stood time.Duration // how long the server stood still for it
-	Log   int           // what comes after it in a log has this number and later ones; 0: there is no log
+	Log   int           // the number of the log's segment that follows; 0: there is no log
 
 	keys    []key
 	replies []byte
@@ -27,7 +27,7 @@ type key struct {
 	name    string
 	kind    string
 	expires int64 // unix ms; 0: never
-	from    int   // where its content is in the replies
+	from    int   // the place of its content in the replies
 	to      int
 
 	// Of a stream:
@@ -36,7 +36,7 @@ type key struct {
 	length  int
 	groups  []groupImage
 	history *history
-	anew    bool // all entries are in the replies, and not only the newest
+	anew    bool // the replies have all entries, and not only the newest
 	chunks  []chunk
 	tail    []tailed
 }
@@ -67,8 +67,8 @@ const (
 	kindStream = "stream"
 )
 
-// contents are the commands that return everything in a key, but for a stream's groups; nil: a
-// key of this type cannot be saved.
+// contents returns the commands that read a whole key, except for a stream's groups. Nil:
+// a key of this type cannot be saved.
 func contents(kind, name string) []string {
 	switch kind {
 	case kindString:
@@ -87,7 +87,7 @@ func contents(kind, name string) []string {
 	return nil
 }
 
-// Bytes returns about how many bytes the server had to tell, and Write has to encode.
+// Bytes returns about how many bytes the server replied with, and Write has to encode.
 func (i *Image) Bytes() int {
 	n := len(i.replies)
 	for k := range i.keys {
@@ -106,9 +106,9 @@ const (
 	loadBytes  = 1 << 20 // of them
 )
 
-// load fills an embedded server, which must have no keys and no log yet, from an image that
-// Verify accepts, by a clock that stands at a moment. Keys whose time has come by then are left
-// out. After an error the server must not be used.
+// load fills an embedded server, which must have no keys and no log yet, from an image
+// that Verify accepts, by a clock that stands at a moment. It leaves out keys that have
+// expired by then. After an error the server must not be used.
 func load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.Time) (Header, error) {
 	defer server.HoldClock(now)()
 	l := &loader{ctx: ctx, server: server, now: now}
@@ -132,7 +132,7 @@ type loader struct {
 	bytes    int
 	err      error
 
-	key   *keyLine // the key whose values come now; nil: its time has come
+	key   *keyLine // the key whose values come now; nil: it has expired
 	least string   // of a stream: its last entry
 	first circulate.StreamID
 }
@@ -235,7 +235,7 @@ func (l *loader) send(command ...string) {
 	}
 }
 
-// flush does everything that was sent.
+// flush does all sent commands.
 func (l *loader) flush() error {
 	if l.err != nil || len(l.commands) == 0 {
 		return l.err

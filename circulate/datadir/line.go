@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// format is the version of the format that this program writes, and the latest that it
-	// reads. One that reads version 1 alone does not know of logs, and would leave out what is
+	// format is the version of the format that this program writes, and the latest that
+	// it reads. A program that only reads version 1 does not know logs, and would leave
+	// out their changes.
 	// in them.
 	format = 2
-	// magic says in the header what the file is.
+	// magic marks the file in the header.
 	magic = "rounds data"
 	// lineBytes is about how many bytes of strings a line has at most, unless one string
 	// alone has more; lineValues how many strings.
 	lineBytes  = 256 << 10
 	lineValues = 4096
-	// maxLine is the most bytes of a line that is read: a value of 8 MiB in base64 or
-	// escaped, or what a million messages that are pending take.
+	// maxLine is the most bytes of a line that is read: enough for a value of 8 MiB in
+	// base64 or escaped, and for a million pending messages.
 	maxLine = 256 << 20
 )
 
@@ -54,20 +55,21 @@ type line struct {
 	End    *Counts  `json:"end,omitempty"`
 }
 
-// keyLine is a key and its first values. Those of a hash are fields and values by turns,
-// those of a sorted set members and scores, and those of a stream for each entry its id, how many
-// strings follow for it, and these.
+// keyLine is a key and its first values. The values of a hash alternate between fields
+// and values, and those of a sorted set between members and scores. For a stream they
+// are, for each entry, its id, the number of strings that follow for it, and these
+// strings.
 type keyLine struct {
 	Name    string       `json:"name"`
 	Type    string       `json:"type"`
 	Expires int64        `json:"expires,omitempty"` // unix ms
 	Last    string       `json:"last,omitempty"`    // of a stream: the last id that it made
-	First   string       `json:"first,omitempty"`   // of a stream: entries before this one are no longer in it
+	First   string       `json:"first,omitempty"`   // of a stream: earlier entries are no longer in it
 	Groups  []groupImage `json:"groups,omitempty"`
 	Values  []string     `json:"values,omitempty"`
 }
 
-// strings calls each with every string of the line that may hold any bytes.
+// strings calls each for every string of the line that may hold any bytes.
 func (l *line) strings(each func(*string)) {
 	for i := range l.More {
 		each(&l.More[i])
@@ -122,11 +124,11 @@ func (l *line) unpack() error {
 }
 
 // An image is packed: frames of zstd (RFC 8878), one after the other, and at the end a
-// skippable frame with the SHA-256 of all before. A reader of zstd passes over that.
+// skippable frame with the SHA-256 of all of them. A reader of zstd skips that frame.
 const (
 	skippable   = 0x184D2A5E // of its sixteen magic numbers
 	trailerSize = 8 + sha256.Size
-	// maxWindow is the most that an image makes its reader hold of what was unpacked.
+	// maxWindow is how many unpacked bytes an image makes its reader hold at most.
 	maxWindow = 64 << 20
 )
 
@@ -204,8 +206,8 @@ var (
 	errAltered = errors.New("the checksum is not that of what is before it: the file was altered")
 )
 
-// unpack returns the lines of an image, and what is wrong with its packing. The lines can be
-// read even then, as far as they go.
+// unpack returns the lines of an image, and what is wrong with its packing. Even then the
+// lines can be read, as far as they go.
 func unpack(image []byte) (lines *zstd.Decoder, wrong error, err error) {
 	if n := len(image) - trailerSize; n < 0 || !bytes.Equal(image[n:n+8], trailer(nil)) {
 		wrong = errCutOff

@@ -18,7 +18,7 @@ const (
 	packedEnd    = ".zst"
 )
 
-// lostError reports that there are images and none can be read.
+// lostError reports that no image can be read though there are some.
 type lostError struct {
 	Path    string
 	Damaged []Damaged
@@ -73,7 +73,7 @@ func (d *Dir) load(ctx context.Context) error {
 	return &lostError{Path: d.options.Path, Damaged: damaged}
 }
 
-// missed returns the first segment that has something.
+// missed returns the first segment that is not empty.
 func (d *Dir) missed(numbers []int) string {
 	for _, n := range numbers {
 		text, err := d.text(segmentName(n))
@@ -84,7 +84,7 @@ func (d *Dir) missed(numbers []int) string {
 	return ""
 }
 
-// images returns the images that there are, the one to use first.
+// images returns the existing images, the one to use first at the front.
 func (d *Dir) images() ([]string, error) {
 	var names []string
 	there, err := d.disk.Names()
@@ -92,7 +92,8 @@ func (d *Dir) images() ([]string, error) {
 		return nil, fmt.Errorf("data directory %s: %w", d.options.Path, reason(err))
 	}
 	for _, name := range []string{newestName, writtenName, previousName} {
-		// If the newest is there, one that was being written is of a save that did not end.
+		// If the newest exists, an image being written belongs to a save that did not
+		// end.
 		if slices.Contains(there, name) && (name != writtenName || len(names) == 0) {
 			names = append(names, name)
 		}
@@ -113,20 +114,20 @@ func (d *Dir) try(ctx context.Context, name string) (Header, error) {
 		return header, err
 	}
 	d.state.Packed, d.wrote = size.n, time.Now()
-	d.release = d.server.HoldClock(header.Time) // what ends, ends when its time comes by the log
+	d.release = d.server.HoldClock(header.Time) // keys expire when the log reaches their time
 	return header, d.read(name, func(in io.Reader) error {
 		_, err := load(ctx, d.server, in, header.Time)
 		return err
 	})
 }
 
-// read opens an image. Whatever prevents that it is read to its end is damage.
+// read opens an image. An image that cannot be read to its end is damaged.
 func (d *Dir) read(name string, use func(io.Reader) error) error {
 	file, err := d.disk.Open(name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	err = use(file)
 	if err == nil || errors.As(err, new(*newerError)) {
 		return err
@@ -134,7 +135,7 @@ func (d *Dir) read(name string, use func(io.Reader) error) error {
 	return fmt.Errorf("%w: %w", errDamaged, err)
 }
 
-// begin does what the log has after the image that was used, and sets damaged files aside.
+// begin repeats the log after the image that was used, and sets damaged files aside.
 func (d *Dir) begin(used string, header Header, numbers []int, damaged []Damaged) error {
 	log, of := d.options.Log, header.Time
 	to, broken, err := d.redo(header, numbers)
@@ -171,7 +172,7 @@ func (d *Dir) begin(used string, header Header, numbers []int, damaged []Damaged
 	} else {
 		d.previous = header.Log
 	}
-	// A program that knows of no log must not go on from an image whose log it passes over.
+	// A program that knows no log must not go on from an image whose log it skips.
 	d.stale = header.Log == 0 || broken != nil || !d.newest
 	d.state.Saved, d.state.Damaged = to, damaged
 	// The first image reads everything. Nobody waits for that yet.
@@ -205,11 +206,12 @@ func (d *Dir) setAside(file *Damaged) error {
 	return nil
 }
 
-// missing is what is wrong with a file that is not there.
+// missing is the reason of a file that does not exist.
 const missing = "it is missing"
 
-// redo does what the log has after an image, and returns the moment of what it did last. What
-// was being written when a process ended is cut off. At damage it stops.
+// redo repeats the commands of the log after an image, and returns the moment of the last
+// one. If a process ended while it wrote, the unfinished end is cut off. At damage redo
+// stops.
 func (d *Dir) redo(header Header, numbers []int) (to time.Time, broken *Damaged, err error) {
 	defer func() {
 		if d.release != nil {
@@ -257,13 +259,13 @@ func (d *Dir) redo(header Header, numbers []int) (to time.Time, broken *Damaged,
 	return to, nil, nil
 }
 
-// text returns what a file has.
+// text returns the content of a file.
 func (d *Dir) text(name string) ([]byte, error) {
 	in, err := d.disk.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(in)
-	_ = in.Close() // it was only read
+	_ = in.Close() // the file was only read
 	return text, err
 }

@@ -4,5 +4,5 @@ package datadir
 
 import "io/fs"
 
-// foreign is not known on this system.
+// foreign returns "": owners are unknown on this system.
 func foreign(fs.FileInfo) string { return "" }

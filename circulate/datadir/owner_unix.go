@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// foreign returns the user to whom a directory belongs, if that is not this process's; empty: it
-// is.
+// foreign returns the user that owns a directory, if that is not this process's user;
+// otherwise "".
 func foreign(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) == os.Geteuid() {

@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// damagedError reports an image that is truncated, was altered, or is none.
+// damagedError reports that an image is truncated, was altered, or is no image.
 type damagedError struct {
-	Line   int // the first line that is wrong, from 1; 0: it is not one line
+	Line   int // the first wrong line, from 1; 0: the fault is not in one line
 	Reason string
 }
 
@@ -23,10 +23,11 @@ func (e *damagedError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
 }
 
-// newerError reports an image in a later format than this program reads. It is not damaged.
+// newerError reports that an image has a later format than this program reads. The image
+// is not damaged.
 type newerError struct{ Header Header }
 
-// Error says which version is needed.
+// Error names the version that is needed.
 func (e *newerError) Error() string {
 	needs := "a later version"
 	if e.Header.Program != "" {
@@ -48,15 +49,15 @@ func (r *reader) damaged(format string, args ...any) error {
 	return &damagedError{Line: r.number, Reason: fmt.Sprintf(format, args...)}
 }
 
-// verify reads an image to its end. Its error is a *damagedError or a *newerError, unless in
-// cannot be read.
+// verify reads an image to its end. Its error is a *damagedError or a *newerError, unless
+// reading in failed.
 func verify(in io.Reader) (Header, Counts, error) {
 	r, err := openImage(in, func(*line) error { return nil })
 	return r.header, r.counts, err
 }
 
-// open reads a packed image, and calls each with every line of a key. The header comes first:
-// a later format may end in another way.
+// openImage reads a packed image, and calls each for every line of a key. The header
+// comes first: a later format may end differently.
 func openImage(in io.Reader, each func(*line) error) (*reader, error) {
 	r := &reader{}
 	image, err := io.ReadAll(in)
@@ -99,7 +100,7 @@ func (r *reader) line() (l line, err error) {
 	return l, nil
 }
 
-// read calls each with every line of a key.
+// read calls each for every line of a key.
 func (r *reader) read(each func(*line) error) error {
 	for {
 		l, err := r.line()

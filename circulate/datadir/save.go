@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// ample is up to how many bytes in accounts and what belongs to them changes are saved in
-	// time. It is what about 20,000 accounts have.
+	// ample is the most bytes of accounts and their data up to which changes are saved in
+	// time. About 20,000 accounts have as much.
 	ample = 16 << 20
-	// amplePacked is the same for the bytes of a file. It is what two million messages have.
+	// amplePacked is the same for the bytes of a file. Two million messages have as much.
 	amplePacked = 32 << 20
-	// share is which part of the time saving may take, beyond Ample: a twentieth.
+	// share limits saving to a part of the time, beyond ample: a twentieth.
 	share = 20
-	// passingWithin is within which time what changes with time alone is written.
+	// passingWithin is within which time changes of keys that change with time alone are
+	// written.
 	passingWithin = 5 * time.Minute
 	// syncEvery is how often the log is synced, if something was written to it.
 	syncEvery = 500 * time.Millisecond
-	// retryEvery is how often a directory is tried that cannot be written.
+	// retryEvery is how often a directory that cannot be written is tried again.
 	retryEvery = 2 * time.Second
-	// longLog is from which length on the log is replaced at once, if it is also twice as long
-	// as the image. It bounds what the next process has to do again.
+	// longLog is the length from which on the log is replaced at once, if it is also
+	// twice as long as the image. It bounds how much the next process has to repeat.
 	longLog = 32 << 20
 )
 
@@ -37,9 +38,9 @@ func (d *Dir) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		_ = d.log.sync(false) // State and the log tell it
+		_ = d.log.sync(false) // State and the log report it
 		if d.due() {
-			_ = d.Save() // the same
+			_ = d.Save() // State and the log report it
 		}
 	}
 }
@@ -62,8 +63,8 @@ func (d *Dir) due() bool {
 	return s.Log > s.Packed/2 && ago >= d.options.Within
 }
 
-// Save saves an image now if something has changed since the last, or if the last could not
-// be saved.
+// Save saves an image now if something has changed since the last one, or if the last
+// save failed.
 func (d *Dir) Save() error {
 	d.saving.Lock()
 	defer d.saving.Unlock()
@@ -104,31 +105,31 @@ func (d *Dir) Save() error {
 	return nil
 }
 
-// tidy removes the segments that follow neither of the two images.
+// tidy removes segments that follow neither of the two images.
 func (d *Dir) tidy() {
 	numbers, err := segments(d.disk)
 	if err != nil {
-		return // the next time
+		return // the next save tries again
 	}
 	for _, n := range numbers {
 		if n < min(d.previous, d.after) {
-			_ = d.disk.Remove(segmentName(n)) // the same
+			_ = d.disk.Remove(segmentName(n)) // the next save tries again
 		}
 	}
 }
 
-// written is what was written of an image.
+// written is the size of a written image.
 type written struct {
 	keys   int
 	packed int64 // bytes
 	took   time.Duration
 }
 
-// write writes an image beside the newest, and then has it take that one's place.
+// write writes an image beside the newest, and then puts it in that one's place.
 func (d *Dir) write(taken *Image, began time.Time) (written, error) {
 	done, err := d.writeNew(taken, began)
 	if err != nil {
-		_ = d.disk.Remove(writtenName) // what is saved is not harmed, and the room is free again
+		_ = d.disk.Remove(writtenName) // saved data is unharmed, and the space is free again
 		return done, err
 	}
 	if d.newest {
@@ -152,7 +153,7 @@ func (d *Dir) writeNew(taken *Image, began time.Time) (done written, err error) 
 	open := true
 	defer func() {
 		if open {
-			_ = out.Close() // it failed already
+			_ = out.Close() // it has failed already
 		}
 	}()
 	counted := &counter{out: out}
@@ -168,7 +169,7 @@ func (d *Dir) writeNew(taken *Image, began time.Time) (done written, err error) 
 	return done, out.Close()
 }
 
-// counter counts what is written.
+// counter counts the written bytes.
 type counter struct {
 	out io.Writer
 	n   int64
@@ -181,7 +182,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// failed notes that something could not be saved.
+// failed notes that a save failed.
 func (d *Dir) failed(why error) error {
 	err := fmt.Errorf("data directory %s: it cannot be written: %w", d.options.Path, why)
 	d.mu.Lock()
@@ -200,7 +201,7 @@ func (d *Dir) failed(why error) error {
 
 // saved notes that an image was saved.
 func (d *Dir) saved(taken *Image, done written) {
-	refuses := d.log.Refuses() != nil // it failed meanwhile
+	refuses := d.log.Refuses() != nil // the log has failed meanwhile
 	d.mu.Lock()
 	s := &d.state
 	again := !s.Failing.IsZero() && !refuses

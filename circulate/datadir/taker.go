@@ -13,12 +13,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// Taker takes images of one server. It remembers the entries of streams, which never change, so
-// that the server stands still only for the new ones. It must not be used concurrently.
+// Taker takes images of one server. It remembers the entries of streams, which never
+// change, so that the server stands still only for the new ones. Only one goroutine at a
+// time may use it.
 type Taker struct {
 	server  *connect.Embedded
 	streams map[string]*history
-	room    int // what the replies needed last
+	room    int // the size of the last replies
 }
 
 // NewTaker returns a taker of a server.
@@ -29,7 +30,8 @@ func NewTaker(server *connect.Embedded) *Taker {
 // Take takes an image.
 func (t *Taker) Take() (*Image, error) { return t.takeAnd(func() {}) }
 
-// takeAnd takes an image, and calls a function at its moment: nothing changes between the two.
+// takeAnd takes an image and calls a function at the same moment: nothing changes in
+// between.
 func (t *Taker) takeAnd(then func()) (*Image, error) {
 	l := &look{taker: t, image: &Image{}, buf: bytes.NewBuffer(make([]byte, 0, t.room+t.room/4+64<<10))}
 	var err error
@@ -42,7 +44,7 @@ func (t *Taker) takeAnd(then func()) (*Image, error) {
 		return nil
 	})
 	if err != nil {
-		t.streams = make(map[string]*history) // it is not known which were read to their end
+		t.streams = make(map[string]*history) // it is unknown which streams were read to their end
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	l.image.replies, t.room = l.buf.Bytes(), l.buf.Len()
@@ -70,7 +72,7 @@ type look struct {
 	do    func(...string)
 }
 
-// ask does a command and returns its reply, which is valid until the next.
+// ask does a command and returns its reply, which is valid until the next one.
 func (l *look) ask(command ...string) *replies {
 	from := l.buf.Len()
 	l.do(command...)
@@ -164,8 +166,8 @@ func (l *look) stream(k *key) error {
 	return l.groups(k)
 }
 
-// newer reads the entries that came since the last image, the newest first, down to the last
-// that is known. It reports whether what is known, and these, is all that the stream has.
+// newer reads the entries since the last image, newest first, down to the last known one.
+// It reports whether these and the known entries are all that the stream has.
 func (l *look) newer(k *key) bool {
 	known, last := k.history.known(k.first)
 	if known == 0 {
@@ -252,8 +254,8 @@ func first(errs ...error) error {
 
 var errReply = errors.New("a reply of the embedded server cannot be read")
 
-// replies reads what the server replied, in the order of the commands. After an error it
-// returns nothing but zero values.
+// replies reads the server's replies, in the order of the commands. After an error it
+// returns only zero values.
 type replies struct {
 	rest []byte
 	err  error
@@ -294,7 +296,7 @@ func (r *replies) number() int {
 	return n
 }
 
-// length returns how many replies follow, those of one array.
+// length returns how many replies an array has.
 func (r *replies) length() int {
 	kind, n := r.head()
 	if kind != '*' && r.err == nil {
@@ -320,7 +322,7 @@ func (r *replies) bulk() []byte {
 // text returns a copy of a string.
 func (r *replies) text() string { return string(r.bulk()) }
 
-// status returns what a simple string says.
+// status returns the text of a simple string.
 func (r *replies) status() string {
 	before := r.rest
 	kind, n := r.head()
@@ -333,7 +335,7 @@ func (r *replies) status() string {
 	return string(before[1 : 1+n])
 }
 
-// skip passes over one reply, whatever it is.
+// skip skips one reply of any type.
 func (r *replies) skip() {
 	kind, n := r.head()
 	switch {

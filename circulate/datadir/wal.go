@@ -13,37 +13,37 @@ import (
 
 const (
 	logName = "data.log."
-	// heldBytes is how much of what changes with time alone waits for something else.
+	// heldBytes is how many bytes of changes with time alone wait for another change.
 	heldBytes = 64 << 10
 )
 
 // segmentName returns the name of a segment of the log.
 func segmentName(number int) string { return fmt.Sprintf("%s%08d", logName, number) }
 
-// wal is the log of what changes. It implements connect.Log. What is appended is written at
-// once, so that it outlives the process, and synced by whoever calls Sync.
+// wal is the log of changes. It implements connect.Log. A change is written at once, so
+// that it outlives the process, and synced when Sync is called.
 type wal struct {
 	disk    disk
 	passing func(key string) bool
-	failed  func(error) // is told that it cannot be written
+	failed  func(error) // called when the log cannot be written
 	synced  func(time.Time)
 
-	syncing sync.Mutex // one Sync at a time: a file is closed by nobody else
+	syncing sync.Mutex // one Sync at a time, and only Sync closes files
 
 	mu        sync.Mutex // guards what follows
 	number    int        // of the segment
-	file      file       // nil: it could not be made
+	file      file       // nil: no file could be made
 	length    int64      // of the segment
 	ended     []file     // segments before it that may not be synced yet
 	dirty     bool       // something was written since the last Sync
-	held      []byte     // records of what changes with time alone
+	held      []byte     // records of changes with time alone
 	heldSince time.Time
-	total     int64 // bytes that were ever appended
-	base      int64 // how many of them the newest image has
-	found     int64 // how many of them were found there at first
+	total     int64 // bytes ever appended
+	base      int64 // bytes of total that the newest image covers
+	found     int64 // bytes of total that were there at first
 	buffer    []byte
-	apart     bool  // the segment was begun when the log had failed: no segment leads to it
-	why       error // why nothing can be appended until there is a new image; nil: it can
+	apart     bool  // the segment began after the log had failed: no segment leads to it
+	why       error // why nothing can be appended until there is a new image; nil: appending works
 	fails     int
 }
 
@@ -72,7 +72,7 @@ func (w *wal) Append(at time.Time, effects [][]string) error {
 	return w.write(record)
 }
 
-// passes reports whether effects are on keys alone that change with time.
+// passes reports whether all effects are on keys that change with time alone.
 func (w *wal) passes(effects [][]string) bool {
 	if w.passing == nil || len(effects) == 0 {
 		return false
@@ -90,7 +90,7 @@ func (w *wal) passes(effects [][]string) bool {
 	})
 }
 
-// write writes what is held, and a record after it. The caller holds mu.
+// write writes the held records, and another one after them. The caller holds mu.
 func (w *wal) write(record []byte) error {
 	if len(w.held) > 0 {
 		w.held = append(w.held, record...)
@@ -101,7 +101,7 @@ func (w *wal) write(record []byte) error {
 	}
 	w.dirty = true
 	if n, err := w.file.Write(record); err != nil {
-		if n > 0 { // what was written in part must not look like damage
+		if n > 0 { // a partly written record must not look like damage
 			_ = w.disk.Truncate(segmentName(w.number), w.length)
 		}
 		return w.fail(err)
@@ -111,8 +111,8 @@ func (w *wal) write(record []byte) error {
 	return nil
 }
 
-// fail has nothing appended until there is a new image: what is in memory may have what is not
-// in the log. The caller holds mu.
+// fail stops appending until there is a new image: the memory may have changes that the
+// log lacks. The caller holds mu.
 func (w *wal) fail(err error) error {
 	w.why, w.apart = reason(err), false
 	w.fails++
@@ -130,8 +130,8 @@ func (w *wal) Refuses() error {
 // Sync implements connect.Log.
 func (w *wal) Sync() error { return w.sync(true) }
 
-// sync syncs what was written. What is held is written before if everything is asked for, or
-// if it has waited for long.
+// sync syncs the written records. It first writes the held ones, if everything is asked
+// for or they have waited for long.
 func (w *wal) sync(everything bool) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -162,7 +162,7 @@ func (w *wal) sync(everything bool) error {
 		}
 	}
 	for _, f := range ended {
-		_ = f.Close() // it was synced
+		_ = f.Close() // the file was synced
 	}
 	if failed != nil {
 		w.mu.Lock()
@@ -175,8 +175,8 @@ func (w *wal) sync(everything bool) error {
 	return nil
 }
 
-// begin makes a segment, which others do not write to before turn. Its number follows, or
-// leaves one out if what is before it has not everything.
+// begin makes a segment, which nobody writes to before turn. Its number follows the last
+// one, or leaves one out if the segments before lack changes.
 func (w *wal) begin() (*segment, error) {
 	w.mu.Lock()
 	next := &segment{number: w.number + 1}
@@ -184,13 +184,13 @@ func (w *wal) begin() (*segment, error) {
 		next.number++
 	}
 	if w.file != nil && w.length == int64(len(logMagic)) && len(w.held) == 0 && (w.why == nil || w.apart) {
-		next = &segment{number: w.number, file: w.file} // it has nothing yet
+		next = &segment{number: w.number, file: w.file} // the current segment is still empty
 	}
 	w.mu.Unlock()
 	return next, next.make(w.disk)
 }
 
-// segment is one that has nothing yet.
+// segment is a segment that is still empty.
 type segment struct {
 	number int
 	file   file
@@ -207,7 +207,7 @@ func (s *segment) make(on disk) error {
 		return err
 	}
 	if _, err = made.Write([]byte(logMagic)); err == nil {
-		err = on.Sync() // the name: a segment that is empty is as one with its beginning alone
+		err = on.Sync() // syncs the name: an empty segment counts like one with only its beginning
 	}
 	if err != nil {
 		_ = made.Close()
@@ -218,7 +218,7 @@ func (s *segment) make(on disk) error {
 	return nil
 }
 
-// drop removes a segment that nobody has turned to.
+// drop removes a segment that was never turned to.
 func (w *wal) drop(s *segment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,14 +228,14 @@ func (w *wal) drop(s *segment) {
 	}
 }
 
-// mark is how the log was when an image was taken.
+// mark is the state of the log when an image was taken.
 type mark struct {
 	total int64
 	fails int
 }
 
-// turn has a segment follow. It is called at the moment of an image. It refuses a segment that
-// was made before the log failed: it would seem to follow.
+// turn makes a segment the current one. It is called at the moment of an image. It
+// refuses a segment made before the log failed: that would seem to follow.
 func (w *wal) turn(next *segment) (mark, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -244,7 +244,7 @@ func (w *wal) turn(next *segment) (mark, error) {
 			return mark{}, w.why
 		}
 		if w.why == nil {
-			_ = w.write(nil) // what is held belongs before the image; a failure is told
+			_ = w.write(nil) // held records belong before the image; a failure is reported
 		}
 		if w.file != nil {
 			w.ended = append(w.ended, w.file)
@@ -255,14 +255,14 @@ func (w *wal) turn(next *segment) (mark, error) {
 	return mark{w.total, w.fails}, nil
 }
 
-// covered notes that an image has everything up to a mark. A log that failed before goes on.
+// covered notes that an image has everything up to a mark. A failed log works again.
 func (w *wal) covered(m mark) {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.base = m.total
-	for _, f := range w.ended { // the image is synced, and has what they have
+	for _, f := range w.ended { // the image is synced, and has their changes
 		_ = f.Close()
 	}
 	w.ended = nil
@@ -271,14 +271,14 @@ func (w *wal) covered(m mark) {
 	}
 }
 
-// start has the log begin where the segments end that were read. If there can be no new one,
-// it refuses everything until there is.
+// start begins the log after the segments that were read. If no new segment can be made,
+// the log refuses everything until there is one.
 func (w *wal) start() {
 	next, err := w.begin()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		_ = w.fail(err) // it is told
+		_ = w.fail(err) // the failure is reported
 		return
 	}
 	w.file, w.number, w.length = next.file, next.number, int64(len(logMagic))
@@ -291,7 +291,8 @@ func (w *wal) since() int64 {
 	return w.total - w.base + int64(len(w.held))
 }
 
-// state returns the same, how many bytes were written, and whether everything is refused.
+// state returns what since does, how many bytes were written, and whether the log refuses
+// changes.
 func (w *wal) state() (since, written int64, refuses bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,7 +313,7 @@ func (w *wal) close() {
 	w.ended, w.file, w.why = nil, nil, errClosed
 }
 
-// segments returns the numbers of the segments that there are, in order.
+// segments returns the numbers of the existing segments, in order.
 func segments(on disk) ([]int, error) {
 	names, err := on.Names()
 	if err != nil {
@@ -333,7 +334,7 @@ func segments(on disk) ([]int, error) {
 const (
 	// logMagic begins a segment of the log.
 	logMagic = "rounds log 1\n"
-	// recordHead is what stands before a record: its length, and the checksum of both.
+	// recordHead is the size of a record's head: its length, and the checksum of both.
 	recordHead = 8
 )
 
@@ -342,7 +343,7 @@ var (
 	errRecord  = errors.New("a record of the log is cut off")
 )
 
-// appendRecord appends a record: a moment, and the commands that changed something at it.
+// appendRecord appends a record: a moment, and the commands that changed something then.
 func appendRecord(to []byte, at time.Time, effects [][]string) []byte {
 	from := len(to)
 	to = append(to, make([]byte, recordHead)...)
@@ -365,7 +366,8 @@ func checksum(length, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, payload)
 }
 
-// payload returns what the record at the beginning of a text has; nil: there is no whole record.
+// payload returns the content of the record at the beginning of a text; nil: no whole
+// record.
 func payload(text []byte) []byte {
 	if len(text) < recordHead {
 		return nil
@@ -381,7 +383,7 @@ func payload(text []byte) []byte {
 	return given
 }
 
-// parseRecord reads what a record has.
+// parseRecord reads the content of a record.
 func parseRecord(given []byte) (at time.Time, effects [][]string, err error) {
 	r := recordReader{given}
 	ns, n := binary.Varint(r.rest)
@@ -409,8 +411,8 @@ func parseRecord(given []byte) (at time.Time, effects [][]string, err error) {
 
 type recordReader struct{ rest []byte }
 
-// count reads a number of things that follow, each of a byte at least. Of more than can follow
-// there are none, and then something is left over.
+// count reads the number of the following values, which have at least a byte each. If
+// that is more than can follow, it returns 0, so that something is left over.
 func (r *recordReader) count() int {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 || v > uint64(len(r.rest)-n) {
@@ -420,9 +422,9 @@ func (r *recordReader) count() int {
 	return int(v)
 }
 
-// readSegment calls each with every record of a segment, and returns how many bytes are good.
-// What follows them is what was being written when a process ended, unless a whole record
-// comes after it: that is an error, and so is one of each.
+// readSegment calls each for every record of a segment, and returns how many bytes are
+// good. The rest is an unfinished write of a process that ended, unless a whole record
+// comes after it: that is an error, and so is an error of each.
 func readSegment(text []byte, each func(time.Time, [][]string) error) (good int, err error) {
 	if len(text) < len(logMagic) && logMagic[:len(text)] == string(text) {
 		return 0, nil

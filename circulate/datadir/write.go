@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Write writes the image, and says which version of the program did. It may be called while
-// the server goes on.
+// Write writes the image, with the version of the program. It may be called while the
+// server goes on.
 func (i *Image) Write(out io.Writer, program string) (Counts, error) {
 	p := newPacker(out)
 	w := &writer{packer: p}
@@ -38,7 +38,7 @@ type writer struct {
 func (w *writer) key(k *key, r *replies) error {
 	w.counts.Keys++
 	head := &keyLine{Name: k.name, Type: k.kind, Expires: k.expires, Last: k.last, First: k.first}
-	for _, g := range k.groups { // packing a line must not change the image's
+	for _, g := range k.groups { // packing a line must not change the image
 		g.Consumers, g.Pending = append([]string(nil), g.Consumers...), append([]pending(nil), g.Pending...)
 		head.Groups = append(head.Groups, g)
 	}
@@ -94,7 +94,7 @@ func (w *writer) value(text string) {
 	w.lines.value(text)
 }
 
-// lineWriter makes lines of values. After an error it writes nothing.
+// lineWriter writes values as lines. After an error it writes nothing.
 type lineWriter struct {
 	to  io.Writer // nil: everything stays in out
 	out bytes.Buffer
@@ -117,7 +117,7 @@ func (w *lineWriter) line(l *line) {
 	}
 }
 
-// push passes on what is in out.
+// push passes the content of out on.
 func (w *lineWriter) push() {
 	if w.err == nil {
 		_, w.err = w.to.Write(w.out.Bytes())
@@ -130,7 +130,7 @@ func (w *lineWriter) value(text string) {
 	w.bytes += len(text)
 }
 
-// cut ends the line if it is long enough. It is called where the values may be cut.
+// cut ends the line if it is long enough. It is called where values may be separated.
 func (w *lineWriter) cut() {
 	if w.bytes >= lineBytes || len(w.values) >= lineValues {
 		w.flush()
