@@ -69,7 +69,7 @@ type (
 	Faults = strict.Faults
 )
 
-// Encode returns the account's record as it is kept: one line of JSON, and always the
+// Encode returns the account's record as it is stored: one line of JSON, and always the
 // same bytes for the same account. It returns Faults for a config that is not JSON.
 func (a Account) Encode() ([]byte, error) {
 	if len(a.Config) > 0 {
@@ -84,7 +84,7 @@ func (a Account) Encode() ([]byte, error) {
 	}
 	var record bytes.Buffer
 	e := json.NewEncoder(&record)
-	e.SetEscapeHTML(false) // an address keeps its & and stays readable
+	e.SetEscapeHTML(false) // so that an address with & stays readable
 	if err := e.Encode(a); err != nil {
 		return nil, err
 	}

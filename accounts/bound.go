@@ -13,12 +13,12 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Bound returns the registry as somebody has it who is bound to labels: accounts that do not
-// have all of them are not there, what is counted are the others, and no account can be
-// registered without them or lose one. Without labels it is the same registry. What is
-// about the ring as a whole, as Audit and Reshard are, is not bound.
+// Bound returns the registry as a principal who is bound to labels sees it. Accounts
+// without all of the labels do not exist in it and are not counted. No account can be
+// registered without the labels or lose one. Without labels it is the same registry.
+// Operations on the ring as a whole, such as Audit and Reshard, are not bound.
 //
-// An id is taken whoever has the account: to register it is ErrExists.
+// An id is taken even if a hidden account has it: registering it returns ErrExists.
 func (r *Registry) Bound(labels access.Labels) *Registry {
 	if len(labels) == 0 {
 		return r
@@ -28,18 +28,18 @@ func (r *Registry) Bound(labels access.Labels) *Registry {
 	return &bound
 }
 
-// sees reports whether an account with this record is there for whom the registry is bound
-// to. One whose record cannot be read has no labels.
+// sees reports whether the bound principal sees an account with this record. An
+// unreadable record has no labels.
 func (r *Registry) sees(record []byte) bool { return hasLabels(record, r.labels) }
 
-// within has a selector select only accounts that are there for whom the registry is bound to.
+// within limits a selector to accounts that the bound principal sees.
 func (r *Registry) within(s Selector) Selector {
 	s.bound = r.labels
 	return s
 }
 
-// check returns ErrNotFound for an account that is not there, for whom the registry is
-// bound to; where it is bound to nothing, the step that follows finds out.
+// check returns ErrNotFound for an account that the bound principal does not see. Without
+// labels it checks nothing, because the next step finds out.
 func (r *Registry) check(ctx context.Context, id string) error {
 	if len(r.labels) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (r *Registry) check(ctx context.Context, id string) error {
 	return err
 }
 
-// Concerns returns ErrNotFound for an id of an account that is not there for whom the registry
-// is bound to. An id that no account has is nobody's.
+// Concerns returns ErrNotFound for the id of an account that the bound principal does not
+// see. It returns nil for an id that no account has.
 func (r *Registry) Concerns(ctx context.Context, id string) error {
 	if len(r.labels) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (r *Registry) Concerns(ctx context.Context, id string) error {
 	return nil
 }
 
-// missing returns a fault for each label that an account would have to have and has not.
+// missing returns a fault for each required label that an account lacks.
 func (r *Registry) missing(a *Account) Faults {
 	var faults Faults
 	for _, name := range slices.Sorted(maps.Keys(r.labels)) {
@@ -79,8 +79,8 @@ func (r *Registry) missing(a *Account) Faults {
 	return faults
 }
 
-// bind adds the faults of labels to what else was found wrong with an account, unless its
-// text could not be read at all.
+// bind adds the faults of labels to the other faults of an account, unless its text could
+// not be read at all.
 func (r *Registry) bind(a *Account, err error) error {
 	var faults Faults
 	if err != nil && !errors.As(err, &faults) || len(faults) > 0 && faults[0].Field == RecordField {
@@ -92,7 +92,8 @@ func (r *Registry) bind(a *Account, err error) error {
 	return nil
 }
 
-// deleteBound deletes an account that is there, in one step with the look that says so.
+// deleteBound deletes an account that the bound principal sees. The check and the
+// deletion are one step.
 func (r *Registry) deleteBound(ctx context.Context, id string, m Match) error {
 	account := r.ring.Account(id)
 	for range saveTries {
@@ -114,9 +115,9 @@ func (r *Registry) deleteBound(ctx context.Context, id string, m Match) error {
 	return fmt.Errorf("%w: %q", ErrContended, id)
 }
 
-// Seen returns those of some ids whose accounts are there for whom the registry is bound to, and
-// when each was registered; the zero time where that is not known. What an id stood for before
-// that is somebody else's. It takes at most circulate.MaxBatch ids of a shard.
+// Seen returns the ids whose accounts the bound principal sees, with the time when each
+// was registered, or the zero time if that is unknown. Before that time the id belonged
+// to somebody else. Seen takes at most circulate.MaxBatch ids of a shard.
 func (r *Registry) Seen(ctx context.Context, ids []string) (map[string]time.Time, error) {
 	shards := make(map[int][]string)
 	for _, id := range ids {

@@ -9,10 +9,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// CountSeen counts the accounts that a bound registry's caller sees, and calls look with each
-// of them. It looks at all accounts there are, which takes Redis a millisecond for about a
-// hundred. What is not about single accounts is left out: messages, who waits longest,
-// replicas and processes.
+// CountSeen counts the accounts that a bound registry's principal sees, and calls look
+// with each of them. It looks at all accounts of the ring. Redis takes a millisecond for
+// about a hundred. It leaves out everything that is not about single accounts: messages,
+// the longest waits, replicas and processes.
 func (r *Registry) CountSeen(ctx context.Context, look func(*circulate.View)) (Stats, error) {
 	now, err := r.ring.Now(ctx, 0)
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *Registry) CountSeen(ctx context.Context, look func(*circulate.View)) (S
 	return c.found(), nil
 }
 
-// countSeen counts those of some accounts of a shard that are seen. The records of the others
-// are read, and nothing else of them.
+// countSeen counts the seen accounts among some accounts of a shard. It reads only the
+// records of the others.
 func (r *Registry) countSeen(ctx context.Context, shard int, ids []string, c *boundCount) error {
 	chosen, _, err := r.choose(ctx, shard, ids, &Selector{bound: r.labels})
 	if err != nil || len(chosen) == 0 {
@@ -99,7 +99,7 @@ func (c *boundCount) add(v *circulate.View) {
 	if c.ages = append(c.ages, age); age >= c.oldest {
 		c.oldest, c.stalest = age, v.ID
 	}
-	fields, _ := strict.Stored(v.Record) // what cannot be read has neither
+	fields, _ := strict.Stored(v.Record) // an unreadable record has neither
 	kind, _ := strict.TextIn(fields, "kind")
 	rhythm, _ := strict.TextIn(fields, "cadence")
 	c.failing.Add(v.Now, []circulate.SlowGroup{{Kind: kind, Cadence: rhythm, Stalest: v.ID, Counts: []circulate.SlowCount{

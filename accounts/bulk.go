@@ -20,9 +20,9 @@ type Action string
 
 // The actions.
 const (
-	// PauseAll pauses accounts that circulate. A parked account keeps its reason, unless
-	// the selector names parked accounts or reasons, so that a later ResumeAll brings
-	// back exactly the accounts that circulated before.
+	// PauseAll pauses accounts that circulate. A parked account retains its reason,
+	// unless the selector names parked accounts or reasons, so that a later ResumeAll
+	// brings back exactly the accounts that circulated before.
 	PauseAll Action = "pause"
 	// ResumeAll brings paused accounts back. If the selector names parked accounts, reasons
 	// or causes, it brings parked ones back too. Each account is due at its next phase
@@ -31,7 +31,7 @@ const (
 	// DeleteAll deregisters accounts. Their messages stay.
 	DeleteAll Action = "delete"
 	// NudgeAll has accounts checked before they are due, one after the other at a rate. A
-	// parked account stays as it is, and no check comes later than it would.
+	// parked account stays as it is, and no check becomes later.
 	NudgeAll Action = "nudge"
 )
 
@@ -65,7 +65,7 @@ const (
 // Validate returns every fault as Faults, or nil.
 func (b Bulk) Validate() error {
 	var faults Faults
-	errors.As(b.Selector.Validate(), &faults) // it returns nothing else
+	errors.As(b.Selector.Validate(), &faults) // it returns only Faults
 	switch b.Action {
 	case PauseAll, ResumeAll, DeleteAll, NudgeAll:
 	default:
@@ -155,7 +155,7 @@ type bulkWalk struct {
 	registry *Registry
 	done     chan Progress
 	began    time.Time
-	nudged   atomic.Int64 // accounts that were told when they are due
+	nudged   atomic.Int64 // accounts that got a due time
 	left     atomic.Int64 // how many accounts may still be looked at, if enough is set
 	enough   bool         // left counts
 }
@@ -236,7 +236,7 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 	}
 	did.Matched = len(chosen)
 	if len(w.registry.labels) > 0 {
-		did.Seen = did.Matched // how many others there are is nobody's business
+		did.Seen = did.Matched // the number of others is secret
 	}
 	meant := chosen[:0]
 	for _, g := range chosen {
@@ -319,8 +319,8 @@ func noneIf(changed int, err error) (int, error) {
 	return changed, nil
 }
 
-// nudge nudges accounts one by one, each a while after the one before. It returns how many
-// it has nudged, also with an error.
+// nudge nudges accounts one by one, each a while after the one before. It returns how
+// many it has nudged, even with an error.
 func (w *bulkWalk) nudge(ctx context.Context, ids []string) (nudged int, err error) {
 	for _, id := range ids {
 		due := time.Duration(float64(w.nudged.Add(1)-1) / w.Rate * float64(time.Second))
@@ -343,7 +343,7 @@ func nextSlot(g *circulate.BriefView, now time.Time) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	text, _ := strict.TextIn(fields, "cadence") // without one the default holds
+	text, _ := strict.TextIn(fields, "cadence") // without one the default applies
 	rhythm, err := cadence.Parse(text)
 	if err != nil {
 		return time.Time{}

@@ -17,7 +17,7 @@ import (
 const (
 	// maxCursor is the most bytes that the cursor of an imported account may have.
 	maxCursor = 64 << 10
-	// maxCarriedReason is the most bytes of why an imported account is parked.
+	// maxCarriedReason is the most bytes of the reason of a parked imported account.
 	maxCarriedReason = 4 << 10
 
 	stateField = "state"
@@ -56,7 +56,7 @@ func appendCarried(record []byte, b circulate.Begin) ([]byte, error) {
 	return append(append(line, bytes.TrimSpace(text.Bytes())...), '}'), nil
 }
 
-// plainText reports whether a cursor can be kept as a JSON string.
+// plainText reports whether a cursor can be stored as a JSON string.
 func plainText(cursor []byte) bool {
 	return utf8.Valid(cursor) && !bytes.ContainsFunc(cursor, func(r rune) bool { return r < ' ' })
 }

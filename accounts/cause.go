@@ -12,36 +12,38 @@ import (
 // numbers, ids or times fall together.
 
 const (
-	// unknownCause is the code of a text that names none.
+	// unknownCause is the code of a text that has none.
 	unknownCause = "unknown"
 
 	maxCode = 64 // bytes of a code
-	// maxText is how many bytes of a text count: as many as the ring keeps of an error. The
-	// reason of a parked account has more.
+	// maxText is how many bytes of a text count: as many as the ring stores of an error.
+	// The reason of a parked account has more.
 	maxText = 120
-	// maxPattern is how many runes of a pattern count. Fewer than maxText: of texts that
-	// were cut at the same length, what differs in length must not be what differs at the end.
+	// maxPattern is how many runes of a pattern count. It is less than maxText, so that
+	// texts cut at the same length do not differ at their ends only because their lengths
+	// differed.
 	maxPattern = 80
-	// longWord is from how many bytes on a word without a digit counts as an id.
+	// longWord is the length in bytes from which on a word without a digit counts as an
+	// id.
 	longWord = 32
 )
 
 // Cause is what went wrong.
 type Cause struct {
 	Name string // the code, a tilde and eight digits of the pattern's digest: http_404~1b2c3d4e
-	Code string // short and stable, such as http_404; Unknown if the text names none
+	Code string // short and stable, such as http_404; unknown if the text has none
 	Text string // for people, without the code
 }
 
-// CauseOf returns the cause in the text of a failed check, "http_503: Service Unavailable". Host
-// is what the account's config names, or empty: a text that repeats it falls together with
-// those of other hosts.
+// CauseOf returns the cause in the text of a failed check, "http_503: Service
+// Unavailable". Host is the host in the account's config, or empty: texts that only
+// differ in their own hosts have the same cause.
 //
-// Of two texts the causes have the same name if the codes are the same and the first 80 runes
-// of their patterns are. A pattern is the text in lower case, in which these are replaced by
-// a #: the host, addresses with a scheme, what stands in double quotes, words that have a
-// digit, and words of 32 bytes or more. Several # in a row, with only punctuation between
-// them, are one, and so are several spaces.
+// Two causes have the same name if their codes and the first 80 runes of their patterns
+// are the same. A pattern is the text in lower case, in which a # replaces each of these:
+// the host, addresses with a scheme, texts in double quotes, words with a digit, and
+// words of 32 bytes or more. Several # in a row, with only punctuation between them,
+// become one, and so do several spaces.
 func CauseOf(text, host string) Cause {
 	code, rest := split(clip(text))
 	rest = strings.TrimSpace(rest)
@@ -71,8 +73,8 @@ func codeIn(name string) string {
 	return name
 }
 
-// CauseOfReason returns the cause for which an account is parked. It is that of the check that
-// parked it, where the reason tells.
+// CauseOfReason returns the cause for which an account is parked: the cause of the check
+// that parked it, if the reason has it.
 func CauseOfReason(reason, host string) Cause {
 	for _, rule := range []string{"gone: ", "config: ", "auth: "} {
 		if text, ok := strings.CutPrefix(reason, rule); ok {
@@ -97,7 +99,7 @@ func isCode(word string) bool {
 	}) < 0
 }
 
-// pattern replaces what differs from account to account.
+// pattern replaces the parts that differ from account to account.
 func pattern(text, host string) string {
 	text = strings.ToLower(text)
 	if host != "" {
@@ -132,8 +134,8 @@ func pattern(text, host string) string {
 	return strings.TrimSpace(string(out[:min(len(out), maxPattern)]))
 }
 
-// hide appends a #, unless only punctuation stands between it and one before: that is then
-// dropped.
+// hide appends a #, unless only punctuation stands between it and the one before. It then
+// drops that punctuation.
 func hide(out []rune) []rune {
 	n := len(out)
 	for n > 0 && out[n-1] != '#' && out[n-1] != ' ' && !inWord(out[n-1]) {

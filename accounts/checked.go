@@ -48,7 +48,7 @@ func (s *Selector) checked(v *circulate.View) bool {
 }
 
 // causeOf returns what is wrong with an account: why it is parked, or why its last check
-// failed. It is the zero Cause for one that is well, and for one that is paused or finished.
+// failed. It returns the zero Cause for an account that is well, paused or finished.
 func causeOf(v *circulate.View, where string) Cause {
 	switch {
 	case v.Place == circulate.Parked && AtRest(v.Reason):
@@ -66,8 +66,8 @@ func AtRest(reason string) bool {
 	return paused(reason) || strings.HasPrefix(reason, cadence.RuleFinished)
 }
 
-// failedWith reports whether the last check failed with a code, or with a kind of failure.
-// The kept text begins with the code: "http_503: …".
+// failedWith reports whether the last check failed with a code, or with a kind of
+// failure. The stored text begins with the code: "http_503: …".
 func failedWith(v *circulate.View, word string) bool {
 	if !LastFailed(v) {
 		return false
@@ -76,9 +76,9 @@ func failedWith(v *circulate.View, word string) bool {
 	return word == code || word == MarkWord(v.History.Marks[0])
 }
 
-// WhereOf returns what an account shares an upstream with others by: the corporation or the
-// host in its config, in lower case. A host has its port behind a colon, unless that is the
-// default of the URL's scheme. It is empty if the config names neither.
+// WhereOf returns the upstream that an account shares with others: the corporation or the
+// host in its config, in lower case. A host has its port behind a colon, unless that is
+// the default of the URL's scheme. WhereOf returns "" if the config names neither.
 func WhereOf(record []byte) string {
 	_, where := hostOf(record)
 	return where
@@ -92,8 +92,8 @@ func WithoutPort(host string) string {
 	return host
 }
 
-// comparedHost returns a host as it is dialled, with its port if it has one, or a text that is no
-// host's as it is.
+// comparedHost returns a host in the form in which it is dialled, with its port if it has
+// one. It returns a text that is not a host as it is.
 func comparedHost(host string) string {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		return net.JoinHostPort(comparedHost(name), port)
@@ -104,8 +104,8 @@ func comparedHost(host string) string {
 	return host
 }
 
-// hostOf returns the host in an account's config, that of url or base_url, or the field
-// host, and WhereOf. Both are empty if the config has none of these.
+// hostOf returns the host in an account's config, from url, base_url or host, and
+// WhereOf. Both are empty if the config has none of these.
 func hostOf(record []byte) (host, where string) {
 	fields, err := strict.Stored(record)
 	if err != nil {

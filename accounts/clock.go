@@ -24,13 +24,13 @@ type ClockStep struct {
 	Moved   int       `json:"moved" doc:"Accounts whose due times, set by the clock before it stepped back, were moved to an earlier time."`
 }
 
-// Beyond reports whether an account is scheduled too late: later than its cadence, or the
-// wait that it was told, allows by a clock that shows now. It returns when the account is
-// due instead. Back is how far the clock is known to have stepped back; 0 means unknown.
+// Beyond reports whether an account is scheduled too late: later than its cadence or its
+// wait allows by a clock that shows now. It returns when the account should be due
+// instead. Back is how far the clock is known to have stepped back; 0 means unknown.
 //
-// An account that waits for a slot of its cadence is due at the next slot. So accounts
-// stay spread, and no time that a cadence names comes early. An account that was told to
-// wait keeps the rest of its wait, without the time that the clock stepped back.
+// An account that waits for a slot of its cadence becomes due at the next slot. So
+// accounts stay spread, and no time that a cadence names comes early. An account in
+// another wait retains the rest of it, without the time that the clock stepped back.
 func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, beyond bool) {
 	var a Account
 	var rhythm cadence.Cadence
@@ -47,7 +47,7 @@ func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, 
 	}
 	ahead := f.Due.Sub(now)
 	if back > 0 {
-		// Half of the step is enough to recognise accounts that were corrected before.
+		// Half of the step is enough to recognise accounts that were already corrected.
 		return now.Add(max(0, ahead-back)), ahead > back/2
 	}
 	return now, err == nil && f.Rule != circulate.RuleSlot && ahead > max(longestWait, rhythm.Longest())
@@ -59,7 +59,7 @@ func slotted(rule circulate.Rule, rhythm cadence.Cadence) bool {
 	case cadence.RuleCadence, cadence.RuleAdaptive, cadence.RuleCron, cadence.RuleAt, cadence.RuleMore:
 		return true
 	case RuleRegistered, RuleResumed, RuleProbed:
-		return rhythm.Timed() // with another cadence it was due at once, or at a time that was asked for
+		return rhythm.Timed() // with another cadence it was due at once, or at a requested time
 	}
 	return false
 }

@@ -8,17 +8,18 @@ import (
 	"hash/crc32"
 )
 
-// Cursors are carried by callers from one call to the next. A cursor says how far a list, a walk or a reader of messages came.
+// Cursors are carried by callers from one call to the next. A cursor says how far a list,
+// a walk or a reader of messages has come.
 //
 // A sealed cursor is opaque text: a letter for its kind, the content and a checksum. A cursor
 // that is cut off, mistyped or of another kind is refused and never misread. The seal is not
 // a signature: it detects mistakes, not forgery, and hides nothing.
 
-// ErrUnsealed reports a cursor or a position that this ring never returned.
+// ErrUnsealed reports that a cursor or a position was never returned by this ring.
 var ErrUnsealed = errors.New("cursor: not a cursor of this ring")
 
-// CursorKind says what a cursor belongs to. Callers keep cursors over restarts, so the letter of a
-// kind never changes.
+// CursorKind says what a cursor belongs to. Callers store cursors across restarts, so the
+// letter of a kind never changes.
 type CursorKind byte
 
 // The kinds.

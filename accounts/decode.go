@@ -11,8 +11,8 @@ import (
 // MaxRecord is the most bytes that a record may have as text.
 const MaxRecord = 256 << 10
 
-// RecordField is the field of a Fault of the text as a whole: it is not JSON, or not an
-// object.
+// RecordField is the field of a Fault of the text as a whole: the text is not JSON, or
+// not an object.
 const RecordField = strict.RecordField
 
 var recordDecoder = strict.NewDecoder[Account]("a record", priorityFault, retryBudgetFault)
@@ -43,13 +43,13 @@ func decodeExported(line []byte) (a Account, state json.RawMessage, err error) {
 	return a, state, faults.Err()
 }
 
-// ReadKept reads a record as the ring keeps it. It also returns the names of the fields that
-// this version does not know and a later one has written, sorted.
+// ReadKept reads a record as the ring stores it. It also returns the names, sorted, of
+// the fields that a later version has written and this one does not know.
 func ReadKept(record []byte) (a Account, unknown []string, err error) {
 	if err := json.Unmarshal(record, &a); err != nil {
 		return Account{}, nil, err
 	}
-	fields, _ := strict.Members(record) // an object, as was just seen
+	fields, _ := strict.Members(record) // just seen to be an object
 	delete(fields, revisionField)
 	for _, fault := range recordDecoder.Unknown(fields) {
 		unknown = append(unknown, fault.Field)

@@ -8,7 +8,7 @@
 // parked ones back at a rate. A Registry does all of this for one ring. A record or request
 // that is not valid is answered with Faults: all of them at once, each with its field.
 //
-// Beside it lie
+// These packages lie beside it:
 //
 //   - cadence: when an account is checked next, and what follows a failure
 //   - message: found messages, consumer groups and dead letters, read from outside
@@ -17,7 +17,7 @@
 //   - cursor: sealed cursors that callers carry from call to call
 //   - api: all of that over HTTP
 //
-// The package checks no account: replicas do, in package poller. It keeps nothing either:
-// package circulate has the places of accounts and the steps between them. It knows no kind:
-// Kinds judges their configs.
+// The package checks no account: replicas do, in package poller. It stores nothing
+// either: package circulate has the places of accounts and the steps between them. It
+// knows no kind: Kinds judges their configs.
 package accounts

@@ -23,23 +23,23 @@ type Explanation struct {
 
 	Rule    string // the rule that decides when it is checked next, in a word
 	Why     string // the same in a sentence
-	DueRule string // the rule that decided when it became due; it may wait or be claimed since
+	DueRule string // the rule that decided when it became due, even if it has been waiting or claimed since
 
-	Lane    string      // the lane that it waits in when it is due, unless it was nudged
+	Lane    string      // the lane for when it is due, unless it was nudged
 	Waits   *Waits      // what is ahead of a waiting account; nil: it does not wait
 	Slots   []time.Time // the next slots of its cadence, provided that checks succeed
-	Nudged  time.Time   // when the check is due that somebody asked for; zero: nobody did
+	Nudged  time.Time   // when a requested check is due; zero: none was requested
 	History circulate.History
 	Marks   []string // how the last checks went, the newest first
-	Error   string   // what went wrong with the last check; empty: nothing
+	Error   string   // why the last check failed; empty: it did not
 	ErrorAt time.Time
-	Warning string // what was wrong at the last check though it succeeded; empty: nothing
+	Warning string // the last check's warning, if it succeeded; empty: none
 
-	Retention time.Duration // how long the third party keeps its messages; 0: unknown
+	Retention time.Duration // how long the third party retains its messages; 0: unknown
 	Hold      time.Duration // how long the third party holds a call until something comes; 0: not at all
 	Skip      time.Time     // older messages are dropped until the account has caught up; zero: none are
 
-	remembered cadence.State // what earlier checks left, without Failures
+	remembered cadence.State // the state that earlier checks left, without Failures
 }
 
 // Waits says how many accounts wait beside a due one.
@@ -50,14 +50,13 @@ type Waits struct {
 	Urgent, Normal, Low int    // accounts that wait in each lane of its shard
 }
 
-// ClaimsBefore returns about how many accounts of the shard are claimed before one that waits,
-// if none comes in the meantime: those ahead of it in its lane, and those of the other lanes
-// that get their share meanwhile. See circulate.Priority. It returns false if that is not
-// known.
+// ClaimsBefore returns about how many accounts of the shard are claimed before a waiting
+// one, if no more arrive in the meantime: the accounts ahead of it in its lane, and the
+// share of the other lanes. See circulate.Priority. It returns false if that is unknown.
 func (w *Waits) ClaimsBefore() (int, bool) {
 	turn := w.Ahead + 1
 	switch {
-	case w.Kind != "": // half of a claim is of those that wait by kind
+	case w.Kind != "": // half of a claim is of accounts that wait by kind
 		return min(2*w.Ahead, w.Ahead+w.Urgent+w.Normal+w.Low), true
 	case w.Lane == laneWord(circulate.Urgent):
 		return w.Ahead + min(w.Normal, turn*3/12) + min(w.Low, turn/12), true
@@ -69,9 +68,9 @@ func (w *Waits) ClaimsBefore() (int, bool) {
 	return 0, false
 }
 
-// Parking returns what parks the account if its checks go on failing as the last one that counted
-// against it did. It returns false for an account that does not fail or whose record cannot be
-// read, and for one that is parked already.
+// Parking returns what parks the account if its checks go on failing like the last one
+// that counted against it. It returns false for an account that does not fail, has an
+// unreadable record, or is parked already.
 func (e *Explanation) Parking() (cadence.Parking, bool) {
 	if e.Fault != "" || e.State.Failures == 0 || e.State.Place == circulate.Parked {
 		return cadence.Parking{}, false
@@ -83,7 +82,7 @@ func (e *Explanation) Parking() (cadence.Parking, bool) {
 		}
 	}
 	if class == cadence.Blameless || class == cadence.Throttled || class == cadence.Succeeded {
-		class = cadence.Transient // what counted is too long ago
+		class = cadence.Transient // the failure that counted is too long ago
 	}
 	state := e.remembered
 	state.Failures = e.State.Failures

@@ -20,8 +20,8 @@ type Exported struct {
 // Exporting says what to export. The zero value exports the records of all accounts.
 type Exporting struct {
 	Selector Selector
-	// State adds the field state to each record. It has what the account needs to go on in
-	// another ring: its cursor, its failures, what its cadence keeps, and why and since
+	// State adds the field state to each record. It has what the account needs to go on
+	// in another ring: its cursor, its failures, its cadence's state, and why and since
 	// when it is parked.
 	State bool
 }
@@ -34,8 +34,8 @@ func (r *Registry) export(ctx context.Context, s Selector, out io.Writer) (Expor
 	return r.ExportWith(ctx, Exporting{Selector: s}, out)
 }
 
-// ExportWith is Export with options. The state of an account is that of the moment when it
-// is written: a check under way changes it later.
+// ExportWith is Export with options. It writes each account's state at the moment of
+// writing: a check under way changes it later.
 func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (Exported, error) {
 	var done Exported
 	if err := o.Selector.Validate(); err != nil {

@@ -28,7 +28,7 @@ type batchWriter struct {
 
 	mu                          sync.Mutex
 	created, updated, unchanged int
-	refused                     []BadLine // that nobody was told of yet
+	refused                     []BadLine // not reported yet
 }
 
 type batch struct {
@@ -135,8 +135,8 @@ func (w *batchWriter) write(b *batch) error {
 	return ErrContended
 }
 
-// tryWrite writes a batch, and returns the records to write anew: somebody else changed
-// their accounts after they were looked at.
+// tryWrite writes a batch, and returns the records that must be written again, because
+// somebody changed their accounts after they were read.
 func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
 	items, places, refused, err := w.changes(b)
 	if err != nil {
@@ -175,9 +175,9 @@ func (b *batch) add(a imported, record []byte) {
 	b.bytes += len(record)
 }
 
-// changes returns the registrations of a batch that change something, in their order, with
-// their indexes in the batch. An account that exists with the same record is not sent. Those
-// whose ids are taken by accounts that a bound registry does not see are refused.
+// changes returns the registrations of a batch that change something, in their order,
+// with their indexes in the batch. It does not send an account that exists with the same
+// record. It refuses ids that belong to accounts which a bound registry does not see.
 func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places []int, refused []BadLine, err error) {
 	ids := make([]string, len(b.accounts))
 	for i := range b.accounts {
@@ -226,7 +226,7 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 	return items, places, refused, nil
 }
 
-// tellRefused tells of the lines that were refused since it last did, and counts them.
+// tellRefused reports the lines refused since its last call, and counts them.
 func (w *batchWriter) tellRefused(o Importing, s *Summary) error {
 	w.mu.Lock()
 	refused := w.refused

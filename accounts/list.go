@@ -44,16 +44,16 @@ type Page struct {
 	Next  string // the next page's Cursor; empty: this page is the last
 }
 
-// List returns accounts, a page at a time, in an order that stays the same. An account that
-// stays registered during a walk is in it once, or twice if it moves to another shard while
-// the number of shards changes. With a filter, a page may have fewer accounts than asked
-// for, or none, and still not be the last. List returns Faults for a query that is not
-// valid, and ErrCursor for a cursor that this ring never returned.
+// List returns accounts, a page at a time, in an order that stays the same. An account
+// that stays registered during a walk is in it once, or twice if it moves to another
+// shard while the number of shards changes. With a filter, a page may have fewer accounts
+// than asked for, or none, and still not be the last. List returns Faults for a query
+// that is not valid, and ErrCursor for a cursor that this ring never returned.
 //
-// The accounts of a small shard are in the order of their ids, which List sorts for each page. Of
-// a large one a page reads only a part, in the order in which Redis keeps them. If another server
-// takes over during a walk, or accounts leave a large shard in great numbers, accounts of that
-// shard may be in it twice.
+// The accounts of a small shard are in the order of their ids, which List sorts for each
+// page. From a large shard a page reads only a part, in Redis' own order. If another
+// server takes over during a walk, or many accounts leave a large shard, the walk may
+// return accounts of that shard twice.
 func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = ListLimit
@@ -142,8 +142,8 @@ func (l *listing) chosen(ids []string) []string {
 	return ids
 }
 
-// look puts the selected ones of some accounts on the page, and returns those that it has no
-// room for, or no time to look at.
+// look puts the selected accounts on the page. It returns the ids for which there is no
+// room or no time left.
 func (l *listing) look(ctx context.Context, ids []string) (rest []string, err error) {
 	for len(ids) > 0 && len(l.page.Views) < l.query.Limit && l.looked < lookBudget {
 		// Never more than fit, so that every account that was looked at is on the page or not selected.
@@ -166,8 +166,8 @@ func (l *listing) look(ctx context.Context, ids []string) (rest []string, err er
 // room returns how many accounts a window should have if all of them are selected.
 func (l *listing) room() int { return max(leftMost, l.query.Limit-len(l.page.Views)) }
 
-// windows goes through a shard in the order in which Redis keeps it, a window at a time. The first
-// one may have been read already.
+// windows goes through a shard in Redis' own order, a window at a time. The first window
+// may have been read already.
 func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Window) (full bool, err error) {
 	begun := len(w.left) > 0 || w.next != 0
 	left, err := l.look(ctx, w.left)
@@ -223,23 +223,23 @@ func (l *listing) scan(ctx context.Context, at uint64, count int, read *circulat
 	return w, next, nil
 }
 
-// listCursor is how far a list came: behind an id of a shard, in the order of bytes, or in a
-// window of a large shard. The text of a window begins with a NUL, which no id has: a version that
-// does not know windows takes it for an id before all others, and lists the shard from its
-// beginning.
+// listCursor is how far a list has come: after an id of a shard, in the order of bytes,
+// or in a window of a large shard. The text of a window begins with a NUL, which no id
+// has: a version that does not know windows takes it for an id before all others, and
+// lists the shard from its beginning.
 type listCursor struct {
 	shard int
 	after string
 }
 
-// leftMost is about how many ids are left for the next page at most.
+// leftMost is about how many ids are left over for the next page at most.
 const leftMost = 16
 
-// listWindow is how far a list came in a large shard.
+// listWindow is how far a list has come in a large shard.
 type listWindow struct {
 	server string   // the beginning of the run's id of the server that has this order
 	next   uint64   // the next window; 0: none, or the first if none was read
-	left   []string // ids before it that were not looked at yet
+	left   []string // earlier ids that have not been looked at yet
 }
 
 const runLength = 16
@@ -306,9 +306,9 @@ func parseListCursor(text string, shards int) (listCursor, error) {
 
 // Counted is how many accounts a selector selects.
 type Counted struct {
-	Count    int  // that are selected, as far as was looked
+	Count    int  // selected accounts among those looked at
 	Complete bool // all accounts were looked at, or counted without a look
-	Estimate int  // of all that are selected, if not complete; 0: none can be told
+	Estimate int  // of all selected accounts, if not complete; 0: no estimate
 }
 
 // count counts the accounts that a selector selects, without changing any. It looks at
@@ -318,8 +318,8 @@ func (r *Registry) count(ctx context.Context, s Selector) (Counted, error) {
 	return r.CountWithin(ctx, s, CountBudget)
 }
 
-// CountWithin is Count that looks at so many accounts or a few more, which takes less time if
-// they are fewer.
+// CountWithin is Count that looks at budget accounts or a few more. A smaller budget
+// takes less time.
 func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Counted, error) {
 	if err := s.Validate(); err != nil {
 		return Counted{}, err
@@ -352,7 +352,8 @@ func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Cou
 	return counted, nil
 }
 
-// countPlaces counts the accounts of all shards by place, as far as that is exact.
+// countPlaces counts the accounts of all shards by place, as far as an exact count is
+// possible.
 func (r *Registry) countPlaces(ctx context.Context) (circulate.Count, error) {
 	var all circulate.Count
 	counts, err := r.ring.CountAll(ctx)
@@ -364,7 +365,7 @@ func (r *Registry) countPlaces(ctx context.Context) (circulate.Count, error) {
 	return all, err
 }
 
-// countIn returns how many accounts the selector selects, if the counts by place tell.
+// countIn returns how many accounts the selector selects, if the counts by place suffice.
 func (s *Selector) countIn(all *circulate.Count) (int, bool) {
 	if s.Empty() {
 		return all.Registered, true
@@ -381,5 +382,5 @@ func (s *Selector) countIn(all *circulate.Count) (int, bool) {
 	case string(circulate.Scheduled):
 		return all.Scheduled, true
 	}
-	return 0, false // queues may have entries that are void
+	return 0, false // queues may have void entries
 }

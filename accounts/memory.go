@@ -13,9 +13,9 @@ import (
 // maxWarning is the most bytes of a warning that are stored.
 const maxWarning = 240
 
-// Memory is what an account's earlier checks left for the next one. The ring stores it as a
-// text beside the account. It reads only the word of SkipBefore, which outlives a change of the
-// record.
+// Memory is what an account's earlier checks left for the next one. The ring stores it as
+// a text beside the account. The ring reads only the word of SkipBefore, which outlives a
+// change of the record.
 type Memory struct {
 	// SkipBefore is the time before which messages are dropped, to the millisecond; zero: none
 	// are. It stays through claims, failures and changes of the record, until a check leaves

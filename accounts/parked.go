@@ -22,7 +22,7 @@ type ParkedQuery struct {
 // parked.
 type ParkedAccount struct {
 	View
-	Error   string // what its last check failed with; empty: nothing
+	Error   string // why its last check failed; empty: it did not
 	ErrorAt time.Time
 }
 
@@ -84,7 +84,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 	return page, r.complete(ctx)
 }
 
-// lookAt returns the selected ones among some parked accounts, if they are still parked.
+// lookAt returns the selected accounts among some parked ones, if they are still parked.
 func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.ParkedAccount, q ParkedQuery, s Selector) ([]circulate.View, error) {
 	var ids []string
 	for i := range parked {
@@ -108,8 +108,8 @@ func (r *Registry) lookAt(ctx context.Context, shard int, parked []circulate.Par
 	return kept, nil
 }
 
-// parkedPlace is how far a walk through parked accounts came: behind one of them
-// in a shard.
+// parkedPlace is how far a walk through parked accounts has come: after one of them in a
+// shard.
 type parkedPlace struct {
 	shard  int
 	behind circulate.ParkedAccount // the zero value: before the first

@@ -46,7 +46,8 @@ func mergeRecord(record []byte, patch map[string]json.RawMessage) ([]byte, error
 	return merge(fields, patch)
 }
 
-// merge merges two objects as RFC 7396 says. A value that does not change keeps its bytes.
+// merge merges two objects as RFC 7396 says. A value that does not change retains its
+// bytes.
 func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 	merged := maps.Clone(target)
 	if merged == nil {
@@ -78,10 +79,11 @@ func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 }
 
 // Move writes a new address into the field url of an account's config, after its third
-// party moved. Config is the one that the account was checked with. In one step, the record
-// changes only if it still has that config, and the result is judged like any record. Move
-// returns ErrNotFound, ErrChanged if somebody changed the account meanwhile, and Faults for
-// an address that is not allowed. A move from https to http is not allowed.
+// party moved. Config is the config of the check that found the move. In one step, the
+// record changes only if it still has that config, and the result is judged like any
+// record. Move returns ErrNotFound, ErrChanged if somebody changed the account meanwhile,
+// and Faults for an address that is not allowed. A move from https to http is not
+// allowed.
 func (r *Registry) Move(ctx context.Context, id string, config json.RawMessage, to string) error {
 	before, err := r.Get(ctx, id)
 	if err != nil {
@@ -106,8 +108,8 @@ func (r *Registry) Move(ctx context.Context, id string, config json.RawMessage, 
 	return err
 }
 
-// withoutQuery returns an address without what may be secret in it: name and password, query
-// and fragment. It is empty for an address that cannot be read.
+// withoutQuery returns an address without the parts that may be secret: name and
+// password, query and fragment. It returns "" for an unreadable address.
 func withoutQuery(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -19,7 +19,7 @@ type ProcessReport struct {
 	// Settings are the settings, by name, on which all processes of its roles should agree.
 	Settings map[string]string `json:"settings,omitempty"`
 
-	// TrailLost is how many entries of the trail Redis did not take from this process, and
+	// TrailLost is how many entries of the trail Redis refused from this process, and
 	// TrailLostAt when that last happened, by its own clock.
 	TrailLost   int       `json:"trail_lost,omitempty"`
 	TrailLostAt time.Time `json:"trail_lost_at,omitzero"`

@@ -24,8 +24,8 @@ var (
 	ErrInput = errors.New("accounts: input ended early")
 )
 
-// Registry is the accounts of a ring. It is safe for concurrent use. Errors that are not
-// of this package are the ring's: Redis is away, or refused.
+// Registry is the accounts of a ring. It is safe for concurrent use. Errors from other
+// packages are the ring's: Redis is away, or refused.
 type Registry struct {
 	ring   *circulate.Ring
 	kinds  Kinds
@@ -37,10 +37,10 @@ func NewRegistry(ring *circulate.Ring, kinds Kinds) *Registry {
 	return &Registry{ring: ring, kinds: kinds}
 }
 
-// Read decodes and judges a record. With an id that is not empty, the record may leave its
-// own out but not name another one. Read returns all faults at once, as Faults. It adds a
-// time that is past to other faults, but does not return it alone: the account may exist
-// with that time, which Create and Put check.
+// Read decodes and judges a record. If id is not empty, the record may leave its own id
+// out but must not name another one. Read returns all faults at once, as Faults. It adds
+// a past time to other faults, but does not return it alone: the account may exist with
+// that time, which Create and Put check.
 func (r *Registry) Read(ctx context.Context, id string, record []byte) (Account, error) {
 	a, err := readAs(id, record, r.kinds)
 	if err = r.bind(&a, err); err != nil {
@@ -62,10 +62,10 @@ func (r *Registry) Create(ctx context.Context, a Account) (View, error) {
 	return view, err
 }
 
-// Put registers an account or changes it. Either way the account is due as with Create. If
-// it exists with this very record nothing changes, even if its time is past. The account
-// keeps its cursor unless its kind changes: another checker could not read the cursor. Put
-// returns Faults for a record that is not valid.
+// Put registers an account or changes it. Either way the account is due as with Create.
+// If it exists with this very record nothing changes, even if its time is past. The
+// account retains its cursor unless its kind changes: another checker could not read the
+// cursor. Put returns Faults for a record that is not valid.
 func (r *Registry) Put(ctx context.Context, a Account) (View, circulate.Registered, error) {
 	return r.Save(ctx, a, Save{})
 }

@@ -42,8 +42,8 @@ type Resharding struct {
 	Accounts int      // registered accounts
 	Left     int      // accounts that are still in old shards
 	Transit  int      // batches on their way
-	Kept     int      // batches that arrived; the old shards keep a copy for some seconds
-	Messages int      // messages in old shards: they are read there until their time is over
+	Kept     int      // batches that arrived; the old shards retain a copy for some seconds
+	Messages int      // messages in old shards, where they are read until their time is over
 	Behind   []string // living replicas that do not know the new shards yet
 
 	// Room is the memory that each server with a limit needs, as a dry run found it.
@@ -95,7 +95,7 @@ func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration,
 	return done, err
 }
 
-// roomFor returns the memory that a change needs which has not begun.
+// roomFor returns the memory that a change needs before it begins.
 func (r *Registry) roomFor(ctx context.Context, to int) ([]circulate.Room, error) {
 	now, err := r.ring.Mover().State(ctx)
 	if err != nil || now.Phase != circulate.Steady || now.To == to {
@@ -172,8 +172,8 @@ func (r *Registry) AbortResharding(ctx context.Context) error {
 	return err
 }
 
-// Undrained returns how many messages each consumer group has to handle in old shards. Groups
-// that have none are left out.
+// Undrained returns how many messages in old shards each consumer group still has to
+// handle. It leaves out groups that have none.
 func (r *Registry) Undrained(ctx context.Context) (map[string]int, error) {
 	left := make(map[string]int)
 	var mu sync.Mutex

@@ -21,8 +21,8 @@ const (
 	// Messages without a time are all dropped until the account has caught up, for at
 	// most SkipUntimed. See Memory.
 	ResumeNow ResumeFrom = "now"
-	// ResumeBackfill forgets the cursor. Checks find everything that the third party
-	// still has. Messages that were found before have the same ids again.
+	// ResumeBackfill drops the cursor. Checks find everything that the third party still
+	// has. Messages that were found before have the same ids again.
 	ResumeBackfill ResumeFrom = "backfill"
 )
 

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Retentions says how long third parties keep messages. A Kinds may implement it.
+// Retentions says how long third parties retain messages. A Kinds may implement it.
 type Retentions interface {
 	// Retaining returns the kinds whose retention time may be known.
 	Retaining() []string
-	// Retention returns how long the third party keeps the messages of an account of
+	// Retention returns how long the third party retains the messages of an account of
 	// this kind with this config; 0 means unknown.
 	Retention(kind string, config json.RawMessage) time.Duration
 }
@@ -36,7 +36,8 @@ type Headroom struct {
 	Parked   int `json:"parked" doc:"Those of the low ones that are parked or paused."`
 }
 
-// Add counts an account whose messages are kept for keeps, and whose staleness is age.
+// Add counts an account whose messages are retained for keeps, and whose staleness is
+// age.
 func (h *Headroom) Add(id string, keeps, age time.Duration, parked bool) {
 	left := keeps - age
 	if h.Account == "" || left.Seconds() < h.Least {
@@ -57,8 +58,8 @@ func (h *Headroom) Add(id string, keeps, age time.Duration, parked bool) {
 	}
 }
 
-// readThirdParty sets how long the third party keeps this account's messages, and how long it
-// holds a call.
+// readThirdParty sets how long the third party retains this account's messages, and how
+// long it holds a call.
 func (e *Explanation) readThirdParty(kinds Kinds) {
 	if e.View.Fault != "" {
 		return

@@ -11,15 +11,15 @@ import (
 // Revision identifies a version of an account's record.
 type Revision struct {
 	// Number is 1 for the record that an account was registered with, and one more for
-	// each change. It is 1 for a record written by a version that kept no revisions.
+	// each change. It is 1 for a record from a version without revisions.
 	Number int
 	// Created is when the account was registered, and Updated when its record last
-	// changed, by Redis' clock, in whole seconds. They are zero if that was not kept.
+	// changed, by Redis' clock, in whole seconds. They are zero if unknown.
 	Created, Updated time.Time
 }
 
-// next returns the revision after a change. After the zero revision comes that of a
-// registration.
+// next returns the revision after a change. After the zero revision comes the revision of
+// a registration.
 func (v Revision) next(now time.Time) Revision {
 	now = now.Truncate(time.Second)
 	if v.Number == 0 {
@@ -30,8 +30,9 @@ func (v Revision) next(now time.Time) Revision {
 	return v
 }
 
-// A record is kept with its revision as the last member. So the revision goes wherever the
-// record goes, and costs an account two dozen bytes. Versions that do not know it ignore it:
+// A record is stored with its revision as the last member. So the revision goes wherever
+// the record goes, and costs an account two dozen bytes. Versions that do not know it
+// ignore it:
 //
 //	{"id":"a","kind":"feed","revision":[NUMBER,CREATED,UPDATED]}
 //
@@ -42,7 +43,7 @@ const (
 	revisionMember = `,"` + revisionField + `":[`
 )
 
-// withRevision returns a record as it is kept.
+// withRevision returns a record as it is stored.
 func withRevision(record []byte, v Revision) []byte {
 	kept := make([]byte, 0, len(record)+len(revisionMember)+32)
 	kept = append(append(kept, bytes.TrimSuffix(record, []byte("}"))...), revisionMember...)
@@ -54,9 +55,9 @@ func withRevision(record []byte, v Revision) []byte {
 	return append(kept, "]}"...)
 }
 
-// SplitRevision splits a record as the ring keeps it into the record as Encode wrote it and
-// its revision. A record without a revision, or one that this package did not write, is
-// returned as it is, with the number 1.
+// SplitRevision splits a record as the ring stores it into the record as Encode wrote it
+// and its revision. It returns a record as it is, with the number 1, if the record has no
+// revision or another program wrote it.
 func SplitRevision(kept []byte) (record []byte, v Revision) {
 	start := -1
 	if bytes.HasSuffix(kept, []byte("]}")) {

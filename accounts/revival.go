@@ -20,8 +20,8 @@ const (
 	MaxReviveIDs = circulate.MaxBatch
 )
 
-// Revival selects parked accounts that are to circulate again: those with the ids, or those
-// that match every other field. It selects paused accounts only by their
+// Revival selects parked accounts that are to circulate again: the accounts with the ids,
+// or the accounts that match every other field. It selects paused accounts only by their
 // ids, or by a reason that begins with "paused".
 type Revival struct {
 	IDs    []string `strict:"ids"`
@@ -29,7 +29,7 @@ type Revival struct {
 	Kind   string   `strict:"kind"`        // empty: any
 	Cause  string   `strict:"cause"`       // the name of what went wrong, as in a Selector; empty: any
 	Host   string   `strict:"host"`        // the host or corporation in the config; empty: any
-	Except []string `strict:"except_host"` // those that WhereOf must not return
+	Except []string `strict:"except_host"` // hosts that WhereOf must not return
 	Rate   float64  `strict:"rate,given"`  // accounts that are due in a second; 0 means ReviveRate
 	DryRun bool     `strict:"dry_run"`     // only count
 	Cursor string   `strict:"cursor"`      // Next of the call before; empty: begin
@@ -55,7 +55,7 @@ func (v Revival) Validate() error {
 		}
 	}
 	var chosen Faults
-	errors.As(Selector{Except: v.Except}.Validate(), &chosen) // it returns nothing else
+	errors.As(Selector{Except: v.Except}.Validate(), &chosen) // it returns only Faults
 	faults = append(faults, chosen...)
 	if v.Rate != 0 && !(v.Rate >= MinReviveRate && v.Rate <= MaxReviveRate) {
 		faults = append(faults, rateFault)

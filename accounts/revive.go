@@ -22,14 +22,14 @@ type Revived struct {
 	Next     string    // the next call's Cursor; empty: the revival is complete
 }
 
-// Revive brings parked accounts back with a clean slate, as Resume does, but at a rate: the
-// first is due now, and each other one a while after the one before. By reason or kind it
-// walks through all accounts that were parked when it began, shard by shard, in bounded
-// memory. A call that does not reach the end returns a cursor, with which the next call
-// keeps the rate. An account that is parked or paused while Revive is under way stays so.
-// Repeating a call of unknown outcome is safe: a revived account is no longer parked.
-// Revive returns Faults for a revival that is not valid, and ErrCursor for a cursor that
-// this ring never returned.
+// Revive brings parked accounts back with a clean slate, as Resume does, but at a rate:
+// the first is due now, and each further one a while after the one before. If it selects
+// by reason or kind, it walks through all accounts that were parked when it began, shard
+// by shard, in bounded memory. A call that does not reach the end returns a cursor. A
+// next call with that cursor keeps to the rate. An account that is parked or paused while
+// Revive is under way stays so. Repeating a call of unknown outcome is safe: a revived
+// account is no longer parked. Revive returns Faults for a revival that is not valid, and
+// ErrCursor for a cursor that this ring never returned.
 func (r *Registry) Revive(ctx context.Context, v Revival) (Revived, error) {
 	return r.revive(ctx, v, lookBudget)
 }
@@ -108,7 +108,7 @@ func (w *revivalWalk) named(ctx context.Context) error {
 	return nil
 }
 
-// seen drops what is not there for whom the registry is bound to.
+// seen drops the accounts that the bound principal does not see.
 func (w *revivalWalk) seen(ctx context.Context, shards map[int][]circulate.Resumption, shard int) error {
 	if len(w.registry.labels) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.Par
 	return items, nil
 }
 
-// chosen selects the accounts, but for their reason.
+// chosen returns the selector of the accounts, without their reason.
 func (w *revivalWalk) chosen() Selector {
 	s := Selector{Except: w.Except}
 	for _, f := range []struct {
@@ -262,7 +262,7 @@ func (r *Registry) wouldResume(ctx context.Context, shard int, items []circulate
 	return outcomes, nil
 }
 
-// String returns the cursor of what is left.
+// String returns the cursor of the rest.
 func (w *revivalWalk) String() string {
 	content := binary.AppendVarint(nil, w.began.UnixMicro())
 	content = binary.AppendVarint(content, w.next)

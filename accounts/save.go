@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	// ErrChanged reports an account that is not as the caller demands: somebody changed or
-	// deleted it, or it does not exist yet.
+	// ErrChanged reports that an account does not meet the caller's condition: somebody
+	// changed or deleted it, or it does not exist yet.
 	ErrChanged = errors.New("accounts: the account is not as it was")
-	// ErrContended reports a change that lost against other changes again and again.
+	// ErrContended reports that a change lost against other changes again and again.
 	// Nothing was written. The caller may try again.
 	ErrContended = errors.New("accounts: others keep changing the account")
 )
@@ -30,7 +30,7 @@ const saveTries = 32
 // Match is the condition of a change. The zero value demands nothing.
 type Match struct {
 	Any  bool     // the account must exist
-	Tags []string // its record must have one of these tags, as View.Tag has them
+	Tags []string // its record must have one of these tags; see View.Tag
 }
 
 func (m Match) demands() bool { return m.Any || m.Tags != nil }
@@ -184,10 +184,10 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 	return View{}, 0, fmt.Errorf("%w: %q", ErrContended, id)
 }
 
-// changedFields are the names of fields that two records have not alike. A record that
-// cannot be read has none.
+// changedFields returns the names of the fields in which two records differ. An
+// unreadable record has no fields.
 func changedFields(before, after []byte) []string {
-	old, _ := strict.Stored(before) // nil, which has no fields
+	old, _ := strict.Stored(before) // nil if unreadable, without fields
 	now, _ := strict.Stored(after)
 	var names []string
 	differing(old, now, func(name string) {
@@ -197,7 +197,7 @@ func changedFields(before, after []byte) []string {
 			inIs, _ := strict.Members(is)
 			before := len(names)
 			differing(inWas, inIs, func(inner string) { names = append(names, name+"."+inner) })
-			if len(names) == before { // one of them is no object, or empty
+			if len(names) == before { // one value is no object, or empty
 				names = append(names, name)
 			}
 		default:
@@ -207,7 +207,7 @@ func changedFields(before, after []byte) []string {
 	return names
 }
 
-// differing calls fn with each name, in order, of which two objects have not the same value.
+// differing calls fn with each name, in order, whose values in two objects differ.
 func differing(a, b map[string]json.RawMessage, fn func(string)) {
 	all := maps.Clone(a)
 	if all == nil {
@@ -270,7 +270,7 @@ func (f BeginFrom) Validate() error {
 	return Faults{beginFault}
 }
 
-// begin returns the state with which an account begins that is registered now.
+// begin returns the state of an account that is registered now.
 func (f BeginFrom) begin(now time.Time) *circulate.Begin {
 	if f != BeginNow {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// The states that accounts are selected by, besides the places of the ring.
+// The states that a selector knows besides the places of the ring.
 const (
 	StateActive = "active" // in circulation: in any place but parked
 	StatePaused = "paused" // parked by somebody, until it is resumed
@@ -48,12 +48,12 @@ type Selector struct {
 	Prefixes []string          // beginnings of ids
 	Reasons  []string          // beginnings of the reasons of parked accounts
 	Errors   []string          // codes or kinds of the last check's failure
-	Causes   []string          // names of what went wrong, as package cause has them; see CauseOf
+	Causes   []string          // names of causes; see CauseOf
 	Hosts    []string          // hosts or corporations in configs
-	Except   []string          // those that WhereOf must not return
+	Except   []string          // hosts that WhereOf must not return
 	Since    time.Duration     // no check has succeeded completely for at least this long
 
-	bound map[string]string // of Registry.Bound: besides Labels, whatever they say
+	bound map[string]string // from Registry.Bound, in addition to Labels
 }
 
 // The names of a selector's fields.
@@ -101,7 +101,7 @@ func ParseSelector(fields map[string][]string) (Selector, error) {
 		}
 	}
 	var invalid Faults
-	errors.As(s.Validate(), &invalid) // it returns nothing else
+	errors.As(s.Validate(), &invalid) // it returns only Faults
 	faults = append(faults, invalid...)
 	if len(faults) > 0 {
 		return s, faults

@@ -18,7 +18,7 @@ type Staleness struct {
 	Headroom []Headroom `json:"headroom,omitempty" doc:"For each kind whose third party keeps messages for a limited time: the time left until it forgets messages that no check has fetched. Accounts without a complete success for an hour count, parked ones included."`
 }
 
-// Scan is the result of a scan for staleness, as monitors keep it for Stats.
+// Scan is the result of a scan for staleness, as monitors store it for Stats.
 type Scan struct {
 	Staleness
 	Failing *Failing `json:"failing,omitempty"` // nil: a monitor of an earlier version scanned

@@ -26,8 +26,8 @@ type Stats struct {
 
 	Replicas []Replica
 
-	// Processes are the processes of all roles, those included that went silent within the
-	// last ten minutes. Their Differs are not set: see Compare.
+	// Processes are the processes of all roles, including those that went silent within
+	// the last ten minutes. Their Differs are not set: see Compare.
 	Processes []Process
 
 	// Staleness is the result of a monitor's last scan; nil: there was no scan.
@@ -75,7 +75,7 @@ func (r *Registry) Reported(ctx context.Context) (Stats, error) {
 	s.Now = now
 	for _, one := range replicas {
 		if now.Sub(one.Beat) >= ghostsShown {
-			continue // without a living replica nobody removes the dead ones
+			continue // without a live replica nobody removes the dead ones
 		}
 		replica := Replica{Name: one.Name, Beat: one.Beat}
 		// A replica of another version may report something else. Its presence is what counts.
@@ -138,7 +138,7 @@ type Report struct {
 
 	Version string `json:"version,omitempty"` // of the program
 
-	// Totals are what it has counted since it started. The API does not show them.
+	// Totals are the replica's counts since it started. The API does not show them.
 	Totals *history.Totals `json:"totals,omitempty"`
 
 	Outage      bool     `json:"outage_suspected,omitempty" doc:"Its own network seems to be down, and failures do not count against accounts."`

@@ -12,30 +12,30 @@ import (
 type View struct {
 	Account
 	Revision Revision
-	Tag      string // names this very record, for Match
+	Tag      string // identifies this very record, for Match
 	State    State
 	Fault    string // why the record cannot be read; empty if it can
 
-	// Changed names the fields that were changed, in order, where the view is what a change
-	// of a record that was there has returned: such as "cadence", and what config and labels
-	// hold each by itself, as "config.url".
+	// Changed names the changed fields, in order, if the view is the result of changing
+	// an existing record: such as "cadence", or "config.url" for a member of config or
+	// labels.
 	Changed []string
 }
 
 // State is where in its life an account is.
 type State struct {
 	Place    circulate.Place
-	Due      time.Time // scheduled: when
+	Due      time.Time // scheduled: when it is due
 	Since    time.Time // claimed or parked: since when
-	Replica  string    // claimed: by whom
+	Replica  string    // claimed: by which replica
 	Reason   string    // parked: why
 	Failures int       // in a row
-	Strikes  int       // times that it was taken from a replica since the last good return
+	Strikes  int       // times taken from a replica since the last good return
 
 	Succeeded      time.Time // when a check last succeeded completely; zero: never
 	NeverSucceeded bool      // it was checked, but never with complete success
 	Failing        bool      // its last check failed, whatever the cause
-	Error          string    // what went wrong with the last check; empty: nothing
+	Error          string    // why the last check failed; empty: it did not
 	ErrorAt        time.Time
 }
 
@@ -57,7 +57,8 @@ func viewOf(v *circulate.View) View {
 		view.Account = Account{}
 		view.Fault = "the record cannot be read: " + err.Error()
 	case strict.Depth(view.Config) > strict.MaxDepth:
-		// Inside a list it might be too deep for the encoder, and the whole list would fail.
+		// Inside a list a deeply nested config might fail the encoder, and with it the
+		// whole list.
 		view.Config = nil
 		view.Fault = "the record cannot be shown: config " + strict.Deep
 	}

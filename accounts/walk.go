@@ -58,9 +58,9 @@ func (r *Registry) complete(ctx context.Context) error {
 // trip worth it, and few enough not to hold up others.
 const scanCount = 1000
 
-// idsFor is idsOf for a selector, without such that it cannot select. If it has ids, they
-// alone are looked for, and need not be there. If it selects only accounts that fail or that
-// are parked, the others are not looked at.
+// idsFor is idsOf without the ids that the selector cannot select. If the selector has
+// ids, idsFor looks only for these, and they need not exist. If it selects only accounts
+// that fail or are parked, idsFor looks at no others.
 func (r *Registry) idsFor(ctx context.Context, shard int, s *Selector) ([]string, error) {
 	switch {
 	case s.onlyFailing():
@@ -89,14 +89,14 @@ func (s *Selector) onlyFailing() bool {
 	return len(s.IDs) == 0 && (len(s.Causes) > 0 || len(s.States) == 1 && s.States[0] == StateFailing)
 }
 
-// onlyParked reports whether the selector selects only accounts that are parked. Those are
-// listed apart.
+// onlyParked reports whether the selector selects only parked accounts. These have an
+// index.
 func (s *Selector) onlyParked() bool {
 	return len(s.IDs) == 0 && (len(s.Reasons) > 0 || len(s.States) == 1 && (s.States[0] == string(circulate.Parked) || s.States[0] == StatePaused))
 }
 
-// indexed reports whether the accounts that the selector may select are found without a look
-// at the others.
+// indexed reports whether the accounts that the selector may select can be found without
+// looking at the others.
 func (s *Selector) indexed() bool { return s.onlyFailing() || s.onlyParked() }
 
 // idsOfFailing returns the ids of a shard's accounts that have an error or, if the selector
@@ -140,19 +140,19 @@ func (r *Registry) idsOfParked(ctx context.Context, shard int, wanted func(reaso
 	}
 }
 
-// mayBe reports whether a cause with this code may be one of those that are selected.
+// mayBe reports whether a selected cause may have this code.
 func (s *Selector) mayBe(code string) bool {
 	return len(s.Causes) == 0 || slices.ContainsFunc(s.Causes, func(name string) bool { return codeIn(name) == code })
 }
 
-// idsOf returns the ids of a shard's accounts, sorted and each once. It keeps them all in
-// memory: shards are small.
+// idsOf returns the ids of a shard's accounts, sorted and each once. It holds all of them
+// in memory: shards are small.
 func (r *Registry) idsOf(ctx context.Context, shard int) ([]string, error) {
 	return scanned(ctx, shard, r.ring.Scan)
 }
 
-// scanned returns all ids that a scan of a shard returns, sorted and each once. A scan alone
-// may return an id twice.
+// scanned returns all ids that a scan of a shard returns, sorted and each once. The scan
+// itself may return an id twice.
 func scanned(ctx context.Context, shard int, scan func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error)) ([]string, error) {
 	var all []string
 	for cursor := ""; ; {

@@ -9,13 +9,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Rules of an explanation that follow from the place of an account. The ring keeps no
+// Rules of an explanation that follow from the place of an account. The ring has no
 // letter for them.
 const (
 	rulePriority = "priority" // it is due and waits in its lane
 	ruleClaimed  = "claimed"  // it is being checked
 	rulePaused   = "paused"   // somebody took it out of circulation
-	ruleParked   = "parked"   // it was taken out for a reason that has no word
+	ruleParked   = "parked"   // it is parked for a reason that has no word
 )
 
 // reason returns the rule that decides when an account is checked next, and a sentence
@@ -68,8 +68,9 @@ func (e *Explanation) whyParked() (rule, why string) {
 	return rule, "it has been out of circulation since " + utc(e.State.Since) + ", until it is resumed or changed: " + ReasonText(e.State.Reason)
 }
 
-// ReasonText returns why an account is parked as people read it: a failure whose code is the
-// rule's word says it once. What the ring keeps, and selectors match, has it twice.
+// ReasonText returns why an account is parked, for people: if a failure's code equals the
+// rule's word, the text has it once. The stored reason, which selectors match, has it
+// twice.
 func ReasonText(reason string) string {
 	for _, rule := range []string{cadence.RuleGone, cadence.RuleConfig, cadence.RuleAuth} {
 		if text, ok := strings.CutPrefix(reason, rule+": "); ok && strings.HasPrefix(text, rule+": ") {
@@ -144,7 +145,7 @@ func (e *Explanation) whyDue() string {
 	return "decided when it was parked" + last
 }
 
-// quoted returns the cadence in quotes, to stand behind a word for it.
+// quoted returns the cadence in quotes, to follow a word for it.
 func (e *Explanation) quoted() string {
 	if e.Cadence == "" {
 		return ""

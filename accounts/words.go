@@ -5,9 +5,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// The ring keeps one letter for the rule that decided when an account is due, and one for
-// how each of its last checks went. This file has their meanings. Operators see the words,
-// so the words never change.
+// The ring stores one letter for why an account is due when it is, and one for how each
+// of its last checks went. This file has their meanings. Operators see the words, so the
+// words never change.
 
 // Rules besides those of the cadence package.
 const (
@@ -17,7 +17,7 @@ const (
 	RuleRegistered = "registered"   // it was registered, or its record changed
 	RuleResumed    = "resumed"      // somebody resumed it
 	RuleNudged     = "nudge"        // somebody asked for a check
-	RuleProbed     = "probe"        // it was parked, and is tried again
+	RuleProbed     = "probe"        // it was parked and is on probation
 	RuleMemory     = "redis-memory" // Redis has no room for messages
 	RuleShare      = "share"        // its messages used up its share of bytes
 )
@@ -73,7 +73,7 @@ func marks() map[circulate.Mark]string {
 	}
 }
 
-// ClassOfMark returns what a check that ended with a mark meant for the next one. A word that this
+// ClassOfMark returns the class of a check that ended with a mark. A word that this
 // version does not know counts as a failure.
 func ClassOfMark(word string) cadence.Class {
 	switch word {
@@ -93,7 +93,7 @@ func ClassOfMark(word string) cadence.Class {
 	return cadence.Transient
 }
 
-// Codes translates the words for rules and marks into the letters that the ring keeps.
+// Codes translates the words for rules and marks into the letters that the ring stores.
 type Codes struct {
 	rules map[string]circulate.Rule
 	marks map[string]circulate.Mark
@@ -111,7 +111,7 @@ func NewCodes() *Codes {
 	return c
 }
 
-const unnamed = '?' // a word that has no letter
+const unnamed = '?' // for a word without a letter
 
 // Known returns the letter of a rule, and whether it has one.
 func (c *Codes) Known(word string) (circulate.Rule, bool) {

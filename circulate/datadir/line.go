@@ -18,7 +18,6 @@ const (
 	// format is the version of the format that this program writes, and the latest that
 	// it reads. A program that only reads version 1 does not know logs, and would leave
 	// out their changes.
-	// in them.
 	format = 2
 	// magic marks the file in the header.
 	magic = "rounds data"

@@ -37,13 +37,13 @@ import (
 )
 
 var (
-	// ErrTaken reports a name that another document has.
+	// ErrTaken reports that another document has the name.
 	ErrTaken = wire.Finding("document: another one has the name")
 	// ErrFull reports that there is no room for another document, or for a longer one.
 	ErrFull = wire.Finding("document: there are as many as there may be")
-	// ErrNone reports that there is no such session: it was never there, or has ended.
+	// ErrNone reports that there is no such session: it never existed, or has ended.
 	ErrNone = errors.New("document: there is none, or it has ended")
-	// ErrChanged reports that a document is not the one that it was taken for.
+	// ErrChanged reports that a document is not the expected one.
 	ErrChanged = errors.New("document: it has changed")
 )
 
@@ -61,7 +61,7 @@ func At(server circulate.Server, namespace string) Documents {
 	return Documents{wire.New(server, namespace, wire.Options{})}
 }
 
-// place is where the documents of one sort are. One node serves all of its keys.
+// place is the keys of the documents of one sort. One node serves all of them.
 type place struct {
 	wire *wire.Wire
 	keys []wire.Key
@@ -98,7 +98,7 @@ func (p place) run(ctx context.Context, script *wire.Script, n int, args ...any)
 	return reply, nil
 }
 
-// do sends commands. Errors begin with what is being done.
+// do sends commands. Errors begin with doing, the name of the step.
 func (p place) do(ctx context.Context, doing string, commands ...wire.Command) ([]any, error) {
 	replies, err := wire.Mending(ctx, p.wire, p.keys, func() ([]any, error) { return p.wire.Pipeline(ctx, p.key(0), commands...) })
 	if err != nil {
@@ -130,8 +130,8 @@ func (p place) Now(ctx context.Context) (time.Time, error) {
 type stream struct{ place }
 
 // append writes an entry and trims the stream to about most entries. Up to a hundred more
-// stay, because Redis drops whole blocks. With a life, a stream to which nobody appends for
-// so long is removed.
+// stay, because Redis drops whole blocks. With a life, the stream is removed when nothing
+// has been appended for that long.
 func (s stream) append(ctx context.Context, doing string, most int, life time.Duration, fields ...any) (string, error) {
 	commands := []wire.Command{append(wire.Command{"XADD", s.key(0), "MAXLEN", "~", most, "*"}, fields...)}
 	if life > 0 {
@@ -187,7 +187,7 @@ func refused(step string, errs ...error) error {
 	return nil
 }
 
-// wrongSize returns what is wrong with the length of something. It may be nil.
+// wrongSize returns what is wrong with the length of a value, or nil.
 func wrongSize(what string, has, least, most int) error {
 	if has < least || has > most {
 		return fmt.Errorf("%s: must have %d to %d bytes, has %d", what, least, most, has)
@@ -203,7 +203,7 @@ func wrongNumber(what string, is, least, most int) error {
 	return nil
 }
 
-// cutTime reads a time in unix ms and what follows it behind a mark.
+// cutTime reads a time in unix ms, and the text that follows it after a mark.
 func cutTime(text, mark string) (at time.Time, rest string, ok bool) {
 	digits, rest, ok := strings.Cut(text, mark)
 	ms, err := strconv.ParseInt(digits, 10, 64)

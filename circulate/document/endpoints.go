@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// ReportEvery is how often a process reports at least. A process counts as gone after
-	// four times as long.
+	// ReportEvery is the longest time between two reports of a process. A process counts
+	// as gone after four times as long.
 	ReportEvery = 15 * time.Second
 	reportLives = 4 * ReportEvery
 
@@ -27,12 +27,12 @@ const (
 	orderAccount  = "account"
 )
 
-// Endpoints connects processes that deliver to webhook endpoints with those that look after
-// them: it carries reports of how each endpoint stands, and orders. Nothing in it decides where
-// a message is. A report that is lost, late or from a dead process misleads a reader for at
-// most a minute. An order that is lost changes nothing.
+// Endpoints connects the processes that deliver to webhook endpoints with the operators
+// who look after them. It carries orders, and reports on the state of each endpoint.
+// Nothing in it decides where a message is. A report that is lost, late or from a dead
+// process misleads a reader for at most a minute. A lost order changes nothing.
 type Endpoints struct {
-	place  // of reports: reporters ZSET, reports HASH; see wire.Presence
+	place  // of the reports: reporters ZSET, reports HASH; see wire.Presence
 	orders stream
 }
 
@@ -41,7 +41,7 @@ func (d Documents) Endpoints() Endpoints {
 	return Endpoints{d.place("webhooks", "reporters", "zset", "reports", "hash"), stream{d.place("webhooks", "orders", "stream")}}
 }
 
-// Report is how an endpoint stands, as seen by one process. Its times are by Redis'
+// Report is the state of an endpoint, as one process sees it. Its times are by Redis'
 // clock. It is stored as JSON. Fields may be added, and a report of an older version
 // lacks some.
 type Report struct {
@@ -49,14 +49,14 @@ type Report struct {
 
 	Status    int       `json:"status,omitempty"`   // of the last answer; 0: there was none
 	Outcome   string    `json:"outcome,omitempty"`  // how the last attempt ended; empty: there was none
-	At        time.Time `json:"at,omitzero"`        // when that was
+	At        time.Time `json:"at,omitzero"`        // when the last attempt ended
 	Delivered time.Time `json:"delivered,omitzero"` // when a message was last accepted
 	Breaker   string    `json:"breaker,omitempty"`  // closed, half-open or open
-	Until     time.Time `json:"until,omitzero"`     // nothing is sent before
+	Until     time.Time `json:"until,omitzero"`     // nothing is sent until then
 	Most      int       `json:"most,omitempty"`     // deliveries after which a message is a dead letter
-	Accounts  int       `json:"accounts,omitempty"` // that have messages waiting
-	Messages  int       `json:"messages,omitempty"` // that wait
-	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some of them
+	Accounts  int       `json:"accounts,omitempty"` // accounts with waiting messages
+	Messages  int       `json:"messages,omitempty"` // waiting messages
+	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some
 }
 
 // Waiting is a message that an endpoint did not accept. Later ones of its account wait
@@ -67,7 +67,7 @@ type Waiting struct {
 	Position string    `json:"position"`
 	Failed   int       `json:"failed"`           // failed deliveries of it
 	Behind   int       `json:"behind,omitempty"` // messages that wait behind it
-	Next     time.Time `json:"next"`             // when it is tried again
+	Next     time.Time `json:"next"`             // when the next delivery is due
 	Why      string    `json:"why,omitempty"`    // the error of the last try
 }
 
@@ -96,7 +96,7 @@ func (e Endpoints) Withdraw(ctx context.Context, process string) error {
 }
 
 // Reports returns the reports of the live processes, by endpoint, and the time by Redis'
-// clock. A report that cannot be read, as from a later version, is left out.
+// clock. It leaves out unreadable reports, such as a later version's.
 func (e Endpoints) Reports(ctx context.Context) (map[string][]Report, time.Time, error) {
 	now, replies, err := e.timed(ctx, "endpoints' reports",
 		wire.Command{"ZRANGE", e.key(0), 0, -1, "WITHSCORES"}, wire.Command{"HGETALL", e.key(1)})
@@ -126,23 +126,23 @@ type Action string
 
 // The actions. Unknown ones, of a later version, are ignored.
 const (
-	// Retry has waiting messages tried now, and resets what keeps messages away from the
-	// endpoint: its breaker and pauses.
+	// Retry makes processes try waiting messages now, and resets the breaker and the
+	// pauses of the endpoint.
 	Retry Action = "retry"
-	// Refresh has processes ask again whether the endpoint is disabled, and try what
-	// waits, as far as breaker and pauses allow.
+	// Refresh makes processes ask again whether the endpoint is disabled, and try the
+	// waiting messages, as far as breaker and pauses allow.
 	Refresh Action = "refresh"
 )
 
-// Order is what an operator wants of all processes that deliver to an endpoint.
+// Order is an operator's order to all processes that deliver to an endpoint.
 type Order struct {
 	Endpoint string
 	Action   Action
-	Account  string // of this account's messages; empty: all
+	Account  string // only messages of this account; empty: all
 }
 
 // Tell gives an order to the processes that run now. A process that starts later has
-// nothing that it concerns. It is safe to repeat.
+// nothing to do with it. Tell is safe to repeat.
 func (e Endpoints) Tell(ctx context.Context, o Order) error {
 	if o.Endpoint == "" {
 		return refused("order", errors.New("endpoint: missing"))
@@ -176,8 +176,8 @@ func (e Endpoints) Orders(ctx context.Context, after string) (orders []Order, ne
 	}
 	switch {
 	case after == "", len(last) == 0, circulate.ComparePositions(end, after) < 0:
-		// A stream that ends before the position is another one: Redis has lost its end,
-		// or all of it.
+		// A stream that ends before the position is a new one: Redis has lost the old
+		// stream, or its end.
 		return nil, end, now, nil
 	case len(given) == 0:
 		return nil, after, now, nil

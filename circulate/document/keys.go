@@ -30,8 +30,8 @@ var (
 )
 
 const (
-	// MostKeys is how many keys a namespace may have. Those that have expired make room for
-	// new ones.
+	// MostKeys is how many keys a namespace may have. Expired keys make room for new
+	// ones.
 	MostKeys = 1000
 	// MaxKeyRecord is the most bytes of a key's record.
 	MaxKeyRecord = 64 << 10
@@ -139,8 +139,8 @@ func (k Keys) List(ctx context.Context) ([]Key, time.Time, error) {
 	return all, now, err
 }
 
-// Named returns all keys by their names, for backups. It leaves out records that it cannot
-// read, and those that have expired.
+// Named returns all keys by their names, for backups. It leaves out expired keys and
+// unreadable records.
 func (k Keys) Named(ctx context.Context) (map[string]Key, error) {
 	all, digests, now, err := k.list(ctx)
 	if err != nil {

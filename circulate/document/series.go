@@ -39,7 +39,7 @@ type Series struct {
 	most  int
 }
 
-// Series returns the series of a name, which retains so many points.
+// Series returns the series with a name, which retains at most that many points.
 func (d Documents) Series(name string, most int) Series {
 	return Series{d.single("series:"+name, "list"), most}
 }
@@ -53,10 +53,11 @@ type Point struct {
 	Data []byte
 }
 
-// Append appends a point and drops the oldest ones above that number. It returns
-// false, and changes nothing, if the last point is of the same second. So it is safe to
-// repeat, and of several processes that append a point of one time the first wins. A Redis
-// that is at its memory limit takes points all the same, because their number is bounded.
+// Append appends a point and drops the oldest points above the number that the series
+// retains. It returns false, and changes nothing, if the last point is of the same
+// second. So it is safe to repeat, and if several processes append a point of one time
+// the first wins. A Redis at its memory limit accepts points all the same, because their
+// number is bounded.
 func (s Series) Append(ctx context.Context, p Point) (bool, error) {
 	seconds := p.At.Unix()
 	var wrongTime error

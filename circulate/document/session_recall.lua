@@ -1,4 +1,4 @@
--- recall session: return what a name stands for, and end it if ARGV[2] is 1.
+-- recall session: return the value of a name, and end the session if ARGV[2] is 1.
 --
 -- KEYS[1]  ends    ZSET  as in store session
 -- KEYS[2]  values  HASH  as in store session
@@ -15,7 +15,7 @@ local ends = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or '')
 if not kept or not ends then return {} end
 local life, value = string.match(kept, '^(%d+)|(.*)$')
 local left = ends - clock()
--- If Redis' clock went back it would live longer than it may.
+-- If Redis' clock went back, the session would live too long.
 local over = not life or left <= 0 or left > tonumber(life) + 1000
 if over or ARGV[2] == '1' then
   redis.call('ZREM', KEYS[1], ARGV[1])

@@ -39,8 +39,9 @@ const (
 // Vault has values of a namespace under names. The values are secrets that the caller has
 // sealed.
 //
-// The vault does not know seals. Whoever can write to Redis can replace a value with an older
-// one or with another one. The vault does not notice that. The code that opens seals has to.
+// The vault does not know seals. An attacker who can write to Redis can replace a value
+// with an older one or with another one. The vault does not notice that. The code that
+// opens seals must.
 type Vault struct{ place }
 
 // The keys of Vault.place.
@@ -59,7 +60,7 @@ func (d Documents) Vault() Vault {
 type Sealed struct {
 	Name     string
 	Revision int64     // changes with each change of the value; no revision is used twice
-	Set      time.Time // by Redis' clock; Replace keeps it
+	Set      time.Time // by Redis' clock; Replace preserves it
 	Value    []byte
 }
 
@@ -71,14 +72,14 @@ func (v Vault) Put(ctx context.Context, name string, value []byte) (e Sealed, cr
 	return e, before == 0, err
 }
 
-// Replace is Put for a value that still has the given revision, and keeps the time when it
-// was set. It returns false if the value has another revision or does not exist.
+// Replace is Put for a value that still has the given revision, and preserves the time
+// when it was set. It returns false if the value has another revision or does not exist.
 func (v Vault) Replace(ctx context.Context, name string, revision int64, value []byte) (bool, error) {
 	_, _, done, err := v.put(ctx, name, value, strconv.FormatInt(revision, 10), "")
 	return done, err
 }
 
-// Restore is Put for an entry of a backup. It keeps the time when the value was set.
+// Restore is Put for an entry of a backup. It preserves the time when the value was set.
 func (v Vault) Restore(ctx context.Context, e Sealed) error {
 	_, _, _, err := v.put(ctx, e.Name, e.Value, "", strconv.FormatInt(max(0, e.Set.UnixMilli()), 10))
 	return err
@@ -103,8 +104,8 @@ func (v Vault) put(ctx context.Context, name string, value []byte, must, at stri
 	return Sealed{Name: name, Revision: reply[2], Set: time.UnixMilli(reply[3])}, reply[1], true, nil
 }
 
-// tell tells replicas that a value has changed, so that they end calls that are held with the
-// former one. If it fails, these end by themselves.
+// tell tells replicas that a value has changed, so that they end held calls that use the
+// old value. If it fails, these calls end by themselves.
 func (v Vault) tell(ctx context.Context, name string) {
 	channel, text := circulate.WakeSecret(v.wire.Namespace(), name)
 	_, _ = v.wire.Pipeline(ctx, channel, wire.Command{"PUBLISH", channel, text})

@@ -10,8 +10,8 @@
 -- ARGV[5]  how many bytes they may have together
 -- ARGV[6]  when it was set, unix ms, '': now
 --
--- Returns {1, the revision before or 0, revision, when it was set}, or {0} where the revision
--- is another, or {-1} where there is no room.
+-- Returns {1, the revision before or 0, revision, when it was set}, or {0} if the
+-- revision is another, or {-1} if there is no room.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'hash')
 if wrong then return wrong end
@@ -23,7 +23,7 @@ if old then before, at = string.match(old, '^(%d+)|(%d+)|') end
 if must ~= '' and before ~= must then return {0} end
 local state = redis.call('HMGET', KEYS[3], 'revision', 'bytes')
 local revision = (tonumber(state[1]) or 0) + 1
--- A value that outlived the state must not get a revision that it had.
+-- A value that outlived the state must not get a revision that it had before.
 if tonumber(before) and revision <= tonumber(before) then revision = tonumber(before) + 1 end
 local bytes = math.max(0, (tonumber(state[2]) or 0) - (old and #old or 0))
 if not old and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[4]) then return {-1} end

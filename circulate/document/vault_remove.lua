@@ -1,11 +1,11 @@
--- remove value: forget a name and its value.
+-- remove value: remove a name and its value.
 --
 -- KEYS[1]  values  HASH  as in put value
 -- KEYS[2]  names   ZSET  as in put value
 -- KEYS[3]  state   HASH  as in put value
 -- ARGV[1]  name
 --
--- Returns 1, or 0 where there is no such value.
+-- Returns 1, or 0 if there is no such value.
 
 local wrong = mistyped(KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'hash')
 if wrong then return wrong end
