@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// pastAge returns the time of Redis' clock before which everything in a shard may be dropped for
-// its age, or the zero time; age 0 is no bound. Nothing may for a day after a time of which nobody knows whether it
-// passed or the clock went ahead, if that was as long as a quarter of the age: an operator has
-// that long to put a wrong clock right. A shorter step drops so much earlier. Bounds of number
-// and memory go on.
+// pastAge returns the time of Redis' clock before which everything in a shard may be
+// dropped for its age, or the zero time; age 0 is no bound. A gap in the readings of the
+// clock may be time that passed or a clock that went ahead. For a day after a gap of at
+// least a quarter of the age, nothing may be dropped: an operator has that long to put a
+// wrong clock right. A shorter gap makes the bound earlier by its length. Bounds of
+// number and memory still apply.
 //
-// The clock that was judged is the one that is counted from: it may step in the next moment.
+// The age counts from the reading that was judged: the clock may step in the next moment.
 func (m *Monitor) pastAge(ctx context.Context, shard int, age time.Duration) (time.Time, error) {
 	if age == 0 {
 		return time.Time{}, nil

@@ -7,22 +7,22 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// attendance watches which processes of the service exist, and counts those that leave or
-// go silent. Nothing depends on it: the sweep finds what a dead poller held.
+// attendance watches which processes of the service exist, and counts processes that
+// leave or go silent. Nothing depends on it: the sweep finds the claims of a dead poller.
 type attendance struct {
 	monitor *Monitor
 	seen    map[circulate.Process]sighting
 }
 
-// sighting is what a process reported last, and when we saw that report first by our own
+// sighting is the last report of a process, and when we first saw that report by our own
 // clock. A process counts as silent only while this monitor has watched it.
 type sighting struct {
 	said, since time.Time
 }
 
-// look counts the processes that have left or gone silent. After a look that failed, no
-// process is counted as lost for a while: if we did not reach Redis, others may not have
-// reached it either.
+// look counts the processes that have left or gone silent. After a failed look no process
+// counts as lost for a while: if we did not reach Redis, others may not have reached it
+// either.
 func (a *attendance) look(ctx context.Context) error {
 	m := a.monitor
 	there, left, err := m.ring.Roster().Look(ctx)
@@ -46,7 +46,7 @@ func (a *attendance) look(ctx context.Context) error {
 	}
 	a.seen = seen
 	if !news {
-		return nil // not even from ourselves: Redis accepts no report now
+		return nil // even our own report is missing: Redis accepts none now
 	}
 	for p, s := range seen {
 		if now.Sub(s.since) <= m.config.DeadAfter {
@@ -79,7 +79,7 @@ func (m *Metrics) showThere(there map[circulate.Process]time.Time) {
 	}
 	for roles, n := range counts {
 		m.there.WithLabelValues(roles).Set(float64(n))
-		m.gone.WithLabelValues(roles) // at zero, for the alert about the first one that is lost
+		m.gone.WithLabelValues(roles) // at zero, for the alert about the first lost one
 	}
 	m.shown = counts
 }

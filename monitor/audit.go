@@ -11,13 +11,14 @@ import (
 )
 
 // A pause follows each step of an audit, which costs Redis four commands and about a
-// millisecond. An audit is spread over half of the time until the next one, with the longest
-// pause at most, which keeps an idle ring idle. Where that is not enough, an audit of up to a
-// million accounts goes on with the short pause: a million take auditLong, at four
-// thousandths of Redis' time. Those of more take as long, down to the shortest pause, at which
-// an audit uses about a hundredth of Redis' time. In a small ring each step finds next to
-// nothing, so the whole audit takes some seconds, and is done again soon after accounts came
-// or went: a person who registers the first ones looks at it.
+// millisecond. An audit is spread over half of the time until the next one, but with the
+// longest pause at most. That keeps an idle ring idle. If the time does not suffice, an
+// audit of up to a million accounts uses the short pause: a million accounts take
+// auditLong, at four thousandths of Redis' time. Audits of more accounts take as long,
+// down to the shortest pause, at which an audit uses about a hundredth of Redis' time. In
+// a small ring each step finds next to nothing, so the whole audit takes some seconds,
+// and is repeated soon after accounts come or go: a person who registers the first ones
+// looks at it.
 const (
 	auditPauseSmall = 20 * time.Millisecond
 	auditPauseLeast = 100 * time.Millisecond
@@ -28,17 +29,17 @@ const (
 	auditSmall = 10_000 // accounts
 	auditSoon  = time.Minute
 
-	// auditAgain is how long an audit waits before it tries again whether Redis serves.
+	// auditAgain is how long an audit waits before it tries Redis again.
 	auditAgain = 5 * time.Second
 )
 
 var errOffDuty = errors.New("another monitor goes on")
 
-// beyond judges accounts by their cadences alone, because nobody knows any more how far
+// beyond judges accounts by their cadences alone, because it is no longer known how far
 // the clock went.
 func beyond(f circulate.Far, now time.Time) (time.Time, bool) { return accounts.Beyond(f, now, 0) }
 
-// auditPause returns the pause after each step of an audit of so many accounts.
+// auditPause returns the pause after each step of an audit of that many accounts.
 func auditPause(accounts, shards int, interval time.Duration) time.Duration {
 	if accounts <= auditSmall {
 		return auditPauseSmall
@@ -68,8 +69,8 @@ func (m *Monitor) audits(ctx context.Context) {
 	}
 }
 
-// audit checks the conservation law once, for every account, slowly. It goes on with an audit
-// that another monitor has left unfinished, and after an outage of Redis with its own.
+// audit checks the conservation law once, for every account, slowly. It goes on with
+// another monitor's unfinished audit, and after an outage of Redis with its own.
 func (m *Monitor) audit(ctx context.Context) error {
 	for {
 		err := m.auditOn(ctx)
@@ -116,7 +117,7 @@ func (m *Monitor) auditOn(ctx context.Context) error {
 		m.metrics.repaired(&one)
 		switch {
 		case errors.Is(err, errOffDuty) || ctx.Err() != nil:
-			return err // another monitor is on duty now, and the gauges are its own
+			return err // another monitor is on duty now, and shows the gauges
 		case circulate.Unavailable(err):
 			m.log.Warn("an audit waits until Redis serves again", "shards_audited", run.Audited, "shards", run.Shards, "error", err)
 			if kept := run.Wait(ctx, &one); kept != nil {
@@ -148,8 +149,8 @@ func (m *Metrics) repaired(a *circulate.Audited) {
 	}
 }
 
-// audited records the result of an audit. An audit that was broken off reports what it
-// found, but not that the rest is well.
+// audited records the result of an audit. An audit that broke off reports its findings,
+// but not that the rest is well.
 func (m *Metrics) audited(a *concern.AuditResult, err error) {
 	for _, kind := range circulate.Violations() {
 		n, _ := a.Found(kind)

@@ -12,15 +12,15 @@ import (
 const (
 	// farPage is how many scheduled accounts a step looks at. It takes a millisecond.
 	farPage = 200
-	// rewinds is in how many successive turns a shard is put right. A check under way may
-	// still be returned by the old clock until its replica has read the clock again.
+	// rewinds is how many turns in a row put a shard right. A check under way may still
+	// be returned by the old clock until its replica has read the clock again.
 	rewinds = 3
-	// clockRotation is in how many turns each shard's clock is read once: five minutes.
+	// clockRotation is how many turns read each shard's clock once: five minutes.
 	clockRotation = 60
 )
 
-// clockWatch notices steps of Redis' clock, and reschedules what is due too late after a
-// clock went back.
+// clockWatch notices steps of Redis' clock, and reschedules accounts that are due too
+// late after a clock went back.
 //
 // A node has one clock, so each turn reads it at one shard of each node. The other shards
 // are read in rotation, which finds a step back that happened while no monitor looked.
@@ -28,26 +28,26 @@ const (
 type clockWatch struct {
 	*Monitor
 	last    map[int]reading
-	repairs map[int]repair // of the shards that are being put right
+	repairs map[int]repair // by shard being put right
 	turns   int
 }
 
-// reading is what a shard's clock showed, with our own time of that moment.
+// reading is the time of a shard's clock, with our own time of that moment.
 type reading struct{ server, local time.Time }
 
-// repair is by how much a shard's clock went back, and in how many more turns the shard
-// is put right.
+// repair says by how much a shard's clock went back, and for how many more turns the
+// shard is put right.
 type repair struct {
 	back time.Duration
 	left int
-	to   map[string]int64 // by account: where an earlier turn has moved it, unix ms; it stays there
+	to   map[string]int64 // by account: its due time from an earlier turn, unix ms; it stays
 }
 
 func newClockWatch(m *Monitor) *clockWatch {
 	return &clockWatch{Monitor: m, last: make(map[int]reading), repairs: make(map[int]repair)}
 }
 
-// clockTurn is what a turn has found.
+// clockTurn is the result of a turn.
 type clockTurn struct {
 	step  time.Duration // the longest
 	moved int
@@ -96,7 +96,7 @@ func (w *clockWatch) turn(ctx context.Context) error {
 	return w.report(ctx, &t)
 }
 
-// report counts and logs what a turn has found.
+// report counts and logs the result of a turn.
 func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
 	first, moved, began := t.first, t.moved, t.step != 0
 	w.metrics.rescheduled.Add(float64(moved))
@@ -136,7 +136,7 @@ func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time
 		step, fix = -back, w.begin(ctx, shard, back)
 	}
 	if back >= fix.back+circulate.ClockStep {
-		clear(fix.to) // it went back once more
+		clear(fix.to) // the clock went back once more
 	}
 	fix.back = back
 	if moved, err = w.rewind(ctx, shard, fix, fix.left == rewinds); err != nil {
@@ -164,7 +164,7 @@ func (w *clockWatch) begin(ctx context.Context, shard int, back time.Duration) r
 	return fix
 }
 
-// rewind puts a shard right whose clock went back, for the first time or once more.
+// rewind puts a shard right after its clock went back, for the first time or once more.
 func (w *clockWatch) rewind(ctx context.Context, shard int, fix repair, first bool) (moved int, err error) {
 	if err := w.ring.Clocks().Rewind(ctx, shard, fix.back, first); err != nil {
 		return 0, err

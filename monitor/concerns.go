@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// concernsLook is the time between two looks at what could lose data. People and
-// providers change Redis' settings while it runs.
+// concernsLook is the time between two looks for settings and states that could lose
+// data. People and providers change Redis' settings while it runs.
 const concernsLook = time.Minute
 
-// Concern is a setting or a state of a Redis that can lose what it has acknowledged.
+// Concern is a setting or a state of a Redis that can lose acknowledged writes.
 type Concern struct {
 	Node string // the server's address
 	Code string // short and stable, for metrics
-	Text string // for people: what it leads to and what to do
+	Text string // for people: the consequence and the remedy
 	Mild bool   // worth a note, but no warning
 }
 
-// concernKey tells concerns apart.
+// concernKey identifies a concern.
 type concernKey struct{ node, code string }
 
-// concernWatch logs which of Redis' settings and states could lose data: once when each
+// concernWatch logs settings and states of Redis that could lose data: once when each
 // begins and once when it ends.
 type concernWatch struct {
 	*Monitor

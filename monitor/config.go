@@ -9,20 +9,20 @@ import (
 // Never is a Config.Quarantine that puts no account in quarantine.
 const Never = -1
 
-// Config is how a monitor works. Zero values mean the defaults, with these exceptions:
-// zero Retention, Kept, DeadRetention and DeadKept keep all, and zero ProbeInterval tries
-// no parked account again. No setting drops a message that a consumer group has not dealt
-// with.
+// Config is a monitor's settings. Zero values mean the defaults, with these exceptions:
+// zero Retention, Kept, DeadRetention and DeadKept drop nothing, and zero ProbeInterval
+// tries no parked account again. No setting drops a message that a consumer group has not
+// dealt with.
 type Config struct {
 	LongTimeout   time.Duration // a claim older than this is stale; 5 min
 	DeadAfter     time.Duration // a replica silent for this long is dead; 10 s
 	SweepInterval time.Duration // 5 s
 	CountInterval time.Duration // how often accounts are counted for the metrics; 1 min
-	TrimInterval  time.Duration // 10 min, or a tenth of Retention where that is less
-	Retention     time.Duration // how long messages are kept; 0 = for ever
-	Kept          int           // how many messages are kept, about, over all streams; 0 = any number
-	DeadRetention time.Duration // how long dead letters are kept; 0 = for ever
-	DeadKept      int           // how many of them, about, over all shards; 0 = any number
+	TrimInterval  time.Duration // 10 min, or a tenth of Retention if that is less
+	Retention     time.Duration // how long messages stay; 0 = for ever
+	Kept          int           // about how many messages stay, over all streams; 0 = any number
+	DeadRetention time.Duration // how long dead letters stay; 0 = for ever
+	DeadKept      int           // about how many dead letters stay, over all shards; 0 = any number
 
 	// KeptBytes is about how much memory all messages may take. Zero means half of Redis'
 	// maxmemory, less if other data fills it, and no limit if Redis has no maxmemory or
@@ -32,19 +32,19 @@ type Config struct {
 	// rather than at the next TrimInterval; 85. It should equal the pollers' mark.
 	MemoryMark int
 
-	// Quarantine is after how many requeues without a returned check an account is
-	// parked; 5. See Never.
+	// Quarantine is how many requeues without a returned check park an account; 5. See
+	// Never.
 	Quarantine int
 
 	// ProbeInterval is how long accounts stay parked for a reason that may pass by itself
 	// before they are tried again; 0 = until somebody resumes them.
 	ProbeInterval time.Duration
-	ProbeRate     float64 // how many are tried again a second, at most; 10
+	ProbeRate     float64 // the most accounts tried again in a second; 10
 
-	ProblemsInterval time.Duration // how often failing and parked accounts are summed up, at most; 45 s
+	ProblemsInterval time.Duration // the shortest time between two sums of failing and parked accounts; 45 s
 
-	AuditInterval time.Duration // how often an audit of the whole ring begins, at most; 10 min
-	AuditRepair   bool          // whether the audit repairs what it finds at once
+	AuditInterval time.Duration // the shortest time between the beginnings of two audits; 10 min
+	AuditRepair   bool          // whether the audit repairs its findings at once
 }
 
 func (c Config) withDefaults() Config {

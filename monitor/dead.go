@@ -10,7 +10,7 @@ import (
 )
 
 // deadLetters drops dead letters that are past their retention or too many, from the
-// longest streams first, and shows what is left.
+// longest streams first, and shows how many are left.
 func (m *Monitor) deadLetters(ctx context.Context) error {
 	lengths, oldest := make([]int, m.ring.Shards()), time.Duration(0)
 	states := make([]group.DeadState, len(lengths))

@@ -9,8 +9,8 @@
 //
 // Some work needs only one monitor, and the monitor on duty does it. It counts accounts
 // by place, scans for staleness, audits the conservation law, measures how far consumer
-// groups have read, and trims the message streams by age and number, but never past what
-// a group has not dealt with. If told to, it also tries parked accounts again. Its
-// metrics show what it finds; the same metrics of other monitors have no value. If two
-// monitors believe to be on duty, that costs more and does no harm.
+// groups have read, and trims the message streams by age and number, but never messages
+// that a group has not dealt with. It also tries parked accounts again, if that is
+// configured. Its metrics show its findings; the same metrics of other monitors have no
+// value. If two monitors believe that they are on duty, that costs more and does no harm.
 package monitor

@@ -23,7 +23,7 @@ type duty struct {
 
 	mu    sync.Mutex
 	until time.Time
-	taken chan struct{} // closed when the duty is taken or kept, and then replaced
+	taken chan struct{} // closed when the duty is taken or renewed, and then replaced
 }
 
 func newDuty(ring *circulate.Ring) *duty {
@@ -82,8 +82,8 @@ func (d *duty) await(ctx context.Context) bool {
 }
 
 // onDuty does the work that needs only one monitor: it watches Redis' clock, counts,
-// trims, looks for staleness, problems and at consumer groups, keeps samples for charts,
-// tries parked accounts again, audits, and tells what it watches.
+// trims, looks for staleness and problems, looks at consumer groups, stores samples for
+// charts, tries parked accounts again, audits, and reports what it watches.
 func (m *Monitor) onDuty(ctx context.Context) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { every(ctx, dutyRenew, m.log, "duty", m.renewDuty) })

@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// failingMetrics show how many accounts fail, as the last scan found it. Only the monitor
-// on duty shows them.
+// failingMetrics show how many accounts fail, by the last scan. Only the monitor on duty
+// shows them.
 type failingMetrics struct {
 	accounts, newly, never, behind *prometheus.GaugeVec // by kind
 	missed                         *prometheus.GaugeVec // by share
@@ -37,7 +37,7 @@ func (m failingMetrics) forget() {
 	}
 }
 
-// setFailing shows what a scan found.
+// setFailing shows the result of a scan.
 func (m *Metrics) setFailing(found accounts.Failing) {
 	m.failing.forget()
 	for _, k := range found.Kinds {

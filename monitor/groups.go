@@ -15,15 +15,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// nearRetention is the part of the retention, or of the number of messages that are kept,
-// at which a group that has not dealt with them causes a warning.
+// nearRetention is the part of the retention, or of the allowed number of messages, at
+// which a group that has not dealt with them causes a warning.
 const nearRetention = 0.8
 
-// consumersWithin is for how long a silent consumer counts as alive.
+// consumersWithin is how long a silent consumer counts as alive.
 const consumersWithin = time.Minute
 
-// groupMetrics are of consumer groups. Whoever runs the consumers names them, and there
-// are few names.
+// groupMetrics are metrics of consumer groups. The operators of the consumers name the
+// groups, so there are few names.
 type groupMetrics struct {
 	lag, unread, pending, unsettled, near *prometheus.GaugeVec
 }
@@ -73,7 +73,7 @@ func (g *groupMetrics) forget(groups ...string) {
 // groupWatch measures how far consumer groups have read.
 type groupWatch struct {
 	*Monitor
-	near map[string]bool // by group, as found last
+	near map[string]bool // by group, as of the last look
 }
 
 // look shows how far each group has read, and warns of a group before it holds messages

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// headroomFrom is for how long an account must have gone without a complete success
-	// before the scan looks at how long its third party keeps messages.
+	// headroomFrom is how long an account must have gone without a complete success
+	// before the scan looks at how long its third party retains messages.
 	headroomFrom = time.Hour
 	// retentionTries is how often a parked account is tried again while its third party
-	// still keeps what came since. WeCom keeps messages for three days, so that is every
-	// six hours.
+	// still has the messages that came since. WeCom retains messages for three days, so
+	// that is every six hours.
 	retentionTries = 12
 	// headroomRepeat is how often a warning is repeated.
 	headroomRepeat = time.Hour
 )
 
-// headrooms is what a scan finds of the accounts whose third parties keep messages for a
+// headrooms is a scan's result for accounts whose third parties retain messages for a
 // limited time.
 type headrooms struct {
-	known accounts.Retentions // nil: nothing is known
+	known accounts.Retentions // nil: retention times are unknown
 	kinds map[string]*accounts.Headroom
 }
 
@@ -43,8 +43,8 @@ func (h *headrooms) tell() circulate.StaleFilter {
 	return circulate.StaleFilter{Kinds: h.known.Retaining(), From: headroomFrom}
 }
 
-// add counts accounts. It returns the ones to try again: those that were parked, for a
-// reason that may pass by itself, for a certain part of what is kept.
+// add counts accounts. It returns the ones to try again: accounts parked for a reason
+// that may pass by itself, and for a certain part of the retention time.
 func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.ParkedAccount) {
 	for _, s := range told {
 		var record struct {
@@ -79,7 +79,7 @@ func (h *headrooms) sorted() []accounts.Headroom {
 }
 
 // tryAgain tries a shard's parked accounts again before their third parties forget
-// messages, whatever Config.ProbeInterval is: somebody who leaves accounts parked for
+// messages, whatever Config.ProbeInterval is: an operator who leaves accounts parked for
 // ever does not mean to lose their messages.
 func (m *Monitor) tryAgain(ctx context.Context, shard int, try []circulate.ParkedAccount) error {
 	if len(try) == 0 {

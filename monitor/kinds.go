@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// kindGrace is how long accounts wait by a kind that no living replica checks. After that,
-	// any replica may claim them and report that it cannot check them. Restarted replicas are
-	// back by then.
+	// kindGrace is how long accounts wait by a kind that no live replica checks. After
+	// that, any replica may claim them and report that it cannot check them. Restarted
+	// replicas are back by then.
 	kindGrace = time.Minute
 	// recallBatch is how many accounts of a shard are recalled in one step.
 	recallBatch = 512
@@ -20,11 +20,11 @@ const (
 // kindWatch finds accounts that wait by a kind which no replica checks any more, and lets them
 // wait for any replica instead.
 type kindWatch struct {
-	missing map[string]time.Time // kind -> since when no living replica has reported that it checks the kind
-	long    []string             // those of them that have been missing for longer than kindGrace
+	missing map[string]time.Time // kind -> since when no live replica has reported that it checks the kind
+	long    []string             // kinds missing for longer than kindGrace
 }
 
-// look recalls accounts of the given shards, in which accounts wait by a kind. It uses Redis'
+// look recalls the accounts of the given shards that wait by such a kind. It uses Redis'
 // clock.
 func (w *kindWatch) look(ctx context.Context, m *Monitor, shards []int) error {
 	if len(shards) == 0 {

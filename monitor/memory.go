@@ -10,8 +10,8 @@ import (
 // memoryLook is the time between two looks at Redis' memory.
 const memoryLook = 5 * time.Second
 
-// lookAtMemory shows how much of its memory each node of Redis uses. It trims messages at
-// once while that is above the mark, because pollers claim nothing until it is below.
+// lookAtMemory shows how much of its memory each node of Redis uses. While that is above
+// the mark, it trims messages at once, because pollers claim nothing until it is below.
 func (m *Monitor) lookAtMemory(ctx context.Context) error {
 	full := false
 	var all circulate.Memory
@@ -25,8 +25,8 @@ func (m *Monitor) lookAtMemory(ctx context.Context) error {
 		limited = limited && memory.Limit > 0
 		all.Used, all.Limit = all.Used+memory.Used, all.Limit+memory.Limit
 		if err != nil || memory.Limit == 0 {
-			// This Redis does not report its memory. If it refuses a write, it is full in
-			// any case.
+			// This Redis does not report its memory. If it refuses a write, it is full
+			// all the same.
 			full = full || circulate.Full(m.ring.TryWriteTo(ctx, shard))
 			continue
 		}

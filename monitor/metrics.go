@@ -8,7 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Metrics are what a monitor counts.
+// Metrics are a monitor's counters and gauges.
 type Metrics struct {
 	sweeps   *prometheus.CounterVec
 	requeued *prometheus.CounterVec
@@ -31,7 +31,7 @@ type Metrics struct {
 	left   *prometheus.CounterVec
 	gone   *prometheus.CounterVec
 	there  *prometheus.GaugeVec
-	shown  map[string]int // in there, by roles; only the attendance uses it
+	shown  map[string]int // values of there, by roles; only the attendance uses it
 
 	clockSteps   *prometheus.CounterVec
 	clockStep    prometheus.Gauge
@@ -139,8 +139,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// begin shows at zero the counters that alerts watch: a counter that appears at one has not
-// increased.
+// begin shows at zero the counters that alerts watch: a counter that first appears at one
+// has not increased.
 func (m *Metrics) begin() {
 	for _, outcome := range []string{"ok", "failed"} {
 		m.sweeps.WithLabelValues(outcome)
@@ -188,7 +188,7 @@ func (m *Metrics) set(c circulate.Count) {
 	m.byKind.set(float64(c.ByKind))
 }
 
-// setHeadroom shows what a scan found. The states do not overlap.
+// setHeadroom shows the result of a scan. The states do not overlap.
 func (m *Metrics) setHeadroom(found []accounts.Headroom) {
 	m.headroom.Reset()
 	m.headroomLow.Reset()

@@ -6,8 +6,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// migrator brings what the namespace keeps to the form of this version, as the monitor on
-// duty does it.
+// migrator migrates the namespace's data to this version's form, for the monitor on duty.
 type migrator struct {
 	*Monitor
 	migration *circulate.Migrator

@@ -17,16 +17,15 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 
-	// Registration returns how an account whose ticket is gone is registered again from
-	// its record, by Redis' clock. If nil, the account is due at once, with normal
-	// priority.
+	// Registration returns how to register an account again from its record if its ticket
+	// is gone, by Redis' clock. If nil, the account is due at once, with normal priority.
 	Registration func(id string, record []byte, now time.Time) circulate.Registration
 
 	// Concerns asks Redis what could lose data. If nil, nothing is asked. See
 	// connect.Concerns.
 	Concerns func(context.Context) ([]Concern, error)
 
-	// Retentions returns how long third parties keep messages. If nil, that is not known.
+	// Retentions returns how long third parties retain messages. If nil, that is unknown.
 	Retentions accounts.Retentions
 
 	// Steps are the migrations of the program; none, if there are none. See package migration.
@@ -48,23 +47,23 @@ type Monitor struct {
 	steps []circulate.Step // of Options
 
 	retentions accounts.Retentions
-	warned     map[string]warning // of the scan alone, by kind
-	scanned    scanSize           // of the scan alone
+	warned     map[string]warning // by kind; used by the scan alone
+	scanned    scanSize           // used by the scan alone
 
-	problemSteps int // of the last turn that summed up problems; of that task alone
+	problemSteps int // of the last turn of problems; used by that task alone
 
-	kinds kindWatch // of the count alone
-	last  lastSeen  // what the samples for charts are made of
+	kinds kindWatch // used by the count alone
+	last  lastSeen  // figures for the samples of the charts
 
-	registered atomic.Int64 // accounts, as counted last
+	registered atomic.Int64 // accounts, by the last count
 	watch      watch        // while on duty
 
 	trims    sync.Mutex // held while trimming: two turns at once would each warn
 	heldTold time.Time  // when it last warned that groups hold messages back
 	cutTold  time.Time  // when it last warned that messages were dropped early
 
-	beats map[string]time.Time // heartbeats as the last sweep saw them; nil: it saw none
-	soon  time.Duration        // after the last sweep, until a silent replica counts as dead, or the interval
+	beats map[string]time.Time // heartbeats seen by the last sweep; nil: it saw none
+	soon  time.Duration        // time after the last sweep until a silent replica counts as dead, or the interval
 }
 
 // New makes a monitor. Its Run may be called once, and its other methods must not be
@@ -84,9 +83,9 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, steps: o.Steps, warned: make(map[string]warning)}, nil
 }
 
-// Run sweeps at once and then every interval, and when a silent replica counts as dead, until
-// ctx is done; then it returns nil. A turn that fails is counted and tried again: a Redis that
-// is away does not end the monitor.
+// Run sweeps at once, then every interval, and when a silent replica counts as dead,
+// until ctx is done; then it returns nil. A failed turn is counted and tried again: a
+// Redis that is away does not end the monitor.
 func (m *Monitor) Run(ctx context.Context) error {
 	m.log.Info("sweeping", "every", m.config.SweepInterval, "long_timeout", m.config.LongTimeout, "dead_after", m.config.DeadAfter)
 	var tasks sync.WaitGroup

@@ -19,7 +19,7 @@ func (m *Monitor) probePause() time.Duration {
 }
 
 // probe walks over the accounts that have been parked for longer than the interval and
-// tries them again, so many a second.
+// tries them again, a bounded number a second.
 func (m *Monitor) probe(ctx context.Context) error {
 	probed := 0
 	defer func() {
@@ -38,7 +38,7 @@ func (m *Monitor) probe(ctx context.Context) error {
 			var due []circulate.ParkedAccount
 			for _, p := range page {
 				if now.Sub(p.Since) <= m.config.ProbeInterval {
-					more = false // so are all that follow
+					more = false // all that follow were parked even later
 					break
 				}
 				behind = p
@@ -60,7 +60,7 @@ func (m *Monitor) probe(ctx context.Context) error {
 	return nil
 }
 
-// probeAll tries accounts of one shard again, one second's worth at a time, each due
+// probeAll tries accounts of one shard again, one second's worth at a time. Each is due
 // after the one before.
 func (m *Monitor) probeAll(ctx context.Context, shard int, due []circulate.ParkedAccount) (probed int, err error) {
 	each := time.Duration(float64(time.Second) / m.config.ProbeRate)

@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// problemsInterval is the time between the beginnings of two turns. A turn rests for about
-	// problemsRest at most, so that what is kept is not older than a minute. With 20,000
-	// failing accounts a turn takes a fifth of a second of Redis' time, by its own measure.
+	// problemsInterval is the time between the beginnings of two turns. A turn rests for
+	// about problemsRest at most, so that the stored summary is not older than a minute.
+	// With 20,000 failing accounts a turn takes a fifth of a second of Redis' time, by
+	// its own measure.
 	problemsInterval = 45 * time.Second
 	problemsRest     = 10 * time.Second
 	problemsPause    = 200 * time.Millisecond // after each step, at most
 	problemsPage     = 200                    // accounts in a step: two milliseconds
-	// mostFailing is the most failing accounts that a turn looks at, and mostParked the most
-	// parked ones. The records of those that are paused are not read.
+	// mostFailing is the most failing accounts that a turn looks at, and mostParked the
+	// most parked ones. The records of paused accounts are not read.
 	mostFailing = 50_000
 	mostParked  = 100_000
 	parkedPage  = 500
 )
 
-// problemTurn is one turn of summing up what is checked in vain.
+// problemTurn is one turn of summing up the accounts that are checked in vain.
 type problemTurn struct {
 	*Monitor
 	store     circulate.Failing
@@ -34,15 +35,15 @@ type problemTurn struct {
 	leftOut   int
 }
 
-// problems sums up the accounts that fail or are parked, and keeps the summary for the API. It
-// reads the accounts that have an error and those that are parked, and not the others, so that its
-// cost grows with their number.
+// problems sums up the accounts that fail or are parked, and stores the summary for the
+// API. It reads only accounts that have an error or are parked, so that its cost grows
+// with their number.
 func (m *Monitor) problems(ctx context.Context) error {
 	t := problemTurn{Monitor: m, store: m.ring.Failing(), gathering: problem.NewGathering(m.config.ProbeInterval)}
 	shards := m.ring.Shards()
 	leftFailing, leftParked := mostFailing, mostParked
 	for shard := range shards {
-		// What a shard does not need is left for the others.
+		// What a shard does not use of the budget is left for the others.
 		erred, parked, err := t.store.Sizes(ctx, shard)
 		if err != nil {
 			return err
@@ -104,8 +105,8 @@ func (t *problemTurn) failing(ctx context.Context, shard, all, most int) (looked
 	return looked, nil
 }
 
-// parked adds the accounts of a shard that are parked for a failure. If there are more than most,
-// those that were parked last are looked at.
+// parked adds the accounts of a shard that are parked for a failure. If there are more
+// than most, it looks at the last parked ones.
 func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked int, err error) {
 	var behind circulate.ParkedAccount
 	if all > most {
@@ -157,8 +158,8 @@ func (t *problemTurn) lookAt(ctx context.Context, shard int, ill []circulate.Par
 	return nil
 }
 
-// rest leaves Redis to others for a moment after a step. The turn before tells about how many
-// steps there are.
+// rest leaves Redis to others for a moment after a step. The turn before gives about the
+// number of steps.
 func (t *problemTurn) rest(ctx context.Context) {
 	t.steps++
 	rest(ctx, min(problemsPause, problemsRest/time.Duration(max(t.ring.Shards(), t.problemSteps, t.steps))))

@@ -14,10 +14,10 @@ const (
 	reshardSettles = 5 * time.Second       // until every process knows of a change, before the first account moves
 	reshardStalls  = 2 * time.Second       // without progress, before the next shard is tried
 	reshardWaits   = 50 * time.Millisecond // for accounts that are claimed
-	reshardWarns   = 30 * time.Second      // between two logs of what holds it up
-	reshardFrees   = time.Second           // between two looks at what can be freed
+	reshardWarns   = 30 * time.Second      // between two logs of the cause of a delay
+	reshardFrees   = time.Second           // between two looks for copies to free
 	reshardCopies  = 64 << 20              // the most bytes of copies of accounts that have moved
-	reshardDrains  = 30 * time.Second      // between two looks at what is left once all have moved
+	reshardDrains  = 30 * time.Second      // between two looks at the rest once all accounts have moved
 )
 
 // reshard is a change of the number of shards, as the monitor on duty does it.
@@ -25,10 +25,10 @@ type reshard struct {
 	*Monitor
 	since  time.Time // when this monitor began
 	warned time.Time
-	ready  bool      // the new shards take accounts
-	looked time.Time // when it last looked at what is left, once all had moved
+	ready  bool      // the new shards accept accounts
+	looked time.Time // when it last looked at the rest, once all accounts had moved
 	freed  time.Time // when it last looked at copies
-	most   int       // bytes of copies that there is room for
+	most   int       // the bytes of copies for which there is room
 }
 
 func newReshard(m *Monitor) *reshard { return &reshard{Monitor: m, since: time.Now()} }
@@ -47,7 +47,7 @@ func (s *reshard) turn(ctx context.Context) error {
 	}
 	if !s.ready && now.Phase == circulate.Moving {
 		if time.Since(s.since) < reshardSettles {
-			return nil // if Redis ends now, the change is still known when it is back
+			return nil // if Redis stops now, the change is still known when it is back
 		}
 		known, err := s.known(ctx)
 		if err != nil || !known {
@@ -56,7 +56,7 @@ func (s *reshard) turn(ctx context.Context) error {
 		if err := s.ring.Mover().Receive(ctx); err != nil {
 			return err
 		}
-		for source := range s.ring.Sources() { // what the monitor that moved them before has left
+		for source := range s.ring.Sources() { // the copies that the monitor before has left
 			if err := s.ring.Mover().Confirm(ctx, source); err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func (s *reshard) known(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// held logs from time to time what the change waits for.
+// held logs from time to time why the change waits.
 func (s *reshard) held(why string, args ...any) {
 	if now := time.Now(); now.Sub(s.warned) >= reshardWarns {
 		s.warned = now
@@ -132,8 +132,8 @@ func (s *reshard) held(why string, args ...any) {
 }
 
 // leave moves a shard's accounts until none is left, or none that can be moved now.
-// Claimed accounts may take their time; other shards are handled meanwhile. For half of
-// the time Redis is left to the pollers.
+// Claimed accounts may take their time; other shards are handled meanwhile. Half of the
+// time is left to the pollers.
 func (s *reshard) leave(ctx context.Context, source int) error {
 	for progress := time.Now(); ; {
 		if !s.duty.held() {

@@ -17,11 +17,11 @@ const (
 	samplePhase = time.Second
 	// sampleScan is how often the result of the last scan is read again.
 	sampleScan = time.Minute
-	// scanCounts is how old a scan may be of which samples still have the figures.
+	// scanCounts is how old a scan may be for samples to have its figures.
 	scanCounts = time.Hour
 )
 
-// lastSeen is what other tasks of the monitor on duty have found last.
+// lastSeen is the last findings of the other tasks of the monitor on duty.
 type lastSeen struct {
 	mu       sync.Mutex
 	count    circulate.Count
@@ -42,7 +42,7 @@ func (l *lastSeen) noteMemory(m circulate.Memory, now time.Time) {
 	l.memory, l.measured = m, now
 }
 
-// set sets what was found not long ago. Older figures are missing.
+// set sets recent findings. Older figures are missing.
 func (l *lastSeen) set(s *history.Sample, now time.Time, countInterval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,8 +63,8 @@ func (l *lastSeen) set(s *history.Sample, now time.Time, countInterval time.Dura
 	}
 }
 
-// sampler keeps a sample for charts every ten seconds. Each costs Redis two commands. What
-// else it tells, other tasks have found anyway.
+// sampler stores a sample for charts every ten seconds. Each costs Redis two commands.
+// Other tasks have found the other figures anyway.
 type sampler struct {
 	*Monitor
 	keeper *history.Keeper
@@ -87,7 +87,7 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// turn keeps one sample, and returns how long it is until the next.
+// turn stores one sample, and returns how long it is until the next.
 func (s *sampler) turn(ctx context.Context) (next time.Duration, err error) {
 	replicas, now, err := s.ring.Replicas(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *sampler) turn(ctx context.Context) (next time.Duration, err error) {
 	return max(dutyRest, slot.Sub(now)-time.Since(asked)), err
 }
 
-// setReplicas sets what the living replicas report.
+// setReplicas sets the figures that the live replicas report.
 func (s *sampler) setReplicas(sample *history.Sample, replicas []circulate.Replica) {
 	beats := make(map[string]history.Beat)
 	for _, r := range replicas {
@@ -124,7 +124,7 @@ func (s *sampler) setReplicas(sample *history.Sample, replicas []circulate.Repli
 	s.rates.Set(sample, beats)
 }
 
-// setScan sets what the last scan for staleness found, whichever monitor made it.
+// setScan sets the figures of the last scan for staleness, whichever monitor made it.
 func (s *sampler) setScan(ctx context.Context, sample *history.Sample) error {
 	if s.scanRead.IsZero() || time.Since(s.scanRead) >= sampleScan {
 		found, err := s.ring.LastStaleness(ctx)

@@ -29,8 +29,8 @@ const (
 	scanWithin = 55 * time.Second
 	// scanInterval is the shortest time between the beginnings of two scans.
 	scanInterval = 30 * time.Second
-	// scanAgain is how long a scan waits before it tries again whether Redis serves, and
-	// scanResumes for how long it does so. After that its first shards would be too old.
+	// scanAgain is how long a scan waits before it tries Redis again, and scanResumes how
+	// long it goes on trying. After that its first shards would be too old.
 	scanAgain   = 5 * time.Second
 	scanResumes = 10 * time.Minute
 )
@@ -38,7 +38,7 @@ const (
 // scan measures how long ago each account was last checked with complete success. It
 // walks over the registered accounts, wherever they are, so an account that fell out of
 // the ring shows as getting older. Parked accounts do not count for staleness, but they
-// do for what may be lost.
+// do for messages that may be lost.
 func (m *Monitor) scan(ctx context.Context) error {
 	began := time.Now()
 	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
@@ -49,8 +49,8 @@ func (m *Monitor) scan(ctx context.Context) error {
 	for shard := range m.ring.Shards() {
 		pages, err := m.scanShard(ctx, shard, pause, tell)
 		for away := time.Now(); circulate.Unavailable(err) && ctx.Err() == nil; {
-			// A server that restarts has its accounts in another order, so the shard is
-			// scanned anew, and the others are not.
+			// A restarted server has its accounts in another order, so this shard is
+			// scanned again from its start. The others are not.
 			rest(ctx, scanAgain)
 			if !m.duty.await(ctx) || time.Since(away) >= scanResumes {
 				return err
@@ -110,7 +110,7 @@ func (m *Monitor) scanShard(ctx context.Context, shard int, pause time.Duration,
 	return pages, nil
 }
 
-// scanSize is how many accounts a step of the scan looks at. It shrinks where records are
+// scanSize is how many accounts a step of the scan looks at. It shrinks if records are
 // large, because Redis serves nobody else during a step. The zero scanSize is the
 // largest.
 type scanSize struct{ fewer int }

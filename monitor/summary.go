@@ -8,9 +8,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// stalenessSummary shows what the last scan found as a summary. Its quantiles are of the
-// last scan; its count and sum are over all scans of this process. A monitor that does
-// not scan shows nothing, rather than old values.
+// stalenessSummary shows the last scan as a summary. Its quantiles are of the last scan;
+// its count and sum are over all scans of this process. A monitor that does not scan
+// shows nothing, rather than old values.
 type stalenessSummary struct {
 	desc *prometheus.Desc
 

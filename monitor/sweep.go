@@ -12,15 +12,15 @@ import (
 const (
 	sweepChunk = 128                  // entries looked at in one step
 	deadSince  = 2 * time.Millisecond // after which a silent replica is surely beyond DeadAfter: Redis' time is whole milliseconds
-	// offDuty is how much later a monitor that is not on duty sweeps for a replica that has
-	// become silent. All monitors know the same moment, and where two requeue the same entries
-	// at once, accounts get two strikes for a round trip.
+	// offDuty is how much later a monitor that is not on duty sweeps for a replica that
+	// has become silent. All monitors know the same moment. If two of them requeue the
+	// same entries at once, accounts get two strikes for a round trip.
 	offDuty = time.Second
 )
 
-// quarantineReason is how the reason begins with which an account is parked that was
-// taken from too many replicas. Only resuming the account, or changing its record, brings
-// it back.
+// quarantineReason begins the reason of an account that was parked because it was taken
+// from too many replicas. Only resuming the account, or changing its record, brings it
+// back.
 const quarantineReason = "quarantine"
 
 // Swept is the result of a sweep.
@@ -29,10 +29,10 @@ type Swept struct {
 	Stale       int            // requeued because their claim is older than the long timeout
 	Orphaned    int            // requeued because their replica is dead
 	Compensated int            // returned while they were being requeued
-	SetAside    int            // texts that were no entry
+	SetAside    int            // malformed entries
 	Quarantined int            // parked because they were requeued too often
 	Unknown     int            // requeues of unknown outcome; the next sweep looks again
-	Dead        map[string]int // how many were taken from each dead replica
+	Dead        map[string]int // how many accounts were taken from each dead replica
 }
 
 // Sweep looks once at every shard. It returns the error of the first shard that failed,
@@ -58,7 +58,7 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 		if err := m.sweepShard(ctx, shard, dead, &swept); err != nil {
 			errs = append(errs, err)
 			if m.allAway(shard, err) {
-				// Heartbeats that were seen before an outage prove nothing after it.
+				// Heartbeats seen before an outage prove nothing after it.
 				m.beats = nil
 				break
 			}
@@ -70,8 +70,8 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 	return swept, nil
 }
 
-// sweepOn sweeps until ctx is done: every interval, and once more as soon as a replica that has
-// been silent for one counts as dead.
+// sweepOn sweeps until ctx is done: every interval, and once more as soon as a replica
+// that has been silent for one interval counts as dead.
 func (m *Monitor) sweepOn(ctx context.Context) {
 	for {
 		began := time.Now()
@@ -93,8 +93,9 @@ func (m *Monitor) allAway(shard int, err error) bool {
 }
 
 // judge returns which replicas are dead. A replica is dead if it was silent for longer
-// than DeadAfter and did not beat since the last sweep, and that sweep succeeded. So no
-// replica counts as dead that was silent only because Redis, or this monitor, was away.
+// than DeadAfter and sent no heartbeat since the last sweep, and that sweep succeeded. So
+// a replica that was silent only because Redis, or this monitor, was away does not count
+// as dead.
 func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, err error) {
 	replicas, now, err := m.ring.Replicas(ctx)
 	if err != nil {
@@ -124,8 +125,8 @@ func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, er
 	}, nil
 }
 
-// sweepShard walks from the old end of processing_list to where claims are too young to
-// be stale.
+// sweepShard walks from the old end of processing_list up to the claims that are too
+// young to be stale.
 func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) bool, swept *Swept) error {
 	young := min(m.config.DeadAfter, m.config.LongTimeout)
 	passed, before := 0, swept.Stale+swept.Orphaned
@@ -168,7 +169,7 @@ func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) b
 }
 
 // stale judges a claim's age. A claim from the future was made before Redis' clock went
-// back, and nobody knows how old it is.
+// back, and its age is unknown.
 func (m *Monitor) stale(age time.Duration) bool {
 	return age > m.config.LongTimeout || age < -m.config.LongTimeout
 }

@@ -70,8 +70,8 @@ func (m *Monitor) eachShard(do func(shard int) (int, error)) (sum int, errs []er
 	return sum, errs
 }
 
-// tellTrimmed logs what an operator should know, and does not repeat it for a while: how
-// many messages were dropped early, and where groups hold messages back.
+// tellTrimmed logs what an operator should know: how many messages were dropped early,
+// and where groups hold messages back. It does not repeat that for a while.
 func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
 	streams := 0
 	for _, back := range held {
@@ -142,7 +142,7 @@ func levelOf(lengths []int, kept int) int {
 }
 
 // levelBytes lowers the levels until messages take no more memory than they may. It cuts
-// the streams that take most first. A Redis that does not report how much they take has
+// the streams that take most first. If a Redis does not report how much they take, it has
 // no such bound.
 func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, lengths, levels []int) error {
 	for node, part := range parts {
@@ -174,7 +174,7 @@ type part struct {
 	memory circulate.Memory // of their node
 }
 
-// parts returns the shards by node, or all together where one bound holds for all.
+// parts returns the shards by node, or all together if one bound applies to all.
 func (m *Monitor) parts(ctx context.Context) map[string]*part {
 	parts := make(map[string]*part)
 	if m.config.KeptBytes < 0 {
@@ -207,8 +207,8 @@ func (m *Monitor) parts(ctx context.Context) map[string]*part {
 }
 
 // most returns how many bytes the messages of a part may take, given what they take now.
-// It is half of the node's memory, or what keeps the node well below the mark with
-// everything else that it holds, but at least a tenth.
+// It is half of the node's memory, or less if the node's other data would bring it close
+// to the mark, but at least a tenth.
 func (p *part) most(c Config, now int) int {
 	if c.KeptBytes > 0 {
 		return int(c.KeptBytes)

@@ -10,21 +10,21 @@ import (
 	"github.com/rounds-dev/rounds/accounts/concern"
 )
 
-// watch is what this monitor has watched while on duty, for everybody to read.
+// watch is what this monitor has watched while on duty, for others to read.
 type watch struct {
 	mu    sync.Mutex
 	last  concern.Watched
 	taken struct{ counted, groups, dead, trimmed, quarantined time.Time } // by our own clock
 }
 
-// note changes what was watched.
+// note changes the watched values.
 func (w *watch) note(change func(w *watch, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w, time.Now())
 }
 
-// now returns what was watched, each part with its age.
+// now returns the watched values, each part with its age.
 func (w *watch) now() concern.Watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,13 +97,13 @@ func (w *watch) quarantined(n int) {
 	})
 }
 
-// forget forgets what was watched: another monitor watches now.
+// forget clears the watched values: another monitor watches now.
 func (w *watch) forget() {
 	w.note(func(w *watch, _ time.Time) { w.last = concern.Watched{} })
 }
 
-// tell tells everybody what this monitor watches. Before the first count is done, what another
-// one told last stays.
+// tell posts what this monitor watches. Before its first count is done, another monitor's
+// last post stays.
 func (m *Monitor) tell(ctx context.Context) error {
 	told := m.watch.now()
 	if told.Counted == nil || !m.duty.held() {
