@@ -14,12 +14,12 @@ type Via string
 const (
 	ViaToken   Via = "token"   // ROUNDS_API_TOKEN
 	ViaKey     Via = "key"     // a key of its own
-	ViaSession Via = "session" // a page's, after signing in
+	ViaSession Via = "session" // a session of the pages, after signing in
 	ViaOIDC    Via = "oidc"    // a person who signed in with an identity provider
 	ViaLocal   Via = "local"   // from this machine, where no authentication is needed
 )
 
-// The names of principals that are not a certain key or person.
+// The names of principals that are not one certain key or person.
 const (
 	TokenName = "token" // anybody with ROUNDS_API_TOKEN
 	LocalName = "local" // anybody on this machine, where no authentication is needed

@@ -2,7 +2,7 @@ package cadence
 
 import "time"
 
-// Class is the result of a check as far as it matters for the next one.
+// Class is the result of a check, as far as it matters for the next one.
 type Class uint8
 
 // The classes.
@@ -59,7 +59,7 @@ type Outcome struct {
 	Class      Class
 	Found      bool          // a page of the check had messages
 	More       bool          // the upstream has more: check again at once, behind the others
-	RetryAfter time.Duration // the wait that the upstream asked for after a failure; it is kept in full
+	RetryAfter time.Duration // the wait that the upstream asked for after a failure; it is honoured in full
 	PollAfter  time.Duration // the least wait that the upstream asked for after a success
 	Final      bool          // with AuthFailed: trying again is useless; parked at once
 	Text       string        // the failure's text; goes into the reason of parking

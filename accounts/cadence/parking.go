@@ -2,11 +2,11 @@ package cadence
 
 import "time"
 
-// Parking says what parks an account whose checks go on failing as the last one did.
+// Parking says what parks an account whose checks go on failing like the last one.
 type Parking struct {
 	Rule  string        // RuleRetryBudget, RuleAuth, RuleGone or RuleConfig; empty: nothing parks it
 	After int           // how many failures in a row, or refusals of the credential, park it
-	Over  time.Duration // how long it must be from the first refusal to the one that parks; 0: it does not matter
+	Over  time.Duration // the least time from the first refusal to the one that parks; 0: none
 	Left  int           // how many more park it, at least 1
 	From  time.Time     // the earliest time at which it is parked; zero: any
 }
@@ -30,10 +30,10 @@ func (p Policy) Parking(c Class, s State) Parking {
 	return Parking{}
 }
 
-// LongestPause returns the longest pause by RuleBackoff that an account makes between its checks
-// until it is parked, if they go on ending with a class. A failure that the account did not cause
-// has no growing pauses. Failures is how many there were in a row, and longest the longest
-// interval of the account's cadence.
+// LongestPause returns the longest pause by RuleBackoff between an account's checks until
+// it is parked, if they go on ending with a class. A failure that the account did not
+// cause has no growing pauses. Failures is how many there were in a row, and longest the
+// longest interval of the account's cadence.
 func (p Policy) LongestPause(c Class, failures int, longest time.Duration) time.Duration {
 	switch c {
 	case Blameless:

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// State is what an account's earlier checks left. The zero value is the state of an account
-// that was never checked.
+// State is what an account's earlier checks left behind. The zero value is the state of
+// an account that was never checked.
 type State struct {
 	Failures     int           // in a row
 	Refusals     int           // refusals of the credential since the last success
@@ -17,7 +17,7 @@ type State struct {
 }
 
 // Encode returns the state as a short text, empty for the zero state. It leaves out
-// Failures, which the ring keeps itself. Times are cut to milliseconds.
+// Failures, which the ring stores itself. Times are cut to milliseconds.
 func (s State) Encode() string {
 	var words []string
 	if s.Interval != 0 {

@@ -16,7 +16,7 @@ type Sources struct {
 	Ring      *circulate.Ring
 	Registry  *accounts.Registry          // of all accounts
 	Redis     func(context.Context) Redis // what is wrong with the Redis servers
-	DeadAfter time.Duration               // a process that is silent for so long is not alive
+	DeadAfter time.Duration               // a process that is silent for this long is dead
 	Webhooks  bool                        // the caller's settings name a file with endpoints
 }
 
@@ -26,16 +26,16 @@ type Redis []RedisFault
 // RedisFault is a setting or the state of a Redis server.
 type RedisFault struct {
 	Node  string
-	Code  string // that of the concern, without redis_
+	Code  string // the concern's code, without redis_
 	Value string // such as the policy, or the percentage of its memory
 	Text  string // an English sentence that says what to set; empty: none
 }
 
-// facts are what all sources know now.
+// facts is what all sources know now.
 type facts struct {
 	now       time.Time
 	deadAfter time.Duration
-	webhooks  bool // somebody names endpoints
+	webhooks  bool // some settings name endpoints
 
 	stats    accounts.Stats // without counts
 	law      Law
@@ -49,9 +49,10 @@ type facts struct {
 	pausedMore int
 }
 
-// Collect returns everything that is wrong now. It asks Redis about ten questions, whatever the
-// number of accounts. If one of them is not answered, it returns an error: half of the concerns
-// would look like health. Only servers that do not tell their settings are left out.
+// Collect returns everything that is wrong now. It asks Redis about ten questions,
+// whatever the number of accounts. If one of them is not answered, it returns an error:
+// half of the concerns would look like health. Only servers that do not disclose their
+// settings are left out.
 func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	f := facts{deadAfter: s.DeadAfter, webhooks: s.Webhooks}
 	var err error
@@ -79,7 +80,7 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	return f.judge(), nil
 }
 
-// judge returns what the facts mean.
+// judge returns the concerns that follow from the facts.
 func (f *facts) judge() Concerns {
 	var all []Concern
 	for _, part := range []func() []Concern{
@@ -122,7 +123,7 @@ func (f *facts) date(c *Concern) {
 	c.AsOf, c.Since = c.AsOf.UTC(), c.Since.UTC()
 }
 
-// alive reports whether somebody who was last heard of then is alive.
+// alive reports whether a process or replica that was last heard of then is alive.
 func (f *facts) alive(heard time.Time) bool { return f.stats.Now.Sub(heard) < f.deadAfter }
 
 // has reports whether a process with a role is alive, and since when at least.

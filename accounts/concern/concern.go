@@ -1,9 +1,9 @@
 // Package concern says what is wrong with the service now: each concern as a code with
-// parameters, so that every language can tell it, and as an English sentence. It reads what
-// replicas, processes and the monitor on duty keep in Redis anyway. It never scans.
+// parameters, so that any language can express it, and as an English sentence. It reads
+// what replicas, processes and the monitor on duty store in Redis anyway. It never scans.
 //
-// A concern ends when its cause has ended. What nobody watches any more is no concern: that
-// nobody watches is one.
+// A concern ends when its cause has ended. What nobody watches any more is no concern:
+// that nobody watches is one.
 package concern
 
 import (
@@ -27,24 +27,24 @@ var levels = []Level{Bad, Warn, Note}
 // Code says what a concern is about. It never changes its meaning.
 type Code string
 
-// The codes. What each says, and where, is in the table.
+// The codes. The table has their sentences and pages.
 const (
 	LawViolated      Code = "law_violated"     // accounts are lost or doubled
 	NoReplica        Code = "no_replica"       // no replica is alive
 	NoMonitor        Code = "no_monitor"       // no monitor is alive
-	WatchOld         Code = "watch_old"        // a monitor is alive, but has not told what it watches
+	WatchOld         Code = "watch_old"        // a monitor is alive, but has not reported what it watches
 	Outage           Code = "outage_suspected" // the network of replicas seems to be down
 	MemoryShort      Code = "memory_short"     // replicas take no messages, because Redis' memory is used up to the mark
 	RedisEviction    Code = "redis_eviction"   // Redis drops keys when its memory is full
 	RedisAppendFails Code = "redis_append_fails"
 	RedisSnapshot    Code = "redis_snapshot_fails"
-	RedisUnsaved     Code = "redis_unsaved" // a process that has everything itself cannot save it
+	RedisUnsaved     Code = "redis_unsaved" // a process with an embedded Redis cannot save its data
 	RedisMemory      Code = "redis_memory"
 	RedisAppendOnly  Code = "redis_appendonly"
 	RedisNoSync      Code = "redis_no_fsync"
 	RedisReplicas    Code = "redis_min_replicas"
-	RedisDamaged     Code = "redis_damaged"    // what it had saved was damaged
-	RedisLarge       Code = "redis_large"      // it has so much that saving takes long
+	RedisDamaged     Code = "redis_damaged"    // its saved data was damaged
+	RedisLarge       Code = "redis_large"      // it has so much data that saving takes long
 	KindUnchecked    Code = "kind_unchecked"   // no living replica checks a kind
 	Overdue          Code = "overdue"          // accounts wait to be claimed
 	FailingJumped    Code = "failing_jumped"   // many accounts have begun to fail
@@ -102,12 +102,12 @@ type Concerns struct {
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last told what it watches; left out if no monitor ever did."`
 }
 
-// newList merges the concerns that are alike, sorts them, and says them in words.
+// newList merges concerns that are alike, sorts them, and adds their sentences.
 func newList(now time.Time, all []Concern) Concerns {
 	type alike struct {
 		level Level
 		code  Code
-		cause string // why groups lag: what one of them reports says nothing of the others
+		cause string // why groups lag: one group's cause says nothing about the others
 	}
 	merged := make(map[alike]*Concern)
 	for _, c := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/document"
 )
 
-// ofWebhooks returns the endpoints that get no messages, or take none.
+// ofWebhooks returns the concerns about endpoints that get no messages, or accept none.
 func (f *facts) ofWebhooks() (all []Concern) {
 	disabled := make(map[string]bool)
 	for _, d := range f.disabled {
@@ -48,7 +48,8 @@ func (f *facts) ofWebhooks() (all []Concern) {
 	return all
 }
 
-// starts reports whether all processes began a short while ago, so that others may be about to.
+// starts reports whether all processes began a short while ago, so that others may
+// follow.
 func (f *facts) starts() bool {
 	return !slices.ContainsFunc(f.stats.Processes, func(p accounts.Process) bool {
 		return f.alive(p.Beat) && f.stats.Now.Sub(p.Report.Since) >= startingWithin
@@ -68,7 +69,7 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 		if r.Outcome != "" && !r.At.Before(last) {
 			last, c.Value = r.At, r.Outcome
 			switch {
-			case !r.Delivered.Before(r.At): // it accepts others
+			case !r.Delivered.Before(r.At): // the endpoint accepts others
 				c.Value = ""
 			case r.Status > 0:
 				c.Value = strconv.Itoa(r.Status)
@@ -81,8 +82,8 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 	return c, c.Messages > 0
 }
 
-// ofGroups returns the groups that fall behind, except those of endpoints with a concern of
-// their own.
+// ofGroups returns the concerns about groups that fall behind, except groups of endpoints
+// with a concern of their own.
 func (f *facts) ofGroups() (all []Concern) {
 	told, causes := make(map[string]bool), make(map[string]bool)
 	for _, c := range f.ofWebhooks() {
@@ -108,7 +109,7 @@ func (f *facts) ofGroups() (all []Concern) {
 	return all
 }
 
-// causesTold is how many causes of groups that lag are told apart.
+// causesTold is how many causes of lagging groups are listed separately.
 const causesTold = 10
 
 // NoConsumer is the value of the concern about a group that lags while none of its consumers is

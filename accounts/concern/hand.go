@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// marksKept is how many places of audits by hand are kept: several audits may go on at
-	// once, and a call may be repeated.
+	// marksKept is how many places of audits by hand are stored: several audits may be
+	// under way, and a call may be repeated.
 	marksKept = 8
 	// markLives is how long an audit by hand may pause.
 	markLives = time.Hour
@@ -36,8 +36,8 @@ type hand struct {
 	Marks  []AuditResult `json:"marks"`
 }
 
-// ByHand notes a call of an audit by hand. If all shards are audited then, the audit counts as
-// the last complete one. A call that continues nothing that is known is not noted: it says
+// ByHand notes a call of an audit by hand. Once all shards are audited, the audit counts
+// as the last complete one. A call that continues no known audit is not noted: it says
 // nothing about the shards before.
 func ByHand(ctx context.Context, ring *circulate.Ring, p Part) error {
 	board := document.Of(ring).Notices()
@@ -76,7 +76,7 @@ func (h *hand) at(p Part, now time.Time, shards int) (AuditResult, bool) {
 	return AuditResult{}, false
 }
 
-// keep keeps a mark in place of an earlier one at its place, and forgets the oldest ones.
+// keep stores a mark in place of an earlier one at its place, and drops the oldest ones.
 func (h *hand) keep(a AuditResult) {
 	marks := []AuditResult{a}
 	for _, mark := range h.Marks {

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// What makes a concern, and what makes it a bad one.
+// The thresholds of a concern, and of a bad one.
 const (
 	overdueFrom    = 2 * time.Minute
 	overdueBad     = 10 * time.Minute
@@ -24,7 +24,7 @@ const (
 	warningFrom    = 5              // checks with a warning a minute
 	roleMonitor    = "monitor"
 	roleDelivery   = "delivery"
-	webhookGroup   = "webhook." // begins the name of an endpoint's consumer group
+	webhookGroup   = "webhook." // the prefix of an endpoint's consumer group
 	startingWithin = 2 * time.Minute
 )
 
@@ -102,8 +102,8 @@ func (f *facts) ofProcesses() (all []Concern) {
 	return all
 }
 
-// replaced reports whether a process with the same roles has begun on the host of one that
-// went silent, as a service manager has it do.
+// replaced reports whether a process with the same roles has begun on the host of one
+// that went silent, as after a restart by a service manager.
 func (f *facts) replaced(p *accounts.Process) bool {
 	return slices.ContainsFunc(f.stats.Processes, func(other accounts.Process) bool {
 		return f.alive(other.Beat) && slices.Equal(other.Roles, p.Roles) && other.Report.Host == p.Report.Host && other.Report.Since.After(p.Report.Since)
@@ -153,7 +153,8 @@ func (f *facts) ofReplicas() (all []Concern) {
 	return all
 }
 
-// ofRecent returns what replicas report of the last minute, all together.
+// ofRecent returns the concerns from what replicas report about the last minute, all
+// together.
 func (f *facts) ofRecent() (all []Concern) {
 	denials, warnings := make(map[string]int), make(map[accounts.Recent]int)
 	for i := range f.stats.Replicas {
@@ -212,8 +213,8 @@ func (f *facts) ofRedis() (all []Concern) {
 	return all
 }
 
-// ofScan returns what the last scan of all accounts found, unless it is too long ago. A scan
-// of a million accounts takes a quarter of an hour.
+// ofScan returns the concerns from the last scan of all accounts, unless it is too long
+// ago. A scan of a million accounts takes a quarter of an hour.
 func (f *facts) ofScan() (all []Concern) {
 	if f.stats.Staleness == nil || f.stats.Now.Sub(f.stats.Staleness.At) >= eventShown {
 		return nil
@@ -221,7 +222,7 @@ func (f *facts) ofScan() (all []Concern) {
 	scan := f.stats.Staleness
 	if found := f.stats.Failing; found != nil && scan.Scanned > 0 && f.represents(scan) {
 		share := float64(found.Newly) / float64(scan.Scanned)
-		if found.Newly >= min(newlyLeast, scan.Scanned) && share >= newlyShare { // or all of the few there are
+		if found.Newly >= min(newlyLeast, scan.Scanned) && share >= newlyShare { // or all of the few accounts
 			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, Since: scan.At}
 			if share >= newlyBad {
 				c.Level = Bad
@@ -242,8 +243,8 @@ func (f *facts) ofScan() (all []Concern) {
 	return all
 }
 
-// represents reports whether a scan looked at about as many accounts as there are now. After a
-// large import it says nothing of the whole, until the next one.
+// represents reports whether a scan looked at about as many accounts as there are now.
+// After a large import the last scan says nothing about the whole.
 func (f *facts) represents(scan *accounts.Staleness) bool {
 	c, scanned := f.watched.Counted, scan.Scanned+scan.ParkedExcluded
 	return c == nil || c.Registered <= 2*scanned && scanned <= 2*c.Registered

@@ -10,37 +10,37 @@ import (
 	"github.com/rounds-dev/rounds/circulate/document"
 )
 
-// The conservation law says that every account is in exactly one place. Any process can say at
-// any time what audits have found out about it: the last complete
-// audit, and how far the running one is.
+// The conservation law says that every account is in exactly one place. Any process can
+// report at any time what audits have found out about it: the last complete audit, and
+// the progress of the running one.
 
 // The names under which documents are posted.
 const (
 	lastName = "law"           // the last complete audit
-	runName  = "audit"         // the latest audit by a monitor, as far as it is
+	runName  = "audit"         // the latest audit by a monitor, with its progress
 	handName = "audit_by_hand" // audits by hand that go on with their next call
 )
 
 const (
-	// examples is how many findings are kept one by one. All are counted.
+	// examples is how many findings are stored one by one. All are counted.
 	examples = 10
-	// runAlive is how long a running audit may be silent. It reports every keepEvery, and a
-	// step of it takes much less.
+	// runAlive is how long a running audit may be silent. It reports every keepEvery, and
+	// one of its steps takes much less.
 	runAlive = time.Minute
 	// slack is by how much an audit may be late.
 	slack = 10 * time.Minute
-	// usual is the interval of audits if no monitor has told its own.
+	// usual is the interval of audits if no monitor has reported its own.
 	usual = 10 * time.Minute
 )
 
 // State says in a word whether the law holds, as far as it is known.
 type State string
 
-// The states, and what a person should make of them.
+// The states, and their meaning for people.
 const (
 	Kept     State = "kept"     // the last audit found every account in exactly one place
-	Repaired State = "repaired" // it found faults and repaired all of them
-	Unjudged State = "unjudged" // it could not judge some accounts, and found no fault in the others
+	Repaired State = "repaired" // the last audit found faults and repaired all of them
+	Unjudged State = "unjudged" // the last audit could not judge some accounts, and found no fault in the others
 	Flawed   State = "flawed"   // no account was lost or doubled, but something else was wrong
 	Violated State = "violated" // accounts were lost or doubled, and not all were repaired
 	Broken   State = "broken"   // the latest audit broke off
@@ -56,8 +56,8 @@ type FindingCount struct {
 	Repaired int                 `json:"repaired"`
 }
 
-// AuditResult is the result of an audit of the whole ring, as far as it came. Its times are by
-// Redis' clock.
+// AuditResult is the result of an audit of the whole ring, or of the part done so far.
+// Its times are by Redis' clock.
 type AuditResult struct {
 	By       string         `json:"by" enum:"monitor,hand" doc:"Who audits: the monitor on duty, or a person or program by GET /v1/audit or POST /v1/audit:repair."`
 	Began    time.Time      `json:"began"`
@@ -103,7 +103,7 @@ func Read(ctx context.Context, ring *circulate.Ring) (Law, error) {
 	return l, nil
 }
 
-// see takes over the latest audit by a monitor, unless it has ended as it should.
+// see takes over the latest audit by a monitor, unless that has ended properly.
 func (l *Law) see(r *run, posted time.Time) {
 	if r.Every > 0 {
 		l.Every = r.Every
@@ -211,7 +211,7 @@ func CountsOf(number func(kind circulate.Violation) (found, repaired int)) []Fin
 	return counts
 }
 
-// begin returns an audit of a ring of so many shards that begins now.
+// begin returns an audit of a ring with that many shards that begins now.
 func begin(by string, now time.Time, shards int) AuditResult {
 	return AuditResult{By: by, Began: now.UTC(), At: now.UTC(), Kinds: []FindingCount{}, Shards: shards, Findings: []circulate.Finding{}}
 }

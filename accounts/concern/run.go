@@ -13,7 +13,7 @@ import (
 const (
 	// keepEvery is how often a running audit reports at most.
 	keepEvery = 10 * time.Second
-	// resumeWithin is for how long another monitor continues an audit that has stopped.
+	// resumeWithin is how long another monitor may continue an audit that has stopped.
 	resumeWithin = 10 * time.Minute
 )
 
@@ -25,13 +25,13 @@ type run struct {
 	Ended  bool    `json:"ended,omitempty"` // with Why: it broke off; Why alone: it waits
 }
 
-// Run is an audit of the whole ring by the monitor on duty. It keeps how far it is, so that
-// everybody can see it, and that another monitor can continue it.
+// Run is an audit of the whole ring by the monitor on duty. It stores its progress, so
+// that everybody can see it, and so that another monitor can continue.
 type Run struct {
 	run
 	ring    *circulate.Ring
 	kept    time.Time // by our own clock
-	resumed bool      // nothing was done since
+	resumed bool      // no step was done since
 }
 
 // Resume returns the audit that a monitor of this ring has left unfinished within the last ten
@@ -52,13 +52,13 @@ func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Ru
 	return r, r.Keep(ctx)
 }
 
-// resumable reports whether an audit that was last heard of so long ago can be continued.
+// resumable reports whether an audit that has been silent for that long can be continued.
 func (r *Run) resumable(ring *circulate.Ring, silent time.Duration) bool {
 	return !r.Ended && r.Layout == ring.Layout() && r.Shards == ring.Shards() && r.Audited >= 0 && r.Audited < r.Shards && silent < resumeWithin
 }
 
-// Resumed reports, once, that an audit which was left unfinished has gone on. It is called
-// after a step of it.
+// Resumed reports, once, that an unfinished audit has gone on. It is called after a step
+// of the audit.
 func (r *Run) Resumed() bool {
 	resumed := r.resumed
 	if r.resumed = false; resumed {
@@ -67,8 +67,8 @@ func (r *Run) Resumed() bool {
 	return resumed
 }
 
-// Wait keeps that the audit waits for Redis, if some of Redis serves. The shard is audited
-// again, so only what was repaired in it is noted.
+// Wait records that the audit waits for Redis, if a part of Redis serves. The shard is
+// audited again, so only its repairs are noted.
 func (r *Run) Wait(ctx context.Context, one *circulate.Audited) error {
 	var done circulate.Audited
 	for _, f := range one.Findings {
@@ -87,12 +87,12 @@ func (r *Run) Shard(one *circulate.Audited) {
 	r.Audited++
 }
 
-// Partly notes what was found in a shard before the audit broke off in it.
+// Partly notes the findings in a shard in which the audit broke off.
 func (r *Run) Partly(one *circulate.Audited) {
 	r.Add(one.Accounts, one.Unjudged, CountsOf(one.Count), one.Findings)
 }
 
-// Report keeps how far the audit is, unless it did so just now.
+// Report stores the audit's progress, unless it did so just now.
 func (r *Run) Report(ctx context.Context) error {
 	if time.Since(r.kept) < keepEvery {
 		return nil
@@ -100,7 +100,7 @@ func (r *Run) Report(ctx context.Context) error {
 	return r.Keep(ctx)
 }
 
-// Keep keeps how far the audit is.
+// Keep stores the audit's progress.
 func (r *Run) Keep(ctx context.Context) error {
 	r.kept = time.Now()
 	now, err := document.Of(r.ring).Notices().Now(ctx)
@@ -111,7 +111,7 @@ func (r *Run) Keep(ctx context.Context) error {
 	return post(ctx, r.ring, runName, r.run)
 }
 
-// Complete keeps the audit as the last complete one.
+// Complete stores the audit as the last complete one.
 func (r *Run) Complete(ctx context.Context) error {
 	r.Ended = true
 	if err := r.Keep(ctx); err != nil {
@@ -120,8 +120,8 @@ func (r *Run) Complete(ctx context.Context) error {
 	return post(ctx, r.ring, lastName, r.AuditResult)
 }
 
-// BreakOff keeps that the audit broke off with an error. If Redis is away, that is known when
-// the audit has been silent for a minute.
+// BreakOff records that the audit broke off with an error. If Redis is away, the audit
+// shows as broken off after a minute of silence.
 func (r *Run) BreakOff(ctx context.Context, because error) error {
 	r.Ended, r.Why = true, "failed"
 	if circulate.Unavailable(because) {

@@ -10,8 +10,8 @@ import (
 // Style says how the parts of a sentence are written, for example as markup. All of its
 // functions are required.
 type Style struct {
-	Name     func(name string) string // what a concern is about
-	Text     func(text string) string // what stands between the other parts, and values
+	Name     func(name string) string // the subject of a concern
+	Text     func(text string) string // values, and the text between the other parts
 	Number   func(n int) string
 	Duration func(d time.Duration) string // in whole seconds
 	Share    func(share float64) string   // of 1
@@ -26,9 +26,9 @@ func plain() Style {
 	}
 }
 
-// Sentence returns a concern in a sentence, in English ("en") or Chinese ("zh"). English ones
-// begin with a small letter and have no full stop, as in a log. A code of a later version is
-// said in the words that came with it.
+// Sentence returns a concern as a sentence, in English ("en") or Chinese ("zh"). English
+// sentences begin with a small letter and have no full stop, as in a log. For a code of a
+// later version it returns the text that came with the concern.
 func (c *Concern) Sentence(language string, s Style) string {
 	e := entryOf(c.Code)
 	if e == nil {
@@ -47,10 +47,10 @@ func (c *Concern) Sentence(language string, s Style) string {
 	return c.fill(en, s, english())
 }
 
-// tongue says the parts of a sentence whose words depend on the language.
+// tongue writes the parts of a sentence whose words depend on the language.
 type tongue struct {
-	// and returns the words after a subject, for others that are alike. One and several name
-	// what they are.
+	// and returns the words after a subject for others that are alike. One and several
+	// are the nouns for them.
 	and func(others int, s Style, one, several string) string
 
 	account, accounts string // after a number
@@ -83,8 +83,8 @@ func many(n int, s Style, one, several string) string {
 	return s.Number(n) + s.Text(several)
 }
 
-// fill returns a sentence whose parts in braces are filled in. What is in brackets is left out
-// if there is no time to be told.
+// fill fills in the parts of a sentence in braces. It leaves out the text in brackets if
+// there is no time.
 func (c *Concern) fill(text string, s Style, in tongue) string {
 	var b strings.Builder
 	for {

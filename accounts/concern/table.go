@@ -2,11 +2,11 @@ package concern
 
 //go:generate go test -run TestGuideListsEveryConcern -update .
 
-// entry is everything that is fixed about a code.
+// entry is the fixed part of a code.
 type entry struct {
 	code   Code
 	page   string   // of the dashboard, which has more
-	alerts []string // of deployments/monitoring/alerts.yaml, that fire for the same reason; nil: none does
+	alerts []string // alerts of deployments/monitoring/alerts.yaml that fire for the same reason; nil: none
 	en, zh string   // the sentence, as Sentence fills it in
 	other  []variant
 }
@@ -17,8 +17,8 @@ type variant struct {
 	en, zh string
 }
 
-// table has all codes, in the order in which concerns of one level are listed. The guide's lists
-// of concerns are made of it: see the test beside it.
+// table has all codes, in the order in which concerns of one level are listed. It is the
+// source of the guide's lists of concerns: see the test beside it.
 func table() []entry {
 	redis := []string{"RoundsRedisConcern"}
 	return []entry{
@@ -254,7 +254,7 @@ func table() []entry {
 	}
 }
 
-// entryOf returns what is fixed about a code, or nil if this version does not know it.
+// entryOf returns the entry of a code, or nil if this version does not know the code.
 func entryOf(code Code) *entry {
 	for _, e := range table() {
 		if e.code == code {

@@ -13,24 +13,25 @@ import (
 const (
 	watchName = "watch"
 
-	// WatchEvery is how often the monitor on duty tells what it watches.
+	// WatchEvery is how often the monitor on duty reports what it watches.
 	WatchEvery = 30 * time.Second
-	// watchLasts is for how long that counts as the present.
+	// watchLasts is how long that counts as current.
 	watchLasts = 5 * time.Minute
-	// groupsLast is the same for consumer groups, which may read everything within a second.
-	// They are looked at every minute, and told within WatchEvery of that.
+	// groupsLast is the same for consumer groups, which may read everything within a
+	// second. They are looked at every minute, and reported within WatchEvery after that.
 	groupsLast = 2 * time.Minute
 	// trimLasts is the same for trimming, which is done less often.
 	trimLasts = time.Hour
 
-	// GroupsWatched is how many consumer groups are told at most, those that wait longest.
+	// GroupsWatched is the most consumer groups that are reported; the longest waits come
+	// first.
 	GroupsWatched = 100
-	// KindsWatched is how many kinds are told at most.
+	// KindsWatched is the most kinds that are reported.
 	KindsWatched = 20
 )
 
-// Watched is what the monitor on duty watches. Each part has its age at the time of telling.
-// A part that is nil was not looked at.
+// Watched is what the monitor on duty watches. Each part has its age at the time of the
+// report. A part that is nil was not looked at.
 type Watched struct {
 	Counted *Counted `json:"counted,omitempty"`
 	Groups  *Groups  `json:"groups,omitempty"`
@@ -63,7 +64,7 @@ type Groups struct {
 // Group is how far a consumer group has read.
 type Group struct {
 	Name     string  `json:"name"`
-	Messages int     `json:"messages"`             // that it has not read, or not acknowledged
+	Messages int     `json:"messages"`             // messages that it has not read, or not acknowledged
 	Oldest   float64 `json:"oldest_seconds"`       // the age of the oldest of them
 	Near     bool    `json:"near_limit,omitempty"` // soon they are past their retention, or too many
 	Alone    bool    `json:"alone,omitempty"`      // it lags, and none of its consumers is alive
@@ -89,7 +90,7 @@ type InQuarantine struct {
 	Accounts int `json:"accounts"`
 }
 
-// Tell tells everybody what the monitor on duty watches.
+// Tell posts what the monitor on duty watches, for everybody.
 func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -101,8 +102,8 @@ func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 	return nil
 }
 
-// readWatched returns what a monitor told last, without the parts that are too old to be the
-// present, and when it told them; the zero time: it told nothing.
+// readWatched returns what a monitor posted last, without outdated parts, and when it
+// did. The zero time means that no monitor has posted anything.
 func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, now time.Time, err error) {
 	found, now, err := document.Of(ring).Notices().Read(ctx, watchName)
 	if err != nil {

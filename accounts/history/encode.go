@@ -7,11 +7,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate/document"
 )
 
-// format is the first byte of what is stored of a time. Another one makes it unreadable for
-// this program.
+// format is the first byte of a stored sample. This program cannot read another format.
 const format = 1
 
-// part says what a number is of its figure.
+// part says which number of a figure it is.
 type part byte
 
 const (
@@ -20,7 +19,7 @@ const (
 	most
 )
 
-// column is one number of what is stored: of which figure, and in how many bytes.
+// column is one number of a stored sample: its figure, and its size in bytes.
 type column struct {
 	field Field
 	part  part
@@ -45,7 +44,7 @@ func longColumns() []column {
 	}...)
 }
 
-// figures are what is known of one time.
+// figures are the known figures of one time.
 type figures struct {
 	at  time.Time
 	all [fields]spread
@@ -68,8 +67,8 @@ func encode(columns []column, f *figures) document.Point {
 	return document.Point{At: f.at, Data: data}
 }
 
-// decode returns what it can read. Numbers that are not there are missing, and those beyond
-// the columns are passed over.
+// decode returns what it can read. Absent numbers are missing, and numbers beyond the
+// columns are skipped.
 func decode(columns []column, p document.Point) (figures, bool) {
 	if len(p.Data) == 0 || p.Data[0] != format {
 		return figures{}, false

@@ -3,8 +3,8 @@ package history
 // Field is one of the figures of a sample.
 type Field int
 
-// The figures. Rates and lateness cover the time since the sample before. The others are as
-// they were last found.
+// The figures. Rates and lateness cover the time since the sample before. The others are
+// the latest findings.
 const (
 	ChecksPerSecond   Field = iota // checks that ended
 	MessagesPerSecond              // messages that checks found
@@ -17,8 +17,8 @@ const (
 	Registered                     // accounts
 	Scheduled                      // accounts
 	Waiting                        // accounts in all lanes
-	Urgent                         // of these, in the urgent lane
-	Low                            // of these, in the low lane
+	Urgent                         // accounts in the urgent lane
+	Low                            // accounts in the low lane
 	Claimed                        // accounts
 	Parked                         // accounts
 	Failing                        // accounts whose last check failed, as the last scan found them
@@ -58,7 +58,7 @@ func (f Field) String() string {
 	return names()[f]
 }
 
-// FieldNamed returns the figure of a name, and whether there is one.
+// FieldNamed returns the figure with a name, and whether there is one.
 func FieldNamed(name string) (Field, bool) {
 	for i, known := range names() {
 		if known == name {

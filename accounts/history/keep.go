@@ -12,9 +12,9 @@ import (
 const (
 	// Every is the time between two samples.
 	Every = 10 * time.Second
-	// Long is the time that one of the longer-kept entries covers.
+	// Long is the time that a long-lived entry covers.
 	Long = 2 * time.Minute
-	// Most is for how long anything is kept.
+	// Most is how long the oldest entries live.
 	Most = 30 * 24 * time.Hour
 
 	briefKept = int(24 * time.Hour / Every)
@@ -24,11 +24,11 @@ const (
 func briefOf(ring *circulate.Ring) document.Series { return document.Of(ring).Series("10s", briefKept) }
 func longOf(ring *circulate.Ring) document.Series  { return document.Of(ring).Series("2m", longKept) }
 
-// Keeper adds samples. It is not safe for concurrent use. Several keepers of a namespace, as
-// of monitors that take over from each other, do no harm.
+// Keeper adds samples. It is not safe for concurrent use. Several keepers of a namespace,
+// as when monitors take over from each other, do no harm.
 type Keeper struct {
 	brief, long document.Series
-	summed      time.Time // the two minutes that the last sample was in; the zero time: none since the start
+	summed      time.Time // the two minutes of the last sample; zero: none since the start
 }
 
 // NewKeeper returns a keeper of a ring's namespace.
@@ -36,9 +36,10 @@ func NewKeeper(ring *circulate.Ring) *Keeper {
 	return &Keeper{brief: briefOf(ring), long: longOf(ring)}
 }
 
-// Add keeps a sample. Its time is cut to ten seconds. If there is a sample of these already,
-// Add leaves that one. After the last sample of two minutes, it keeps their sum for a month:
-// from Redis, because another process may have added some of them. It is safe to repeat.
+// Add stores a sample. Its time is cut to ten seconds. If there is a sample for these
+// already, Add leaves that one. After the last sample of two minutes, Add stores their
+// sum for a month. It sums the samples in Redis, because another process may have added
+// some of them. It is safe to repeat.
 func (k *Keeper) Add(ctx context.Context, s Sample) error {
 	f := figures{at: s.At.Truncate(Every)}
 	for i, v := range s.values {
@@ -58,7 +59,7 @@ func (k *Keeper) Add(ctx context.Context, s Sample) error {
 	return nil
 }
 
-// sum keeps the sum of the two minutes that were sampled last before now's.
+// sum stores the sum of the last two sampled minutes before now's.
 func (k *Keeper) sum(ctx context.Context, now time.Time) error {
 	points, _, err := k.brief.Last(ctx, 0, int(2*Long/Every))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // MaxPoints is the most points of a reply.
 const MaxPoints = 500
 
-// usualPoints are about how many points a query without a step returns.
+// usualPoints is about how many points a query without a step returns.
 const usualPoints = 360
 
 // Query asks for figures between two times.
@@ -19,8 +19,8 @@ type Query struct {
 	To   time.Time // the zero time: Until
 	// Before and Until are how long ago From and To are. Zero Before is an hour before To.
 	Before, Until time.Duration
-	// Step is the time that one point covers, in multiples of Every. Zero: one that makes a few
-	// hundred points.
+	// Step is the time that one point covers, in multiples of Every. Zero: a step that
+	// makes a few hundred points.
 	Step   time.Duration
 	Fields []Field // none: all
 }
@@ -124,7 +124,7 @@ func (q *Query) settle(now time.Time) error {
 	return nil
 }
 
-// usualStep returns a round step for so long a time, which began so long ago.
+// usualStep returns a round step for a time that is this long and began this long ago.
 func usualStep(over, ago time.Duration) time.Duration {
 	for _, step := range []time.Duration{Every, 20 * time.Second, 30 * time.Second, time.Minute, Long, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour} {
 		if over/step <= usualPoints && (step >= Long || ago <= time.Duration(briefKept)*Every) {

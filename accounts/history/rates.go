@@ -2,16 +2,17 @@ package history
 
 import "time"
 
-// Beat is what a replica said with a heartbeat.
+// Beat is the content of a replica's heartbeat.
 type Beat struct {
 	At time.Time // by Redis' clock
-	// Totals are nil for a replica of an earlier version. Then the rates count, which cover
-	// only the time since its heartbeat before.
+	// Totals are nil for a replica of an earlier version. Then its rates are used, which
+	// cover only the time since its heartbeat before.
 	Totals                     *Totals
 	Checks, Failures, Messages float64 // per second
 }
 
-// Rates find out what all replicas did between two samples. The zero Rates know nothing yet.
+// Rates computes what all replicas did between two samples. The zero Rates knows nothing
+// yet.
 type Rates struct {
 	last map[string]tempo
 }
@@ -22,7 +23,7 @@ type tempo struct {
 	checks, failures, messages float64 // per second
 }
 
-// longest is the longest time between two heartbeats that rates are taken over.
+// longest is the longest time between two heartbeats from which rates are taken.
 const longest = 5 * time.Minute
 
 // Set sets the rates and the lateness of a sample from the last heartbeats of the living
@@ -34,7 +35,7 @@ func (r *Rates) Set(s *Sample, beats map[string]Beat) {
 	for name, beat := range beats {
 		t := tempo{beat, beat.Checks, beat.Failures, beat.Messages}
 		if before, ok := r.last[name]; ok {
-			if beat.At.Equal(before.beat.At) { // it has said nothing new
+			if beat.At.Equal(before.beat.At) { // no new heartbeat
 				t = before
 			} else if done, over, ok := beat.after(before.beat); ok {
 				t.checks, t.failures, t.messages = float64(done.Checks)/over, float64(done.Failures)/over, float64(done.Messages)/over
@@ -56,8 +57,8 @@ func (r *Rates) Set(s *Sample, beats map[string]Beat) {
 	}
 }
 
-// after returns what was done since another heartbeat of the same replica, and in how many
-// seconds. It returns false if that cannot be said.
+// after returns what a replica did since an earlier heartbeat, and in how many seconds.
+// It returns false if that is unknown.
 func (b Beat) after(before Beat) (done Totals, seconds float64, ok bool) {
 	over := b.At.Sub(before.At)
 	now, then := b.Totals, before.Totals

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	freshFor  = time.Second // how long what was read counts as new
-	tailRead  = 8           // points that are read to see what is new
-	pageRead  = 1000        // points that are read at once where more is new
+	freshFor  = time.Second // how long the last reading counts as new
+	tailRead  = 8           // points that are read to find the new ones
+	pageRead  = 1000        // points that are read at once if there are more new ones
 	readFetch = 10 * time.Second
 )
 
@@ -33,21 +33,22 @@ func NewReader(ring *circulate.Ring) *Reader {
 	return &Reader{brief: kept{series: briefOf(ring), columns: briefColumns()}, long: kept{series: longOf(ring), columns: longColumns()}}
 }
 
-// kept are the points of a series that were read.
+// kept is the points of a series that were read.
 type kept struct {
 	series  document.Series
 	columns []column
 	points  []document.Point // as they were appended
-	sorted  []document.Point // by time, one of each: the one that was appended last
+	sorted  []document.Point // by time, one for each time: the last appended one
 }
 
-// refresh reads what is new, unless that was done a moment ago. It returns the time by
+// refresh reads the new points, unless it did so a moment ago. It returns the time by
 // Redis' clock.
 func (r *Reader) refresh(ctx context.Context) (time.Time, error) {
 	if !r.read.IsZero() && time.Since(r.read) < freshFor {
 		return time.Now().Add(r.ahead), nil
 	}
-	// Others may wait for the same: they should not fail because this caller went away.
+	// Others may wait for the same points: they should not fail because this caller went
+	// away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readFetch)
 	defer cancel()
 	if _, err := r.long.refresh(ctx); err != nil {
@@ -71,8 +72,8 @@ func (k *kept) refresh(ctx context.Context) (now time.Time, err error) {
 		return now, nil
 	}
 	if !known {
-		// Newer points may come while pages are read. Then some are read twice, which the
-		// order by time mends.
+		// Newer points may arrive while pages are read. Then some points are read twice,
+		// which the sorting by time mends.
 		k.points, fresh = nil, tail
 		for len(tail) > 0 {
 			if tail, _, err = k.series.Last(ctx, len(fresh), min(pageRead, max(1, k.series.Most()-len(fresh)))); err != nil {
@@ -92,8 +93,7 @@ func (k *kept) refresh(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// behind returns the points behind the last one that is known, and whether that one is among
-// them.
+// behind returns the points after the last known one, and whether the tail has that one.
 func (k *kept) behind(tail []document.Point) ([]document.Point, bool) {
 	if len(k.points) == 0 {
 		return nil, false
@@ -128,7 +128,7 @@ func (k *kept) sort() {
 	k.sorted = all[:n]
 }
 
-// between returns the points of some time. To is not among them.
+// between returns the points from a time up to, but without, another.
 func (k *kept) between(from, to time.Time) []document.Point {
 	at := func(t time.Time) int {
 		i, _ := slices.BinarySearchFunc(k.sorted, t, func(p document.Point, t time.Time) int { return p.At.Compare(t) })

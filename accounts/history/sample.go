@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sample is the figures of one time. The zero Sample has the value zero for each: NewSample
+// Sample is the figures of one time. In the zero Sample each figure is zero. NewSample
 // makes one whose figures are all missing.
 type Sample struct {
 	At     time.Time
@@ -32,13 +32,12 @@ func (s *Sample) Set(f Field, value float64) {
 // Get returns a figure, or NaN if it is missing.
 func (s *Sample) Get(f Field) float64 { return s.values[f] }
 
-// spread is what is known of one figure over some time: its mean and its extremes, NaN if
-// it is missing.
+// spread is a figure over some time: its mean and its extremes, NaN if it is missing.
 type spread struct{ mean, least, most float64 }
 
 func missing() spread { return spread{math.NaN(), math.NaN(), math.NaN()} }
 
-// gathering adds up the spreads of some times, each counting the same.
+// gathering adds up the spreads of some times, with equal weights.
 type gathering struct {
 	n, sum      float64
 	least, most float64

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Totals are what a replica has counted since it started. The difference between two of them
-// is what it did in between.
+// Totals are a replica's counts since it started. The difference between two of them is
+// what it did in between.
 type Totals struct {
 	Checks   uint64 `json:"checks"`
 	Failures uint64 `json:"failures"`
@@ -70,8 +70,9 @@ func (l Lateness) plus(other Lateness) Lateness {
 	return l
 }
 
-// since returns what was counted after an earlier count of the same replica. It returns false
-// if the earlier one is greater, so they are not of one process.
+// since returns what was counted after an earlier count of the same replica. It returns
+// false if the earlier one is greater, which means that they come from different
+// processes.
 func (l Lateness) since(before Lateness) (Lateness, bool) {
 	d := l.Clone()
 	if len(d) > latenessBuckets || len(before) > len(d) {

@@ -13,7 +13,7 @@ import (
 const (
 	// mostSums bounds the memory of a Gathering, about a KiB each.
 	mostSums = 20_000
-	// maxHost is the most bytes of a host that is told apart.
+	// maxHost is the most bytes of a host that is counted separately.
 	maxHost = 255
 	// maxText is the most bytes of a group's text.
 	maxText = 160
@@ -46,13 +46,13 @@ type gathered struct {
 	over  *sum // accounts of further hosts; nil: there are none
 }
 
-// NewGathering returns an empty gathering. Probe is the time after which parked accounts are
-// tried again whose reason may pass; 0: none is.
+// NewGathering returns an empty gathering. Probe is the time after which accounts parked
+// for a reason that may pass are tried again; 0: none is.
 func NewGathering(probe time.Duration) *Gathering {
 	return &Gathering{probe: probe, slots: accounts.NewFailingCount(), sorts: make(map[sort]*gathered)}
 }
 
-// record is what matters of an account's record.
+// record is the relevant part of an account's record.
 type record struct {
 	Kind    string `json:"kind"`
 	Cadence string `json:"cadence"`
@@ -111,7 +111,7 @@ func (r *record) steps(a *circulate.FailingAccount) map[string]NextStep {
 	switch parking := policy.Parking(class, cadence.State{Failures: a.Failures}); parking.Rule {
 	case cadence.RuleRetryBudget:
 		steps[StepParks] = NextStep{Accounts: 1, After: parking.After, Least: a.Failures, Worst: a.Failures}
-	case cadence.RuleAuth: // how many refusals there were is not known here
+	case cadence.RuleAuth: // the number of refusals is unknown here
 		steps[StepParks] = NextStep{Accounts: 1, After: parking.After, Over: int(parking.Over / time.Second)}
 	}
 	return steps

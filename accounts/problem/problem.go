@@ -1,11 +1,11 @@
-// Package problem sums up the accounts that are checked in vain: those whose last check
-// failed, and those that are parked for a failure. It groups them by kind, by the host or
-// corporation that they are checked at, and by what went wrong. A monitor makes the summary and
-// keeps it in Redis, where any API process reads it. Only for callers with labels, who see some
-// of the accounts, does an API process make one itself.
+// Package problem sums up the accounts that are checked in vain: accounts whose last
+// check failed, and accounts parked for a failure. It groups them by kind, by the host or
+// corporation where they are checked, and by cause. A monitor makes the summary and
+// stores it in Redis, where any API process reads it. Callers with labels see only some
+// of the accounts. For them alone an API process makes the summary itself.
 //
-// A summary is bounded, whatever fails: the largest groups are kept, and the others are summed
-// up. An account that somebody paused, or whose one check is done, is in no group.
+// A summary is bounded, whatever fails: it has the largest groups, and the sum of the
+// others. A paused account, or one whose one check is done, is in no group.
 package problem
 
 import (
@@ -25,11 +25,11 @@ const (
 	MostExamples = 3
 	// MostApart is the most hosts of one kind and cause that have groups of their own.
 	MostApart = 20
-	// ApartFrom is the number of accounts from which on a host has a group of its own, where
+	// ApartFrom is the number of accounts from which on a host has a group of its own, if
 	// there are more than AllApart hosts.
 	ApartFrom = 5
-	// AllApart is the most hosts of one kind and cause that have groups of their own whatever
-	// their size.
+	// AllApart is the most hosts of one kind and cause that all have groups of their own,
+	// whatever their size.
 	AllApart = 3
 )
 
@@ -50,7 +50,7 @@ func (c *Counts) add(d Counts) {
 	c.Parked += d.Parked
 }
 
-// Summary is what a monitor found out about accounts that are checked in vain.
+// Summary is a monitor's summary of the accounts that are checked in vain.
 type Summary struct {
 	At time.Time `json:"at,omitzero" doc:"When the monitor had looked at all of them, by Redis' clock; missing if it did not yet."`
 	Counts
@@ -60,8 +60,8 @@ type Summary struct {
 	Other   OtherGroups    `json:"other" doc:"All further groups together."`
 }
 
-// FailingGroup is the accounts of one kind that are checked at one host, or at several with few each,
-// in vain for the same cause.
+// FailingGroup is the accounts of one kind that are checked in vain for the same cause,
+// at one host or at several hosts with few accounts each.
 type FailingGroup struct {
 	Counts
 	Kind  string `json:"kind" doc:"The kind; empty for records that cannot be read."`
@@ -81,7 +81,7 @@ type FailingGroup struct {
 	Select map[string][]string `json:"select,omitempty" doc:"The parameters that select exactly these accounts in GET /v1/accounts, in an export and in changes of many. Missing if none do, because their records cannot be read."`
 }
 
-// OtherGroups is the groups that a summary leaves out.
+// OtherGroups is the sum of the groups that a summary leaves out.
 type OtherGroups struct {
 	Counts
 	Groups int `json:"groups" doc:"How many groups they are, at least."`
@@ -111,8 +111,7 @@ type NextStep struct {
 	Worst int       `json:"worst,omitempty" doc:"And at most."`
 }
 
-// The names of the summary, and of the same without groups, among the bulletins of a
-// namespace.
+// The names of the summary, and of the same without groups, among a namespace's notices.
 const name, countsName = "problems", "problem_counts"
 
 // Keep stores a summary. The latest caller wins.
@@ -131,7 +130,8 @@ func Keep(ctx context.Context, ring *circulate.Ring, s Summary) error {
 	return err
 }
 
-// encode returns the summary as it is kept. If it is too large, the last groups are summed up.
+// encode returns the summary as it is stored. If it is too large, the last groups are
+// summed up.
 func (s *Summary) encode() ([]byte, error) {
 	for {
 		text, err := json.Marshal(s)
@@ -147,7 +147,7 @@ func (s *Summary) encode() ([]byte, error) {
 	}
 }
 
-// Last returns the summary that was kept last, and the time now by the clock of its At. It
+// Last returns the last stored summary, and the time now by the clock of its At. It
 // returns false if there is none yet.
 func Last(ctx context.Context, ring *circulate.Ring) (s Summary, now time.Time, ok bool, err error) {
 	return last(ctx, ring, name)

@@ -42,7 +42,7 @@ func (s *sum) merge(t *sum) {
 	}
 }
 
-// and joins what will happen to some accounts with the same step of others.
+// and joins the same step of two sets of accounts.
 func (s NextStep) and(t NextStep) NextStep {
 	s.Accounts += t.Accounts
 	s.First, s.Last = earlier(s.First, t.First), later(s.Last, t.Last)
@@ -51,7 +51,7 @@ func (s NextStep) and(t NextStep) NextStep {
 	return s
 }
 
-// least returns the lower of two numbers that are there.
+// least returns the lower of two numbers; 0 counts as missing.
 func least(a, b int) int {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -88,8 +88,8 @@ func (s *sum) group(of sort, code string) FailingGroup {
 	return g
 }
 
-// groups returns the groups of a sort: hosts with many accounts apart, and the others
-// together.
+// groups returns the groups of a sort: one for each host with many accounts, and one for
+// the others.
 func (f *gathered) groups(of sort) []FailingGroup {
 	hosts := make([]string, 0, len(f.hosts))
 	for host := range f.hosts {
@@ -123,7 +123,7 @@ func (f *gathered) groups(of sort) []FailingGroup {
 	return all
 }
 
-// together moves each host that is apart, while its other ports are not, to those that are not: a
+// together moves a host that is apart to the others if one of its other ports is there: a
 // selector that names a host means all its ports.
 func together(hosts []string, apart int) ([]string, int) {
 	var kept, rest []string
@@ -137,7 +137,7 @@ func together(hosts []string, apart int) ([]string, int) {
 	return slices.Concat(kept, rest, hosts[apart:]), len(kept)
 }
 
-// portsOf returns which of some hosts are other ports of a host without one.
+// portsOf returns the hosts that are other ports of a given host, which has no port.
 func portsOf(host string, of []string) (ports []string) {
 	for _, other := range of {
 		if other != host && accounts.WithoutPort(other) == host {
@@ -147,8 +147,8 @@ func portsOf(host string, of []string) (ports []string) {
 	return ports
 }
 
-// join merges the sums of some hosts with those of no host and of further hosts. It returns
-// nil if there are none.
+// join merges the sums of some hosts with the sums of no host and of further hosts. It
+// returns nil if there are none.
 func (f *gathered) join(hosts []string) *sum {
 	var rest *sum
 	into := func(s *sum) {
@@ -194,7 +194,8 @@ func (g *Gathering) Summary(now time.Time, leftOut int) Summary {
 	for of, found := range g.sorts {
 		all = append(all, found.groups(of)...)
 	}
-	// The largest are kept, and of the others those that began to fail just now.
+	// The largest groups come first, and then, of the others, those that began to fail
+	// just now.
 	const largest = MostGroups * 3 / 4
 	order := func(by func(g *FailingGroup) int) func(a, b FailingGroup) int {
 		return func(a, b FailingGroup) int {

@@ -1,5 +1,6 @@
-// Package secret defines the names of secrets and where secrets may go, and keeps secrets
-// sealed in Redis. The code that stores secrets and the code that resolves them share it.
+// Package secret defines the names of secrets and where secrets may go, and stores sealed
+// secrets in Redis. The code that stores secrets and the code that resolves them share
+// it.
 //
 // # Seals
 //
@@ -12,6 +13,6 @@
 //
 // The name and the binding are the additional data of the seal. A value that was moved to
 // another name or binding cannot be opened. A seal does not show whether it is the latest
-// one: whoever can write to Redis can restore an older value of the same name and binding, or
-// remove the value.
+// one: an attacker who can write to Redis can restore an older value of the same name and
+// binding, or remove the value.
 package secret

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ServicePrefix begins the names of the service's own secrets, those of callbacks and
+// ServicePrefix begins the names of the service's own secrets, for callbacks and
 // webhooks. No account's record can refer to one, because names in records have no dot.
 const ServicePrefix = "service."
 

@@ -48,9 +48,9 @@ func At(server circulate.Server, namespace string) Shelf {
 	return Shelf{document.At(server, namespace).Vault()}
 }
 
-// Put seals a secret and stores it, in place of a former one of that name. It returns true
-// if there was none. The value, the binding and the author change in one step. Put is safe
-// to repeat.
+// Put seals a secret and stores it, in place of an earlier one with the same name. It
+// returns true if there was none. The value, the binding and the author change in one
+// step. Put is safe to repeat.
 func (s Shelf) Put(ctx context.Context, k *PublicKey, name string, b Binding, by string, value []byte) (Stored, bool, error) {
 	for len(by) > MaxBy || !utf8.ValidString(by) {
 		by = by[:min(len(by)-1, MaxBy)]

@@ -16,24 +16,24 @@ import (
 //
 //	Limit int `strict:"limit,given"`
 //
-// It is a string, a bool, a number, a time.Duration, a []string, a map[string]string, or a
-// json.RawMessage for any value. Null means the same as leaving the field out. With given, so
-// do neither 0 nor an empty string: a caller who sends them gets a fault.
+// It is a string, a bool, a number, a time.Duration, a []string, a map[string]string, or
+// a json.RawMessage for any value. Null means the same as leaving the field out. With
+// given, 0 and an empty string are faults.
 type Decoder[T any] struct {
 	fields  map[string]member
-	unknown string // the reason of a fault of any other field
+	unknown string // the reason of the fault of an unknown field
 }
 
 // member is a field of an object, and of the struct that it is read into.
 type member struct {
 	index  int
 	given  bool
-	reason string // of a value that is refused; empty: by its type
+	reason string // the reason for refusing a value; empty: by its type
 }
 
-// NewDecoder returns the decoder for T. What names the object in faults of unknown fields: "a
-// nudge". A field of reasons gets that reason, and not its type's, for a value that is not read.
-// NewDecoder panics if T has a tagged field of another type.
+// NewDecoder returns the decoder for T. What names the object in faults of unknown
+// fields: "a nudge". Reasons replace, for their fields, the reason by type for a value
+// that cannot be read. NewDecoder panics if T has a tagged field of another type.
 func NewDecoder[T any](what string, reasons ...Fault) *Decoder[T] {
 	d := &Decoder[T]{fields: make(map[string]member)}
 	var names []string
@@ -63,8 +63,8 @@ func NewDecoder[T any](what string, reasons ...Fault) *Decoder[T] {
 	return d
 }
 
-// Decode reads an object. It returns what it could read, and every fault, those of Object among
-// them.
+// Decode reads an object. It returns what it could read, and every fault, including the
+// faults of Object.
 func (d *Decoder[T]) Decode(text []byte) (T, Faults) {
 	var to T
 	fields, faults := object(text)
@@ -99,8 +99,8 @@ func (d *Decoder[T]) Unknown(fields map[string]json.RawMessage) (faults Faults) 
 	return faults
 }
 
-// OrEmpty returns the text, or an empty object's if there is none but white space: the body of a
-// request whose fields may all be left out.
+// OrEmpty returns the text, or an empty object if the text is only white space. It is for
+// the body of a request whose fields may all be left out.
 func OrEmpty(text []byte) []byte {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return []byte("{}")
@@ -113,8 +113,8 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
-// reasonOf returns what is said of a value that is not of the type, or false for a type that is
-// not read.
+// reasonOf returns the reason for refusing a value that is not of the type, or false for
+// a type that the decoder does not read.
 func reasonOf(t reflect.Type) (string, bool) {
 	switch {
 	case t == anyType:

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// RecordField is the field of a Fault of the text as a whole: it is not JSON, or not an
-// object.
+// RecordField is the field of a Fault of the text as a whole: the text is not JSON, or
+// not an object.
 const RecordField = "record"
 
 // The reasons of the faults that Check returns.
@@ -28,16 +28,16 @@ type Fault struct {
 // Error returns field and reason.
 func (f Fault) Error() string { return f.Field + ": " + f.Reason }
 
-// Unwrap returns the error that the fault was made of, or nil.
+// Unwrap returns the error that the fault was made from, or nil.
 func (f Fault) Unwrap() error { return f.cause }
 
 // Faults is everything that is wrong with a text.
 type Faults []Fault
 
-// Error returns them all, one a line.
+// Error returns all faults, one a line.
 func (f Faults) Error() string { return errors.Join(f.Unwrap()...).Error() }
 
-// Unwrap returns each of them.
+// Unwrap returns each fault.
 func (f Faults) Unwrap() []error {
 	errs := make([]error, len(f))
 	for i := range f {
@@ -65,9 +65,9 @@ func (f Faults) Err() error {
 	return f
 }
 
-// And adds the faults of an error, which may be nil, and returns all as an error, or nil. A field
-// that has a fault already gets no second one, and a text that could not be read has no fields.
-// And returns an error that is not Faults as it is.
+// And adds the faults of an error, which may be nil, and returns all as an error, or nil.
+// A field that has a fault already gets no second one, and an unreadable text gets no
+// faults of fields. And returns an error that is not Faults as it is.
 func (f Faults) And(err error) error {
 	var more Faults
 	switch {

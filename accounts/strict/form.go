@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A Form has the fields of a kind's config: what people see who fill it in, and how each field
-// is read. A checker that embeds its kind's form has the methods Fields and Validate. A kind
-// that declares no fields is filled in as JSON.
+// A Form has the fields of a kind's config: what people see when they fill it in, and how
+// each field is read. A checker that embeds its kind's form has the methods Fields and
+// Validate. The config of a kind without declared fields is filled in as JSON.
 
-// Type is what a field holds, and so how it is filled in.
+// Type is the type of a field's value, and so how people fill it in.
 type Type string
 
 // The types.
@@ -128,7 +128,7 @@ type Entry[C any] struct {
 // NewForm returns a form. Its fields are shown and read in the order of the entries.
 func NewForm[C any](entries []Entry[C]) *Form[C] { return &Form[C]{entries: entries} }
 
-// Elsewhere has the form say where a field may belong that it does not have. It returns the form.
+// Elsewhere makes the form say where an unknown field may belong. It returns the form.
 func (f *Form[C]) Elsewhere(hint string) *Form[C] {
 	f.elsewhere = "; " + hint
 	return f
@@ -164,7 +164,7 @@ func (f *Form[C]) Read(config json.RawMessage) (to C, err error) {
 	return to, nil
 }
 
-// known names the fields of the form, for somebody who named another.
+// known names the fields of the form, for the fault of an unknown field.
 func (f *Form[C]) known() string {
 	names := make([]string, len(f.entries))
 	for i := range f.entries {
@@ -180,7 +180,7 @@ func (f *Form[C]) known() string {
 	}
 }
 
-// Value is what a config has in one field.
+// Value is the value of one field of a config.
 type Value struct {
 	reader *Reader
 	field  *Field

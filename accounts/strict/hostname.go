@@ -8,16 +8,17 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Names of hosts are compared in one form: the one that is dialled. A name that is compared in another form than it is dialled in belongs to whoever
-// registered what it becomes.
+// Names of hosts are compared in one form: the one that is dialled. If a name were
+// compared in another form, it could belong to an attacker who registered its dialled
+// form.
 
 // ErrHostname reports a name with characters that no host's name has.
 var ErrHostname = errors.New("has characters that no host's name has")
 
-// Hostname returns the name that net/http dials for a host's name or address, in lower case. A
-// name that is not ASCII is converted as UTS #46 has it for looking names up; the error is
-// ErrName. It is converted before it is lowered, as net/http does: lowered first, U+0130 becomes
-// a plain i and the name of another host.
+// Hostname returns the name that net/http dials for a host's name or address, in lower
+// case. A name that is not ASCII is converted as UTS #46 prescribes for look-ups; the
+// error is ErrHostname. As in net/http it is converted before it is lowered: lowered
+// first, U+0130 becomes a plain i and the name of another host.
 func Hostname(name string) (string, error) {
 	if !strings.ContainsFunc(name, notASCII) {
 		return strings.ToLower(name), nil

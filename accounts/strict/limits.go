@@ -8,7 +8,7 @@ import "fmt"
 type Limits struct {
 	Depth  int // the deepest nesting of arrays and objects
 	Values int // the most elements of arrays and members of objects, down to the depth Within
-	Within int // deeper values are not counted: they are kept as text
+	Within int // deeper values are not counted: they stay text
 }
 
 // LimitError says which limit a text exceeds.

@@ -32,8 +32,8 @@ func object(text []byte) (map[string]json.RawMessage, Faults) {
 	return fields, faults
 }
 
-// Stored reads an object that some version has accepted before. Of several fields with one
-// name the last counts. The error is Faults: the text is not an object in UTF-8.
+// Stored reads an object that some version has accepted before. If several fields have
+// one name, the last counts. The error is Faults: the text is not an object in UTF-8.
 func Stored(text []byte) (map[string]json.RawMessage, error) {
 	fields, _, faults := takeApart(text)
 	return fields, faults.Err()
@@ -71,8 +71,8 @@ func Members(text []byte) (map[string]json.RawMessage, bool) {
 	return found, ok
 }
 
-// members is Members, and also returns the names that come more than once. A name with half
-// of a surrogate pair is no name of ours, and is refused as an unknown field.
+// members is Members, and also returns repeated names. A name with half of a surrogate
+// pair is no name of ours, and is refused as an unknown field.
 func members(text []byte) (found map[string]json.RawMessage, twice []string, ok bool) {
 	text = bytes.Trim(text, space)
 	if len(text) == 0 || text[0] != '{' {
@@ -96,7 +96,7 @@ func members(text []byte) (found map[string]json.RawMessage, twice []string, ok 
 // space is the white space of JSON.
 const space = " \t\r\n"
 
-// skip returns the text behind white space and the separator.
+// skip returns the text after white space and the separator.
 func skip(text []byte, separator byte) []byte {
 	for i, c := range text {
 		if c != separator && c != ' ' && c != '\t' && c != '\r' && c != '\n' {
@@ -106,7 +106,7 @@ func skip(text []byte, separator byte) []byte {
 	return nil
 }
 
-// valueEnd returns where the first value of a valid text ends.
+// valueEnd returns the end of the first value of a valid text.
 func valueEnd(text []byte) int {
 	switch text[0] {
 	case '"':

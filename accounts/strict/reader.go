@@ -14,11 +14,11 @@ import (
 // No fault quotes a value: a configuration may contain a secret by mistake.
 type Reader struct {
 	within string                     // the prefix of each field: "config."
-	fields map[string]json.RawMessage // the fields that were not taken yet
-	broken bool                       // it is not an object: single fields have no faults
+	fields map[string]json.RawMessage // the fields that have not been taken yet
+	broken bool                       // the text is not an object: single fields have no faults
 	found  *findings                  // shared with the readers of objects within
 
-	elsewhere string // see Form: behind the reason of an unknown field
+	elsewhere string // see Form: follows the reason of an unknown field
 }
 
 type findings struct {
@@ -37,7 +37,7 @@ func NewReader(fields map[string]json.RawMessage) *Reader {
 func ReadConfig(config json.RawMessage) *Reader {
 	r := NewReader(nil)
 	if fields, err := Stored(config); err == nil {
-		r.fields = fields // in a third of the time: each check reads its config
+		r.fields = fields // takes a third of the time, and each check reads its config
 	} else if len(config) > 0 && json.Unmarshal(config, &r.fields) != nil {
 		r.Fault("config", "must be a JSON object")
 		r.broken = true

@@ -142,8 +142,8 @@ func (c *checker) object(path string) {
 	c.at++
 }
 
-// stringEnd returns where the string ends that begins at i. For a string without an end it
-// returns a place behind the text.
+// stringEnd returns the end of the string that begins at i. For a string without an end
+// it returns a place after the text.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {
@@ -189,7 +189,7 @@ func unitAt(text []byte, i int) uint64 {
 	return unit
 }
 
-// Printable returns a name as it may stand in a line of text, cut after 64 bytes.
+// Printable returns a name in a form that fits into a line of text, cut after 64 bytes.
 func Printable(name string) string {
 	const most = 64
 	clean := strings.Map(func(char rune) rune {

@@ -1,5 +1,6 @@
-// Package trial describes trials: checks of accounts by hand, of which nothing is kept. A
-// person tries an account before registering it, and sees what a poller would find.
+// Package trial describes trials: checks of accounts by hand, whose results are not
+// stored. A person tries an account before registering it, and sees what a poller would
+// find.
 package trial
 
 import (
@@ -14,16 +15,16 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// ErrBusy reports that as many trials are under way as there may be.
+// ErrBusy reports that the most trials allowed are already under way.
 var ErrBusy = errors.New("trial: too many at once")
 
-// Request is what is tried.
+// Request says what to try.
 type Request struct {
-	Account string          // the id that the checker is told
-	Kind    string          // one that the process knows
-	Config  json.RawMessage // a valid one
+	Account string          // the id that the checker gets
+	Kind    string          // a kind that the process knows
+	Config  json.RawMessage // a valid config
 	Cursor  []byte          // where to continue; nil: at the beginning
-	Hint    json.RawMessage // what a nudge would carry; nil: nothing
+	Hint    json.RawMessage // as from a nudge; nil: none
 	Pages   int             // the most pages to follow while there is more, at least 1
 	Limit   int             // messages wanted in one page, at least 1
 }
@@ -54,7 +55,7 @@ type FoundPage struct {
 	Milliseconds  int64          `json:"milliseconds" doc:"How long it took."`
 }
 
-// FoundMessage is one thing that was found.
+// FoundMessage is one message that was found.
 type FoundMessage struct {
 	ID        string          `json:"id"`
 	Type      string          `json:"type"`
@@ -63,7 +64,7 @@ type FoundMessage struct {
 	DataBytes int             `json:"data_bytes,omitempty" doc:"The length of the data, if it is too long to show; then data is null."`
 }
 
-// Failure is a check's error, and what a poller would do about it.
+// Failure is a check's error, and a poller's response to it.
 type Failure struct {
 	Kind         string  `json:"kind" enum:"transient,rate_limited,auth,gone,config,cursor_invalid,protocol" doc:"It decides what a poller does."`
 	Scope        string  `json:"scope" enum:"account,rate_key,egress,checker" doc:"What is to blame."`
@@ -77,10 +78,10 @@ type Failure struct {
 	Milliseconds int64   `json:"milliseconds" doc:"How long it took."`
 }
 
-// Then is what a poller does about a failure.
+// Then is a poller's response to a failure.
 type Then string
 
-// What a poller does.
+// A poller's responses.
 const (
 	Retry            Then = "retry"              // checks again; nothing counts against the account
 	RetryThenPark    Then = "retry_then_park"    // checks again, and parks the account after Budget failures in a row
@@ -89,9 +90,8 @@ const (
 	Park             Then = "park"               // parks the account at once
 )
 
-// Bound leaves out of a report what is more than messages in a page, more than data bytes of
-// a message, or more than total bytes of data in all. Every message that is left out is
-// counted.
+// Bound shortens a report to at most that many messages in a page, data bytes of a
+// message, and bytes of data in all. It counts every message that it leaves out.
 func (r *Report) Bound(messages, data, total int) {
 	for i := range r.Pages {
 		p := &r.Pages[i]
@@ -110,11 +110,11 @@ func (r *Report) Bound(messages, data, total int) {
 	}
 }
 
-// maxDepth is how deep data is shown as what it is, and not as a text.
+// maxDepth is the deepest nesting at which data is shown as it is, and not as a text.
 const maxDepth = 1000
 
-// Shown returns data as a report has it: as it is, or as a text if it is not JSON, or nested
-// too deep for readers.
+// Shown returns data in the form of a report: as it is, or as a text if it is not JSON,
+// or nested too deep for readers.
 func Shown(data json.RawMessage) json.RawMessage {
 	if data != nil && (!json.Valid(data) || strict.Depth(data) > maxDepth) {
 		data, _ = json.Marshal(string(data)) // a string always can
@@ -124,8 +124,8 @@ func Shown(data json.RawMessage) json.RawMessage {
 
 const binaryCursor = "base64:"
 
-// CursorText returns a cursor as ReadCursor reads it: as it is, or behind base64: if it is
-// not one line of plain text.
+// CursorText returns a cursor in the form that ReadCursor reads: as it is, or after
+// base64: if it is not one line of plain text.
 func CursorText(cursor []byte) string {
 	text := string(cursor)
 	strange := func(char rune) bool { return !unicode.IsPrint(char) }
