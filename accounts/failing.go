@@ -40,14 +40,14 @@ func SoundMarks() []circulate.Mark {
 // Parked accounts are left out.
 type Failing struct {
 	Accounts       int `json:"accounts" doc:"Accounts whose last check failed, whatever the cause."`
-	Newly          int `json:"newly" doc:"Those of them that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
+	Newly          int `json:"newly" doc:"Failing accounts that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
 	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
 
 	Behind int `json:"behind" doc:"Accounts that missed three slots of their cadence or more: that many slots, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute. A cadence of one time has no such slots."`
 
-	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts missed at most this many slots. A thousand also stands for more."`
+	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts missed at most this many slots. A thousand may also mean more."`
 	MissedMax  int    `json:"missed_slots_max" doc:"The most slots that an account missed."`
-	MostMissed string `json:"most_missed" doc:"The id of an account that missed that many slots; empty if none missed any."`
+	MostMissed string `json:"most_missed" doc:"The id of the account that missed the most slots; empty if none missed any."`
 
 	Kinds []FailingKind `json:"kinds" nullable:"false" doc:"The same by kind. Kinds without such accounts are left out."`
 }

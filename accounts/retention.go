@@ -31,9 +31,9 @@ type Headroom struct {
 	Account string  `json:"account" doc:"The id of that account."`
 
 	Low      int `json:"low" doc:"Accounts whose headroom is less than half of the retention time."`
-	Critical int `json:"critical" doc:"Those of them whose headroom is less than a quarter."`
-	Past     int `json:"past" doc:"Those of them without headroom: messages may be lost."`
-	Parked   int `json:"parked" doc:"Those of the low ones that are parked or paused."`
+	Critical int `json:"critical" doc:"Accounts whose headroom is less than a quarter of the retention time."`
+	Past     int `json:"past" doc:"Accounts without headroom: messages may be lost."`
+	Parked   int `json:"parked" doc:"Accounts with low headroom that are parked or paused."`
 }
 
 // Add counts an account whose messages are retained for keeps, and whose staleness is

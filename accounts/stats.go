@@ -124,7 +124,7 @@ type Report struct {
 	Concurrency       int     `json:"concurrency"`
 	InFlight          int     `json:"in_flight"`
 	Held              int     `json:"held,omitempty" doc:"Checks that third parties hold until something comes. They are not in flight."`
-	HeldChecks        int     `json:"held_checks,omitempty" doc:"How many of these it makes at most."`
+	HeldChecks        int     `json:"held_checks,omitempty" doc:"The most held checks that it makes."`
 	ChecksPerSecond   float64 `json:"checks_per_second"`
 	FailuresPerSecond float64 `json:"failures_per_second"`
 	MessagesPerSecond float64 `json:"messages_per_second"`
@@ -142,14 +142,14 @@ type Report struct {
 	Totals *history.Totals `json:"totals,omitempty"`
 
 	Outage      bool     `json:"outage_suspected,omitempty" doc:"Its own network seems to be down, and failures do not count against accounts."`
-	MemoryShort bool     `json:"memory_short,omitempty" doc:"It takes no messages, because a Redis has used its memory up to the mark."`
-	Denials     []Recent `json:"denials,omitempty" doc:"The limits that denied checks until later within the last minute, at most five, the most frequent first."`
+	MemoryShort bool     `json:"memory_short,omitempty" doc:"It accepts no messages, because a Redis has used its memory up to the mark."`
+	Denials     []Recent `json:"denials,omitempty" doc:"The limits that put checks off within the last minute, at most five, the most frequent first."`
 	Warnings    []Recent `json:"warnings,omitempty" doc:"The warnings of checks that succeeded within the last minute, by kind and code, at most five."`
 }
 
 // Recent is how often something happened lately.
 type Recent struct {
 	Name      string `json:"name" doc:"The limit, or the kind."`
-	Code      string `json:"code,omitempty" doc:"Of the warning."`
+	Code      string `json:"code,omitempty" doc:"The warning's code."`
 	PerMinute int    `json:"per_minute"`
 }

@@ -75,14 +75,14 @@ const (
 type Concern struct {
 	Code    Code   `json:"code" doc:"What is wrong. A code never changes its meaning; later versions may have more."`
 	Level   Level  `json:"level" enum:"bad,warn,note" doc:"bad: accounts are not checked, messages do not arrive, or data may be lost; warn: it may become bad, or something does not do what it should; note: worth knowing."`
-	Subject string `json:"subject,omitempty" doc:"What it is about, such as the name of an endpoint, group, kind, limit or Redis server. Of several it is the one that is worst."`
+	Subject string `json:"subject,omitempty" doc:"What it is about, such as the name of an endpoint, group, kind, limit or Redis server. If there are several, it is the worst one."`
 	Count   int    `json:"count,omitempty" doc:"How many subjects are alike, if there are several. The other fields are then about all of them together."`
 
 	Since     time.Time `json:"since,omitzero" doc:"Since when, or when it was."`
 	AsOf      time.Time `json:"as_of,omitzero" doc:"When the figures were found, if that was not just now."`
 	Seconds   float64   `json:"seconds,omitempty" doc:"A duration: for how long accounts or messages wait, how much time is left, or how far a clock stepped."`
 	Accounts  int       `json:"accounts,omitempty" doc:"How many accounts it affects."`
-	Of        int       `json:"of,omitempty" doc:"How many accounts were looked at, of which those are some."`
+	Of        int       `json:"of,omitempty" doc:"How many accounts were looked at in all."`
 	Messages  int       `json:"messages,omitempty" doc:"How many messages it affects."`
 	Share     float64   `json:"share,omitempty" doc:"A share, from 0 to 1."`
 	PerMinute int       `json:"per_minute,omitempty" doc:"How often it happens."`
@@ -97,9 +97,9 @@ type Concern struct {
 type Concerns struct {
 	Now      time.Time `json:"now" doc:"By Redis' clock."`
 	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note."`
-	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level, and of groups that lag one for each cause."`
+	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level. For lagging groups there is one for each cause."`
 
-	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last told what it watches; left out if no monitor ever did."`
+	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last reported what it watches; left out if no monitor ever did."`
 }
 
 // newList merges concerns that are alike, sorts them, and adds their sentences.

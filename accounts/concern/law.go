@@ -59,9 +59,9 @@ type FindingCount struct {
 // AuditResult is the result of an audit of the whole ring, or of the part done so far.
 // Its times are by Redis' clock.
 type AuditResult struct {
-	By       string         `json:"by" enum:"monitor,hand" doc:"Who audits: the monitor on duty, or a person or program by GET /v1/audit or POST /v1/audit:repair."`
+	By       string         `json:"by" enum:"monitor,hand" doc:"The auditor: the monitor on duty, or a person or program by GET /v1/audit or POST /v1/audit:repair."`
 	Began    time.Time      `json:"began"`
-	At       time.Time      `json:"at" doc:"When it ended, or was last heard of."`
+	At       time.Time      `json:"at" doc:"When the audit ended, or was last heard of."`
 	Accounts int            `json:"accounts" doc:"Registered accounts that were checked."`
 	Unjudged int            `json:"unjudged" doc:"Accounts that could not be judged, because their shards' lists moved too fast to be read. The next audit looks at them again."`
 	Kinds    []FindingCount `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`

@@ -35,11 +35,11 @@ const (
 
 // Counts are how many accounts are checked in vain.
 type Counts struct {
-	Accounts       int `json:"accounts" doc:"Failing and parked ones together."`
-	Failing        int `json:"failing" doc:"Those in circulation whose last check failed, whatever the cause."`
-	Newly          int `json:"newly" doc:"Those of the failing ones that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
+	Accounts       int `json:"accounts" doc:"Failing and parked accounts together."`
+	Failing        int `json:"failing" doc:"Accounts in circulation whose last check failed, whatever the cause."`
+	Newly          int `json:"newly" doc:"Failing accounts that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
 	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
-	Parked         int `json:"parked" doc:"Those that were taken out of circulation because of a failure. Paused ones do not count."`
+	Parked         int `json:"parked" doc:"Accounts taken out of circulation because of a failure. Paused accounts do not count."`
 }
 
 func (c *Counts) add(d Counts) {
@@ -52,7 +52,7 @@ func (c *Counts) add(d Counts) {
 
 // Summary is a monitor's summary of the accounts that are checked in vain.
 type Summary struct {
-	At time.Time `json:"at,omitzero" doc:"When the monitor had looked at all of them, by Redis' clock; missing if it did not yet."`
+	At time.Time `json:"at,omitzero" doc:"When the monitor had looked at all of them, by Redis' clock; missing if it has not yet."`
 	Counts
 	AtRest  int            `json:"at_rest" doc:"Parked accounts that are no problem: somebody paused them, or their one check is done. They are in no group."`
 	LeftOut int            `json:"left_out" doc:"About how many failing or parked accounts were not looked at, because there are too many. They are in no count."`
@@ -66,16 +66,16 @@ type FailingGroup struct {
 	Counts
 	Kind  string `json:"kind" doc:"The kind; empty for records that cannot be read."`
 	Host  string `json:"host,omitempty" doc:"The host or corporation that the accounts' configs name. A host has its port behind a colon, unless that is the scheme's own. It is missing in a group of several hosts, and of accounts that name none."`
-	Hosts int    `json:"hosts" doc:"How many hosts or corporations they name. 0: none."`
-	Cause string `json:"cause" doc:"The name of what went wrong: the code, a tilde and a digest. It stays the same while the text does, numbers, ids and times apart."`
+	Hosts int    `json:"hosts" doc:"How many hosts or corporations the configs name. 0: none."`
+	Cause string `json:"cause" doc:"The name of what went wrong: the code, a tilde and a digest. It stays the same as long as the text differs only in numbers, ids and times."`
 	Code  string `json:"code" doc:"What went wrong, as one stable word such as http_404; unknown if the text names none."`
 	Class string `json:"class,omitempty" doc:"The sort of failure: transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic, or blameless if the accounts are not to blame. Missing if no check failed, such as in quarantine."`
 	Text  string `json:"text" doc:"What went wrong at the latest failure, in the words of the third party or of the check."`
 
-	Oldest   time.Time  `json:"oldest" doc:"Since when the one has had no complete success that has had none for longest. An account that never succeeded counts from its registration."`
-	Newest   time.Time  `json:"newest" doc:"The same of the one that succeeded last."`
+	Oldest   time.Time  `json:"oldest" doc:"The earliest time of an account's last complete success. An account that never succeeded counts from its registration."`
+	Newest   time.Time  `json:"newest" doc:"The latest such time."`
 	LastAt   time.Time  `json:"last_at" doc:"When the latest failure was."`
-	Examples []string   `json:"examples" nullable:"false" doc:"The ids of three accounts at most."`
+	Examples []string   `json:"examples" nullable:"false" doc:"The ids of at most three accounts."`
 	Next     []NextStep `json:"next" nullable:"false" doc:"What will happen by itself."`
 
 	Select map[string][]string `json:"select,omitempty" doc:"The parameters that select exactly these accounts in GET /v1/accounts, in an export and in changes of many. Missing if none do, because their records cannot be read."`
@@ -84,7 +84,7 @@ type FailingGroup struct {
 // OtherGroups is the sum of the groups that a summary leaves out.
 type OtherGroups struct {
 	Counts
-	Groups int `json:"groups" doc:"How many groups they are, at least."`
+	Groups int `json:"groups" doc:"How many groups there are, at least."`
 }
 
 // The steps that happen by themselves.
@@ -102,13 +102,13 @@ type NextStep struct {
 	Code     string `json:"code" enum:"checked,backs_off,waits,parks,probed,stays" doc:"checked: checked again at a time of their cadence, or at once. backs_off: checked again after pauses, which grow with each failure that counts against the account. waits: checked again when the third party, a limit or our own network allows, and nobody is blamed. parks: parked after so many failures in a row. probed: parked, and tried again. stays: parked until somebody resumes or changes them."`
 	Accounts int    `json:"accounts" doc:"How many accounts it concerns."`
 
-	First time.Time `json:"first,omitzero" doc:"checked, backs_off, waits, probed: when it happens to the first of them."`
-	Last  time.Time `json:"last,omitzero" doc:"And to the last."`
+	First time.Time `json:"first,omitzero" doc:"checked, backs_off, waits, probed: when it happens to the first account."`
+	Last  time.Time `json:"last,omitzero" doc:"When it happens to the last account."`
 	Most  int       `json:"most_seconds,omitempty" doc:"backs_off: the longest pause."`
 	After int       `json:"after,omitempty" doc:"parks: after how many failures in a row or, with over_seconds, after how many refusals of the credential."`
-	Over  int       `json:"over_seconds,omitempty" doc:"parks: how long it must be at least from the first refusal to the one that parks."`
+	Over  int       `json:"over_seconds,omitempty" doc:"parks: the least time from the first refusal to the one that parks."`
 	Least int       `json:"least,omitempty" doc:"parks: how many failures they have had, at least; missing for refusals."`
-	Worst int       `json:"worst,omitempty" doc:"And at most."`
+	Worst int       `json:"worst,omitempty" doc:"parks: how many failures they have had, at most."`
 }
 
 // The names of the summary, and of the same without groups, among a namespace's notices.

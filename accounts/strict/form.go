@@ -41,11 +41,11 @@ type Field struct {
 	Name     string   `json:"name" doc:"The name in the config."`
 	Type     Type     `json:"type" enum:"text,url,number,choice,secret,login,headers,object" doc:"secret: {\"secret\": \"NAME\"}; login: {\"user\": \"…\", \"password\": {\"secret\": \"NAME\"}}; headers: name → text or {\"secret\": \"NAME\"}; object: any JSON object."`
 	Required bool     `json:"required,omitempty"`
-	Secret   bool     `json:"secret,omitempty" doc:"It refers to secrets by name, and never has their values."`
+	Secret   bool     `json:"secret,omitempty" doc:"The field refers to secrets by name, and never has their values."`
 	Label    Words    `json:"label" doc:"What to call it."`
 	Help     Words    `json:"help" doc:"What it is, in a sentence or two."`
 	Example  any      `json:"example" doc:"A value that is accepted."`
-	Default  any      `json:"default,omitempty" doc:"What applies if it is left out."`
+	Default  any      `json:"default,omitempty" doc:"The value if the field is left out."`
 	Choices  []Option `json:"choices,omitempty" doc:"The values of a choice."`
 }
 

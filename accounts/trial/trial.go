@@ -32,12 +32,12 @@ type Request struct {
 // Report is the result of a trial.
 type Report struct {
 	Kind    string          `json:"kind"`
-	Account string          `json:"account" doc:"The id that the checker was told."`
-	Config  json.RawMessage `json:"config,omitempty" doc:"What was tried, without what may be secret in it."`
-	RateKey string          `json:"rate_key" doc:"What shares limits with the account: a host, a corporation. Empty: nothing does."`
+	Account string          `json:"account" doc:"The id that the checker got."`
+	Config  json.RawMessage `json:"config,omitempty" doc:"The config that was tried, without possible secrets."`
+	RateKey string          `json:"rate_key" doc:"What the account shares its limits by: a host or a corporation. Empty: it shares none."`
 	Limit   int             `json:"limit" doc:"Messages wanted in one page."`
 	Timeout string          `json:"timeout" doc:"How long a page may take."`
-	Hold    float64         `json:"hold,omitempty" doc:"Seconds for which a poller's call may be held until something comes. A trial does not wait."`
+	Hold    float64         `json:"hold,omitempty" doc:"How many seconds the third party may hold a poller's call until something comes. A trial does not wait."`
 	Pages   []FoundPage     `json:"pages" nullable:"false"`
 	Error   *Failure        `json:"error" doc:"What went wrong; null: nothing."`
 }
@@ -46,12 +46,12 @@ type Report struct {
 type FoundPage struct {
 	Cursor        string         `json:"cursor" doc:"The cursor that it continued from; empty: none."`
 	Messages      []FoundMessage `json:"messages" nullable:"false"`
-	LeftOut       int            `json:"left_out,omitempty" doc:"Messages that were found and are not shown, because they are too many or too long together."`
+	LeftOut       int            `json:"left_out,omitempty" doc:"Messages that were found but are not shown, because they are too many or too long together."`
 	NextCursor    string         `json:"next_cursor" doc:"The cursor that the next check would continue from. It begins with base64: if it is not plain text."`
 	HasMore       bool           `json:"has_more" doc:"There is another page."`
 	CursorReset   bool           `json:"cursor_reset" doc:"The third party no longer knew the cursor: messages may be missing or repeated."`
 	NextPollAfter float64        `json:"next_poll_after" doc:"Seconds until the next check, at least; 0: as the cadence says."`
-	Warnings      []string       `json:"warnings,omitempty" doc:"What was wrong although the page could be read: a code and a sentence each."`
+	Warnings      []string       `json:"warnings,omitempty" doc:"Problems of a page that could still be read, each as a code and a sentence."`
 	Milliseconds  int64          `json:"milliseconds" doc:"How long it took."`
 }
 
@@ -66,7 +66,7 @@ type FoundMessage struct {
 
 // Failure is a check's error, and a poller's response to it.
 type Failure struct {
-	Kind         string  `json:"kind" enum:"transient,rate_limited,auth,gone,config,cursor_invalid,protocol" doc:"It decides what a poller does."`
+	Kind         string  `json:"kind" enum:"transient,rate_limited,auth,gone,config,cursor_invalid,protocol" doc:"The kind of failure. It decides what a poller does."`
 	Scope        string  `json:"scope" enum:"account,rate_key,egress,checker" doc:"What is to blame."`
 	Code         string  `json:"code" example:"http_503"`
 	Message      string  `json:"message"`
