@@ -144,7 +144,7 @@ func (r *Ring) ClaimAhead(ctx context.Context, shard int, replica string, n int,
 	}
 	if batch.Malformed > 0 {
 		r.wire.CountSetAside(batch.Malformed)
-		r.log.Error("texts in message_queue were no entries and were set aside", "shard", shard, "count", batch.Malformed, "key", k.setAside)
+		r.log.Error("malformed entries of message_queue were set aside", "shard", shard, "count", batch.Malformed, "key", k.setAside)
 	}
 	return batch, nil
 }

@@ -176,7 +176,7 @@ func (r *Ring) compensate(ctx context.Context, shard int, h Held, told []any) (R
 		// No strike is left to count, and the account may be gone. A strike in between is
 		// lost, which does no harm.
 		if _, err := r.wire.Pipeline(ctx, k.strikes, wire.Command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
-			r.log.Debug("a count of no strikes was left behind", "account", h.Entry.ID, "error", err)
+			r.log.Debug("a strike count of zero was left behind", "account", h.Entry.ID, "error", err)
 		}
 	}
 	return Compensated, nil
@@ -191,7 +191,7 @@ func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, 
 		return 0, fmt.Errorf("set aside, shard %d: %w", shard, err)
 	}
 	r.wire.CountSetAside(1)
-	r.log.Error("a text in processing_list was no entry and was set aside", "shard", shard, "key", k.setAside)
+	r.log.Error("a malformed entry of processing_list was set aside", "shard", shard, "key", k.setAside)
 	return SetAsideEntry, nil
 }
 

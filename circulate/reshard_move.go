@@ -404,7 +404,7 @@ func (r *Ring) again(ctx context.Context, source, target int, field string) erro
 	if _, err := r.arrive(ctx, field, kept[14:]); err != nil {
 		return err
 	}
-	r.log.Warn("accounts were lost by the shard that they had moved to, and are there again", "shard", target)
+	r.log.Warn("a shard lost accounts that had moved to it; they have arrived again", "shard", target)
 	if _, err := r.wire.Pipeline(ctx, departed, wire.Command{"HSET", departed, field, fmt.Sprintf("%013d|%s", now.UnixMilli(), kept[14:])}); err != nil {
 		return fmt.Errorf("confirm, shard %d: %w", source, err)
 	}

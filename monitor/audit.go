@@ -121,7 +121,7 @@ func (m *Monitor) auditOn(ctx context.Context) error {
 		case circulate.Unavailable(err):
 			m.log.Warn("an audit waits until Redis serves again", "shards_audited", run.Audited, "shards", run.Shards, "error", err)
 			if kept := run.Wait(ctx, &one); kept != nil {
-				m.log.Debug("that an audit waits is not kept", "error", kept)
+				m.log.Debug("the state of a waiting audit was not stored", "error", kept)
 			}
 			return err
 		case err != nil:
@@ -129,7 +129,7 @@ func (m *Monitor) auditOn(ctx context.Context) error {
 			run.Partly(&one)
 			m.metrics.audited(&run.AuditResult, err)
 			if kept := run.BreakOff(ctx, err); kept != nil {
-				m.log.Debug("that an audit broke off is not kept", "error", kept)
+				m.log.Debug("the state of an audit that broke off was not stored", "error", kept)
 			}
 			return err
 		}

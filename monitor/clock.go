@@ -204,11 +204,11 @@ func (w *clockWatch) tell(ctx context.Context, seconds float64, began bool, move
 	by := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 	switch {
 	case began && by < 0:
-		w.log.Error("Redis' clock went back: what was due by it is put right", "by", -by, "accounts", moved)
+		w.log.Error("Redis' clock went back: accounts that were due by it are rescheduled", "by", -by, "accounts", moved)
 	case began:
-		w.log.Error("Redis' clock went ahead: what has become due is checked once", "by", by)
+		w.log.Error("Redis' clock went ahead: accounts that have become due are checked once", "by", by)
 	default:
-		w.log.Info("accounts were due by the clock as it was", "accounts", moved)
+		w.log.Info("more accounts that were due by the old clock were rescheduled", "accounts", moved)
 	}
 	kept, err := w.ring.Clocks().LastStep(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ func newFailingMetrics(f promauto.Factory) failingMetrics {
 	}
 	return failingMetrics{
 		accounts: gauge("accounts_failing", "kind", "Accounts whose last check failed, whatever the cause, by kind. Parked ones are left out."),
-		newly:    gauge("accounts_newly_failing", "kind", "Those of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind."),
+		newly:    gauge("accounts_newly_failing", "kind", "Accounts of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind."),
 		never:    gauge("accounts_never_succeeded", "kind", "Accounts that were checked, but never with complete success, by kind. Parked ones are left out."),
 		behind:   gauge("accounts_behind", "kind", "Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, by kind. Parked ones are left out."),
 		missed:   gauge("missed_slots", "share", "The most slots of their cadences that have passed since accounts were last checked with complete success, by share of the accounts: 0.99, or 1 for all. Anything above a thousand shows as a thousand."),

@@ -36,9 +36,9 @@ func newGroupMetrics(f promauto.Factory) groupMetrics {
 		lag:       gauge("group_lag", "Messages that a consumer group has not read."),
 		unread:    gauge("group_oldest_unread_seconds", "How long the oldest message that a consumer group has not read has waited."),
 		pending:   gauge("group_pending", "Messages that a consumer group has read and not acknowledged."),
-		unsettled: gauge("group_oldest_pending_seconds", "How old the oldest message is that a consumer group has read and not acknowledged."),
+		unsettled: gauge("group_oldest_pending_seconds", "Age of the oldest message that a consumer group has read and not acknowledged."),
 		near: gauge("group_near_retention", "1 if a consumer group has not dealt with messages that are past 80 % of their retention, "+
-			"or with 80 % of the number that is kept: soon it holds the streams back."),
+			"or with 80 % of the number that may stay: it will soon hold the streams back."),
 	}
 }
 

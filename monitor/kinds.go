@@ -92,7 +92,7 @@ func (w *kindWatch) recall(ctx context.Context, m *Monitor, shard int, kind stri
 		}
 	}
 	if recalled > 0 {
-		m.log.Warn("no living replica checks a kind: its accounts wait for any replica again", "kind", kind, "shard", shard, "accounts", recalled)
+		m.log.Warn("no live replica checks a kind: its accounts wait for any replica again", "kind", kind, "shard", shard, "accounts", recalled)
 	}
 	return nil
 }

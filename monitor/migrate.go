@@ -28,7 +28,7 @@ func (m *migrator) turn(ctx context.Context) error {
 		return err
 	}
 	if now.Name != "" && now.Name != m.last.Name {
-		m.log.Info("what the namespace keeps is migrated", "migration", now.Name, "shards", now.Shards, "done", now.Done)
+		m.log.Info("the namespace's data is being migrated", "migration", now.Name, "shards", now.Shards, "done", now.Done)
 	}
 	if m.last.Name != "" && now.Name != m.last.Name {
 		m.log.Info("a migration is over", "migration", m.last.Name)

@@ -84,7 +84,7 @@ func (s *reshard) turn(ctx context.Context) error {
 	}
 	done, err := s.ring.Mover().Drained(ctx, false)
 	if done && err == nil {
-		s.log.Info("the old shards are empty and forgotten", "from", now.From, "to", now.To)
+		s.log.Info("the old shards are empty and were dropped", "from", now.From, "to", now.To)
 	}
 	return err
 }
@@ -97,7 +97,7 @@ func (s *reshard) abort(ctx context.Context) error {
 		s.log.Warn("the change of the number of shards goes on: accounts have begun to move", "from", now.From, "to", now.To)
 		return nil
 	case err == nil && now.Phase == circulate.Steady:
-		s.log.Info("the change of the number of shards was given up", "shards", now.To)
+		s.log.Info("the change of the number of shards was aborted", "shards", now.To)
 	}
 	return err
 }

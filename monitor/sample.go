@@ -81,7 +81,7 @@ func (s *sampler) run(ctx context.Context) {
 	for s.duty.await(ctx) {
 		next, err := s.turn(ctx)
 		if err != nil && ctx.Err() == nil && !circulate.Unavailable(err) && !circulate.Full(err) {
-			s.log.Error("no sample was kept for the charts", "error", err)
+			s.log.Error("no sample was stored for the charts", "error", err)
 		}
 		rest(ctx, next)
 	}

@@ -153,7 +153,7 @@ func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, length
 				return err
 			}
 			if err != nil {
-				m.log.Debug("how much memory messages take is not known", "node", node, "error", err)
+				m.log.Debug("the memory that messages take is unknown", "node", node, "error", err)
 				return nil
 			}
 			sizes[i], sum = int(size), sum+int(size)

@@ -218,7 +218,7 @@ func (d *Dir) saved(taken *Image, done written) {
 	}
 	if large && !d.told {
 		d.told = true
-		d.options.Log.Warn("so much is kept that saving it takes long: it is time for a Redis, to which rounds backup - | rounds restore - --to redis://HOST:PORT moves everything",
+		d.options.Log.Warn("there is so much data that saving it takes long: it is time for a Redis, to which rounds backup - | rounds restore - --to redis://HOST:PORT moves everything",
 			"path", d.options.Path, "bytes", taken.Bytes(), "file", done.packed, "took", done.took)
 	}
 }

@@ -355,7 +355,7 @@ func TestRedisConcernsAreTheSameEverywhere(t *testing.T) {
 	_, help, _ = strings.Cut(help, `Name: "redis_concerns"`)
 	_, help, _ = strings.Cut(help, "by node and concern: ")
 	help, _, _ = strings.Cut(help, `."}`)
-	help = strings.Replace(help, "and of a process that has everything itself ", "", 1)
+	help = strings.Replace(help, "and for a process with an embedded Redis ", "", 1)
 	shown := strings.Split(help, ", ")
 	slices.Sort(shown)
 	if !slices.Equal(shown, codes) {
