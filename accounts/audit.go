@@ -128,7 +128,7 @@ func auditPlace(text string, shards int) (int, error) {
 // Restored returns how to register an account again if only its record is left. The
 // account gets its lane and is due at its next slot, so that a rebuilt ring is not due
 // all at once. It is due at once if its record cannot be read, or if its cadence has no
-// slot left: nobody knows whether its one check was done.
+// slot left, because it is unknown whether its one check was done.
 func Restored(id string, record []byte, now time.Time) circulate.Registration {
 	item := circulate.Registration{ID: id, Record: record, Priority: circulate.Normal}
 	var a Account

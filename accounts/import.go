@@ -71,7 +71,7 @@ func (s Summary) Done() int { return s.Created + s.Updated + s.Unchanged + s.Fai
 // one wins, and each counts.
 //
 // A record that was exported with its state brings the state along if the account is new.
-// An account that exists keeps its own state.
+// An existing account retains its own state.
 //
 // Import calls report for a line that is not a valid record, with all its faults, and goes
 // on. A record whose time is past is not valid either, unless the account exists with this

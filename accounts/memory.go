@@ -31,7 +31,7 @@ type Memory struct {
 	Warning string
 }
 
-// The letters that begin the words of a memory, besides those of cadence.State. A version that
+// The letters that begin the words of a memory, besides the letters of cadence.State. A version that
 // does not know a word ignores it, and drops it at its next check.
 const (
 	skipLetter    = "s" // only of the first word

@@ -32,11 +32,11 @@ type Process struct {
 	Beat   time.Time // its last sign of life, by Redis' clock
 	Report ProcessReport
 
-	// Differs are the settings whose values differ from those of other processes, sorted.
+	// Differs are the settings whose values differ from other processes' values, sorted.
 	Differs []Difference
 }
 
-// Difference is a setting whose value differs from that of other processes.
+// Difference is a setting whose value differs from other processes' value.
 type Difference struct {
 	Setting string `json:"setting"`
 	Value   string `json:"value" doc:"The value in this process."`

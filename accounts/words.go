@@ -9,7 +9,7 @@ import (
 // of its last checks went. This file has their meanings. Operators see the words, so the
 // words never change.
 
-// Rules besides those of the cadence package.
+// Rules besides the cadence package's.
 const (
 	RuleLimit      = "limit"        // a shared limit: it has a promised slot
 	RuleOutage     = "outage"       // our own network seems to be down

@@ -7,7 +7,7 @@
 -- ARGV[1]  the process
 -- ARGV[2]  1 if it leaves, otherwise 0
 -- ARGV[3]  for how many ms a silent process is remembered
--- ARGV[4]  how many of left are kept
+-- ARGV[4]  how many of left stay
 -- ARGV[5]  for how many ms a silent process is seen
 -- ARGV[6]  its report, or '' if it has not changed
 --

@@ -85,7 +85,7 @@ const (
 	auditPage     = 500  // scheduled or parked accounts in a step
 	auditRecords  = 50   // records in a step; they may be large
 	auditSuspects = 200  // suspects judged in a step
-	auditShort    = 1000 // lists of at most this many entries are read in that step
+	auditShort    = 1000 // a shard's lists are read in that step if they have at most this many entries
 )
 
 // AuditSteps returns about how many steps an audit of this many accounts takes if it

@@ -19,7 +19,7 @@ var failingLua string
 var failingScript = wire.NewScript("failing", failingLua)
 
 // Failing finds the accounts of a ring whose last check failed, at a cost that grows with their
-// number and not with that of all accounts.
+// number, not with the number of all accounts.
 type Failing struct{ ring *Ring }
 
 // Failing returns the failing accounts of the ring.

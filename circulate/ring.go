@@ -38,7 +38,7 @@ const (
 // them. Package connect has implementations.
 type Server = wire.Server
 
-// divided is a Server that keeps connections apart for each purpose, so that one kind of
+// divided is a Server with separate connections for each purpose, so that one kind of
 // call never waits behind another. With a Server that is not Divided all calls share
 // connections.
 type divided = wire.Divided

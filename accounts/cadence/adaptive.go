@@ -74,7 +74,7 @@ func (a adaptive) follow(s State, found bool) time.Duration {
 
 // after returns the last slot within the interval, but no time before the lower bound has
 // passed. Slots are half an interval apart. So an account whose interval does not change
-// keeps its slot, and accounts that an outage brought together spread again.
+// stays at its slot, and accounts that an outage brought together spread again.
 func (a adaptive) after(id string, now time.Time, s State) (time.Time, bool) {
 	every := a.current(s).Milliseconds()
 	slot := time.UnixMilli(slotUpTo(now.UnixMilli()+every, id, every/2))

@@ -1,6 +1,6 @@
 // Package cadence decides when an account is due next. Its functions are pure: they depend
 // only on the account's cadence, the state that earlier checks left, the outcome of this
-// check, and the time by Redis' clock. The package reads no clock and keeps no state.
+// check, and the time by Redis' clock. The package reads no clock and stores no state.
 //
 // # The cadences
 //

@@ -41,7 +41,7 @@ type Curve struct {
 	Mean, Least, Most []float64
 }
 
-// The errors of Look, besides those of Redis.
+// The errors of Look, besides Redis' own.
 var (
 	ErrFrom = errors.New("must be before to, and not more than 30 days ago")
 	ErrStep = fmt.Errorf("must be a multiple of %v, and make at most %d points", Every, MaxPoints)

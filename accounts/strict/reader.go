@@ -8,7 +8,7 @@ import (
 )
 
 // Reader takes the fields of an object one by one, and collects every fault instead of
-// stopping at the first. It keeps only the first fault of a field: others follow from it. A
+// stopping at the first. It collects only the first fault of a field: others follow from it. A
 // field that was never taken is a fault: a misspelt name must not silently mean a default.
 //
 // No fault quotes a value: a configuration may contain a secret by mistake.

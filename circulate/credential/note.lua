@@ -3,9 +3,9 @@
 -- KEYS[1]  the index  ZSET  member -> until or since when, unix ms
 -- ARGV[1]  the member
 -- ARGV[2]  how many ms from now its time is
--- ARGV[3]  for how many ms members are kept after their time
 -- ARGV[3]  for how many ms members stay after their time
 -- ARGV[4]  how many members stay, those with the latest times
+--
 -- Returns how many there are.
 
 local wrong = mistyped(KEYS[1], 'zset')

@@ -55,7 +55,7 @@ type line struct {
 }
 
 // keyLine is a key and its first values. The values of a hash alternate between fields
-// and values, and those of a sorted set between members and scores. For a stream they
+// and values, and the values of a sorted set between members and scores. For a stream they
 // are, for each entry, its id, the number of strings that follow for it, and these
 // strings.
 type keyLine struct {

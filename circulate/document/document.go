@@ -19,7 +19,7 @@
 // with numbers, but different keys beside it: names and last uses, a ZSET of names and a sum of
 // bytes, ZSETs of ends for all and for each owner. A notice has only its field of a HASH. A
 // series is a LIST, whose points carry their own time. Only the journal and the orders share a
-// form, that of a capped STREAM.
+// form, the capped STREAM.
 package document
 
 import (

@@ -5,7 +5,7 @@
 -- KEYS[3]  state   HASH  revision: the last one given; bytes: of all values, about
 -- ARGV[1]  name
 -- ARGV[2]  value
--- ARGV[3]  the revision that it must have, '': any or none. Then it keeps its time.
+-- ARGV[3]  the revision that it must have, '': any or none. With a revision it retains its time.
 -- ARGV[4]  how many values there may be
 -- ARGV[5]  how many bytes they may have together
 -- ARGV[6]  when it was set, unix ms, '': now
