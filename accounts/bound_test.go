@@ -46,7 +46,8 @@ func TestBoundToNothingIsNotBound(t *testing.T) {
 	}
 }
 
-// To a bound registry, an account of others does not exist, and nothing changes it.
+// A bound registry does not show other teams' accounts, and nothing done through it
+// changes them.
 func TestOthersAccountsAreNotThere(t *testing.T) {
 	all, press, ring := teams(t)
 	ctx := t.Context()

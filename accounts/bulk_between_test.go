@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// An account that is parked between the look and the pause keeps its reason: resuming the
-// paused accounts must not bring it back.
+// An account that is parked between the look and the pause retains its reason: resuming
+// the paused accounts must not bring it back.
 func TestBulkPauseKeepsAReasonThatCameInBetween(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 		r, ring := newRegistry(t, server, 1)

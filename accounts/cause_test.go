@@ -69,7 +69,7 @@ func TestCodeAndText(t *testing.T) {
 	}
 }
 
-// The ring keeps less of an error than of a reason.
+// The ring stores fewer bytes of an error than of a reason.
 func TestAReasonHasTheCauseOfItsLastCheck(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

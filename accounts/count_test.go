@@ -45,7 +45,7 @@ func TestCount(t *testing.T) {
 	if err != nil || got.Complete || got.Count < 100 || got.Count > 200 || got.Estimate < n/2-60 || got.Estimate > n/2+60 {
 		t.Errorf("within a budget: %+v, %v", got, err)
 	}
-	// A caller who is bound is told nothing of how many others there are.
+	// A bound caller learns nothing about the number of other accounts.
 	if got, err := press.CountWithin(t.Context(), Selector{}, 300); err != nil || got.Complete || got.Estimate != 0 {
 		t.Errorf("bound, within a budget: %+v, %v", got, err)
 	}

@@ -76,8 +76,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// The next slots are those that the cadence returns. An adaptive cadence uses its current
-// interval.
+// The next slots are the cadence's. An adaptive cadence uses its current interval.
 func TestExplainSlots(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
@@ -290,7 +289,8 @@ func TestAReasonSaysItsWordOnce(t *testing.T) {
 	}
 }
 
-// What parks an account follows from its last failure that counted, and from its refusals.
+// The prediction of parking follows from the account's last failure that counted, and
+// from its refusals.
 func TestParking(t *testing.T) {
 	refused := time.UnixMilli(1_000_000)
 	since := fmt.Sprintf("r1@%d", refused.UnixMilli())

@@ -110,7 +110,7 @@ func TestWarningStandsBesideWhatElseIsStored(t *testing.T) {
 	}
 }
 
-// A part that cannot be read costs no other part.
+// An unreadable part costs no other part.
 func TestAnUnreadableCadenceLeavesTheRest(t *testing.T) {
 	m, err := ReadMemory("s5 b7 r0@x wYQ")
 	if want := (Memory{SkipBefore: time.UnixMilli(5), UsedUntil: time.UnixMilli(7), Warning: "a"}); err == nil || m != want {
@@ -118,7 +118,7 @@ func TestAnUnreadableCadenceLeavesTheRest(t *testing.T) {
 	}
 }
 
-// Any text is read, and what was read is stored as it is read again.
+// Any text can be read, and the stored result reads the same.
 func FuzzMemory(f *testing.F) {
 	for _, text := range []string{"", "s5 b7 i1500 r1@1786000000123 wYQ", "i1 s5", "b1 b2", "w w_w wYQ", "i5 i6", "r2", " s5\tx", "sx wYQ=="} {
 		f.Add(text)

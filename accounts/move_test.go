@@ -38,7 +38,7 @@ func TestMove(t *testing.T) {
 		if err != nil || !sameText(moved.Config, json.RawMessage(`{"mine":[1,2],"url":"https://new.example/a?x=1"}`)) || moved.Cadence != "every 9m" || moved.Labels["team"] != "x" || moved.Revision.Number != 2 {
 			t.Errorf("got %+v, %s, %v", moved, moved.Config, err)
 		}
-		// A second move of what was checked at the old address comes too late.
+		// A second move, by a check at the old address, comes too late.
 		if err := r.Move(ctx, "a", a.Config, "https://other.example/a"); !errors.Is(err, ErrChanged) {
 			t.Errorf("twice: %v", err)
 		}

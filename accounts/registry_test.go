@@ -18,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// What takes long is a list of many accounts. It runs without the race detector.
+// A list of many accounts takes long. So it runs without the race detector.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(processes.Apart(m, "TestLargeShardsAreListedInWindows"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// keeper keeps messages of "plain" accounts for two hours.
+// keeper is a Kinds whose third party retains messages of "plain" accounts for two hours.
 type keeper struct{ testKinds }
 
 func (keeper) Retaining() []string { return []string{"plain"} }

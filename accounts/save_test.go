@@ -72,7 +72,7 @@ func TestSave(t *testing.T) {
 			t.Errorf("then: %+v, %v", v, err)
 		}
 
-		// A version that keeps no revisions writes the record without one.
+		// A version without revisions writes the record without one.
 		if _, err := ring.Account("a").Upsert(ctx, circulate.Registration{Record: []byte(`{"id":"a","kind":"plain"}`)}); err != nil {
 			t.Fatal(err)
 		}

@@ -175,7 +175,8 @@ func TestWhereAnAccountIsChecked(t *testing.T) {
 	}
 }
 
-// What fails is found among those that have an error, and not among all accounts.
+// Failing accounts are found among the accounts with an error, and not among all
+// accounts.
 func TestListOfWhatFails(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ctx := t.Context()
@@ -251,7 +252,7 @@ func TestListOfWhatFails(t *testing.T) {
 				t.Errorf("%+v: %+v, %v", s, done, err)
 			}
 		}
-		// To pause what fails does not hide why another is parked.
+		// Pausing failing accounts does not hide why another one is parked.
 		here := Selector{Causes: []string{missing}, Hosts: []string{"h0.example"}}
 		if done := bulk(PauseAll, here); done.Matched != 3 || done.Changed != 2 {
 			t.Errorf("paused: %+v", done)

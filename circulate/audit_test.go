@@ -10,9 +10,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestParkThatFailsHalfWayLosesNobody has each write of a park refused in turn, for
-// accounts that are claimed, waiting and scheduled. Lua rolls nothing back: what is left
-// must at worst be a second copy, which an audit repairs.
+// TestParkThatFailsHalfWayLosesNobody refuses each write of a park in turn, for accounts
+// that are claimed, waiting and scheduled. Lua rolls nothing back: at worst a second copy
+// is left, which an audit repairs.
 func TestParkThatFailsHalfWayLosesNobody(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// What does not belong to a shard recovers by itself after Redis' clock was a day ahead.
+// Everything outside the shards recovers by itself after Redis' clock was a day ahead.
 func TestWhatIsSharedAfterTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Embedded(t)

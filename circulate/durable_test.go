@@ -15,7 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A server that cannot tell what is on its disk is asked once in a while, and never an error.
+// A server that cannot tell what is on its disk is asked once in a while, and never
+// causes an error.
 func TestSyncWhereTheServerCannotTell(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"no append-only file": "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
@@ -46,7 +47,7 @@ func TestSyncWhereTheServerCannotTell(t *testing.T) {
 	}
 }
 
-// Only a server that says so has synced. What else it answers leaves that open.
+// Only a server that says so has synced. Any other answer leaves that open.
 func TestSyncTakesNothingForAYes(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(*server.Peer)
@@ -76,8 +77,8 @@ func TestSyncTakesNothingForAYes(t *testing.T) {
 	}
 }
 
-// Whoever comes while a round is under way waits for the next: what they wrote may be younger
-// than what the first one waits for. All of them share that one.
+// A call that arrives during a round waits for the next one, because its write may be
+// younger than the round. All such calls share that next round.
 func TestSyncsShareARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// openChecked makes a ring of one shard with the accounts, each of which is then checked with a
-// mark and what went wrong. An account without a mark is not checked.
+// openChecked makes a ring of one shard with the accounts. Each account is then checked
+// with a mark and an error. An account without a mark is not checked.
 func openChecked(t *testing.T, server redistest.Redis, checked map[string]circulate.Return) *circulate.Ring {
 	t.Helper()
 	ctx := context.Background()

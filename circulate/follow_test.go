@@ -27,7 +27,7 @@ func inFakeTime(t *testing.T, test func(t *testing.T, ring *circulate.Ring, open
 }
 
 // Work goes on while the number of shards changes. Work with the new ring begins before
-// the old work is told to end, and opening the ring is tried until it succeeds.
+// the old work is ended, and opening the ring is tried until it succeeds.
 func TestFollowOpensTheRingAnewWhenShardsChange(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, ring *circulate.Ring, open func(context.Context) (*circulate.Ring, error)) {
 		var mu sync.Mutex

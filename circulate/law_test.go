@@ -94,7 +94,7 @@ func places(t *testing.T, server redistest.Redis, ring *circulate.Ring) map[stri
 	return all
 }
 
-// expectLaw expects so many accounts, each in exactly one place.
+// expectLaw expects that many accounts, each in exactly one place.
 func expectLaw(t *testing.T, server redistest.Redis, ring *circulate.Ring, accounts int) {
 	t.Helper()
 	all := places(t, server, ring)

@@ -14,9 +14,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestVitalStepsNeedNoOrdinaryConnection takes every connection that an ordinary call, a
-// group or a blocking read may have, and keeps them. Heartbeats, claims, returns and
-// requeues must still work, while an ordinary call waits.
+// TestVitalStepsNeedNoOrdinaryConnection occupies every connection that an ordinary call,
+// a group or a blocking read may have. Heartbeats, claims, returns and requeues must
+// still work, while an ordinary call waits.
 func TestVitalStepsNeedNoOrdinaryConnection(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// The records that a replica keeps are bounded by their bytes: four thousand records of
+// The records that a replica caches are bounded by their bytes: four thousand records of
 // 60 KB would be within any reasonable number.
 func TestRecordsAreBoundedByBytes(t *testing.T) {
 	const count, size, most = 64, 60_000, 1 << 20
@@ -69,7 +69,7 @@ func TestRecordsAreBoundedByBytes(t *testing.T) {
 		t.Errorf("%d bytes are kept of what is forgotten", b)
 	}
 
-	// What is kept for too long makes room for others.
+	// Records cached for too long make room for others.
 	short := circulate.NewRecords(ring, 1000, most, time.Nanosecond, decode)
 	resolve(short, circulate.Batch{Claims: batch.Claims[:most/size]})
 	resolve(short, circulate.Batch{Claims: batch.Claims[most/size:]})

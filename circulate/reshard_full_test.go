@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A Redis at its memory limit must not stop accounts on their way, or keep any from being
-// moved: moving frees memory where the account was.
+// A Redis at its memory limit must not stop accounts on their way, nor stop any from
+// being moved: moving frees the memory of the old place.
 func TestReshardOnAFullRedis(t *testing.T) {
 	ctx, process := t.Context(), redistest.Start(t)
 	server := redistest.Connect(t, process)

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// An operator who changes the number of shards is told how much memory that takes, if
+// An operator who changes the number of shards learns how much memory that takes, if
 // Redis has a limit and reports it.
 func TestRoomForAChangeOfTheNumberOfShards(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestRoomForAChangeOfTheNumberOfShards(t *testing.T) {
 	if err != nil || len(rooms) != 1 {
 		t.Fatal(rooms, err)
 	}
-	// No account comes from another server: only what they take while they move.
+	// No account comes from another server, so only moving itself takes memory.
 	if room := rooms[0]; room.Need < circulate.CopiesLeast+100_000 || room.Need > circulate.CopiesLeast+500_000 || room.Free < 1<<20 || room.Free > 64<<20 {
 		t.Errorf("%+v", room)
 	}

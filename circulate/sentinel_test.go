@@ -88,8 +88,8 @@ func TestZombieMasterIsLeft(t *testing.T) {
 	tr.settle(t, server, true)
 }
 
-// TestMasterThatNoReplicaFollowsTakesNothing keeps a zombie from acknowledging what will
-// be forgotten.
+// TestMasterThatNoReplicaFollowsTakesNothing stops a zombie from acknowledging writes
+// that will be lost.
 func TestMasterThatNoReplicaFollowsTakesNothing(t *testing.T) {
 	t.Parallel()
 	set := redistest.StartSentinels(t, redistest.WithArgs("--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"))

@@ -240,7 +240,7 @@ func TestUserWithRightsForTheNamespaceAlone(t *testing.T) {
 			if !circulate.LockedOut(err) {
 				t.Errorf("not locked out: %v", err)
 			}
-			// Waiting would not help: the user must be told at once.
+			// Waiting would not help: the user must learn it at once.
 			if circulate.Unavailable(err) || circulate.Unknown(err) {
 				t.Errorf("unavailable %v, unknown %v: %v", circulate.Unavailable(err), circulate.Unknown(err), err)
 			}

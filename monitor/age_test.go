@@ -90,7 +90,7 @@ func TestTheClockThatWasJudgedIsCountedFrom(t *testing.T) {
 	}
 }
 
-// A service that runs for some hours a day drops what is too old all the same.
+// A service that runs for some hours a day still drops messages that are too old.
 func TestNightsAreNoReasonToKeepEverything(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.found(0, 5)
@@ -105,8 +105,8 @@ func TestNightsAreNoReasonToKeepEverything(t *testing.T) {
 	})
 }
 
-// The clock goes back by twenty minutes. An account that has to wait for an hour keeps its wait,
-// however often the shard is put right.
+// The clock goes back by twenty minutes. An account that has to wait for an hour waits as
+// long as before, however often the shard is put right.
 func TestARepairMovesAnAccountOnce(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		const ahead = 20 * time.Minute

@@ -74,8 +74,8 @@ func TestProcessesThatGoAreCounted(t *testing.T) {
 }
 
 // TestNobodyIsLostWhileRedisIsAway has Redis refuse everybody, monitors included, for a
-// minute. That no process reported during that time proves nothing. The same holds where
-// Redis answers but accepts no reports, as when it is out of memory.
+// minute. The lack of reports during that time proves nothing. The same holds if Redis
+// answers but accepts no reports, as when it is out of memory.
 func TestNobodyIsLostWhileRedisIsAway(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		process := circulate.Process{Name: alice, Roles: "poller"}

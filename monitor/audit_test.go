@@ -89,8 +89,8 @@ func TestAuditSoonAfterAccountsCame(t *testing.T) {
 	})
 }
 
-// What an audit has found is kept for everybody, also while it goes on. Another monitor
-// continues it where the first one stopped.
+// The findings of an audit are stored for everybody, even while it goes on. Another
+// monitor continues it where the first one stopped.
 func TestAuditIsKeptAndContinued(t *testing.T) {
 	inFakeTime(t, 256, func(w *world) {
 		w.register("a", "b", "c")

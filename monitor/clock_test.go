@@ -12,9 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// The clock was a day ahead and is put right. What was checked meanwhile is due at its
-// slots again within twenty seconds. What is due at a time of day is not checked before
-// its time. What a dead process left by that clock holds nobody up.
+// The clock was a day ahead and is put right. Accounts that were checked meanwhile are
+// due at their slots again within twenty seconds. Accounts due at a time of day are not
+// checked before that time. What a dead process left by that clock delays nobody.
 func TestClockThatWasADayAhead(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		const day = 24 * time.Hour

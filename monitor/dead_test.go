@@ -72,8 +72,8 @@ func TestDeadLettersAreKeptUpToANumber(t *testing.T) {
 	})
 }
 
-// Each shard keeps its newest letter, also where fewer are wanted than there are shards: with none
-// of them nobody would see that deliveries fail.
+// Each shard retains its newest letter, even if fewer letters may stay than there are
+// shards: without it nobody would see that deliveries fail.
 func TestDeadLettersOfEachShardAreKeptBelowOneForEach(t *testing.T) {
 	inFakeTime(t, 3, func(w *world) {
 		for shard := range 3 {

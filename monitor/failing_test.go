@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// enter registers an account with marks of its last checks, and with its last success so
-// long ago.
+// enter registers an account with marks of its last checks, and with the time of its last
+// success.
 func (w *world) enter(id string, age time.Duration, marks, record string) {
 	w.Helper()
 	w.Register(circulate.Registration{ID: id, Record: []byte(record)})

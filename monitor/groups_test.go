@@ -20,7 +20,7 @@ func (w *world) found(shard, n int) {
 	}
 }
 
-// expectLengths expects so many messages in each shard's stream.
+// expectLengths expects that many messages in each shard's stream.
 func (w *world) expectLengths(want ...int64) {
 	w.Helper()
 	for shard, n := range want {
@@ -30,7 +30,8 @@ func (w *world) expectLengths(want ...int64) {
 	}
 }
 
-// read reads so many messages of a shard for a group, and acknowledges them if asked to.
+// read reads that many messages of a shard for a group, and acknowledges them if asked
+// to.
 func (w *world) read(shard int, name string, n int, acknowledge bool) {
 	w.Helper()
 	lease, _, err := group.Of(w.Ring).Member(name, alice, time.Minute).Lease(w.Context(), shard)

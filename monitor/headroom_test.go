@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// threeDays keeps messages of the kind "wecom" for as long as a config says, or
+// threeDays retains messages of the kind "wecom" for as long as a config says, or for
 // three days.
 type threeDays struct{}
 
@@ -33,7 +33,7 @@ func (threeDays) Retention(kind string, config json.RawMessage) time.Duration {
 	return 72 * time.Hour
 }
 
-// logbook keeps what is logged.
+// logbook records log lines.
 type logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Of more failing accounts than a turn looks at, the others are told as left out.
+// If more accounts fail than a turn looks at, the others count as left out.
 func TestFailingAccountsAboveTheMostAreLeftOut(t *testing.T) {
 	process := redistest.Start(t) // the embedded one scans everything at once
 	ring, err := circulate.Open(t.Context(), redistest.Connect(t, process), circulate.Options{Shards: 1})

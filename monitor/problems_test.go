@@ -25,7 +25,7 @@ func (w *world) fails(id, kind, host, text, reason string) {
 	}
 }
 
-// The summary is there within a minute, is never older than one, and follows what changes.
+// The summary is there within a minute, is never older than one, and follows all changes.
 func TestProblemsAreSummedUp(t *testing.T) {
 	inFakeTime(t, 8, func(w *world) {
 		for i := range 300 {

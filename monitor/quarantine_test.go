@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// strike has a replica claim an account and never come back with it.
+// strike has a replica claim an account and never return it.
 func (w *world) strike(m *monitor.Monitor, id string) {
 	w.Helper()
 	if len(w.claim(w.Ring.ShardOf(id), alice, 1)) != 1 {

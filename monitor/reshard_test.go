@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// A check that takes long keeps its account where it is. It does not keep copies of
-// accounts that have moved meanwhile for longer than their arrival takes to confirm.
+// A long check leaves its account where it is. Copies of accounts that have moved
+// meanwhile stay no longer than it takes to confirm their arrival.
 func TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		var ids []string

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// curves returns what is kept of some time, by figure.
+// curves returns the stored figures of some time, by figure.
 func (w *world) curves(q history.Query) map[history.Field][]float64 {
 	w.Helper()
 	c, err := history.NewReader(w.Ring).Look(w.Context(), q)
@@ -29,7 +29,8 @@ func (w *world) curves(q history.Query) map[history.Field][]float64 {
 	return all
 }
 
-// works has a replica beat every second for a while, as if it did so many checks a second.
+// works has a replica send a heartbeat every second for a while, with the given checks a
+// second.
 func (w *world) works(replica string, done *history.Totals, checks uint64, d time.Duration) {
 	w.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {

@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// TestThreeMonitorsRequeueEachEntryOnce has three monitors sweep what a dead replica
-// held, all at once, while live replicas claim and return.
+// TestThreeMonitorsRequeueEachEntryOnce has three monitors sweep the claims of a dead
+// replica, all at once, while live replicas claim and return.
 func TestThreeMonitorsRequeueEachEntryOnce(t *testing.T) {
 	t.Parallel()
 	const (
@@ -95,8 +95,8 @@ func TestThreeMonitorsRequeueEachEntryOnce(t *testing.T) {
 	expectLaw(t, server, ring, held+turning)
 }
 
-// turn claims some accounts of a shard and returns them. Those that had been held are due
-// later, the others now.
+// turn claims some accounts of a shard and returns them. Accounts that had been claimed
+// before are due later, the others now.
 func turn(ctx context.Context, ring *circulate.Ring, shard int, replica string, back *atomic.Int64) error {
 	// The last step is not cut short, because its outcome must be known.
 	ctx = context.WithoutCancel(ctx)

@@ -79,7 +79,7 @@ func TestAScanGoesOnAfterAnOutage(t *testing.T) {
 }
 
 // Two monitors count and scan no more than one does, and the second takes over from the
-// first. A monitor that is not on duty shows nothing of what only the one on duty finds.
+// first. A monitor that is not on duty shows none of the findings of the one on duty.
 func TestOneMonitorIsOnDuty(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a")
@@ -116,7 +116,7 @@ func TestOneMonitorIsOnDuty(t *testing.T) {
 		}
 		w.exposed("# TYPE rounds_monitor_on_duty gauge\nrounds_monitor_on_duty 1", "rounds_monitor_on_duty")
 
-		// When the duty goes to another monitor, what was found is no longer shown.
+		// When the duty goes to another monitor, this one's findings no longer show.
 		w.Do("SET", "{rounds:replicas}:duties", "another")
 		time.Sleep(time.Minute)
 		if n := shown(); n != 0 {

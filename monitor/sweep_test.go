@@ -76,8 +76,8 @@ func TestDeadReplicasClaimsNeedTwoSweeps(t *testing.T) {
 	})
 }
 
-// A monitor at work does not wait for its next turn when a replica's time is up, whenever in
-// between that is. Of a replica that beats it asks no more.
+// When a replica's time is up, a working monitor does not wait for its next turn. It
+// sends no more requests for a replica with heartbeats.
 func TestDeadReplicasClaimsAreRequeuedAtOnce(t *testing.T) {
 	for phase := range 5 {
 		inFakeTime(t, 1, func(w *world) {
@@ -267,7 +267,7 @@ func TestClaimsFromTheFutureAreRequeuedBeyondTheLongTimeoutOnly(t *testing.T) {
 
 // TestMoreThanOneStepOfEntries mixes entries of a dead replica with entries of others.
 // Half of them were claimed before Redis' clock went back: a claim from the future does
-// not prove that those behind it are young.
+// not prove that the claims behind it are young.
 func TestMoreThanOneStepOfEntries(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Minute} {
 		t.Run(fmt.Sprint("clock went back by ", ahead), func(t *testing.T) {

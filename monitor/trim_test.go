@@ -86,8 +86,8 @@ func TestMessagesAreTrimmedWhereMemoryIsShort(t *testing.T) {
 	})
 }
 
-// A group that holds messages back for their age is told, although there are too many in another
-// shard alone.
+// A group that holds messages back for their age is reported, even if there are too many
+// in another shard alone.
 func TestMessagesThatAreHeldForTheirAgeAreTold(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.found(0, 3)

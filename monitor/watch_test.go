@@ -11,7 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 )
 
-// watched returns what a monitor told last, and how long ago.
+// watched returns what a monitor reported last, and how long ago.
 func (w *world) watched() (told concern.Watched, silent time.Duration) {
 	w.Helper()
 	found, now, err := document.Of(w.Ring).Notices().Read(w.Context(), "watch")
@@ -28,7 +28,7 @@ func (w *world) watched() (told concern.Watched, silent time.Duration) {
 	return told, now.Sub(notice.Posted)
 }
 
-// The monitor on duty tells what it watches, with the age of each part.
+// The monitor on duty reports what it watches, with the age of each part.
 func TestWhatIsWatchedIsTold(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		w.register("a", "b", "c")

@@ -62,8 +62,8 @@ func TestAdaptiveWaits(t *testing.T) {
 	}
 }
 
-// A constant interval is kept to the millisecond, however late checks are. Accounts that an
-// outage brought together spread again at once.
+// A constant interval is exact to the millisecond, however late checks are. Accounts that
+// an outage brought together spread again at once.
 func TestAdaptiveKeepsItsSlots(t *testing.T) {
 	c, s := mustParse(t, "adaptive 10s..15m"), cadence.State{Interval: 15 * time.Minute}
 	now := time.UnixMilli(1_786_000_000_123)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What Parking says parks an account is what parks it, and no pause is longer than LongestPause.
+// Accounts are parked as Parking predicts, and no pause is longer than LongestPause.
 func TestParkingIsWhatParks(t *testing.T) {
 	every, err := Parse("every 10s")
 	if err != nil {

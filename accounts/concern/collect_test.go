@@ -72,8 +72,8 @@ func (w *world) tell(watched concern.Watched) {
 	}
 }
 
-// A service is looked at from its beginning to its end: what begins shows, what ends is gone,
-// and what nobody watches any more is not shown as the present.
+// A service is watched from its beginning to its end: concerns that begin show, concerns
+// that end are gone, and outdated ones do not show as current.
 func TestCollect(t *testing.T) {
 	faketime.Run(t, 2, func(fw *faketime.World) {
 		w := &world{World: fw}
@@ -128,7 +128,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// Documents of strangers and of other versions are no concerns, and no error.
+// Documents of other programs and versions are no concerns, and no error.
 func TestCollectDespiteStrangers(t *testing.T) {
 	faketime.Run(t, 2, func(fw *faketime.World) {
 		w := &world{World: fw}
@@ -148,7 +148,7 @@ func TestCollectDespiteStrangers(t *testing.T) {
 	})
 }
 
-// While Redis is away, nobody is told that all is well.
+// While Redis is away, nobody learns that all is well.
 func TestCollectFails(t *testing.T) {
 	faketime.Run(t, 2, func(fw *faketime.World) {
 		w := &world{World: fw}

@@ -47,8 +47,8 @@ func healthy() *facts {
 	}
 }
 
-// What every concern is made of: the facts that differ from those of a healthy service, and
-// the code and level that follow. Each has a sentence with what matters.
+// Every concern with its cause: the facts that differ from a healthy service's, and the
+// code and level that follow. Each has a sentence with the relevant parameters.
 func TestJudge(t *testing.T) {
 	lost := &AuditResult{Kinds: []FindingCount{{Kind: circulate.Lost, Found: 3, Repaired: 1}}, Findings: []circulate.Finding{{ID: "a1"}}, At: now}
 	for name, test := range map[string]struct {
@@ -221,8 +221,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Groups that lag are one concern for each cause, so that the error of one is not taken for that of
-// another. Beyond a number of causes they are together, without one.
+// Lagging groups are one concern for each cause, so that nobody takes the error of one
+// for another's. Beyond a number of causes they are together, without a cause.
 func TestLaggingGroupsAreToldByCause(t *testing.T) {
 	t.Parallel()
 	f := healthy()

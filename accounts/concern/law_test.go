@@ -41,8 +41,8 @@ func (w *lawWorld) resume() *concern.Run {
 	return run
 }
 
-// audited audits the whole ring in so much time, and finds what one of its shards is said to
-// hold.
+// audited audits the whole ring in a given time, and returns the findings given for one
+// of its shards.
 func (w *lawWorld) audited(took time.Duration, one circulate.Audited) {
 	w.Helper()
 	run := w.resume()
@@ -88,8 +88,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// The last audit counts for about as long as two more take. Then nobody can say any more that
-// the law holds, until the next one is complete.
+// The last audit counts for about as long as two more take. After that it is unknown
+// whether the law holds, until the next audit is complete.
 func TestAnAuditGetsOld(t *testing.T) {
 	for _, test := range []struct{ took, young, old time.Duration }{
 		{time.Second, 30 * time.Minute, 31 * time.Minute},
@@ -225,7 +225,8 @@ func TestAnAuditOfOtherShardsIsNotContinued(t *testing.T) {
 	})
 }
 
-// What a broken audit found counts, and that it did not look at the rest shows.
+// The findings of a broken audit count, and it shows that the audit did not look at the
+// rest.
 func TestAnAuditBreaksOff(t *testing.T) {
 	inFakeTime(t, func(w *lawWorld) {
 		w.audited(time.Second, circulate.Audited{Accounts: 10})

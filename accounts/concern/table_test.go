@@ -26,8 +26,8 @@ func marking() Style {
 	}
 }
 
-// Every code is there once, with a page and a sentence of its own in each language, in which every part
-// is known. Each language tells the same parts.
+// Every code is there once, with a page and a sentence of its own in each language. Every
+// part of the sentences is known, and each language has the same parts.
 func TestTableIsWhole(t *testing.T) {
 	t.Parallel()
 	texts := make(map[string]Code)
@@ -125,8 +125,8 @@ func deployed(t *testing.T, path string) string {
 	return string(text)
 }
 
-// unconcerned are the alerts that no concern stands for: they watch rates, or what a process of the
-// service cannot know of itself.
+// unconcerned are the alerts without a concern: they watch rates, or facts that a process
+// of the service cannot know about itself.
 func unconcerned() []string {
 	return []string{
 		"RoundsAuditUnjudged", "RoundsStale", "RoundsCallbacksFail", "RoundsWeComSecretRefused", "RoundsLate", "RoundsProcessDown", "RoundsReplicasMissing", "RoundsSweepsFail", "RoundsRedisErrors",
@@ -198,8 +198,8 @@ func TestGuideListsEveryConcern(t *testing.T) {
 	}
 }
 
-// rowsOf returns the table as the guide shows it, with examples of numbers and with what differs in
-// capitals.
+// rowsOf returns the table as in the guide, with example numbers and with variable parts
+// in capitals.
 func rowsOf(language string) string {
 	var b strings.Builder
 	for _, e := range table() {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// keep keeps a sample of one figure now.
+// keep stores a sample of one figure now.
 func keep(w *faketime.World, k *Keeper, checks float64) {
 	w.Helper()
 	now, err := w.Ring.Now(w.Context(), 0)
@@ -205,7 +205,7 @@ func TestAReaderReadsOnlyWhatIsNew(t *testing.T) {
 		if calls != 2 {
 			w.Errorf("%d reads of what was new", calls)
 		}
-		// What is gone is gone for a reader that knew it.
+		// Deleted samples are gone even for a reader that knew them.
 		w.Do("DEL", "rounds:series:10s", "rounds:series:2m")
 		time.Sleep(time.Second)
 		expect(w, r, Query{Before: 10 * time.Second, Step: Every}, "- -")

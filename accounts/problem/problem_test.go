@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
-// failed is an account at a host that fails since a while.
+// failed is an account at a host that has been failing for a while.
 func failed(id, host, text string, age time.Duration) circulate.FailingAccount {
 	return circulate.FailingAccount{
 		ID: id, Record: fmt.Appendf(nil, `{"id":%q,"kind":"feed","config":{"url":"https://%s/feed"},"cadence":"every 5m"}`, id, host),
@@ -98,8 +98,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// What will happen to an account follows from how its last check failed: refusals park it early,
-// and what is not its fault neither parks it nor lets its pauses grow.
+// The next step of an account follows from how its last check failed: refusals park it
+// early, and failures that it did not cause neither park it nor let its pauses grow.
 func TestStepsFollowTheFailure(t *testing.T) {
 	t.Parallel()
 	for mark, want := range map[circulate.Mark][]problem.NextStep{
@@ -117,8 +117,8 @@ func TestStepsFollowTheFailure(t *testing.T) {
 	}
 }
 
-// A host with few accounts shares a group with others, and what selects that group leaves out
-// the hosts that have their own.
+// A host with few accounts shares a group with others, and the group's selector leaves
+// out the hosts with groups of their own.
 func TestSmallHostsShareAGroup(t *testing.T) {
 	t.Parallel()
 	g := gathering()
@@ -144,8 +144,9 @@ func TestSmallHostsShareAGroup(t *testing.T) {
 	}
 }
 
-// Whatever fails, a summary keeps within its bounds, and no account is lost from the counts.
-// Each port of a host has a group of its own, and what selects one selects none of the others.
+// Whatever fails, a summary stays within its bounds, and no account is lost from the
+// counts. Each port of a host has a group of its own, and the selector of one selects
+// none of the others.
 func TestPortsAreApart(t *testing.T) {
 	t.Parallel()
 	g := gathering()
@@ -243,7 +244,7 @@ func TestLastOfNone(t *testing.T) {
 	}
 }
 
-// What is no account's fault, or cannot be read, is summed up too.
+// Failures that no account caused, and unreadable records, are summed up too.
 func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	g := gathering()

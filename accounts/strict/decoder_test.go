@@ -132,7 +132,7 @@ func TestFaultsAnd(t *testing.T) {
 	}
 }
 
-// What is read without a fault is what the text says, and says once.
+// A value that is read without a fault is what the text says, and the text says it once.
 func FuzzDecoder(f *testing.F) {
 	for _, seed := range []string{`{"name":"a","names":["b"],"code":"c","count":3,"labels":{"x":"1"}}`, `{"count":0,"wait":"-1h"}`, `{"labels":{"a":1},"a\n":null}`, `{"code":"a","code":""}`, `[]`} {
 		f.Add([]byte(seed))

@@ -25,7 +25,7 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("more than %d values", e.Most)
 }
 
-// check returns the number of values that it counted, or a *LimitError if the text exceeds a
+// Check returns the number of values that it counted, or a *LimitError if the text exceeds a
 // limit. It takes one pass and no memory. Its result means nothing for a text that is not
 // JSON, which no decoder accepts.
 func (l Limits) Check(text []byte) (int, error) {

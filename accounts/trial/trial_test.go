@@ -34,7 +34,7 @@ func TestDataThatIsNoJSONIsAText(t *testing.T) {
 	}
 }
 
-// What is left out is counted, and what is shown stays within the bounds.
+// Everything left out is counted, and the rest stays within the bounds.
 func TestBound(t *testing.T) {
 	page := func(n, size int) FoundPage {
 		p := FoundPage{}

@@ -154,7 +154,7 @@ func TestRedirectionsToNowhereAreCertain(t *testing.T) {
 }
 
 // TestReplyOfAReplacedNodeIsNoReply has a node answer a call only after another has taken
-// its place, as a frozen master does. That it was done does not count.
+// its place, as a frozen master does. The call was done, but does not count.
 func TestReplyOfAReplacedNodeIsNoReply(t *testing.T) {
 	t.Parallel()
 	answeringLate(t, func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error) {
@@ -182,7 +182,7 @@ func TestReplyOfAReplacedNodeIsNoReply(t *testing.T) {
 }
 
 // TestUnknownIsNotSentAgain has a node do a command and then break the connection, or
-// keep silent. Nobody knows whether it was done, so the caller must decide what to do.
+// stay silent. The outcome is unknown, so the caller must decide what to do.
 func TestUnknownIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]handler{

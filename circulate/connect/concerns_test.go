@@ -43,8 +43,8 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// A survey tells of each server what matters for whether it keeps data, and names those that
-// are away.
+// A survey has, for each server, the settings that decide how safe its data is, and names
+// servers that are away.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	process := redistest.Start(t, redistest.WithAOF(), redistest.WithArgs("--maxmemory", "100mb"))
@@ -95,7 +95,7 @@ func TestConcernsMayNotBeAsked(t *testing.T) {
 	if err != nil || len(nodes[0].Concerns) > 0 || len(nodes[0].Remarks) != 1 || nodes[0].Remarks[0].Code != connect.RemarkSettings || nodes[0].AppendOnly != "yes" {
 		t.Errorf("without CONFIG: %+v, %v", nodes, err)
 	}
-	// Who may ask for settings may ask for passwords.
+	// A user that may ask for settings may ask for passwords.
 	if _, err := conn.Do("ACL", "SETUSER", "default", "+config"); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestConcernsMayNotBeAsked(t *testing.T) {
 	}
 }
 
-// What is as it may be is no concern, and is told all the same.
+// An allowed setting is no concern, but is reported all the same.
 func TestRemarks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Connect(t, redistest.Start(t, redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "allkeys-lfu")))
@@ -123,7 +123,7 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// A server whose last snapshot failed refuses writes, unless it is told not to.
+// A server whose last snapshot failed refuses writes, unless its settings say otherwise.
 func TestFailedSnapshot(t *testing.T) {
 	t.Parallel()
 	info := says("# Persistence\r\naof_enabled:1\r\nrdb_last_bgsave_status:err\r\naof_last_write_status:ok\r\n")

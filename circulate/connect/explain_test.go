@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Who names a server in the wrong way is told so. All of it may pass, except what a server
-// that answers as Redis refuses.
+// A URL with a mistake gets an error that explains it. All errors may pass by themselves,
+// except refusals by a server that answers as Redis.
 func TestWrongWaysToReachAServerAreExplained(t *testing.T) {
 	t.Parallel()
 	plain, secure := redistest.Start(t), redistest.Start(t, redistest.WithTLS())
@@ -69,8 +69,8 @@ func TestWrongWaysToReachAServerAreExplained(t *testing.T) {
 	}
 }
 
-// A server that has served with the same settings is not said to want TLS when it closes a
-// connection: it ends or begins.
+// If a server that has served with the same settings closes a connection, the error does
+// not suggest TLS: the server is starting or stopping.
 func TestAServerThatEndsIsNotSaidToWantTLS(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -26,8 +26,8 @@ func claiming(t *testing.T, info string, others map[string]handler) *connect.Sin
 	return s
 }
 
-// What a server says of itself decides whether the ring can work on it. What it does not
-// tell does not.
+// INFO decides whether the ring can work on a server. Missing fields of INFO decide
+// nothing.
 func TestFitByWhatAServerSays(t *testing.T) {
 	t.Parallel()
 	size := func(n int) map[string]handler {
@@ -86,8 +86,8 @@ func TestFitByWhatAServerSays(t *testing.T) {
 	}
 }
 
-// The real servers of the tests are fit, however they are reached; those that a URL of
-// another form should name are not.
+// The real servers of the tests are fit, however they are reached. Servers that need
+// another form of URL are not.
 func TestFitOfServers(t *testing.T) {
 	t.Parallel()
 	fits := func(server connect.Server) {

@@ -102,7 +102,8 @@ func FuzzURLsNeverPanicAndErrorsHoldNoPassword(f *testing.F) {
 		const password = "hunter2hunter2"
 		server, err := Open(before+password+after, Options{})
 		if err != nil {
-			// The text before the first colon is named, as it is no password.
+			// The error names the text before the first colon, because that is no
+			// password.
 			if scheme, _, _ := strings.Cut(before+password+after, ":"); strings.Contains(err.Error(), password) && !strings.Contains(scheme, password) {
 				t.Errorf("%v", err)
 			}

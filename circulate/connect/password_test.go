@@ -149,7 +149,7 @@ func TestUnescaped(t *testing.T) {
 	}
 }
 
-// A caller that asks is told where connections lead, before anything is sent there.
+// A caller that asks learns where connections lead, before anything is sent there.
 func TestDialed(t *testing.T) {
 	redisServer := startLocked(t, "first")
 	var told []string

@@ -93,7 +93,7 @@ func TestLatestWordCounts(t *testing.T) {
 }
 
 // TestReplyOfAReplacedMasterIsNoReply has a master answer a call only after another has
-// taken its place, as a frozen one does. That it was done does not count.
+// taken its place, as a frozen one does. The call was done, but does not count.
 func TestReplyOfAReplacedMasterIsNoReply(t *testing.T) {
 	t.Parallel()
 	answeringLate(t, func(t *testing.T, late handler, ask func(conn redis.Conn, replace func()) error) {

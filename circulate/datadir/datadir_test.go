@@ -21,7 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 )
 
-// process is a process that keeps what it has in a directory.
+// process is a process that stores its data in a directory.
 type process struct {
 	*testing.T
 	dir    *Dir
@@ -68,7 +68,7 @@ func (p *process) set(value int) {
 	}
 }
 
-// value returns what was set; -1: nothing.
+// value returns the value that was set; -1: none.
 func (p *process) value() int {
 	p.Helper()
 	value, err := redis.Int(p.conn.Do("GET", "value"))
@@ -171,8 +171,8 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// dying is a disk that fails from one of its steps on: the process was killed there, or the
-// disk is full.
+// dying is a disk that fails from one of its steps on, because the process was killed
+// there or the disk is full.
 type dying struct {
 	disk
 	left int // steps that succeed
@@ -242,8 +242,8 @@ func (f *dyingFile) Sync() error {
 	return f.file.Sync()
 }
 
-// A process that is killed between any two steps of a save leaves everything, by the image before
-// and its log or by the new one, and no damage.
+// A process that is killed between any two steps of a save loses nothing: the image
+// before and its log have everything, or the new image does. There is no damage.
 func TestKilledBetweenSteps(t *testing.T) {
 	for _, generation := range []int{1, 2, 3} { // the first save ever, the second, any later one
 		steps := 0
@@ -279,8 +279,8 @@ func TestKilledBetweenSteps(t *testing.T) {
 	}
 }
 
-// A disk that is full or read-only at any step harms nothing that is saved, says so, and is
-// used again when there is room.
+// A disk that is full or read-only at any step harms no saved data. That is reported, and
+// the disk is used again when there is room.
 func TestFullDisk(t *testing.T) {
 	for _, why := range []error{syscall.ENOSPC, syscall.EROFS, syscall.EIO} {
 		for steps := 0; ; steps++ {
@@ -325,7 +325,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Nothing of a damaged file is used: the one before it is, and everybody is told.
+// Nothing of a damaged file is used. The file before it is used instead, and the damage
+// is reported.
 func TestDamagedNewest(t *testing.T) {
 	path := t.TempDir()
 	p := mustBegin(t, path)
@@ -462,8 +463,8 @@ func unpacked(t *testing.T, file []byte) []byte {
 	return text
 }
 
-// What changes is synced within a second, and an image follows once the log is half as long.
-// Nothing is written without a change, and next to nothing for what changes with time alone.
+// Changes are synced within a second, and an image follows once the log is half as long.
+// Nothing is written without a change, and next to nothing for changes with time alone.
 func TestRun(t *testing.T) {
 	inFakeTime(t, func(ctx context.Context, p *process) {
 		go p.dir.Run(ctx)

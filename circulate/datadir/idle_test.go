@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// A group that has read everything, and only says so every four seconds, has next to nothing
-// written, however many messages are kept.
+// A group that has read everything, and only renews its lease every four seconds, causes
+// next to no writes, however many messages there are.
 func TestIdleGroup(t *testing.T) {
 	path := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

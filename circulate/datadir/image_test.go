@@ -133,7 +133,7 @@ func (e *embedded) fill() {
 	e.do("XDEL", "emptied", "5-7")
 }
 
-// contents returns everything that commands tell of a server.
+// contents returns everything that a server's commands return.
 func (e *embedded) contents() map[string]string {
 	e.Helper()
 	all := make(map[string]string)
@@ -183,7 +183,8 @@ func anys(texts []string) []any {
 	return all
 }
 
-// A server that is filled from an image has what the other had, and goes on as that would.
+// A server filled from an image has the data of the other server, and goes on as that
+// would.
 func TestLoadedIsWhatWasThere(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t)
@@ -217,7 +218,8 @@ func TestLoadedIsWhatWasThere(t *testing.T) {
 	}
 }
 
-// Images are of one moment: a script that changes two keys is in both or in neither.
+// An image has one moment: a change of two keys by one script is in it completely or not
+// at all.
 func TestImageIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t)
@@ -360,8 +362,8 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// The entries of streams are read once. Whatever becomes of a stream, an image of a taker that
-// has seen it before is the same as one of a taker that has not.
+// The entries of streams are read once. Whatever becomes of a stream, a taker that has
+// seen it before takes the same image as one that has not.
 func TestStreamsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t)
@@ -414,7 +416,7 @@ func TestStreamsAreReadOnce(t *testing.T) {
 		}
 		_ = got.conn.Close()
 	}
-	// What is new is little, so the server tells little.
+	// Few entries are new, so the server's replies are short.
 	add(5 * chunkEntries)
 	e.file()
 	add(1)

@@ -19,7 +19,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A kill at any moment is a log that ends at any byte: what is whole before that is done again.
+// A kill at any moment leaves a log that ends at any byte. All whole records before that
+// are repeated.
 func TestLogCutAtAnyByte(t *testing.T) {
 	path := t.TempDir()
 	p := mustBegin(t, path)
@@ -56,7 +57,7 @@ func TestLogCutAtAnyByte(t *testing.T) {
 			t.Fatalf("cut at %d: then there is %d\n%s", cut, p.value(), p.log)
 		}
 	}
-	// A byte that is wrong before the last record is damage: it is told, and the file is kept.
+	// A wrong byte before the last record is damage: it is reported, and the file stays.
 	for at := range ends[len(ends)-2] {
 		wrong := slices.Clone(whole)
 		wrong[at] ^= 0x41
@@ -101,7 +102,7 @@ func write(t *testing.T, path, name string, text []byte) {
 	}
 }
 
-// A segment that is missing between others is told, and what comes after it is not done.
+// A missing segment between others is reported, and the segments after it are not used.
 func TestMissingSegment(t *testing.T) {
 	path := t.TempDir()
 	p := mustBegin(t, path)
@@ -131,8 +132,8 @@ func TestMissingSegment(t *testing.T) {
 	}
 }
 
-// forgetful is a disk that forgets at a power failure what was not synced: of files, of their
-// names, or of some of both.
+// forgetful is a disk that loses unsynced data at a power failure: contents of files,
+// their names, or some of both.
 type forgetful struct {
 	mu      sync.Mutex
 	now     map[string]*inode
@@ -146,7 +147,7 @@ func newForgetful() *forgetful {
 	return &forgetful{now: make(map[string]*inode), durable: make(map[string]*inode)}
 }
 
-// lose is the power failure. What was not synced is kept by chance, or never.
+// lose is the power failure. Unsynced data survives by chance, or never.
 func (f *forgetful) lose(chance float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -270,7 +271,7 @@ func (f *forgetfulFile) Sync() error {
 func (f *forgetfulFile) Close() error { return nil }
 
 // A power failure at any moment loses nothing that was synced, by an image or by WAITAOF,
-// whatever the disk keeps of the rest.
+// whatever else survives on the disk.
 func TestPowerFailure(t *testing.T) {
 	for round := range 200 {
 		path := t.TempDir() // for the lock
@@ -307,8 +308,8 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
-// While the log cannot be written or synced nobody is told yes, and reads go on. It ends by
-// itself, and nothing that was acknowledged before or after is lost.
+// While the log cannot be written or synced nothing is acknowledged, and reads go on.
+// That ends by itself, and nothing that was acknowledged before or after is lost.
 func TestFailingLog(t *testing.T) {
 	for name, first := range map[string]func(p *process) error{
 		"append": func(p *process) error { _, err := p.conn.Do("SET", "value", 2); return err },
@@ -368,7 +369,8 @@ func TestFailingLog(t *testing.T) {
 			} else {
 				p.kill()
 			}
-			// The image before does not lead to what came after the failure: that is told.
+			// The image before does not lead to the changes after the failure: that is
+			// reported.
 			disk.now[newestName] = &inode{}
 			if name != "sync" {
 				p, err := begin(t, path, disk)
@@ -380,8 +382,8 @@ func TestFailingLog(t *testing.T) {
 	}
 }
 
-// Transactions, scripts that fail half way, blocking reads and what expires are done again as
-// they were.
+// Transactions, scripts that fail half way, blocking reads and expired keys are repeated
+// as they were.
 func TestEffects(t *testing.T) {
 	path := t.TempDir()
 	p := mustBegin(t, path)

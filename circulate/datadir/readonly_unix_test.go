@@ -32,8 +32,8 @@ const asNobody = "ROUNDS_TEST_DATADIR"
 // nobody is that user.
 const nobody = 65534
 
-// A directory that may not be written is refused with a sentence. Root may write anything, so
-// the test runs as somebody else.
+// A directory that may not be written is refused with a sentence. Root may write
+// anything, so the test runs as another user.
 func TestReadOnlyDirectory(t *testing.T) {
 	if path := os.Getenv(asNobody); path != "" {
 		_, err := begin(t, path, nil)
@@ -79,7 +79,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// What others own or may write could be changed by them, and no link is followed.
+// Other users could change files that they own or may write. No link is followed.
 func TestForeignDirectory(t *testing.T) {
 	path := t.TempDir()
 	for mode, want := range map[os.FileMode]string{0o770: "chmod go-w", 0o707: "chmod go-w", 0o755: "", 0o700: ""} {

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// Two checks may start at once, and then one each minute. The third is told when to come
-// back, whichever replica asks.
+// Two checks may start at once, and then one each minute. The third gets a time at which
+// to come back, whichever replica asks.
 func ExampleLimits_Acquire() {
 	ctx := context.Background()
 	server := connect.NewEmbedded()

@@ -103,7 +103,7 @@ func TestLimitsAreAskedEachForItself(t *testing.T) {
 	})
 }
 
-// If the connection is cut, nobody knows which checks were counted.
+// If the connection is cut, it is unknown which checks were counted.
 func TestLimitsCutOffAreUnknown(t *testing.T) {
 	answer := func(nth int, _ string) (time.Duration, string) {
 		if nth == 1 {
