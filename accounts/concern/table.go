@@ -99,7 +99,7 @@ func table() []entry {
 		},
 		{
 			code: RedisLarge, page: "/system", alerts: redis,
-			en: "so much is kept in {name} that saving it takes long: it is time for a Redis, to which rounds backup and rounds restore move it",
+			en: "{name} has so much data that saving it takes long: it is time for a Redis, to which rounds backup and rounds restore move the data",
 			zh: "{name} 里的数据太多，保存太慢：该换成 Redis 了。",
 		},
 		{
@@ -248,7 +248,7 @@ func table() []entry {
 		},
 		{
 			code: RedisUnasked, page: "/system",
-			en: "redis {subject:server|servers}: {value} is not allowed, so nobody sees whether it keeps what it acknowledges",
+			en: "redis {subject:server|servers}: {value} is not allowed, so it is unknown whether acknowledged writes are safe",
 			zh: "Redis {subject} 拒绝 {value}：无法得知它是否保住已确认的内容。",
 		},
 	}

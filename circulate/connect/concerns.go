@@ -110,7 +110,7 @@ func (q *questions) ask() {
 	seconds, _ := strconv.ParseInt(infoField(info, "uptime_in_seconds"), 10, 64)
 	n.Up = time.Duration(seconds) * time.Second
 	if slices.Contains(q.refused, "INFO") {
-		q.say(ConcernUnasked, "INFO", "INFO may not be asked, so nobody sees whether it keeps what it acknowledges; allow the user +info")
+		q.say(ConcernUnasked, "INFO", "INFO may not be asked, so it is unknown whether acknowledged writes are safe; allow the user +info")
 	}
 	if slices.Contains(q.refused, "CONFIG") {
 		q.remark(RemarkSettings, "", "its settings are not told to rounds, which is as it should be; see yourself that appendfsync is everysec or always")
