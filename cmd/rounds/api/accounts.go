@@ -11,21 +11,21 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// AccountID is the account in a path. It is exported because huma ignores embedded fields that
-// are not.
+// AccountID is the account in a path. It is exported because huma ignores unexported embedded
+// fields.
 type AccountID struct {
 	ID string `path:"id" maxLength:"256" doc:"Percent-encoded: any id can be addressed, %2F is a slash in it."`
 }
 
 type accountReply struct {
-	ETag string `header:"ETag" doc:"The ETag of the record, for If-Match. It does not depend on where the account is."`
+	ETag string `header:"ETag" doc:"The ETag of the record, for If-Match. It does not depend on the account's place."`
 	Body Account
 }
 
-// From is where a new account begins. It is exported because huma ignores embedded fields that
-// are not.
+// From says where a new account begins. It is exported because huma ignores unexported embedded
+// fields.
 type From struct {
-	From accounts.BeginFrom `query:"from" enum:"backfill,now" default:"backfill" doc:"Where a new account begins. backfill: with everything that the third party still has. now: with messages from now on, older ones are dropped. An account that exists goes on where it is."`
+	From accounts.BeginFrom `query:"from" enum:"backfill,now" default:"backfill" doc:"Where a new account begins. backfill: with everything that the third party still has. now: with messages from now on; older ones are dropped. An existing account goes on where it is."`
 }
 
 type createRequest struct {
@@ -52,7 +52,7 @@ func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createRe
 	return &createReply{Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}, nil
 }
 
-// noteChange adds the result of a change to its entry in the trail.
+// noteChange adds the result of a change to the change's entry in the trail.
 func noteChange(ctx context.Context, view *accounts.View, change circulate.Registered) {
 	draft := trail.Of(ctx)
 	draft.Fields(view.Changed)
@@ -65,7 +65,7 @@ func noteChange(ctx context.Context, view *accounts.View, change circulate.Regis
 }
 
 // addressOf returns the path of an account. It also encodes the ids . and .., which clients and
-// servers would resolve.
+// servers would otherwise resolve.
 func addressOf(id string) string {
 	switch segment := url.PathEscape(id); segment {
 	case ".":
@@ -185,19 +185,19 @@ func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, e
 	}
 }
 
-// Selecting is which accounts are meant. It is exported because huma ignores embedded fields
-// that are not.
+// Selecting says which accounts are meant. It is exported because huma ignores unexported embedded
+// fields.
 type Selecting struct {
-	ID     []string `query:"id,explode" doc:"Only the account with this id, or with one of several, at most 100."`
-	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
-	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success."`
-	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE, or all of several."`
-	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins with this, or with one of several."`
-	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with this, or with one of several."`
-	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with this code or kind, or with one of several."`
-	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."`
-	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."`
-	Except []string `query:"except_host,explode" doc:"Only accounts whose config does not name this host or corporation, or any of several."`
+	ID     []string `query:"id,explode" doc:"Only accounts with one of these ids, at most 100."`
+	Kind   []string `query:"kind,explode" doc:"Only accounts of one of these kinds."`
+	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in one of these states. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success."`
+	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have all of these labels, each as NAME=VALUE."`
+	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins with one of these."`
+	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with one of these."`
+	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with one of these codes or kinds."`
+	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, for one of these causes: the field cause of a group of /v1/problems. Paused accounts are not among them."`
+	Host   []string `query:"host,explode" doc:"Only accounts whose config names one of these hosts, at any port or as HOST:PORT, or one of these corporations."`
+	Except []string `query:"except_host,explode" doc:"Only accounts whose config names none of these hosts or corporations."`
 	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
 }
 
@@ -213,7 +213,7 @@ type countReply struct {
 }
 
 type countRequest struct {
-	Looks int `query:"looks" default:"100000" minimum:"1000" maximum:"100000" doc:"The most accounts to look at, about. With fewer the reply comes sooner, and is an estimate if more are to be looked at."`
+	Looks int `query:"looks" default:"100000" minimum:"1000" maximum:"100000" doc:"About the most accounts to look at. With fewer the reply comes sooner, but is an estimate if there are more."`
 	Selecting
 }
 
@@ -231,7 +231,7 @@ func (s *Server) countAccounts(ctx context.Context, r *countRequest) (*countRepl
 
 type listRequest struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
-	Cursor string `query:"cursor" doc:"The field next of the page before."`
+	Cursor string `query:"cursor" doc:"The previous page's next."`
 	Selecting
 }
 

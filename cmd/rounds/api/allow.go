@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// routeMux accepts only routes with a row in the table of rights. It admits to each route
-// only the callers that its row allows. It collects the routes that it refused in faults.
+// routeMux accepts only routes with a row in the table of rights, and admits to each route only the
+// callers that its row allows. It collects refused routes in faults.
 type routeMux struct {
 	*http.ServeMux
 	open   bool // true: for routes that are open to all; false: for the others
@@ -74,8 +74,8 @@ func allowed(right Right, next http.Handler) http.Handler {
 	})
 }
 
-// May reports whether a principal may call a route, given by its pattern as Rights has it. A
-// route that is not in the table may be called by nobody.
+// May reports whether a principal may call a route, given by its pattern as in Rights. Nobody may
+// call a route that is not in the table.
 func May(p access.Principal, route string) bool {
 	for _, right := range Rights() {
 		if right.Route == route {

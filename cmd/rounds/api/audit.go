@@ -17,10 +17,10 @@ import (
 // Audit is the result of a check of the conservation law.
 type Audit struct {
 	Accounts int                 `json:"accounts" doc:"Registered accounts that were checked."`
-	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that moved too fast to be read. Audit again."`
+	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that changed too fast to be read. Audit again."`
 	Kinds    []AuditCount        `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
 	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 1000 findings."`
-	Audited  int                 `json:"shards_audited" doc:"Shards done so far, those of earlier requests included."`
+	Audited  int                 `json:"shards_audited" doc:"Audited shards so far, including earlier requests."`
 	Shards   int                 `json:"shards" doc:"The number of shards."`
 	Next     string              `json:"next,omitempty" doc:"The cursor for the next request; left out when the audit is complete."`
 }
@@ -32,7 +32,7 @@ type AuditCount struct {
 	Repaired int                 `json:"repaired"`
 }
 
-// auditRoutes are those that check the conservation law.
+// auditRoutes adds the routes that check the conservation law.
 func (s *Server) auditRoutes(api huma.API) {
 	const bound = " A request ends after the shard that brings it to 20,000 accounts. If the reply has a next, ask again with it. Repeating a request is safe."
 	huma.Register(api, huma.Operation{
@@ -52,7 +52,7 @@ func (s *Server) auditRoutes(api huma.API) {
 }
 
 type auditRequest struct {
-	Cursor string `query:"cursor" doc:"The field next of the reply before."`
+	Cursor string `query:"cursor" doc:"The previous reply's next."`
 }
 
 type auditReply struct {
@@ -85,13 +85,13 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 	return &auditReply{reply}, nil
 }
 
-// noteAudit notes what a call has found for GET /v1/law. The audit does not fail without it.
+// noteAudit stores what a call has found, for GET /v1/law. The audit goes on if that fails.
 func (s *Server) noteAudit(ctx context.Context, done *accounts.Audited, took time.Duration) {
 	err := concern.ByHand(ctx, s.options.Ring, concern.Part{
 		From: done.From, To: done.Audited, Took: took, Accounts: done.Accounts, Unjudged: done.Unjudged, Findings: done.Findings,
 		Kinds: concern.CountsOf(func(kind circulate.Violation) (found, repaired int) { return done.Found[kind], done.Repaired[kind] }),
 	})
 	if err != nil {
-		s.options.Log.WarnContext(ctx, "the result of an audit is not kept", "error", err)
+		s.options.Log.WarnContext(ctx, "the result of an audit could not be stored", "error", err)
 	}
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
 
-// errNobody reports a request without a credential that is known.
+// errNobody reports a request without a known credential.
 var errNobody = errors.New("api: the request shows nothing that lets it in")
 
-// refusal is the reason why a credential is refused, in words for the caller.
+// refusal says, in words for the caller, why a credential is refused.
 type refusal string
 
 func (r refusal) Error() string { return "api: " + string(r) }
 
-// way is one way to authenticate a request. It returns errNobody if the request has no
-// credential of its sort, and then the next way is tried. Any other error is final. It is a
-// refusal, or says that the credential could not be checked, such as when Redis is
-// unreachable.
+// way is one way to authenticate a request. It returns errNobody if the request has no credential
+// of its sort; the next way is then tried. Any other error is final. It is a refusal, or says that
+// the credential could not be checked, for example because Redis is unreachable.
 type way func(*http.Request) (access.Principal, error)
 
 // authenticator returns a way that tries all ways in order.
@@ -92,7 +91,7 @@ func byKey(keys *key.Keyring) way {
 	}
 }
 
-// byToken returns the way that authenticates requests with the token that is set.
+// byToken returns the way that authenticates requests with the configured token.
 func byToken(token string) way {
 	return func(r *http.Request) (access.Principal, error) {
 		given, ok := bearer(r)
@@ -103,8 +102,8 @@ func byToken(token string) way {
 	}
 }
 
-// sameSecret reports whether a request's secret is the token. It is false if no token is
-// set. It compares hashes, so that the time does not reveal even the token's length.
+// sameSecret reports whether a request's secret is the token. It is false if no token is set. It
+// compares hashes, so that the time it takes does not reveal even the token's length.
 func sameSecret(given, token string) bool {
 	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return token != "" && subtle.ConstantTimeCompare(got[:], want[:]) == 1

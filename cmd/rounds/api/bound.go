@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// sightLasts is how long it is cached whether a caller sees an account. sights is the
-	// most entries of that cache.
+	// sightLasts is how long the API caches whether a caller sees an account. sights is
+	// the most entries of that cache.
 	sightLasts = 5 * time.Second
 	sights     = 50_000
 
@@ -69,10 +69,10 @@ type seenAt struct {
 	at time.Time
 }
 
-// sighted says whether a caller sees an account, and since when there is one of this id.
+// sighted says whether a caller sees an account, and since when an account has had this id.
 type sighted struct {
 	seen  bool
-	since time.Time // whole seconds, rounded down; zero: not known
+	since time.Time // whole seconds, rounded down; zero: unknown
 }
 
 func sightedIn(looked map[string]time.Time, id string) sighted {
@@ -80,16 +80,16 @@ func sightedIn(looked map[string]time.Time, id string) sighted {
 	return sighted{seen, since}
 }
 
-// found reports whether a message is this account's. A dead letter that was replayed is as old
-// as when it was found.
+// found reports whether a message is this account's. The age of a replayed dead letter counts from
+// when it was found.
 func (s sighted) found(f *circulate.Found) bool {
 	id, err := circulate.ParseStreamID(cmp.Or(f.First, f.Position))
 	return s.seen && err == nil && !id.Time().Before(s.since)
 }
 
-// visible returns the messages whose accounts the caller sees. A bound caller sees no
-// messages of deleted accounts, because their labels are no longer known, and none of an
-// account that had the same id before: it may have had other labels.
+// visible returns the messages whose accounts the caller sees. A bound caller sees no messages of
+// deleted accounts, because their labels are no longer known. Nor does it see messages of an
+// earlier account with the same id, which may have had other labels.
 func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circulate.Found, error) {
 	labels := boundTo(ctx)
 	if labels == "" || len(found) == 0 {
@@ -134,7 +134,7 @@ func (s *sight) keep(labels string, ids []string, seen map[string]time.Time, at 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil || len(s.known)+len(ids) > sights {
-		s.known = make(map[sightOf]seenAt) // dropping all costs less than finding the oldest
+		s.known = make(map[sightOf]seenAt) // dropping all costs less than finding the oldest entry
 	}
 	for _, id := range ids {
 		s.known[sightOf{labels, id}] = seenAt{sightedIn(seen, id), at}
@@ -150,7 +150,7 @@ type counts struct {
 	known map[string]counted
 }
 
-// counted is what a walk through all accounts found about those that a caller sees.
+// counted is what a walk through all accounts found about the accounts that a caller sees.
 type counted struct {
 	stats    accounts.Stats
 	problems problem.Summary
@@ -173,12 +173,12 @@ func (s *Server) problemsSeen(ctx context.Context) (problem.Summary, accounts.St
 		return problem.Summary{}, accounts.Stats{}, false, nil
 	}
 	found, err := s.count(ctx)
-	found.problems.Groups = slices.Clone(found.problems.Groups) // others share it
+	found.problems.Groups = slices.Clone(found.problems.Groups) // other callers share it
 	return found.problems, found.stats, true, err
 }
 
-// count returns what a walk found about the accounts that a bound caller sees, as old as
-// countLasts at most. It returns errCounting if the walk takes longer than countPatience.
+// count returns what a walk found about the accounts that a bound caller sees, at most countLasts
+// old. It returns errCounting if the walk takes longer than countPatience.
 func (s *Server) count(ctx context.Context) (counted, error) {
 	labels := boundTo(ctx)
 	c := &s.counts

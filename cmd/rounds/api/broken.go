@@ -12,8 +12,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
 
-// A caller's body may break off before its end: the caller has gone, or has announced more than
-// it sent. huma treats that as an error of the server and answers 500.
+// A caller's body may break off before its end: the caller has gone, or has announced more than it
+// sent. huma treats that as an error of the server and answers 500.
 
 // brokenBody is a body that knows whether it broke off.
 type brokenBody struct {
@@ -25,7 +25,7 @@ type brokenBody struct {
 func (b *brokenBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	var network net.Error
-	if err != nil && !errors.Is(err, io.EOF) && !(errors.As(err, &network) && network.Timeout()) { // that is 408
+	if err != nil && !errors.Is(err, io.EOF) && !(errors.As(err, &network) && network.Timeout()) { // a time-out is 408
 		b.broke = true
 	}
 	return n, err
@@ -64,9 +64,9 @@ func blamed(next http.Handler) http.Handler {
 // unreadBody is huma's text for a body that it could not read.
 const unreadBody = "cannot read request body"
 
-// fitModel replaces huma's problem of such a body by one that fits the status, and has no
-// problem quote a body: a secret may stand there under a misspelt name. It writes problems in the
-// language that the request asks for.
+// fitModel replaces huma's problem for such a body by one that fits the status. It also keeps every
+// problem from quoting a body, which may have a secret under a misspelt name. It writes problems in
+// the language that the request asks for.
 func fitModel(ctx huma.Context, _ string, v any) (any, error) {
 	var m *huma.ErrorModel
 	switch v := v.(type) {

@@ -14,25 +14,25 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// BulkProgress is how far a change of many accounts is, or its result.
+// BulkProgress is how far a change of many accounts has got, or its result.
 type BulkProgress struct {
 	Seen      int `json:"seen" doc:"Accounts that were looked at."`
-	Matched   int `json:"matched" doc:"Accounts that are selected."`
+	Matched   int `json:"matched" doc:"Selected accounts."`
 	Changed   int `json:"changed" doc:"Accounts that were changed, or would be in a dry run."`
-	Unchanged int `json:"unchanged" doc:"Accounts that needed no change, are parked for another reason, or left meanwhile."`
+	Unchanged int `json:"unchanged" doc:"Accounts that needed no change, are parked for another reason, or were deleted meanwhile."`
 	Failed    int `json:"failed" doc:"Accounts that were not changed, because Redis refused or could not be reached."`
-	Unknown   int `json:"unknown" doc:"Accounts whose step was cut off: they may have been changed. Repeating the request is safe, and shows it."`
+	Unknown   int `json:"unknown" doc:"Accounts whose step was cut off: they may have been changed. Repeating the request is safe, and shows whether they were."`
 }
 
 // BulkLine is a line of the reply to a change of many accounts: progress, or in the last line
 // the summary.
 type BulkLine struct {
-	Progress *BulkProgress `json:"progress,omitempty" doc:"How far it is, twice a second."`
-	Error    string        `json:"error,omitempty" doc:"With the summary: why it stopped before its end. Repeating the request is safe."`
+	Progress *BulkProgress `json:"progress,omitempty" doc:"The progress, twice a second."`
+	Error    string        `json:"error,omitempty" doc:"With the summary: why the change stopped before its end. Repeating the request is safe."`
 	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: the result."`
 }
 
-// bulk does an action to all accounts that the query selects, and replies with its progress.
+// bulk applies an action to all accounts that the query selects, and replies with its progress.
 func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 	doing := string(action) + " accounts"
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 			return
 		}
 		connection := http.NewResponseController(w)
-		_ = connection.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline must not end it
+		_ = connection.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline must not end the request
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		reply := newLineWriter(w, connection)
 		reply.flush()
@@ -96,8 +96,8 @@ func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
 	}
 }
 
-// readBulk reads a Bulk from the query alone. It refuses a body, which may be a selector that
-// would be ignored.
+// readBulk reads a Bulk from the query alone. It refuses a body, because a selector in a body would
+// be ignored.
 func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 	job := accounts.Bulk{Action: action}
 	others := []string{"all", "dry_run"}
@@ -116,7 +116,7 @@ func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 	job.DryRun, more = readFlag(values, "dry_run")
 	faults = append(faults, more...)
 	if text, ok := values["rate"]; ok {
-		// Once read, 0 and a missing parameter would be the same.
+		// Once parsed, 0 and a missing parameter would look the same.
 		if rate, err := strconv.ParseFloat(text, 64); err != nil || rate == 0 {
 			faults = append(faults, accounts.Fault{Field: "rate", Reason: "must be a number of accounts a second, more than 0"})
 		} else {

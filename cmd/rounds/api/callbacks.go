@@ -35,8 +35,8 @@ func NewCallbackMetrics(registry prometheus.Registerer) *CallbackMetrics {
 		[]string{"callback", "result"})}
 }
 
-// callbackHandler answers WeCom. Everybody can reach it: a signature takes the place of the
-// bearer token. All refusals are the same, whatever is wrong.
+// callbackHandler answers WeCom. Everybody can reach it: a signature takes the place of the bearer
+// token. All refusals look the same, whatever is wrong.
 type callbackHandler struct {
 	callbacks *callback.Receiver
 	metrics   *CallbackMetrics
@@ -76,7 +76,7 @@ func (h *callbackHandler) receive(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(callbackTime)) // a connection has one
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCallback))
 	if err != nil {
-		body = nil // it is refused, like a wrong signature
+		body = nil // an unreadable body is refused, like a wrong signature
 	}
 	result, err := h.callbacks.Receive(ctx, r.PathValue("name"), r.URL.Query(), body)
 	h.answer(w, r, []byte("success"), result, err)

@@ -26,11 +26,11 @@ const (
 	// maxPages and maxMessages are the most pages that a trial follows, and the most messages
 	// of a page.
 	maxPages, maxMessages = 5, 100
-	// checkPages and checkMessages are those that apply unless the caller asks otherwise.
+	// checkPages and checkMessages are the defaults of what the caller may ask for.
 	checkPages, checkMessages = 1, 20
-	// checkTime is how long a trial may take, with all its pages: shorter than a reply may.
+	// checkTime is how long a trial may take, with all its pages: less than a reply may take.
 	checkTime = 45 * time.Second
-	// A message's data is shown up to shownData bytes, and that of all up to shownInAll.
+	// A message's data is shown up to shownData bytes, and the data of all messages up to shownInAll.
 	shownData, shownInAll = 16 << 10, 512 << 10
 )
 
@@ -39,8 +39,8 @@ type CheckRequest struct {
 	_       struct{}        `additionalProperties:"false"`
 	Account json.RawMessage `json:"account" doc:"The account's record, as it would be registered."`
 	Cursor  string          `json:"cursor,omitempty" doc:"Where to continue: the next_cursor of another trial; left out: at the beginning."`
-	Hint    json.RawMessage `json:"hint,omitempty" doc:"What a nudge would carry."`
-	Pages   int             `json:"pages,omitempty" minimum:"1" maximum:"5" default:"1" doc:"The most pages to follow while there is more."`
+	Hint    json.RawMessage `json:"hint,omitempty" doc:"The hint that a nudge would have."`
+	Pages   int             `json:"pages,omitempty" minimum:"1" maximum:"5" default:"1" doc:"The most pages to follow while there are more."`
 	Limit   int             `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20" doc:"Messages wanted in one page."`
 }
 
@@ -57,9 +57,9 @@ func (r Intake) addCheck() {
 	huma.Register(r.API, huma.Operation{
 		OperationID: "check-account", Method: http.MethodPost, Path: "/v1/accounts:check", Tags: []string{"accounts"},
 		Summary: "Try an account before it is registered",
-		Description: "Asks the third party as a poller would, and returns what a poller would find. The account need not be registered. Nothing is kept: no message, no cursor, no failure. " +
+		Description: "Asks the third party as a poller would, and returns what a poller would find. The account need not be registered. Nothing is stored: no message, no cursor, no failure. " +
 			"The rules for networks and for secrets are those of the pollers, in this process: a secret that only pollers can open fails the trial, with a code that begins with secret. " +
-			"A check that fails is a 200 with an error in the reply. A trial takes 45 seconds at most. 503 if several are under way already.",
+			"A check that fails is a 200 with an error in the reply. A trial takes 45 seconds at most. 503 if several are already under way.",
 		MaxBodyBytes: maxCheck, BodyReadTimeout: 30 * time.Second, SkipValidateBody: true,
 		Errors: []int{400, 401, 404, 413, 422, 503},
 	}, r.checkAccount)
@@ -84,8 +84,8 @@ func (r Intake) checkAccount(ctx context.Context, in *checkInput) (*checkReply, 
 	return &checkReply{*report}, nil
 }
 
-// readCheck reads a trial that the caller may make: of a record that the caller could save. It
-// returns every fault at once, as accounts.Faults.
+// readCheck reads a trial that the caller may make: its record must be one that the caller could
+// save. It returns every fault at once, as accounts.Faults.
 func (r Intake) readCheck(ctx context.Context, text []byte) (trial.Request, error) {
 	body, faults := trialDecoder.Decode(text)
 	if len(faults) > 0 && faults[0].Field == accounts.RecordField {
@@ -111,7 +111,7 @@ func (r Intake) readCheck(ctx context.Context, text []byte) (trial.Request, erro
 	}
 	err = r.readRecord(ctx, body.Account, &request)
 	if more := (accounts.Faults{}); len(faults) > 0 && !errors.As(err, &more) {
-		err = nil // the faults come first
+		err = nil // the faults have precedence
 	}
 	return request, faults.And(err)
 }

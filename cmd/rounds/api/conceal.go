@@ -8,10 +8,10 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// A page may end behind an account that its caller does not see. Its cursor names that
-// account, and so is sealed for who is bound to labels.
+// A page may end after an account that its caller does not see. Its cursor names that
+// account, so it is sealed for callers that are bound to labels.
 
-// conceal returns the cursor that the caller is given.
+// conceal returns the cursor in the form that the caller gets.
 func (s *Server) conceal(ctx context.Context, cursor string) (string, error) {
 	labels := boundTo(ctx)
 	if labels == "" || cursor == "" {
@@ -24,8 +24,8 @@ func (s *Server) conceal(ctx context.Context, cursor string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealer.Seal(nil, nil, []byte(cursor), []byte(labels))), nil
 }
 
-// reveal returns the cursor that conceal was given, for the same labels; accounts.ErrCursor
-// where it is none.
+// reveal returns the cursor that conceal was given, for the same labels. The error for any other
+// text is accounts.ErrCursor.
 func (s *Server) reveal(ctx context.Context, cursor string) (string, error) {
 	labels := boundTo(ctx)
 	if labels == "" || cursor == "" {

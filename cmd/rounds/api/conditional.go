@@ -11,16 +11,16 @@ import (
 )
 
 // IfMatch is the condition of a change of an account. It is exported because huma ignores
-// embedded fields that are not.
+// unexported embedded fields.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" example:"\"3-0c5f8f6b2f2e1d7a\"" doc:"Change the account only if it has this ETag, or one of several, separated by commas; *: if it exists. Otherwise 412."`
+	IfMatch string `header:"If-Match" example:"\"3-0c5f8f6b2f2e1d7a\"" doc:"Change the account only if it has this ETag, or one of several separated by commas; *: only if it exists. Otherwise 412."`
 }
 
-// entityTag is one of the list, as RFC 9110 has them.
+// entityTag is one tag of the list, in the form of RFC 9110.
 var entityTag = regexp.MustCompile(`^(W/)?"([\x21\x23-\x7e\x80-\xff]*)"\s*(?:,\s*|$)`)
 
-// match reads the header. A weak tag never matches, as If-Match compares strongly. Without
-// the header everything matches.
+// match reads the header. A weak tag never matches, because If-Match compares strongly. Without the
+// header everything matches.
 func (r IfMatch) match() (accounts.Match, error) {
 	text := strings.TrimSpace(r.IfMatch)
 	switch text {
@@ -71,7 +71,7 @@ func etagOf(v *accounts.View) string {
 	return `"` + v.Tag + `"`
 }
 
-// changedReply is the reply for an account that is not as the caller demands.
+// changedReply is the reply when an account is not as the caller demands.
 func changedReply() *errorReply {
 	return newErrorReply(http.StatusPreconditionFailed,
 		"the account is not as If-Match demands: somebody changed or deleted it, or it does not exist; get it again and repeat the change")

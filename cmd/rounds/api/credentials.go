@@ -11,24 +11,24 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-// Credential is one that a third party issued and all replicas share, without its value.
+// Credential is a credential that a third party issued and all replicas share, without its value.
 type Credential struct {
 	Owner
-	ID    string `json:"id" doc:"Tells the credentials of an owner apart. Another secret has another one."`
-	State string `json:"state" enum:"valid,due,fetching,failed,refused,paused,expired" doc:"refused: the third party refuses the secret. paused: the third party asked to leave the owner alone; there may still be a value. failed: the last fetch failed; likewise. fetching: a replica fetches it, and there is none yet. due: it is to be replaced. expired: nobody has asked for it since."`
+	ID    string `json:"id" doc:"Distinguishes the credentials of an owner. Another secret has another id."`
+	State string `json:"state" enum:"valid,due,fetching,failed,refused,paused,expired" doc:"refused: the third party refuses the secret. paused: the third party asked to leave the owner alone; there may still be a value. failed: the last fetch failed; there may still be a value. fetching: a replica fetches it, and there is no value yet. due: it is due to be replaced. expired: nobody has asked for it since."`
 
 	Fetched time.Time `json:"fetched,omitzero" doc:"When the fetch of the value began."`
-	Expires time.Time `json:"expires,omitzero" doc:"When the value expires; left out: there is none."`
+	Expires time.Time `json:"expires,omitzero" doc:"When the value expires; left out if there is none."`
 	Refresh time.Time `json:"refresh,omitzero" doc:"When the value is due to be replaced."`
 
-	Retry  time.Time `json:"retry,omitzero" doc:"Before this time nobody tries again."`
+	Retry  time.Time `json:"retry,omitzero" doc:"No replica tries again before this time."`
 	Reason string    `json:"reason,omitempty" doc:"Why the last fetch failed, the secret is refused or the owner is paused: the third party's code."`
 }
 
 // CredentialList is a page of credentials.
 type CredentialList struct {
 	Now         time.Time    `json:"now" doc:"By Redis' clock."`
-	Credentials []Credential `json:"credentials" nullable:"false" doc:"Those first that a replica fetched, or tried to, last."`
+	Credentials []Credential `json:"credentials" nullable:"false" doc:"The most recently fetched or tried ones first."`
 	Next        string       `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
 }
 
@@ -45,7 +45,7 @@ func (r Outlook) addCredentials() {
 		Errors:      []int{401, 422, 503},
 	}, func(ctx context.Context, request *struct {
 		Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most credentials on the page."`
-		Cursor string `query:"cursor" maxLength:"16" doc:"The field next of the page before."`
+		Cursor string `query:"cursor" maxLength:"16" doc:"The previous page's next."`
 	}) (*credentialsReply, error) {
 		skip := 0
 		if request.Cursor != "" {

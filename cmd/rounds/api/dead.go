@@ -35,7 +35,7 @@ type ReplayRequest struct {
 	_      struct{} `additionalProperties:"false"`
 	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The dead letters with these ids. Either ids or group is needed."`
 	Group  string   `json:"group,omitempty" doc:"All dead letters that this consumer group has now."`
-	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same group."`
+	Cursor string   `json:"cursor,omitempty" doc:"The previous reply's next, with the same group."`
 }
 
 // DropRequest says which dead letters to remove.
@@ -43,13 +43,13 @@ type DropRequest struct {
 	_      struct{} `additionalProperties:"false"`
 	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The dead letters with these ids. Either ids or group is needed."`
 	Group  string   `json:"group,omitempty" doc:"All dead letters that this consumer group has now."`
-	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same group."`
+	Cursor string   `json:"cursor,omitempty" doc:"The previous reply's next, with the same group."`
 }
 
 // Replayed is the result of a replay.
 type Replayed struct {
-	Replayed int    `json:"replayed" doc:"Letters that are at the end of their streams again, for the group that could not handle them."`
-	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	Replayed int    `json:"replayed" doc:"Letters that are now at the end of their streams again, for the group that could not handle them."`
+	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or has any more."`
 	NoGroup  int    `json:"no_group" doc:"Letters that stay dead, because their group does not exist."`
 	Next     string `json:"next,omitempty" doc:"The cursor for the next request; left out when the replay is complete."`
 }
@@ -57,14 +57,14 @@ type Replayed struct {
 // Dropped is the result of a drop.
 type Dropped struct {
 	Dropped  int    `json:"dropped"`
-	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or none any more."`
+	NotFound int    `json:"not_found" doc:"Ids that no dead letter has, or has any more."`
 	Next     string `json:"next,omitempty" doc:"The cursor for the next request; left out when all are dropped."`
 }
 
 type deadRequest struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most letters on the page."`
-	Cursor string `query:"cursor" doc:"The field next of the page before."`
-	Group  string `query:"group" doc:"Only those of this consumer group."`
+	Cursor string `query:"cursor" doc:"The previous page's next."`
+	Group  string `query:"group" doc:"Only letters of this consumer group."`
 }
 
 type deadReply struct {

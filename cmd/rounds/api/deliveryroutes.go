@@ -10,8 +10,8 @@ import (
 func (s *Server) deliveryRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "get-message", Method: http.MethodGet, Path: "/v1/messages/{ref}", Tags: []string{"messages"},
-		Summary:     "Get a message, and what has become of it in each consumer group",
-		Description: "A message that is read and not acknowledged is pending, and one that a group could not handle is dead. To a key that is bound to labels, the message alone is shown.",
+		Summary:     "Get a message, and its state in each consumer group",
+		Description: "A message that is read and not acknowledged is pending, and one that a group could not handle is dead. A key that is bound to labels gets only the message.",
 		Errors:      []int{401, 404, 422, 503},
 	}, s.getMessage)
 	huma.Register(api, huma.Operation{
@@ -34,7 +34,7 @@ func (s *Server) deliveryRoutes(api huma.API) {
 
 	huma.Register(api, huma.Operation{
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{"delivery"},
-		Summary: "List webhook endpoints", Description: "Endpoints that messages were delivered to, and disabled ones: how far each is, its last answer, and its waiting messages.", Errors: []int{401, 503},
+		Summary: "List webhook endpoints", Description: "Endpoints that messages were delivered to, and disabled ones: how far each has got, its last answer, and its waiting messages.", Errors: []int{401, 503},
 	}, s.listWebhooks)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
@@ -50,7 +50,7 @@ func (s *Server) deliveryRoutes(api huma.API) {
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "skip-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/skip", Tags: []string{"delivery"},
 		Summary: "Skip waiting messages of a webhook endpoint",
-		Description: "The first waiting message of an account, or of each account, becomes a dead letter, and the next ones are tried. Nothing is lost: replay-dead delivers it again. " +
+		Description: "The first waiting message of an account, or of each account, becomes a dead letter, and its next one is tried. Nothing is lost: replay-dead delivers it again. " +
 			"409 for several messages unless the body has all. A message that is being sent at that moment may still arrive.",
 		Errors: []int{400, 401, 404, 409, 413, 422, 503},
 	}), s.skipWebhook)

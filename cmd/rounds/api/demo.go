@@ -11,13 +11,14 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// Demo is what a demonstration lets its visitors do. Both fields are required.
+// Demo is what visitors of a demonstration may do. Both fields are required.
 type Demo struct {
 	// Pollers returns the pollers that the demonstration runs, in the order of their
 	// start.
 	Pollers func() []DemoPoller
-	// Kill ends the process of a poller at once, as kill -9 does, so that what it holds
-	// must be taken over. It returns ErrNoPoller if no running poller has the name.
+	// Kill ends the process of a poller at once, as kill -9 does, so that other pollers
+	// must take over its accounts. It returns ErrNoPoller if no running poller has the
+	// name.
 	Kill func(ctx context.Context, replica string) error
 }
 
@@ -26,10 +27,10 @@ var ErrNoPoller = errors.New("the demo runs no poller of that name")
 
 // DemoPoller is a process of a demonstration.
 type DemoPoller struct {
-	Replica string     `json:"replica,omitempty" doc:"The name that it has as a replica; absent while it starts."`
-	PID     int        `json:"pid,omitempty" doc:"Its process; absent while there is none."`
+	Replica string     `json:"replica,omitempty" doc:"Its name as a replica; left out while it starts."`
+	PID     int        `json:"pid,omitempty" doc:"The id of its process; left out while there is none."`
 	State   string     `json:"state" enum:"starting,running,killed" doc:"starting: the process has no name as a replica yet; running; killed: the process is gone, and another takes its place."`
-	Next    *time.Time `json:"next,omitempty" doc:"When another process takes the place of one that is gone."`
+	Next    *time.Time `json:"next,omitempty" doc:"When another process replaces a killed one."`
 }
 
 // The states of a demonstration's poller.
@@ -66,8 +67,8 @@ func (r Outlook) addDemo() {
 	huma.Register(r.API, huma.Operation{
 		OperationID: "demo-kill", Method: http.MethodPost, Path: "/v1/demo:kill", Tags: []string{"service"},
 		Summary: "Kill a poller of rounds demo",
-		Description: "Only rounds demo has this route. The process ends at once, as after kill -9, with everything that it holds. The monitor gives its accounts to the other pollers, and another process " +
-			"takes its place after a while. 404 if no poller that runs has this name.",
+		Description: "Only rounds demo has this route. The process ends at once, as after kill -9, with everything that it has. The monitor gives its accounts to the other pollers, and another process " +
+			"takes its place after a while. 404 if no running poller has this name.",
 		DefaultStatus: http.StatusNoContent, Errors: []int{401, 404, 422},
 	}, func(ctx context.Context, request *struct{ Body DemoKillRequest }) (*struct{}, error) {
 		trail.Of(ctx).Subject("replica", request.Body.Replica)

@@ -41,15 +41,15 @@ func newErrorReply(status int, detail string, details ...*huma.ErrorDetail) *err
 	}}
 }
 
-// unavailable returns the reply for a server that cannot work now.
+// unavailable returns the reply of a server that cannot work now.
 func unavailable(reason string) *errorReply {
 	p := newErrorReply(http.StatusServiceUnavailable, reason)
 	p.headers = http.Header{"Retry-After": {strconv.Itoa(int(retryAfter.Seconds()))}}
 	return p
 }
 
-// resharding returns the reply for a process that does not know the new shards yet. A moment
-// later it does.
+// resharding returns the reply of a process that does not know the new shards yet, and will a
+// moment later.
 func resharding() *errorReply {
 	p := unavailable("the number of shards is changing: try again")
 	p.headers.Set("Retry-After", "1")
@@ -84,8 +84,8 @@ func translated(m *huma.ErrorModel, to locale.Language) *huma.ErrorModel {
 	return &said
 }
 
-// errorReply returns what the caller may see of an error. It logs errors that the caller did not
-// cause. They are logged only here.
+// errorReply returns the part of an error that the caller may see. It logs errors that the caller
+// did not cause. Nothing else logs them.
 func (s *Server) errorReply(ctx context.Context, doing string, err error) *errorReply {
 	var faults accounts.Faults
 	switch {
@@ -156,7 +156,7 @@ func faulty(faults accounts.Faults) *errorReply {
 	return newErrorReply(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "body.")...)
 }
 
-// detailsOf returns faults as details of a problem. Within is the prefix of each field. It stands
+// detailsOf returns faults as details of a problem. within is the prefix of each field, and stands
 // alone for a fault of the whole text.
 func detailsOf(faults accounts.Faults, within string) []*huma.ErrorDetail {
 	details := make([]*huma.ErrorDetail, len(faults))
@@ -182,8 +182,8 @@ func replyOf(err error) (reply redis.Error) {
 	return reply
 }
 
-// reasonOf says why Redis could not be used, in words that are safe to show: the text of an error
-// may have addresses, and that of a reply even data.
+// reasonOf says why Redis could not be used, in words that are safe to show. The text of an error
+// may have addresses, and the text of a reply even data.
 func reasonOf(err error) string {
 	var reply redis.Error
 	var network net.Error

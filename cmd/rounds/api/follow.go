@@ -19,13 +19,13 @@ type follower struct {
 	tail     *message.Tail
 	out      *patientWriter
 	buffer   bytes.Buffer
-	passed   bool // the position is behind messages that the caller does not get, and the caller does not have it yet
+	passed   bool // the position is after messages that the filter left out, and the caller does not have it yet
 }
 
-// followMessages sends server-sent events until the caller goes or the server closes. The id
-// of each event is the position behind its message. Messages that the filter does not select
-// are left out. A caller that lost the connection
-// continues from there: it misses no message and gets none twice.
+// followMessages sends server-sent events until the caller goes or the server closes. The id of
+// each event is the position after its message. Messages that the filter does not select are left
+// out. A caller that lost the connection continues from there: it misses no message and gets none
+// twice.
 func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position message.Position, filter message.Filter) {
 	if s.following.Add(1) > int64(s.options.MaxFollowers) {
 		s.following.Add(-1)

@@ -6,7 +6,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 )
 
-// Group is a consumer group and how far it has read.
+// Group is a consumer group, and how far it has read.
 type Group struct {
 	Name          string   `json:"name"`
 	Lag           int      `json:"lag" doc:"Messages that it has not read."`
@@ -21,10 +21,10 @@ type Group struct {
 // GroupMember is a living consumer of a group.
 type GroupMember struct {
 	Name          string  `json:"name"`
-	Silent        float64 `json:"silent_seconds" doc:"Since its last sign of life."`
-	Shards        int     `json:"shards" doc:"Shards that it reads now."`
+	Silent        float64 `json:"silent_seconds" doc:"The time since its last sign of life."`
+	Shards        int     `json:"shards" doc:"The number of shards that it reads now."`
 	Pending       int     `json:"pending" doc:"Messages of these shards that are read but not acknowledged."`
-	OldestPending float64 `json:"oldest_pending_seconds" doc:"The age of the oldest of them."`
+	OldestPending float64 `json:"oldest_pending_seconds" doc:"The age of the oldest of these messages."`
 	Error         string  `json:"error,omitempty" doc:"Why messages wait for it: the last error of its handler."`
 }
 
@@ -33,15 +33,15 @@ type GroupList struct {
 	Groups []Group `json:"groups" nullable:"false"`
 }
 
-// GroupReadRequest is a round of a consumer of a group.
+// GroupReadRequest is one round of a group's consumer.
 type GroupReadRequest struct {
 	_           struct{} `additionalProperties:"false"`
 	Consumer    string   `json:"consumer,omitempty" doc:"The consumer's name, ten random letters or digits. Leave it out in the first round: the reply has a name."`
-	From        string   `json:"from,omitempty" enum:"start,now" doc:"Create the group if it is new, and begin with the oldest message that is kept (start) or with the next one (now). Left out: the group must exist."`
+	From        string   `json:"from,omitempty" enum:"start,now" doc:"Create the group if it is new, and begin with the oldest stored message (start) or with the next one (now). Left out: the group must exist."`
 	Acknowledge []string `json:"acknowledge,omitempty" maxItems:"1000" doc:"Handles of messages that were handled."`
 	Limit       int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most messages to return."`
 	Wait        string   `json:"wait,omitempty" example:"10s" default:"0s" doc:"The longest wait for a first message, at most 10s."`
-	Leave       bool     `json:"leave,omitempty" doc:"Read no more. Other consumers get unacknowledged messages at once."`
+	Leave       bool     `json:"leave,omitempty" doc:"Stop reading. Other consumers get unacknowledged messages at once."`
 }
 
 // GroupMessage is a message that was delivered to a consumer.
@@ -54,7 +54,7 @@ type GroupMessage struct {
 // GroupBatch is the result of a round.
 type GroupBatch struct {
 	Consumer     string         `json:"consumer" doc:"The consumer's name, for the next round."`
-	Acknowledged int            `json:"acknowledged" doc:"Acknowledged messages that were pending."`
+	Acknowledged int            `json:"acknowledged" doc:"The number of acknowledged messages that were pending."`
 	Messages     []GroupMessage `json:"messages" nullable:"false"`
 }
 

@@ -66,7 +66,7 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	return ownOnly(identified, "set ROUNDS_API_TOKEN to use another name")
 }
 
-// withPages returns the handler of all guarded requests. Inside answers those to the API, and
+// withPages returns the handler of all guarded requests. inside answers requests to the API, and
 // the pages answer the others, if there are pages. The pages ask inside on behalf of the same
 // caller.
 func (s *Server) withPages(inside http.Handler) http.Handler {
@@ -83,7 +83,7 @@ func (s *Server) withPages(inside http.Handler) http.Handler {
 	})
 }
 
-// isPage reports whether a guarded request is to a page rather than to the API.
+// isPage reports whether a guarded request is to a page and not to the API.
 func (s *Server) isPage(r *http.Request) bool {
 	path := r.URL.Path
 	return s.options.Pages != nil && !strings.HasPrefix(path, "/v1/") && path != "/metrics" && path != "/openapi.json"
@@ -94,10 +94,10 @@ func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// ownOnly admits what people and programs of this machine ask, where nothing else tells who
+// ownOnly admits requests of people and programs on this machine, where no credential shows who
 // asks. Only this machine can connect, but a browser on it runs pages of other sites. Their
-// requests name another host, or say where they come from. The cure is for who is refused
-// for the name.
+// requests name another host, or say where they come from. cure is for callers that are refused
+// because of the name.
 func ownOnly(next http.Handler, cure string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -111,7 +111,7 @@ func ownOnly(next http.Handler, cure string) http.Handler {
 	})
 }
 
-// unauthorized returns the reply for a request that is not admitted.
+// unauthorized returns the reply to a request that is not admitted.
 func unauthorized(detail string) *errorReply {
 	p := newErrorReply(http.StatusUnauthorized, detail)
 	p.headers = http.Header{"Www-Authenticate": {`Bearer realm="rounds"`}}

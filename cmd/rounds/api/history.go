@@ -20,15 +20,15 @@ import (
 type History struct {
 	Now     time.Time      `json:"now" doc:"By Redis' clock."`
 	From    time.Time      `json:"from" doc:"When the first point begins."`
-	Seconds int            `json:"step_seconds" doc:"The time that a point covers. Point i begins at from plus i times that; the last one may still go on."`
+	Seconds int            `json:"step_seconds" doc:"The time that a point covers. Point i begins at from plus i times that; the last point may not be over yet."`
 	Points  int            `json:"points" doc:"How many points each field has."`
-	Fields  []HistoryField `json:"fields" nullable:"false" doc:"In the order in which they were asked for."`
+	Fields  []HistoryField `json:"fields" nullable:"false" doc:"In the requested order."`
 }
 
 // HistoryField is one figure over time.
 type HistoryField struct {
 	Name   string `json:"name"`
-	Values Values `json:"values" nullable:"false" doc:"The mean of each point. null: there was no sample, or the figure was not known."`
+	Values Values `json:"values" nullable:"false" doc:"The mean of each point. null: there was no sample, or the figure was unknown."`
 	Min    Values `json:"min,omitempty" doc:"The least value within each point, for checks_per_second and replicas."`
 	Max    Values `json:"max,omitempty" doc:"The greatest value within each point, for fields whose peaks matter."`
 }
@@ -78,10 +78,10 @@ func (Values) Schema(huma.Registry) *huma.Schema {
 }
 
 type historyRequest struct {
-	From   string `query:"from" maxLength:"64" example:"24h" doc:"From when on: a time, or how long ago, such as 24h. An hour before to if left out; at most 30 days ago."`
-	To     string `query:"to" maxLength:"64" doc:"Until when, likewise; now if left out."`
-	Step   string `query:"step" maxLength:"64" example:"4m" doc:"The time that a point covers: a multiple of 10s, and at least 2m for times more than a day ago. At most 500 points are returned. If left out, it makes a few hundred."`
-	Fields string `query:"fields" maxLength:"1024" example:"checks_per_second,lateness_p99_seconds" doc:"Names of fields, joined by commas; all if left out."`
+	From   string `query:"from" maxLength:"64" example:"24h" doc:"The beginning: a time, or how long ago, such as 24h; at most 30 days ago. Left out: an hour before to."`
+	To     string `query:"to" maxLength:"64" doc:"The end, likewise. Left out: now."`
+	Step   string `query:"step" maxLength:"64" example:"4m" doc:"The time that a point covers: a multiple of 10s, and at least 2m for times more than a day ago. At most 500 points are returned. Left out: a step that makes a few hundred points."`
+	Fields string `query:"fields" maxLength:"1024" example:"checks_per_second,lateness_p99_seconds" doc:"Names of fields, separated by commas. Left out: all."`
 }
 
 type historyReply struct {
@@ -97,8 +97,8 @@ func (r Outlook) addHistory() {
 	huma.Register(r.API, huma.Operation{
 		OperationID: "get-history", Method: http.MethodGet, Path: "/v1/history", Tags: []string{"service"},
 		Summary: "Figures over time",
-		Description: "For charts. The monitor on duty keeps a sample every ten seconds for a day, and every two minutes for a month. The fields are " + strings.Join(names, ", ") + ". " +
-			"Accounts by place and overdue_seconds are counted once a minute; staleness and failing_accounts are those of the last scan. Numbers are exact within 0.05 %.",
+		Description: "For charts. The monitor on duty stores a sample every ten seconds, for a day, and one every two minutes, for a month. The fields are " + strings.Join(names, ", ") + ". " +
+			"Accounts by place and overdue_seconds are counted once a minute; staleness and failing_accounts are from the last scan. Numbers are exact within 0.05 %.",
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, request *historyRequest) (*historyReply, error) {
 		return r.history(ctx, r.History, request)

@@ -13,21 +13,20 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 )
 
-// Intake has the routes with which somebody prepares an account before it
-// is registered: which kinds there are and what their configs hold, and a trial that shows
-// what a poller would find.
+// This file has the routes with which somebody prepares an account before it is registered: which
+// kinds there are and what their configs hold, and a trial that shows what a poller would find.
 
-// Intake is what the routes need.
+// Intake has what these routes need.
 type Intake struct {
 	API  huma.API
 	Ring *circulate.Ring
 
 	// Registry returns the registry limited to the accounts that the caller sees.
 	Registry func(context.Context) *accounts.Registry
-	// Problem returns what the caller may see of an error. Doing says in a few words what
+	// Problem returns what the caller may see of an error. doing says in a few words what
 	// failed, for the log.
 	Problem func(ctx context.Context, doing string, err error) error
-	// Busy returns the reply to a caller who is to come back soon.
+	// Busy returns the reply to a caller that should come back soon.
 	Busy func(reason string) error
 
 	// Kinds are the kinds that the process knows.
@@ -36,12 +35,12 @@ type Intake struct {
 	// of the registry.
 	Try func(context.Context, trial.Request) (*trial.Report, error)
 
-	// Logins signs WeChat accounts in; nil: there are no such routes. MayKeep returns a problem
-	// if no token could be stored.
+	// Logins signs WeChat accounts in; nil: there are no such routes. MayKeep returns a problem if no
+	// token could be stored.
 	Logins  *scan.Desk
 	MayKeep func() error
 
-	DeadAfter time.Duration // a replica that is silent for so long is not alive
+	DeadAfter time.Duration // a replica that is silent for this long is not alive
 }
 
 // Add adds all routes.

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// maxKeyBody is the most bytes of a request that creates a key. The longest labels fit in,
+// maxKeyBody is the most bytes of a request that creates a key. It has room for the longest labels,
 // even if every character is escaped.
 const maxKeyBody = 64 << 10
 
@@ -24,18 +24,18 @@ const maxKeyBody = 64 << 10
 type KeyRequest struct {
 	_         struct{}          `additionalProperties:"false"`
 	Name      string            `json:"name" maxLength:"64" example:"press-reader" doc:"Letters, digits, dots, dashes, underscores or @; no other key has it."`
-	Role      string            `json:"role" enum:"viewer,operator,editor,admin" doc:"What it may do: viewer reads; operator pauses, resumes, nudges, revives and replays as well; editor registers, changes and deletes as well; admin does all."`
+	Role      string            `json:"role" enum:"viewer,operator,editor,admin" doc:"What it may do. viewer: read. operator: also pause, resume, nudge, revive and replay. editor: also register, change and delete. admin: everything."`
 	Labels    map[string]string `json:"labels,omitempty" doc:"It sees and changes only accounts with all of these; left out: all accounts."`
-	ExpiresIn string            `json:"expires_in,omitempty" example:"90d" doc:"For how long it holds, such as 90d or 12h; left out: until it is revoked."`
+	ExpiresIn string            `json:"expires_in,omitempty" example:"90d" doc:"How long it is valid, such as 90d or 12h; left out: until it is revoked."`
 }
 
 // Key is a key without its text.
 type Key struct {
 	Name    string            `json:"name"`
-	Role    string            `json:"role" doc:"none: a later version made the key, and this one obeys it in nothing."`
+	Role    string            `json:"role" doc:"none: a later version made the key, and this version lets it do nothing."`
 	Labels  map[string]string `json:"labels,omitempty" doc:"It sees and changes only accounts with all of these; left out: all accounts."`
 	Created time.Time         `json:"created,omitzero"`
-	By      string            `json:"created_by,omitempty" doc:"The name of who made it."`
+	By      string            `json:"created_by,omitempty" doc:"The name of the key or person that made it."`
 	Expires time.Time         `json:"expires,omitzero" doc:"Left out: never."`
 	Expired bool              `json:"expired,omitempty"`
 	Used    time.Time         `json:"last_used,omitzero" doc:"To within an hour; left out: never."`
@@ -44,7 +44,7 @@ type Key struct {
 // NewKey is a key that was just created, with its text.
 type NewKey struct {
 	Key
-	Text string `json:"key" doc:"The key itself. It is told this once, and kept nowhere."`
+	Text string `json:"key" doc:"The key itself. It is shown only this once, and stored nowhere."`
 }
 
 // KeyList is all keys.
@@ -54,18 +54,18 @@ type KeyList struct {
 
 // Caller describes the principal of a request.
 type Caller struct {
-	Name   string            `json:"name" doc:"Of the key or the person; token for ROUNDS_API_TOKEN, local where nothing is demanded."`
+	Name   string            `json:"name" doc:"The name of the key or the person; token for ROUNDS_API_TOKEN, local if no credential is demanded."`
 	Role   string            `json:"role"`
 	Labels map[string]string `json:"labels,omitempty" doc:"It sees and changes only accounts with all of these; left out: all accounts."`
-	Via    string            `json:"via" enum:"token,key,session,oidc,local" doc:"How it came in."`
+	Via    string            `json:"via" enum:"token,key,session,oidc,local" doc:"How it was authenticated."`
 
 	Service *Service `json:"service,omitempty" doc:"The service that answers. Left out for keys that are bound to labels."`
 }
 
-// Service tells one service from another.
+// Service distinguishes one service from another.
 type Service struct {
-	Version string `json:"version" doc:"Of the program."`
-	Kept    string `json:"kept_in,omitempty" doc:"The directory or the Redis, without its password, where everything is; memory: nothing is kept."`
+	Version string `json:"version" doc:"The program's version."`
+	Kept    string `json:"kept_in,omitempty" doc:"The directory or the Redis, without its password, in which everything is stored; memory: nothing is stored."`
 }
 
 // String names the service.
@@ -101,18 +101,18 @@ func (s *Server) keyRoutes(api huma.API) {
 	}, s.whoami)
 	huma.Register(api, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Tags: []string{"access"},
-		Summary: "List keys", Description: "Those that have expired among them, until they are revoked or their room is needed.",
+		Summary: "List keys", Description: "Including expired ones, until they are revoked or their room is needed.",
 	}, s.listKeys)
 	huma.Register(api, huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Tags: []string{"access"},
 		Summary: "Make a key",
-		Description: "The reply has the key itself, and nothing else ever does: Redis keeps its SHA-256. " +
-			"409 if another key has the name, or there are 1000 keys. After a reply that was lost revoke the name, and make it anew.",
+		Description: "Only the reply ever has the key itself: Redis stores its SHA-256. " +
+			"409 if another key has the name, or there are 1000 keys. If the reply was lost, revoke the key by its name, and make another.",
 		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxKeyBody, Errors: []int{409, 422},
 	}, s.createKey)
 	huma.Register(api, huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{name}", Tags: []string{"access"},
-		Summary: "Revoke a key", Description: "For good. Within three seconds it lets nobody in, and within ten what lasts of it ends.",
+		Summary: "Revoke a key", Description: "For good. Within three seconds the key admits nobody, and within ten its running requests end.",
 		Errors: []int{404},
 	}, s.revokeKey)
 }

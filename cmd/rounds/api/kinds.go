@@ -41,7 +41,7 @@ func (r Intake) listKinds(ctx context.Context, _ *struct{}) (*kindsReply, error)
 	checked := make(map[string]int)
 	for _, one := range replicas {
 		var report accounts.Report
-		// A replica of another version may report something else, and then counts for nothing.
+		// A replica of another version may report something else, and is then not counted.
 		if now.Sub(one.Beat) >= r.DeadAfter || json.Unmarshal(one.Report, &report) != nil {
 			continue
 		}

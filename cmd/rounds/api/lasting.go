@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// askAgain is how often a long request checks whether its caller is still allowed.
+// askAgain is how often a long request checks that its caller is still allowed.
 const askAgain = 5 * time.Second
 
 // errRevoked reports that the credential with which a request began is no longer valid.
@@ -23,8 +23,8 @@ func withAgain(ctx context.Context, again func() (access.Principal, error)) cont
 	return context.WithValue(ctx, againKey{}, again)
 }
 
-// stream returns the context of a long request. It also ends when the server closes, and when
-// the caller's key is revoked. The caller must call the function at the end.
+// stream returns the context of a long request. It also ends when the server closes, and when the
+// caller's key is revoked. The caller of stream must call the function at the end.
 func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
 	return s.lasting(r.Context())
 }
@@ -42,7 +42,7 @@ func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// stillAllowed ends a request when its caller is no longer admitted, or when its role or
+// stillAllowed ends a request when its caller is no longer admitted, or when the caller's role or
 // labels have changed. If that cannot be found out, the request goes on.
 func stillAllowed(ctx context.Context, cancel context.CancelCauseFunc) {
 	again, ok := ctx.Value(againKey{}).(func() (access.Principal, error))

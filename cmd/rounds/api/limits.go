@@ -12,9 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
-// Limit is a limit that replicas share, how it is used and who waits for it.
+// Limit is a limit that replicas share, how much of it is used, and who waits for it.
 type Limit struct {
-	Name string `json:"name" doc:"As in ROUNDS_LIMITS: KIND of a whole kind, KIND/KEY of one rate key. Cut if it is very long."`
+	Name string `json:"name" doc:"As in ROUNDS_LIMITS: KIND for a whole kind, KIND/KEY for one rate key. A very long name is cut."`
 	Kind string `json:"kind"`
 	Key  string `json:"rate_key,omitempty" doc:"Such as a host; left out for a limit of a whole kind."`
 
@@ -25,20 +25,20 @@ type Limit struct {
 	Running     int     `json:"running" doc:"With a concurrency: how many checks run now."`
 
 	Asked   int       `json:"asked" doc:"How often checks asked in the last thirty to sixty seconds."`
-	Denied  int       `json:"denied" doc:"How many of these must wait."`
+	Denied  int       `json:"denied" doc:"How many of these were told to wait."`
 	Waiting int       `json:"waiting" doc:"About how many checks wait for their turn."`
-	Until   time.Time `json:"until,omitzero" doc:"When the last of them has its turn."`
+	Until   time.Time `json:"until,omitzero" doc:"When the last of these has its turn."`
 }
 
-// Pause is an owner of accounts, such as a corporation, that is left alone for a while because
-// its third party asked for that.
+// Pause is an owner of accounts, such as a corporation, that is left alone for a while because its
+// third party asked for that.
 type Pause struct {
 	Owner
 	Until  time.Time `json:"until"`
 	Reason string    `json:"reason,omitempty" doc:"The third party's code."`
 }
 
-// Owner is whose credentials a third party issues.
+// Owner is the party for which a third party issues credentials.
 type Owner struct {
 	Owner string `json:"owner" doc:"The owner, as its kind names it."`
 	Kind  string `json:"kind,omitempty" doc:"The kind of its accounts."`
@@ -46,7 +46,7 @@ type Owner struct {
 	At    string `json:"at,omitempty" doc:"The address of the third party."`
 }
 
-// ownerOf reads an owner as kinds name them: KIND|NAME|URL.
+// ownerOf reads an owner in the form in which kinds name it: KIND|NAME|URL.
 func ownerOf(text string) Owner {
 	o := Owner{Owner: text}
 	if parts := strings.Split(text, "|"); len(parts) == 3 {
@@ -58,7 +58,7 @@ func ownerOf(text string) Owner {
 // LimitList is limits and pauses.
 type LimitList struct {
 	Now       time.Time `json:"now" doc:"By Redis' clock."`
-	Limits    []Limit   `json:"limits" nullable:"false" doc:"Those that checks asked lately, or wait for. Those first that denied most."`
+	Limits    []Limit   `json:"limits" nullable:"false" doc:"The limits that checks asked lately, or wait for. The ones that denied most come first."`
 	More      int       `json:"more" doc:"How many limits are left out. Each process reports its 64 busiest ones."`
 	Paused    []Pause   `json:"paused" nullable:"false" doc:"The longest first."`
 	PausedToo int       `json:"more_paused" doc:"How many pauses are left out."`
@@ -73,7 +73,7 @@ func (r Outlook) addLimits() {
 	huma.Register(r.API, huma.Operation{
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits", Tags: []string{"service"},
 		Summary:     "Limits, how they are used, and who is paused",
-		Description: "Limits that replicas share, with what waits for them, and owners that their third party asked to leave alone. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
+		Description: "Limits that replicas share, the checks that wait for them, and owners that their third party asked to leave alone. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
 		Errors:      []int{401, 422, 503},
 	}, func(ctx context.Context, request *struct {
 		Limit int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most limits, and the most pauses."`

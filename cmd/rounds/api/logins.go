@@ -14,36 +14,36 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// LoginRequest is an account that is to be signed in by a scan.
+// LoginRequest is an account to be signed in by a scan.
 type LoginRequest struct {
 	_       struct{}          `additionalProperties:"false"`
 	ID      string            `json:"id" minLength:"1" maxLength:"256" doc:"The account to register, or to sign in again."`
-	Cadence string            `json:"cadence,omitempty" doc:"Of a new account; left out: every 0, because its calls are held."`
-	Labels  map[string]string `json:"labels,omitempty" doc:"Of a new account."`
+	Cadence string            `json:"cadence,omitempty" doc:"The cadence of a new account; left out: every 0, because its calls are held."`
+	Labels  map[string]string `json:"labels,omitempty" doc:"The labels of a new account."`
 	BaseURL string            `json:"base_url,omitempty" doc:"Where signing in begins, if not at WeChat."`
 }
 
 // Login is a sign-in under way, or its end.
 type Login struct {
-	Login   string    `json:"login" doc:"Names the sign-in: a secret of who began it."`
+	Login   string    `json:"login" doc:"Names the sign-in. It is a secret of the caller that began it."`
 	Account string    `json:"account"`
-	State   string    `json:"state" enum:"wait,scanned,digits,drawn,expired,bound,confirmed" doc:"wait: for somebody to scan; scanned: the phone asks to confirm; digits: the phone shows digits, which are to be typed in; drawn: the code had expired and there is another one; expired: so has the last one; bound: the account is bound to this client already; confirmed: the account is registered, and its token stored."`
+	State   string    `json:"state" enum:"wait,scanned,digits,drawn,expired,bound,confirmed" doc:"wait: nobody has scanned the code yet; scanned: the phone asks to confirm; digits: the phone shows digits to type in; drawn: the code expired and there is another one; expired: the last code expired; bound: the account is already bound to this client; confirmed: the account is registered, and its token stored."`
 	Link    string    `json:"link,omitempty" doc:"The text to draw as a QR code; left out once it is over."`
 	Drawn   int       `json:"drawn" doc:"How many codes there were; three at most."`
 	Wrong   bool      `json:"wrong,omitempty" doc:"The digits that were typed in are wrong."`
-	Trouble string    `json:"trouble,omitempty" doc:"Why the last call to the server found nothing, such as that it does not answer. Another call is made."`
+	Trouble string    `json:"trouble,omitempty" doc:"Why the last call to the server found nothing, for example because it does not answer. Another call is made."`
 	Until   time.Time `json:"until" doc:"When the sign-in ends."`
 }
 
-// LoginName is the sign-in in a path. It is exported because huma ignores embedded fields that
-// are not.
+// LoginName is the sign-in in a path. It is exported because huma ignores unexported embedded
+// fields.
 type LoginName struct {
-	Login string `path:"login" maxLength:"128" doc:"The login of the reply that began it."`
+	Login string `path:"login" maxLength:"128" doc:"The field login of the reply that began it."`
 }
 
 // LoginHold is how long a caller waits for the phone.
 type LoginHold struct {
-	Hold int `query:"hold" minimum:"0" maximum:"45" default:"45" doc:"For how many seconds the reply may wait for the phone. What it does meanwhile and later is followed all the same, and found by the next look."`
+	Hold int `query:"hold" minimum:"0" maximum:"45" default:"45" doc:"For how many seconds the reply may wait for the phone. The sign-in goes on in any case, and the next request shows it."`
 }
 
 func (h LoginHold) time() time.Duration { return time.Duration(h.Hold) * time.Second }
@@ -61,16 +61,16 @@ func (r Intake) addLogins() {
 		}
 	}
 	huma.Register(r.API, operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
-		"Draws a code. Nothing is registered before a phone has scanned and confirmed it. An account of that id that exists is signed in again: it keeps its id, cursor and history. "+
-			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which an admin alone may replace; 502 if the server does not draw a code.",
+		"Draws a code. Nothing is registered before a phone has scanned and confirmed it. An existing account of that id is signed in again, with its id, cursor and history. "+
+			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which only an admin may replace; 502 if the server does not draw a code.",
 		http.StatusCreated, 409, 502), r.beginLogin)
 	huma.Register(r.API, operation("follow-weixin-login", http.MethodGet, "/{login}", "Follow a sign-in",
-		"Held for hold seconds, 45 at most, until the phone has done something. hold=0 looks, and asks the server behind the reply. Once the phone has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
+		"Waits up to hold seconds, 45 at most, until the phone has done something. hold=0 replies at once, and asks the server after that. Once the phone has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
 		http.StatusOK, 404, 409, 502), r.followLogin)
 	huma.Register(r.API, operation("type-weixin-login", http.MethodPost, "/{login}/code", "Type in the digits that the phone shows",
-		"Held as a GET is. Wrong digits ask for them again; too many of them draw another code.", http.StatusOK, 404, 409, 502), r.typeLogin)
+		"Waits as GET does. Wrong digits are asked for again; after too many wrong ones there is another code.", http.StatusOK, 404, 409, 502), r.typeLogin)
 	huma.Register(r.API, operation("abandon-weixin-login", http.MethodDelete, "/{login}", "Abandon a sign-in",
-		"Nothing of it is left. To repeat it is safe.", http.StatusNoContent), r.abandonLogin)
+		"Nothing of it remains. Repeating the request is safe.", http.StatusNoContent), r.abandonLogin)
 }
 
 func (r Intake) beginLogin(ctx context.Context, in *struct{ Body LoginRequest }) (*loginReply, error) {

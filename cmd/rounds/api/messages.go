@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// passedMost is the most messages that a request reads for a caller who gets few of
-	// them, and passedBytes the amount of their data after which it reads no further page.
+	// passedMost is the most messages that a request reads for a caller that gets few of
+	// them. After passedBytes of their data it reads no further page.
 	passedMost  = 5000
 	passedBytes = 16 << 20
 	// passedPage is the most messages that it reads at once.
 	passedPage = 500
 )
 
-// messagesQuery is what a caller wants of the messages.
+// messagesQuery says which messages a caller wants.
 type messagesQuery struct {
 	after, before string
 	limit         int
@@ -113,7 +113,7 @@ func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position m
 		return
 	}
 	whole := boundTo(ctx) == "" && !q.filter.Some() // nothing is passed over
-	once := whole && q.before == ""                 // a short page says nothing of what follows
+	once := whole && q.before == ""                 // a short page says nothing about what follows
 	for looked, size := 0, 0; ; {
 		page := q.limit - len(list.Messages)
 		if !whole {
@@ -141,8 +141,7 @@ func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position m
 	writeJSON(w, list)
 }
 
-// pass moves a walk behind found messages until limit of them are shown, and returns all that
-// are shown.
+// pass moves a walk past found messages until limit of them are shown, and returns the shown ones.
 func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate.Found, shown []Message, limit int) ([]Message, error) {
 	visible, err := s.visible(ctx, found)
 	if err != nil {
@@ -163,24 +162,24 @@ func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate
 	return shown, nil
 }
 
-// MessageDelivery is what has become of a message in a consumer group.
+// MessageDelivery is the state of a message in a consumer group.
 type MessageDelivery struct {
 	Group      string  `json:"group"`
-	Webhook    string  `json:"webhook,omitempty" doc:"The webhook endpoint whose group it is."`
-	State      string  `json:"state" enum:"unread,pending,done,skipped,dead" doc:"unread: the group has not come to it. pending: it was read and is not acknowledged. done: it is acknowledged, or is older than the group. skipped: it was replayed for another group. dead: it is a dead letter."`
+	Webhook    string  `json:"webhook,omitempty" doc:"The webhook endpoint that has this group."`
+	State      string  `json:"state" enum:"unread,pending,done,skipped,dead" doc:"unread: the group has not read it. pending: it was read and is not acknowledged. done: it is acknowledged, or is older than the group. skipped: it was replayed for another group. dead: it is a dead letter."`
 	Deliveries int     `json:"deliveries,omitempty" doc:"How often it was delivered, if it is pending or dead."`
-	Consumer   string  `json:"consumer,omitempty" doc:"Who has it, if it is pending."`
-	Idle       float64 `json:"idle_seconds,omitempty" doc:"Since it was last delivered, if it is pending."`
+	Consumer   string  `json:"consumer,omitempty" doc:"The consumer that has it, if it is pending."`
+	Idle       float64 `json:"idle_seconds,omitempty" doc:"The time since its last delivery, if it is pending."`
 	DeadID     string  `json:"dead_id,omitempty" doc:"The id of the dead letter."`
-	Error      string  `json:"error,omitempty" doc:"What its last delivery failed with, if it is dead."`
+	Error      string  `json:"error,omitempty" doc:"The error of its last delivery, if it is dead."`
 }
 
-// DeliveredMessage is a message and what has become of it.
+// DeliveredMessage is a message and its state in each consumer group.
 type DeliveredMessage struct {
 	Message
 	Written    time.Time         `json:"written" doc:"When it was written, by Redis' clock."`
 	Deliveries []MessageDelivery `json:"delivery,omitempty" doc:"By consumer group. Left out for a key that is bound to labels."`
-	Uncertain  bool              `json:"uncertain,omitempty" doc:"There are too many dead letters to look at all of them: where the message is done, it may be one."`
+	Uncertain  bool              `json:"uncertain,omitempty" doc:"There are too many dead letters to look at all: a message whose state is done may be one of them."`
 }
 
 // MessageRef is the message in a path.

@@ -11,13 +11,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Some types of replies belong to other packages. Under these names a reader of replies needs no
+// Some types of replies belong to other packages. Under these names, readers of replies need no
 // other package.
 
 type (
-	// Headroom is how long until a third party forgets what an account has not fetched.
+	// Headroom is the time until a third party forgets messages that an account has not fetched.
 	Headroom = accounts.Headroom
-	// Law is what the audits say of the conservation law.
+	// Law is what the audits say about the conservation law.
 	Law = concern.Law
 	// AuditResult is what one audit found.
 	AuditResult = concern.AuditResult
@@ -37,21 +37,21 @@ type (
 	Words = strict.Words
 	// Trial is the report of a check by hand.
 	Trial = trial.Report
-	// Finding is what an audit found of one account.
+	// Finding is what an audit found about one account.
 	Finding = circulate.Finding
 	// Violation is a way in which the law is broken.
 	Violation = circulate.Violation
-	// Refusal is the reply to a request that fails (RFC 9457).
+	// Refusal is the reply to a failed request (RFC 9457).
 	Refusal = huma.ErrorModel
 	// Fault is one thing that is wrong with a request.
 	Fault = huma.ErrorDetail
 )
 
-// ReasonText returns the reason as people read it; see accounts.ReasonText.
+// ReasonText returns the reason in words for people; see accounts.ReasonText.
 func (s *State) ReasonText() string { return accounts.ReasonText(s.Reason) }
 
-// ReasonText returns the reason as people read it; see accounts.ReasonText.
+// ReasonText returns the reason in words for people; see accounts.ReasonText.
 func (s *Schedule) ReasonText() string { return accounts.ReasonText(s.Reason) }
 
-// ReasonText returns the text of an event "parked" as people read it; see accounts.ReasonText.
+// ReasonText returns the text of an event "parked" in words for people; see accounts.ReasonText.
 func (e *TimelineEvent) ReasonText() string { return accounts.ReasonText(e.Text) }

@@ -39,11 +39,11 @@ func withSlash(r *http.Request) *http.Request {
 	return routed
 }
 
-// noSuchRoute is what the API tells callers of an address that it does not have.
+// noSuchRoute is the API's reply for an address that it does not have.
 const noSuchRoute = "there is no such route; /docs has them all"
 
-// found answers a request that matches no route with a problem, which says missing. The mux
-// would answer in plain text.
+// found answers a request that matches no route with a problem whose text is missing. The mux would
+// answer in plain text.
 func found(mux *http.ServeMux, missing string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = withSlash(r)
@@ -63,7 +63,7 @@ func found(mux *http.ServeMux, missing string) http.Handler {
 	})
 }
 
-// verdictWriter keeps only the status and the header of a reply.
+// verdictWriter remembers only the status and the header of a reply.
 type verdictWriter struct {
 	header http.Header
 	status int
@@ -73,8 +73,7 @@ func (w *verdictWriter) Header() http.Header         { return w.header }
 func (w *verdictWriter) WriteHeader(status int)      { w.status = status }
 func (w *verdictWriter) Write(p []byte) (int, error) { return len(p), nil }
 
-// noRoute is what Server.Route returns if no route matches, and pagesRoute if the request is to
-// a page.
+// Route returns noRoute if no route matches, and pagesRoute if the request is to a page.
 const (
 	noRoute    = "none"
 	pagesRoute = "pages"

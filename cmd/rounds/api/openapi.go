@@ -32,11 +32,11 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	}
 	doc.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
 	doc.Servers = []*huma.Server{{URL: "/", Description: "The server of this description."}}
-	doc.Security = []map[string][]string{{}} // open to everybody that can reach it: only this machine can
+	doc.Security = []map[string][]string{{}} // open to everybody who can reach it, which is only this machine
 	if s.closedTo(t) {
 		doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 			"token":   {Type: "http", Scheme: "bearer"},
-			"session": {Type: "apiKey", In: "cookie", Name: "rounds_session", Description: "Of who signed in at /signin; off loopback its name begins with __Host-."},
+			"session": {Type: "apiKey", In: "cookie", Name: "rounds_session", Description: "The session of a person who signed in at /signin; off loopback its name begins with __Host-."},
 		}
 		doc.Security = []map[string][]string{{"token": {}}, {"session": {}}}
 	}
@@ -91,7 +91,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	schemas.describeRights(doc)
 	for _, schema := range schemas.schemas.Map() {
 		if set := schema.Properties["set"]; set != nil {
-			// oapi-codegen gives each type that may have more fields the methods Get and Set.
+			// oapi-codegen gives each type that may have further fields the methods Get and Set.
 			set.Extensions = map[string]any{"x-go-name": "SetAt"}
 		}
 	}
@@ -132,10 +132,10 @@ func (d describer) importing() *huma.Operation {
 		OperationID: "import-accounts", Method: http.MethodPost, Path: "/v1/accounts:import", Tags: []string{"transfer"},
 		Summary: "Register or change many accounts",
 		Description: "One record a line, at most 256 KiB each, any number of them. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
-			"Of several lines with the same id the last one wins. A record that was exported with its state brings the state along if the account is new.\n\n" +
+			"Of several lines with the same id the last one wins. If the account is new, a record that was exported with its state brings the state along.\n\n" +
 			"The reply begins at once. It has a line for each bad line and for each line that repeats an id, and a summary as the last line. Read it while you send. " +
 			"If the last line has an error, or is missing, the import stopped. Importing everything again is safe.",
-		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin. backfill: with everything that their third parties still have. now: with messages from now on, older ones are dropped.",
+		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin. backfill: with everything that their third parties still have. now: with messages from now on; older ones are dropped.",
 			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())}},
 		Responses:   map[string]*huma.Response{"200": {Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": lines}}},
@@ -146,8 +146,8 @@ func (d describer) exporting() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "export-accounts", Method: http.MethodGet, Path: "/v1/accounts:export", Tags: []string{"transfer"},
 		Summary:     "The records of accounts",
-		Description: "Of all accounts, or of those that the parameters select: one record a line, as import takes them. If it fails half way the connection is cut.",
-		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record also has a field state, with cursor, failures, what its cadence keeps and why it is parked. An import uses it for new accounts.",
+		Description: "Of all accounts, or of the accounts that the parameters select: one record a line, in the form of an import. If it fails half way, the connection is cut.",
+		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record also has a field state, with cursor, failures, what its cadence remembers and why it is parked. An import uses it for new accounts.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}),
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())},
@@ -159,8 +159,8 @@ func (d describer) backup() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "get-backup", Method: http.MethodGet, Path: "/v1/backup", Tags: []string{"transfer"},
 		Summary:     "A backup of everything",
-		Description: "The accounts with all that is known of them, the messages, the consumer groups, the dead letters, the keys' digests and the disabled webhooks, as rounds restore takes them: lines of JSON between a header and a trailer with a checksum. If it fails half way the connection is cut, and there is no trailer.",
-		Parameters: []*huma.Param{{Name: "with_secrets", In: "query", Description: "true: also the stored secrets, as they are sealed, and the credentials, sealed for the same key. 409 if the process has no key to seal with.",
+		Description: "The accounts with everything that is known about them, the messages, the consumer groups, the dead letters, the keys' digests and the disabled webhooks, in the form of rounds restore: lines of JSON between a header and a trailer with a checksum. If it fails half way, the connection is cut, and there is no trailer.",
+		Parameters: []*huma.Param{{Name: "with_secrets", In: "query", Description: "true: also the stored secrets, still sealed, and the credentials, sealed for the same key. 409 if the process has no key to seal with.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}},
 		Responses: map[string]*huma.Response{"200": {
 			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: &huma.Schema{Type: huma.TypeObject}}},
@@ -173,11 +173,11 @@ func (d describer) messages() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "get-messages", Method: http.MethodGet, Path: "/v1/messages", Tags: []string{"messages"},
 		Summary: "Found messages",
-		Description: "A page of messages, in the order in which they were written; with before the newest first. With Accept: text/event-stream all messages as they come: each event's data is a message, and its id is the after to go on with, " +
+		Description: "A page of messages, in the order in which they were written; with before, the newest first. With Accept: text/event-stream, all messages as they come: each event's data is a message, and its id is the after with which to go on, " +
 			"which Last-Event-ID does by itself. account, kind and type leave out other messages, on pages and among events.",
 		Parameters: []*huma.Param{
-			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start, or left out: from the oldest message that is kept. now: only new messages. Otherwise the field next of the page before."},
-			{Name: "before", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "In place of after. now: the newest messages. Otherwise the field next of the page before, which leads to older ones, or any after, which leads to what that page leaves out."},
+			{Name: "after", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "start, or left out: from the oldest stored message. now: only new messages. Otherwise the previous page's next."},
+			{Name: "before", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "In place of after. now: the newest messages. Otherwise the previous page's next, which leads to older ones, or any after, which leads to the messages before it."},
 			{Name: "account", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "Only messages of the account with this id."},
 			{Name: "kind", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "Only messages of accounts of this kind."},
 			{Name: "type", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: "Only messages of this type."},
@@ -202,12 +202,13 @@ func (d describer) probe(path, summary, description string, problems []int) *hum
 			Description: "OK", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[Health]())},
 		}},
 	}, problems...)
-	// Nothing else that a caller may do wrong is looked at: by net/http itself, in plain text.
+	// net/http itself answers this one, in plain text. It judges nothing else that a caller may do
+	// wrong.
 	o.Responses[strconv.Itoa(http.StatusRequestHeaderFieldsTooLarge)] = &huma.Response{Description: "The request's header is too large."}
 	return o
 }
 
-// plain describes a route that is not for all and answers with one type.
+// plain describes a guarded route that answers with one type.
 func (d describer) plain(path, id, summary, contentType string) *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{"service"}, Summary: summary,

@@ -14,11 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// Outlook has the routes that show how the service is doing, and what is
-// wrong. They answer from what the monitors keep, never by a scan on request, except that the
-// problems of a caller with labels are counted for it. Each noun has a file.
+// This file has the routes that show how the service is doing, and what is wrong. They answer from
+// what the monitors store, and never scan on request, except that the problems of a caller with
+// labels are counted for it. Each noun has a file.
 
-// Outlook is what the routes need. All fields are required, except where they say otherwise.
+// Outlook has what these routes need. All fields are required, except where they say otherwise.
 type Outlook struct {
 	API  huma.API
 	Ring *circulate.Ring
@@ -28,29 +28,29 @@ type Outlook struct {
 	// ProblemsSeen returns the problems and the counts of the accounts that a caller with
 	// labels sees, and false for other callers.
 	ProblemsSeen func(context.Context) (problem.Summary, accounts.Stats, bool, error)
-	// Problem returns what the caller may see of an error. Doing says in a few words what
+	// Problem returns what the caller may see of an error. doing says in a few words what
 	// failed, for the log.
 	Problem func(ctx context.Context, doing string, err error) error
-	// Invalid returns the reply 422 for a parameter. Location is such as query.from.
+	// Invalid returns the reply 422 for a parameter. location is for example query.from.
 	Invalid func(location, reason string) error
 
-	// Redis returns what is wrong with the Redis servers; nil: that is not known.
+	// Redis returns what is wrong with the Redis servers; nil: that is unknown.
 	Redis func(context.Context) concern.Redis
 
-	// Store returns where everything is kept; nil: that is not known. It keeps what it last
-	// knew while servers do not answer.
+	// Store returns where everything is stored; nil: that is unknown. While servers do not answer, it
+	// returns what it last knew.
 	Store func(context.Context) Store
 
 	// Webhooks reports whether the process's settings name a file with webhook endpoints; nil:
 	// they do not.
 	Webhooks func() bool
 
-	DeadAfter time.Duration // a replica that is silent for so long is not alive
+	DeadAfter time.Duration // a replica that is silent for this long is not alive
 
 	Trail   *trail.Trail    // who changed what
 	History *history.Reader // figures over time
 
-	Demo *Demo // what visitors of a demonstration may do; nil: this is none, and there are no such routes
+	Demo *Demo // what visitors of a demonstration may do; nil: this is no demonstration, and there are no such routes
 }
 
 // Add adds all routes.

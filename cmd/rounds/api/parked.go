@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// maxRevival is the most bytes of a revival: accounts.MaxReviveIDs ids, however
-// they are escaped.
+// maxRevival is the most bytes of a revival: accounts.MaxReviveIDs ids, however they
+// are escaped.
 const maxRevival = 2 << 20
 
 // ParkedAccount is an account out of circulation.
@@ -20,7 +20,7 @@ type ParkedAccount struct {
 	Reason   string    `json:"reason" doc:"Why it is parked: \"paused\", or what went wrong."`
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures" doc:"Failed checks in a row."`
-	Strikes  int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
+	Strikes  int       `json:"strikes" doc:"How often it was taken from a replica that did not return it, since the last good return."`
 	Error    string    `json:"last_error,omitempty" doc:"The failure of its last check."`
 	ErrorAt  time.Time `json:"last_error_at,omitzero"`
 }
@@ -31,7 +31,7 @@ type ParkedList struct {
 	Next   string          `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page with a filter may be short, even empty, and not be the last."`
 }
 
-// ReviveRequest says which parked accounts are to circulate again.
+// ReviveRequest says which parked accounts circulate again.
 type ReviveRequest struct {
 	_      struct{} `additionalProperties:"false"`
 	IDs    []string `json:"ids,omitempty" maxItems:"1000" doc:"The accounts with these ids, paused ones included. Either ids, or at least one of reason, kind, cause, host and except_host are needed."`
@@ -42,13 +42,13 @@ type ReviveRequest struct {
 	Except []string `json:"except_host,omitempty" maxItems:"100" doc:"Only accounts whose config names none of these hosts or corporations."`
 	Rate   float64  `json:"rate,omitempty" minimum:"0.001" maximum:"10000" default:"10" doc:"How many accounts become due in a second."`
 	DryRun bool     `json:"dry_run,omitempty" doc:"Only count."`
-	Cursor string   `json:"cursor,omitempty" doc:"The field next of the reply before, with the same other fields."`
+	Cursor string   `json:"cursor,omitempty" doc:"The previous reply's next, with the same other fields."`
 }
 
 // Revived is the result of a revival.
 type Revived struct {
 	Revived  int       `json:"revived" doc:"Accounts that circulate again, with their failures forgotten."`
-	Skipped  int       `json:"skipped" doc:"Accounts that circulated already, or are paused and not selected."`
+	Skipped  int       `json:"skipped" doc:"Accounts that already circulated, or are paused and not selected."`
 	NotFound int       `json:"not_found" doc:"Ids that no account has."`
 	LastDue  time.Time `json:"last_due,omitzero" doc:"When the last revived account is due."`
 	Next     string    `json:"next,omitempty" doc:"The cursor for the next request; left out when the revival is complete."`
@@ -56,7 +56,7 @@ type Revived struct {
 
 type parkedRequest struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
-	Cursor string `query:"cursor" doc:"The field next of the page before."`
+	Cursor string `query:"cursor" doc:"The previous page's next."`
 	Kind   string `query:"kind" doc:"Only accounts of this kind."`
 	Reason string `query:"reason" doc:"Only accounts whose reason begins with this."`
 }
@@ -136,7 +136,7 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 // ResumeRequest says where a resumed account goes on.
 type ResumeRequest struct {
 	_    struct{}            `additionalProperties:"false"`
-	From accounts.ResumeFrom `json:"from,omitempty" enum:"cursor,now,backfill" default:"cursor" doc:"cursor: where its last check ended. now: messages from before the resumption are dropped, by their own times; messages without a time are dropped until the account has caught up, for at most a day. backfill: the cursor is forgotten, so that checks find everything that the third party still has; messages that were found before have the same ids again."`
+	From accounts.ResumeFrom `json:"from,omitempty" enum:"cursor,now,backfill" default:"cursor" doc:"cursor: where its last check ended. now: messages from before the resumption are dropped, by their own times; messages without a time are dropped until the account has caught up, for a day at most. backfill: the cursor is forgotten, so that checks find everything that the third party still has; messages that were found before have the same ids again."`
 }
 
 type resumeInput struct {

@@ -18,14 +18,14 @@ import (
 type Problems struct {
 	Now time.Time `json:"now" doc:"The time of the answer, by Redis' clock."`
 	problem.Summary
-	Late Late `json:"late" doc:"Accounts that are checked too late or not at all, whether they fail or not. They are from the last scan of all accounts, which may take a while."`
+	Late Late `json:"late" doc:"Accounts that are checked too late or not at all, whether or not they fail, from the last scan of all accounts, which may take a while."`
 }
 
 // Late is the accounts that missed slots of their cadence.
 type Late struct {
 	At       time.Time  `json:"at,omitzero" doc:"When the scan ended; missing if there was none."`
 	Accounts int        `json:"accounts" doc:"Accounts for which three slots of their cadence or more, and at least three minutes, have passed since a check last succeeded completely."`
-	Most     int        `json:"missed_slots_max" doc:"The most slots that an account missed. A thousand also stands for more."`
+	Most     int        `json:"missed_slots_max" doc:"The most slots that an account missed. A thousand may also mean more."`
 	Example  string     `json:"example,omitempty" doc:"The id of an account that missed that many."`
 	Kinds    []LateKind `json:"kinds" nullable:"false" doc:"The same by kind."`
 }
@@ -37,15 +37,15 @@ type LateKind struct {
 }
 
 type problemsRequest struct {
-	State []string `query:"state,explode" enum:"failing,newly,never_succeeded,parked" doc:"Only groups with accounts in this state, or in one of several."`
-	Kind  []string `query:"kind,explode" doc:"Only groups of this kind, or of one of several."`
-	Host  []string `query:"host,explode" doc:"Only groups of this host or corporation alone, or of one of several."`
-	Cause []string `query:"cause,explode" doc:"Only groups of this cause or code, or of one of several."`
+	State []string `query:"state,explode" enum:"failing,newly,never_succeeded,parked" doc:"Only groups with accounts in one of these states."`
+	Kind  []string `query:"kind,explode" doc:"Only groups of one of these kinds."`
+	Host  []string `query:"host,explode" doc:"Only groups of one of these hosts or corporations alone."`
+	Cause []string `query:"cause,explode" doc:"Only groups of one of these causes or codes."`
 
 	Counts bool `query:"counts" doc:"Leaves out all groups, which costs less."`
 }
 
-// has reports whether a group is asked for.
+// has reports whether the request asks for a group.
 func (r *problemsRequest) has(g *problem.FailingGroup) bool {
 	states := map[string]int{"failing": g.Failing, "newly": g.Newly, "never_succeeded": g.NeverSucceeded, "parked": g.Parked}
 	in := func(asked []string, has ...string) bool {
@@ -69,11 +69,11 @@ func (r Outlook) addProblems() {
 		Summary: "Failing and parked accounts, grouped",
 		Description: "Accounts that fail, and those that are parked for a failure, grouped by kind, by the host or corporation that they are checked at, and by what went wrong. " +
 			"Failures that differ only in numbers, ids, times, quoted words, addresses or the host are the same. " +
-			"The monitor on duty makes this summary every 45 seconds, and the answer is what it kept last: at says how old it is, and is missing if there is none yet. " +
+			"The monitor on duty makes this summary every 45 seconds, and the answer is the last one: at says how old it is, and is left out if there is none yet. " +
 			"A host has a group of its own from five accounts on, or if there are at most three such hosts; the others of the same kind and cause share one. " +
-			"The parameters choose among the groups; the counts are those of all. " +
+			"The parameters choose among the groups; the counts are of all groups. " +
 			"The field select of a group has the parameters for GET /v1/accounts, GET /v1/accounts:export, POST /v1/accounts:pause and the like that select its accounts.\n\n" +
-			"With a key that is bound to labels the answer is about the key's own accounts alone: they are counted at the request, and what was counted is used for half a minute.",
+			"With a key that is bound to labels, the answer is only about the key's own accounts. They are counted for the request, and the counts are used for half a minute.",
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, request *problemsRequest) (*problemsReply, error) {
 		found, now, late, err := r.problems(ctx, request.Counts)
@@ -124,7 +124,7 @@ func (r Outlook) late(ctx context.Context) (Late, error) {
 	return lateOf(scan.At, scan.Failing), err
 }
 
-// lateOf returns the late accounts among those that were counted; failing is nil if none were.
+// lateOf returns the late accounts among the counted ones; failing is nil if none were counted.
 func lateOf(at time.Time, failing *accounts.Failing) Late {
 	late := Late{Kinds: []LateKind{}}
 	if failing == nil {

@@ -20,12 +20,11 @@ import (
 // readyTimeout is how long a ring may take to answer: less than a probe waits.
 const readyTimeout = 3 * time.Second
 
-// Ops serves /healthz, /readyz and /metrics and nothing else: for a process without the
-// API, or beside it. Metrics may be nil. Whatever is neither of the first two wants the
-// bearer token that the function returns, unless that is empty, or a key that is not bound
-// to labels; a nil function asks nobody for one, and then
-// only for a name of this machine, and for no page of another site. Unsaved is that of
-// Options.
+// Ops serves only /healthz, /readyz and /metrics: for a process without the API, or besides it.
+// metrics may be nil. All other paths demand the bearer token that the function returns, unless it
+// is empty, or a key that is not bound to labels. With a nil function they demand nothing, but
+// answer only requests that name this machine and that no page of another site has made. unsaved is
+// Options.Unsaved.
 func Ops(ring *circulate.Ring, unsaved func() error, metrics http.Handler, token func() string) http.Handler {
 	closed := http.NewServeMux()
 	if metrics != nil {
@@ -39,7 +38,7 @@ func Ops(ring *circulate.Ring, unsaved func() error, metrics http.Handler, token
 	return mux
 }
 
-// withToken lets through who gives the token, or a key that may read metrics.
+// withToken admits callers with the token, or with a key that may read metrics.
 func withToken(token func() string, keys *key.Keyring, next http.Handler) http.Handler {
 	if token == nil {
 		return ownOnly(next, "listen off loopback, where the token is needed, to use another name")
@@ -75,9 +74,8 @@ func withToken(token func() string, keys *key.Keyring, next http.Handler) http.H
 }
 
 // Starting serves in place of the API, or of Ops, until Redis can be reached. The process is
-// healthy but not ready, for the reason that reason returns, and every other route answers 503:
-// a browser with a page.
-// Reason may be called at any time.
+// healthy but not ready, for the reason that reason returns. Every other route answers 503, and a
+// browser gets a page. reason may be called at any time.
 func Starting(reason func() error) http.Handler {
 	why := func() string {
 		if err := reason(); err != nil {
@@ -107,11 +105,11 @@ type Health struct {
 // healthy answers that the process serves, whatever Redis does: a restart would not help.
 func healthy(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Health{"ok"}) }
 
-// readyChecks is how many probes a second ask Redis. Others get the last answer.
+// readyChecks is how many probes a second ask Redis. Further probes get the last answer.
 const readyChecks = 5
 
-// readiness answers whether Redis can be used: whether it answers and takes writes, and whether
-// a process that has its own can save it. It logs only changes, and not every probe.
+// readiness answers whether Redis can be used: whether it answers and takes writes, and whether a
+// process with a Redis of its own can save it. It logs changes, and not every probe.
 type readiness struct {
 	check  func(context.Context) error
 	log    *slog.Logger
@@ -124,8 +122,8 @@ type readiness struct {
 	checks int
 }
 
-// unsavedError reports that a process that has everything itself cannot save it. Its text is
-// for everybody.
+// unsavedError reports that a process that stores everything itself cannot save it. Everybody may
+// read its text.
 type unsavedError struct{ why error }
 
 // Error says why.
@@ -146,7 +144,7 @@ func newReadiness(ring *circulate.Ring, unsaved func() error, log *slog.Logger) 
 }
 
 // ask checks Redis, unless another probe has done so since the caller came, or there were many
-// checks just now. So Redis is asked a few times a second, however many probes there are, and no
+// checks just now. However many probes there are, Redis is thus asked a few times a second, and no
 // probe waits for more than two checks.
 func (h *readiness) ask(ctx context.Context) error {
 	came := time.Now()
@@ -161,7 +159,7 @@ func (h *readiness) ask(ctx context.Context) error {
 	}
 	h.checks++
 	h.began = now
-	// Not the caller's context: others have this answer too.
+	// The caller's context is not used, because other callers get this answer too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
 	h.last = h.check(ctx)

@@ -13,7 +13,7 @@ import (
 
 // Reloaded is the result of reading settings again.
 type Reloaded struct {
-	Changed []string `json:"changed" nullable:"false" doc:"Changes that have taken effect: variables, secrets in the settings file among them, and contents of files."`
+	Changed []string `json:"changed" nullable:"false" doc:"Changes that have taken effect: variables, including secrets in the settings file, and contents of files."`
 	Restart []string `json:"restart" nullable:"false" doc:"Changed variables that take effect after a restart."`
 }
 
@@ -29,7 +29,7 @@ func (s *Server) reloadRoute(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "reload", Method: http.MethodPost, Path: "/v1/reload", Tags: []string{"service"},
 		Summary: "Read settings and their files again",
-		Description: "Only of the process that is asked: each process has its own settings and files. Everything is judged before any of it takes effect. If there is a fault, " +
+		Description: "Only for the process that answers: each process has its own settings and files. Everything is judged before any of it takes effect. If there is a fault, " +
 			"422 names every fault and nothing changes.",
 		Errors: []int{401, 422, 503},
 	}, s.reload)

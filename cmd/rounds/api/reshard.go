@@ -16,15 +16,15 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// Resharding is how far a change of the number of shards is.
+// Resharding says how far a change of the number of shards has got.
 type Resharding struct {
 	Phase    circulate.Phase `json:"phase" enum:"steady,moving,draining" doc:"steady: no change is under way; moving: accounts move to the new shards; draining: all accounts have moved, and the old shards still have messages."`
 	From     int             `json:"from" doc:"How many shards there were."`
 	To       int             `json:"to" doc:"How many shards there will be."`
 	Accounts int             `json:"accounts" doc:"Registered accounts."`
 	Left     int             `json:"left" doc:"Accounts that have not moved yet."`
-	Transit  int             `json:"in_transit" doc:"Batches of accounts that are on their way at this moment."`
-	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived, and of which the old shards keep a copy for some more seconds."`
+	Transit  int             `json:"in_transit" doc:"Batches of accounts that are moving right now."`
+	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived, and that the old shards still have a copy of for some seconds."`
 	Messages int             `json:"old_messages" doc:"Messages in the old shards. They are delivered from there."`
 	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet. No account moves before they do."`
 	Room     []Room          `json:"room,omitempty" doc:"In a dry run: the memory that each Redis server with a limit needs and has."`
@@ -34,12 +34,12 @@ type Resharding struct {
 type Room struct {
 	Node string `json:"node,omitempty" doc:"The server's address, in a cluster."`
 	Need int64  `json:"need_bytes" doc:"About the most memory that moving the accounts takes."`
-	Free int64  `json:"free_bytes" doc:"The memory that the server has left below its limit."`
+	Free int64  `json:"free_bytes" doc:"The memory that is left below the server's limit."`
 }
 
 // ReshardRequest asks for another number of shards.
 type ReshardRequest struct {
-	_      struct{} `additionalProperties:"false"` // a dry run that is misspelt must not be the real one
+	_      struct{} `additionalProperties:"false"` // a misspelt dry_run must not start a real change
 	Shards int      `json:"shards" minimum:"1" maximum:"16384" doc:"The new number of shards."`
 	DryRun bool     `json:"dry_run,omitempty" doc:"Only say what the change would do."`
 	Force  bool     `json:"force,omitempty" doc:"Begin even if Redis seems to have too little memory below its limit."`
@@ -51,7 +51,7 @@ type reshardingReply struct{ Body Resharding }
 func (s *Server) reshardRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "get-resharding", Method: http.MethodGet, Path: "/v1/reshard", Tags: []string{"service"},
-		Summary: "How far a change of the number of shards is", Errors: []int{401, 503},
+		Summary: "How far a change of the number of shards has got", Errors: []int{401, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
 		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 		return s.resharding(ctx, done, err)
@@ -59,8 +59,8 @@ func (s *Server) reshardRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "reshard", Method: http.MethodPost, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "Change the number of shards",
-		Description: "The monitors move the accounts while the service goes on. The reply only says that the change has begun. Repeating the request is safe. " +
-			"409 while another change is under way, also for a dry run, or if Redis has too little memory below its limit. force begins it despite that.",
+		Description: "The monitors move the accounts while the service runs. The reply only says that the change has begun. Repeating the request is safe. " +
+			"409, also for a dry run, while another change is under way, or if Redis has too little memory below its limit. force begins it even with too little memory.",
 		Errors: []int{401, 409, 422, 503},
 	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
 		trail.Of(ctx).Count("shards", r.Body.Shards)
@@ -107,8 +107,8 @@ func (s *Server) reshardRoutes(api huma.API) {
 	})
 }
 
-// change returns the change of the number of shards that is under way, if any is and Redis
-// tells.
+// change returns the change of the number of shards that is under way, if there is one and Redis
+// answers.
 func (s *Server) change(ctx context.Context) circulate.Resharding {
 	now, err := s.options.Ring.Mover().State(ctx)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Server) change(ctx context.Context) circulate.Resharding {
 	return now
 }
 
-// underWay returns the refusal of an order that the change of the number of shards which is
-// under way does not allow. It says how far the change is, and what ends it.
+// underWay returns the refusal of an order that the running change of the number of shards does not
+// allow. It says how far the change has got, and what ends it.
 func (s *Server) underWay(ctx context.Context, refused string) *errorReply {
 	done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Server) underWay(ctx context.Context, refused string) *errorReply {
 	}
 	what := fmt.Sprintf("%s: the number of shards changes from %d to %d", refused, done.From, done.To)
 	switch {
-	case done.Phase == circulate.Steady: // it ended just now
+	case done.Phase == circulate.Steady: // the change ended just now
 		return newErrorReply(http.StatusConflict, refused+": a change of the number of shards ended at this moment; try again")
 	case done.Phase == circulate.Moving && done.Left == done.Accounts && done.Transit+done.Kept == 0:
 		what += ", and no account has moved. `rounds reshard --abort` (POST /v1/reshard:abort) ends that, and everything is as before"

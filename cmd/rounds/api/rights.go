@@ -21,20 +21,20 @@ const (
 	scopeOpen Scope = "open"
 	// scopeSelf routes are about the caller, or about no account. Labels do not matter.
 	scopeSelf Scope = "self"
-	// scopeAccount routes are about one account. For a principal that is bound, an account
-	// without its labels does not exist: 404.
+	// scopeAccount routes are about one account. For a bound principal, an account without
+	// its labels does not exist: 404.
 	scopeAccount Scope = "account"
-	// scopeAccounts routes are about many accounts, or their messages. A principal that is
-	// bound sees, counts and changes only accounts with its labels.
+	// scopeAccounts routes are about many accounts, or their messages. A bound principal
+	// sees, counts and changes only accounts with its labels.
 	scopeAccounts Scope = "accounts"
-	// scopeService routes are about all accounts together, or about none. A principal that
-	// is bound is refused: 403.
+	// scopeService routes are about all accounts together, or about none. A bound
+	// principal is refused: 403.
 	scopeService Scope = "service"
 )
 
 // Right says what a route demands of its caller.
 type Right struct {
-	Route string      // its pattern, as http.ServeMux has it
+	Route string      // its pattern, in the form of http.ServeMux
 	Role  access.Role // the least role; none if the scope is open
 	Scope Scope
 }
@@ -138,7 +138,7 @@ func Rights() []Right {
 }
 
 // describeRights adds each operation's row of Rights to the description: in words, and as
-// x-rounds-role and x-rounds-scope. It also adds the responses to refused callers.
+// x-rounds-role and x-rounds-scope. It also adds the replies to refused callers.
 func (d describer) describeRights(doc *huma.OpenAPI) {
 	for _, right := range Rights() {
 		method, path, _ := strings.Cut(right.Route, " ")

@@ -16,8 +16,8 @@ import (
 // bodyTimeout is how long a caller may take to send a record.
 const bodyTimeout = 30 * time.Second
 
-// routes adds every route, each of which has a row in Rights. Routes that stream are plain
-// handlers, which describe describes.
+// routes adds every route. Each has a row in Rights. Routes that stream are plain handlers, and
+// describe adds their descriptions.
 func (s *Server) routes(t terms) (*serving, error) {
 	actions := make(map[string]string)
 	trailed := func(pattern string, next http.Handler) http.Handler { return s.trailed(actions, pattern, next) }
@@ -42,13 +42,13 @@ func (s *Server) routes(t terms) (*serving, error) {
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "put-account", Method: http.MethodPut, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary:     "Register or change an account",
-		Description: "The account is due at once if anything changed. 201 if it is new, 200 if it existed. Fields that the body leaves out are reset; PATCH keeps them. The cursor is kept unless the kind changes.",
+		Description: "The account is due at once if anything changed. 201 if it is new, 200 if it existed. Fields that the body leaves out are reset; with PATCH they stay. The cursor stays unless the kind changes.",
 		Errors:      []int{400, 401, 412, 413, 428, 503},
 	}), s.putAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "patch-account", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
 		Summary: "Change parts of an account",
-		Description: "A JSON merge patch (RFC 7396): it changes the fields that it names, null removes a field, and the rest is kept. The account is due at once if anything changed. " +
+		Description: "A JSON merge patch (RFC 7396): it changes the fields that it names, null removes a field, and the rest stays. The account is due at once if anything changed. " +
 			"Two changes at once are both applied; with If-Match the second is refused.",
 		Errors: []int{400, 401, 404, 412, 413, 428, 503},
 	}), s.patchAccount)
@@ -69,12 +69,12 @@ func (s *Server) routes(t terms) (*serving, error) {
 	}, s.pauseAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "resume-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tags: []string{"circulation"},
-		Summary: "Bring a parked account back", Description: "Whatever the reason: it is due at once, and its failures are forgotten. An account that circulates stays as it is. The body may be left out.",
+		Summary: "Bring a parked account back", Description: "Whatever the reason, it is due at once, and its failures are forgotten. A circulating account stays as it is. The body may be left out.",
 		Errors: []int{400, 401, 404, 413, 503},
 	}), s.resumeAccount)
 	huma.Register(api, takesBody(huma.Operation{
 		OperationID: "nudge-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/nudge", Tags: []string{"circulation"},
-		Summary: "Check an account sooner", Description: "At once, or within a time. The body may be left out. 409 if the account is parked.",
+		Summary: "Check an account sooner", Description: "At once, or within the given time. The body may be left out. 409 if the account is parked.",
 		Errors: []int{400, 401, 404, 409, 413, 503},
 	}), s.nudgeAccount)
 
@@ -91,7 +91,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	revive := takesBody(huma.Operation{
 		OperationID: "revive-parked", Method: http.MethodPost, Path: "/v1/parked:revive", Tags: []string{"circulation"},
 		Summary: "Bring parked accounts back, at a rate",
-		Description: "The named ones, or those parked for a reason or a cause, of a kind or a host. They circulate again at once, with their failures forgotten, and become due one after the other. " +
+		Description: "The named accounts, or those that a reason, a cause, a kind or a host selects. They circulate again at once, with their failures forgotten, and become due one after another. " +
 			"Paused accounts are selected only if they are named, or the reason begins with \"paused\". If the reply has a next, ask again with it. Repeating a request is safe.",
 		Errors: []int{400, 401, 413, 422, 503},
 	})
@@ -185,20 +185,20 @@ func (s *Server) intake(api huma.API) Intake {
 // guardedRoutes is the pattern of all guarded routes in the mux of open routes.
 const guardedRoutes = "/"
 
-// config returns huma's configuration, without anything that is loaded from other hosts, and
-// without links from every reply to its schema.
+// config returns huma's configuration. It loads nothing from other hosts, and its replies do not
+// link to their schemas.
 func (s *Server) config() huma.Config {
 	config := huma.DefaultConfig("rounds", s.options.Version)
 	config.CreateHooks = nil
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.RejectUnknownQueryParameters = true
 	config.Transformers = append(config.Transformers, fitModel)
-	config.AllowAdditionalPropertiesByDefault = true // replies may get more fields
+	config.AllowAdditionalPropertiesByDefault = true // later replies may have more fields
 	return config
 }
 
-// takesBody returns an operation whose handler reads the body itself: huma would not name a body's
-// faults together with those that only the registry finds.
+// takesBody returns an operation whose handler reads the body itself, because huma would not report
+// a body's faults together with those that only the registry finds.
 func takesBody(o huma.Operation) huma.Operation {
 	o.MaxBodyBytes = accounts.MaxRecord + 1 // huma refuses at its limit, not above
 	o.BodyReadTimeout = bodyTimeout

@@ -10,17 +10,17 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Schedule says where an account is, when it is checked next, and why then.
+// Schedule says where an account is, when it is checked next, and why at that time.
 type Schedule struct {
 	ID    string    `json:"id"`
 	Kind  string    `json:"kind,omitempty"`
 	Shard int       `json:"shard"`
 	Now   time.Time `json:"now" doc:"The time by Redis' clock, like all times here."`
-	Fault string    `json:"fault,omitempty" doc:"Why the record, or its cadence, cannot be read. Then its fields are unknown."`
+	Fault string    `json:"fault,omitempty" doc:"Why the record, or its cadence, cannot be read. Its fields are then unknown."`
 
 	Place    circulate.Place `json:"place" enum:"scheduled,waiting,claimed,parked" doc:"scheduled: due later; waiting: due and next in line; claimed: being checked; parked: out of circulation."`
 	Due      time.Time       `json:"due,omitzero" doc:"When it is checked next, if scheduled."`
-	Since    time.Time       `json:"since,omitzero" doc:"Since when it waits, is claimed or parked."`
+	Since    time.Time       `json:"since,omitzero" doc:"Since when it waits, is claimed or is parked."`
 	Replica  string          `json:"replica,omitempty" doc:"The replica that checks it, if claimed."`
 	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
 	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane that it waits in when it is due. A nudged account waits in the urgent lane."`
@@ -32,47 +32,47 @@ type Schedule struct {
 
 	Cadence string      `json:"cadence,omitempty"`
 	Slots   []time.Time `json:"slots" nullable:"false" doc:"The next slots of its cadence from when it is due, at most three, provided that checks succeed. A parked account has none, nor does \"every 0\"."`
-	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"When the check is due that was asked for while it waits or is checked. It takes effect when the account is returned."`
+	Nudged  time.Time   `json:"nudged_to,omitzero" doc:"When a nudged check is due, if the nudge came while the account waited or was checked. It takes effect when the account is returned."`
 
 	Failures  int       `json:"failures" doc:"Failed checks in a row."`
-	Left      *int      `json:"failures_left,omitempty" doc:"How many more like the last one park it, as parks says. Left out for an account that does not fail, or is parked."`
-	Parks     *Parks    `json:"parks,omitempty" doc:"What parks it if its checks go on failing as the last one did. Left out where failures_left is."`
-	Strikes   int       `json:"strikes" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
+	Left      *int      `json:"failures_left,omitempty" doc:"How many more failures like the last one park it; see parks. Left out if the account does not fail, or is parked."`
+	Parks     *Parks    `json:"parks,omitempty" doc:"What parks it if its checks go on failing like the last one. Left out with failures_left."`
+	Strikes   int       `json:"strikes" doc:"How often it was taken from a replica that did not return it, since the last good return."`
 	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely; left out if none ever did."`
 	Begun     time.Time `json:"registered,omitzero" doc:"If no check ever succeeded completely: when it was registered."`
-	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since the one or the other."`
-	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, and does not count against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
+	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since last_success, or else since registered."`
+	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, without counting against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
-	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good; cursor_stuck: messages were found and the cursor has not moved; field_name: a field is likely misspelt."`
+	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good; cursor_stuck: messages were found and the cursor has not moved; field_name: a field is probably misspelt."`
 
-	Retention *float64  `json:"retention_seconds,omitempty" doc:"How long the third party keeps messages; left out if unknown."`
-	Hold      float64   `json:"hold_seconds,omitempty" doc:"How long the third party holds a call until something comes, as the kind knows it; left out if not at all. While such an account is claimed, one call follows the other, and since is when its claim was last written."`
-	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"The time left until it forgets messages that no check has fetched; negative if that is past."`
+	Retention *float64  `json:"retention_seconds,omitempty" doc:"How long the third party retains messages; left out if unknown."`
+	Hold      float64   `json:"hold_seconds,omitempty" doc:"How long the third party holds a call until something comes, as the kind knows it; left out if not at all. While such an account is claimed, one call follows another, and since is when its claim was last written."`
+	Headroom  *float64  `json:"headroom_seconds,omitempty" doc:"The time until the third party forgets unfetched messages; negative if it already has."`
 	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
 
-	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check ever succeeded completely, as far as is known."`
+	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check is known to have ever succeeded completely."`
 }
 
 // Parks says what parks an account that goes on failing as it did last.
 type Parks struct {
 	Rule  string    `json:"rule" enum:"retry-budget,auth,gone,config" doc:"The rule that parks it."`
-	After int       `json:"after" doc:"After how many failures in a row, or refusals of its credential."`
-	Over  float64   `json:"over_seconds,omitempty" doc:"How long it must be at least from the first refusal to the one that parks."`
+	After int       `json:"after" doc:"The number of failures in a row, or of refusals of its credential, that park it."`
+	Over  float64   `json:"over_seconds,omitempty" doc:"The least time from the first refusal to the one that parks it."`
 	From  time.Time `json:"from,omitzero" doc:"When it is parked at the earliest."`
 }
 
-// Lanes says how many accounts wait beside a due one.
+// Lanes says how many accounts wait with a due one.
 type Lanes struct {
 	Lane   string `json:"lane,omitempty" doc:"The lane that it waits in; left out if it is too far behind to be found."`
-	Kind   string `json:"kind,omitempty" doc:"That it waits by, for a replica that checks it; then ahead counts those of its kind."`
+	Kind   string `json:"kind,omitempty" doc:"The kind by which it waits for a replica that checks that kind; ahead then counts accounts of its kind."`
 	Ahead  int    `json:"ahead" doc:"Accounts in its lane that are claimed before it."`
 	Urgent int    `json:"urgent" doc:"Accounts that wait in each lane of its shard."`
 	Normal int    `json:"normal"`
 	Low    int    `json:"low"`
 
-	Before  *int     `json:"before,omitempty" doc:"About how many accounts of its shard are claimed before it, those of other lanes included; left out if unknown."`
-	Seconds *float64 `json:"estimate_seconds,omitempty" doc:"About how long that takes at the rate of the last minute; left out if that is unknown, or nothing was checked."`
+	Before  *int     `json:"before,omitempty" doc:"About how many accounts of its shard are claimed before it, including other lanes; left out if unknown."`
+	Seconds *float64 `json:"estimate_seconds,omitempty" doc:"About how long that takes at the rate of the last minute; left out if the rate is unknown or zero."`
 }
 
 type scheduleReply struct {
@@ -99,7 +99,7 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (*scheduleReply,
 func (s *Server) rate(ctx context.Context) float64 {
 	found, err := s.history.Look(ctx, history.Query{Before: time.Minute, Step: history.Every, Fields: []history.Field{history.ChecksPerSecond}})
 	if err != nil || len(found.Curves) == 0 {
-		return 0 // an explanation without an estimate is one
+		return 0 // the explanation is useful even without an estimate
 	}
 	sum, known := 0.0, 0
 	for _, rate := range found.Curves[0].Mean {

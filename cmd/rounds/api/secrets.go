@@ -17,15 +17,15 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// maxSecretBody is the most bytes of a request that stores a secret. The longest value fits
-// in, even if every byte is escaped, and so does its binding.
+// maxSecretBody is the most bytes of a request that stores a secret. It has room for the longest
+// value, even if every byte is escaped, and its binding.
 const maxSecretBody = 6*secret.MaxValue + 64<<10
 
 // SecretRequest is a secret to store, and where it may go.
 type SecretRequest struct {
 	_     struct{} `additionalProperties:"false"`
-	Value string   `json:"value" doc:"1 to 65536 bytes. It is sealed at once, and never told again. One newline at its end is not part of it."`
-	Hosts []string `json:"hosts,omitempty" example:"[\"api.example.com\",\"*.weixin.qq.com\"]" doc:"Names and addresses that it may go to, each with :PORT if need be; *.example.com is every name below example.com. Left out: it is bound to none."`
+	Value string   `json:"value" doc:"1 to 65536 bytes. It is sealed at once, and never shown again. One newline at its end is not part of it."`
+	Hosts []string `json:"hosts,omitempty" example:"[\"api.example.com\",\"*.weixin.qq.com\"]" doc:"Names and addresses to which it may go, each optionally with :PORT; *.example.com is every name below example.com. Left out: it is bound to none."`
 	Kinds []string `json:"kinds,omitempty" example:"[\"http\"]" doc:"Kinds of accounts that may use it; left out: all."`
 }
 
@@ -34,16 +34,16 @@ type Secret struct {
 	Name     string    `json:"name"`
 	Hosts    []string  `json:"hosts,omitempty" doc:"Where it may go; left out: it is bound to no hosts."`
 	Kinds    []string  `json:"kinds,omitempty" doc:"Kinds of accounts that may use it; left out: all."`
-	Set      time.Time `json:"set,omitzero" doc:"When it was put in."`
-	By       string    `json:"set_by,omitempty" doc:"The name of who put it in."`
-	Revision int64     `json:"revision,omitempty" doc:"Another one after each change."`
-	Key      string    `json:"key,omitempty" doc:"The id of the key that it is sealed for; left out: what is kept of it cannot be read."`
+	Set      time.Time `json:"set,omitzero" doc:"When it was stored."`
+	By       string    `json:"set_by,omitempty" doc:"The name of the key or person that stored it."`
+	Revision int64     `json:"revision,omitempty" doc:"It differs after each change."`
+	Key      string    `json:"key,omitempty" doc:"The id of the key for which it is sealed; left out if the stored record cannot be read."`
 }
 
 // SecretList is a page of secrets.
 type SecretList struct {
 	Secrets []Secret `json:"secrets" nullable:"false"`
-	Key     string   `json:"key,omitempty" doc:"The id of the key that the API seals for now; left out: it has none."`
+	Key     string   `json:"key,omitempty" doc:"The id of the key for which the API seals now; left out if it has none."`
 	Next    string   `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one."`
 }
 
@@ -58,7 +58,7 @@ type secretReply struct {
 
 // SecretName is the secret in a path.
 type SecretName struct {
-	Name string `path:"name" maxLength:"128" doc:"1 to 64 letters, digits, underscores and dashes; behind service. for one that webhooks refer to."`
+	Name string `path:"name" maxLength:"128" doc:"1 to 64 letters, digits, underscores and dashes, preceded by service. for a secret that webhooks refer to."`
 }
 
 type putSecretRequest struct {
@@ -70,19 +70,19 @@ type putSecretRequest struct {
 func (s *Server) secretRoutes(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets", Tags: []string{"access"},
-		Summary: "List stored secrets", Description: "Their names and bindings, in the order of names. Values are told to nobody: the API cannot open them.",
+		Summary: "List stored secrets", Description: "Their names and bindings, in the order of names. Nobody gets the values: the API cannot open them.",
 		Errors: []int{422},
 	}, s.listSecrets)
 	huma.Register(api, huma.Operation{
 		OperationID: "put-secret", Method: http.MethodPut, Path: "/v1/secrets/{name}", Tags: []string{"access"},
 		Summary: "Store a secret",
-		Description: "201 if it is new, 200 if one was replaced: value and binding change together, and count at the next check, within three seconds. It is sealed for the pollers' key, with its name and " +
-			"binding. A file or a variable of the same name goes before it. 409 if the process has no key to seal with, or 10000 secrets or 64 MiB are kept. To repeat it is safe.",
+		Description: "201 if it is new, 200 if one was replaced: value and binding change together, and take effect with the next check, within three seconds. It is sealed for the pollers' key, with its name and " +
+			"binding. A file or a variable of the same name has precedence. 409 if the process has no key to seal with, or if 10000 secrets or 64 MiB are stored. Repeating the request is safe.",
 		MaxBodyBytes: maxSecretBody, Errors: []int{409, 422},
 	}, s.putSecret)
 	huma.Register(api, huma.Operation{
 		OperationID: "delete-secret", Method: http.MethodDelete, Path: "/v1/secrets/{name}", Tags: []string{"access"},
-		Summary: "Forget a stored secret", Description: "For good. Checks that need it fail, within three seconds, and count against no account.",
+		Summary: "Delete a stored secret", Description: "For good. Checks that need it fail, within three seconds, and count against no account.",
 		Errors: []int{404, 422},
 	}, s.deleteSecret)
 }
@@ -101,13 +101,13 @@ func (s *Server) sealer() *secret.PublicKey {
 	return s.options.Seal()
 }
 
-// noSealer is the answer where a key is needed and none is set.
+// noSealer is the reply if a key is needed and none is set.
 func noSealer() *errorReply {
 	return newErrorReply(http.StatusConflict, "the service has no key to seal secrets with: start `rounds serve` with ROUNDS_SECRETS_KEY=… (from `rounds secret keygen`), or with ROUNDS_SECRETS_PUBLIC_KEY=… where pollers are processes of their own")
 }
 
 func (s *Server) listSecrets(ctx context.Context, r *struct {
-	Cursor string `query:"cursor" maxLength:"128" doc:"The next of the page before."`
+	Cursor string `query:"cursor" maxLength:"128" doc:"The previous page's next."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"At most this many."`
 }) (*secretsReply, error) {
 	page, next, err := secret.Of(s.options.Ring).Page(ctx, r.Cursor, r.Limit)
@@ -179,7 +179,7 @@ func (s *Server) deleteSecret(ctx context.Context, r *SecretName) (*struct{}, er
 	return nil, nil
 }
 
-// newLogins returns what signs WeChat accounts in, or nil.
+// newLogins returns the desk that signs WeChat accounts in, or nil.
 func (s *Server) newLogins() *scan.Desk {
 	if s.options.Scan == nil {
 		return nil

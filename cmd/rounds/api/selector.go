@@ -13,8 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// readQuery reads the parameters that select accounts, and takes what else a
-// route knows, each at most once. It returns every fault as accounts.Faults.
+// readQuery reads the parameters that select accounts, and the others that the route
+// knows, each at most once. It returns every fault as accounts.Faults.
 func readQuery(r *http.Request, others ...string) (accounts.Selector, map[string]string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -28,7 +28,7 @@ func readQuery(r *http.Request, others ...string) (accounts.Selector, map[string
 		switch {
 		case slices.Contains(accounts.SelectorFields(), name):
 		case !slices.Contains(others, name):
-			// Passed over, a parameter that is misspelled would select more.
+			// If a misspelt parameter were ignored, more accounts would be selected.
 			faults = append(faults, accounts.Fault{Field: name, Reason: "is not a parameter of this route"})
 		case len(query[name]) > 1:
 			faults = append(faults, accounts.Fault{Field: name, Reason: "must be given once"})
@@ -42,7 +42,7 @@ func readQuery(r *http.Request, others ...string) (accounts.Selector, map[string
 	return chosen, more, nil
 }
 
-// readFlag reads a parameter that is true or false, and false if it is not given.
+// readFlag reads a parameter that is true or false. It is false if it is not given.
 func readFlag(values map[string]string, name string) (bool, accounts.Faults) {
 	text, ok := values[name]
 	if !ok {
@@ -78,21 +78,21 @@ func selecting(others ...*huma.Param) []*huma.Param {
 		states = append(states, state)
 	}
 	return append([]*huma.Param{
-		param("id", "Only the account with this id, or with one of several, at most 100."),
-		param("kind", "Only accounts of this kind, or of one of several."),
-		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: the last check failed; never_succeeded: checked, and never with complete success.", states...),
-		param("label", "Only accounts that have this label, NAME=VALUE; of several, all."),
-		param("prefix", "Only accounts whose id begins so, or with one of several."),
-		param("reason", "Only parked accounts whose reason begins so, or with one of several."),
-		param("error", "Only accounts whose last check failed with this code or kind, or with one of several."),
-		param("cause", "Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."),
-		param("host", "Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."),
-		param("except_host", "Only accounts whose config does not name this host or corporation, or any of several."),
-		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
+		param("id", "Only accounts with one of these ids, at most 100."),
+		param("kind", "Only accounts of one of these kinds."),
+		param("state", "Only accounts in one of these states. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success.", states...),
+		param("label", "Only accounts that have all of these labels, each as NAME=VALUE."),
+		param("prefix", "Only accounts whose id begins with one of these."),
+		param("reason", "Only parked accounts whose reason begins with one of these."),
+		param("error", "Only accounts whose last check failed with one of these codes or kinds."),
+		param("cause", "Only accounts that fail, or are parked for a failure, for one of these causes: the field cause of a group of /v1/problems. Paused accounts are not among them."),
+		param("host", "Only accounts whose config names one of these hosts, at any port or as HOST:PORT, or one of these corporations."),
+		param("except_host", "Only accounts whose config names none of these hosts or corporations."),
+		{Name: "since", In: "query", Description: "Only accounts without a complete success for at least this long.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
 	}, others...)
 }
 
-// selection is what the parameters of a request select accounts by, as they were given.
+// selection returns the parameters by which a request selects accounts, as they were given.
 func selection(r *http.Request) map[string][]string {
 	query := r.URL.Query()
 	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(accounts.SelectorFields(), name) })

@@ -42,8 +42,8 @@ type Options struct {
 
 	Demo *Demo // what visitors of a demonstration may do; nil: there are no such routes
 
-	// Token is demanded of every caller who has no key. Empty: callers need no token, and need
-	// a key only if RequireKey is set.
+	// Token is demanded of every caller without a key. Empty: callers need no token, and need a key
+	// only if RequireKey is set.
 	Token      string
 	RequireKey bool         // callers with neither key nor token are refused, even if there is no token
 	Keys       *key.Keyring // callers with one of its keys may do what the key allows; nil: New makes one
@@ -51,21 +51,21 @@ type Options struct {
 	People   *signin.Provider // the provider with which people sign in to the pages; nil: they sign in with keys and the token alone
 	PeopleAt string           // the URL at which people find the pages, such as https://rounds.example
 
-	// Pages returns the handler of all paths that no route of the API has, for callers that
-	// were admitted. It asks the API by calling inside with the context of a request, which
-	// carries the caller. Nil: there are no pages.
+	// Pages returns the handler of all paths that are not routes of the API, for admitted callers. It
+	// asks the API by calling inside with the context of a request, which carries the caller. Nil:
+	// there are no pages.
 	Pages func(inside http.Handler) http.Handler
 
 	Metrics http.Handler // served at /metrics; nil: there is no such route
 	Guide   http.Handler // served at GuidePath and below, open to all; nil: there is no such route
-	Log     *slog.Logger // gets failures that are not the caller's; nil: they are not logged
+	Log     *slog.Logger // gets failures that the caller did not cause; nil: they are not logged
 	Version string       // of the program, for the OpenAPI description; empty: dev
 
 	Callbacks       *callback.Receiver // receives WeCom's calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // counts the calls; nil: they are not counted
 
-	// Trail records who changed what. Nil: New makes one that keeps trail.Kept entries and
-	// logs to Log.
+	// Trail records who changed what. Nil: New makes one that stores trail.Kept entries
+	// and logs to Log.
 	Trail *trail.Trail
 
 	// Seal returns the key for which stored secrets are sealed. If Seal or its key is nil, no
@@ -76,22 +76,21 @@ type Options struct {
 	// and bulk changes need none.
 	RequireMatch bool
 
-	// Data tells where accounts are kept, for GET /v1/stats. Nil: the stats do not say.
+	// Data returns where accounts are stored, for GET /v1/stats. Nil: the stats do not say.
 	Data func(context.Context) Data
 
-	// Store tells which Redis servers keep everything, for GET /v1/system. Nil: it does not
-	// say.
+	// Store returns which Redis servers store everything, for GET /v1/system. Nil: it does not say.
 	Store func(context.Context) Store
 
-	// Unsaved returns why a process that keeps everything itself cannot save what changes,
-	// which /readyz tells everybody. Nil, or a nil error: it can.
+	// Unsaved returns why a process that stores everything itself cannot save its changes,
+	// which /readyz shows to everybody. Nil, or a nil error: it can.
 	Unsaved func() error
 
 	// Webhooks reports whether the process's settings name a file with webhook endpoints. Nil:
 	// they do not.
 	Webhooks func() bool
 
-	DeadAfter    time.Duration // a replica that is silent for so long is not alive; default 10 s
+	DeadAfter    time.Duration // a replica that is silent for this long is not alive; default 10 s
 	ProbeParked  time.Duration // after how long the monitors try parked accounts again; 0: never
 	MaxFollowers int           // how many callers may follow messages at once; default 256
 	PollInterval time.Duration // how often a follower looks for messages without a wake-up; default 1 min
@@ -152,7 +151,7 @@ type serving struct {
 	routes       []string       // of both
 }
 
-// terms are what Update changes: who may call, and which callbacks are obeyed.
+// terms are what Update changes: who may call, and which callbacks are accepted.
 type terms struct {
 	token     string
 	callbacks *callback.Receiver // nil: none
@@ -177,9 +176,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Update prepares another token and other callbacks; nil: none. The returned change applies
-// them to all later requests, and cannot fail. If the token differs, running requests with
-// the old one end.
+// Update prepares another token and other callbacks; nil: none. The returned change applies them to
+// all later requests, and cannot fail. If the token differs, running requests with the old one end.
 func (s *Server) Update(token string, callbacks *callback.Receiver) (change func(), err error) {
 	next, err := s.routes(terms{token, callbacks})
 	if err != nil {
@@ -202,8 +200,8 @@ func (s *Server) Update(token string, callbacks *callback.Receiver) (change func
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.Load().ServeHTTP(w, r) }
 
 // Close ends the requests that would otherwise last: followers of messages, imports, exports and
-// sign-ins that wait for a phone. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits for all of them.
-// Other requests are answered as before.
+// sign-ins that wait for a phone. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits
+// for all of them. Other requests are answered as before.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
 
-// Session describes the caller and, if the request has a session, when that ends.
+// Session describes the caller and, if the request has a session, when the session ends.
 type Session struct {
 	Caller
-	Expires time.Time `json:"expires,omitzero" doc:"When the session ends at the latest. Left out where the request bears none."`
+	Expires time.Time `json:"expires,omitzero" doc:"When the session ends at the latest. Left out if the request has none."`
 }
 
 // judges implements session.Judges with the server's keys, the current terms and the
@@ -28,7 +28,7 @@ type judges struct {
 	terms terms
 }
 
-// Secret returns whose a token or a key is. It implements session.Judges.
+// Secret returns the holder of a token or a key. It implements session.Judges.
 func (j judges) Secret(ctx context.Context, secret string) (signin.Holder, access.Principal, error) {
 	if sameSecret(secret, j.terms.token) {
 		return signin.Holder{Via: access.ViaToken, Name: access.TokenName}, access.Token(), nil
@@ -184,13 +184,13 @@ func (s *Server) unseated(r *http.Request, err error) *errorReply {
 	return s.errorReply(r.Context(), "sign in or out", err)
 }
 
-// foreign returns the reply for a request that a page of another site made.
+// foreign returns the reply to a request that a page of another site made.
 func foreign() *errorReply {
 	return newErrorReply(http.StatusForbidden, "the request comes from a page of another site")
 }
 
-// elsewhere returns the reply for a request to a name that is not this machine's, while
-// no token is set. Without a token, only the name shows that the caller is local.
+// elsewhere returns the reply to a request that does not name this machine, while no
+// token is set. Without a token, only the name shows that the caller is local.
 func elsewhere(cure string) *errorReply {
 	return newErrorReply(http.StatusForbidden, "without a token only requests to localhost or a loopback address are answered: "+cure)
 }
@@ -204,14 +204,14 @@ func (d describer) sessionOperations() []*huma.Operation {
 		}, problems...)
 	}
 	signIn := describe(http.MethodPost, "sign-in", "Sign in with the token or a key",
-		"The reply sets a cookie, HttpOnly and SameSite=Strict, that says who makes a request for twelve hours, until sign-out, or until the key is revoked: off loopback only over https, and at the host where it was set. "+
-			"Sign-ins that fail are refused with 429 once an address has had ten of them at once; a right key or token is let in at any time.", 401, 403, 409, 429, 503)
+		"The reply sets a cookie, HttpOnly and SameSite=Strict, that identifies the caller for twelve hours, until sign-out, or until the key is revoked: off loopback only over https, and only at the host where it was set. "+
+			"After ten failed sign-ins at once, an address gets 429 for further ones; a valid key or token is admitted at any time.", 401, 403, 409, 429, 503)
 	signIn.Responses["201"] = signIn.Responses["200"]
 	delete(signIn.Responses, "200")
 	signOut := describe(http.MethodDelete, "sign-out", "Sign out", "Ends the session of the request's cookie for all processes, if there is one.", 403, 503)
 	signOut.Security = []map[string][]string{{}} // needs no authentication: without a session there is nothing to end
 	signOut.Responses["204"] = &huma.Response{Description: "Nobody is signed in."}
 	delete(signOut.Responses, "200")
-	who := describe(http.MethodGet, "get-session", "Who is signed in", "Or makes the request with the token or a key, then without expires.")
+	who := describe(http.MethodGet, "get-session", "Who is signed in", "Or who makes the request with the token or a key; expires is then left out.")
 	return []*huma.Operation{signIn, who, signOut}
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Store says where everything is kept, and by which Redis servers.
+// Store says where everything is stored, and in which Redis servers.
 type Store struct {
 	Name    string // the Redis, without its password
-	Forgets bool   // it is in the memory of a process of the service, and lost when that ends
+	Forgets bool   // the data is in the memory of a process of the service, and lost when the process ends
 	Nodes   []StoreNode
 }
 
-// StoreNode is a Redis server that holds data. What it does not tell is empty or zero.
+// StoreNode is a Redis server that holds data. Fields that the server does not report are empty or
+// zero.
 type StoreNode struct {
 	Name string // its address in a cluster
 	Away bool   // it cannot be reached
@@ -35,17 +36,17 @@ type StoreNode struct {
 type Verdict struct {
 	About string `json:"about" enum:"memory,persistence,eviction,replicas"`
 	Level string `json:"level" enum:"good,note,warn,bad"`
-	Code  string `json:"code" enum:"within,unlimited,filling,full,appends,append_fails,no_fsync,no_append,keeps,may_evict,evicts,none,waits_for_replicas,may_forget,unknown" doc:"memory: within, filling (from 80 %) or full (from 95 %) of maxmemory, or unlimited. persistence: appends (an append-only file is written), append_fails, no_fsync (the system alone decides when it is on disk), no_append. eviction: keeps (noeviction), evicts (keys are dropped when memory is full), may_evict (they would be, but there is no maxmemory). replicas: none, waits_for_replicas (min-replicas-to-write is 1 or more), may_forget (it is 0: a master that is cut off accepts writes that a failover forgets). unknown: the server does not tell."`
+	Code  string `json:"code" enum:"within,unlimited,filling,full,appends,append_fails,no_fsync,no_append,keeps,may_evict,evicts,none,waits_for_replicas,may_forget,unknown" doc:"memory: within, filling (from 80 %) or full (from 95 %) of maxmemory, or unlimited. persistence: appends (an append-only file is written), append_fails, no_fsync (only the system decides when writes reach the disk), no_append. eviction: keeps (noeviction), evicts (keys are dropped when memory is full), may_evict (they would be dropped, but there is no maxmemory). replicas: none, waits_for_replicas (min-replicas-to-write is 1 or more), may_forget (it is 0: a master that is cut off accepts writes that a failover forgets). unknown: the server does not say."`
 	Value string `json:"value,omitempty" doc:"The percentage in use, the policy, the error, or the number of replicas."`
 }
 
-// The marks of memory in use, in per cent of maxmemory.
+// These are the marks of memory in use, in per cent of maxmemory.
 const (
 	fillingFrom = 80
 	fullFrom    = 95
 )
 
-// judge returns what is to be said about a server.
+// judge returns the verdicts about a server.
 func (n *StoreNode) judge() []Verdict {
 	if n.Away {
 		return []Verdict{}

@@ -14,18 +14,18 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// shardsNamed is from how many shards of a server on they are not named one by one.
+// shardsNamed is the number of shards of a server from which they are no longer named one by one.
 const shardsNamed = 256
 
-// System is what the service runs on and with. It holds no secret.
+// System is what the service runs on. It holds no secret.
 type System struct {
 	Now       time.Time      `json:"now" doc:"By Redis' clock."`
 	Namespace string         `json:"namespace"`
 	Store     string         `json:"store,omitempty" doc:"The Redis, without its password."`
-	Forgets   bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when that ends."`
+	Forgets   bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when the process ends."`
 	Shards    int            `json:"shards"`
 	Nodes     []RedisNode    `json:"nodes" nullable:"false" doc:"The Redis servers that hold data, as they were at most 30 seconds ago."`
-	Settings  []SettingValue `json:"settings" nullable:"false" doc:"The settings on which the processes of a role should agree, by name. Secrets, and what is of one process or machine alone, are left out."`
+	Settings  []SettingValue `json:"settings" nullable:"false" doc:"The settings on which the processes of a role should agree, by name. Secrets, and settings of a single process or machine, are left out."`
 	Versions  []Version      `json:"versions" nullable:"false" doc:"The versions of all living processes, the most frequent first."`
 	Processes []Running      `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000, the oldest first. Silent ones are listed for ten minutes."`
 }
@@ -34,22 +34,22 @@ type System struct {
 type RedisNode struct {
 	Name     string    `json:"name"`
 	Away     bool      `json:"away,omitempty" doc:"It could not be reached."`
-	Software string    `json:"software,omitempty" doc:"What it says it is: Redis, Valkey, Redict or Dragonfly."`
+	Software string    `json:"software,omitempty" doc:"What it calls itself: Redis, Valkey, Redict or Dragonfly."`
 	Version  string    `json:"version,omitempty"`
 	Up       float64   `json:"up_seconds,omitempty" doc:"How long ago it started."`
 	Used     int64     `json:"memory_used,omitempty" doc:"Bytes in use."`
 	Limit    int64     `json:"memory_limit,omitempty" doc:"Its maxmemory in bytes; left out if it has none."`
 	Shards   int       `json:"shards" doc:"How many shards it serves."`
-	Numbers  []int     `json:"shard_numbers" nullable:"false" doc:"Which; empty for more than 256."`
+	Numbers  []int     `json:"shard_numbers" nullable:"false" doc:"The numbers of these shards; empty for more than 256."`
 	Judged   []Verdict `json:"judged" nullable:"false" doc:"Its memory, persistence, eviction and replicas, judged."`
 }
 
 // SettingValue is a setting and its values in the living processes.
 type SettingValue struct {
 	Name   string         `json:"name"`
-	Value  string         `json:"value" doc:"The value in most processes. A long one is cut off, with a digest of all."`
+	Value  string         `json:"value" doc:"The value in most processes. A long value is cut, with a digest of the whole."`
 	Differ bool           `json:"differ,omitempty" doc:"Processes have different values."`
-	Values []ValueInForce `json:"values,omitempty" doc:"All values, the most frequent first; left out if all processes have the same."`
+	Values []ValueInForce `json:"values,omitempty" doc:"All values, the most frequent first; left out if all processes have the same value."`
 }
 
 // ValueInForce is a value of a setting, and the processes that have it.
@@ -79,12 +79,12 @@ type systemReply struct {
 	Body System
 }
 
-// addSystem adds the route that tells what the service runs on and with.
+// addSystem adds the route that shows what the service runs on.
 func (r Outlook) addSystem() {
 	huma.Register(r.API, huma.Operation{
 		OperationID: "get-system", Method: http.MethodGet, Path: "/v1/system", Tags: []string{"service"},
 		Summary: "Redis servers, shards, settings and versions",
-		Description: "What the service runs on and with: the Redis servers that hold its data, judged by whether they keep it, and the shards of each; the settings in force of all processes, and where they differ; processes and their versions. " +
+		Description: "What the service runs on: the Redis servers that hold its data, judged by whether they could lose it, and the shards of each; the settings in force in all processes, and where they differ; processes and their versions. " +
 			"It holds no secret.",
 		Errors: []int{401, 503},
 	}, func(ctx context.Context, _ *struct{}) (*systemReply, error) {
@@ -96,7 +96,8 @@ func (r Outlook) addSystem() {
 	})
 }
 
-// system returns what is known. Store is asked without Redis' answer: it keeps the last one.
+// system returns what is known. Store is called even if Redis does not answer, because it remembers
+// its last answer.
 func (r Outlook) system(ctx context.Context, stats *accounts.Stats) System {
 	s := System{
 		Now: stats.Now.UTC(), Namespace: r.Ring.Namespace(), Shards: stats.Shards,

@@ -13,23 +13,23 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// The timeline shows what mattered to one account, the latest first: what the ring wrote
-// down, joined with the orders of people that the trail has. An order that the ring wrote
-// down too, such as a pause, is one event with the name of who ordered it.
+// The timeline shows what mattered to one account, the latest first. It joins the lines that the
+// ring wrote with the orders of people in the trail. An order that the ring wrote down too, such as
+// a pause, is one event with the name of the person who ordered it.
 
 const (
 	// MaxLimit is how many events a page may have.
 	MaxLimit = circulate.MaxLines
 	// MaxOrders is how many entries of the trail are read for one page.
 	MaxOrders = 3000
-	// apart is the longest time between a line and the trail's entry of the order that caused
-	// it. Entries are kept once the order was carried out.
+	// apart is the longest time between a line and the trail's entry of the order that caused it. An
+	// entry is stored once the order was carried out.
 	apart = 10 * time.Second
-	// ahead is how many more are read than a page has, so that most lines meet their orders.
+	// ahead is how many more lines are read than a page has, so that most lines meet their orders.
 	ahead = 20
 )
 
-// What an event is about, besides the events of the ring.
+// These words name the events that the ring does not have.
 const (
 	changed    = "changed"    // somebody changed the record
 	registered = "registered" // somebody registered the account
@@ -43,9 +43,9 @@ type TimelineMoment struct {
 	N    int
 	Text string
 
-	By     string     // who ordered it; empty: nobody, or it is not known
-	Via    access.Via // how that one was authenticated
-	Fields []string   // of the record, that were changed
+	By     string     // who ordered it; empty: nobody, or it is unknown
+	Via    access.Via // how they were authenticated
+	Fields []string   // the fields of the record that were changed
 
 	place circulate.LinePlace
 	entry circulate.StreamID
@@ -62,7 +62,7 @@ type TimelineQuery struct {
 type MomentPage struct {
 	Events []TimelineMoment
 	Next   string    // the cursor of the next page; empty: there is none
-	Back   time.Time // how far back was looked; zero if all of it was
+	Back   time.Time // how far back the page looked; zero: at everything
 	Looked int       // how many lines and entries of any accounts were looked at
 }
 
@@ -75,9 +75,8 @@ type Timeline struct {
 // NewTimeline returns the timelines of a ring's namespace, joined with a trail.
 func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timeline{ring.Timeline(), t} }
 
-// Look returns a page of events. How much it reads is bounded, so a page may be short or
-// empty and not be the last. The error for a cursor that it never returned is
-// cursor.ErrInvalid.
+// Look returns a page of events. It reads a bounded amount, so a page may be short or empty and not
+// be the last. The error for a cursor that it never returned is cursor.ErrInvalid.
 func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error) {
 	if q.Limit < 1 || q.Limit > MaxLimit {
 		return MomentPage{}, fmt.Errorf("timeline: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
@@ -121,11 +120,11 @@ func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error)
 	return page, nil
 }
 
-// cut takes the events that no other can come before from those that were found between two
-// places, at most so many.
+// cut takes, of the events that were found between two places, at most limit that no unread event
+// can precede.
 func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) {
 	slices.SortStableFunc(events, func(a, b TimelineMoment) int { return b.At.Compare(a.At) })
-	horizon := next.ends // what another account of the same id did is not shown
+	horizon := next.ends // events of an earlier account with the same id are not shown
 	if !next.linesEnd {
 		horizon = later(horizon, next.line.ID.Time())
 	}
@@ -139,8 +138,8 @@ func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) 
 	ended := !next.ends.IsZero() && !slices.ContainsFunc(events[shown:], func(e TimelineMoment) bool { return !e.At.Before(next.ends) })
 	became := next.goneBack(from, events, shown)
 	if became == from && shown == 0 && len(events) > 0 && !ended {
-		// A line and its order may both be older than what else was read. They are shown all
-		// the same, so that the walk comes to an end.
+		// A line and its order may both be older than the rest of what was read. They are
+		// shown all the same, so that the walk comes to an end.
 		shown = 1
 		became = next.goneBack(from, events, shown)
 	}
@@ -153,9 +152,9 @@ func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) 
 	p.Back, p.Next = horizon, became.sealed()
 }
 
-// goneBack returns the places where the next page begins if only some of the events are
-// shown. What was found and not shown is found again: each place goes back to the last event
-// of its own that is shown.
+// goneBack returns the places where the next page begins if only some of the events are shown.
+// Events that were found and not shown are found again: each place goes back to its own last event
+// that is shown.
 func (p places) goneBack(from places, events []TimelineMoment, shown int) places {
 	back := from
 	for _, e := range events[:shown] {
@@ -188,8 +187,8 @@ func ofLine(l *circulate.Line) TimelineMoment {
 	return TimelineMoment{At: l.ID.Time(), ID: fmt.Sprintf("%s.%d", l.ID, l.Place().Stream), What: string(l.Event), N: l.N, Text: l.Text, place: l.Place()}
 }
 
-// join adds an entry of the trail to the events: who ordered what a line says, or else an
-// event of its own. Orders that were refused or failed changed nothing.
+// join adds an entry of the trail to the events. The entry says who ordered what a line reports, or
+// it becomes an event of its own. Orders that were refused or failed changed nothing.
 func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
 	if e.Outcome != trail.Done && e.Outcome != trail.Unknown {
 		return events
@@ -223,8 +222,8 @@ func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
 	return append(events, event)
 }
 
-// whatOf returns what an order is in a timeline, and the lines that it may have caused. An
-// order that changed nothing of an account is not in its timeline.
+// whatOf returns the word for an order in a timeline, and the lines that the order may have caused.
+// An order that changed nothing about an account is not in its timeline.
 func whatOf(e *trail.Entry) (what string, caused []circulate.Event) {
 	verb, _, _ := strings.Cut(e.Action, "-")
 	switch verb {

@@ -12,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// untrailed returns the routes that change something and leave no entry, with the reason.
+// untrailed returns the routes that change something but leave no entry, with the reasons.
 func untrailed() map[string]string {
 	return map[string]string{
 		"POST /v1/groups/{name}/read":     "a consumer's reads, many times a second, would push out all other entries",
@@ -20,8 +20,8 @@ func untrailed() map[string]string {
 	}
 }
 
-// signing returns the routes at which people sign in and out, with their actions. They need
-// no authentication. A call without a principal leaves no entry: only the log has it.
+// signing returns the routes at which people sign in and out, with their actions. They need no
+// authentication. A call without a principal leaves no entry: only the log has it.
 func signing() map[string]string {
 	return map[string]string{
 		"POST /signin": "sign-in", "GET /signin/callback": "sign-in", "POST /v1/session": "sign-in",
@@ -29,7 +29,7 @@ func signing() map[string]string {
 	}
 }
 
-// changes reports whether calls of a route are kept in the trail. That is so for routes of
+// changes reports whether calls of a route leave entries in the trail. They do for the routes of
 // signing and for every unsafe method, unless the route is in untrailed.
 func changes(pattern string) bool {
 	if signing()[pattern] != "" {
@@ -58,8 +58,8 @@ func nameActions(actions map[string]string, doc *huma.OpenAPI) {
 	}
 }
 
-// trailed keeps an entry for each call of a route, once it was carried out or refused. The
-// handler adds to the draft what the request's route does not show.
+// trailed stores an entry for each call of a route, once it was carried out or refused. The handler
+// adds to the draft what the request's route does not show.
 func (s *Server) trailed(actions map[string]string, pattern string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, _ := access.From(r.Context())
@@ -77,7 +77,7 @@ func (s *Server) trailed(actions map[string]string, pattern string, next http.Ha
 		ended := false
 		defer func() {
 			as := outcomeOf(reply.status)
-			if !ended { // by a panic
+			if !ended { // a panic ended it
 				as = trail.Unknown
 			}
 			if entry, keep := draft.Close(as, reply.status); keep && entry.By != "" {
@@ -99,8 +99,8 @@ func kindOfName(pattern string) string {
 	return strings.TrimSuffix(before[strings.LastIndexByte(before, '/')+1:], "s")
 }
 
-// addressOfCaller returns the address that a request comes from, without the port. Behind a
-// proxy that is not trusted (ROUNDS_TRUSTED_PROXIES), that is the proxy's address.
+// addressOfCaller returns the address from which a request comes, without the port. Behind a proxy
+// that is not trusted (ROUNDS_TRUSTED_PROXIES), it is the proxy's address.
 func addressOfCaller(r *http.Request) string {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return host

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// readPatience is how long a stream may bring nothing, and writePatience how
-	// long a caller may take to accept something: a connection that died without
-	// a word must not be kept for ever.
+	// readPatience is how long a stream may bring nothing, and writePatience how long a
+	// caller may take to accept something. A connection that died silently must not stay
+	// open for ever.
 	readPatience  = 5 * time.Minute
 	writePatience = 30 * time.Second
 )
 
-// importAccounts reads records and answers while it does so: first a line for
-// each bad one, at the end the summary.
+// importAccounts reads records and replies while it does so, with a line for each bad
+// record and the summary at the end.
 func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	from, err := importFrom(r)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	connection := http.NewResponseController(w)
-	_ = connection.EnableFullDuplex() // HTTP/2 has it without asking
+	_ = connection.EnableFullDuplex() // HTTP/2 always has it
 	defer context.AfterFunc(ctx, func() { _ = connection.SetReadDeadline(time.Unix(1, 0)) })()
 
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -73,7 +73,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	reply.flush()
 }
 
-// noteImport has the trail tell what an import came to.
+// noteImport adds the result of an import to its entry in the trail.
 func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
 	for _, c := range []struct {
 		what string
@@ -91,7 +91,7 @@ func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
 	}
 }
 
-// importFrom reads where accounts begin that are new, the one parameter of an import.
+// importFrom reads where new accounts begin, the one parameter of an import.
 func importFrom(r *http.Request) (accounts.BeginFrom, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -124,9 +124,8 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done; importing everything again is safe: %s", done.Done(), done.Lines, why)
 }
 
-// exportAccounts writes the records of all accounts that are selected. Where that
-// fails half way, the connection is cut: a reply that ended well would pass for
-// all there is.
+// exportAccounts writes the records of all selected accounts. If that fails half way,
+// the connection is cut, because a reply that ended properly would look complete.
 func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 	chosen, more, err := readQuery(r, "with_state")
 	withState, faults := readFlag(more, "with_state")
@@ -144,7 +143,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
-	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a read deadline must not end the reply
 	done, err := s.registry(ctx).ExportWith(ctx, accounts.Exporting{Selector: chosen, State: withState}, out)
 	switch {
 	case out.err != nil: // the caller has gone
@@ -155,7 +154,7 @@ func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.errorReply(ctx, "export accounts", err).write(w, r)
 	case done.Unreadable > 0:
-		s.options.Log.WarnContext(ctx, "records that are no JSON were left out of an export", "count", done.Unreadable)
+		s.options.Log.WarnContext(ctx, "records that are not JSON were left out of an export", "count", done.Unreadable)
 	}
 }
 
@@ -181,7 +180,7 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
-	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and that must not end it
+	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a read deadline must not end the reply
 	_, err = backup.Write(ctx, s.options.Ring, out, options)
 	switch {
 	case err == nil:
@@ -197,7 +196,7 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// backupParameter reads whether a backup is to have secrets, its one parameter.
+// backupParameter reads whether a backup should have secrets, its one parameter.
 func backupParameter(r *http.Request) (withSecrets bool, err error) {
 	const name = "with_secrets"
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -223,7 +222,7 @@ func backupParameter(r *http.Request) (withSecrets bool, err error) {
 	return on, nil
 }
 
-// lineWriter writes values, one a line, and sends them on when it is told to.
+// lineWriter writes values, one a line, and sends them when flush is called.
 type lineWriter struct {
 	out        *patientWriter
 	buffer     *bufio.Writer
@@ -242,20 +241,20 @@ func newLineWriter(w http.ResponseWriter, connection *http.ResponseController) *
 
 func (w *lineWriter) write(v any) error { return w.encoder.Encode(v) }
 
-// flush sends what was written. If that fails, the next write says so.
+// flush sends what was written. If that fails, the next write reports it.
 func (w *lineWriter) flush() {
 	_ = w.buffer.Flush()
 	_ = w.connection.Flush()
 }
 
-// promptReader does something before it waits for more, and waits neither for
-// ever nor past its context.
+// promptReader calls a function before it waits for more, and waits neither for ever
+// nor past its context.
 type promptReader struct {
 	ctx        context.Context
 	in         io.Reader
 	connection *http.ResponseController
 	before     func()
-	ended      bool // all has been read
+	ended      bool // everything has been read
 }
 
 // Read reads what has come, or waits for it.
@@ -270,8 +269,8 @@ func (r *promptReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// abandon closes a body that was not read to its end, without waiting for the rest. One
-// that stays open makes net/http panic when it reads the next request (golang/go#68560).
+// abandon closes a body that was not read to its end, without waiting for the rest. A body that
+// stays open makes net/http panic when it reads the next request (golang/go#68560).
 func (r *promptReader) abandon(body io.Closer) {
 	if !r.ended {
 		_ = r.connection.SetReadDeadline(time.Unix(1, 0)) // a recorder in a test has none
@@ -279,8 +278,8 @@ func (r *promptReader) abandon(body io.Closer) {
 	}
 }
 
-// patientWriter sets a deadline for each write, and keeps the error of a failed one. The
-// caller caused it, so it is not logged.
+// patientWriter sets a deadline for each write, and stores the error of a failed one. The caller
+// caused that error, so it is not logged.
 type patientWriter struct {
 	out        io.Writer
 	connection *http.ResponseController
@@ -288,7 +287,7 @@ type patientWriter struct {
 	err        error
 }
 
-// Write writes, for as long as a caller may take.
+// Write writes, within the time that a caller may take.
 func (w *patientWriter) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -9,18 +9,18 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// maxShownDepth is how deep a message's data is shown as what it is, and not as a
-// text: within a list it might be too deep for the encoder.
+// maxShownDepth is the depth up to which a message's data is shown as JSON. Deeper data
+// is shown as a text, because within a list it might be too deep for the encoder.
 const maxShownDepth = 1000
 
-// Record is an account as it is registered.
+// Record is an account in the form in which it is registered.
 type Record struct {
 	_        struct{}          `additionalProperties:"false"`
 	ID       string            `json:"id" minLength:"1" maxLength:"256" example:"acme-news" doc:"UTF-8 without control characters, at most 256 bytes. With PUT it may be left out."`
-	Kind     string            `json:"kind" example:"feed" doc:"The kind of its checker."`
+	Kind     string            `json:"kind" example:"feed" doc:"Its kind, which decides which checker checks it."`
 	Config   json.RawMessage   `json:"config,omitempty" doc:"The config for the checker of that kind: an object of at most 64 KiB. It refers to secrets as {\"secret\": \"NAME\"}, and never has their values."`
-	Cadence  string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"When: \"every 1m\" (\"every 0\" is again at once), \"cron 0 9 * * MON-FRI Asia/Shanghai\", \"at 2030-12-01T09:00:00+08:00\" (once) or \"adaptive 10s..15m\"."`
-	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" default:"normal" doc:"Of the due accounts of a shard, urgent ones are checked first and low ones last. No account is left out: of sixteen claims at least one is of a low account and three are of normal ones."`
+	Cadence  string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"When it is checked: \"every 1m\" (\"every 0\": again at once), \"cron 0 9 * * MON-FRI Asia/Shanghai\", \"at 2030-12-01T09:00:00+08:00\" (once) or \"adaptive 10s..15m\"."`
+	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" default:"normal" doc:"Of a shard's due accounts, urgent ones are checked first and low ones last. No account is left out: of sixteen claims, at least one is of a low account and three are of normal ones."`
 	Budget   int               `json:"retry_budget,omitempty" minimum:"1" maximum:"1000" doc:"The number of failures in a row that parks it; 16 if left out."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
 }
@@ -34,10 +34,10 @@ type RecordPatch struct {
 	Cadence  *string            `json:"cadence,omitempty" nullable:"true" example:"every 5s"`
 	Priority *string            `json:"priority,omitempty" nullable:"true" enum:"urgent,normal,low"`
 	Budget   *int               `json:"retry_budget,omitempty" nullable:"true" minimum:"1" maximum:"1000"`
-	Labels   map[string]*string `json:"labels,omitempty" doc:"Named labels are set, or removed by null."`
+	Labels   map[string]*string `json:"labels,omitempty" doc:"Named labels are set; null removes a label."`
 }
 
-// Account is an account and the place where it is.
+// Account is an account and its place.
 type Account struct {
 	ID       string            `json:"id"`
 	Kind     string            `json:"kind"`
@@ -46,14 +46,14 @@ type Account struct {
 	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" doc:"Left out if normal."`
 	Budget   int               `json:"retry_budget,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Revision int               `json:"revision" doc:"1 for the record that it was registered with, and one more for each change."`
-	Created  time.Time         `json:"created,omitzero" doc:"When it was registered; left out if a version did that which kept no such time."`
+	Revision int               `json:"revision" doc:"1 for the registered record, and one more for each change."`
+	Created  time.Time         `json:"created,omitzero" doc:"When it was registered; left out if an early version registered it, which did not store the time."`
 	Updated  time.Time         `json:"updated,omitzero" doc:"When its record last changed."`
 	State    State             `json:"state"`
-	Fault    string            `json:"fault,omitempty" doc:"Why the record cannot be read; then only id and state are known."`
+	Fault    string            `json:"fault,omitempty" doc:"Why the record cannot be read. Only id and state are then known."`
 }
 
-// State is where in its life an account is.
+// State says where an account is, and how its checks go.
 type State struct {
 	Place    circulate.Place `json:"place" enum:"scheduled,waiting,claimed,parked" doc:"scheduled: due later; waiting: due and next in line; claimed: being checked; parked: out of circulation."`
 	Due      time.Time       `json:"due,omitzero" doc:"When it is checked next, if scheduled."`
@@ -61,11 +61,11 @@ type State struct {
 	Replica  string          `json:"replica,omitempty" doc:"The replica that checks it, if claimed."`
 	Reason   string          `json:"reason,omitempty" doc:"Why it is parked: \"paused\", or what went wrong."`
 	Failures int             `json:"failures,omitempty" doc:"Failed checks in a row."`
-	Strikes  int             `json:"strikes,omitempty" doc:"Times that it was taken from a replica that did not return it, since the last good return."`
+	Strikes  int             `json:"strikes,omitempty" doc:"How often it was taken from a replica that did not return it, since the last good return."`
 
 	LastSuccess    time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely; left out if none ever did."`
 	NeverSucceeded bool      `json:"never_succeeded,omitempty" doc:"It was checked, but never with complete success."`
-	Failing        bool      `json:"failing,omitempty" doc:"Its last check failed, whatever the cause: also one that does not count against it."`
+	Failing        bool      `json:"failing,omitempty" doc:"Its last check failed, whatever the cause, even one that does not count against it."`
 	LastError      string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did: a code and a sentence."`
 	LastErrorAt    time.Time `json:"last_error_at,omitzero"`
 }
@@ -76,11 +76,11 @@ type AccountList struct {
 	Next     string    `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page with a filter may be short, even empty, and not be the last."`
 }
 
-// AccountCount is how many accounts are selected.
+// AccountCount is the number of selected accounts.
 type AccountCount struct {
-	Count    int  `json:"count" doc:"Accounts that are selected; if not complete, there may be more."`
+	Count    int  `json:"count" doc:"Selected accounts; if not complete, there may be more."`
 	Complete bool `json:"complete" doc:"All accounts were counted."`
-	Estimate int  `json:"estimate,omitempty" doc:"About how many are selected, if not complete; left out if none can be told."`
+	Estimate int  `json:"estimate,omitempty" doc:"About how many are selected, if not complete; left out if there is no estimate."`
 }
 
 // NudgeRequest asks for a check before an account is due.
@@ -91,17 +91,17 @@ type NudgeRequest struct {
 	Lives  string          `json:"lives,omitempty" example:"10m" default:"10m" doc:"How long the hint may be used, at most 24h."`
 }
 
-// BadLine is a line of an import that was left out, or one that repeats an id.
+// BadLine is a line of an import that was left out, or that repeats an id.
 type BadLine struct {
-	Line    int             `json:"line" doc:"From 1."`
+	Line    int             `json:"line" doc:"The line's number, from 1."`
 	ID      string          `json:"id,omitempty" doc:"The account's id, if the line has a valid one."`
-	Errors  accounts.Faults `json:"errors,omitempty" doc:"Why the line was left out; missing if it was taken."`
-	Repeats int             `json:"repeats,omitempty" doc:"The earlier line with the same id. This line was taken, and holds."`
+	Errors  accounts.Faults `json:"errors,omitempty" doc:"Why the line was left out; missing if it was imported."`
+	Repeats int             `json:"repeats,omitempty" doc:"The earlier line with the same id. This line was imported, and counts."`
 }
 
 // ImportEnd is the last line of an import's reply.
 type ImportEnd struct {
-	Error   string        `json:"error,omitempty" doc:"Why the import stopped before its end. Importing the same again is safe."`
+	Error   string        `json:"error,omitempty" doc:"Why the import stopped before its end. Repeating the import is safe."`
 	Summary ImportSummary `json:"summary"`
 }
 
@@ -112,7 +112,7 @@ type ImportSummary struct {
 	Updated   int `json:"updated"`
 	Unchanged int `json:"unchanged"`
 	Failed    int `json:"failed" doc:"Bad lines."`
-	Repeated  int `json:"repeated,omitempty" doc:"Lines that were taken and have the id of an earlier line."`
+	Repeated  int `json:"repeated,omitempty" doc:"Imported lines with the id of an earlier line."`
 }
 
 // Message is one thing that a check found.
@@ -130,9 +130,9 @@ type Message struct {
 // MessageList is a page of messages.
 type MessageList struct {
 	Messages []Message `json:"messages" nullable:"false"`
-	Next     string    `json:"next" doc:"The after of the next request, or the before; always present."`
-	End      string    `json:"end,omitempty" doc:"With before: the after with which the next request begins right behind this page. Nothing is left out, and nothing is there twice."`
-	More     bool      `json:"more,omitempty" doc:"There may be more at once, even if the page is short or empty: others were passed over that the filter, or the labels of the key, leave out. With before: there may be older ones."`
+	Next     string    `json:"next" doc:"The value of after, or of before, for the next request; always present."`
+	End      string    `json:"end,omitempty" doc:"With before: the after with which a request begins right after this page, so that no message is missing and none comes twice."`
+	More     bool      `json:"more,omitempty" doc:"There may be more now, even if the page is short or empty, because messages were left out by the filter or by the labels of the key. With before: there may be older ones."`
 }
 
 // Stats are the figures of a ring.
@@ -140,25 +140,25 @@ type Stats struct {
 	Now      time.Time         `json:"now" doc:"By Redis' clock."`
 	Shards   int               `json:"shards"`
 	Accounts Places            `json:"accounts"`
-	Labels   map[string]string `json:"labels,omitempty" doc:"The caller's key is bound to these, and what is told is of accounts with them alone; left out: of all accounts."`
+	Labels   map[string]string `json:"labels,omitempty" doc:"The labels that the caller's key is bound to: the figures are only of accounts with them. Left out: the figures are of all accounts."`
 
-	Messages       int       `json:"messages" doc:"That are kept; 0 for a key that is bound to labels, which is told of accounts alone."`
-	OverdueSeconds float64   `json:"overdue_seconds" doc:"0 for such a key; otherwise how long the longest overdue account has waited to be claimed."`
+	Messages       int       `json:"messages" doc:"Stored messages; 0 for a key that is bound to labels, which gets only figures of accounts."`
+	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed; 0 for a key that is bound to labels."`
 	Replicas       []Replica `json:"replicas" nullable:"false" doc:"The pollers. Dead ones are listed for ten minutes."`
 	Processes      []Process `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000. Silent ones are listed for ten minutes."`
 
-	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are kept."`
+	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are stored."`
 
-	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"The time since accounts were last checked with complete success, from a monitor's last scan; left out until there was one."`
-	Failing   *accounts.Failing   `json:"failing,omitempty" doc:"The accounts that are checked in vain, from the same scan; left out until there was one."`
+	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"The time since accounts were last checked with complete success, from a monitor's last scan; left out before the first scan."`
+	Failing   *accounts.Failing   `json:"failing,omitempty" doc:"The accounts that are checked in vain, from the same scan; left out before the first scan."`
 	ClockStep *accounts.ClockStep `json:"redis_clock_step,omitempty" doc:"Steps of Redis' clock; left out if there was none."`
 }
 
-// Data says where accounts and messages are kept, and what could lose them.
+// Data says where accounts and messages are stored, and what could lose them.
 type Data struct {
 	Store    string         `json:"store" doc:"The Redis, without its password."`
-	Dir      string         `json:"directory,omitempty" doc:"The directory where the process that serves keeps everything itself."`
-	Forgets  bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when that ends."`
+	Dir      string         `json:"directory,omitempty" doc:"The directory in which the serving process stores everything itself."`
+	Forgets  bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when the process ends."`
 	Concerns []RedisConcern `json:"concerns,omitempty" doc:"Settings and states of Redis that could lose what it has acknowledged."`
 }
 
@@ -166,7 +166,7 @@ type Data struct {
 type RedisConcern struct {
 	Node    string `json:"node" doc:"The Redis server."`
 	Concern string `json:"concern" enum:"appendonly,append_fails,no_fsync,snapshot_fails,eviction,min_replicas,memory,unasked,unsaved,damaged,large"`
-	Value   string `json:"value,omitempty" doc:"The policy of eviction, the percentage in use of memory, what may not be asked of unasked."`
+	Value   string `json:"value,omitempty" doc:"The eviction policy, the percentage of memory in use, or the command that Redis does not allow us."`
 	Text    string `json:"text" doc:"What it may cause, and what to do."`
 }
 
@@ -174,7 +174,7 @@ type RedisConcern struct {
 type Places struct {
 	Registered int `json:"registered"`
 	Scheduled  int `json:"scheduled"`
-	Waiting    int `json:"waiting" doc:"In all lanes."`
+	Waiting    int `json:"waiting" doc:"Waiting accounts in all lanes."`
 	Claimed    int `json:"claimed"`
 	Parked     int `json:"parked"`
 
@@ -186,7 +186,7 @@ type WaitingByLane struct {
 	Urgent int `json:"urgent"`
 	Normal int `json:"normal"`
 	Low    int `json:"low"`
-	ByKind int `json:"by_kind,omitempty" doc:"for a replica that checks their kind, as others do not"`
+	ByKind int `json:"by_kind,omitempty" doc:"accounts that wait for a replica that checks their kind"`
 }
 
 // Replica is a poller process and its last report.
@@ -201,7 +201,7 @@ type Replica struct {
 type Process struct {
 	Name          string    `json:"name"`
 	Roles         []string  `json:"roles" nullable:"false"`
-	Version       string    `json:"version,omitempty" doc:"Left out by versions that do not report it."`
+	Version       string    `json:"version,omitempty" doc:"Left out for versions that do not report it."`
 	Host          string    `json:"host,omitempty"`
 	Since         time.Time `json:"since,omitzero" doc:"When it started, by its own clock."`
 	LastHeartbeat time.Time `json:"last_heartbeat"`
@@ -223,7 +223,7 @@ func accountOf(v *accounts.View) Account {
 	}
 }
 
-// inUTC returns a time as every reply has it, whatever the server's zone.
+// inUTC returns a time in the form of every reply, whatever the server's zone.
 func inUTC(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -234,7 +234,7 @@ func inUTC(t time.Time) time.Time {
 func messageOf(f *circulate.Found) Message {
 	m := f.Message
 	if m.Data != nil && (!json.Valid(m.Data) || strict.Depth(m.Data) > maxShownDepth) {
-		m.Data, _ = json.Marshal(string(m.Data)) // a string always can
+		m.Data, _ = json.Marshal(string(m.Data)) // a string can always be encoded
 	}
 	return Message{
 		Account: f.Account, Kind: f.Kind, ID: m.ID, Type: m.Type, Time: inUTC(m.Time), Data: m.Data,

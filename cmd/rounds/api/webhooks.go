@@ -14,9 +14,9 @@ type Webhook struct {
 	Disabled bool      `json:"disabled" doc:"It gets no messages until it is enabled."`
 	Since    time.Time `json:"since,omitzero" doc:"Since when it is disabled."`
 	Reason   string    `json:"reason,omitempty" doc:"Why it is disabled."`
-	Group    *Group    `json:"group,omitempty" doc:"How far it is; left out if no message was ever delivered to it."`
+	Group    *Group    `json:"group,omitempty" doc:"How far it has got; left out if no message was ever delivered to it."`
 
-	Deferred string `json:"deferred,omitempty" doc:"Why a process that delivers to it puts off all its messages, such as a secret that is missing."`
+	Deferred string `json:"deferred,omitempty" doc:"Why a process that delivers to it puts off all its messages, such as a missing secret."`
 
 	Standing *WebhookStanding `json:"standing,omitempty" doc:"Its state, from the reports of the last minute by the processes that deliver to it; left out if there is none."`
 }
@@ -29,38 +29,38 @@ type WebhookStanding struct {
 	LastAttempt   time.Time `json:"last_attempt,omitzero"`
 	LastDelivered time.Time `json:"last_delivered,omitzero" doc:"When it last took a message, as far as these processes know."`
 	Breaker       string    `json:"breaker" enum:"closed,half-open,open" doc:"The worst state of its breaker in a process."`
-	BreakerUntil  time.Time `json:"breaker_until,omitzero" doc:"That process sends nothing before this time: its breaker is open, or the endpoint asked for a pause."`
+	BreakerUntil  time.Time `json:"breaker_until,omitzero" doc:"The process with the worst state sends nothing before this time: its breaker is open, or the endpoint asked for a pause."`
 
 	WaitingAccounts int       `json:"waiting_accounts" doc:"Accounts with a message that waits to be tried again."`
-	WaitingMessages int       `json:"waiting_messages" doc:"Waiting messages, those behind others included."`
+	WaitingMessages int       `json:"waiting_messages" doc:"Waiting messages, including those behind others."`
 	Attempt         int       `json:"attempt" doc:"Failed deliveries of the waiting message that failed most often; 0: none has failed."`
 	MaxDeliveries   int       `json:"max_deliveries" doc:"The number of failed deliveries after which a message is a dead letter."`
-	NextTry         time.Time `json:"next_try,omitzero" doc:"When the first of them is tried again."`
+	NextTry         time.Time `json:"next_try,omitzero" doc:"When the first waiting message is tried again."`
 
-	Waiting []WebhookWaiting `json:"waiting,omitempty" doc:"The first message of each account, sorted by the next try; only some if there are very many. Only in the reply for one endpoint."`
+	Waiting []WebhookWaiting `json:"waiting,omitempty" doc:"The first message of each account, sorted by the next try; only some if there are many. Only in the reply for one endpoint."`
 }
 
 // WebhookWaiting is a message that waits to be tried again.
 type WebhookWaiting struct {
 	Account  string    `json:"account"`
 	Shard    int       `json:"shard"`
-	Position string    `json:"position" doc:"In the shard's stream."`
-	Attempt  int       `json:"attempt" doc:"How many deliveries of it failed."`
+	Position string    `json:"position" doc:"Its position in the shard's stream."`
+	Attempt  int       `json:"attempt" doc:"How many of its deliveries failed."`
 	Behind   int       `json:"behind" doc:"Messages of the account that wait behind it."`
 	NextTry  time.Time `json:"next_try"`
-	Error    string    `json:"error,omitempty" doc:"What the last try failed with."`
+	Error    string    `json:"error,omitempty" doc:"The error of the last try."`
 }
 
-// WebhookRetryRequest says whose messages are tried now.
+// WebhookRetryRequest says which messages are tried now.
 type WebhookRetryRequest struct {
 	_       struct{} `additionalProperties:"false"`
-	Account string   `json:"account,omitempty" doc:"Those of this account; left out: of all."`
+	Account string   `json:"account,omitempty" doc:"Messages of this account; left out: of all accounts."`
 }
 
-// WebhookRetried is what a retry came to.
+// WebhookRetried is the result of a retry.
 type WebhookRetried struct {
-	Processes int `json:"processes" doc:"That deliver to the endpoint, and try within a second or two."`
-	Accounts  int `json:"accounts" doc:"Whose messages waited, and are tried now."`
+	Processes int `json:"processes" doc:"Processes that deliver to the endpoint, and try within a second or two."`
+	Accounts  int `json:"accounts" doc:"Accounts whose messages waited, and are tried now."`
 }
 
 // WebhookSkipRequest says which messages are skipped.
@@ -70,17 +70,17 @@ type WebhookSkipRequest struct {
 	All     bool     `json:"all,omitempty" doc:"The first message of each account, however many there are."`
 }
 
-// WebhookSkipped is what a skip came to.
+// WebhookSkipped is the result of a skip.
 type WebhookSkipped struct {
-	Skipped []SkippedMessage `json:"skipped" nullable:"false" doc:"Are dead letters now."`
-	Gone    int              `json:"gone" doc:"Were taken, or became dead letters, in the meantime."`
-	Left    int              `json:"left" doc:"Accounts whose messages wait and were not among them: ask again."`
+	Skipped []SkippedMessage `json:"skipped" nullable:"false" doc:"Messages that are dead letters now."`
+	Gone    int              `json:"gone" doc:"The number of messages that were taken, or became dead letters, in the meantime."`
+	Left    int              `json:"left" doc:"Further accounts whose messages wait: ask again."`
 }
 
 // SkippedMessage is a message that was skipped.
 type SkippedMessage struct {
 	Account string `json:"account"`
-	DeadID  string `json:"dead_id" doc:"To replay it by."`
+	DeadID  string `json:"dead_id" doc:"The id for replaying it."`
 }
 
 // WebhookList is all webhook endpoints.
@@ -101,7 +101,7 @@ type WebhookName struct {
 	Name string `path:"name" maxLength:"56" doc:"The endpoint's name."`
 }
 
-// webhookOf is the endpoint as replies have it, with the messages that wait where
+// webhookOf returns the endpoint in the form of replies, with the waiting messages if
 // they are asked for.
 func webhookOf(w *message.Webhook, waiting bool) Webhook {
 	out := Webhook{Name: w.Name, Deferred: w.Deferred}

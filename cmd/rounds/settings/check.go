@@ -69,7 +69,7 @@ func (r *reading) checkFile(name, path string) {
 	}
 }
 
-// checkAccess also reads the token from its file, if there is one.
+// checkAccess validates the token, which it first reads from its file if there is one.
 func (r *reading) checkAccess(s *Access) {
 	tokenName := "ROUNDS_API_TOKEN"
 	switch {
@@ -104,11 +104,11 @@ func (r *reading) checkAccess(s *Access) {
 	s.URL = strings.TrimRight(s.URL, "/")
 }
 
-// minToken is the least number of characters of a token: a shorter one can be guessed.
+// minToken is the least number of characters of a token. A shorter one can be guessed.
 const minToken = 16
 
-// checkServed validates what a serving process demands of callers. A command sends what
-// it was given; the API decides whether that is good.
+// checkServed validates what a serving process demands of callers. A command sends
+// whatever token it was given; the API decides whether it is valid.
 func (r *reading) checkServed(s *Settings) {
 	name := "ROUNDS_API_TOKEN"
 	if s.Access.TokenFile != "" {
@@ -127,19 +127,18 @@ func (r *reading) checkServed(s *Settings) {
 	s.API.PublicURL = strings.TrimRight(s.API.PublicURL, "/")
 }
 
-// Clear reports whether callers from other machines send their tokens in clear, as far as
-// the settings say: they name nothing that adds TLS, and do not restrict callers to this
-// machine.
+// Clear reports whether callers from other machines send their tokens in clear, as far as the
+// settings show: nothing adds TLS, and callers are not restricted to this machine.
 func (a API) Clear() bool {
 	u, err := url.Parse(a.PublicURL)
 	return err != nil || u.Scheme != "https" && !loopback(net.JoinHostPort(u.Hostname(), "0"))
 }
 
-// InProcess is a check for Read, for a process that would serve. It refuses what needs a
-// shared Redis if none is named: no other process would see what one has for itself. What
-// other machines register is only taken if somebody said where it is kept.
+// InProcess is a check for Read, for a process that would serve with a Redis of its own. It refuses
+// roles that need a shared Redis, because no other process would see that Redis. It accepts callers
+// from other machines only if a setting says where their accounts are stored.
 func InProcess(s Settings) error {
-	if s.Redis.URL != "" || len(s.API.Roles) == 0 { // wrong roles are reported already
+	if s.Redis.URL != "" || len(s.API.Roles) == 0 { // wrong roles are already reported
 		return nil
 	}
 	for _, role := range []string{RoleAPI, RolePoller, RoleMonitor} {
@@ -148,7 +147,7 @@ func InProcess(s Settings) error {
 		}
 	}
 	if _, err := listen.Parse(s.API.Addr); err != nil {
-		return nil // it is reported already
+		return nil // the fault is already reported
 	}
 	if !loopback(s.API.Addr) && (!s.Redis.DataGiven || s.Redis.DataDir == Memory) {
 		return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process, or its container, ends", s.API.Addr)}}
@@ -196,8 +195,8 @@ func loopback(addr string) bool {
 // LeastLongTimeout is poller.LeastLongTimeout, which settings do not import.
 const LeastLongTimeout = 3 * time.Second
 
-// checkTimes compares times with each other, but only those without a fault of their own:
-// one mistake is one line.
+// checkTimes compares times with each other. It leaves out times that have a fault of their own, so
+// that one mistake is one line.
 func (r *reading) checkTimes(s *Settings) {
 	if !r.bad["ROUNDS_LONG_TIMEOUT"] && !r.bad["ROUNDS_CHECK_TIMEOUT"] && s.Monitor.LongTimeout < 2*s.Poller.CheckTimeout {
 		r.fault("ROUNDS_LONG_TIMEOUT", fmt.Sprintf("must be at least %v, twice ROUNDS_CHECK_TIMEOUT: "+
@@ -213,7 +212,7 @@ func (r *reading) checkTimes(s *Settings) {
 	}
 }
 
-// reasonOf drops from a file's error what the line says already.
+// reasonOf drops the part of a file's error that the line already says.
 func reasonOf(err error) string {
 	if os.IsNotExist(err) {
 		return "there is none"

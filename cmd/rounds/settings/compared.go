@@ -13,9 +13,9 @@ import (
 // comparedLength is how many bytes of a value are shown.
 const comparedLength = 60
 
-// Compared returns, by name, the settings that all processes of the same roles should
-// have in common. It leaves out secrets, and settings of one process or machine alone. Of
-// a long value it returns the beginning and a digest of all.
+// Compared returns, by name, the settings that all processes of the same roles should have in
+// common. It leaves out secrets, and settings of a single process or machine. A long value is cut,
+// with a digest of the whole.
 func (s Settings) Compared() map[string]string {
 	compared := make(map[string]string)
 	value := reflect.ValueOf(s)
@@ -42,7 +42,7 @@ func (s setting) comparedFor() []string {
 	case "ROUNDS_SECRETS_PUBLIC_KEY":
 		return []string{RoleAPI} // all seal for one key
 	case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_PROXY", "ROUNDS_NO_PROXY", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS":
-		// Whoever judges a record or calls out: the API judges what pollers will reach.
+		// All that judge a record or call out need it: the API judges what pollers will reach.
 		return []string{RoleAPI, RolePoller, RoleDelivery}
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
 		// Monitors and the API must know what pollers do.

@@ -12,7 +12,7 @@ const dataFolder = "rounds"
 
 var errHomeless = errors.New("the environment names no home directory")
 
-// placeData finds where the Redis inside the process keeps what it has, if nobody said so. A
+// placeData finds where the Redis inside the process stores its data, if no setting says so. A
 // caller without an environment has no such place.
 func (r *reading) placeData(s *Redis) {
 	s.DataGiven = s.DataDir != ""
@@ -41,9 +41,9 @@ func (r *reading) placeData(s *Redis) {
 	}
 }
 
-// stateDir returns the user's directory for what programs keep from one run to the next, by
-// the convention of the operating system. The XDG Base Directory Specification wants
-// relative paths ignored.
+// stateDir returns the user's directory for data that programs store between runs, by the
+// convention of the operating system. Relative paths are ignored, as the XDG Base Directory
+// Specification demands.
 func stateDir(system string, lookup Lookup) (string, error) {
 	from := func(name string, below ...string) (string, bool) {
 		path, ok := lookup(name)

@@ -17,31 +17,33 @@ const (
 	fileSetting = "ROUNDS_SETTINGS_FILE"
 	maxFile     = 1 << 20 // bytes
 
-	// namesInFile is what a lookup returns the names in its file for. No variable has this name.
+	// namesInFile is a name for which a lookup returns the names in its file. No variable has this
+	// name.
 	namesInFile = "="
 )
 
-// Source reads the settings file of a process again and again. It remembers what the file was
-// like, to tell whether a part of it is missing. The zero value has read nothing yet.
+// Source reads the settings file of a process again and again. It remembers what the file looked
+// like, to notice when a part of it is missing. The zero value has read nothing yet.
 type Source struct {
 	filled bool // there were settings
-	ended  bool // and the last line was ended
+	ended  bool // the last line was ended
 }
 
-// Layer returns a lookup of the environment and, for variables that it lacks, of the file
-// that ROUNDS_SETTINGS_FILE names, as it is now. It is for Read, ReadAccess and
-// ReadPoller, and for secrets. Without such a file it is the environment alone.
+// Layer returns a lookup of the environment and, for variables that the environment lacks, of the
+// file that ROUNDS_SETTINGS_FILE names, as it is now. It is for Read, ReadAccess and ReadPoller,
+// and for secrets. Without such a file it is the environment alone.
 //
-// The error has every fault of the file with its line, and never a value. What could be
-// read is returned all the same, so that Read can report its faults as well.
+// The error has every fault of the file with its line, and never a value. The lookup
+// has everything that could be read even then, so that Read can report its faults as
+// well.
 func Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
 	return new(Source).Layer(environment, flags)
 }
 
-// Layer is the function Layer for a file that was read before. A file is easily read while
-// somebody writes it, and one that is empty or cut off is as valid as any: all settings that
-// it lacks would have their defaults. So it is a fault if the file had settings and has none,
-// or if its last line was ended and is not.
+// Layer is the function Layer for a file that was read before. A file may be read while somebody
+// writes it, and an empty or cut file is as valid as any: all settings that it lacks would get
+// their defaults. So it is a fault if the file had settings and now has none, or if its last line
+// was ended and now is not.
 func (s *Source) Layer(environment Lookup, flags *pflag.FlagSet) (Lookup, error) {
 	r := newReading(environment, flags)
 	path, ok := r.value(fileSetting)
@@ -94,7 +96,7 @@ func ChangedUsers(was, is Lookup) (changed []string) {
 	return changed
 }
 
-// read reads the file at a path, and compares it with what it was before.
+// read reads the file at a path, and compares it with its last state.
 func (s *Source) read(path string) (values map[string]string, faults []string) {
 	text, err := readText(path)
 	if err != nil {
@@ -114,7 +116,7 @@ func (s *Source) read(path string) (values map[string]string, faults []string) {
 	return values, faults
 }
 
-// readText returns all of a file, unless it changes meanwhile.
+// readText returns the whole file, unless the file changes while it is read.
 func readText(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -131,7 +133,7 @@ func readText(path string) (string, error) {
 	return readWhole(file)
 }
 
-// readWhole reads a file that must stay as it is meanwhile.
+// readWhole reads a file that must not change while it is read.
 func readWhole(file fs.File) (string, error) {
 	before, err := file.Stat()
 	if err != nil {
@@ -172,7 +174,7 @@ func parse(text string) (values map[string]string, faults []string) {
 		name, value, ok := strings.Cut(line, "=")
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		switch _, twice := values[name]; {
-		case !ok || !isName(name): // it may be a secret: not quoted
+		case !ok || !isName(name): // not quoted: it may be a secret
 			fault("must be NAME=VALUE")
 		case name == fileSetting:
 			fault("a settings file must not name another one")

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds a flag for every setting that is no secret, except those of
+// AddFlags adds a flag for every setting that is not a secret, except the flags of
 // AddAccessFlags.
 func AddFlags(flags *pflag.FlagSet) {
 	access := make(map[string]bool)
@@ -29,7 +29,7 @@ func AddAccessFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// AddRedisFlags adds the flags of the settings that ReadRedis' callers use.
+// AddRedisFlags adds the flags of the settings that callers of ReadRedis use.
 func AddRedisFlags(flags *pflag.FlagSet) {
 	for _, s := range settingsOf(reflect.TypeFor[Redis]()) {
 		switch s.Name {
@@ -40,8 +40,8 @@ func AddRedisFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// AddSealFlags adds the flags of the settings that ReadSeal's callers use besides those
-// of AddRedisFlags.
+// AddSealFlags adds the flags of the settings that callers of ReadSeal use besides
+// those of AddRedisFlags.
 func AddSealFlags(flags *pflag.FlagSet) {
 	for _, s := range all() {
 		switch s.Name {
@@ -51,7 +51,7 @@ func AddSealFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// AddCheckerFlags adds the flags of the settings that ReadPoller's callers use.
+// AddCheckerFlags adds the flags of the settings that callers of ReadPoller use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
 	for _, s := range all() {
 		switch s.Name {
@@ -62,8 +62,8 @@ func AddCheckerFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Choices returns, by flag, the words of each setting that has a few choices. The flag of
-// the roles takes several, separated by commas.
+// Choices returns, by flag, the words of each setting with a few choices. The flag of the roles
+// takes several, separated by commas.
 func Choices() map[string][]string {
 	choices := make(map[string][]string)
 	for _, s := range all() {

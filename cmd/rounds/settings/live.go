@@ -2,9 +2,9 @@ package settings
 
 import "reflect"
 
-// Merge returns what a running process uses after settings were read again: live ones are
-// new, the others are as at its start. Changed names the live settings that differ.
-// Restart names the others that differ, which take effect after a restart.
+// Merge returns the settings that a running process uses after it has read them again: live
+// settings are new, the others are as at its start. changed names the live settings that differ.
+// restart names the others that differ, which take effect after a restart.
 func Merge(running, read Settings) (merged Settings, changed, restart []string) {
 	merged = running
 	was, is, into := reflect.ValueOf(running), reflect.ValueOf(read), reflect.ValueOf(&merged).Elem()

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Mode are permissions of a file.
+// Mode is a file's permissions.
 type Mode fs.FileMode
 
 // UnmarshalText reads three or four octal digits.

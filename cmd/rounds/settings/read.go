@@ -50,13 +50,11 @@ func newReading(lookup Lookup, flags *pflag.FlagSet) *reading {
 	return &reading{lookup: lookup, flags: flags, bad: make(map[string]bool)}
 }
 
-// Read reads the service's settings: flags override the environment, which overrides the
-// defaults. Flags and lookup may be nil; then they are the defaults. The error names
-// every bad one with its value.
+// Read reads the service's settings: flags override the environment, which overrides the defaults.
+// flags and lookup may be nil. The error names every bad setting with its value.
 //
-// Checks validate what this package cannot. Faults that they return are reported like
-// those found here, except for a setting that has a fault already: one mistake is one
-// line.
+// checks validate what this package cannot. Their faults are reported like those found
+// here, unless the setting already has a fault: one mistake is one line.
 func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (Settings, error) {
 	var s Settings
 	r := newReading(lookup, flags)
@@ -77,7 +75,7 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 	return s, errors.Join(r.faults...)
 }
 
-// ReadAccess reads only what a command needs that calls the API: a fault in the service's
+// ReadAccess reads only what a command needs to call the API, because a fault in the service's
 // settings must not prevent that.
 func ReadAccess(lookup Lookup, flags *pflag.FlagSet) (Access, error) {
 	var a Access
@@ -106,7 +104,7 @@ func ReadRedis(lookup Lookup, flags *pflag.FlagSet) (Redis, error) {
 	return s, errors.Join(r.faults...)
 }
 
-// add notes what another check found.
+// add notes the faults that another check found.
 func (r *reading) add(err error) {
 	var found Faults
 	if !errors.As(err, &found) {
@@ -136,7 +134,7 @@ func (r *reading) fill(target any) {
 		})
 		value := one.Elem().Field(0)
 		if f := r.flagOf(s.Name); s.Name == "ROUNDS_ROLES" && f != nil && strings.TrimSpace(f.Value.String()) == "" {
-			// An empty one is the default, which would be all roles.
+			// Empty roles would become the default, all roles.
 			r.fault(s.Name, "must name a role: "+s.allowed())
 			continue
 		}
@@ -148,8 +146,8 @@ func (r *reading) fill(target any) {
 	}
 }
 
-// value finds a variable's value. An empty one counts as unset; envconfig would use it
-// instead of the default.
+// value finds a variable's value. An empty value counts as unset; envconfig would use
+// it in place of the default.
 func (r *reading) value(name string) (string, bool) {
 	value, ok := "", false
 	if r.lookup != nil {
@@ -186,7 +184,7 @@ func (r *reading) flagOf(name string) *pflag.Flag {
 	return f
 }
 
-// fault notes what is wrong with a variable, with its value unless that is a
+// fault notes what is wrong with a variable, with its value unless the value is a
 // secret.
 func (r *reading) fault(name, reason string) {
 	r.bad[name] = true
@@ -209,11 +207,11 @@ func (r *reading) fault(name, reason string) {
 	r.faults = append(r.faults, fmt.Errorf("%s: %s", subject, reason))
 }
 
-// MaskURL hides what a URL has before its host and after its path. It parses nothing,
-// because a text that cannot be parsed may hold a password as well.
+// MaskURL hides everything in a URL that precedes its host or follows its path. It
+// parses nothing, because a text that cannot be parsed may hold a password as well.
 func MaskURL(rawURL string) string {
 	if mark := strings.IndexAny(rawURL, "?#"); mark >= 0 && strings.Contains(rawURL[mark:], "@") {
-		// This is for a password that was not escaped, or one after the question mark.
+		// The mark may belong to an unescaped password, and a password may follow it.
 		scheme, _, ok := strings.Cut(rawURL[:mark], "://")
 		if !ok {
 			return "xxxxx"

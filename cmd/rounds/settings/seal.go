@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Seal is the keys of stored secrets. Whoever has a public key can store secrets, and
-// whoever has the private one can read them.
+// Seal is the keys of stored secrets. A process with a public key can store secrets,
+// and a process with the private key can read them.
 type Seal struct {
 	PrivateKeys    string `env:"ROUNDS_SECRETS_KEY" live:"yes" secret:"yes" about:"private keys that open stored secrets, the newest first, separated by commas: for pollers, delivery and rounds secret rotate"`
 	PrivateKeyFile string `env:"ROUNDS_SECRETS_KEY_FILE" live:"yes" about:"file that holds them, in place of ROUNDS_SECRETS_KEY"`
@@ -55,7 +55,7 @@ func (r *reading) fromFile(name, path string, into *string) {
 }
 
 // ReadSeal reads only where Redis is and the keys of stored secrets, for a command that
-// seals them again.
+// seals the secrets again.
 func ReadSeal(lookup Lookup, flags *pflag.FlagSet) (Redis, Seal, error) {
 	var s struct {
 		Redis Redis

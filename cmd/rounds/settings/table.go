@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// setting is one variable, as its field in Settings has it.
+// setting is one variable, as described by its field in Settings.
 type setting struct {
 	Name    string // ROUNDS_CONCURRENCY
 	Default string // empty: unset
@@ -54,7 +54,7 @@ func settingsOf(t reflect.Type) []setting {
 // all returns every setting of the service.
 func all() []setting { return settingsOf(reflect.TypeFor[Settings]()) }
 
-// namedByUsers are the rows of variables that users name themselves.
+// namedByUsers are the table's rows for variables whose names users choose.
 func namedByUsers() []setting {
 	return []setting{
 		{Name: secrets.EnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that records refer to, if ROUNDS_SECRETS_DIR has no such file"},
@@ -64,7 +64,7 @@ func namedByUsers() []setting {
 	}
 }
 
-// isUsers reports whether users name a variable themselves.
+// isUsers reports whether a variable is one whose name users choose.
 func isUsers(name string) bool {
 	for _, s := range namedByUsers() {
 		if prefix := strings.TrimSuffix(s.Name, "NAME"); strings.HasPrefix(name, prefix) {
@@ -74,8 +74,8 @@ func isUsers(name string) bool {
 	return false
 }
 
-// flag returns the setting's flag. A secret has none, because everybody on a machine can
-// read the arguments of its processes.
+// flag returns the setting's flag. A secret has none, because everybody on a machine can read the
+// arguments of its processes.
 func (s setting) flag() string {
 	switch {
 	case s.Secret == "yes":
@@ -86,7 +86,7 @@ func (s setting) flag() string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s.Name, "ROUNDS_")), "_", "-")
 }
 
-// allowed returns what values the setting may have.
+// allowed says which values the setting may have.
 func (s setting) allowed() string {
 	switch {
 	case s.kind == reflect.TypeFor[Roles]():
@@ -137,8 +137,8 @@ func serviceLinks() *regexp.Regexp {
 	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$`)
 }
 
-// UnknownVariables returns the ROUNDS_ variables that mean nothing. They are probably
-// misspelt.
+// UnknownVariables returns the ROUNDS_ variables that mean nothing, probably because
+// they are misspelt.
 func UnknownVariables(environ []string) []string {
 	known := make(map[string]bool)
 	for _, s := range all() {
@@ -160,10 +160,10 @@ func UnknownVariables(environ []string) []string {
 }
 
 // Likely returns the setting that a misspelt variable probably means: the one with the
-// fewest changes of letters, if those are few. Empty: none is near.
+// fewest changed letters, if they are few. It is empty if none is near.
 func Likely(unknown string) string {
 	if unknown == "ROUNDS_HTTP_PROXY" || unknown == "ROUNDS_HTTPS_PROXY" {
-		return "ROUNDS_PROXY" // like the variables that everybody knows
+		return "ROUNDS_PROXY" // as in HTTP_PROXY
 	}
 	if word, ok := strings.CutPrefix(unknown, "ROUNDS_"); ok && word != "" {
 		for _, s := range all() { // the only one that ends so, as ROUNDS_API_ADDR does for ROUNDS_ADDR
