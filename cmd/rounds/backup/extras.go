@@ -15,7 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/document"
 )
 
-// keyLine is a key of the API. Nobody can sign in with it: it has a digest of the key's text.
+// keyLine is a key of the API. Nobody can sign in with it, because it has only a digest of the
+// key's text.
 type keyLine struct {
 	Name    text   `json:"name"`
 	Digest  string `json:"digest"`
@@ -36,7 +37,7 @@ func (l *keyLine) check() error {
 	return nil
 }
 
-// webhookLine is a webhook endpoint that is disabled.
+// webhookLine is a disabled webhook endpoint.
 type webhookLine struct {
 	Name   text  `json:"name"`
 	Since  int64 `json:"disabled"` // unix ms; 0: unknown
@@ -123,9 +124,9 @@ func (w *writer) webhooks(ctx context.Context, ring *circulate.Ring) error {
 	return nil
 }
 
-// secrets writes the stored secrets. They are sealed for a name and a binding, not for a
-// namespace, so they open wherever they are. One that cannot be read is left out: it opens
-// nowhere.
+// secrets writes the stored secrets. They are sealed for a name and a binding, and not for a
+// namespace, so they open in any namespace. A secret that cannot be read is left out, because it
+// opens nowhere.
 func (w *writer) secrets(ctx context.Context, ring *circulate.Ring) error {
 	if w.seal == nil {
 		return nil
@@ -160,13 +161,13 @@ func (w *writer) secrets(ctx context.Context, ring *circulate.Ring) error {
 	}
 }
 
-// credentials writes the credentials that are valid, in boxes. Those who store them seal them
-// too, but nothing demands that.
+// credentials writes the valid credentials, in boxes. The credentials' owners seal them too, but
+// nothing demands that.
 func (w *writer) credentials(ctx context.Context, ring *circulate.Ring) error {
 	if w.seal == nil {
 		return nil
 	}
-	written := make(map[string]bool) // one may be listed again while it is replaced
+	written := make(map[string]bool) // a credential may be listed again while it is replaced
 	for skip := 0; ; {
 		kept, passed, err := credential.Of(ring).Values(ctx, skip, credential.MostListed)
 		if err != nil {

@@ -17,7 +17,7 @@ const (
 	format = 2
 	// magic says in the header what the file is.
 	magic = "rounds backup"
-	// maxLine is the most bytes of a line: a message and what else stands beside it.
+	// maxLine is the most bytes of a line: a message and its surroundings.
 	maxLine = 4 << 20
 )
 
@@ -25,17 +25,17 @@ const (
 type Header struct {
 	Is        string    `json:"is"`
 	Format    int       `json:"format"`
-	Program   string    `json:"program,omitempty"` // the version that wrote it
+	Program   string    `json:"program,omitempty"` // the version of the program that wrote it
 	Namespace string    `json:"namespace"`
 	Shards    int       `json:"shards"`
-	Time      time.Time `json:"time"` // when it was begun, by Redis' clock
-	// About is how much there was when it was begun, for those who show progress.
+	Time      time.Time `json:"time"` // when the backup was begun, by Redis' clock
+	// About is roughly how much there was when the backup was begun, to show progress.
 	About Counts `json:"about,omitzero"`
 }
 
-// Counts are how many of each a backup has.
+// Counts are how many things of each sort a backup has.
 type Counts struct {
-	Groups      int `json:"groups,omitempty"` // each counts once for each shard that has it
+	Groups      int `json:"groups,omitempty"` // a group counts once for each shard that has it
 	Accounts    int `json:"accounts,omitempty"`
 	Messages    int `json:"messages,omitempty"`
 	Dead        int `json:"dead,omitempty"`
@@ -48,7 +48,7 @@ type Counts struct {
 // trailer is the last line of a backup.
 type trailer struct {
 	Counts
-	SHA256 string `json:"sha256"` // of all lines before, in hexadecimal
+	SHA256 string `json:"sha256"` // of all lines before the trailer, in hexadecimal
 }
 
 // line is one line of a backup. Exactly one field is set.
@@ -65,7 +65,7 @@ type line struct {
 	End        *trailer        `json:"end,omitempty"`
 }
 
-// part is what a line may be between the header and the trailer.
+// part is one sort of line between the header and the trailer.
 type part struct {
 	name  string
 	there func(*line) bool
@@ -73,8 +73,8 @@ type part struct {
 	check func(*line) error // what is wrong with it
 }
 
-// parts are in the order that they have in a backup of a format. Format 1 has dead letters
-// after the messages, and so misses one that is replayed between.
+// parts are in the order in which a backup of a format has them. Format 1 has dead letters after
+// the messages, and so misses letters that are replayed in between.
 func parts(format int) []part {
 	all := []part{
 		{"group", func(l *line) bool { return l.Group != nil }, func(c *Counts) *int { return &c.Groups }, func(l *line) error {
@@ -107,7 +107,7 @@ type accountLine struct {
 	At       int64           `json:"at,omitempty"` // unix ms
 	Line     text            `json:"line"`
 	Record   json.RawMessage `json:"record,omitempty"`
-	Raw      text            `json:"raw,omitempty"` // a record that is no JSON, or would not stay as it is
+	Raw      text            `json:"raw,omitempty"` // a record that is not JSON, or whose bytes would change as JSON
 	Cursor   text            `json:"cursor,omitempty"`
 	Failures text            `json:"failures,omitempty"`
 	Strikes  text            `json:"strikes,omitempty"`
@@ -124,7 +124,7 @@ type messageLine struct {
 	Type    string          `json:"type,omitempty"`
 	Time    time.Time       `json:"time,omitzero"`
 	Data    json.RawMessage `json:"data,omitempty"`
-	Raw     text            `json:"raw,omitempty"`   // data that would not stay as it is
+	Raw     text            `json:"raw,omitempty"`   // data whose bytes would change as JSON
 	Only    string          `json:"only,omitempty"`  // the group that it was replayed for
 	First   string          `json:"first,omitempty"` // the position that it had before it was replayed
 }
@@ -140,7 +140,7 @@ func (l *deadLine) check() error {
 	return nil
 }
 
-// text is any bytes as JSON: a string, or {"base64": …} for what is not UTF-8.
+// text is any bytes as JSON: a string, or {"base64": …} if the bytes are not UTF-8.
 type text string
 
 // MarshalJSON implements json.Marshaler.
@@ -155,7 +155,7 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
-// simple reports whether a text is the same between quotes: most are, and need no encoder.
+// simple reports whether a text is the same between quotes. Most texts are, and need no encoder.
 func simple[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -200,8 +200,8 @@ func plain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// stays reports whether JSON is the same bytes once it was written and read as a part of a
-// line. What is compact does.
+// stays reports whether JSON keeps its bytes when it is written and read as a part of a line.
+// Compact JSON does.
 func stays(value []byte) bool {
 	if len(value) == 0 || !utf8.Valid(value) {
 		return false
@@ -247,7 +247,7 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 	return a, nil
 }
 
-// minLine is the least that follows a ticket: a lane and a rule.
+// minLine is the least text that follows a ticket: a lane and a rule.
 const minLine = 2
 
 func messageOf(m *circulate.Found) *messageLine {

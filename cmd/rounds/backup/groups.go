@@ -11,7 +11,7 @@ type groupLine struct {
 	Name    string           `json:"name"`
 	Shard   int              `json:"shard"`
 	After   string           `json:"after"`             // the last message that it has read
-	Pending []pendingMessage `json:"pending,omitempty"` // those up to there that it has not acknowledged
+	Pending []pendingMessage `json:"pending,omitempty"` // messages up to there that it has not acknowledged
 }
 
 type pendingMessage struct {
@@ -19,7 +19,7 @@ type pendingMessage struct {
 	Deliveries int    `json:"n"`
 }
 
-// position returns how far the group was in the shard of the backup.
+// position returns how far the group had read in the shard of the backup.
 func (l *groupLine) position() (circulate.GroupPosition, error) {
 	p := circulate.GroupPosition{Group: l.Name, Shard: l.Shard}
 	fault := func(err error) (circulate.GroupPosition, error) {
@@ -46,20 +46,20 @@ func (l *groupLine) position() (circulate.GroupPosition, error) {
 	return p, nil
 }
 
-// groups finds out, while messages are restored, how far each consumer group is among them.
+// groups finds out, while messages are restored, where each consumer group stands among them.
 //
-// In a shard a group begins behind the messages that it had read, up to the first one that
-// it had not. So where one shard inherits from several, the group may get again what it has
-// acknowledged behind that one, and misses nothing. What it had read and not acknowledged
-// is pending again. The positions are those of messages that are there, because the
-// clock of another server may be behind, and what is found then must come after them.
+// In a shard, a group begins behind the messages that it had read, up to the first one that it had
+// not. So if a shard inherits from several, the group may get messages again that it has
+// acknowledged, and misses none. Messages that it had read and not acknowledged are pending again.
+// All positions are positions of existing messages, because another server's clock may be behind,
+// and later messages must come after them.
 type groups struct {
 	archive circulate.Archive
 	before  int // shards
 	of      map[string]*groupReading
 }
 
-// groupReading is a group with how far it was, by the shard of the backup.
+// groupReading is a group with how far it had read, by the shard of the backup.
 type groupReading struct {
 	was map[int]wasRead
 	now map[int]*circulate.GroupPosition // by the new shard
@@ -68,7 +68,7 @@ type groupReading struct {
 
 type wasRead struct {
 	after   circulate.StreamID
-	pending map[circulate.StreamID]int // deliveries
+	pending map[circulate.StreamID]int // number of deliveries
 }
 
 func (g *groups) add(p circulate.GroupPosition) {
@@ -89,8 +89,8 @@ func (g *groups) add(p circulate.GroupPosition) {
 	}
 }
 
-// message notes a message that was at one position, and is at another now. Those of a shard
-// come in their order.
+// message notes that a message at one position is now at another. The messages of a shard must come
+// in their order.
 func (g *groups) message(account string, was circulate.StreamID, shard int, is circulate.StreamID) {
 	if len(g.of) == 0 {
 		return

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 )
 
-// Meter counts what a backup has that is written to it, for those who show progress. It
-// checks nothing, and its Write never fails.
+// Meter counts what is in a backup that is written to it, to show progress. It checks
+// nothing, and its Write never fails.
 type Meter struct {
 	Counts Counts // accounts and messages
 	Bytes  int64
-	About  Counts // how much there was when the backup was begun; zero until the header came
+	About  Counts // how much there was when the backup was begun; zero before the header
 
-	begin []byte // of the line
+	begin []byte // the beginning of the line
 	line  int
 }
 

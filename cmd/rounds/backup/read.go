@@ -11,10 +11,10 @@ import (
 	"io"
 )
 
-// FileError reports a file that cannot be restored: it is truncated, was altered, or is no
+// FileError reports a file that cannot be restored: it is truncated, was altered, or is not a
 // backup that this program reads.
 type FileError struct {
-	Line   int // the first line that is wrong, from 1
+	Line   int // the first wrong line, from 1
 	Reason string
 }
 
@@ -157,13 +157,13 @@ func reason(err error) string {
 type Contents struct {
 	Header Header
 	Counts
-	// SealedFor are the IDs of the public keys that its secrets and credentials are sealed for,
-	// and how many of each.
+	// SealedFor has the ids of the public keys for which the backup's secrets and credentials are
+	// sealed, and how many are sealed for each.
 	SealedFor map[string]int
 }
 
-// Verify reads a backup to its end. Its error is a *FileError unless reading failed. Progress
-// is called now and then; nil: it is not called.
+// Verify reads a backup to its end. Its error is a *FileError unless reading failed. progress is
+// called now and then, unless it is nil.
 func Verify(in io.Reader, progress func(Counts)) (Contents, error) {
 	r := newReader(in)
 	c := Contents{SealedFor: make(map[string]int)}
@@ -190,9 +190,9 @@ func Verify(in io.Reader, progress func(Counts)) (Contents, error) {
 }
 
 const (
-	// reportEvery is after how many lines progress is reported.
+	// reportEvery is the number of lines between two reports of progress.
 	reportEvery = 4096
-	// mostKeys is how many keys Contents tells of.
+	// mostKeys is the most keys in Contents.
 	mostKeys = 16
 )
 

@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// loadAtOnce is how many accounts or messages one step writes, and loadBytes about how
-	// many bytes.
+	// loadAtOnce is how many accounts or messages one step writes, and loadBytes roughly
+	// how many bytes.
 	loadAtOnce = 256
 	loadBytes  = 1 << 20
-	// heldBytes is about how many bytes wait for their steps, of all shards together.
+	// heldBytes is roughly how many bytes wait for their steps, in all shards together.
 	heldBytes = 16 << 20
 )
 
-// Restoring is how a backup is restored.
+// Restoring says how a backup is restored.
 type Restoring struct {
-	Progress func(Counts) // called now and then with how much was read; nil: not called
-	// Open opens a box that is sealed about something; nil: credentials are left out.
+	Progress func(Counts) // called now and then with the counts so far; nil: not called
+	// Open opens a box that was sealed with the given about; nil: credentials are left out.
 	Open func(about string, box *secret.Box) ([]byte, error)
 	// WithoutKeys leaves out the API's keys.
 	WithoutKeys bool
 }
 
-// Restored is what Restore has read, and what of it is not there now.
+// Restored is what Restore has read, and which part of it was not restored.
 type Restored struct {
 	Counts
 	WithoutKeys int // keys that were left out as asked
 	Unopened    int // credentials whose boxes did not open
-	Expired     int // credentials that are not valid any more
+	Expired     int // credentials that are no longer valid
 }
 
-// Restore writes a backup that Verify accepts into a ring whose namespace has neither
-// accounts nor messages. The number of shards need not be that of the backup. Steps of unknown
-// outcome are not repeated: if it fails, remove the namespace and restore again.
+// Restore writes a backup that Verify accepts into a ring whose namespace has neither accounts nor
+// messages. The ring may have another number of shards than the backup. Steps of unknown outcome
+// are not repeated: if Restore fails, remove the namespace and restore again.
 func Restore(ctx context.Context, ring *circulate.Ring, in io.Reader, o Restoring) (Restored, error) {
 	t := &target{ring: ring, shards: make([]held, ring.Shards()), options: o}
 	r := newReader(in)
@@ -133,7 +133,7 @@ func (t *target) take(ctx context.Context, l *line, r *reader) error {
 	return t.held(ctx, shard, size)
 }
 
-// held counts what waits, and writes it when it is enough.
+// held counts waiting items, and writes them when there are enough.
 func (t *target) held(ctx context.Context, shard, size int) error {
 	s := &t.shards[shard]
 	s.bytes += size
@@ -155,7 +155,7 @@ func (t *target) flushAll(ctx context.Context) error {
 	})
 }
 
-// flush writes what waits for a shard: accounts first, as they stand in the backup.
+// flush writes what waits for a shard: accounts first, as in the backup.
 func (s *held) flush(ctx context.Context, ring *circulate.Ring, shard int) error {
 	if len(s.accounts) > 0 {
 		if _, err := ring.Archive().Load(ctx, shard, s.accounts); err != nil {

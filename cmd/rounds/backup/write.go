@@ -19,17 +19,17 @@ import (
 const (
 	accountsAtOnce = 256
 	lettersAtOnce  = 16 // each may have 256 KiB
-	// aheadAll is about how many bytes of messages are read ahead, of all shards together.
+	// aheadAll is roughly how many bytes of messages are read ahead, in all shards together.
 	aheadAll = 16 << 20
 	aheadMax = 256 // the most messages of a shard that are read ahead
 )
 
 // Options are what a backup needs besides a ring.
 type Options struct {
-	Program  string       // the version that writes it, for people
-	Progress func(Counts) // called now and then with how much was written; nil: not called
-	// Secrets asks for the stored secrets, as they are sealed, and for credentials, which Seal
-	// seals. They are left out if it is nil.
+	Program  string       // the version of the program, for people
+	Progress func(Counts) // called now and then with the counts so far; nil: not called
+	// Secrets is the key for credentials. If it is set, the backup has the stored secrets, still
+	// sealed, and credentials that are sealed for this key.
 	Secrets *secret.PublicKey
 }
 
@@ -69,9 +69,9 @@ func (w *writer) write(l line) error {
 	return nil
 }
 
-// Write writes a backup of all that the ring's namespace has. It returns ErrResharding while
-// the number of shards changes. A backup that ended with an error has no trailer, and cannot
-// be restored.
+// Write writes a backup of everything in the ring's namespace. It returns ErrResharding while the
+// number of shards changes. A backup that ended with an error has no trailer, and cannot be
+// restored.
 func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) (Counts, error) {
 	if ring.Sources() > 0 {
 		return Counts{}, fmt.Errorf("backup: %w", circulate.ErrResharding)
@@ -185,9 +185,9 @@ func (w *writer) dead(ctx context.Context, ring *circulate.Ring) error {
 	return nil
 }
 
-// messages writes the messages of all shards in the order of their positions, so that they
-// can be put into any number of shards at growing positions. Those that are found meanwhile
-// are left out from where each shard's stream ended when its turn came.
+// messages writes the messages of all shards in the order of their positions, so that they can be
+// put into any number of shards at growing positions. In each shard, it leaves out messages that
+// were found after that shard's turn came.
 func (w *writer) messages(ctx context.Context, ring *circulate.Ring) error {
 	var heads merge
 	for shard := range ring.Shards() {
@@ -229,17 +229,17 @@ func (w *writer) messages(ctx context.Context, ring *circulate.Ring) error {
 	return nil
 }
 
-// source is the messages of a shard that are still to be written.
+// source is the messages of a shard that must still be written.
 type source struct {
 	shard int
-	after string             // the position of the last one that was read
-	end   circulate.StreamID // of the last one that is wanted
+	after string             // the position of the last message that was read
+	end   circulate.StreamID // the position of the last message to write
 	found []circulate.Found
-	at    circulate.StreamID // of the first one of found
-	ahead int                // how many are read at once
+	at    circulate.StreamID // the position of the first message in found
+	ahead int                // how many messages are read at once
 }
 
-// fill reads more if all was written. It reports whether there is a next one.
+// fill reads more if everything was written. It reports whether there is a next message.
 func (s *source) fill(ctx context.Context, ring *circulate.Ring) (bool, error) {
 	if len(s.found) == 0 {
 		found, err := ring.Streams().Messages(ctx, s.shard, s.after, s.ahead)

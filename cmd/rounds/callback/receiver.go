@@ -24,7 +24,7 @@ type Result string
 const (
 	Verified       Result = "verified"        // the address is verified: the echo is returned
 	Nudged         Result = "nudged"          // its account is checked now
-	Repeated       Result = "repeated"        // the same callback came before, and was obeyed then
+	Repeated       Result = "repeated"        // the same callback came before, and was carried out then
 	Ignored        Result = "ignored"         // an event that is not about messages
 	UnknownAccount Result = "unknown_account" // its account is not registered
 	Parked         Result = "parked"          // its account is out of circulation
@@ -117,9 +117,9 @@ func (c *Receiver) Echo(ctx context.Context, name string, query url.Values) ([]b
 	return echo, Verified, nil
 }
 
-// Receive obeys a callback with a body, and returns the result. The error is ErrRefused, or
-// the ring's. After an error of the ring it is unknown whether the account was nudged;
-// repeating the call is safe.
+// Receive carries out a callback with a body, and returns the result. The error is ErrRefused, or
+// the ring's. After an error of the ring it is unknown whether the account was nudged; repeating
+// the call is safe.
 func (c *Receiver) Receive(ctx context.Context, name string, query url.Values, body []byte) (Result, error) {
 	encrypted, err := wecomcrypt.ParseBody(body)
 	if err != nil {
@@ -180,8 +180,8 @@ func refusal(callback *Address) Result {
 	return Refused
 }
 
-// fresh returns the time by Redis' clock. It refuses a callback whose time differs from it by
-// more than Window.
+// fresh returns the time by Redis' clock. It refuses a callback whose time differs from it by more
+// than window.
 func (c *Receiver) fresh(ctx context.Context, shard int, query url.Values) (time.Time, Result, error) {
 	now, err := c.ring.Now(ctx, shard)
 	if err != nil {
@@ -227,7 +227,7 @@ func (c *Receiver) nudge(ctx context.Context, callback *Address, id string, even
 	return Unavailable, err
 }
 
-// tell logs something about an account once, and not again with the next callbacks.
+// tell logs something about an account once, and not again for later callbacks.
 func (c *Receiver) tell(callback *Address, id, what string, now time.Time) {
 	key := callback.Name + "?" + id + "?" + what
 	if !c.recent.has(key, now) {
@@ -247,7 +247,7 @@ func only(query url.Values, name string) string {
 	return ""
 }
 
-// isTimestamp reports whether a text is Unix seconds as WeCom writes them.
+// isTimestamp reports whether a text is Unix seconds in WeCom's form.
 func isTimestamp(text string) bool {
 	if len(text) != 10 {
 		return false

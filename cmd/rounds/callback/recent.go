@@ -8,9 +8,9 @@ import (
 // recentCount is the most callbacks of one period that are remembered.
 const recentCount = 1 << 15
 
-// recently remembers texts for at least twice Window, which is as long as a callback may be
-// repeated. If there are too many, it forgets the oldest. A callback that is obeyed twice
-// only costs a check.
+// recently remembers texts for at least twice window, which is as long as a callback may be
+// repeated. If there are too many, it forgets the oldest. A callback that is carried out twice only
+// costs a check.
 type recently struct {
 	limit int
 

@@ -12,7 +12,7 @@ import (
 // Query chooses accounts. The zero Query chooses all.
 type Query struct {
 	accounts.Selector
-	Cursor string // of the page before; empty: the first page
+	Cursor string // the previous page's Next; empty: the first page
 	Limit  int    // 0: as many as the API chooses
 }
 
@@ -40,8 +40,8 @@ func (c *Client) PutFrom(ctx context.Context, a accounts.Account, from accounts.
 	return c.put(ctx, a.ID, a, anyOrNone, from)
 }
 
-// PutRecord replaces the record of an account with that ETag. If the record has another
-// one, it returns an *Error with the status 412.
+// PutRecord replaces the record of an account, which must have the given ETag.
+// Otherwise it returns an *Error with the status 412.
 func (c *Client) PutRecord(ctx context.Context, id string, record json.RawMessage, etag string) (api.Account, error) {
 	return c.put(ctx, id, record, etag, "")
 }
@@ -70,7 +70,7 @@ func (c *Client) Patch(ctx context.Context, id string, patch map[string]any) (ap
 const anyOrNone = ""
 
 // changing makes a change with an ETag. If the server demands one and the caller has
-// none, it says that any will do.
+// none, it sends one that matches anything.
 func (*Client) changing(etag string, change func(http.Header) error) error {
 	header := http.Header{}
 	if etag != anyOrNone {

@@ -16,7 +16,7 @@ import (
 const auditTimeout = 30 * time.Minute
 
 // Audit checks the conservation law from a cursor on, as far as one call goes; an empty
-// cursor begins. With repair it repairs what it finds.
+// cursor begins. With repair it repairs its findings.
 func (c *Client) Audit(ctx context.Context, repair bool, cursor string) (api.Audit, error) {
 	method, path := http.MethodGet, "/v1/audit"
 	if repair {

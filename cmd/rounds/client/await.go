@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// starting is what a service says of itself until its first attempt to reach what it keeps
-// everything in has ended.
+// starting is what a service says until its first attempt to reach its Redis has ended.
 const starting = "starting"
 
-// startsWithin is how long a service that listens may say that it starts.
+// startsWithin is how long a listening service may say that it starts.
 const startsWithin = 30 * time.Second
 
-// Await waits for a service on this machine that was started a moment ago: until it listens, for
-// at most as long as the patience, and then while it says that it starts. It does not wait for
-// others. It returns no error: the call that follows says what is wrong.
+// Await waits for a service on this machine that was started a moment ago: until it listens, for at
+// most the patience, and then while it says that it starts. It does not wait for other services. It
+// returns no error, because the next call says what is wrong.
 func (c *Client) Await(ctx context.Context, patience time.Duration) {
 	if patience == 0 || !c.here() {
 		return
@@ -44,7 +43,7 @@ func (c *Client) Await(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// starts reports whether an error is of a service that starts, and knows of no trouble yet.
+// starts reports whether an error comes from a service that starts, and knows of no trouble yet.
 func starts(err error) bool {
 	refused, ok := errors.AsType[*Error](err)
 	return ok && refused.Detail == starting

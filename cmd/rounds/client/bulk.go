@@ -63,9 +63,9 @@ func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from account
 	}
 }
 
-// Bulk does something to all selected accounts, and calls progress from time to time.
-// Without an error everything was done. Otherwise the returned progress says how far it
-// came, and repeating it is safe.
+// Bulk applies an action to all selected accounts, and calls progress from time to
+// time. Without an error everything was done. With one, the returned progress says how
+// far it came, and repeating it is safe.
 func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.BulkProgress)) (api.BulkProgress, error) {
 	pairs := selection(b.Selector)
 	if b.All {
@@ -165,8 +165,8 @@ func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writ
 	}
 }
 
-// Backup writes a backup of everything, if asked for with secrets, which stay sealed. What was
-// cut off has no trailer, which backup.Verify finds.
+// Backup writes a backup of everything, with secrets if asked for, which stay sealed. A backup that
+// was cut off has no trailer, and backup.Verify notices that.
 func (c *Client) Backup(ctx context.Context, withSecrets bool, w io.Writer) error {
 	path := "/v1/backup"
 	if withSecrets {

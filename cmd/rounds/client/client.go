@@ -27,7 +27,7 @@ const (
 // Client calls one API. It is safe for concurrent use.
 type Client struct {
 	at    string // as it was passed
-	base  string // what paths are appended to: the same, or http://localhost for a socket
+	base  string // the URL to which paths are appended: the same, or http://localhost for a socket
 	token string
 	http  *http.Client
 
@@ -55,8 +55,8 @@ func New(at, token string) *Client {
 // At returns the URL that the client was made with.
 func (c *Client) At() string { return c.at }
 
-// Transport returns how the API at a URL is reached, and the URL that paths are appended
-// to. A socket is never reached through a proxy.
+// Transport returns how to reach the API at a URL, and the URL to which paths are appended. A
+// socket is never reached through a proxy.
 func Transport(at string) (base string, transport *http.Transport) {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	transport = &http.Transport{
@@ -77,7 +77,7 @@ func Transport(at string) (base string, transport *http.Transport) {
 	return "http://localhost", transport
 }
 
-// Close closes the connections that are kept open.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // call sends a body, unless it is nil, and reads the answer into out, unless
@@ -87,7 +87,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 	return err
 }
 
-// callWith is call with further headers. It returns those of the answer.
+// callWith is call with further headers. It returns the headers of the answer.
 func (c *Client) callWith(ctx context.Context, method, path string, more http.Header, body, out any) (http.Header, error) {
 	timeout := callTimeout
 	if strings.HasPrefix(path, loginsPath+"/") {
@@ -100,7 +100,7 @@ func (c *Client) callWith(ctx context.Context, method, path string, more http.He
 	if body != nil {
 		var text bytes.Buffer
 		e := json.NewEncoder(&text)
-		e.SetEscapeHTML(false) // an address in a config keeps its &
+		e.SetEscapeHTML(false) // the & in a config's address stays as it is
 		if err := e.Encode(body); err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	return answer, nil
 }
 
-// explain turns the error of a failed request into one that a user can act on.
+// explain turns the error of a failed request into one that tells the user what to do.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause

@@ -10,7 +10,7 @@ import (
 // DeadQuery chooses dead letters. The zero DeadQuery chooses all.
 type DeadQuery struct {
 	Group  string
-	Cursor string // of the page before; empty: the first page
+	Cursor string // the previous page's Next; empty: the first page
 	Limit  int    // 0: as many as the API chooses
 }
 
@@ -21,7 +21,7 @@ func (c *Client) Dead(ctx context.Context, q DeadQuery) (api.DeadList, error) {
 	return page, err
 }
 
-// ReplayDead has dead letters delivered again, as far as one call goes.
+// ReplayDead replays dead letters, as far as one call goes.
 func (c *Client) ReplayDead(ctx context.Context, r api.ReplayRequest) (api.Replayed, error) {
 	var done api.Replayed
 	err := c.call(ctx, http.MethodPost, "/v1/dead:replay", r, &done)
@@ -42,7 +42,7 @@ func (c *Client) Groups(ctx context.Context) (api.GroupList, error) {
 	return list, err
 }
 
-// RemoveGroup forgets a consumer group.
+// RemoveGroup removes a consumer group.
 func (c *Client) RemoveGroup(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, namedPath("/v1/groups/", name), nil, nil)
 }
@@ -59,21 +59,21 @@ func (c *Client) EnableWebhook(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/enable", nil, nil)
 }
 
-// Webhook returns a webhook endpoint with the messages that wait there.
+// Webhook returns a webhook endpoint with its waiting messages.
 func (c *Client) Webhook(ctx context.Context, name string) (api.Webhook, error) {
 	var w api.Webhook
 	err := c.call(ctx, http.MethodGet, namedPath("/v1/webhooks/", name), nil, &w)
 	return w, err
 }
 
-// RetryWebhook has the messages that wait at a webhook endpoint tried now.
+// RetryWebhook makes the processes try the waiting messages of a webhook endpoint now.
 func (c *Client) RetryWebhook(ctx context.Context, name string, r api.WebhookRetryRequest) (api.WebhookRetried, error) {
 	var done api.WebhookRetried
 	err := c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/retry", r, &done)
 	return done, err
 }
 
-// SkipWebhook turns messages that wait at a webhook endpoint into dead letters.
+// SkipWebhook turns waiting messages of a webhook endpoint into dead letters.
 func (c *Client) SkipWebhook(ctx context.Context, name string, r api.WebhookSkipRequest) (api.WebhookSkipped, error) {
 	var done api.WebhookSkipped
 	err := c.call(ctx, http.MethodPost, namedPath("/v1/webhooks/", name)+"/skip", r, &done)

@@ -65,8 +65,8 @@ func Status(err error) int {
 	return 0
 }
 
-// readError reads a problem document. If the answer is none, such as a proxy's page, the
-// error has only the status. What knows no route and answers without JSON is not the API.
+// readError reads a problem document. If the answer is not one, such as a proxy's page, the error
+// has only the status. A server that knows no such route and answers without JSON is not the API.
 func readError(at string, answer *http.Response) error {
 	e := &Error{at: at, sent: answer.Request != nil && answer.Request.Header.Get("Authorization") != ""}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))

@@ -22,10 +22,10 @@ const (
 
 // Consume reads a consumer group, which begins at from if it is new, and calls read for
 // each message, for ever. A message is acknowledged with the next call after read has
-// returned without an error. Limit, if not 0, is the most messages to read.
+// returned without an error. limit, if not 0, is the most messages to read.
 //
-// It ends as Tail does, but first acknowledges and leaves the group. Messages that are
-// not acknowledged go to other consumers.
+// It ends as Tail does, but first acknowledges and leaves the group. Unacknowledged
+// messages go to other consumers.
 func (c *Client) Consume(ctx context.Context, group, from string, limit int, read func(api.GroupMessage) error, lost func(err error, pause time.Duration)) error {
 	path := namedPath("/v1/groups/", group) + "/read"
 	// The caller chooses the name, so that the first call can be repeated too.
@@ -75,11 +75,11 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 	}
 }
 
-// leave acknowledges what was read last and leaves the group. It returns the error that
-// the consumer ends with, or else its own.
+// leave acknowledges the messages that were read last, and leaves the group. It returns
+// the error with which the consumer ends, or else its own.
 func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadRequest, why error) error {
-	// This is done even though the caller wants to end, so that what was read does not
-	// come again.
+	// This is done although the caller wants to end, so that the last messages are not
+	// delivered again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	turn.From, turn.Limit, turn.Wait, turn.Leave = "", 0, "", true

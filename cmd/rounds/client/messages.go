@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// Where a tail may start.
+// These are the places where a tail may start.
 const (
 	FromStart = "start"
 	FromNow   = "now"
@@ -25,8 +25,8 @@ const (
 	lastPause  = 15 * time.Second
 )
 
-// errRead wraps the error of the caller's function for a message. It is no reason to
-// connect again.
+// errRead wraps the error of the caller's function for a message. Such an error is no
+// reason to connect again.
 type errRead struct{ error }
 
 // Tail calls read for each found message from a place on, for ever. If the connection
@@ -50,7 +50,7 @@ func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) e
 		if place != began {
 			pause = c.firstPause
 		}
-		// Half of it is random, so that not all clients return at once when the API does.
+		// Half of the wait is random, so that not all clients return at the same moment as the API.
 		wait := pause/2 + rand.N(pause/2)
 		lost(err, wait)
 		select {

@@ -11,11 +11,11 @@ import (
 type ParkedQuery struct {
 	Kind   string
 	Reason string // the beginning of the reason
-	Cursor string // of the page before; empty: the first page
+	Cursor string // the previous page's Next; empty: the first page
 	Limit  int    // 0: as many as the API chooses
 }
 
-// Schedule returns when an account is checked next, and why then.
+// Schedule returns when an account is checked next, and why at that time.
 func (c *Client) Schedule(ctx context.Context, id string) (api.Schedule, error) {
 	var s api.Schedule
 	err := c.call(ctx, http.MethodGet, accountPath(id)+"/schedule", nil, &s)

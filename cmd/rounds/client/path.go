@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// namedPath returns a path that ends in a name. A name may hold slashes, and a name that
-// is a dot must not look like a directory.
+// namedPath returns a path that ends in a name. A name may contain slashes, and a name of dots must
+// not look like a directory.
 func namedPath(before, name string) string {
 	escaped := url.PathEscape(name)
 	switch escaped {

@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// Reload has the process that serves the API read its settings again.
+// Reload makes the process that serves the API read its settings again.
 func (c *Client) Reload(ctx context.Context) (api.Reloaded, error) {
 	var done api.Reloaded
 	err := c.call(ctx, http.MethodPost, "/v1/reload", nil, &done)

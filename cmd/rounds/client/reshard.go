@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// Resharding returns how far a change of the number of shards has come.
+// Resharding returns how far a change of the number of shards has got.
 func (c *Client) Resharding(ctx context.Context) (api.Resharding, error) {
 	var done api.Resharding
 	err := c.call(ctx, http.MethodGet, "/v1/reshard", nil, &done)
@@ -28,7 +28,7 @@ func (c *Client) AbortResharding(ctx context.Context) (api.Resharding, error) {
 	return done, err
 }
 
-// FinishResharding drops the shards of before a change.
+// FinishResharding removes the old shards after a change.
 func (c *Client) FinishResharding(ctx context.Context) (api.Resharding, error) {
 	var done api.Resharding
 	err := c.call(ctx, http.MethodPost, "/v1/reshard:finish", nil, &done)

@@ -15,7 +15,7 @@ func (c *Client) Stats(ctx context.Context) (api.Stats, error) {
 	return stats, err
 }
 
-// Law returns whether every account is in exactly one place, as far as it is known.
+// Law returns what is known about whether every account is in exactly one place.
 func (c *Client) Law(ctx context.Context) (concern.Law, error) {
 	var l concern.Law
 	err := c.call(ctx, http.MethodGet, "/v1/law", nil, &l)

@@ -13,7 +13,7 @@ type TrailQuery struct {
 	Account string        // only entries that name it
 	By      string        // only entries of this principal
 	Since   time.Duration // the greatest age; 0: any age
-	Cursor  string        // of the page before; empty: the first page
+	Cursor  string        // the previous page's Next; empty: the first page
 	Limit   int           // 0: as many as the API chooses
 }
 

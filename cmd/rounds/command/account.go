@@ -97,14 +97,14 @@ Dots in the key nest; "rounds kinds KIND" lists the fields. Refer to a secret by
 --set 'password={"secret":"NAME"}'.
 
 A new account begins with everything that its third party still has. With --from now
-it passes over what came before its registration: its first check only finds the
+it skips everything from before its registration: its first check only finds the
 current position.
 
 Without --every or --cadence it is checked every minute, or again at once if its third
 party holds calls. An account that is registered with the same record stays as it is.
 
---replace replaces the record: what is not repeated, such as a label, the cadence or
-a field of the config, gets its default. "account set" changes only what it names.`,
+--replace replaces the record: everything that is not given, such as a label, the
+cadence or a field of the config, gets its default. "account set" changes only what it names.`,
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
   rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
   rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
@@ -155,10 +155,10 @@ a field of the config, gets its default. "account set" changes only what it name
 	flags.StringVar(&every, "every", "", "check it every `duration`, such as 90s; 0: again at once; default: 1m, or 0 if the third party holds calls")
 	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
 	flags.StringVar(&account.Priority, "priority", "", "its priority among due accounts: `urgent`, normal or low; default: normal")
-	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "after how many failures in a row it is parked; 0: 16")
+	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "park it after this many failures in a row; 0: 16")
 	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
-	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with everything there is, or now; default: backfill")
-	flags.BoolVar(&replace, "replace", false, "if it is already registered, replace its record; what is not repeated is reset")
+	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with everything that there is, or now; default: backfill")
+	flags.BoolVar(&replace, "replace", false, "if it is already registered, replace its record; fields that are not given are reset")
 	flags.BoolVar(&jsonOutput, "json", false, "print the account as JSON")
 	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
 	completeRecord(env, cmd)
@@ -179,7 +179,7 @@ func sameRecord(a accounts.Account, v api.Account) bool {
 	return bad == nil && unreadable == nil && decodeExactly(asked, &one) == nil && decodeExactly(is, &other) == nil && reflect.DeepEqual(one, other)
 }
 
-// readJSON reads a flag's value: JSON, or after an @ the name of a file.
+// readJSON reads a flag's value: JSON, or @ and the name of a file.
 func readJSON(env environment, flag, value string) (json.RawMessage, error) {
 	text := []byte(value)
 	if path, ok := strings.CutPrefix(value, "@"); ok {
@@ -238,7 +238,7 @@ func buildConfig(env environment, config string, sets []string) (json.RawMessage
 	return bytes.TrimSpace(text.Bytes()), err
 }
 
-// setField sets a field, and makes the objects around it.
+// setField sets a field, and creates the objects around it.
 func setField(object map[string]any, path []string, value any) error {
 	for _, name := range path {
 		if name == "" {

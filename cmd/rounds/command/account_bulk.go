@@ -29,7 +29,7 @@ Messages that were found stay.
 Consumers still know the account's messages by its id. If the id is registered
 again, messages with the same ids count as the old ones: sqlonce skips them for 14
 days, an Effect for as long as it remembers, and receivers of webhooks for as long
-as they do. Use a new id for another account.` + bulkHelp + ` If
+as they do. So give another account a new id.` + bulkHelp + ` If
 accounts are selected by flags, the command asks before it removes them, unless --yes
 is given.`,
 		Example: `  rounds account rm news
@@ -58,7 +58,7 @@ func newResumeCommand(env environment) *cobra.Command {
 		name: "resume", done: "resumed", action: accounts.ResumeAll,
 		one: func(calls *client.Client, ctx context.Context, id string) error { return named.resume(ctx, calls, id) },
 	}, &cobra.Command{
-		Short: "Put parked accounts back into circulation, paused ones among them",
+		Short: "Put parked accounts back into circulation, including paused ones",
 		Long: `Put parked accounts back into circulation. A named account is due at once, for
 whatever reason it was parked. With flags, paused accounts are resumed; accounts
 that are parked for another reason only if --state parked or --reason selects them.
@@ -70,16 +70,16 @@ resume accounts slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
 	}))
 }
 
-// bulkCommand is a command that does one thing to accounts: to each that is named, or to
-// all that are selected.
+// bulkCommand is a command that applies one action to accounts: to each named account, or to all
+// selected ones.
 type bulkCommand struct {
 	name, done string
 	action     accounts.Action
 	one        func(*client.Client, context.Context, string) error
-	asks       bool // before it changes selected accounts
+	asks       bool // it asks before it changes selected accounts
 }
 
-// newBulkCommand adds to a command what all of them have.
+// newBulkCommand adds what all bulk commands have in common to a command.
 func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.Command {
 	var chosen selectorFlags
 	job := accounts.Bulk{Action: b.action}
@@ -120,7 +120,7 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 	return cmd
 }
 
-// each does it to the named accounts.
+// each applies the action to the named accounts.
 func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Client, ids []string) error {
 	var failed []error
 	for _, id := range ids {
@@ -132,7 +132,7 @@ func (b bulkCommand) each(ctx context.Context, env environment, calls *client.Cl
 		}
 		err := b.one(calls, ctx, id)
 		if client.Status(err) == 0 && err != nil {
-			return errors.Join(append(failed, err)...) // the next would fail too
+			return errors.Join(append(failed, err)...) // the next call would fail too
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", id, err))
@@ -165,7 +165,7 @@ func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client
 	return err
 }
 
-// all does it to the selected accounts.
+// all applies the action to the selected accounts.
 func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk, jsonOutput bool) error {
 	did, err := b.run(ctx, env, calls, job)
 	if err != nil && did == (api.BulkProgress{}) {
@@ -194,7 +194,7 @@ func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Cli
 	return err
 }
 
-// run does it, and shows the progress.
+// run applies the action to the selected accounts, and shows the progress.
 func (b bulkCommand) run(ctx context.Context, env environment, calls *client.Client, job accounts.Bulk) (api.BulkProgress, error) {
 	bar := newProgress(env, "")
 	defer bar.done()
@@ -214,7 +214,7 @@ otherwise. now passes over what came before it was resumed. backfill forgets how
 it had got, so that everything that the third party still has is found, some of it
 again.`
 
-// resumption is where named accounts continue.
+// resumption says where named accounts go on.
 type resumption struct{ from string }
 
 func (r *resumption) resume(ctx context.Context, calls *client.Client, id string) error {
@@ -224,7 +224,7 @@ func (r *resumption) resume(ctx context.Context, calls *client.Client, id string
 	return calls.ResumeFrom(ctx, id, accounts.ResumeFrom(r.from))
 }
 
-// declare adds the flag. It is for named accounts only, because nobody can see at a
+// declare adds the flag. It is only for named accounts, because nobody can see at a
 // glance how far each of many accounts has got.
 func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&r.from, "from", "", "where a named account goes on: cursor, now or backfill (default cursor)")

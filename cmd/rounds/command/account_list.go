@@ -125,9 +125,9 @@ func newListCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts and where they are",
-		Long: `List accounts and where they are, sorted by id. --limit lists those that are found
-first. With --sort as well, it lists the first ones in that order, for which all
-accounts are read. More than 100,000 accounts are sorted 100,000 at a time.`,
+		Long: `List accounts and where they are, sorted by id. --limit lists the first accounts
+that are found. With --sort as well, it lists the first ones in that order, which
+means that all accounts are read. More than 100,000 accounts are sorted 100,000 at a time.`,
 		Example: `  rounds account list
   rounds account list --state parked
   rounds account list --state failing --error http_404 --host news.example
@@ -181,13 +181,13 @@ accounts are read. More than 100,000 accounts are sorted 100,000 at a time.`,
 	}
 	chosen.declare(env, cmd)
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
-	cmd.Flags().StringVar(&order, "sort", order, "the `ORDER`: id, kind, failures (most first), success (those first that have not succeeded for longest), due (soonest first) or error")
+	cmd.Flags().StringVar(&order, "sort", order, "the `ORDER`: id, kind, failures (most first), success (the longest without one first), due (soonest first) or error")
 	offer(cmd, "sort", orderWords()...)
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
 }
 
-// lastSuccess returns when a check last succeeded completely, or says that none ever did.
+// lastSuccess returns when a check last succeeded completely, or says that no check ever did.
 func lastSuccess(s api.State) string {
 	switch {
 	case !s.LastSuccess.IsZero():
@@ -201,8 +201,8 @@ func lastSuccess(s api.State) string {
 // sortedRows is how many accounts are sorted at a time before they are printed.
 const sortedRows = 100_000
 
-// orders are what accounts can be sorted by: each returns the text to compare. The id
-// decides among equals.
+// orders are the orders in which accounts can be sorted. Each returns the text to
+// compare. The id decides among equals.
 func orders() map[string]func(a *api.Account) string {
 	number := func(n int64) string { return fmt.Sprintf("%020d", max(0, n)) }
 	return map[string]func(a *api.Account) string{
@@ -226,7 +226,7 @@ func orders() map[string]func(a *api.Account) string {
 			case circulate.Parked:
 				return number(math.MaxInt64)
 			}
-			return number(0) // it is waiting or claimed
+			return number(0) // the account is waiting or claimed
 		},
 		"error": func(a *api.Account) string {
 			if a.State.LastError == "" {
@@ -245,13 +245,13 @@ type accountRows struct {
 	json bool
 	key  func(a *api.Account) string
 	most int       // wanted, the first in the order; 0: all
-	bar  *progress // until they are printed, it shows the progress
+	bar  *progress // shows the progress until the rows are printed
 
 	rows    []accountRow
 	printed bool
 }
 
-// cadenceOf returns an account's cadence, also if its record names none.
+// cadenceOf returns an account's cadence, even if its record names none.
 func cadenceOf(a api.Account) string {
 	if a.Cadence == "" && a.Kind != "" { // otherwise the record cannot be read
 		return cadence.Default + " (default)"
@@ -269,7 +269,7 @@ func (l *accountRows) add(a api.Account) error {
 		}
 	} else {
 		if strings.Contains(a.State.Reason, a.State.LastError) && a.State.LastError != "" {
-			a.State.Reason = "" // the same, in the next column
+			a.State.Reason = "" // the next column has it
 		}
 		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", oneLine(a.ID), oneLine(a.Kind), oneLine(cadenceOf(a)), oneLine(cmp.Or(a.Priority, accounts.PriorityNormal)),
 			a.State.Failures, lastSuccess(a.State), oneLine(stateOf(a.State)), cmp.Or(oneLine(a.State.LastError), "-"))
@@ -286,13 +286,13 @@ func (l *accountRows) add(a api.Account) error {
 	return nil
 }
 
-// sort sorts them, and drops those that are not wanted.
+// sort sorts the rows, and drops those beyond the limit.
 func (l *accountRows) sort() {
 	slices.SortFunc(l.rows, func(a, b accountRow) int {
 		return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.id, b.id))
 	})
 	if l.most > 0 && len(l.rows) > l.most {
-		clear(l.rows[l.most:]) // so that their texts are freed
+		clear(l.rows[l.most:]) // frees their texts
 		l.rows = l.rows[:l.most]
 	}
 }

@@ -57,7 +57,7 @@ and a --retry-budget of 0, restore the default.`,
 				}
 				switch {
 				case err != nil && client.Status(err) == 0:
-					return errors.Join(append(failed, err)...) // the next would fail too
+					return errors.Join(append(failed, err)...) // the next call would fail too
 				case err != nil:
 					failed = append(failed, fmt.Errorf("%s: %w", id, err))
 				case jsonOutput:
@@ -85,7 +85,7 @@ type recordChange struct {
 	sets, unsets, labels, unlabels []string
 }
 
-// before returns an account as it is, if that matters for what is said about the change.
+// before returns an account before the change, if the report about the change needs it.
 func (c *recordChange) before(ctx context.Context, calls *client.Client, id string) (api.Account, error) {
 	if len(c.unsets) == 0 {
 		return api.Account{}, nil
@@ -93,7 +93,7 @@ func (c *recordChange) before(ctx context.Context, calls *client.Client, id stri
 	return calls.Get(ctx, id)
 }
 
-// done says what became of a change, and which fields it could not remove because they were not
+// done says what a change has done, and which fields it could not remove because they were not
 // there.
 func (c *recordChange) done(before, after *api.Account) string {
 	var missing []string
@@ -134,7 +134,7 @@ func (c *recordChange) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&c.every, "every", "", "check it every `duration`, such as 90s; 0: again at once")
 	flags.StringVar(&c.cadence, "cadence", "", "when to check it, as with account add")
 	flags.StringVar(&c.priority, "priority", "", "`urgent`, normal or low")
-	flags.IntVar(&c.retryBudget, "retry-budget", 0, "after how many failures in a row it is parked; 0: 16")
+	flags.IntVar(&c.retryBudget, "retry-budget", 0, "park it after this many failures in a row; 0: 16")
 	flags.StringArrayVar(&c.labels, "label", nil, "a label, as `name=value`; may be repeated")
 	flags.StringArrayVar(&c.unlabels, "unlabel", nil, "remove the label with this `name`; may be repeated")
 }
@@ -311,8 +311,8 @@ func editor(env environment) string {
 	return cmp.Or(value("VISUAL"), value("EDITOR"), "vi")
 }
 
-// editable refuses an editor that would wait for keys where there is no terminal. Others, such
-// as a script, need none.
+// editable refuses an editor that would wait for keys when there is no terminal. Other editors,
+// such as a script, need none.
 func editable(env environment) error {
 	name, _, _ := strings.Cut(editor(env), " ")
 	if !env.terminal(env.stdin) && slices.Contains([]string{"vi", "vim", "nvim", "nano", "emacs", "pico", "ed"}, filepath.Base(name)) {
@@ -324,7 +324,7 @@ func editable(env environment) error {
 // open has the editor edit the file, and waits until it ends.
 func (e *edit) open() error {
 	editor := editor(e.env)
-	// The shell starts it, as git does: an editor may be given with flags and quotes.
+	// The shell starts it, as git does, because an editor may come with flags and quotes.
 	cmd := exec.Command("sh", "-c", editor+` "$1"`, "sh", e.file) // #nosec G204 -- it is the user's own
 	cmd.Stdout, cmd.Stderr = e.env.stdout, e.env.stderr
 	if terminal, ok := e.env.stdin.(*os.File); ok {

@@ -24,13 +24,13 @@ func newExportCommand(env environment) *cobra.Command {
 		Use:   "export [FILE]",
 		Short: "Write the records of accounts, one a line",
 		Long: `Write the record of every account, or of those that the flags select, one a line,
-as "account import" reads them: to a file, or to standard output if FILE is missing
+in the form of "account import": to a file, or to standard output if FILE is missing
 or -. The file appears only once it is complete.
 
 --with-state also writes how far each account has got: its cursor, its failures in a
-row, what its cadence keeps, and why it is parked. An import into another namespace
-continues from there. Stop the pollers first, or pause the accounts: what is found
-after the export is found again in the other namespace. Messages, consumer groups,
+row, what its cadence remembers, and why it is parked. An import into another
+namespace continues from there. Stop the pollers first, or pause the accounts: messages
+that are found after the export are found again in the other namespace. Messages, consumer groups,
 nudges and the history of checks are never exported. Without --with-state standard
 error says what is left out.`,
 		Example: `  rounds account export accounts.ndjson
@@ -77,8 +77,9 @@ func exportError(err error) error {
 	return fmt.Errorf("export: %w", err)
 }
 
-// writeWhole writes a file beside its place and moves it there once it is complete. If
-// the place exists and is no regular file, such as /dev/null, it is written directly.
+// writeWhole writes a file beside its final path, and moves it there once it is
+// complete. If the path exists and is not a regular file, such as /dev/null, it is
+// written directly.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
 		file, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -115,7 +116,7 @@ func newImportCommand(env environment) *cobra.Command {
 		Use:   "import FILE",
 		Short: "Register or change many accounts",
 		Long: `Register or change many accounts: one for each line of a file, or of standard input
-if FILE is -. A line is a record, as "account export" writes them:
+if FILE is -. A line is a record, in the form of "account export":
 
   {"id":"news","kind":"feed","config":{"url":"https://example.com/feed.xml"},"cadence":"every 1m"}
 
@@ -124,7 +125,7 @@ any line was bad. Of lines with the same id the last one counts, and both are
 reported. Importing the same lines again changes nothing.
 
 New accounts begin with everything that their third parties still have. With --from
-now they pass over what came before their registration.`,
+now they skip everything from before their registration.`,
 		Example: `  rounds account import accounts.ndjson
   rounds account import mailboxes.ndjson --from now
   rounds account export | jq -c 'select(.kind == "feed") | .cadence = "every 5m"' | rounds account import -`,
@@ -174,14 +175,14 @@ now they pass over what came before their registration.`,
 	return cmd
 }
 
-// badLines prints the lines that an import did not accept. A file whose lines are all wrong
-// in the same way would fill a screen many times over, so only the first of the same faults
-// are printed, and the rest are counted.
+// badLines prints the lines that an import did not accept. A file whose lines are all wrong in the
+// same way would fill a screen many times over, so only the first of the same faults are printed,
+// and the rest are counted.
 type badLines struct {
 	out  io.Writer
 	in   locale.Language
 	seen map[string]*sameFaults
-	more []*sameFaults // with some that were not printed, in the order in which they began
+	more []*sameFaults // faults of which some were not printed, in the order of their first line
 }
 
 // sameFaults are faults that differ only in numbers.
@@ -192,10 +193,10 @@ type sameFaults struct {
 
 const (
 	shownOfSame = 20   // how many of the same faults are printed
-	mostKinds   = 1000 // how many different faults are told apart
+	mostKinds   = 1000 // how many different faults are distinguished
 )
 
-// fault prints one fault, unless the same was printed often enough.
+// fault prints one fault, unless the same fault was printed often enough.
 func (l *badLines) fault(b *bytes.Buffer, line int, id, what string) {
 	kind := withoutNumbers(what)
 	if l.seen == nil {

@@ -20,7 +20,7 @@ func newWhyCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "why ID",
-		Short: "Tell when an account is checked next, and why then",
+		Short: "Show when an account is checked next, and why at that time",
 		Long: `Show where an account is, when it is checked next and which rule decided that, how
 its last checks went, what mattered lately, and who changed it. A rule is a word, such as cadence,
 backoff, retry-after, limit, nudge or priority, with a sentence that explains it.`,
@@ -68,7 +68,7 @@ const (
 	whyEvents  = 8
 )
 
-// printTimeline prints what mattered to an account lately. A fault in writing shows when the
+// printTimeline prints what mattered to an account lately. An error in writing shows up when the
 // changes are printed.
 func printTimeline(w io.Writer, page api.TimelinePage) {
 	if len(page.Events) == 0 {
@@ -112,7 +112,7 @@ func printChanges(w io.Writer, page api.TrailPage) error {
 	return err
 }
 
-// parksOf says what parks an account that fails, if that is known.
+// parksOf says what parks a failing account, if that is known.
 func parksOf(s *api.Schedule) string {
 	p := s.Parks
 	switch {
@@ -170,7 +170,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	return table.Flush()
 }
 
-// localTimes shows the times of an API's sentence as all others are shown.
+// localTimes shows the times in an API's sentence in the form of all other times.
 func localTimes(text string) string {
 	return regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllStringFunc(text, func(at string) string {
 		t, err := time.Parse(time.RFC3339, at)

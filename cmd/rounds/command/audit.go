@@ -34,13 +34,13 @@ the move are not reported, and nothing is held up.
   orphan     scheduled or parked and not registered. Repaired: set aside
   no_record  registered without a record. Repaired: parked, until somebody
              registers it again or deletes it
-  garbage    a text in a list that is no entry; the next claim sets it aside
-  beyond     scheduled later than it can be due, as after Redis' clock was wrong.
+  garbage    a text in a list that is not an entry; the next claim sets it aside
+  beyond     scheduled later than it can be due, for example because Redis' clock was wrong.
              Repaired: due at its next time
 
 The exit code is 1 if accounts were lost, doubled, orphans, without a record or
 beyond, and were not repaired. Accounts that could not be judged, because the lists
-changed too fast to be read, are counted but are no failure: run it again.`,
+changed too fast to be read, are counted but are not a failure: run it again.`,
 		Example: `  rounds audit
   rounds audit --repair
   rounds audit --json | jq -r '.findings[] | [.kind, .id] | @tsv'`,
@@ -64,7 +64,7 @@ changed too fast to be read, are counted but are no failure: run it again.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "repair what is found")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair the findings")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
 }
@@ -97,8 +97,8 @@ func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progre
 	}
 }
 
-// broken reports whether something is still wrong. Garbage is no account: if it was one,
-// that account is found as lost.
+// broken reports whether something is still wrong. Garbage is not an account: if it was one, that
+// account is found as lost.
 func broken(kinds []api.AuditCount) bool {
 	return slices.ContainsFunc(kinds, func(c api.AuditCount) bool { return c.Kind != circulate.Garbage && c.Repaired < c.Found })
 }

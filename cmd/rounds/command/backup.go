@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// packed is the end of the names of files that are compressed.
+// packed ends the names of compressed files.
 const packed = ".zst"
 
 // newBackupCommand makes the command that writes a backup.
@@ -28,18 +28,18 @@ func newBackupCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything that the service keeps to a file",
-		Long: `Write everything that the service keeps to a file, while it runs: the accounts with
-their cursors, due times and failures, the messages, how far the consumer groups are, the
-dead letters, the keys of the API (their digests) and which webhooks are disabled. A name
-that ends in .zst has it compressed, and - writes it to standard output. The file appears
+		Long: `Write everything that the service stores to a file, while it runs: the accounts with their
+cursors, due times and failures, the messages, how far the consumer groups have read, the
+dead letters, the keys of the API (their digests) and which webhooks are disabled. The file
+is compressed if its name ends in .zst, and - writes to standard output. The file appears
 only once it is complete and verified.
 
-A backup is taken in small steps, so it is of no single moment. Cursors are read before
+A backup is taken in small steps, so it shows no single moment. Cursors are read before
 messages: after "rounds restore" some messages are found again, under the same account
 and message id, and none is missed.
 
-Secrets and credentials are left out. --with-secrets takes them along, sealed: only
-who has the private key of ROUNDS_SECRETS_KEY can open them.`,
+Secrets and credentials are left out. --with-secrets includes them, sealed: only the
+private key of ROUNDS_SECRETS_KEY opens them.`,
 		Example: `  rounds backup rounds-2026-11-22.ndjson.zst
   rounds backup --with-secrets rounds-2026-11-22.ndjson.zst
   rounds backup - | rounds restore - --to redis://127.0.0.1:6380`,
@@ -66,15 +66,15 @@ who has the private key of ROUNDS_SECRETS_KEY can open them.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&withSecrets, "with-secrets", false, "also stored secrets and credentials, sealed")
+	cmd.Flags().BoolVar(&withSecrets, "with-secrets", false, "also write stored secrets and credentials, sealed")
 	return cmd
 }
 
-// writeBackup writes a backup beside the path, verifies it, and gives it the name.
+// writeBackup writes a backup to a temporary file beside the path, verifies it, and renames it.
 func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts backup.Counts, size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		// The error names the temporary file, which nobody knows.
+		// The error names the temporary file, which means nothing to the caller.
 		var of *fs.PathError
 		if errors.As(err, &of) {
 			err = of.Err
@@ -123,7 +123,7 @@ func packing(path string, file io.Writer, write func(io.Writer) error) error {
 // zstdMagic is how every zstd frame begins (RFC 8878, section 3.1.1).
 const zstdMagic = "\x28\xb5\x2f\xfd"
 
-// unpacking returns what a backup holds, compressed or not.
+// unpacking returns the content of a backup, compressed or not.
 func unpacking(file io.Reader) (io.Reader, func(), error) {
 	begin := make([]byte, len(zstdMagic))
 	n, err := io.ReadFull(file, begin)
@@ -134,7 +134,7 @@ func unpacking(file io.Reader) (io.Reader, func(), error) {
 	if string(begin[:n]) != zstdMagic {
 		return whole, func() {}, nil
 	}
-	// What a stranger's file makes this program allocate is bounded.
+	// This bounds how much memory a stranger's file can make this program allocate.
 	z, err := zstd.NewReader(whole, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderMaxWindow(16<<20))
 	if err != nil {
 		return nil, nil, err
@@ -152,7 +152,7 @@ func verifying(w io.Writer, fetch func(io.Writer) error) (backup.Counts, error) 
 	done := make(chan verified, 1)
 	go func() {
 		found, err := backup.Verify(in, nil)
-		_ = in.CloseWithError(err) // what is wrong already ends the fetching
+		_ = in.CloseWithError(err) // a fault ends the fetching
 		done <- verified{found.Counts, err}
 	}()
 	err := fetch(io.MultiWriter(w, out))
@@ -168,7 +168,7 @@ func verifying(w io.Writer, fetch func(io.Writer) error) (backup.Counts, error) 
 	return v.counts, nil
 }
 
-// same compares what a file holds with what was written to it.
+// same compares a file's content with what was written to it.
 func same(file *os.File, want []byte, g *gauge) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -38,7 +38,7 @@ func newCheckCommand(env environment) *cobra.Command {
 anywhere. It shows the request, the messages, the next cursor, and what a poller
 would do about a failure.
 
-The config is given as to "rounds account add". A secret that it refers to as
+The config is given as with "rounds account add". A secret that it refers to as
 {"secret":"NAME"} is found where a poller finds it, in ROUNDS_SECRETS_DIR or as
 ROUNDS_SECRET_NAME, with its binding. Secrets that "rounds secret" stores are not found,
 because they are in Redis. The exit code is 1 if the check fails.`,
@@ -63,8 +63,8 @@ because they are in Redis. The exit code is 1 if the check fails.`,
 	flags.StringArrayVar(&o.sets, "set", nil, "a field of its config, as `key=value`; may be repeated")
 	flags.StringVar(&o.account, "account", "check", "the account's `id`")
 	flags.StringVar(&o.cursor, "cursor", "", "the cursor to continue from, as the last check printed it")
-	flags.StringVar(&o.hint, "hint", "", "what a nudge would carry, as `JSON`")
-	flags.IntVar(&o.pages, "pages", 1, "the most pages to follow while there is more")
+	flags.StringVar(&o.hint, "hint", "", "the hint that a nudge would have, as `JSON`")
+	flags.IntVar(&o.pages, "pages", 1, "the most pages to follow while there are more")
 	flags.IntVar(&o.limit, "limit", 200, "messages wanted in one page")
 	flags.BoolVar(&o.jsonOutput, "json", false, "print the outcome as JSON")
 	settings.AddCheckerFlags(flags)
@@ -101,7 +101,7 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 		}
 	}
 	trials := byhand.New(checkers, s.CheckTimeout, 1)
-	trials.Told = func(err error, stack []byte) { // the caller's own terminal, and own process
+	trials.Told = func(err error, stack []byte) { // the caller's own terminal, and its own process
 		fmt.Fprintf(env.stderr, "the checker's error, which nothing but this command shows: %s\n%s", oneLine(err.Error()), stack)
 	}
 	report, err := trials.Try(ctx, trial.Request{
@@ -168,7 +168,7 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 	return nil
 }
 
-// masked hides what may be secret in a config although it is plain text: the user and the
+// masked hides parts of a config that may be secret although they are plain text: the user and the
 // query of a URL. References to secrets are names, and stay.
 func masked(config json.RawMessage) json.RawMessage {
 	var value any

@@ -85,8 +85,8 @@ func completeLabels(env environment) cobra.CompletionFunc {
 	})
 }
 
-// completing offers the words that the API knows, that begin with the typed text and were
-// not given yet.
+// completing offers the words that the API knows, that begin with the typed text, and that were not
+// given yet.
 func completing(env environment, ask func(ctx context.Context, calls *client.Client, begun string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
@@ -116,7 +116,7 @@ func completing(env environment, ask func(ctx context.Context, calls *client.Cli
 	}
 }
 
-// completeKinds offers the kinds that the program knows, including its own.
+// completeKinds offers the kinds that the program knows, including kinds of its own.
 func completeKinds(env environment) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		checkers, err := service.NewCheckers(settings.Poller{}, serviceOptions(env))
@@ -148,7 +148,7 @@ func completeList(words []string) cobra.CompletionFunc {
 	}
 }
 
-// offer completes the values of a flag that has few.
+// offer completes the values of a flag with few values.
 func offer(cmd *cobra.Command, flag string, words ...string) {
 	complete(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -46,7 +46,7 @@ The running service shows the same at /docs/guide/connector.schema.json.`,
 	}
 }
 
-// The errors of a verification whose command line has no fault.
+// These errors report failed verifications. The command line has no fault.
 var (
 	errNotConformant = errors.New("the connector breaks rules of the protocol")
 	errUnreached     = errors.New("the connector could not be reached: nothing was judged")
@@ -63,16 +63,16 @@ func newConnectorVerifyCommand(env environment) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "verify URL",
-		Short: "Check that a connector keeps the rules of the protocol",
-		Long: `Check that a connector keeps the rules of the protocol. It is asked about one
+		Short: "Check that a connector obeys the rules of the protocol",
+		Long: `Check that a connector obeys the rules of the protocol. It is asked about one
 account in every way that a poller may ask, a few dozen times: with wrong, old and
 several signatures, for one message and for many, again under the same cursor, under
-a cursor that it never returned, about an account that nobody has. A line for each
+a cursor that it never returned, and about an account that does not exist. A line for each
 rule says whether it passes, fails or was not judged. If it fails, the line says why
 the rule exists and what to do.
 
 The account should have some messages, and get no new ones meanwhile. --secret names
-the secret that requests are signed with, in ROUNDS_SECRETS_DIR or as
+the secret that signs requests, in ROUNDS_SECRETS_DIR or as
 ROUNDS_SECRET_NAME.
 
 Exit codes:
@@ -113,7 +113,7 @@ Exit codes:
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return notJudged(nearFlags(cmd, err)) })
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "verify", "the `id` of the account to ask about")
-	flags.StringVar(&secret, "secret", "", "the `name` of the secret that requests are signed with")
+	flags.StringVar(&secret, "secret", "", "the `name` of the secret that signs requests")
 	flags.StringArrayVar(&sets, "set", nil, "a field of the account's config, as `key=value`; may be repeated")
 	flags.BoolVar(&jsonOutput, "json", false, "print the findings as JSON")
 	settings.AddCheckerFlags(flags)
@@ -143,7 +143,7 @@ func connectorConfig(env environment, url, secret string, sets []string) (json.R
 // verifyReport is a verification, as it is printed.
 type verifyReport struct {
 	URL       string              `json:"url"`     // masked
-	Verdict   connector.Verdict   `json:"verdict"` // on the whole
+	Verdict   connector.Verdict   `json:"verdict"` // of all rules together
 	Passed    int                 `json:"passed"`
 	Failed    int                 `json:"failed"`
 	NotJudged int                 `json:"not_judged"`

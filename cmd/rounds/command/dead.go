@@ -46,7 +46,7 @@ func newDeadListCommand(env environment) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&query.Group, "group", "", "only those of this consumer `group`")
+	cmd.Flags().StringVar(&query.Group, "group", "", "only dead letters of this consumer `group`")
 	complete(cmd, "group", completeGroups(env))
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
@@ -62,10 +62,10 @@ func newDeadReplayCommand(env environment) *cobra.Command {
 	all, jsonOutput := false, false
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
-		Short: "Have dead letters delivered again",
-		Long: `Have dead letters delivered again, to the group that could not handle them: those
-that are named, or all that the group has now. They come after later messages of
-their accounts. Running the command again is safe.`,
+		Short: "Deliver dead letters again",
+		Long: `Deliver dead letters again, to the group that could not handle them: the named ones,
+or all that the group has now. They are delivered after later messages of their
+accounts. Running the command again is safe.`,
 		Example: `  rounds dead replay 12:1767225600000-0
   rounds dead replay --all --group webhook.crm`,
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
@@ -93,7 +93,8 @@ their accounts. Running the command again is safe.`,
 	return cmd
 }
 
-// checkDead refuses contradictory flags, in the words of the command, which replays or drops.
+// checkDead refuses contradictory flags, in the words of the command. does is what the command
+// does: replay or drop.
 func checkDead(ids []string, all bool, group, does string) error {
 	switch {
 	case all && len(ids) > 0:
@@ -108,7 +109,7 @@ func checkDead(ids []string, all bool, group, does string) error {
 	return nil
 }
 
-// replayAll repeats the call until all are replayed, and adds up the results.
+// replayAll repeats the call until all letters are replayed, and adds up the results.
 func replayAll(cmd *cobra.Command, calls *client.Client, ids []string, request api.ReplayRequest) (api.Replayed, error) {
 	var sum api.Replayed
 	some := slices.Collect(slices.Chunk(ids, message.MaxDeadIDs))
@@ -135,7 +136,7 @@ func newDeadDropCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop [ID...]",
 		Short: "Drop dead letters for good",
-		Long: `Drop dead letters for good: those that are named, or all that a group has now. It
+		Long: `Drop dead letters for good: the named ones, or all that a group has now. The command
 asks before it drops all, unless --yes is given.`,
 		Example: `  rounds dead drop 12:1767225600000-0
   rounds dead drop --all --group webhook.crm`,
@@ -174,7 +175,7 @@ asks before it drops all, unless --yes is given.`,
 	return cmd
 }
 
-// dropAll repeats the call until all are dropped, and adds up the results.
+// dropAll repeats the call until all letters are dropped, and adds up the results.
 func dropAll(cmd *cobra.Command, calls *client.Client, ids []string, request api.DropRequest) (api.Dropped, error) {
 	var sum api.Dropped
 	some := slices.Collect(slices.Chunk(ids, message.MaxDeadIDs))

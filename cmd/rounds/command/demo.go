@@ -22,12 +22,12 @@ func newDemoCommand(env environment) *cobra.Command {
 		Use:   "demo",
 		Short: "Show the service at work, with nothing to set up",
 		Long: `Show the service at work: a Redis inside the process, a small internet on loopback
-with some dozens of feeds, connectors and a WeChat account, of which some fail on
+with some dozens of feeds, connectors and a WeChat account, some of which fail on
 purpose, and all roles. It prints where the dashboard is, and then messages as they are found.
 
 The three pollers are processes of their own. The dashboard's first page has a button
 that kills one, as kill -9 does: the others take over its accounts, and after half a
-minute another takes its place. Nothing is kept when the demo ends.
+minute another takes its place. Nothing remains when the demo ends.
 
 One account is at a pretend WeChat, with a phone whose address is printed: it scans the codes
 of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. With
@@ -66,7 +66,8 @@ of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. 
 	return cmd
 }
 
-// calledAs returns how people call a program with this path. What "go run" built is in no PATH.
+// calledAs returns how people call a program with this path. A program that "go run" has built is
+// in no PATH.
 func calledAs(path string, err error) string {
 	if err == nil && strings.Contains(filepath.ToSlash(path), "/go-build") {
 		return "go run ./cmd/rounds"
@@ -74,7 +75,7 @@ func calledAs(path string, err error) string {
 	return "rounds"
 }
 
-// demoPoller is the command that the demo starts by itself.
+// demoPoller is the command with which the demo starts its pollers.
 const demoPoller = "poller"
 
 func newDemoPollerCommand(env environment) *cobra.Command {
@@ -90,7 +91,7 @@ func newDemoPollerCommand(env environment) *cobra.Command {
 	}
 }
 
-// self returns this program with other arguments.
+// self returns a command that runs this program with other arguments.
 func (e environment) self(args ...string) (*exec.Cmd, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -18,22 +18,22 @@ func newDoctorCommand(env environment) *cobra.Command {
 		Short: "Look at the whole installation, and say what to do",
 		Long: `Look at the whole installation with the settings of this command, and say what to do.
 
-Each line is ok, a warning, a fault, or skipped where something else must be put right
-first. At the end is what to do, faults first. The exit code is 1 if there is a fault.
+Each line is ok, a warning, a fault, or skipped if something else must be repaired
+first. The end says what to do, faults first. The exit code is 1 if there is a fault.
 
-  settings      each that is not valid, and variables that look misspelt
+  settings      invalid ones, and variables that look misspelt
   api           it answers at ROUNDS_API_URL, and accepts the token or key
   data          without a Redis: ROUNDS_DATA_DIR can be written, and its disk has room
-  redis         it is reached, new enough, quick, and keeps what it acknowledges
+  redis         it is reached, new enough, quick, and does not lose what it acknowledges
   clock         Redis' clock and this machine's
   namespace     it is there, in a format that this program knows
   law           what the last audit found; --audit does one now
   replicas      some are alive, and agree; accounts; groups; dead letters
-  secrets       names that accounts use are there, and can be read
+  secrets       the ones that accounts use exist, and can be read
   way out       hosts of some accounts and webhooks are reached from here
 
 It changes nothing and prints no secret. Each look takes --within at most, except the
-audit. Where Redis is inside a process of the service, it is asked through the API.`,
+audit. If Redis is inside a process of the service, it is asked through the API.`,
 		Example: `  rounds doctor
   rounds doctor --audit
   rounds doctor --json | jq -r '.todo[]'`,
@@ -66,7 +66,7 @@ audit. Where Redis is inside a process of the service, it is asked through the A
 	}
 	settings.AddFlags(cmd.Flags())
 	cmd.Flags().DurationVar(&within, "within", within, "how long each look may take")
-	cmd.Flags().BoolVar(&audit, "audit", false, "audit all accounts now, which takes as long as it takes")
+	cmd.Flags().BoolVar(&audit, "audit", false, "audit all accounts now, however long that takes")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
 	return cmd
 }

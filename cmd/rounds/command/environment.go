@@ -30,23 +30,24 @@ type environment struct {
 
 	haste *haste // nil: nothing hurries
 
-	kinds []Kind // besides those of rounds
+	kinds []Kind // besides the kinds of rounds
 
-	again  []string                 // variables with which the executable acts as this program
-	change func(*settings.Settings) // changes those of the demo; nil: it does not
+	again  []string                 // variables that make the executable act as this program
+	change func(*settings.Settings) // changes the demo's settings; nil: nothing does
 
-	// patience is how long a command waits for a service on this machine to listen, as it may
-	// have been started with the command before.
+	// patience is how long a command waits until a service on this machine listens, because the
+	// service may have been started just before the command.
 	patience time.Duration
-	// quiet is after how long without a message a tail says why there may be none; 0: it never does.
+	// quiet is the time without a message after which a tail says why there may be none; 0: it never
+	// does.
 	quiet time.Duration
 
-	// hangups begins to catch SIGHUP, which otherwise ends a process; nil: it is not ours
-	// to catch.
+	// hangups starts to catch SIGHUP, which would otherwise end the process; nil: this
+	// process must not catch it.
 	hangups func() <-chan os.Signal
 }
 
-// systemEnvironment is that of the process.
+// systemEnvironment returns the process's own environment.
 func systemEnvironment(kinds []Kind) environment {
 	return environment{
 		kinds: kinds, patience: 2 * time.Second, quiet: 5 * time.Second,
@@ -76,12 +77,12 @@ func (e environment) says(format string, args ...any) string {
 
 // report prints why the program failed.
 func (e environment) report(err error) {
-	fmt.Fprintln(terminal.NewWriter(e.stderr), "rounds:", e.spoken(err.Error())) // it may hold what others wrote
+	fmt.Fprintln(terminal.NewWriter(e.stderr), "rounds:", e.spoken(err.Error())) // the error may hold text that others wrote
 }
 
-// ask asks the person at the terminal whether to go on with something that cannot be
-// undone, and names the service that would do it. If nobody can be asked, that is a misuse,
-// and its error names the flag that answers.
+// ask asks the person at the terminal whether to go on with something that cannot be undone, and
+// names the service that would do it. If nobody can be asked, the command was misused, and the
+// error names the flag that answers.
 func (e environment) ask(calls *client.Client, question, otherwise string) (bool, error) {
 	answer, err := e.answer("at "+calls.At()+": "+question+" [y/N] ", otherwise)
 	switch strings.ToLower(answer) {
@@ -91,8 +92,8 @@ func (e environment) ask(calls *client.Client, question, otherwise string) (bool
 	return false, err
 }
 
-// bare is where the program itself tells a terminal what to do. Nothing that others wrote
-// goes there.
+// bare returns the stream for the program's own terminal commands. No text that others wrote may go
+// there.
 func bare(stream io.Writer) io.Writer {
 	if raw, ok := terminal.Raw(stream).(io.Writer); ok {
 		return raw

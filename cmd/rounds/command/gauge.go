@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// gaugePause is the least time between two updates: a terminal must not slow the work down.
+	// gaugePause is the least time between two updates. A terminal must not slow the work down.
 	gaugePause = 100 * time.Millisecond
-	// gaugeWidth is the columns of a terminal that does not tell them.
+	// gaugeWidth is the width of a terminal that does not report one.
 	gaugeWidth = 80
-	// gaugeSure is how long work goes on before what is left of it is estimated.
+	// gaugeSure is how long work goes on before the remaining time is estimated.
 	gaugeSure = 2 * time.Second
 )
 
-// gauge shows on a line of a terminal how far a backup or a restore is. Where standard error
-// is no terminal it shows nothing.
+// gauge shows on a line of a terminal how far a backup or a restore has got. It shows nothing if
+// standard error is not a terminal.
 type gauge struct {
-	out   io.Writer // nil: no terminal
+	out   io.Writer // nil: standard error is not a terminal
 	width func() int
 	now   func() time.Time
 
@@ -52,13 +52,13 @@ func newGauge(env environment) *gauge {
 	return g
 }
 
-// begin begins a piece of work, which the line names.
+// begin begins a piece of work, whose name the line shows.
 func (g *gauge) begin(doing string) {
 	g.doing, g.began, g.shown = doing, g.now(), time.Time{}
 }
 
-// show shows how much is done of about how much, as far as that is known, and how many bytes
-// that were, if any.
+// show shows how much of about how much is done, as far as that is known, and how many bytes that
+// was, unless 0.
 func (g *gauge) show(done, about backup.Counts, size int64) {
 	now := g.now()
 	if g.out == nil || now.Sub(g.shown) < gaugePause {
@@ -91,7 +91,7 @@ func (g *gauge) left(now time.Time, done, about backup.Counts) time.Duration {
 	return max(time.Second, left.Round(time.Second))
 }
 
-// end takes the line away.
+// end removes the line.
 func (g *gauge) end() {
 	if g.out != nil {
 		fmt.Fprint(g.out, "\r\x1b[K")
@@ -116,7 +116,7 @@ func megabytes(size int64) string {
 	return fmt.Sprintf("%.0f MB", float64(size)/1e6)
 }
 
-// metered is a writer to a meter that shows how far it is.
+// metered is a writer to a meter that also shows the progress.
 type metered struct {
 	backup.Meter
 	gauge *gauge
@@ -129,7 +129,7 @@ func (m *metered) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// contents says what a backup has, for people.
+// contents describes a backup's content for people.
 func contents(c backup.Counts) string {
 	texts := []string{
 		some(c.Accounts, "account"), some(c.Messages, "message"), some(c.Dead, "dead letter"),
@@ -152,7 +152,7 @@ func some(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// took returns for how long something went on, for people.
+// took returns for people how long something took.
 func took(d time.Duration) string {
 	if d < time.Second {
 		return "less than a second"

@@ -50,7 +50,7 @@ func newGroupsListCommand(env environment) *cobra.Command {
 	return cmd
 }
 
-// progressOf returns the columns of how far a group has read, and of its consumers.
+// progressOf returns the columns that show how far a group has read, and its consumers.
 func progressOf(g api.Group) string {
 	return strings.Join([]string{
 		strconv.Itoa(g.Lag), seconds(g.OldestUnread), strconv.Itoa(g.Pending), seconds(g.OldestPending),
@@ -58,7 +58,8 @@ func progressOf(g api.Group) string {
 	}, "\t")
 }
 
-// troubleOf returns the column of why messages wait for one of a group's consumers, if any do.
+// troubleOf returns the column that shows why messages wait for one of a group's consumers, if any
+// do.
 func troubleOf(g api.Group) string {
 	for _, m := range g.Members {
 		if m.Error != "" {
@@ -72,10 +73,10 @@ func newGroupsRemoveCommand(env environment) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
-		Short: "Forget consumer groups, with what they have read and what is pending",
-		Long: `Remove consumer groups, with what they have read and what is pending. Messages past
-their retention are no longer kept for them; their dead letters stay. Stop the
-consumers of a group first, because they would make it again.
+		Short: "Remove consumer groups, with their positions and pending messages",
+		Long: `Remove consumer groups, with their positions and pending messages. Messages past their
+retention are no longer retained for them; their dead letters stay. Stop the
+consumers of a group first, because they would create it again.
 
 If a group has messages that it has not read, or not acknowledged, the command asks
 before it removes any group, unless --yes is given. If nobody can be asked, it ends

@@ -46,7 +46,7 @@ or at ROUNDS_API_ADDR if that is not set.`,
 			return ready(cmd.Context(), url)
 		},
 	}
-	cmd.Flags().StringVar(&target, "url", "", "ask this URL instead, without the /readyz")
+	cmd.Flags().StringVar(&target, "url", "", "ask this URL instead; give it without /readyz")
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func healthTarget(env environment, flags *pflag.FlagSet) (string, error) {
 
 // healthURL returns where a process with these settings serves its health.
 func healthURL(s settings.API) (string, error) {
-	addr := s.OpsAddr // it answers however busy the API is
+	addr := s.OpsAddr // this address answers however busy the API is
 	if addr == "" && s.Roles.Has(settings.RoleAPI) {
 		addr = s.Addr
 	}

@@ -43,9 +43,9 @@ func newKeyCreate(env environment) *cobra.Command {
 	inRedis, jsonOutput := false, false
 	cmd := &cobra.Command{
 		Use:   "create NAME --role ROLE",
-		Short: "Make a key, and print it this once",
-		Long: `Make a key of the API and print it: it is kept nowhere, and nobody can tell it again.
-The roles, each of which may do what those before it may:
+		Short: "Make a key, and print it once",
+		Long: `Make a key of the API and print it. The key is stored nowhere, and cannot be shown again.
+Each role may also do everything that the roles before it may:
 
   viewer    reads
   operator  nudges, pauses, resumes, revives, replays
@@ -53,13 +53,13 @@ The roles, each of which may do what those before it may:
   admin     does all the rest: keys, secrets, resharding, repairs
 
 A key with labels sees, counts and changes only accounts that have all of them, and
-can register none without them. What is about the whole service is refused to it.
+cannot register accounts without them. It gets nothing about the service as a whole.
 
-Who has the key puts it where the token would be, into ROUNDS_API_TOKEN or the
-header Authorization: Bearer KEY.
+Use the key in place of the token, in ROUNDS_API_TOKEN or in the header
+Authorization: Bearer KEY.
 
-The first key of a service without a token is made with --in-redis: it is written to the
-Redis of ROUNDS_REDIS_URL itself, and no API is asked.`,
+Make the first key of a service without a token with --in-redis: the command writes it
+to the Redis of ROUNDS_REDIS_URL itself, and asks no API.`,
 		Example: `  rounds key create grafana --role viewer
   rounds key create ci --role editor --label team=press --expires 90d
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds key create me --role admin --in-redis`,
@@ -92,10 +92,10 @@ Redis of ROUNDS_REDIS_URL itself, and no API is asked.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&role, "role", "", "what the key may do: viewer, operator, editor or admin")
-	flags.StringArrayVar(&labels, "label", nil, "only accounts with this label, as `NAME=VALUE`; of several, with all")
-	flags.StringVar(&expires, "expires", "", "for how `LONG` the key holds, such as 90d or 12h; until it is revoked, if not given")
+	flags.StringArrayVar(&labels, "label", nil, "only accounts with this label, as `NAME=VALUE`; several must all match")
+	flags.StringVar(&expires, "expires", "", "how `LONG` the key is valid, such as 90d or 12h; default: until it is revoked")
 	flags.BoolVar(&inRedis, "in-redis", false, "write the key to Redis itself instead of asking the API")
-	flags.BoolVar(&jsonOutput, "json", false, "print the key and what is known of it as JSON")
+	flags.BoolVar(&jsonOutput, "json", false, "print the key and its description as JSON")
 	settings.AddRedisFlags(flags)
 	if err := cmd.MarkFlagRequired("role"); err != nil {
 		panic(err) // the command has no such flag
@@ -138,8 +138,8 @@ func createInRedis(cmd *cobra.Command, env environment, n key.New, role, expires
 	return made, err
 }
 
-// keyring calls use with the keys in the Redis that flags and settings name, and notes in the
-// trail there that it made one.
+// keyring calls use with the keys in the Redis that flags and settings name, and notes the order in
+// the trail there.
 func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
 	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
 	s, err := settings.ReadRedis(lookup, cmd.Flags())
@@ -175,7 +175,7 @@ func printKey(env environment, made *api.NewKey, jsonOutput bool) error {
 	return nil
 }
 
-// reachOf says which accounts somebody with these labels can use.
+// reachOf says which accounts a caller with these labels can use.
 func reachOf(labels map[string]string) string {
 	if len(labels) == 0 {
 		return "all accounts"
@@ -201,9 +201,9 @@ func newKeyList(env environment) *cobra.Command {
 		Use:     "list",
 		Short:   "List keys: their roles, labels, and when they were last used",
 		Aliases: []string{"ls"},
-		Long: `List keys. The keys themselves are not told: they are known only to those who have them.
+		Long: `List keys, without their texts: only the people who have them know those.
 
-LAST USED is true to within an hour. A key that has expired stays in the list until it is
+LAST USED is accurate to an hour. A key that has expired stays in the list until it is
 revoked, or its room is needed.`,
 		Example: `  rounds key list
   rounds key list --json | jq -r 'select(.last_used == null) | .name'`,
@@ -254,8 +254,8 @@ func newKeyRevoke(env environment) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME…",
 		Short: "Revoke keys, for good",
-		Long: `Revoke keys, for good. Within three seconds they let nobody in, in any process, and
-within ten seconds what lasts of them ends, such as following messages.`,
+		Long: `Revoke keys, for good. Within three seconds no process admits them, and within ten
+seconds their long requests end, such as following messages.`,
 		Example: `  rounds key revoke ci`,
 		Aliases: []string{"rm"},
 		Args:    cobra.MinimumNArgs(1),
@@ -277,7 +277,7 @@ func newWhoamiCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "whoami",
-		Short: "Tell who the API takes you for, and what you may do",
+		Short: "Show who the API takes you for, and what you may do",
 		Example: `  rounds whoami
   ROUNDS_API_TOKEN=rounds_… rounds whoami`,
 		Args: cobra.NoArgs,

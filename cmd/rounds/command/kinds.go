@@ -21,7 +21,7 @@ func newKindsCommand(env environment) *cobra.Command {
 		Use:   "kinds [KIND]",
 		Short: "List the kinds of accounts and the fields of their configs",
 		Long: `List the kinds of accounts that the service knows, with the fields of their configs and
-how many living pollers check them; or tell of one kind what each field is.`,
+how many living pollers check them; or explain each field of one kind.`,
 		Example: `  rounds kinds
   rounds kinds feed`,
 		Args: cobra.MaximumNArgs(1),
@@ -53,7 +53,7 @@ how many living pollers check them; or tell of one kind what each field is.`,
 	return cmd
 }
 
-// noKind says that there is no such kind, and which there are.
+// noKind says that there is no such kind, and lists the ones that there are.
 func noKind(list api.KindList, name string) error {
 	names := make([]string, len(list.Kinds))
 	for i, k := range list.Kinds {
@@ -94,7 +94,7 @@ func printKind(w io.Writer, k api.Kind) error {
 	return table.Flush()
 }
 
-// exampleOf returns a field's example as --set takes it.
+// exampleOf returns a field's example in the form of --set.
 func exampleOf(f strict.Field) string {
 	if text, ok := f.Example.(string); ok {
 		return text

@@ -27,7 +27,7 @@ func newLogger(w io.Writer, s settings.Log, terminal bool) (*slog.Logger, *slog.
 	return slog.New(&textHandler{out: &lockedWriter{w: w}, level: level}), level
 }
 
-// readable writes durations as people do, not as a number of nanoseconds.
+// readable writes durations for people, and not as a number of nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

@@ -8,10 +8,10 @@
 //
 //	func main() { command.Main(newPigeons) }
 //
-// where newPigeons is a Kind: it makes a poller.Checker with the tools that the process
-// lends it. Every command knows such a kind as it knows those of rounds: serve checks its
-// accounts, account add validates its config, check tries one by hand. Nothing is
-// registered globally, so a process may hold several programs.
+// newPigeons is a Kind: it makes a poller.Checker with the tools that the process lends it. Every
+// command treats such a kind like the kinds of rounds: serve checks its accounts, account add
+// validates its config, check tries one by hand. Nothing is registered globally, so a process may
+// hold several programs.
 package command
 
 import (
@@ -34,19 +34,20 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// Kind makes the checker of a kind of the program's own. It may be called several times
-// in a process, each time that settings are validated or roles start. It must keep the
-// tools nowhere but in the checker. Its error ends the command, which names the kind.
+// Kind makes the checker of one of the program's own kinds. It may be called several
+// times in a process, each time that settings are validated or roles start. It must not
+// store the tools anywhere but in the checker. Its error ends the command, which names
+// the kind.
 type Kind = service.Kind
 
 // Tools are what a process lends a Kind.
 type Tools = service.Tools
 
-// Main runs the command line of the process, with kinds besides those of rounds, and ends
-// the process. The exit code is 0 if all went well and 1 otherwise; a command's help
-// lists further codes. SIGINT and SIGTERM end the command properly. A second one ends the
-// process at once, except that a command that serves first signs off; then a third one
-// ends it. SIGHUP has serve read its settings again.
+// Main runs the command line of the process, with kinds besides the kinds of rounds, and ends the
+// process. The exit code is 0 if all went well and 1 otherwise; a command's help lists further
+// codes. SIGINT and SIGTERM end the command properly. A second one ends the process at once, except
+// that a serving command first signs off; a third one then ends it. SIGHUP makes serve read its
+// settings again.
 func Main(kinds ...Kind) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	env := systemEnvironment(kinds)
@@ -66,10 +67,9 @@ func Main(kinds ...Kind) {
 	}
 }
 
-// Run is Main for tests and for programs with their own main function. It runs one
-// command, without the program's name in args, and returns its error. It uses the
-// process' standard streams and environment, and leaves signals to the caller: a command
-// that serves ends when ctx is done.
+// Run is Main for tests and for programs with their own main function. It runs one command, without
+// the program's name in args, and returns its error. It uses the process' standard streams and
+// environment, and leaves signals to the caller: a serving command ends when ctx is done.
 func Run(ctx context.Context, args []string, kinds ...Kind) error {
 	return run(ctx, args, systemEnvironment(kinds))
 }
@@ -104,8 +104,8 @@ func newHaste() *haste {
 	}}
 }
 
-// channel returns a channel that is closed at the second signal, which then does not end
-// the process by itself. It is nil without haste.
+// channel returns a channel that is closed at the second signal, which then does not end the
+// process by itself. It is nil if h is.
 func (h *haste) channel() <-chan struct{} {
 	if h == nil {
 		return nil
@@ -114,8 +114,8 @@ func (h *haste) channel() <-chan struct{} {
 	return h.hurry
 }
 
-// follow waits, after the first signal, for a second one if the command asked for it;
-// stop ends the catching of the first.
+// follow waits, after the first signal, for a second one if the command asked for it.
+// stop stops catching the first.
 func (h *haste) follow(stop func()) {
 	if !h.asked.Load() {
 		stop()
@@ -128,10 +128,10 @@ func (h *haste) follow(stop func()) {
 	close(h.hurry)
 }
 
-// run is the program. It returns what went wrong. A command that the user ended is no
-// error.
+// run is the program. It returns what went wrong. If the user ended the command, there
+// is no error.
 func run(ctx context.Context, args []string, env environment) error {
-	// What others wrote is shown, and the terminal obeys none of it, whichever command prints.
+	// The terminal shows text that others wrote without obeying any of it, whichever command prints.
 	if env.stdout != nil {
 		env.stdout = terminal.NewWriter(env.stdout)
 	}
@@ -144,7 +144,7 @@ func run(ctx context.Context, args []string, env environment) error {
 	return inOurWords(cmd, err)
 }
 
-// inOurWords says in our words what the library says of flags that are missing.
+// inOurWords replaces the library's text about missing flags by our own.
 func inOurWords(cmd *cobra.Command, err error) error {
 	if err == nil || !strings.HasPrefix(err.Error(), "required flag(s) ") {
 		return err
@@ -159,12 +159,12 @@ func inOurWords(cmd *cobra.Command, err error) error {
 	return errors.Join(missing...)
 }
 
-// codeMisuse is the exit code of a command that was used in a way that cannot work.
+// codeMisuse is the exit code of a command that cannot work as it was called.
 const codeMisuse = 2
 
 func misuse(text string) error { return codeError{errors.New(text), codeMisuse} }
 
-// withClient makes a command's function from one that calls the API.
+// withClient turns a function that calls the API into a command's function.
 func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		lookup, faults := settings.Layer(env.lookup, cmd.Flags())

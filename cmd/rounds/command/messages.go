@@ -19,7 +19,7 @@ import (
 // dataWidth is how much of a message's data is shown in a line for people.
 const dataWidth = 200
 
-// errEnough ends a tail that has shown what was asked for.
+// errEnough ends a tail that has shown as many messages as were asked for.
 var errEnough = errors.New("enough")
 
 func newMessagesCommand(env environment) *cobra.Command {
@@ -42,12 +42,12 @@ func newTailCommand(env environment) *cobra.Command {
 		Long: `Print found messages as they arrive, until interrupted. After a lost connection it
 connects again, and continues where it stopped.
 
-With --group they are read as a consumer of that group, which is made if it is new.
+With --group the command reads as a consumer of that group, which is created if it is new.
 Each message goes to one consumer of the group, is printed and then acknowledged. A
 message that was printed but could not be acknowledged is printed again by the next
 consumer. Without --group nothing is acknowledged, and no other reader is affected.
 
---account, --kind and --type print only what fits all of them; each may be repeated.
+--account, --kind and --type print only messages that match all of them; each may be repeated.
 
 If nothing comes for five seconds, standard error says which accounts fail.`,
 		Example: `  rounds messages tail
@@ -111,20 +111,20 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 	}
 	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
 	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge the printed messages")
-	cmd.Flags().StringArrayVar(&accounts, "account", nil, "only those of the account with this `id`")
-	cmd.Flags().StringArrayVar(&kinds, "kind", nil, "only those of accounts of this `kind`")
-	cmd.Flags().StringArrayVar(&types, "type", nil, "only those of this `type`, as its checker names it")
+	cmd.Flags().StringArrayVar(&accounts, "account", nil, "only messages of the account with this `id`")
+	cmd.Flags().StringArrayVar(&kinds, "kind", nil, "only messages of accounts of this `kind`")
+	cmd.Flags().StringArrayVar(&types, "type", nil, "only messages of this `type`, as the checker names it")
 	complete(cmd, "account", completeIDs(env))
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "group", completeGroups(env))
 	offer(cmd, "from", client.FromStart, client.FromNow)
-	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many; 0: never")
+	cmd.Flags().IntVar(&limit, "limit", 0, "end after this many messages; 0: never")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
 }
 
-// waiting says on standard error, once, that no message has come, unless heard is called before.
-// After heard has returned nothing is said.
+// waiting says on standard error, once, that no message has come, unless heard is called first. It
+// says nothing after heard has returned.
 func waiting(ctx context.Context, env environment, calls *client.Client) (heard func()) {
 	if env.quiet == 0 {
 		return func() {}

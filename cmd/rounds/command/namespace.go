@@ -34,9 +34,9 @@ func newNamespaceRemoveCommand(env environment) *cobra.Command {
 begins with "NAMESPACE:" or "{NAMESPACE:". It uses the Redis of ROUNDS_REDIS_URL
 directly and no API, because the service must have ended. A namespace whose
 processes reported within the last minute is refused, unless --force is given. A
-process that still runs makes its keys again.
+process that still runs creates its keys again.
 
-It asks for the namespace's name before it begins, unless --yes is given. If nobody
+The command asks for the namespace's name first, unless --yes is given. If nobody
 can be asked, it ends with exit code 2 and changes nothing. Keys are removed a few
 hundred at a time, on each node of a cluster. It can be interrupted and run again.
 The trail of who changed what is removed too: a line on standard error says who did
@@ -62,7 +62,7 @@ this.`,
 	}
 	flags := cmd.Flags()
 	settings.AddRedisFlags(flags)
-	flags.BoolVar(&removal.dryRun, "dry-run", false, "only show what there is")
+	flags.BoolVar(&removal.dryRun, "dry-run", false, "only show what would be removed")
 	flags.BoolVar(&removal.force, "force", false, "remove it although processes use it")
 	flags.BoolVarP(&removal.yes, "yes", "y", false, "do not ask")
 	return cmd
@@ -108,8 +108,8 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return fmt.Errorf("%d keys of namespace %s were removed, but not all: run it again: %w", removed, name, err)
 	}
-	// The trail is removed with the rest, so this line is the record for whoever keeps
-	// the output.
+	// The trail is removed with the rest, so this line is the record for everybody who
+	// saves the output.
 	fmt.Fprintf(r.env.stderr, "%s ordered remove-namespace done by=%s via=system namespace=%s keys=%d\n",
 		time.Now().UTC().Format(time.RFC3339), oneLine(service.SystemUser()), name, removed)
 	fmt.Fprintln(r.env.stdout, r.env.says("removed namespace %s from Redis at %s: %d keys, with %d accounts and %d messages",

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
-// unknownKind returns an error if nothing can be found because a kind does not exist: the
-// service does not know it, and no account has it. A service that cannot say refuses nothing.
+// unknownKind returns an error if nothing can be found because a kind does not exist: the service
+// does not know it, and no account has it. If the service cannot say, there is no error.
 func unknownKind(ctx context.Context, calls *client.Client, wanted []string) error {
 	if len(wanted) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func unknownAccounts(ctx context.Context, calls *client.Client, ids []string) (u
 	return unknown
 }
 
-// whyNothing says to somebody who waits for messages that there is none yet, and which
+// whyNothing tells a person who waits for messages that there is none yet, and which
 // accounts fail.
 func whyNothing(ctx context.Context, calls *client.Client) string {
 	const most = 100

@@ -12,12 +12,12 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// progressPause is the least time between two updates of a progress line: a terminal must
-// not slow the work down.
+// progressPause is the least time between two updates of a progress line. A terminal must not slow
+// the work down.
 const progressPause = 100 * time.Millisecond
 
-// progress counts lines and shows the count on a line of a terminal. If standard error is
-// no terminal it only counts.
+// progress counts lines and shows the count on a line of a terminal. If standard error is not a
+// terminal, it only counts.
 type progress struct {
 	w    io.Writer // nil: silent
 	what string
@@ -25,7 +25,7 @@ type progress struct {
 	mu    sync.Mutex
 	lines int
 	shown time.Time
-	dirty bool // there is a line to clear
+	dirty bool // a line must be cleared
 }
 
 func newProgress(env environment, what string) *progress {
@@ -45,7 +45,7 @@ func (p *progress) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// add counts so many more.
+// add counts n more.
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *progress) clear() {
 	}
 }
 
-// done ends the line; nothing is shown any more.
+// done ends the line. Nothing is shown after that.
 func (p *progress) done() {
 	p.clear()
 	p.mu.Lock()
@@ -104,7 +104,7 @@ func newListing[T any](out io.Writer, asJSON bool, header string, row func(T) st
 	return l
 }
 
-// print prints the items so far: a listing of pages may be very long.
+// print prints the given items. It prints page by page, because a listing may be very long.
 func (l *listing[T]) print(items []T) error {
 	for _, item := range items {
 		if l.json {
@@ -118,8 +118,8 @@ func (l *listing[T]) print(items []T) error {
 	return l.table.Flush()
 }
 
-// pages prints up to limit items, or all if it is 0. Read returns a page of at most that
-// many items after a cursor, and the next cursor, which is empty at the end.
+// pages prints up to limit items, or all if it is 0. read returns a page of at most that many items
+// after a cursor, and the next cursor, which is empty at the end.
 func (l *listing[T]) pages(limit int, read func(cursor string, most int) (items []T, next string, err error)) error {
 	cursor := ""
 	for listed := 0; ; {

@@ -51,8 +51,8 @@ func newParkedListCommand(env environment) *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&query.Reason, "reason", "", "only those whose reason begins with this `prefix`, such as auth or paused")
-	cmd.Flags().StringVar(&query.Kind, "kind", "", "only those of this kind")
+	cmd.Flags().StringVar(&query.Reason, "reason", "", "only accounts whose reason begins with this `prefix`, such as auth or paused")
+	cmd.Flags().StringVar(&query.Kind, "kind", "", "only accounts of this kind")
 	complete(cmd, "kind", completeKinds(env))
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
@@ -69,9 +69,9 @@ func newReviveCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revive [ID...]",
 		Short: "Bring parked accounts back into circulation, at a rate",
-		Long: `Put parked accounts back into circulation: those that are named, or those parked for
-a reason or a cause, of a kind or a host. Their failures are forgotten, and they become due one after
-the other, at the rate.
+		Long: `Put parked accounts back into circulation: the named ones, or those that a reason, a
+cause, a kind or a host selects. Their failures are forgotten, and they become due one
+after another, at the rate.
 
 Paused accounts are not changed unless they are named, or the reason begins with
 "paused". Accounts that are parked while the command runs are not changed either.
@@ -105,13 +105,13 @@ Running it again is safe.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&request.Reason, "reason", "", "those whose reason begins with this `prefix`, such as auth")
-	flags.StringVar(&request.Kind, "kind", "", "those of this kind")
+	flags.StringVar(&request.Reason, "reason", "", "accounts whose reason begins with this `prefix`, such as auth")
+	flags.StringVar(&request.Kind, "kind", "", "accounts of this kind")
 	complete(cmd, "kind", completeKinds(env))
-	flags.StringVar(&request.Cause, "cause", "", "those parked because of this `CAUSE`, as rounds problems names it")
-	flags.StringVar(&request.Host, "host", "", "those whose config names this `HOST` or corporation")
-	flags.StringArrayVar(&request.Except, "except-host", nil, "none whose config names this `HOST` or corporation; repeat the flag for several")
-	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many become due a second, `N/s`, a minute, N/m, or an hour, N/h")
+	flags.StringVar(&request.Cause, "cause", "", "accounts that are parked because of this `CAUSE`, as rounds problems names it")
+	flags.StringVar(&request.Host, "host", "", "accounts whose config names this `HOST` or corporation")
+	flags.StringArrayVar(&request.Except, "except-host", nil, "no accounts whose config names this `HOST` or corporation; repeat the flag for several")
+	flags.StringVar(&rate, "rate", fmt.Sprintf("%d/s", accounts.ReviveRate), "how many accounts become due in a second, `N/s`, in a minute, N/m, or in an hour, N/h")
 	flags.BoolVar(&request.DryRun, "dry-run", false, "only count the accounts")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	return cmd

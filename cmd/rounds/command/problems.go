@@ -25,13 +25,13 @@ func newProblemsCommand(env environment) *cobra.Command {
 		Use:   "problems",
 		Short: "Show failing and parked accounts, grouped by what went wrong",
 		Long: `Show the accounts that fail, and those that are parked for a failure, grouped by kind,
-by the host or corporation that they are checked at, and by what went wrong. Failures
+by the host or corporation at which they are checked, and by what went wrong. Failures
 that differ only in numbers, ids, times, quoted words, addresses or the host are the same.
 
-The monitor on duty sums them up every 45 seconds, and the answer is what it found last.
-Those that began to fail within the last hour come first, then the largest groups. Their
-accounts are listed by --cause, --host and --kind of account list, and changed by those of
-account pause and parked revive.`,
+The monitor on duty sums them up every 45 seconds, and the answer is its last summary.
+Groups that began to fail within the last hour come first, then the largest groups. The
+flags --cause, --host and --kind list a group's accounts with account list, and change
+them with account pause and parked revive.`,
 		Example: `  rounds problems
   rounds problems --state newly
   rounds problems --host news.example.org --json | jq .groups
@@ -113,7 +113,7 @@ func whereOf(g *problem.FailingGroup) string {
 	return "-"
 }
 
-// nextOf says what will happen by itself from now on.
+// nextOf says what happens next without anybody's doing.
 func nextOf(steps []problem.NextStep, now time.Time) string {
 	var words []string
 	for _, s := range steps {

@@ -13,19 +13,19 @@ func newReloadCommand(env environment) *cobra.Command {
 	jsonOutput := false
 	cmd := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a process read its settings and files again",
-		Long: `Have a process read its settings and files again, without a restart: the one that
+		Short: "Make a process read its settings and files again",
+		Long: `Make a process read its settings and files again, without a restart: the one that
 serves the API at ROUNDS_API_URL. Each process has its own settings and files. Send
-SIGHUP to the others, which does the same.
+SIGHUP to the other processes to the same effect.
 
 What changes at once: ROUNDS_LIMITS, the endpoints of ROUNDS_WEBHOOKS_FILE, the
 callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
-ROUNDS_TIMELINE, ROUNDS_LOG_LEVEL, secrets, and the keys of stored ones:
+ROUNDS_TIMELINE, ROUNDS_LOG_LEVEL, secrets, and the keys of stored secrets:
 ROUNDS_SECRETS_KEY, ROUNDS_SECRETS_KEY_FILE, ROUNDS_SECRETS_PUBLIC_KEY,
 ROUNDS_SECRETS_PUBLIC_KEY_FILE.
-Everything is validated before anything changes. If there is any fault, every fault
-is named and nothing changes. Other settings that differ are named: they take effect
-after a restart.
+Everything is validated before anything changes. If there is a fault, the command names
+every fault and nothing changes. It also names other settings that differ: they take
+effect after a restart.
 
 The environment of a running process cannot change. Put settings that should change
 into the file that ROUNDS_SETTINGS_FILE names.`,

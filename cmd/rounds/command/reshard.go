@@ -21,16 +21,16 @@ func newReshardCommand(env environment) *cobra.Command {
 	to, dryRun, force, finish, abort, jsonOutput := 0, false, false, false, false, false
 	cmd := &cobra.Command{
 		Use:   "reshard",
-		Short: "Change the number of shards, while the service goes on",
-		Long: `Change the number of shards, while the service goes on. The monitors move the
-accounts, one old shard after the other; this command shows how far they are, and
+		Short: "Change the number of shards, while the service runs",
+		Long: `Change the number of shards, while the service runs. The monitors move the
+accounts, one old shard after another; this command shows how far they have got, and
 ends when all have moved. It can be interrupted, and run again to see the rest.
 Without --to it shows the current state.
 
 The first account that moves is the point of no return. Until then --abort aborts
-the change, and everything is as before. That takes some seconds, and as long as any
-replica does not know the new shards. After it the change can only continue; the
-number can be changed back once it is over.
+the change, and everything is as before. No account moves for some seconds, nor before
+all replicas know the new shards. After the first account the change can only
+continue; the number can be changed back once the change is over.
 
 If Redis has a memory limit (maxmemory), it must have room for a copy of the
 accounts that are moving, for their ids, and on a cluster for the accounts that come
@@ -38,8 +38,8 @@ from other nodes: --dry-run shows how much. Without that room nothing begins, un
 --force is given. If memory runs out all the same, accounts are still checked, and
 move slowly.
 
-Every process must be of a version that knows this command; from then on
-ROUNDS_SHARDS has no meaning for the namespace. Messages in the old shards are
+Every process must be of a version that knows this command. After a change, the
+namespace ignores ROUNDS_SHARDS. Messages in the old shards are
 delivered from there, before an account's later ones. The old shards are dropped
 when the messages' retention is over; --finish drops them as soon as every consumer
 group has handled them. Only then can the number change again.`,
@@ -81,16 +81,16 @@ group has handled them. Only then can the number change again.`,
 	}
 	cmd.Flags().IntVar(&to, "to", 0, "the new number of shards")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be done")
-	cmd.Flags().BoolVar(&force, "force", false, "begin even where Redis seems to have too little memory below its limit")
+	cmd.Flags().BoolVar(&force, "force", false, "begin even if Redis seems to have too little memory below its limit")
 	cmd.Flags().BoolVar(&abort, "abort", false, "abort the change, before the first account moves")
 	cmd.Flags().BoolVar(&finish, "finish", false, "drop the old shards, and the handled messages in them")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
 }
 
-// watchReshard shows on standard error how far a change is, until all accounts have
-// moved. Until all processes know of the change, some may still answer with the old
-// number.
+// watchReshard shows on standard error how far a change has got, until all accounts
+// have moved. Until all processes know of the change, some may still answer with the
+// old number.
 func watchReshard(ctx context.Context, env environment, calls *client.Client, done api.Resharding) (api.Resharding, error) {
 	var shown shownReshard
 	for done.Phase == circulate.Moving {
@@ -113,14 +113,14 @@ func watchReshard(ctx context.Context, env environment, calls *client.Client, do
 	return done, nil
 }
 
-// shownReshard is what of a change was shown last.
+// shownReshard is what was last shown about a change.
 type shownReshard struct {
 	text  string
 	total int
 }
 
-// next returns the progress, and whether it differs from what was shown. The total is the
-// greatest so far: accounts on their way are in no shard and are not counted.
+// next returns the progress, and whether it differs from what was last shown. The total is the
+// greatest so far, because accounts on their way are in no shard and are not counted.
 func (s *shownReshard) next(r api.Resharding) (text string, news bool) {
 	s.total = max(s.total, r.Accounts)
 	r.Accounts = s.total

@@ -23,13 +23,13 @@ import (
 
 // restoring says where a backup goes.
 type restoring struct {
-	to        string // the Redis' URL; empty: that of the settings
-	namespace string // empty: that of the settings
+	to        string // the URL of the Redis; empty: the settings' Redis
+	namespace string // empty: the settings' namespace
 	shards    int    // 0: as many as the backup has
 }
 
-// lookup finds settings as the given one does, but for the Redis' URL where To is it. So a
-// setting that goes with a URL, such as the file of its password, goes with that one.
+// lookup finds settings as the given lookup does. If to is set, it replaces the Redis' URL.
+// Settings that go with a URL, such as the file of its password, then go with that one.
 func (r restoring) lookup(found settings.Lookup) settings.Lookup {
 	return func(name string) (string, bool) {
 		switch {
@@ -50,20 +50,20 @@ func newRestoreCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty namespace",
-		Long: `Restore what "rounds backup" wrote into a namespace that has nothing in it, of any
-number of shards, on any Redis. FILE may be compressed, and - is standard input.
+		Long: `Restore what "rounds backup" wrote, into an empty namespace of any number of shards,
+on any Redis. FILE may be compressed, and - is standard input.
 
-All of the file is verified before anything is written: a file that was cut off or
-altered, or that is none, is refused with the line. Start the service afterwards; until
+The whole file is verified before anything is written. A file that was cut off or
+altered, or that is not a backup, is refused, with the wrong line. Start the service afterwards; until
 the restore is complete, programs refuse to work with the namespace. If it is interrupted,
 remove the namespace with "rounds namespace rm" and begin again.
 
-Keys of the API work again as they did when the backup was taken, also those that were
-revoked since: look at "rounds key list", or leave them out with --without-keys. Sealed
-secrets come back as they are. Sealed credentials come back if ROUNDS_SECRETS_KEY opens
-them; otherwise pollers fetch new ones.
+Keys of the API work again as they did when the backup was taken, even keys that were
+revoked since: look at "rounds key list", or leave keys out with --without-keys. Sealed
+secrets are restored as they are. Sealed credentials are restored if ROUNDS_SECRETS_KEY
+opens them; otherwise pollers fetch new ones.
 
---dry-run only verifies the file and says what is in it.`,
+--dry-run only verifies the file and lists its content.`,
 		Example: `  rounds restore rounds-2026-11-22.ndjson.zst --dry-run
   rounds restore rounds-2026-11-22.ndjson.zst --to redis://127.0.0.1:6379 --shards 256`,
 		Args: cobra.ExactArgs(1),
@@ -73,8 +73,8 @@ them; otherwise pollers fetch new ones.
 	}
 	flags := cmd.Flags()
 	settings.AddRedisFlags(flags)
-	flags.StringVar(&where.to, "to", "", "`URL` of the Redis, in the form of ROUNDS_REDIS_URL, which it replaces")
-	flags.StringVar(&where.namespace, "namespace", "", "`NAMESPACE` into which it goes, in place of ROUNDS_NAMESPACE")
+	flags.StringVar(&where.to, "to", "", "the `URL` of the Redis, in place of ROUNDS_REDIS_URL and in its form")
+	flags.StringVar(&where.namespace, "namespace", "", "the `NAMESPACE` to restore into, in place of ROUNDS_NAMESPACE")
 	flags.IntVar(&where.shards, "shards", 0, "how many shards the namespace gets; 0: as many as the backup has")
 	flags.BoolVar(&withoutKeys, "without-keys", false, "leave out the keys of the API")
 	flags.BoolVar(&dryRun, "dry-run", false, "only verify the file")
@@ -150,7 +150,7 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 	})
 }
 
-// privateKeys returns the keys of ROUNDS_SECRETS_KEY if there is something that they may open.
+// privateKeys returns the keys of ROUNDS_SECRETS_KEY if there is anything that they may open.
 func privateKeys(env environment, cmd *cobra.Command, where restoring, found *backup.Contents) (secrets.Keys, error) {
 	if len(found.SealedFor) == 0 {
 		return nil, nil
@@ -167,7 +167,7 @@ func privateKeys(env environment, cmd *cobra.Command, where restoring, found *ba
 	return keys, nil
 }
 
-// sealed says which keys the sealed parts of a backup need, for people.
+// sealed says for people which keys the sealed parts of a backup need.
 func sealed(found *backup.Contents, keys secrets.Keys) []string {
 	var texts []string
 	for _, id := range slices.Sorted(maps.Keys(found.SealedFor)) {
@@ -181,8 +181,7 @@ func sealed(found *backup.Contents, keys secrets.Keys) []string {
 	return texts
 }
 
-// reread returns a file that can be read twice. What comes from standard input is kept in a
-// temporary file meanwhile.
+// reread returns a file that can be read twice. It copies standard input to a temporary file.
 func reread(path string, stdin io.Reader) (*os.File, func(), error) {
 	if path != "-" {
 		file, err := os.Open(path)

@@ -32,7 +32,7 @@ key.`,
   rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
   rounds messages tail`,
 		SilenceErrors: true, // run's caller prints them
-		SilenceUsage:  true, // a failed call is no misuse
+		SilenceUsage:  true, // a failed call is not a misuse
 	}
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
@@ -74,8 +74,8 @@ key.`,
 	return root
 }
 
-// explainCompletion adds cobra's completion command now rather than at execution, and
-// gives its parts what every other command has.
+// explainCompletion adds cobra's completion command now and not at execution, and gives
+// its parts what every other command has.
 func explainCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})
@@ -100,7 +100,8 @@ func explainCompletion(root *cobra.Command) {
 	}
 }
 
-// within returns the path of the command with a name that one of a command's own commands has.
+// within returns the path of the command that a name belongs to, if a subcommand of a command has
+// that name.
 func within(cmd *cobra.Command, name string) string {
 	for _, sub := range cmd.Commands() {
 		for _, deeper := range sub.Commands() {
@@ -112,7 +113,7 @@ func within(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// nearFlags has the error about an unknown flag name those that may be meant.
+// nearFlags adds to the error about an unknown flag the flags that may be meant.
 func nearFlags(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {

@@ -23,9 +23,9 @@ func newSecretCommand(env environment) *cobra.Command {
 		Use:   "secret",
 		Short: "Store the secrets that records refer to, sealed",
 		Long: `Store the secrets that records refer to as {"secret": "NAME"}, sealed in Redis. The API
-has only the key that seals: nobody can have it tell a secret. Pollers have the key that
-opens. A file in ROUNDS_SECRETS_DIR or a variable ROUNDS_SECRET_NAME goes before what is
-stored. A secret that names hosts or kinds goes nowhere else.`,
+has only the key that seals, so it cannot reveal a secret. Pollers have the key that
+opens. A file in ROUNDS_SECRETS_DIR or a variable ROUNDS_SECRET_NAME has precedence over a
+stored secret. A secret that names hosts or kinds goes nowhere else.`,
 		Example: `  rounds secret keygen
   rounds secret set KF --host qyapi.weixin.qq.com --kind wecom-kf < kf.txt
   rounds secret list`,
@@ -39,14 +39,14 @@ func newSecretSet(env environment) *cobra.Command {
 	var hosts, kinds []string
 	cmd := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Store a secret from standard input, in place of the one of that name",
-		Long: `Store a secret, in place of the one of that name: its value, which is read from
-standard input, and where it may go change together, and count at the next check. One newline
-at the end of the value is not part of it. No argument is ever a value: all on a machine can
-read those.
+		Short: "Store a secret from standard input, and replace any secret of that name",
+		Long: `Store a secret, and replace any secret of that name. The value is read from standard
+input. The value and where it may go change together, and take effect with the next check.
+One newline at the end of the value is not part of it. A value is never an argument, because
+everybody on a machine can read those.
 
-NAME has 1 to 64 letters, digits, underscores and dashes. service.NAME is one that
-webhooks refer to, and no record can.`,
+NAME has 1 to 64 letters, digits, underscores and dashes. service.NAME is a secret for
+webhooks, to which no record can refer.`,
 		Example: `  rounds secret set KF --host qyapi.weixin.qq.com --kind wecom-kf < kf.txt
   pass show mail/me | rounds secret set MAIL --host imap.example.com:993 --kind imap
   rounds secret set CRM --host 'api.example.com,*.crm.example.com' < token`,
@@ -74,8 +74,8 @@ webhooks refer to, and no record can.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&hosts, "host", nil, "where it may go, as `HOST` or HOST:PORT, or *.HOST for all below; several, or separated by commas")
-	flags.StringSliceVar(&kinds, "kind", nil, "the `KIND` of accounts that may use it; several, or separated by commas")
+	flags.StringSliceVar(&hosts, "host", nil, "where it may go, as `HOST` or HOST:PORT, or *.HOST for all names below; repeat the flag, or separate hosts by commas")
+	flags.StringSliceVar(&kinds, "kind", nil, "the `KIND` of accounts that may use it; repeat the flag, or separate kinds by commas")
 	return cmd
 }
 
@@ -114,8 +114,8 @@ func newSecretList(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List stored secrets and where they may go, never a value",
-		Long: `List stored secrets: where they may go, when and by whom they were set, and for which
-key they are sealed. Secrets in files and variables are not stored, and not listed.`,
+		Long: `List stored secrets: where they may go, who stored them and when, and for which key they
+are sealed. Secrets in files and variables are not listed.`,
 		Example: `  rounds secret list
   rounds secret list --json | jq -r 'select(.hosts == null).name'`,
 		Args: cobra.NoArgs,
@@ -168,8 +168,8 @@ func newSecretRemove(env environment) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:     "rm NAME",
-		Short:   "Forget a stored secret",
-		Long:    "Forget a stored secret, for good. Checks of accounts that refer to it fail from then on, and\ncount against no account. It asks before it does, unless --yes says so.",
+		Short:   "Delete a stored secret",
+		Long:    "Delete a stored secret, for good. Checks of accounts that refer to it fail from then on, and\ncount against no account. The command asks first, unless --yes is given.",
 		Example: "  rounds secret rm OLD --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
@@ -197,10 +197,10 @@ func newSecretKeygen(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen",
 		Short: "Print a new pair of keys for stored secrets",
-		Long: `Print a new pair of keys: the private one opens stored secrets, and is for pollers and
-delivery; the public one seals them, and is all that the API needs. Nothing else changes:
-put them where the processes find them. Whoever has the private key and reads Redis
-reads every stored secret; who loses it has lost them all.`,
+		Long: `Print a new pair of keys: the private key opens stored secrets, and is for pollers and
+delivery; the public key seals them, and is all that the API needs. The command changes
+nothing else: put the keys where the processes find them. With the private key, anybody
+who reads Redis reads every stored secret. Without it, all stored secrets are lost.`,
 		Example: `  rounds secret keygen
   rounds secret keygen --json | jq -r .private > secrets.key`,
 		Args: cobra.NoArgs,
@@ -234,13 +234,14 @@ func newSecretRotate(env environment) *cobra.Command {
 		Use:   "rotate",
 		Short: "Seal all stored secrets anew, for the newest key",
 		Long: `Seal all stored secrets anew, for the first of the keys in ROUNDS_SECRETS_KEY; all of
-them open. It goes to the Redis of ROUNDS_REDIS_URL itself, not to an API, which cannot open
-what it seals. The service goes on meanwhile. It may be interrupted, and run again: what
-is done stays done, and what somebody sets meanwhile is left alone.
+these keys open secrets. The command uses the Redis of ROUNDS_REDIS_URL itself, because an
+API cannot open what it seals. The service may run meanwhile. The command may be
+interrupted, and run again: finished secrets stay finished, and secrets that somebody
+stores meanwhile are left alone.
 
 To change the key: make one with "rounds secret keygen". Give it to pollers and delivery,
 before the old one: ROUNDS_SECRETS_KEY=NEW,OLD. Give its public key to the API. Run this.
-Then take the old key away. It ends with 1 where a secret could not be opened.`,
+Then remove the old key. The exit code is 1 if a secret could not be opened.`,
 		Example: `  ROUNDS_SECRETS_KEY=NEW,OLD ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds secret rotate
   rounds secret rotate --redis-url redis://127.0.0.1:6379 --secrets-key-file keys`,
 		Args: cobra.NoArgs,

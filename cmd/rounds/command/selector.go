@@ -19,16 +19,16 @@ type selectorFlags struct {
 
 func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.kinds, "kind", nil, "only those of this `KIND`; repeat the flag for several")
-	flags.StringArrayVar(&f.states, "state", nil, "only those in this `STATE`; repeat the flag for several: "+strings.Join(accounts.States(), ", "))
-	flags.StringArrayVar(&f.labels, "label", nil, "only those with this label, `NAME=VALUE`; several must all match")
-	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only those whose id begins with this `TEXT`; repeat the flag for several")
-	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked ones whose reason begins with this `TEXT`; repeat the flag for several")
-	flags.StringArrayVar(&f.errors, "error", nil, "only those whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth); repeat the flag for several")
-	flags.StringArrayVar(&f.causes, "cause", nil, "only those that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
-	flags.StringArrayVar(&f.hosts, "host", nil, "only those whose config names this `HOST`, HOST:PORT or corporation; repeat the flag for several")
-	flags.StringArrayVar(&f.except, "except-host", nil, "only those whose config does not name this `HOST` or corporation; repeat the flag for several")
-	flags.StringVar(&f.since, "since", "", "only those without a successful check for at least this `DURATION`, such as 1h")
+	flags.StringArrayVar(&f.kinds, "kind", nil, "only accounts of this `KIND`; repeat the flag for several")
+	flags.StringArrayVar(&f.states, "state", nil, "only accounts in this `STATE`; repeat the flag for several: "+strings.Join(accounts.States(), ", "))
+	flags.StringArrayVar(&f.labels, "label", nil, "only accounts with this label, `NAME=VALUE`; several must all match")
+	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only accounts whose id begins with this `TEXT`; repeat the flag for several")
+	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked accounts whose reason begins with this `TEXT`; repeat the flag for several")
+	flags.StringArrayVar(&f.errors, "error", nil, "only accounts whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth); repeat the flag for several")
+	flags.StringArrayVar(&f.causes, "cause", nil, "only accounts that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
+	flags.StringArrayVar(&f.hosts, "host", nil, "only accounts whose config names this `HOST`, HOST:PORT or corporation; repeat the flag for several")
+	flags.StringArrayVar(&f.except, "except-host", nil, "only accounts whose config does not name this `HOST` or corporation; repeat the flag for several")
+	flags.StringVar(&f.since, "since", "", "only accounts without a successful check for at least this `DURATION`, such as 1h")
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
 	offer(cmd, "state", accounts.States()...)
@@ -46,7 +46,7 @@ func (f *selectorFlags) read() (accounts.Selector, error) {
 	return s, flagFaults(err)
 }
 
-// flagFaults replaces the names of fields in faults by those of flags.
+// flagFaults replaces the names of fields in faults by the names of flags.
 func flagFaults(err error) error {
 	var faults accounts.Faults
 	if !errors.As(err, &faults) {

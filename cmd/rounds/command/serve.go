@@ -23,16 +23,16 @@ func newServeCommand(env environment) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the service",
 		Long: `Run the service, with all its roles or some: api serves HTTP, poller checks
-accounts, monitor requeues what dead or stuck pollers held, and delivery, which must
-be requested, delivers messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
+accounts, monitor requeues the accounts of dead or stuck pollers, and delivery, which
+must be requested, delivers messages to the endpoints of ROUNDS_WEBHOOKS_FILE. Any
 number of processes of any roles may share one Redis.
 
-Without ROUNDS_REDIS_URL a process has a Redis of its own. It keeps accounts, messages
+Without ROUNDS_REDIS_URL a process has a Redis of its own. It stores accounts, messages
 and everything else in a directory (--data), and goes on from there at its next start.
-kill -9 loses nothing of it, and a power failure the last second. --data memory keeps
+kill -9 loses nothing, and a power failure loses the last second. --data memory stores
 nothing.
 
-SIGHUP has the process read its settings again, as "rounds reload" does: limits,
+SIGHUP makes the process read its settings again, as "rounds reload" does: limits,
 webhooks, callbacks, the API's token, secrets and the level of the log change
 without a restart. If there is any fault, none of them changes.
 
@@ -46,7 +46,7 @@ without a restart. If there is any fault, none of them changes.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options := serviceOptions(env)
 			if env.hangups != nil {
-				options.Hangups = env.hangups() // first of all: the signal must never end a process that serves
+				options.Hangups = env.hangups() // first of all: the signal must never end a serving process
 			}
 			var file settings.Source
 			options.Read = func() (settings.Settings, settings.Lookup, error) {
@@ -85,7 +85,8 @@ without a restart. If there is any fault, none of them changes.
 	return cmd
 }
 
-// holderOf says who seems to have an address that is taken, and which setting chooses another.
+// holderOf says which process seems to have an address that is in use, and which setting chooses
+// another.
 func holderOf(ctx context.Context, taken *service.ListenError, token string) string {
 	other := "choose another with " + taken.Setting
 	if taken.Setting == "ROUNDS_API_ADDR" {
@@ -105,8 +106,9 @@ func holderOf(ctx context.Context, taken *service.ListenError, token string) str
 	return other
 }
 
-// misspelt refuses an unknown variable if no Redis is named: it may be the one that
-// should name it, and then everything would be kept where nobody looks for it.
+// misspelt refuses an unknown variable if no Redis is named. The variable may be the
+// one that should name it, and everything would then be stored where nobody looks for
+// it.
 func misspelt(name string) error {
 	hint := ""
 	if likely := settings.Likely(name); likely != "" {
@@ -129,7 +131,7 @@ func serviceOptions(env environment) service.Options {
 }
 
 // readSettings reads the settings of the service and others, and validates them. The
-// lookup finds variables that are no settings in the same place.
+// lookup finds variables that are not settings in the same places.
 func readSettings(env environment, file *settings.Source, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, settings.Lookup, error) {
 	lookup, faults := file.Layer(env.lookup, flags)
 	env.lookup = lookup

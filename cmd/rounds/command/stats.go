@@ -28,16 +28,15 @@ func newStatsCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show accounts by place, what fails, lateness, staleness, rates, replicas and processes",
-		Long: `Show how the service is doing. Failing accounts are those of rounds problems, and stale
-ones those of the last scan of the monitor on duty. Both leave parked accounts out:
+		Long: `Show how the service is doing. Failing accounts are as in rounds problems, and stale ones
+are from the last scan of the monitor on duty. Both leave parked accounts out:
 
   failing          their last check failed, whatever the cause
-  newly            of these, those that were first due within the last hour since a
-                   check last succeeded
+  newly            failing accounts that succeeded until at most an hour ago
   never succeeded  they were checked, but no check ever succeeded completely
   behind           three slots of their cadence or more have passed since
 
-At the end it says what is wrong now, in sentences.
+The end says what is wrong now, in sentences.
 
 Dead replicas and silent processes are shown for ten minutes. Settings are compared
 between processes of the same roles.`,
@@ -68,22 +67,22 @@ between processes of the same roles.`,
 			}
 		}),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "show them again and again, until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show the stats again and again, until interrupted")
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "how often, with --watch")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON")
 	return cmd
 }
 
-// shownStats are the stats with what is wrong now.
+// shownStats are the stats and what is wrong now.
 type shownStats struct {
 	api.Stats
 	at    string            // the service's URL
-	Wrong *concern.Concerns `json:"wrong,omitempty"` // nil: the key at hand may not see it, or an earlier version answers
+	Wrong *concern.Concerns `json:"wrong,omitempty"` // nil: the key may not see it, or an earlier version answers
 
-	problems *api.Problems // what rounds problems shows; nil: nobody has looked yet
+	problems *api.Problems // what rounds problems shows; nil: not asked yet
 }
 
-// statsOf asks for all of them.
+// statsOf asks for the stats, and for what is wrong.
 func statsOf(ctx context.Context, calls *client.Client) (shownStats, error) {
 	s, err := calls.Stats(ctx)
 	shown := shownStats{Stats: s, at: calls.At()}
@@ -115,7 +114,7 @@ func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 	return printWrong(w, s)
 }
 
-// figuresYoung is how old figures may be that are shown without their time.
+// figuresYoung is the age up to which figures are shown without their time.
 const figuresYoung = 10 * time.Second
 
 // printWrong shows what is wrong now.
@@ -166,7 +165,7 @@ func inVain(p *api.Problems) string {
 	return strings.Join(parts, ", and ")
 }
 
-// waitingByKind describes accounts that only some of the replicas check.
+// waitingByKind describes waiting accounts that only some of the replicas check.
 func waitingByKind(n int) string {
 	if n == 0 {
 		return ""
@@ -195,7 +194,7 @@ func printStats(w io.Writer, s shownStats) error {
 	case s.Failing != nil:
 		printFailing(table, *s.Failing, "")
 	case s.Accounts.Registered > 0:
-		// An operator must not take silence for health.
+		// An operator must not mistake silence for health.
 		fmt.Fprintf(table, "failing\tnot counted yet: a monitor counts while it looks at every account, which it has not done once\n")
 	}
 	if s.Staleness != nil {
@@ -208,7 +207,7 @@ func printStats(w io.Writer, s shownStats) error {
 	}
 	if s.Data != nil {
 		fmt.Fprintf(table, "kept in\t%s\n", oneLine(storeIn(s.Data)))
-		if s.Wrong == nil { // otherwise they are among what is wrong
+		if s.Wrong == nil { // otherwise printWrong shows them
 			for _, c := range s.Data.Concerns {
 				fmt.Fprintf(table, "concern\t%s\n", oneLine(c.Text))
 			}
@@ -238,7 +237,7 @@ func printReplicas(w io.Writer, replicas []api.Replica) error {
 	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tHELD\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
 	for _, r := range replicas {
 		state := "alive"
-		if !r.Alive { // what it reported last is no more
+		if !r.Alive { // its last report is outdated
 			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), "dead since "+clockTime(r.LastHeartbeat))
 			continue
 		}
@@ -283,15 +282,15 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	return table.Flush()
 }
 
-// failingIn returns what rounds problems shows, so that both tell the same, with what only the
-// last scan of all accounts knows.
+// failingIn returns what rounds problems shows, so that both commands show the same, and adds what
+// only the last scan of all accounts knows.
 func failingIn(p *api.Problems, scanned *accounts.Failing) accounts.Failing {
 	var f accounts.Failing
 	if scanned != nil {
 		f = *scanned
 	}
 	f.Accounts, f.Newly, f.NeverSucceeded, f.Kinds = p.Failing, p.Newly, p.NeverSucceeded, nil
-	if p.Other.Groups > 0 { // their kinds are not told
+	if p.Other.Groups > 0 { // their kinds are unknown
 		return f
 	}
 	kinds := make(map[string]*accounts.FailingKind)
@@ -333,7 +332,7 @@ func seconds(s float64) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// storeIn says in words where everything is kept.
+// storeIn says in words where everything is stored.
 func storeIn(d *api.Data) string {
 	if d.Dir != "" {
 		return oneLine(d.Dir) + ", by the serving process"

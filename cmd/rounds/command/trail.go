@@ -22,17 +22,17 @@ func newTrailCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trail",
 		Short: "Show who changed what, the latest first",
-		Long: `Show what was ordered of the API, the latest first: when, by whom, from which
-address, what about, and what came of it:
+		Long: `Show the orders to the API, the latest first: when, by whom, from which address, about
+what, and with which outcome:
 
   done     it was carried out
   refused  the caller may not do it, or asked for it wrongly: nothing was done
   failed   it could not be carried out, or not to its end
   unknown  it was cut off, and may have been done
 
-A change of many accounts, or an import, is one line with its selector and counts. Of a
-record's change the fields are named; values are not kept. ROUNDS_TRAIL_KEPT says
-how many entries Redis keeps; the log has them all.`,
+A change of many accounts, or an import, is one line with its selector and counts. A
+change of a record names the fields; their values are not stored. ROUNDS_TRAIL_KEPT says
+how many entries Redis stores; the log has them all.`,
 		Example: `  rounds trail
   rounds trail --account news --since 24h
   rounds trail --by press --limit 0 --json | jq -r .action | sort | uniq -c`,
@@ -48,9 +48,9 @@ how many entries Redis keeps; the log has them all.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&query.Account, "account", "", "only what names this account, by its `ID`")
-	flags.StringVar(&query.By, "by", "", "only what this key or person ordered, by `NAME`; token and local are names too")
-	flags.DurationVar(&query.Since, "since", 0, "only what is at most so old")
+	flags.StringVar(&query.Account, "account", "", "only entries that name this account, by its `ID`")
+	flags.StringVar(&query.By, "by", "", "only orders of this key or person, by `NAME`; token and local are names too")
+	flags.DurationVar(&query.Since, "since", 0, "only entries that are at most this old")
 	flags.IntVar(&limit, "limit", limit, "at most this many; 0: all")
 	flags.BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	complete(cmd, "account", completeIDs(env))

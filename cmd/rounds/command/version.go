@@ -16,8 +16,8 @@ func newVersionCommand(env environment) *cobra.Command {
 		Short: "Print the version, and the commit that it was built from",
 		Long: `Print the version, the commit that it was built from, the toolchain and the platform.
 
-The version is a tag, or what Go makes of a commit, or (devel) where the program was built
-without its repository. "+dirty" at its end tells that files were not as in the commit.`,
+The version is a tag, or what Go derives from a commit, or (devel) if the program was built
+without its repository. "+dirty" at its end means that files differed from the commit.`,
 		Example: `  rounds version
   rounds version --json | jq -r .commit`,
 		Args: cobra.NoArgs,

@@ -18,7 +18,7 @@ import (
 func newWebhooksCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "webhooks",
-		Short: "Look at the webhook endpoints that found messages are delivered to",
+		Short: "Look at the webhook endpoints to which found messages are delivered",
 		Example: `  rounds webhooks list
   rounds webhooks show crm
   rounds webhooks retry crm
@@ -39,7 +39,7 @@ func newWebhooksListCommand(env environment) *cobra.Command {
 disabled, since when, and why. An endpoint is listed once a process delivers to it.
 
 LAST STATUS is its last answer. WAITING is how many messages wait to be tried again,
-or wait behind such a message. ATTEMPT is the most failures of one of them, and
+or wait behind such a message. ATTEMPT is the most failures of a waiting message, and
 after how many it becomes a dead letter. NEXT TRY is when the first of them is tried
 again. BREAKER is open, with the time, while nothing is sent because the endpoint
 fails or asked for a pause. The last five come from what the delivering processes
@@ -69,7 +69,7 @@ func webhookRow(w api.Webhook) string {
 	return strings.Join([]string{oneLine(w.Name), columns, answersOf(w.Standing), standing(w)}, "\t")
 }
 
-// answersOf returns the columns of how an endpoint answers.
+// answersOf returns the columns that show how an endpoint answers.
 func answersOf(s *api.WebhookStanding) string {
 	if s == nil {
 		return strings.Repeat("-\t", 4) + "-"
@@ -80,7 +80,7 @@ func answersOf(s *api.WebhookStanding) string {
 	}
 	if !s.NextTry.IsZero() {
 		next = clockTime(s.NextTry)
-		if s.BreakerUntil.After(s.NextTry) { // nothing is sent before
+		if s.BreakerUntil.After(s.NextTry) { // nothing is sent before that
 			next = clockTime(s.BreakerUntil)
 		}
 	}
@@ -91,7 +91,7 @@ func answersOf(s *api.WebhookStanding) string {
 	return strings.Join([]string{lastStatus(s), strconv.Itoa(s.WaitingMessages), attempt, next, breaker}, "\t")
 }
 
-// lastStatus returns what an endpoint answered last, or why it did not.
+// lastStatus returns an endpoint's last answer, or why there was none.
 func lastStatus(s *api.WebhookStanding) string {
 	if s.LastStatus != 0 {
 		return strconv.Itoa(s.LastStatus)
@@ -192,7 +192,7 @@ func newWebhooksRetryCommand(env environment) *cobra.Command {
 		Short: "Try the waiting messages of a webhook endpoint now",
 		Long: `Try the waiting messages of a webhook endpoint now, for example after its receiver
 was repaired. All processes that deliver to it do so within a second or two,
-whatever they waited for: the time of the next try, the circuit breaker, or a pause
+whatever they are waiting for: the time of the next try, the circuit breaker, or a pause
 that the endpoint asked for. Messages of an account keep their order, and a failed
 try counts like any other.`,
 		Example: `  rounds webhooks retry crm
@@ -208,7 +208,7 @@ try counts like any other.`,
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&request.Account, "account", "", "only those of this account, by its `id`")
+	cmd.Flags().StringVar(&request.Account, "account", "", "only messages of this account, by its `id`")
 	complete(cmd, "account", completeIDs(env))
 	return cmd
 }
@@ -219,8 +219,8 @@ func newWebhooksSkipCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip NAME",
 		Short: "Give up on the message that holds up an account at a webhook endpoint",
-		Long: `Give up on the message that holds up an account at a webhook endpoint, so that those
-behind it are tried. Without --account that is the first message of each account
+		Long: `Give up on the message that holds up an account at a webhook endpoint, so that the
+messages behind it are tried. Without --account that is the first message of each account
 that has messages waiting. If there are several, the command asks first, unless
 --yes is given.
 

@@ -22,7 +22,7 @@ func newWeixinCommand(env environment) *cobra.Command {
 		Use:   "weixin",
 		Short: "Sign personal WeChat accounts in by a scan",
 		Long: `Sign personal WeChat accounts in by a scan. Their kind is weixin. The guide's page about
-WeChat accounts tells what they find and what can be lost.`,
+WeChat accounts says what they find and what can be lost.`,
 		Example: "  rounds weixin login me",
 	}
 	needsCommand(cmd)
@@ -42,10 +42,10 @@ phone has confirmed. Its token is stored as a secret that is bound to its server
 service needs a key to seal with: see "rounds secret keygen".
 
 If the phone shows digits, type them in here. A code that has expired is drawn again, three
-times in all. Ctrl-C abandons the sign-in, and nothing is left of it.
+times in all. Ctrl-C abandons the sign-in, and nothing of it remains.
 
-An account of that ID that exists is signed in again: it keeps its id, cursor and history,
-and circulates again if it was parked.`,
+An existing account of that ID is signed in again, with its id, cursor and history. If it
+was parked, it circulates again.`,
 		Example: `  rounds weixin login me
   rounds weixin login shop --every 0 --label team=sales
   rounds weixin login me --json | jq -r 'select(.state == "confirmed").account'`,
@@ -60,15 +60,15 @@ and circulates again if it was parked.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&every, "every", "0", "of a new account: check it every `duration`; 0: again at once, because its calls are held")
-	flags.StringSliceVar(&labels, "label", nil, "of a new account: a label `KEY=VALUE`; several, or separated by commas")
-	flags.StringVar(&base, "base-url", "", "the `URL` where signing in begins, if not at WeChat")
+	flags.StringVar(&every, "every", "0", "for a new account: check it every `duration`; 0: again at once, because its calls are held")
+	flags.StringSliceVar(&labels, "label", nil, "for a new account: a label, as `KEY=VALUE`; repeat the flag, or separate labels by commas")
+	flags.StringVar(&base, "base-url", "", "the `URL` at which signing in begins; default: WeChat's")
 	flags.BoolVar(&jsonOutput, "json", false, "print each state as JSON, one a line, and draw nothing; digits are read from standard input")
 	return cmd
 }
 
-// signIn draws a code, follows what the phone does, and returns when the account is registered.
-// If ctx is done before, nothing is left of it.
+// signIn draws a code, follows what the phone does, and returns when the account is registered. If
+// ctx is done first, nothing of the sign-in remains.
 func signIn(ctx context.Context, env environment, calls *client.Client, request api.LoginRequest, asJSON bool) error {
 	l, err := calls.BeginLogin(ctx, request)
 	if err != nil {
@@ -78,23 +78,23 @@ func signIn(ctx context.Context, env environment, calls *client.Client, request 
 		if l.State != scan.Done {
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			_ = calls.AbandonLogin(within, l.Login) // it ends by itself too
+			_ = calls.AbandonLogin(within, l.Login) // the sign-in would also end by itself
 		}
 	}()
 	s := scanning{env: env, json: asJSON, lines: bufio.NewReader(io.LimitReader(env.stdin, 4<<10))}
 	return s.follow(ctx, calls, &l)
 }
 
-// scanning shows a sign-in as it goes on.
+// scanning shows the progress of a sign-in.
 type scanning struct {
 	env   environment
 	json  bool
 	lines *bufio.Reader
-	shown string // the state that was shown last
+	shown string // the last shown state
 	drawn int
 }
 
-// retries is how many calls in a row may fail before a sign-in is given up.
+// retries is how many calls in a row may fail before the command gives up.
 const retries = 5
 
 func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Login) error {
@@ -119,7 +119,7 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Logi
 			asked := time.Now()
 			next, err = calls.FollowLogin(ctx, l.Login)
 			if err == nil && next.State == l.State && time.Since(asked) < time.Second && !pause(ctx, time.Second) {
-				return errors.New("abandoned: nothing is registered") // an API that does not hold is not asked in a loop
+				return errors.New("abandoned: nothing is registered") // an API that does not hold calls is not asked in a loop
 			}
 		default:
 			return fmt.Errorf("the API answered with the state %s, which this version does not know", oneLine(l.State))
@@ -190,7 +190,7 @@ func (s *scanning) digits(l *api.Login) (string, error) {
 	return s.digits(l)
 }
 
-// refused reports whether trying again leads nowhere.
+// refused reports whether trying again is useless.
 func refused(err error) bool {
 	status := client.Status(err)
 	return status >= 400 && status < 500

@@ -16,15 +16,15 @@ type batch struct {
 	kind  string
 	count int
 	team  string
-	// cadences and priorities are those of the accounts, in turns.
+	// cadences and priorities are the accounts', in turn.
 	cadences, priorities []string
 	token                bool // its config has the token of WeChat's account
-	login                bool // its config has a login, which the site takes
-	wrong                bool // the same, and the site refuses it
+	login                bool // its config has a login that the site accepts
+	wrong                bool // its config has a login that the site refuses
 }
 
-// batches are all accounts of the demo. Those of the sites Blogs, Wiki and Weather, and
-// those with a wrong login, fail on purpose.
+// batches are all accounts of the demo. The accounts of the sites Blogs, Wiki and
+// Weather, and those with a wrong login, fail on purpose.
 func batches() []batch {
 	return []batch{
 		{
@@ -67,7 +67,7 @@ func (b batch) records(world *sample.Upstream) []accounts.Account {
 		}
 		raw, err := json.Marshal(config)
 		if err != nil {
-			panic(err) // it is made of texts alone
+			panic(err) // it consists of strings
 		}
 		records[i] = accounts.Account{ID: id, Kind: b.kind, Config: raw, Cadence: b.cadences[i%len(b.cadences)], Labels: map[string]string{"team": b.team}}
 		if len(b.priorities) > 0 {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// replaceAfter is how long the place of a poller that has ended stays empty, so that
-	// the others are seen to take over. If no other runs, it is replaceLast.
+	// replaceAfter is how long the place of an ended poller stays empty, so that one can
+	// watch the others take over. If no other poller runs, it is replaceLast.
 	replaceAfter = 30 * time.Second
 	replaceLast  = 3 * time.Second
 	// endWithin is how long pollers may take to leave at the end: longer than leaveWithin.
 	endWithin = 8 * time.Second
 )
 
-// crew is the pollers. Each has a place, which is filled again when its process has ended.
+// crew has the pollers. Each has a place, which is filled again when its process has ended.
 type crew struct {
 	start  func() (*exec.Cmd, error)
 	orders []byte // a line
@@ -43,7 +43,7 @@ type crew struct {
 type place struct {
 	process *os.Process   // nil: none runs
 	ended   chan struct{} // closed when the process has ended
-	name    string        // as a replica; empty: not known yet
+	name    string        // the replica's name; empty: not known yet
 	next    time.Time     // when the next process starts
 }
 
@@ -73,7 +73,7 @@ func (c *crew) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// fill keeps a poller in a place.
+// fill makes sure that a poller runs in a place, until ctx is done.
 func (c *crew) fill(ctx context.Context, p *place) error {
 	for {
 		wait, err := c.live(ctx, p)
@@ -89,7 +89,8 @@ func (c *crew) fill(ctx context.Context, p *place) error {
 }
 
 // vacate notes that the process of a place has ended, and returns after what time the
-// next one starts. Both are seen at once: an empty place always says when that is.
+// next one starts. It does both at once, so that an empty place always says when the
+// next one starts.
 func (c *crew) vacate(p *place) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,9 +105,9 @@ func (c *crew) vacate(p *place) time.Duration {
 	return wait
 }
 
-// live starts a poller and waits until its process has ended. When ctx is done, the poller
-// leaves. It returns after what time the next one starts, or an error if the process ends
-// before it polls, unless ctx is done.
+// live starts a poller and waits until its process has ended. When ctx is done, the poller leaves.
+// It returns after what time the next one starts. It returns an error if the process ends before it
+// polls, unless ctx is done.
 func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 	cmd, err := c.start()
 	if err != nil {
@@ -131,7 +132,7 @@ func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 	p.process, p.ended, p.name = cmd.Process, ended, ""
 	c.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() {
-		_ = in.Close() // that tells it to leave
+		_ = in.Close() // which tells it to leave
 		select {
 		case <-ended:
 		case <-time.After(c.endWithin):
@@ -139,7 +140,7 @@ func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 		}
 	})
 	defer stop()
-	_, _ = in.Write(c.orders) // if it has ended already, that is found below
+	_, _ = in.Write(c.orders) // if the process has already ended, the code below notices
 	polled := false
 	for decoder := json.NewDecoder(out); ; polled = true {
 		var told named
@@ -164,7 +165,7 @@ func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 	return wait, nil
 }
 
-// list returns the places, as the API shows them.
+// list returns the places in the form of the API.
 func (c *crew) list() []api.DemoPoller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +213,7 @@ func (c *crew) kill(ctx context.Context, replica string) error {
 	}
 }
 
-// tail keeps the end of what a process says.
+// tail has the end of what a process writes.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -220,7 +221,7 @@ type tail struct {
 
 const maxTail = 4 << 10 // bytes
 
-// Write keeps a text. It never fails.
+// Write stores a text. It never fails.
 func (t *tail) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -231,7 +232,7 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// String returns what was kept.
+// String returns the stored text.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

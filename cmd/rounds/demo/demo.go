@@ -1,10 +1,10 @@
-// Package demo shows the service at work, with nothing to set up: a Redis inside the
-// process, a small internet on loopback, some dozens of accounts of which some fail on
-// purpose, and pollers that are processes of their own, so that a visitor may kill them.
+// Package demo shows the service at work, with nothing to set up: a Redis inside the process, a
+// small internet on loopback, some dozens of accounts, some of which fail on purpose, and pollers
+// that are processes of their own, so that a visitor may kill them.
 //
-// The pollers are the same program, started again. They reach the Redis on loopback with a
-// password that is made for the run and that they get through a pipe. They end when the
-// pipe does: whatever ends this process, none is left behind.
+// The pollers are the same program, started again. They reach the Redis on loopback with a password
+// that is made for the run and that they get through a pipe. They end when the pipe does, so none
+// outlives this process, however it ends.
 package demo
 
 import (
@@ -35,7 +35,7 @@ import (
 
 const (
 	pollers = 3
-	shards  = 16 // enough to be seen, and few enough for a laptop that does other things
+	shards  = 16 // enough to see, and few enough for a laptop that does other things
 	// auditEvery is how often the demo audits its accounts, so that the law is never
 	// older than a visitor's patience.
 	auditEvery = 10 * time.Second
@@ -49,27 +49,27 @@ const (
 
 // Options are what a demo needs. All fields are required, except SignIn and Change.
 type Options struct {
-	// Service are the options that the service gets from its surroundings. Lookup finds
-	// secrets, besides those of the demo.
+	// Service has the options that the service gets from its surroundings. Lookup finds
+	// secrets besides the demo's.
 	Service service.Options
-	// Program returns this program with other arguments, to be started as a process of its
-	// own.
+	// Program returns a command that runs this program with other arguments, as a process
+	// of its own.
 	Program func(args ...string) (*exec.Cmd, error)
 	// Command is how people call this program.
 	Command string
-	// Arguments have Program call RunPoller.
+	// Arguments make Program call RunPoller.
 	Arguments []string
-	// Ready awaits that the service at a URL is ready, and returns an error only if ctx is
-	// done before.
+	// Ready waits until the service at a URL is ready. It returns an error only if ctx is
+	// done first.
 	Ready func(ctx context.Context, base string) error
 	// Show shows a message.
 	Show func(api.Message) error
 
-	// SignIn signs a WeChat account in at the API at a URL, in view of whoever runs the demo,
-	// while the phone scans by itself; nil: nobody is signed in so.
+	// SignIn signs a WeChat account in at the API at a URL and shows that, while the phone scans by
+	// itself; nil: no account is signed in this way.
 	SignIn func(ctx context.Context, base, id string) error
 
-	// Change changes the settings of a process; nil: it does not.
+	// Change changes the settings of a process; nil: nothing does.
 	Change func(*settings.Settings)
 
 	Out, Err io.Writer
@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer world.Close()
 	redis := connect.NewEmbedded()
-	defer func() { _ = redis.Close() }() // nothing in it is kept
+	defer func() { _ = redis.Close() }() // nothing in it is stored
 	password := rand.Text()
 	addr, err := redis.Listen(password)
 	if err != nil {
@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer done()
 	change(o.Change, &own)
-	key, err := secrets.Generate() // tokens of accounts that are signed in are sealed
+	key, err := secrets.Generate() // it seals the tokens of signed-in accounts
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	// The service ends after those who use it.
+	// The service ends after everything that uses it.
 	used, unused := context.WithCancel(context.WithoutCancel(ctx))
 	serving := make(chan string, 1)
 	group.Go(func() error {
@@ -145,11 +145,11 @@ func Run(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-// prepare returns the settings of the process with all roles but that of a poller. They
-// name a file, which done removes.
+// prepare returns the settings of the process, which has all roles except the poller's.
+// They name a file, which done removes.
 func prepare(world *sample.Upstream) (s settings.Settings, done func(), err error) {
-	// The environment is for the real service. The demo must run even if that uses its
-	// address.
+	// The environment is for the real service. The demo must run even if a real service
+	// uses its address.
 	if s, err = settings.Read(nil, nil); err != nil {
 		return s, nil, err
 	}
@@ -158,8 +158,8 @@ func prepare(world *sample.Upstream) (s settings.Settings, done func(), err erro
 	s.Redis.Shards = shards
 	s.Poller.AllowNetworks = allowed
 	s.Poller.GracePeriod = grace
-	// The shops need four checks a second: now and then, when more are due at once, some
-	// are denied for a moment.
+	// The shops need four checks a second. When more are due at once, some are denied for
+	// a moment.
 	s.Poller.Limits = fmt.Sprintf("http/%s rate=5/s burst=3", world.Host(sample.Shops))
 	s.Monitor.AuditInterval = auditEvery
 	dir, err := os.MkdirTemp("", "rounds-demo")
@@ -181,7 +181,8 @@ func change(by func(*settings.Settings), s *settings.Settings) {
 	}
 }
 
-// allowed is what the demo's checks and webhooks may reach: the sample's sites are there.
+// allowed is the address that the demo's checks and webhooks may reach. The sample's sites are
+// there.
 const allowed = "127.0.0.1"
 
 // webhooks returns the file with the endpoints.
@@ -196,8 +197,8 @@ func signingKey() string {
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// with returns a lookup that finds these variables before others, of which it finds
-// nothing but secrets.
+// with returns a lookup that finds these variables first, and otherwise only secrets of
+// others.
 func with(others settings.Lookup, variables map[string]string) settings.Lookup {
 	return func(name string) (string, bool) {
 		if value, ok := variables[name]; ok {

@@ -24,20 +24,20 @@ type orders struct {
 	Key    string `json:"key"`   // opens stored secrets
 }
 
-// named is what a poller tells on its output, one line of JSON each time.
+// named is what a poller writes to its output each time, as one line of JSON.
 type named struct {
 	Replica string `json:"replica"`
 }
 
 const (
 	maxOrders = 64 << 10 // bytes
-	// leaveWithin is how long a poller may take to end once its pipe has.
+	// leaveWithin is how long a poller may take to end after its pipe has ended.
 	leaveWithin = 5 * time.Second
 )
 
-// RunPoller runs a poller of the demo: the other end of the pipes that Run holds. It reads
-// its orders from in, and ends when in does or ctx is done. If it cannot end in time, it
-// ends the process. By changes its settings; nil: it does not.
+// RunPoller runs a poller of the demo, at the other end of Run's pipes. It reads its orders from
+// in, and ends when in ends or ctx is done. If it cannot end in time, it ends the process. by
+// changes its settings; nil: nothing does.
 func RunPoller(ctx context.Context, in io.Reader, out io.Writer, o service.Options, by func(*settings.Settings)) error {
 	reader := bufio.NewReaderSize(in, maxOrders)
 	line, err := reader.ReadSlice('\n')
@@ -58,14 +58,14 @@ func RunPoller(ctx context.Context, in io.Reader, out io.Writer, o service.Optio
 	change(by, &s)
 
 	o.Lookup = with(o.Lookup, map[string]string{secrets.EnvPrefix + loginSecret: given.Login, secrets.EnvPrefix + tokenSecret: given.Token})
-	o.Polling = func(replica string) { _ = json.NewEncoder(out).Encode(named{replica}) } // without a name it cannot be killed, no more
+	o.Polling = func(replica string) { _ = json.NewEncoder(out).Encode(named{replica}) } // without a name the poller only cannot be killed
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		_, _ = io.Copy(io.Discard, reader) // until the demo ends, however it ends
+		_, _ = io.Copy(io.Discard, reader) // which lasts until the demo ends, in whatever way
 		cancel()
 	}()
-	// Whoever waits for a Redis that has ended with the demo must not do so for ever.
+	// A goroutine that waits for a Redis that has ended with the demo must not wait for ever.
 	context.AfterFunc(ctx, func() { time.AfterFunc(leaveWithin, func() { os.Exit(1) }) })
 	return service.Run(ctx, s, o)
 }

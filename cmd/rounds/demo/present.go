@@ -20,13 +20,13 @@ import (
 
 const (
 	archive     = "archive"              // a consumer group
-	archivePace = 200 * time.Millisecond // of a message, so that the group is seen to lag now and then
+	archivePace = 200 * time.Millisecond // the time for a message, so that the group sometimes lags visibly
 	lookEvery   = 2 * time.Second
 	paused      = "shop-30"
 
-	signedIn  = "weixin-mei" // the account that is signed in in view of who runs the demo
+	signedIn  = "weixin-mei" // the account whose sign-in the demo shows
 	owner     = "Mei"
-	phoneWait = 4 * time.Second // before the phone scans by itself, and again before it confirms
+	phoneWait = 4 * time.Second // until the phone scans by itself, and again until it confirms
 )
 
 // present says where everything is, registers the accounts, and shows what is found until
@@ -42,7 +42,7 @@ func present(ctx context.Context, o Options, base string, world *sample.Upstream
 	if err != nil {
 		return err
 	}
-	reach := "" // what a command needs to reach the demo
+	reach := "" // the settings with which a command reaches the demo
 	if base != usual.URL {
 		reach = "ROUNDS_API_URL=" + base + " "
 	}
@@ -115,8 +115,7 @@ func signIn(ctx context.Context, o Options, base string, world *sample.Upstream)
 	return o.SignIn(ctx, base, signedIn)
 }
 
-// allRecords returns all accounts, one a line, with the number of them and of those that
-// fail.
+// allRecords returns all accounts, one a line, the number of them, and the number of failing ones.
 func allRecords(world *sample.Upstream) (all, failing int, lines []byte, err error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -133,8 +132,8 @@ func allRecords(world *sample.Upstream) (all, failing int, lines []byte, err err
 	return all, failing, text.Bytes(), nil
 }
 
-// bury turns the first message that the office refuses into a dead letter, as an operator
-// would, so that there is one to look at.
+// bury turns the first message that the office refuses into a dead letter, as an operator would, so
+// that visitors have one to look at.
 func bury(ctx context.Context, calls *client.Client) error {
 	for {
 		if err := pause(ctx, lookEvery); err != nil {

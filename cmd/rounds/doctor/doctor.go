@@ -1,7 +1,6 @@
-// Package doctor looks at a whole installation, and says of each part whether it is well
-// and what to do: settings, Redis, the namespace, replicas, the law, groups, secrets, the
-// way out, the API. It changes nothing. Each look is bounded in time, and no line holds a
-// secret.
+// Package doctor looks at a whole installation, and says of each part whether it is well and what
+// to do: settings, Redis, the namespace, replicas, the law, groups, secrets, the way out, the API.
+// It changes nothing. Each look is bounded in time, and no line has a secret.
 package doctor
 
 import (
@@ -22,9 +21,9 @@ type Status string
 // The statuses.
 const (
 	ok      Status = "ok"
-	warning Status = "warning" // it works, and may lose something or fail later
+	warning Status = "warning" // the part works, but may lose something or fail later
 	fault   Status = "fault"   // something does not work
-	skipped Status = "skipped" // it could not be looked at, for a reason that is listed elsewhere
+	skipped Status = "skipped" // the part could not be looked at, for a reason that is listed elsewhere
 )
 
 // Check is one thing that was looked at.
@@ -35,7 +34,7 @@ type Check struct {
 	Do     string `json:"do,omitempty"` // for a warning or a fault
 }
 
-// Report is all that was looked at.
+// Report is the result of all checks.
 type Report struct {
 	Checks   []Check  `json:"checks"`
 	Faults   int      `json:"faults"`
@@ -43,23 +42,22 @@ type Report struct {
 	Todo     []string `json:"todo"` // faults first
 }
 
-// Options are what the doctor looks with.
+// Options are what the doctor works with.
 type Options struct {
-	// Settings are those of the service. Faulty are their faults, and then Settings hold what
-	// could be read.
+	// Settings are the service's. Faulty has their faults; Settings then have what could be read.
 	Settings settings.Settings
 	Faulty   error
-	// Unknown are variables that look like settings and are none.
+	// Unknown are variables that look like settings but are not.
 	Unknown []string
 	Service service.Options
 	Calls   *client.Client
-	// Audit has a whole audit done, which takes as long as it takes.
+	// Audit makes the doctor do a whole audit, however long that takes.
 	Audit bool
 	// Within bounds each look; 0: ten seconds.
 	Within time.Duration
 }
 
-// doctor is one visit.
+// doctor is one examination.
 type doctor struct {
 	Options
 	report Report
@@ -99,11 +97,11 @@ func (d *doctor) add(c Check)            { d.report.Checks = append(d.report.Che
 func (d *doctor) ok(part, text string)   { d.add(Check{part, ok, text, ""}) }
 func (d *doctor) skip(part, text string) { d.add(Check{part, skipped, text, ""}) }
 
-// warn and fault add what is wrong. Do says what helps; empty: the text does.
+// warn and fault add what is wrong. do says what helps; empty: the text does.
 func (d *doctor) warn(part, text, do string)  { d.add(Check{part, warning, text, do}) }
 func (d *doctor) fault(part, text, do string) { d.add(Check{part, fault, text, do}) }
 
-// sum counts, and lists what to do.
+// sum counts the results, and lists what to do.
 func (d *doctor) sum() {
 	for _, status := range []Status{fault, warning} {
 		for i := range d.report.Checks {
@@ -124,7 +122,7 @@ func (d *doctor) sum() {
 	}
 }
 
-// settings tells what is wrong with the settings, one by one.
+// settings reports the faults of the settings, one by one.
 func (d *doctor) settings() {
 	if d.Faulty != nil {
 		for line := range strings.Lines(d.Faulty.Error()) {
@@ -151,7 +149,7 @@ type knowledge struct {
 	close  func()
 }
 
-// account is one that is looked at as a sample.
+// account is an account that is looked at as a sample.
 type account struct {
 	id, kind string
 	config   json.RawMessage

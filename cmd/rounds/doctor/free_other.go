@@ -2,5 +2,5 @@
 
 package doctor
 
-// freeIn does not know.
+// freeIn reports that the space is unknown on this system.
 func freeIn(string) (bytes int64, known bool) { return 0, false }

@@ -4,7 +4,7 @@ package doctor
 
 import "syscall"
 
-// freeIn returns how many bytes a user may still write on the disk of a directory.
+// freeIn returns how many bytes a user may still write to a directory's disk.
 func freeIn(dir string) (bytes int64, known bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

@@ -12,7 +12,7 @@ import (
 // leastFree is how much space a directory should have left.
 const leastFree = 256 << 20
 
-// dataDir looks at the directory where the Redis inside the process keeps what it has.
+// dataDir looks at the directory in which the Redis inside the process stores its data.
 func (d *doctor) dataDir() {
 	const part = "data"
 	s := d.Settings.Redis

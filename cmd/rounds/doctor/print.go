@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Write prints a report for people: a line for each check, and then what to do. Plain
+// Write prints a report for people: a line for each check, and then what to do. plain
 // makes others' texts printable.
 func (r *Report) Write(w io.Writer, plain func(string) string) error {
 	var b strings.Builder

@@ -20,14 +20,14 @@ const (
 	clockOff = 10 * time.Second
 )
 
-// throughRedis looks at the Redis of the settings, and at the ring that is there.
+// throughRedis looks at the Redis of the settings, and at the ring in it.
 func (d *doctor) throughRedis(ctx context.Context) knowledge {
 	server, err := service.OpenServer(d.Settings.Redis)
 	if err != nil {
 		d.skip("redis", "the settings do not say how to reach it")
 		return knowledge{}
 	}
-	known := knowledge{close: func() { _ = server.Close() }} // it only looked
+	known := knowledge{close: func() { _ = server.Close() }} // nothing was written
 	there := false
 	d.within(ctx, func(ctx context.Context) { there = d.reach(ctx, server) })
 	if !there {
@@ -63,7 +63,7 @@ func (d *doctor) throughRedis(ctx context.Context) knowledge {
 	return known
 }
 
-// reach tells how Redis is, and whether it can be used at all.
+// reach reports how Redis is, and whether it can be used at all.
 func (d *doctor) reach(ctx context.Context, server connect.Server) bool {
 	if err := connect.Fit(ctx, server); err != nil {
 		do := ""
@@ -104,8 +104,8 @@ func (d *doctor) reach(ctx context.Context, server connect.Server) bool {
 	return true
 }
 
-// pace measures the shortest of some calls, and how far the server's clock is ahead of
-// ours.
+// pace measures the shortest of several calls, and how far the server's clock is ahead
+// of ours.
 func pace(ctx context.Context, conn redis.Conn) (least, ahead time.Duration, err error) {
 	for i := range 5 {
 		began := time.Now()
@@ -130,7 +130,7 @@ func ahead(off time.Duration) string {
 
 func round(took time.Duration) time.Duration { return took.Round(10 * time.Microsecond) }
 
-// node tells of a server what could lose data.
+// node reports what could make a server lose data.
 func (d *doctor) node(n *connect.Node) {
 	if n.Away {
 		return // the error of the survey names it
@@ -167,7 +167,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
-// namespace opens the ring, which must be there: a look makes nothing.
+// namespace opens the ring, which must exist, because the doctor creates nothing.
 func (d *doctor) namespace(ctx context.Context, server connect.Server) *circulate.Ring {
 	name := d.Settings.Redis.Namespace
 	made, err := circulate.Made(ctx, server, name)
@@ -189,7 +189,7 @@ func (d *doctor) namespace(ctx context.Context, server connect.Server) *circulat
 	return ring
 }
 
-// ring tells what is wrong with the service.
+// ring reports what is wrong with the service.
 func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accounts.Registry) {
 	list, err := concern.Collect(ctx, concern.Sources{Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter, Webhooks: d.Settings.Delivery.WebhooksFile != ""})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// api looks at whether the API answers, and accepts the token.
+// api checks whether the API answers, and accepts the token.
 func (d *doctor) api(ctx context.Context) {
 	serves := d.Settings.API.Roles.Has(settings.RoleAPI)
 	at := d.Settings.Access.URL
@@ -96,7 +96,7 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 	return known
 }
 
-// parts are where concerns belong, by the beginning of their codes.
+// parts are the parts to which concerns belong, by the beginnings of their codes.
 var parts = []struct{ part, codes string }{
 	{"law", "law_violated audit_broken audit_old law_flawed"},
 	{"replicas", "no_replica no_monitor watch_old outage_suspected memory_short kind_unchecked process_silent settings_differ versions_differ trail_lost clock_stepped"},
@@ -158,7 +158,7 @@ func remedy(c *concern.Concern) string {
 	return ""
 }
 
-// concerns sorts what is wrong into parts, and tells of each part where nothing is.
+// concerns sorts what is wrong into parts, and also reports the parts where nothing is.
 func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 	amiss := make(map[string]bool)
 	for i := range list.Concerns {
@@ -194,7 +194,7 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 	}
 }
 
-// law tells what the last audit found, where it found nothing that is a concern.
+// law reports what the last audit found, unless that is a concern.
 func (d *doctor) law(l *concern.Law) {
 	ago := func(at time.Time) string { return l.Now.Sub(at).Round(time.Second).String() + " ago" }
 	switch {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// hostsTried is how many hosts are tried, at most.
+	// hostsTried is the most hosts that are tried.
 	hostsTried = 8
 	hostWithin = 4 * time.Second
 )
 
-// wayOut looks whether third parties can be reached from here, under the rule for networks.
+// wayOut checks whether third parties can be reached from here, under the rule for networks.
 func (d *doctor) wayOut(ctx context.Context, known knowledge) {
 	const part = "way out"
 	client, err := service.NewClient(d.Settings.Poller, d.Service)
@@ -58,7 +58,7 @@ func (d *doctor) wayOut(ctx context.Context, known knowledge) {
 	}
 }
 
-// dial tries one host. What is refused by the rule was reached by nobody.
+// dial tries one host. A refusal by the rule does not show whether the host can be reached.
 func dial(ctx context.Context, client *fetch.Client, host string) Check {
 	const part = "way out"
 	ctx, cancel := context.WithTimeout(ctx, hostWithin)
@@ -78,7 +78,7 @@ func dial(ctx context.Context, client *fetch.Client, host string) Check {
 	return Check{part, warning, fmt.Sprintf("%s: %v", host, err), "see whether " + host + " is up, and what a firewall between here and there allows"}
 }
 
-// proxy tries the proxy, which resolves and reaches all others.
+// proxy tries the proxy, which resolves and reaches all other hosts.
 func (d *doctor) proxy(ctx context.Context, proxy string) {
 	const part = "way out"
 	u, err := url.Parse(proxy)
@@ -98,11 +98,11 @@ func (d *doctor) proxy(ctx context.Context, proxy string) {
 	d.ok(part, "the proxy at "+secrets.HostOf(u)+" was reached; it resolves and reaches all other hosts, which were not tried")
 }
 
-// hosts returns some that accounts and webhooks name, as HOST:PORT.
+// hosts returns some hosts that accounts and webhooks name, as HOST:PORT.
 func (d *doctor) hosts(ctx context.Context, known knowledge) ([]string, error) {
 	urls, err := service.Webhooks(d.Settings, d.Service)
 	if err != nil {
-		urls = nil // a fault of the settings, which are listed
+		urls = nil // a fault of the settings, which is listed elsewhere
 	}
 	var failed error
 	if known.list != nil {

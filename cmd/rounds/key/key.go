@@ -1,9 +1,8 @@
 // Package key has the API's keys. A caller with a key may do what the key's role allows,
 // with the accounts that have the key's labels.
 //
-// A key is shown once, when it is created. Redis keeps only its SHA-256, so nobody can use
-// a key after reading Redis. An attacker who writes to Redis can add a key, and can do
-// anything else too.
+// A key is shown once, when it is created. Redis stores only its SHA-256, so nobody can use a key
+// after reading Redis. An attacker who writes to Redis can add a key, and can do anything else too.
 package key
 
 import (
@@ -36,7 +35,7 @@ const (
 	MinLife = time.Minute
 	// MaxLife is the longest life of a key that expires.
 	MaxLife = 3660 * 24 * time.Hour
-	// UsedEvery is the accuracy of a key's last use: it is stored no more often.
+	// UsedEvery is the accuracy of a key's last use. The use is stored no more often than that.
 	UsedEvery = time.Hour
 )
 
@@ -120,7 +119,7 @@ func (n New) Validate() error {
 // version may limit a key in an unknown way, so such a key has no role here.
 const recordVersion = 1
 
-// record is what Redis keeps of a key besides its digest and its expiry.
+// record is what Redis stores about a key besides its digest and its expiry.
 type record struct {
 	Version int           `json:"v"`
 	Name    string        `json:"name"`

@@ -40,10 +40,10 @@ type Keyring struct {
 	known   map[string]known     // by digest; only keys that exist
 	noted   map[string]time.Time // when a use was noted, or could not be
 	sealer  cipher.AEAD          // nil: not used yet
-	revoked int                  // counts revocations: an answer from before the last one is not kept
+	revoked int                  // counts revocations: an answer from before the last one is dropped
 }
 
-// known is what Redis said of a key.
+// known is what Redis said about a key.
 type known struct {
 	key   Key
 	asked time.Time // here
@@ -111,8 +111,8 @@ func (r *Keyring) List(ctx context.Context) ([]Key, time.Time, error) {
 	return keys, now, nil
 }
 
-// Revoke deletes the key of a name and returns it, or ErrNotFound. This process refuses the
-// key at once, others within Fresh.
+// Revoke deletes the key of a name and returns it, or ErrNotFound. This process refuses the key at
+// once, others within fresh.
 func (r *Keyring) Revoke(ctx context.Context, name string) (Key, error) {
 	// This is done even after an unknown outcome: the key is then asked for again.
 	defer r.forget(name)
@@ -202,7 +202,7 @@ func (r *Keyring) Find(ctx context.Context, digest string) (Key, error) {
 	return k.key, nil
 }
 
-// ask asks Redis for a key, and keeps the answer.
+// ask asks Redis for a key, and caches the answer.
 func (r *Keyring) ask(ctx context.Context, digest string) (known, error) {
 	r.mu.Lock()
 	revoked := r.revoked
@@ -254,6 +254,6 @@ func (r *Keyring) note(ctx context.Context, k *known) {
 		return
 	}
 	if err := r.store.Note(ctx, k.key.Digest); err != nil && !errors.Is(err, context.Canceled) {
-		r.log.DebugContext(ctx, "that a key was used is not noted", "key", k.key.Name, "error", err)
+		r.log.DebugContext(ctx, "the use of a key could not be noted", "key", k.key.Name, "error", err)
 	}
 }

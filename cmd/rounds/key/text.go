@@ -51,8 +51,8 @@ func digits(n *big.Int, width int) string {
 	return strings.Repeat("0", max(0, width-len(text))) + text
 }
 
-// digestOf returns the digest that Redis keeps of a key. A key has 256 random bits and cannot
-// be guessed, so a plain SHA-256 is enough.
+// digestOf returns the digest of a key that Redis stores. A key has 256 random bits and cannot be
+// guessed, so a plain SHA-256 is enough.
 func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

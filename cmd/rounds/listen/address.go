@@ -19,8 +19,8 @@ const (
 	Systemd = "systemd" // its name is the FileDescriptorName= of the socket unit
 )
 
-// maxPath is the most bytes of a socket's path. The smallest system limit is larger, and
-// leaves room for the suffix that the path has while the socket is created.
+// maxPath is the most bytes of a socket's path. The smallest system limit is larger, which leaves
+// room for the path's suffix while the socket is created.
 const maxPath = 100
 
 // Address is where to listen.
@@ -42,7 +42,7 @@ func Parse(text string) (Address, error) {
 		}
 		return Address{Unix, name}, nil
 	case Systemd:
-		if !regexp.MustCompile(`^[!-9;-~]{1,255}$`).MatchString(name) { // as systemd has it
+		if !regexp.MustCompile(`^[!-9;-~]{1,255}$`).MatchString(name) { // as systemd allows
 			return Address{}, errAddress
 		}
 		return Address{Systemd, name}, nil
@@ -55,7 +55,7 @@ func Parse(text string) (Address, error) {
 	return Address{TCP, text}, nil
 }
 
-// String returns what Parse reads.
+// String returns the text from which Parse reads the address.
 func (a Address) String() string {
 	if a.Network == TCP {
 		return a.Name

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Proxies are the proxies in front of a listener that are trusted to tell from where a request
-// comes. The zero Proxies are none.
+// Proxies are the proxies in front of a listener that are trusted to name a request's origin. The
+// zero Proxies are none.
 type Proxies struct {
 	networks []netip.Prefix
 	unix     bool
 }
 
-// ParseProxies reads networks and addresses, separated by commas. "unix" stands for all who
-// reach a unix socket. The error lists every fault.
+// ParseProxies reads networks and addresses, separated by commas. "unix" stands for all callers of
+// a unix socket. The error lists every fault.
 func ParseProxies(text string) (Proxies, error) {
 	var p Proxies
 	var errs []error
@@ -53,10 +53,9 @@ func ParseProxies(text string) (Proxies, error) {
 	return p, errors.Join(errs...)
 }
 
-// Caller returns from where a request comes, in the form of its RemoteAddr: the nearest
-// address that is not a trusted proxy's. Each trusted proxy has added the address that it saw
-// at the end of X-Forwarded-For. What stands before the nearest other address may be forged,
-// and is not read.
+// Caller returns where a request comes from, in the form of its RemoteAddr: the nearest address
+// that is not a trusted proxy's. Each trusted proxy has appended the address that it saw to
+// X-Forwarded-For. Everything before the nearest other address may be forged, and is not read.
 func (p Proxies) Caller(r *http.Request) string {
 	at := r.RemoteAddr
 	peer, err := netip.ParseAddrPort(at)

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// socket is a listener at its own path. While it is open it holds a lock on a file beside
-// it. The system releases the lock when the process ends, in whatever way.
+// socket is a listener at its own path. While it is open it holds a lock on a file beside the path.
+// The system releases the lock when the process ends, in whatever way.
 type socket struct {
 	*net.UnixListener
 	path string

@@ -35,7 +35,7 @@ const (
 	MaxEncrypted = 64 << 10
 
 	keyLength = 43 // of an EncodingAESKey
-	block     = 32 // what is encrypted is padded to a multiple of it
+	block     = 32 // plaintext is padded to a multiple of it
 	random    = 16 // bytes in front of the length
 	maxToken  = 32
 )
@@ -95,7 +95,7 @@ func ValidateKey(encodingAESKey string) error {
 	return err
 }
 
-// decodeKey ignores the two bits that 43 characters have too many: WeCom's own keys set them.
+// decodeKey ignores the two surplus bits of 43 characters, because WeCom's own keys set them.
 func decodeKey(text string) ([]byte, error) {
 	if len(text) != keyLength || strings.ContainsFunc(text, notAlphanumeric) {
 		return nil, ErrKey

@@ -67,8 +67,8 @@ func ParseEvent(message []byte) (Event, error) {
 	return e, nil
 }
 
-// decode reads one XML element, behind which nothing may follow. It knows only the entities
-// of XML itself, and ignores a document type.
+// decode reads one XML element, after which nothing may follow. It knows only the entities of XML
+// itself, and ignores a document type.
 func decode(text []byte, into any) error {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(into); err != nil {
