@@ -23,8 +23,8 @@ var ErrNoDead = errors.New("message: no such dead letter")
 // DeadQuery says which dead letters Dead returns.
 type DeadQuery struct {
 	Limit  int    // 1 to MaxLimit; 0 means Limit
-	Cursor string // Next of the page before; empty: the first page
-	Group  string // only those of this consumer group; empty: all
+	Cursor string // the previous page's Next; empty: the first page
+	Group  string // only letters of this consumer group; empty: all
 }
 
 // DeadLetter is a message that a consumer group could not handle. ID names it
@@ -40,10 +40,10 @@ type DeadPage struct {
 	Next    string // the next page's Cursor; empty: this page is the last
 }
 
-// dead returns dead letters, a page at a time: shard by shard, the oldest first. With a
-// filter, or if letters are large, a page may have fewer letters than asked for, or none,
-// and still not be the last. Dead returns strict.Faults for a limit that is not valid, and
-// cursor.ErrInvalid for a cursor that this ring never returned.
+// dead returns dead letters, a page at a time: shard by shard, the oldest first. With a filter, or
+// if letters are large, a page may have fewer letters than asked for, or none, and still not be the
+// last. It returns strict.Faults for an invalid limit, and cursor.ErrInvalid for a cursor that this
+// ring never returned.
 func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 	if q.Limit == 0 {
 		q.Limit = Limit
@@ -65,11 +65,12 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 			page.Next = at.seal(r.ring.Shards())
 			return page, nil
 		}
-		if counts[at.shard] == 0 { // as most shards have none, this saves a round trip for each
+		if counts[at.shard] == 0 { // most shards have none, and this saves a round trip for each
 			at = deadPlace{shard: at.shard + 1, until: at.until}
 			continue
 		}
-		// Never more than fit, so that every letter that was read is on the page or filtered out.
+		// It reads no more letters than fit, so that every letter that was read is on the page or
+		// filtered out.
 		want := min(deadAhead, q.Limit-len(page.Letters))
 		letters, err := group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), want)
 		if err != nil {

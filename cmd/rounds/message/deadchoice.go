@@ -5,11 +5,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// DeadChoice selects dead letters: those with the ids, or all of a group.
+// DeadChoice selects dead letters: by their ids, or all of a group.
 type DeadChoice struct {
 	IDs    []string `strict:"ids"`
 	Group  string   `strict:"group"`
-	Cursor string   `strict:"cursor"` // with a group: Next of the call before; empty: begin
+	Cursor string   `strict:"cursor"` // with a group: the previous call's Next; empty: begin
 }
 
 // DecodeDeadChoice reads a choice strictly:

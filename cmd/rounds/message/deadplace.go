@@ -14,15 +14,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// deadPlace is how far a walk through dead letters came: behind one of them in a shard. The
-// walk leaves out letters later than until, in Unix milliseconds; 0 means no limit.
+// deadPlace is how far a walk through dead letters has come: past one of them in a shard. The walk
+// leaves out letters later than until, in Unix milliseconds; 0 means no limit.
 type deadPlace struct {
 	shard  int
 	behind circulate.StreamID
 	until  uint64
 }
 
-// after returns the place behind a page that was to have that many letters.
+// after returns the place after a page for which the given number of letters was asked.
 func (p deadPlace) after(page []group.DeadLetter, asked int) (deadPlace, error) {
 	if len(page) < asked {
 		return deadPlace{shard: p.shard + 1, until: p.until}, nil
@@ -62,8 +62,8 @@ func (r *Reader) deadPlace(text string) (deadPlace, error) {
 	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
 }
 
-// deadBegin is deadPlace for a walk that changes letters. From its beginning it leaves out
-// letters that die again meanwhile, or the walk might never end.
+// deadBegin is deadPlace for a walk that changes letters. From its beginning the walk leaves out
+// letters that die again meanwhile, or it might never end.
 func (r *Reader) deadBegin(ctx context.Context, text string) (deadPlace, error) {
 	at, err := r.deadPlace(text)
 	if err != nil || at.until > 0 {
@@ -74,8 +74,8 @@ func (r *Reader) deadBegin(ctx context.Context, text string) (deadPlace, error) 
 	return at, err
 }
 
-// deadBefore returns the next letters of a walk in its shard, and how many of them were
-// asked for, as deadPlace.after needs it.
+// deadBefore returns the next letters of a walk in its shard, and how many were asked
+// for, which deadPlace.after needs.
 func (r *Reader) deadBefore(ctx context.Context, at deadPlace) (letters []group.DeadLetter, asked int, err error) {
 	letters, err = group.Of(r.ring).DeadLetters(ctx, at.shard, at.behind.String(), deadAhead)
 	for i := range letters {

@@ -11,46 +11,46 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// ErrNoMessage reports a message that does not exist, or is no longer kept.
+// ErrNoMessage reports a message that does not exist, or is no longer stored.
 var ErrNoMessage = errors.New("message: no such message")
 
-// dead is the stage of a message that a consumer group could not handle, which is a dead
-// letter now. The other stages are those of package group.
+// dead is the stage of a message that a consumer group could not handle, and that is a dead letter
+// now. The other stages are in package group.
 const dead = "dead"
 
-// Delivery is what has become of a message in a consumer group.
+// Delivery is the state of a message in a consumer group.
 type Delivery struct {
 	Group   string
-	Webhook string // the endpoint whose group it is; empty: it is no webhook's
-	Stage   string // a group.Stage, or Dead
+	Webhook string // the endpoint that has this group; empty: the group is no webhook's
+	Stage   string // a group.Stage, or dead
 
-	Consumer   string        // of a pending message: who has it
+	Consumer   string        // of a pending message: the consumer that has it
 	Deliveries int           // of a pending or dead message: how often it was delivered
-	Idle       time.Duration // of a pending message: since it was last delivered
+	Idle       time.Duration // of a pending message: the time since its last delivery
 
 	DeadID string // of a dead message: the id of the dead letter
-	Error  string // of a dead message: what its last delivery failed with
+	Error  string // of a dead message: the error of its last delivery
 }
 
-// Delivered is a message and what has become of it in each consumer group.
+// Delivered is a message and its state in each consumer group.
 type Delivered struct {
 	circulate.Found
 	Deliveries []Delivery // by group
-	// Complete is false if there are too many dead letters to look at all of them: a
-	// message that is done may then be one.
+	// Complete is false if there are too many dead letters to look at all: a message that
+	// counts as done may then be one of them.
 	Complete bool
 }
 
-// ref returns what names a message among all: SHARD:MS-SEQ.
+// ref returns the text that names a message among all messages: SHARD:MS-SEQ.
 func ref(f *circulate.Found) string { return deadID(f.Shard, f.Position) }
 
-// ParseRef reads what Ref returns.
+// ParseRef reads what ref returns.
 func ParseRef(ref string) (shard int, position circulate.StreamID, err error) {
 	return parseEntryID(ref)
 }
 
-// Delivered returns the message with a Ref, and what has become of it in each consumer
-// group. It returns ErrNoMessage if there is no such message.
+// Delivered returns the message with a ref, and its state in each consumer group. It
+// returns ErrNoMessage if there is no such message.
 func (r *Reader) Delivered(ctx context.Context, shard int, position circulate.StreamID) (Delivered, error) {
 	if shard < 0 || shard >= r.ring.Shards() {
 		return Delivered{}, fmt.Errorf("%w: there is no shard %d", ErrNoMessage, shard)
@@ -79,10 +79,10 @@ func (r *Reader) Delivered(ctx context.Context, shard int, position circulate.St
 	return d, err
 }
 
-// findDead completes the deliveries of a message, by group, that are dead letters. It looks
-// at a bounded number of letters, and reports whether these were all.
+// findDead completes the deliveries, by group, whose message is a dead letter. It looks at a
+// bounded number of letters, and reports whether these were all.
 func (r *Reader) findDead(ctx context.Context, shard int, position circulate.StreamID, of map[string]*Delivery) (complete bool, err error) {
-	// A message dies after it was written, except if Redis' clock went back in between.
+	// A message dies after it was written, unless Redis' clock went back in between.
 	at := circulate.StreamIDAt(position.Time()).Previous()
 	for looked, size := 0, 0; looked < lookBudget && size < pageBytes; {
 		letters, err := group.Of(r.ring).DeadLetters(ctx, shard, at.String(), deadAhead)

@@ -5,6 +5,6 @@
 // group (ReadGroup). It lists, replays and drops dead letters. It lists, retries and enables
 // webhook endpoints.
 //
-// The package delivers nothing by itself: consumers in a process are package
-// poller/delivery. Package circulate specifies streams, groups and leases of shards.
+// The package delivers nothing by itself; package poller/delivery has the consumers
+// within a process. Package circulate specifies streams, groups and leases of shards.
 package message

@@ -25,7 +25,7 @@ func (f Filter) Some() bool { return f != Filter{} }
 // shardsOf returns the shards in which messages that the filter selects may be.
 func (r *Reader) shardsOf(f Filter) []int {
 	if f.Account == "" || r.ring.Sources() > 0 {
-		// While the number of shards changes, an account's messages are in several.
+		// While the number of shards changes, an account's messages are in several shards.
 		return r.allShards()
 	}
 	return []int{r.ring.ShardOf(f.Account)}
@@ -44,8 +44,8 @@ type Walk struct {
 // cursor.ErrInvalid for a position of another number of shards.
 func (r *Reader) Forward(from Position, f Filter) (*Walk, error) { return r.walk(from, f, false) }
 
-// Backward returns a walk from a position to older messages, the newest first: first the
-// last one that is not behind the position. Its error is that of Forward.
+// Backward returns a walk from a position to older messages, the newest first. It begins with the
+// last message that is not after the position. It has the same error as Forward.
 func (r *Reader) Backward(from Position, f Filter) (*Walk, error) { return r.walk(from, f, true) }
 
 func (r *Reader) walk(from Position, f Filter, back bool) (*Walk, error) {
@@ -58,7 +58,7 @@ func (r *Reader) walk(from Position, f Filter, back bool) (*Walk, error) {
 // Position returns where the walk is.
 func (w *Walk) Position() Position { return w.position.Clone() }
 
-// Next returns up to limit messages, whatever the filter says of them, and none at the end.
+// Next returns up to limit messages, whether or not the filter selects them, and none at the end.
 // It reads large messages a few at a time. The walk itself stays in place until Pass.
 func (w *Walk) Next(ctx context.Context, limit int) ([]circulate.Found, error) {
 	if w.back {
@@ -67,8 +67,8 @@ func (w *Walk) Next(ctx context.Context, limit int) ([]circulate.Found, error) {
 	return w.reader.forward(ctx, w.position, w.shards, limit)
 }
 
-// Pass moves the walk behind a message that Next returned, in its direction, and reports
-// whether the filter selects that message.
+// Pass moves the walk past a message that Next returned, in its direction, and reports whether the
+// filter selects that message.
 func (w *Walk) Pass(f *circulate.Found) (bool, error) {
 	if w.back {
 		return w.filter.Selects(f), w.position.retreat(f)
@@ -76,7 +76,7 @@ func (w *Walk) Pass(f *circulate.Found) (bool, error) {
 	return w.filter.Selects(f), w.position.Pass(f)
 }
 
-// backward returns up to limit messages that are not behind a position, the newest first.
+// backward returns up to limit messages that are not after a position, the newest first.
 func (r *Reader) backward(ctx context.Context, from Position, shards []int, limit int) ([]circulate.Found, error) {
 	limits := limitsOf(limit, len(shards))
 	var sources []source

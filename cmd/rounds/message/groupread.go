@@ -16,8 +16,8 @@ const (
 	// maxGroupWait is the longest that a read of a group may wait for messages. It is
 	// shorter than the time for which a consumer may be silent.
 	maxGroupWait = 10 * time.Second
-	// groupBeat is how often a waiting consumer sends a sign of life, and looks whether
-	// its shards are still its own.
+	// groupBeat is how often a waiting consumer sends a sign of life, and checks that its
+	// shards are still its own.
 	groupBeat = time.Second
 )
 
@@ -31,7 +31,7 @@ type GroupRead struct {
 	Acknowledge []string      // ids of messages
 	Limit       int           // 0: Limit
 	Wait        time.Duration // the longest wait for a first message
-	Leave       bool          // read no more; others get unacknowledged messages at once
+	Leave       bool          // stop reading; others get unacknowledged messages at once
 }
 
 // GroupMessage is a message that was delivered to a consumer.
@@ -115,10 +115,10 @@ var groupReadDecoder = strict.NewDecoder[struct {
 	Leave       bool     `strict:"leave"`
 }]("a read", strict.Fault{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d", MaxLimit)})
 
-// ReadGroup does one round of a consumer. The consumer's shards stay leased to it for some
-// time after its last round, so that the messages of an account come in one order, whichever
-// consumer of the group gets them. ReadGroup returns strict.Faults for a round that is not
-// valid, and ErrNoGroup for a group that does not exist, unless From says where it begins.
+// ReadGroup does one round of a consumer. The consumer's shards stay leased to it for some time
+// after its last round, so that the messages of an account come in one order, whichever consumer of
+// the group gets them. ReadGroup returns strict.Faults for an invalid round, and ErrNoGroup for a
+// group that does not exist, unless From says where it begins.
 //
 // A round of unknown outcome may be repeated.
 func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (GroupBatch, error) {

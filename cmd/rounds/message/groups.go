@@ -37,10 +37,10 @@ type Group struct {
 // Consumer is a living consumer of a group.
 type Consumer struct {
 	Name          string
-	Silent        time.Duration // since its last sign of life
+	Silent        time.Duration // the time since its last sign of life
 	Shards        int           // shards that it reads
 	Pending       int           // messages of these shards that are read but not acknowledged
-	OldestPending time.Duration // the age of the oldest of them
+	OldestPending time.Duration // the age of the oldest of these messages
 	Error         string        // why messages wait for it: the last error of its handler; empty: none does
 }
 
@@ -62,7 +62,7 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	return groups[0], nil
 }
 
-// groupsOf returns the groups that are wanted, by name; nil: all. It asks all shards at once.
+// groupsOf returns the wanted groups, by name; nil: all. It asks all shards at once.
 func (r *Reader) groupsOf(ctx context.Context, wanted func(group string) bool) ([]Group, error) {
 	states, err := group.Of(r.ring).States(ctx, wanted)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// aheadMessages is about the number of messages, each of up to 256 KiB, that are read ahead
-// of a page over all shards.
+// aheadMessages is roughly the number of messages, each of up to 256 KiB, that are read ahead of a
+// page in all shards together.
 const aheadMessages = 512
 
-// Where a reader of messages may begin, besides an earlier position.
+// These are the places where a reader of messages may begin, besides an earlier position.
 const (
-	FromStart = "start" // with the oldest message that is kept
+	FromStart = "start" // with the oldest stored message
 	FromNow   = "now"   // with the next message
 )
 
@@ -36,7 +36,7 @@ func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	return p.in(r.atStart())
 }
 
-// toNow moves a position behind the newest message of each shard.
+// toNow moves a position past the newest message of each shard.
 func (r *Reader) toNow(ctx context.Context, p Position) error {
 	newest := make([]circulate.Stretch, r.ring.Shards())
 	for shard := range newest {
@@ -56,10 +56,10 @@ func (r *Reader) toNow(ctx context.Context, p Position) error {
 	return nil
 }
 
-// Messages returns up to limit found messages behind a position, about in the order in which
-// they were written. The messages of one shard are exactly in that order. There may be more
-// messages even if it returns fewer than limit. To go on, Pass the messages with the
-// position. Messages returns cursor.ErrInvalid for a position of another number of shards.
+// Messages returns up to limit found messages after a position, roughly in the order in which they
+// were written. The messages of one shard are exactly in that order. There may be more messages
+// even if it returns fewer than limit. To go on, Pass the messages with the position. Messages
+// returns cursor.ErrInvalid for a position of another number of shards.
 func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
 	return r.forward(ctx, from, r.allShards(), limit)
 }
@@ -83,17 +83,17 @@ func (r *Reader) forward(ctx context.Context, from Position, shards []int, limit
 	return found, err
 }
 
-// limitsOf returns the limits of a page of up to limit messages of so many shards.
+// limitsOf returns the limits of a page of up to limit messages of the given number of shards.
 func limitsOf(limit, shards int) pageLimits {
 	limit = max(1, min(limit, MaxLimit))
 	ahead := limit/shards + 1
 	if shards > 1 {
-		ahead += spareMessages // shards differ, and a shard that runs out is read again by itself
+		ahead += spareMessages // shards differ, and a shard that runs out is read again on its own
 	}
 	return pageLimits{limit, pageBytes, min(ahead, max(8, aheadMessages/shards))}
 }
 
-// spareMessages is by how many more messages than its share a shard is read ahead.
+// spareMessages is how many more messages than its share are read ahead from a shard.
 const spareMessages = 3
 
 // pageLimits are the most messages of a page, the bytes of data after which it ends early,
@@ -103,7 +103,7 @@ type pageLimits struct{ messages, bytes, ahead int }
 // streamReader reads parts of shards' streams.
 type streamReader func(ctx context.Context, all []circulate.Stretch) ([][]circulate.Found, error)
 
-// page returns the messages of some shards behind a position, and whether there may be
+// page returns the messages of some shards after a position, and whether there may be
 // more.
 func (r *Reader) page(ctx context.Context, from Position, shards []int, limits pageLimits, read streamReader) ([]circulate.Found, bool, error) {
 	sources := make([]source, len(shards))

@@ -10,20 +10,20 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Position is how far a reader of messages came: a place in the stream of each shard. Its
-// text is opaque to callers, and stays valid when either side restarts.
+// Position is how far a reader of messages has come: a place in the stream of each shard. Its text
+// is opaque to callers, and stays valid when either side restarts.
 type Position struct {
 	at []circulate.StreamID // of the last message read, by shard
 
 	generation int // of the shards that accounts are in, or move to
 	sources    int // the number of shards, the first ones, that accounts leave
 
-	// Only in the start of a ring: the generation of the shards that accounts are in or
-	// leave, and the last later generation that was begun and aborted.
+	// These fields are set only in a ring's start: the generation of the shards that
+	// accounts are in or leave, and the last later generation that was begun and aborted.
 	base, abandoned int
 }
 
-// Pass moves the position behind a message of its shard.
+// Pass moves the position past a message of its shard.
 func (p *Position) Pass(f *circulate.Found) error {
 	id, err := circulate.ParseStreamID(f.Position)
 	if err != nil {
@@ -33,7 +33,7 @@ func (p *Position) Pass(f *circulate.Found) error {
 	return nil
 }
 
-// retreat moves the position in front of a message of its shard.
+// retreat moves the position before a message of its shard.
 func (p *Position) retreat(f *circulate.Found) error {
 	id, err := circulate.ParseStreamID(f.Position)
 	if err != nil {

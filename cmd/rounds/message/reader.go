@@ -6,7 +6,7 @@ const (
 	// Limit is the number of messages or dead letters on a page unless the caller asks
 	// otherwise.
 	Limit = 100
-	// MaxLimit is the most that a caller may ask for.
+	// MaxLimit is the largest limit that a caller may ask for.
 	MaxLimit = 1000
 
 	// pageBytes is the amount of data after which a page of messages ends early.
@@ -18,8 +18,8 @@ const (
 // Reader reads the messages of a ring, its consumer groups and its dead letters. It is safe
 // for concurrent use. A process should have one Reader: its tails share what they read.
 //
-// An error that is not of this package, nor cursor.ErrInvalid or strict.Faults, is the
-// ring's: Redis is away, or refused.
+// An error that is not this package's, cursor.ErrInvalid or strict.Faults is the
+// ring's: Redis is away, or refused a command.
 type Reader struct {
 	ring  *circulate.Ring
 	tails tailReads

@@ -12,9 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// readRound is a consumer's round under way. What it does in a group, package group does for it
-// and for package delivery. The rest differs: a round lives as long as a request and its leases
-// outlast it, so it asks Redis where a delivery.Consumer remembers.
+// readRound is a consumer's round under way. Package group does its steps in a group, as for
+// package delivery. The rest differs: a round lives as long as a request and its leases outlast it,
+// so it asks Redis for what a delivery.Consumer remembers.
 type readRound struct {
 	GroupRead
 	reader *Reader
@@ -53,7 +53,7 @@ func (t *readRound) read(ctx context.Context) ([]GroupMessage, error) {
 	}
 }
 
-// self is the consumer as the group knows it, which counts as gone when it is silent for ttl.
+// self describes the consumer to its group, where it counts as gone when it is silent for ttl.
 func (t *readRound) self(ttl time.Duration) group.Member {
 	return group.Of(t.reader.ring).Member(t.group, t.Consumer, ttl)
 }
@@ -115,12 +115,11 @@ func (t *readRound) release(ctx context.Context, shard int, held *groupShard) er
 	return err
 }
 
-// collect reads the shards that may have messages. In each shard it first reads pending
-// messages: a dead consumer left them, or this consumer got them and did not acknowledge
-// them.
+// collect reads the shards that may have messages. In each shard it first reads pending messages,
+// which a dead consumer left, or which this consumer got and did not acknowledge.
 func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 	shards := t.reader.ring.Shards()
-	begin := rand.N(shards) // so that no shard is always the last
+	begin := rand.N(shards) // so that it is not always the same shard that comes last
 	var all []GroupMessage
 	size := 0
 	for i := range shards {
@@ -211,7 +210,7 @@ func (t *readRound) leave(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A release needs the lease. That of an earlier round is unknown here: lease anew.
+		// Releasing needs the lease. A lease of an earlier round is unknown here, so lease again.
 		lease, _, err := t.self(groupWindow).Lease(ctx, shard)
 		if err != nil || lease == nil {
 			return err

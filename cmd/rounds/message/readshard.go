@@ -7,8 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// readShard returns up to n messages of a shard, pending ones first. It ends early after
-// that many bytes of data.
+// readShard returns up to n messages of a shard, pending ones first. It ends early after the given
+// number of bytes of data.
 func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes int) ([]GroupMessage, error) {
 	ring, lease := t.reader.ring, shard.lease
 	var messages []GroupMessage

@@ -15,7 +15,7 @@ const replayBudget = 500
 // Replayed is the result of a replay.
 type Replayed struct {
 	Replayed int
-	NotFound int    // ids that no dead letter has, or none any more
+	NotFound int    // ids that no dead letter has, or has any more
 	NoGroup  int    // letters that stay dead: their group does not exist
 	Next     string // the cursor for the next call of ReplayGroup; empty: the replay is complete
 }

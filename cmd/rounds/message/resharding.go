@@ -13,9 +13,9 @@ func (r *Reader) atStart() Position {
 	return Position{make([]circulate.StreamID, r.ring.Shards()), r.ring.Generation(), r.ring.Sources(), base, abandoned}
 }
 
-// in returns the position in a ring with that start. The number of shards may have changed
-// since the position was made. The reader begins new shards at their start. Old shards that
-// are gone had nothing left for it, or were dropped with their messages.
+// in returns the position in a ring with the given start. The number of shards may have changed
+// since the position was made. The reader begins new shards at their start. Old shards that are
+// gone had nothing left for it, or were dropped with their messages.
 func (p Position) in(start Position) (Position, error) {
 	if p.sources > 0 && start.base < p.generation && p.generation <= start.abandoned {
 		// The position has shards of an aborted change, which never had a message.

@@ -21,9 +21,9 @@ const (
 	tailReaders = 2
 )
 
-// Tail follows the messages of shards from a position. All tails of a process wait for
-// new messages together, and a message is read once for all tails that have come to it. A
-// slower tail reads from its own position. The caller closes the tail.
+// Tail follows the messages of shards from a position. All tails of a process wait for new messages
+// together, and a message is read once for all tails that have come to it. A slower tail reads from
+// its own position. The caller must close the tail.
 type Tail struct {
 	reader   *Reader
 	position Position
@@ -31,10 +31,9 @@ type Tail struct {
 	ready    map[int]bool         // shards that may have messages
 }
 
-// Tail returns a tail that begins behind a position. It follows the shards in which messages
-// that the filter selects may be, and returns all messages of them: the caller leaves out
-// those that the filter does not select. It returns cursor.ErrInvalid for a position of
-// another number of shards.
+// Tail returns a tail that begins after a position. It follows the shards that may have messages
+// which the filter selects, and returns all messages of these shards: the caller must leave out the
+// others. It returns cursor.ErrInvalid for a position of another number of shards.
 func (r *Reader) Tail(from Position, f Filter) (*Tail, error) {
 	if len(from.at) != r.ring.Shards() {
 		return nil, accounts.ErrUnsealed
@@ -54,8 +53,8 @@ func (t *Tail) Doubt() {
 	}
 }
 
-// Page returns the next messages, as Messages does, and reports whether there may be more
-// already. The caller's own position must Pass them.
+// Page returns the next messages, as Messages does, and reports whether there may already be more.
+// The caller's own position must Pass them.
 func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, err error) {
 	if len(t.ready) == 0 {
 		return nil, false, nil
@@ -94,7 +93,7 @@ func (t *Tail) Page(ctx context.Context) (found []circulate.Found, more bool, er
 	return found, more, nil
 }
 
-// Await waits until there may be messages for Page, but no longer than d, and reports
+// Await waits until there may be messages for Page, but at most for d, and reports
 // whether there may be.
 func (t *Tail) Await(ctx context.Context, d time.Duration) bool {
 	if len(t.ready) > 0 {

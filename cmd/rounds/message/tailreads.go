@@ -7,12 +7,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// sharedBytes is the most data that tails keep for each other.
+// sharedBytes is the most data that tails store for each other.
 const sharedBytes = 4 << 20
 
-// tailReads keeps what tails have read from the streams, so that another tail at the same
-// place need not read it again. A stream only grows at its end: what follows a message never
-// changes.
+// tailReads stores what tails have read from the streams, so that another tail at the same place
+// need not read it again. A stream only grows at its end, so what follows a message never changes.
 type tailReads struct {
 	once  sync.Once
 	slots chan struct{}
@@ -63,7 +62,7 @@ func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, a
 		if r.err == nil {
 			return r.found, nil
 		}
-		return ring.Streams().Messages(ctx, shard, after.String(), tailAhead) // the other may have gone away
+		return ring.Streams().Messages(ctx, shard, after.String(), tailAhead) // the other reader may have gone away
 	}
 	r = &tailRead{done: make(chan struct{})}
 	t.reads[place] = r
@@ -74,7 +73,7 @@ func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, a
 	return r.found, r.err
 }
 
-// keep keeps a read that found messages, and drops the oldest reads beyond sharedBytes.
+// keep stores a read that found messages, and drops the oldest reads beyond sharedBytes.
 func (t *tailReads) keep(place tailPlace, r *tailRead) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +91,7 @@ func (t *tailReads) keep(place tailPlace, r *tailRead) {
 	}
 }
 
-// size returns about the memory of a read, in bytes.
+// size returns roughly how many bytes of memory a read takes.
 func (r *tailRead) size() (bytes int) {
 	const overhead = 256 // of a message: its account, ids and times
 	for i := range r.found {

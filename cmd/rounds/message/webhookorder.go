@@ -13,18 +13,18 @@ import (
 var (
 	// ErrWebhookDisabled reports a webhook endpoint that gets no messages until it is enabled.
 	ErrWebhookDisabled = errors.New("message: the webhook endpoint is disabled")
-	// ErrWebhookIdle reports a webhook endpoint that no process delivers to.
+	// ErrWebhookIdle reports a webhook endpoint to which no process delivers.
 	ErrWebhookIdle = errors.New("message: no process delivers to the webhook endpoint")
-	// ErrNoneWaits reports an account without messages that wait at a webhook endpoint.
+	// ErrNoneWaits reports an account without waiting messages at a webhook endpoint.
 	ErrNoneWaits = errors.New("message: no message of the account waits at the webhook endpoint")
-	// ErrNotNamed reports an account that may have a waiting message or not: too many
-	// messages wait for the processes to name them all.
+	// ErrNotNamed reports an account of which nobody knows whether it has a waiting
+	// message: too many messages wait for the processes to name them all.
 	ErrNotNamed = errors.New("message: too many messages wait to name them all")
-	// ErrSeveralWait reports a skip of several messages whose caller did not ask for that.
+	// ErrSeveralWait reports a skip of several messages that the caller did not ask for.
 	ErrSeveralWait = errors.New("message: several messages wait at the webhook endpoint")
 )
 
-// WebhookChoice selects messages that wait at a webhook endpoint.
+// WebhookChoice selects waiting messages of a webhook endpoint.
 type WebhookChoice struct {
 	Account string `strict:"account,given"` // the first message of this account; empty: the first of each account
 	All     bool   `strict:"all"`           // allow several messages
@@ -61,10 +61,10 @@ type WebhookRetry struct {
 	Accounts  int // accounts whose first message is tried now
 }
 
-// RetryWebhook orders a retry of the messages that wait at an endpoint, of one account or,
-// if account is empty, of all. The processes that deliver to the endpoint get the order
-// within a second or two. They reset their breakers, end a pause that the endpoint asked
-// for, and try the first message of each account. A failed try counts like any other.
+// RetryWebhook orders a retry of an endpoint's waiting messages, of one account or, if account is
+// empty, of all. The processes that deliver to the endpoint get the order within a second or two.
+// They reset their breakers, end a pause that the endpoint asked for, and try the first message of
+// each account. A failed try counts like any other.
 //
 // The error is ErrNoWebhook, ErrWebhookDisabled, ErrWebhookIdle or ErrNoneWaits, or the
 // ring's.
@@ -84,7 +84,7 @@ func (r *Reader) RetryWebhook(ctx context.Context, name, account string) (Webhoo
 	return retry, document.Of(r.ring).Endpoints().Tell(ctx, document.Order{Endpoint: name, Action: document.Retry, Account: account})
 }
 
-// delivered returns an endpoint that processes deliver to.
+// delivered returns an endpoint to which processes deliver.
 func (r *Reader) delivered(ctx context.Context, name string) (Webhook, error) {
 	w, err := r.Webhook(ctx, name)
 	switch {
@@ -111,15 +111,14 @@ type Skipped struct {
 	DeadID  string
 }
 
-// SkipWebhook turns messages that wait at an endpoint into dead letters: the first message
-// of one account, or of each account. Their error says that they were skipped, and why they
-// waited. The messages behind them are tried at once. A dead letter can be replayed.
-// SkipWebhook relies on what the processes reported a second or two ago: it leaves a message
-// alone that was delivered since.
+// SkipWebhook turns waiting messages of an endpoint into dead letters: the first message of one
+// account, or of each account. Their error says that they were skipped, and why they waited. The
+// messages behind them are tried at once. A dead letter can be replayed. SkipWebhook relies on what
+// the processes reported a second or two ago, and leaves a message alone that was delivered since.
 //
-// It returns ErrSeveralWait for more than one message unless the choice has All. Other
-// errors are ErrNoWebhook, ErrWebhookIdle, ErrNoneWaits, ErrNotNamed, or the ring's. Some
-// messages may have been skipped before an error.
+// It returns ErrSeveralWait for more than one message unless the choice has All. Other errors are
+// ErrNoWebhook, ErrWebhookIdle, ErrNoneWaits, ErrNotNamed, or the ring's. Some messages may have
+// been skipped before an error.
 func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) (WebhookSkip, error) {
 	var done WebhookSkip
 	w, err := r.delivered(ctx, name)
@@ -158,7 +157,7 @@ func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) 
 	if len(done.Skipped) == 0 {
 		return done, nil
 	}
-	// Without this order the messages behind go on too, but later.
+	// Without this order the messages behind also go on, but later.
 	_ = document.Of(r.ring).Endpoints().Tell(ctx, document.Order{Endpoint: name, Action: document.Refresh, Account: c.Account})
 	return done, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
-// WebhookGroup is the prefix that makes an endpoint's name the name of its consumer group.
+// WebhookGroup is the prefix that turns an endpoint's name into the name of its consumer group.
 const WebhookGroup = "webhook."
 
 // ErrNoWebhook reports a webhook endpoint that the ring does not know.
@@ -27,7 +27,7 @@ type Webhook struct {
 	Disabled *circulate.DisabledEndpoint // nil: it is not disabled
 	Group    *Group                      // nil: it has none
 	Standing *WebhookStanding            // nil: no process delivers to it
-	Deferred string                      // why a process puts off all its messages, such as a secret that is missing; empty: none does
+	Deferred string                      // why a process puts off all its messages, such as a missing secret; empty: none does
 }
 
 // Webhooks returns the webhook endpoints, sorted by name. An endpoint is listed once a

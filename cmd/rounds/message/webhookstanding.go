@@ -17,13 +17,13 @@ type WebhookStanding struct {
 	LastAttempt   time.Time // when the last attempt ended
 	LastDelivered time.Time // when it last took a message
 	Breaker       string    // closed, half-open or open: the worst of all processes
-	Until         time.Time // that process sends nothing before this time
+	Until         time.Time // the process with that breaker sends nothing before this time
 
 	Accounts      int       // accounts with waiting messages
-	Messages      int       // waiting messages, those behind others included
+	Messages      int       // waiting messages, including those behind others
 	Attempt       int       // failed deliveries of the message that failed most often
 	MaxDeliveries int       // failed deliveries after which a message is a dead letter
-	Next          time.Time // when the first of them is tried again
+	Next          time.Time // when the first waiting message is tried again
 	Waiting       []document.Waiting
 }
 

@@ -13,8 +13,8 @@ import (
 
 const (
 	accountMessages = 6                // latest messages that the page of an account shows
-	accountEvents   = 60               // events of its timeline, before those alike are folded
-	accountKept     = 10 * time.Second // how long a live page shows what costs Redis more to find
+	accountEvents   = 60               // events of its timeline, before similar ones are folded
+	accountKept     = 10 * time.Second // how long a live page shows what costs Redis more
 )
 
 // oneAccount is what the page of one account shows.
@@ -23,7 +23,7 @@ type oneAccount struct {
 	Record   api.Account
 	Schedule schedule
 	Timeline api.TimelinePage
-	Events   []timelineEvent // those of the timeline, folded
+	Events   []timelineEvent // the events of the timeline, folded
 	Facts    []fact
 	Messages []accountMessage
 	Older    string // the address of older events; empty: there are none
@@ -31,10 +31,10 @@ type oneAccount struct {
 	Found    bool   // false: the messages could not be read
 }
 
-// schedule is where an account is, and when it is checked next.
+// schedule says where an account is, and when it is checked next.
 type schedule struct{ api.Schedule }
 
-// State returns what the account's badge says.
+// State returns the state that the account's badge shows.
 func (s *schedule) State() string {
 	switch {
 	case s.Place == "parked" && s.Rule == "paused":
@@ -44,7 +44,7 @@ func (s *schedule) State() string {
 	case s.Failures > 0:
 		return "failing"
 	case s.Error != "":
-		return "hindered" // by what does not count against it
+		return "hindered" // its last check failed without counting against it
 	case s.Held():
 		return "held"
 	}
@@ -62,7 +62,7 @@ func (s *schedule) Refused() bool {
 	return s.Place == "parked" && strings.HasPrefix(s.Reason, "auth: ")
 }
 
-// Late reports whether the account is due and no replica has claimed it.
+// Late reports whether the account is due but no replica has claimed it.
 func (s *schedule) Late() bool { return s.Place == "scheduled" && !s.Due.After(s.Now) }
 
 // Strip returns how the last checks went, the oldest first.
@@ -132,7 +132,7 @@ func readAccount(v *visit) (any, error) {
 		return nil, err
 	}
 	a.Facts = factsOf(a.Record.Config)
-	// A live page asks again for what costs more when the account has changed, or after a while.
+	// A live page asks again for what costs more only when the account has changed, or after a while.
 	state, err := json.Marshal([]any{a.Record.Revision, a.Schedule.Place, a.Schedule.Since, a.Schedule.Failures, a.Schedule.Strikes, a.Schedule.Succeeded, a.Schedule.ErrorAt, a.Schedule.Checks})
 	if err != nil {
 		return nil, err

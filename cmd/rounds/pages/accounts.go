@@ -13,19 +13,19 @@ import (
 )
 
 // filterNames are the parameters that select accounts, in the order of their fields.
-// Those of givenNames are not asked for: links of other pages have them.
+// givenNames are the ones without a field: links of other pages have them.
 var (
 	filterNames = []string{"prefix", "kind", "state", "label", "host", "error", "reason", "since", "cause", "except_host", "id"}
 	givenNames  = []string{"cause", "except_host", "id"}
 )
 
-// chipsOfOne is how many values of one filter are shown each.
+// chipsOfOne is the most values of one filter that are each shown.
 const chipsOfOne = 3
 
-// stateNames are the states that accounts can be selected by.
+// stateNames are the states by which accounts can be selected.
 var stateNames = []string{"active", "failing", "never_succeeded", "paused", "parked", "scheduled", "waiting", "claimed"}
 
-// columnNames are the columns that a list can have besides the id, and columnsShown those that
+// columnNames are the columns that a list can have besides the id. columnsShown are the ones that
 // it has unless the address says otherwise.
 var (
 	columnNames  = []string{"kind", "state", "due", "success", "error", "failures", "cadence", "priority", "labels", "created", "updated", "replica"}
@@ -34,11 +34,11 @@ var (
 
 const (
 	pageRows = 50
-	mostRows = 100 // as many as can be selected by their ids
+	mostRows = 100 // as many accounts as can be selected by their ids
 )
 
-// countLooks is about how many accounts a count looks at, so that its page does not keep anybody
-// waiting. Of more accounts it is an estimate.
+// countLooks is roughly how many accounts a count looks at, so that its page keeps nobody waiting.
+// With more accounts the count is an estimate.
 const countLooks = "10000"
 
 // choice is something that can be chosen.
@@ -52,7 +52,7 @@ type filter struct {
 	Name   string
 	Values []string // at least one, which may be empty
 	Of     []string // what there is to choose; nil: any text
-	Given  bool     // it is not asked for
+	Given  bool     // the form has no field for it
 }
 
 // accountsList is what the page shows.
@@ -66,22 +66,22 @@ type accountsList struct {
 	First    string
 	Limit    int
 	Sizes    []int
-	Partial  bool // the filter has looked at a part of what there is, and the page may be short
+	Partial  bool // the filter has looked at only some accounts, and the page may be short
 	Count    *api.AccountCount
-	Counting string // the address that counts; empty: nothing to count
+	Counting string // the address that counts the accounts; empty: nothing to count
 	Refused  *problem
-	Actions  []string // what the visitor may do with many accounts
+	Actions  []string // the actions on many accounts that the visitor may order
 	Empty    bool     // there is no account at all
 }
 
 // choiceOf is a value of a filter, and the address without it.
 type choiceOf struct {
 	Name, Value, Without string
-	Many                 int // the number of values, if they are not shown each
+	Many                 int // the number of values, if they are not each shown
 }
 
-// Shown returns the value as people read it: what follows the sign ~ in the name of a cause is a
-// digest.
+// Shown returns the value for people, without the digest that follows the sign ~ in the name of a
+// cause.
 func (c choiceOf) Shown() string {
 	if c.Name == "cause" {
 		code, _, _ := strings.Cut(c.Value, "~")
@@ -90,7 +90,7 @@ func (c choiceOf) Shown() string {
 	return c.Value
 }
 
-// chipsOf returns the values of a query's filters. Without returns the address without some of
+// chipsOf returns the values of a query's filters. without returns the address without some of
 // them.
 func chipsOf(chosen url.Values, without func(name string, values []string) string) []choiceOf {
 	var all []choiceOf
@@ -107,7 +107,7 @@ func chipsOf(chosen url.Values, without func(name string, values []string) strin
 	return all
 }
 
-// bulkActions are what can be done with many accounts.
+// bulkActions are the actions on many accounts.
 var bulkActions = []string{"pause", "resume", "nudge", "delete"}
 
 func accountsPage() *page {
@@ -238,8 +238,8 @@ func listAccounts(v *visit) (any, error) {
 	return l, nil
 }
 
-// chooseAccounts sends the browser to the page that asks before many accounts are changed. The
-// form has the ids that were checked, and the filters that were in force.
+// chooseAccounts sends the browser to the page that asks for confirmation before many accounts are
+// changed. The form has the ids that were checked, and the filters in force.
 func chooseAccounts(v *visit, w http.ResponseWriter) {
 	q := v.r.URL.Query()
 	next := url.Values{}

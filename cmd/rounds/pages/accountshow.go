@@ -14,15 +14,14 @@ import (
 // timelineEvent is something that mattered to an account, or several such events as one.
 type timelineEvent struct {
 	api.TimelineEvent
-	Checks int       // how many finds, one after the other, it stands for
-	Since  time.Time // the time of the earliest of them
+	Checks int       // how many consecutive finds it stands for
+	Since  time.Time // the time of the earliest find
 }
 
-// fewAlike is how many events of messages one after the other are shown each by itself.
+// fewAlike is the most consecutive events of messages that are each shown.
 const fewAlike = 2
 
-// folded returns the events with many finds one after the other as one, so that they do not
-// hide what else mattered.
+// folded turns many consecutive finds into one event, so that they do not hide what else mattered.
 func folded(events []api.TimelineEvent) []timelineEvent {
 	var all []timelineEvent
 	for i := 0; i < len(events); {
@@ -77,10 +76,10 @@ func (e *timelineEvent) Key() string {
 	return key
 }
 
-// Within returns within what time a check was asked for.
+// Within returns the time within which a check was asked for.
 func (e *timelineEvent) Within() time.Duration { return time.Duration(e.Count) * time.Millisecond }
 
-// Shown returns what was changed, in one line.
+// Shown returns the changed fields, in one line.
 func (e *timelineEvent) Shown() string { return strings.Join(e.Fields, ", ") }
 
 // accountMessage is a message that the account's checks found.
@@ -89,7 +88,7 @@ type accountMessage struct{ found }
 // messageLine is how many characters of a message the page of its account shows.
 const messageLine = 120
 
-// Line returns what the message says, in one line: its title or the like, or else its data.
+// Line returns the content of the message in one line: its title or the like, or else its data.
 func (m *accountMessage) Line() string {
 	var data map[string]json.RawMessage
 	if json.Unmarshal(m.Data, &data) == nil {
@@ -109,7 +108,7 @@ func (m *accountMessage) Line() string {
 	return short(string(m.Data), messageLine)
 }
 
-// short returns a text in one line of at most so many characters.
+// short returns a text in one line of at most the given number of characters.
 func short(text string, most int) string {
 	// A character has at most four bytes; more of a long text need not be looked at.
 	if len(text) > 8*most {
@@ -123,20 +122,20 @@ func short(text string, most int) string {
 }
 
 const (
-	factDepth = 3   // objects in objects that are shown field by field
+	factDepth = 3   // nested objects that are shown field by field
 	factsMost = 100 // fields of a config that are shown
 	factText  = 400 // characters of one
 )
 
 // fact is a field of a config.
 type fact struct {
-	Name   string // with those of the objects that it is in
+	Name   string // with the names of the objects that it is in
 	Value  string
 	Secret string // the name of a secret, whose value nobody sees
 }
 
-// factsOf returns the fields of a config in their order. Characters that reverse or hide
-// others are escaped, so that a reader sees what the config says.
+// factsOf returns the fields of a config in their order. Characters that reverse or hide others are
+// escaped, so that readers see the true content.
 func factsOf(config json.RawMessage) []fact {
 	return appendFacts(nil, "", config, factDepth)
 }

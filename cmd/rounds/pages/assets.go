@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// static serves the files that pages load. Their addresses have a digest of all of them, so a
-// browser may keep them for ever, and a new version is loaded as a whole.
+// static serves the files that pages load. Their addresses have a digest of all files, so a browser
+// may cache them for ever, and a new version is loaded as a whole.
 type static struct {
 	prefix string // /assets/DIGEST/
 	files  map[string][]byte
@@ -70,7 +70,7 @@ func (s *static) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	switch path.Ext(name) { // not by the machine's own table, which may be wrong
+	switch path.Ext(name) { // the machine's own table may be wrong
 	case ".js", ".mjs":
 		h.Set("Content-Type", "text/javascript; charset=utf-8")
 	case ".css":

@@ -14,7 +14,7 @@ const (
 	auditShown = 50 // findings that are shown one by one
 )
 
-// auditing is how far an audit by hand is.
+// auditing is how far an audit by hand has got.
 type auditing struct {
 	Repair   bool
 	Accounts int
@@ -23,7 +23,7 @@ type auditing struct {
 	Shards   int
 	Kinds    []api.AuditCount
 	Findings []api.Finding
-	Failed   string // why it stopped
+	Failed   string // why the audit stopped
 	Ended    bool
 }
 
@@ -56,7 +56,7 @@ func (a *auditing) add(done *api.Audit) {
 	a.Findings = append(a.Findings, done.Findings[:max(0, min(len(done.Findings), auditShown-len(a.Findings)))]...)
 }
 
-// auditRunPage is the page of an audit under way. It has no address of its own for readers.
+// auditRunPage is the page of an audit under way. Readers cannot open it by an address.
 func auditRunPage() *page {
 	p := &page{name: "auditrun", path: auditRun, menu: "system", data: func(v *visit) (any, error) {
 		return nil, refusal(http.StatusNotFound, v.lang.text("auditrun.again"))

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	bulkRun  = "/accounts/bulk/run" // it replies as it goes
+	bulkRun  = "/accounts/bulk/run" // the reply is written while the change goes on
 	bulkRate = 10                   // how many nudged accounts become due in a second
 )
 
-// bulk is what the pages show that change many accounts: first what will be done, and then how
-// far it is.
+// bulk is what the pages show that change many accounts: first what will be done, and then how far
+// it has got.
 type bulk struct {
 	Do       string
 	All      bool // every account
 	Selects  []choiceOf
 	IDs      []string
-	Fields   []choiceOf // hidden, for the form
+	Fields   []choiceOf // hidden fields of the form
 	Count    api.AccountCount
 	Rate     string
-	Back     string // the list of what is selected
+	Back     string // the list of the selected accounts
 	Refused  *problem
 	Changes  bool // there is something to do
 	Progress api.BulkProgress
-	Failed   string // why it stopped
+	Failed   string // why the change stopped
 	Ended    bool
 }
 
@@ -39,7 +39,7 @@ func bulkPage() *page {
 	return &page{name: "bulk", path: "/accounts/bulk", menu: "accounts", data: func(v *visit) (any, error) { return askBulk(v, v.r.URL.Query()) }}
 }
 
-// bulkRunPage is the page of a change under way. It has no address of its own for readers.
+// bulkRunPage is the page of a change under way. Readers cannot open it by an address.
 func bulkRunPage() *page {
 	p := &page{name: "bulkrun", path: bulkRun, menu: "accounts", data: func(v *visit) (any, error) {
 		return nil, refusal(http.StatusNotFound, v.lang.text("bulkrun.again"))
@@ -48,7 +48,7 @@ func bulkRunPage() *page {
 	return p
 }
 
-// readBulk reads what is to be done from a query or a form.
+// readBulk reads an order from a query or a form.
 func readBulk(v *visit, q url.Values) (*bulk, error) {
 	b := &bulk{Do: q.Get("do"), Rate: q.Get("rate")}
 	if !slices.Contains(bulkActions, b.Do) && b.Do != revive {
@@ -74,7 +74,7 @@ func readBulk(v *visit, q url.Values) (*bulk, error) {
 	return b, nil
 }
 
-// route returns the route that does it.
+// route returns the route for the change.
 func (b *bulk) route() string {
 	if b.Do == revive {
 		return "POST /v1/parked:revive"
@@ -82,7 +82,7 @@ func (b *bulk) route() string {
 	return "POST /v1/accounts:" + b.Do
 }
 
-// query returns the API's parameters for what is selected.
+// query returns the API's parameters for the selected accounts.
 func (b *bulk) query() url.Values {
 	q := url.Values{}
 	for _, f := range b.Fields {
@@ -91,7 +91,7 @@ func (b *bulk) query() url.Values {
 	return q
 }
 
-// askBulk counts what is selected.
+// askBulk counts the selected accounts.
 func askBulk(v *visit, q url.Values) (*bulk, error) {
 	b, err := readBulk(v, q)
 	if err != nil {
@@ -118,9 +118,9 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 	return b, err
 }
 
-// runBulk does what was confirmed, and writes the page as it goes: each line of progress
-// hides the one before. When the visitor leaves the page, or stops loading it, the change
-// stops too.
+// runBulk carries out the confirmed change, and writes the page meanwhile: each line of progress
+// hides the one before. When the visitor leaves the page, or stops loading it, the change stops
+// too.
 func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
 	if err := v.r.ParseForm(); err != nil {

@@ -14,12 +14,12 @@ import (
 
 const (
 	chartWidth, chartHeight = 600, 100
-	// leastShown is how many points a chart has at least. A history that has just begun fills
-	// the chart, instead of a corner of it.
+	// leastShown is the least number of points that a chart shows. A history that has just begun fills
+	// the chart, and not a corner of it.
 	leastShown = 30
 )
 
-// curves are figures over time. A value that is not known is NaN.
+// curves are figures over time. An unknown value is NaN.
 type curves struct{ api.History }
 
 // of returns a part of a field: values, min or max. It is nil if there is none.
@@ -40,8 +40,8 @@ func (c *curves) of(field, part string) []float64 {
 
 // span is a time that charts can show.
 type span struct {
-	Name       string // of its text, and in the address
-	From, Step string // as the API takes them
+	Name       string // the key of its text, and its name in the address
+	From, Step string // in the API's form
 }
 
 func spans() []span {
@@ -55,8 +55,8 @@ type line struct {
 	Label       string // the key of its text
 }
 
-// plot is a chart. Scripts draw it with the API's own reply. The server draws a plain one,
-// for visitors without scripts.
+// plot is a chart. Scripts draw it from the API's own reply. For visitors without scripts the
+// server draws a plain one.
 type plot struct {
 	Name, Unit string // Unit: rate, seconds or share
 	Lines      []line
@@ -70,7 +70,7 @@ type plot struct {
 	LastKnown bool
 }
 
-// drawn is a line as the d of an SVG path, and what is below it if it is an area.
+// drawn is a line as the d of an SVG path, and the area below it if it has one.
 type drawn struct{ Style, Path, Below string }
 
 // plots returns the charts of the Overview.
@@ -104,7 +104,7 @@ func (o *overview) Plots() []*plot {
 	s := o.Span()
 	all, asked := plots(), make([]string, 0, 8)
 	for _, p := range all {
-		// Of ten seconds there is one sample, which is the least and the most as well.
+		// For ten seconds there is one sample, which is also the least and the greatest value.
 		p.Lines = slices.DeleteFunc(p.Lines, func(l line) bool { return l.Style == "faint" && s == spans()[0] })
 		for _, l := range p.Lines {
 			if !slices.Contains(asked, l.Field) {
@@ -115,7 +115,7 @@ func (o *overview) Plots() []*plot {
 	source := "/v1/history?" + url.Values{"from": {s.From}, "step": {s.Step}, "fields": {strings.Join(asked, ",")}}.Encode()
 	var c curves
 	if o.shared(source, &c) != nil {
-		return nil // the page tells that there are none
+		return nil // the page says that there are none
 	}
 	begin := c.begin(all)
 	for _, p := range all {
@@ -125,8 +125,8 @@ func (o *overview) Plots() []*plot {
 	return all
 }
 
-// begin returns the first point to show: the first that any line has, but so that enough are
-// shown.
+// begin returns the first point to show: the first that any line has, or an earlier one so that
+// enough are shown.
 func (c *curves) begin(all []*plot) int {
 	begin := max(0, c.Points-leastShown)
 	for _, p := range all {
@@ -171,7 +171,7 @@ func (p *plot) draw(c *curves, begin int) {
 	}
 }
 
-// rounded returns a round number that is not below another one.
+// rounded returns a round number that is not less than the given one.
 func rounded(v float64) float64 {
 	if !(v > 0) {
 		return 1
@@ -213,8 +213,8 @@ func curvePath(values []float64, top float64, area bool) string {
 	return b.String()
 }
 
-// Described returns the lines for the script, as JSON: of each its field, part, style and label
-// in the visitor's language.
+// Described returns the lines for the script, as JSON: for each its field, part, style and label in
+// the visitor's language.
 func (o *overview) Described(p *plot) (string, error) {
 	var all [][4]string
 	for _, l := range p.Lines {

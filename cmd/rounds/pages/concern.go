@@ -17,7 +17,7 @@ func (l *language) concern(c *api.Concern) template.HTML {
 		Duration: func(d time.Duration) string { return l.duration(d) },
 		Share:    l.percent,
 	})
-	if l.Tag == "en" { // as in a log, it begins with a small letter and has no full stop
+	if l.Tag == "en" { // as in a log, the sentence begins with a small letter and has no full stop
 		if text != "" && 'a' <= text[0] && text[0] <= 'z' {
 			text = strings.ToUpper(text[:1]) + text[1:]
 		}

@@ -33,7 +33,7 @@ type Options struct {
 	Version   string // of the program
 	Demo      bool   // the Overview kills pollers: the API has the routes of a demonstration
 
-	// AwaySince returns since when Redis has not served; zero: it serves. Nil: nobody knows.
+	// AwaySince returns the time since which Redis has not served; zero: it serves. Nil: nobody knows.
 	AwaySince func() time.Time
 
 	MaxLive int           // the most live streams at once; default 256
@@ -82,8 +82,8 @@ func New(o Options) (*Dashboard, error) {
 // Close ends the live streams. Pass it to http.Server.RegisterOnShutdown.
 func (d *Dashboard) Close() { d.close() }
 
-// Handler returns the pages of visitors who were admitted: the context of a request carries
-// the principal. The pages ask the API by calling inside with that context.
+// Handler returns the pages for admitted visitors, whose requests carry the principal in their
+// context. The pages ask the API by calling inside with that context.
 func (d *Dashboard) Handler(inside http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	s := &site{Dashboard: d, inside: inside}

@@ -12,7 +12,7 @@ import (
 
 const (
 	lettersShown = 20               // dead letters on a page
-	lettersTime  = 15 * time.Second // how long one press of a button goes on with all letters of a group
+	lettersTime  = 15 * time.Second // how long one press of a button works on all letters of a group
 )
 
 // consumerGroup is a consumer group and how far it has read.
@@ -27,7 +27,7 @@ func (g *consumerGroup) Behind() bool {
 // webhook is a webhook endpoint.
 type webhook struct{ api.Webhook }
 
-// State returns how the endpoint is, as a part of a text's key.
+// State returns the endpoint's state, as a part of a text's key.
 func (w *webhook) State() string {
 	switch {
 	case w.Disabled:
@@ -65,12 +65,12 @@ type delivery struct {
 		api.DeadList
 		Dead []*letter `json:"dead"`
 	} `json:"-"`
-	Of   string `json:"-"` // the group whose letters alone are shown
-	Page bool   `json:"-"` // the letters are not those of the first page
+	Of   string `json:"-"` // the group, if only its letters are shown
+	Page bool   `json:"-"` // this is not the first page of letters
 	Next string `json:"-"` // the address of the next page of letters
 }
 
-// endpointGroup is the prefix of the groups of webhooks, which are shown with these.
+// endpointGroup is the prefix of webhooks' groups, which are shown with the webhooks.
 const endpointGroup = "webhook."
 
 func deliveryPage() *page {
@@ -118,7 +118,7 @@ func segment(name string) string {
 	return url.PathEscape(name)
 }
 
-// lettersRoute returns the route for what a form asks for, or an empty text.
+// lettersRoute returns the route for a form's order, or an empty text.
 func (v *visit) lettersRoute() (path, said string) {
 	switch v.r.PostForm.Get("do") {
 	case "replay":
@@ -129,7 +129,7 @@ func (v *visit) lettersRoute() (path, said string) {
 	return "", ""
 }
 
-// unknownAction is the refusal of a form that asks for nothing that is known.
+// unknownAction is the refusal of a form with an unknown order.
 func (v *visit) unknownAction() error {
 	return refusal(http.StatusUnprocessableEntity, v.lang.text("delivery.unknown"))
 }
@@ -183,7 +183,7 @@ func doAllLetters(v *visit) (string, error) {
 	}
 }
 
-// withSaid returns an address with what the page there says first.
+// withSaid returns an address with the message that the page there shows first.
 func withSaid(to, key string) string {
 	u, err := url.Parse(to)
 	if err != nil {
@@ -206,7 +206,7 @@ func letterPage() *page {
 	}}
 }
 
-// webhookPage shows one webhook endpoint, and what waits there.
+// webhookPage shows one webhook endpoint, and its waiting messages.
 func webhookPage() *page {
 	return &page{name: "webhook", path: "/delivery/webhook", menu: "delivery", data: func(v *visit) (any, error) {
 		w := &webhook{}
@@ -214,7 +214,7 @@ func webhookPage() *page {
 	}}
 }
 
-// doWebhook retries or skips what waits at an endpoint, or enables it.
+// doWebhook retries or skips an endpoint's waiting messages, or enables the endpoint.
 func doWebhook(v *visit) (string, error) {
 	form := v.r.PostForm
 	name, do, body := form.Get("name"), form.Get("do"), map[string]any{}

@@ -20,8 +20,8 @@ func (d *demoPollers) Kills(replica string) bool {
 	return false
 }
 
-// Next returns when the first poller starts that takes the place of one that is gone; the zero
-// time: all places are taken.
+// Next returns when the first poller starts that replaces a killed one; the zero time: all places
+// are taken.
 func (d *demoPollers) Next() (next time.Time) {
 	for _, p := range d.Pollers {
 		if p.State == "killed" && p.Next != nil && (next.IsZero() || p.Next.Before(next)) {
@@ -31,7 +31,7 @@ func (d *demoPollers) Next() (next time.Time) {
 	return next
 }
 
-// demo returns the pollers of the demo, or nil if this is no demo.
+// demo returns the pollers of the demo, or nil if this is not a demo.
 func (v *visit) demo() *demoPollers {
 	if !v.options.Demo {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// Where accounts are added and edited.
+// These are the paths where accounts are added and edited.
 const (
 	newPath  = "/account/new"
 	editPath = "/account/edit"
@@ -33,15 +33,15 @@ type edited struct {
 
 	JSON   bool   // the record is edited as JSON
 	Text   string // the JSON
-	Only   bool   // the form cannot say what the record says
+	Only   bool   // the form cannot express the record
 	ETag   string
 	Action string
 
 	Faults    map[string]string // by field
-	Others    []*api.Fault      // of no field of the form
-	Detail    string            // of the refusal
-	Labels    string            // lines that are no labels
-	Conflict  string            // the record as somebody else has changed it
+	Others    []*api.Fault      // faults that belong to no field of the form
+	Detail    string            // the refusal's detail
+	Labels    string            // lines that are not labels
+	Conflict  string            // the record after somebody else's change
 	Tried     *api.Trial
 	MayTry    bool
 	MaySave   bool
@@ -98,7 +98,7 @@ func editPage() *page {
 	return &page{name: "edit", path: editPath, menu: "accounts", data: showEdit, actions: map[string]action{editPath: saveEdited}}
 }
 
-// newEdited returns the form of an account with an id; empty: of a new one.
+// newEdited returns the form for the account with an id; empty: for a new account.
 func newEdited(v *visit, id string) (*edited, error) {
 	e := &edited{New: id == "", ID: id, Faults: make(map[string]string), MayTry: v.May("POST /v1/accounts:check"), Values: url.Values{}}
 	e.Action, e.MaySave = link(editPath, "id", id), v.May("PUT /v1/accounts/{id}")
@@ -159,7 +159,7 @@ func showEdit(v *visit) (any, error) {
 	return e, nil
 }
 
-// load gets the account that is edited, and its ETag.
+// load gets the edited account, and its ETag.
 func (e *edited) load(v *visit) (record, error) {
 	var reply json.RawMessage
 	header, err := v.exchange(http.MethodGet, accountPath(e.ID), nil, nil, &reply)
@@ -170,8 +170,8 @@ func (e *edited) load(v *visit) (record, error) {
 	return recordOf(reply)
 }
 
-// asJSON sets how a record is edited: as JSON if it is wanted so, or if the form cannot say
-// what the record says.
+// asJSON sets how a record is edited: as JSON if that is wanted, or if the form cannot express the
+// record.
 func (e *edited) asJSON(wanted bool, r record) {
 	whole := e.Kind != nil && len(e.Kind.Fields) > 0
 	if whole {
@@ -214,8 +214,8 @@ func (e *edited) show(v *visit) {
 	}
 }
 
-// saveEdited tries or saves what was filled in, or shows it the other way. What is refused is
-// shown again with what was filled in.
+// saveEdited tries or saves the form's record, or switches between form and JSON. If it is refused,
+// the form is shown again as it was filled in.
 func saveEdited(v *visit) (string, error) {
 	posted := v.r.PostForm
 	id := ""
@@ -313,7 +313,7 @@ func (e *edited) refuse(p *problem) {
 	e.blame(p.Errors)
 }
 
-// blame puts faults at the fields that they belong to.
+// blame puts faults at the fields to which they belong.
 func (e *edited) blame(faults []*api.Fault) {
 	fields := []string{"id", "kind", "cadence", "priority", "retry_budget", "labels"}
 	if e.Kind != nil {

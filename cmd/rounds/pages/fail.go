@@ -8,10 +8,10 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// reload is after how many seconds the page about an outage loads again.
+// reload is the number of seconds after which the page about an outage loads again.
 const reload = "5"
 
-// failed is what the page of a refusal shows.
+// failed is what the page about a refusal shows.
 type failed struct {
 	Status int
 	Detail string
@@ -60,7 +60,7 @@ func (s *site) fail(w http.ResponseWriter, v *visit, err error) {
 	s.write(w, v, shown.Status, p, &view{visit: v, Page: p.name, Title: v.lang.text("failure.title"), D: shown, Files: s.static})
 }
 
-// missing answers requests that no page has.
+// missing answers requests for pages that do not exist.
 func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 	v := s.visit(w, r)
 	status, detail := http.StatusNotFound, "layout.missing"
@@ -70,7 +70,7 @@ func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 	s.fail(w, v, refusal(status, v.lang.text(detail)))
 }
 
-// failurePage is the page of refusals. It has no address of its own.
+// failurePage is the page about refusals. It has no address of its own.
 func failurePage() *page {
 	return &page{name: "failure", path: "/failure", data: func(v *visit) (any, error) {
 		return nil, refusal(http.StatusNotFound, v.lang.text("layout.missing"))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// functions are those of the templates, in one language.
+// functions are the templates' functions, in one language.
 func (l *language) functions() template.FuncMap {
 	return template.FuncMap{
 		"t":       l.text,
@@ -53,8 +53,8 @@ func marked(element string, a any) template.HTML {
 	return template.HTML("<" + element + ">" + template.HTMLEscapeString(fmt.Sprint(a)) + "</" + element + ">") // #nosec G203: escaped
 }
 
-// number returns a number with its digits grouped: an integer whole, anything else with at
-// most three digits that count.
+// number returns a number with its digits grouped: an integer in full, anything else with at most
+// three significant digits.
 func (l *language) number(a any) string {
 	if n, ok := whole(a); ok {
 		return l.printer.Sprintf("%d", n)
@@ -142,13 +142,13 @@ func (l *language) duration(a any) string {
 	}
 }
 
-// shownUTC is how a time is shown where no script converts it.
+// shownUTC is the form of a time that no script converts.
 const shownUTC = "2006-01-02 15:04:05"
 
 // when returns a time as an element that a script shows in the viewer's zone.
 func (l *language) when(t time.Time) template.HTML { return l.time(t, "when") }
 
-// ago returns a time as an element that tells how long ago it was, or how far ahead it is.
+// ago returns a time as an element that says how long ago it was, or how far ahead it is.
 func (l *language) ago(t time.Time) template.HTML { return l.time(t, "ago") }
 
 func (l *language) time(t time.Time, how string) template.HTML {

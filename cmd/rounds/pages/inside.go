@@ -18,10 +18,10 @@ import (
 // maxReply is the most bytes of a reply of the API that a page reads.
 const maxReply = 16 << 20
 
-// problem is a refusal of the API (RFC 9457), or one of a page's own in the same form.
+// problem is a refusal of the API (RFC 9457), or one of a page in the same form.
 type problem struct{ api.Refusal }
 
-// refusal returns a refusal of a page's own.
+// refusal returns a page's own refusal.
 func refusal(status int, detail string, faults ...*api.Fault) *problem {
 	return &problem{api.Refusal{Status: status, Detail: detail, Errors: faults}}
 }
@@ -71,9 +71,9 @@ func (v *visit) get(path string, into any) error {
 	return v.do(http.MethodGet, path, nil, into)
 }
 
-// do calls the API on behalf of the visitor. The body is sent as JSON, or as it is if it is
-// a json.RawMessage; nil: none. The reply is decoded into into, unless that is nil. A refusal
-// is a *problem.
+// do calls the API on behalf of the visitor. The body is sent as JSON, or as it is if it is a
+// json.RawMessage; nil: none. The reply is decoded into into, unless into is nil. A refusal is a
+// *problem.
 func (v *visit) do(method, path string, body, into any) error {
 	reply, err := v.site.call(v.r.Context(), v.r.RemoteAddr, method, path, body)
 	if err != nil {
@@ -92,8 +92,8 @@ func decode(path string, reply []byte, into any) error {
 	return nil
 }
 
-// accountPath returns the API's path of an account. An id that is only dots is escaped, since
-// it would mean another folder.
+// accountPath returns the API's path of an account. An id of dots alone is escaped, because it
+// would mean another folder.
 func accountPath(id string) string {
 	escaped := url.PathEscape(id)
 	if id == "." || id == ".." {
@@ -102,7 +102,7 @@ func accountPath(id string) string {
 	return "/v1/accounts/" + escaped
 }
 
-// exchange is do with headers of the request. It returns those of the reply.
+// exchange is do with headers for the request. It returns the headers of the reply.
 func (v *visit) exchange(method, path string, header http.Header, body, into any) (http.Header, error) {
 	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
 	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, header, body); err != nil {
@@ -115,8 +115,8 @@ func (v *visit) exchange(method, path string, header http.Header, body, into any
 	return w.header, decode(path, reply, into)
 }
 
-// stream calls the API on behalf of the visitor, and calls each with every line of the reply
-// as it comes. An error of each ends the call. A refusal is a *problem.
+// stream calls the API on behalf of the visitor, and calls each with every line of the reply as it
+// comes. If each returns an error, the call ends. A refusal is a *problem.
 func (v *visit) stream(method, path string, each func(line []byte) error) error {
 	w := &lineWriter{replyWriter: replyWriter{header: make(http.Header), status: http.StatusOK}, each: each}
 	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, nil, nil); err != nil {
@@ -138,7 +138,7 @@ func (s *site) call(ctx context.Context, from, method, path string, body any) ([
 	return w.reply(path)
 }
 
-// ask has the API answer a request.
+// ask makes the API answer a request.
 func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, path string, header http.Header, body any) error {
 	var sent []byte
 	if body != nil {
@@ -166,7 +166,7 @@ func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, pat
 	return nil
 }
 
-// reply returns what was replied, or the refusal.
+// reply returns the reply, or the refusal.
 func (w *replyWriter) reply(path string) ([]byte, error) {
 	switch {
 	case w.over:
@@ -182,7 +182,7 @@ func (w *replyWriter) reply(path string) ([]byte, error) {
 	return w.body.Bytes(), nil
 }
 
-// replyWriter keeps a reply. It takes deadlines and flushes as a connection does.
+// replyWriter stores a reply. It accepts deadlines and flushes as a connection does.
 type replyWriter struct {
 	header http.Header
 	body   bytes.Buffer
@@ -215,7 +215,7 @@ func (w *replyWriter) Flush() {}
 type lineWriter struct {
 	replyWriter
 	each func(line []byte) error
-	err  error // of each
+	err  error // the error of each
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {

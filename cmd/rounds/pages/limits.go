@@ -17,7 +17,7 @@ type limits struct {
 		api.CredentialList
 		Credentials []*credential `json:"credentials"`
 	} `json:"-"`
-	Page bool   `json:"-"` // the credentials are not those of the first page
+	Page bool   `json:"-"` // this is not the first page of credentials
 	Next string `json:"-"` // the address of the next page of credentials
 }
 
@@ -40,8 +40,8 @@ func (l *limit) Full() bool {
 	return l.Concurrency > 0 && l.Running >= l.Concurrency || l.Every > 0 && l.Taken >= l.Burst
 }
 
-// Rate returns how many checks may start, in the largest unit in which that is a number of
-// at least one: the number, and the unit as a part of a text's key.
+// Rate returns how many checks may start, in the largest unit in which that number is at least one.
+// It returns the number, and the unit as a part of a text's key.
 func (l *limit) Rate() (rate struct{ N, Per string }) {
 	for _, unit := range []struct {
 		seconds float64
@@ -55,7 +55,7 @@ func (l *limit) Rate() (rate struct{ N, Per string }) {
 	return rate
 }
 
-// credential is one that a third party issued, without its value.
+// credential is a credential that a third party issued, without its value.
 type credential struct{ api.Credential }
 
 // Sign returns the colour of the state.

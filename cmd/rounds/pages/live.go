@@ -12,13 +12,14 @@ import (
 const (
 	eventStream = "text/event-stream"
 	// liveLasts is how long a stream lasts. The browser then opens it again, and so shows
-	// again who the visitor is: nobody looks on for longer than that without the right.
+	// again who the visitor is. No visitor can look on for longer than that without the
+	// right.
 	liveLasts = 30 * time.Second
-	// liveAgain is after how long a browser opens the stream again.
+	// liveAgain is the time after which a browser opens the stream again.
 	liveAgain = time.Second
 )
 
-// agoText is what a relative time shows.
+// agoText matches the text of a relative time.
 var agoText = regexp.MustCompile(` data-ago>[^<]*<`)
 
 // swap is an event of a live stream: a block of the page that changed.
@@ -63,8 +64,8 @@ func (s *site) streams(p *page) http.HandlerFunc {
 	}
 }
 
-// send writes the blocks that differ from the known ones. A page that cannot be made now is
-// tried again later: its visitor keeps what it has, and is told so.
+// send writes the blocks that differ from the known ones. If the page cannot be made now, send
+// tries again later: the visitor still sees the old page, and is told so.
 func (s *site) send(w http.ResponseWriter, p *page, v *visit, known map[string]string) error {
 	shown, err := p.view(v)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *site) send(w http.ResponseWriter, p *page, v *visit, known map[string]s
 			s.options.Log.ErrorContext(v.r.Context(), "a block could not be made", "page", p.name, "block", block, "error", err)
 			return err
 		}
-		// How long ago something was changes by itself, and scripts count it.
+		// Relative times change by themselves, and scripts update them.
 		same := agoText.ReplaceAllString(html.String(), "")
 		if known[block] == same {
 			continue

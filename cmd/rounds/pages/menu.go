@@ -2,7 +2,7 @@ package pages
 
 import "github.com/rounds-dev/rounds/cmd/rounds/api"
 
-// figures are what the menu counts.
+// figures are the counts in the menu.
 type figures struct {
 	Known      bool // false: they could not be counted now
 	Accounts   int
@@ -12,8 +12,8 @@ type figures struct {
 	Registered bool // there are accounts
 }
 
-// Figures returns what the menu counts. A menu without counts is still a menu: an error is
-// shown as nothing.
+// Figures returns the counts in the menu. A menu without counts is still a menu, so an error is
+// shown as no counts.
 func (v *visit) Figures() *figures {
 	if v.figures != nil {
 		return v.figures
@@ -24,8 +24,8 @@ func (v *visit) Figures() *figures {
 		return v.figures
 	}
 	v.figures.Known, v.figures.Accounts, v.figures.Parked = true, stats.Accounts.Registered, stats.Accounts.Parked
-	// The summary of problems is from a moment ago. What stats tell of failing accounts is from
-	// the last scan of all, which takes a quarter of an hour with a million.
+	// The summary of problems is from a moment ago. The failing accounts of the stats are from the
+	// last scan of all accounts, which takes a quarter of an hour with a million.
 	var problems api.Problems
 	if stats.Failing != nil {
 		v.figures.Failing = stats.Failing.Accounts
@@ -41,7 +41,7 @@ func (v *visit) Figures() *figures {
 	return v.figures
 }
 
-// entry is one of the menu.
+// entry is one entry of the menu.
 type entry struct {
 	Name, Path, Key string // Key: the letter that leads there after g
 	Count           int    // 0: none

@@ -18,17 +18,17 @@ import (
 const (
 	messagesShown = 50       // on a page
 	messageShort  = 160      // characters of a message's data in one line
-	messageFolded = 2 << 10  // bytes of it under the line
-	messageWhole  = 64 << 10 // bytes of it on its own page
+	messageFolded = 2 << 10  // bytes of the data under the line
+	messageWhole  = 64 << 10 // bytes of the data on its own page
 )
 
 // found is a message.
 type found struct{ api.Message }
 
-// Ref returns what names the message in addresses.
+// Ref returns the text that names the message in addresses.
 func (f *found) Ref() string { return strconv.Itoa(f.Shard) + ":" + f.Position }
 
-// Written returns when the message was written, which its position tells.
+// Written returns when the message was written, according to its position.
 func (f *found) Written() time.Time {
 	ms, _, _ := strings.Cut(f.Position, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
@@ -53,7 +53,7 @@ func (f *found) Folded() string { return cut(indented(f.Data), messageFolded) }
 // IsFolded reports whether Folded is all of the data.
 func (f *found) IsFolded() bool { return len(indented(f.Data)) <= messageFolded }
 
-// Shown returns the data indented, as a page of its own shows it.
+// Shown returns the data indented, for a page of its own.
 func (f *found) Shown() string { return cut(indented(f.Data), messageWhole) }
 
 // IsWhole reports whether Shown is all of the data.
@@ -71,8 +71,8 @@ func indented(data json.RawMessage) string {
 	return unescaped(out.Bytes())
 }
 
-// unescaped returns JSON without the escapes that encoding/json adds for the sake of HTML,
-// which would hide what a message says. What shows the text escapes it anyway.
+// unescaped returns JSON without the escapes that encoding/json adds for HTML, which would make a
+// message hard to read. The template escapes the text anyway.
 func unescaped(data []byte) string {
 	var out strings.Builder
 	for i := 0; i < len(data); i++ {
@@ -93,7 +93,7 @@ func unescaped(data []byte) string {
 	return strings.ToValidUTF8(out.String(), "�")
 }
 
-// cut returns the first bytes of a text, whole characters.
+// cut returns the first bytes of a text, in whole characters.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -109,14 +109,14 @@ type messages struct {
 	api.MessageList
 	Messages []*found `json:"messages"`
 
-	Newest bool   `json:"-"` // the page begins with the newest message, and follows
+	Newest bool   `json:"-"` // the page begins with the newest message, and follows new ones
 	Older  string `json:"-"` // addresses of other pages; empty: there are none
 	Newer  string `json:"-"`
 	Some   bool   `json:"-"` // a filter leaves messages out
 	Filter string `json:"-"` // the filter as a query of the API
 }
 
-// Blank returns a message without anything, of which a script makes rows.
+// Blank returns an empty message, from which a script makes rows.
 func (m *messages) Blank() *found { return &found{} }
 
 // filtersOfMessages are the fields of the filter.
@@ -163,13 +163,13 @@ func messagesPage() *page {
 	}}
 }
 
-// delivered is a message and what has become of it in each consumer group.
+// delivered is a message and its state in each consumer group.
 type delivered struct{ api.DeliveredMessage }
 
 // Found returns the message.
 func (d *delivered) Found() *found { return &found{d.Message} }
 
-// refPattern is what names a message, or a dead letter, in addresses.
+// refPattern matches the text that names a message, or a dead letter, in addresses.
 var refPattern = regexp.MustCompile(`^[0-9]{1,5}:[0-9]{1,20}-[0-9]{1,20}$`)
 
 // message returns the message that an address names.
@@ -193,7 +193,7 @@ func messagePage() *page {
 				return
 			}
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Header().Set("X-Content-Type-Options", "nosniff") // a browser must take it for nothing else
+			w.Header().Set("X-Content-Type-Options", "nosniff") // a browser must not guess another type
 			_, _ = w.Write([]byte(indented(d.Data)))            // a visitor who has gone needs no answer
 		}},
 	}

@@ -15,12 +15,12 @@ type overview struct {
 	*visit
 
 	Stats    api.Stats
-	Law      *lawState // nil: the visitor may not see it, or it is not known now
+	Law      *lawState // nil: the visitor may not see it, or it is unknown now
 	Concerns *api.Concerns
 	Rates    rates
 
 	Headrooms []api.Headroom // the least first
-	Demo      *demoPollers   // nil: this is no demo
+	Demo      *demoPollers   // nil: this is not a demo
 }
 
 // lawState is what audits have found about the conservation law.
@@ -31,7 +31,7 @@ type lawState struct {
 	Broken  *audited `json:"broken"`
 }
 
-// audited is an audit, as far as it came.
+// audited is an audit, as far as it has come.
 type audited struct{ api.AuditResult }
 
 // Found returns how many findings of a kind there are, repaired ones included.
@@ -50,7 +50,7 @@ func (a *audited) Others() (n int) {
 	return n
 }
 
-// Class returns how good the state is: good, warn, bad, or nothing while it is not known.
+// Class returns how good the state is: good, warn, bad, or an empty text while it is unknown.
 func (l *lawState) Class() string {
 	switch l.State {
 	case "kept", "repaired":
@@ -63,7 +63,7 @@ func (l *lawState) Class() string {
 	return "warn"
 }
 
-// shownReplicas is how many replicas the table has at most.
+// shownReplicas is the most replicas in the table.
 const shownReplicas = 50
 
 func overviewPage() *page {
@@ -79,13 +79,13 @@ func showOverview(v *visit) (any, error) {
 	if err := v.shared("/v1/stats", &o.Stats); err != nil {
 		return nil, err
 	}
-	// What else there is may be missing: a page with the rest is better than none.
+	// The rest may be missing: a page without it is better than none.
 	v.ifMay("GET /v1/law", "/v1/law", &o.Law)
 	v.ifMay("GET /v1/concerns", "/v1/concerns", &o.Concerns)
 	o.Rates, o.Demo = v.rates(), v.demo()
 	slices.SortFunc(o.Stats.Replicas, func(a, b api.Replica) int {
 		if a.Alive != b.Alive {
-			return cmp.Compare(map[bool]int{true: 1}[a.Alive], map[bool]int{true: 1}[b.Alive]) // the silent first
+			return cmp.Compare(map[bool]int{true: 1}[a.Alive], map[bool]int{true: 1}[b.Alive]) // silent ones first
 		}
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Name, b.Name))
 	})
@@ -95,11 +95,11 @@ func showOverview(v *visit) (any, error) {
 	return o, nil
 }
 
-// ifMay asks the API for what the visitor may see, shared with others. Into stays as it is if
-// they may not, or if the API cannot say now.
+// ifMay asks the API for something that not every visitor may see, shared with other visitors. into
+// stays as it is if this visitor may not, or if the API cannot say now.
 func (v *visit) ifMay(route, path string, into any) {
 	if v.May(route) {
-		_ = v.shared(path, into) // the page tells what it knows
+		_ = v.shared(path, into) // the page shows what it knows
 	}
 }
 
@@ -130,7 +130,7 @@ func (o *overview) Roles() []roleCount {
 	return slices.DeleteFunc(all, func(r roleCount) bool { return r.N == 0 })
 }
 
-// Flying returns how many checks are under way, and how many may be at once.
+// Flying returns how many checks are under way, and how many could be at once.
 func (o *overview) Flying() (flying [2]int) {
 	for _, r := range o.Stats.Replicas {
 		if r.Alive {
@@ -200,5 +200,5 @@ func (o *overview) Bound() string {
 	return strings.Join(all, ", ")
 }
 
-// LeastShown is for the script that draws charts.
+// LeastShown returns leastShown to the script that draws charts.
 func (o *overview) LeastShown() int { return leastShown }

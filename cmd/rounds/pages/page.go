@@ -13,33 +13,33 @@ import (
 
 // page is one page of the dashboard.
 type page struct {
-	name    string   // of its template assets/pages/NAME.html, and the prefix of its texts
-	path    string   // where it is
-	menu    string   // the entry of the menu that it belongs to; empty: none
+	name    string   // the NAME of its template assets/pages/NAME.html, and the prefix of its texts
+	path    string   // the page's address
+	menu    string   // the menu entry to which it belongs; empty: none
 	scripts []string // its modules beside main.js, such as messages.js
 
-	// data returns what the template shows as .D. An error that the API gave is shown as a
-	// page with its status.
+	// data returns what the template shows as .D. If the API refused something, the page
+	// about the refusal is shown, with its status.
 	data func(*visit) (any, error)
 
-	// actions are what its forms do, by the path to which they are posted.
+	// actions carry out the page's forms, by the path to which they are posted.
 	actions map[string]action
 	// raw are routes that write their own reply, by pattern.
 	raw map[string]func(*visit, http.ResponseWriter)
 
 	templates map[string]*template.Template // by language
-	blocks    []string                      // the live blocks, without live/
+	blocks    []string                      // the live blocks' names, without live/
 }
 
-// action does what a form asks for. It returns where to send the browser then: an address of
-// the dashboard, usually with said=KEY, for which the texts have an entry said.KEY.
+// action carries out a form. It returns the address to which the browser is sent next: an address
+// of the dashboard, usually with said=KEY, for which the texts have an entry said.KEY.
 type action func(*visit) (next string, err error)
 
 // view is what a template shows.
 type view struct {
 	*visit
 	Page   string // its name
-	In     string // the entry of the menu that it belongs to
+	In     string // the menu entry to which it belongs
 	Title  string
 	D      any      // what the page's data returned
 	Live   bool     // the page has live blocks
@@ -72,8 +72,8 @@ func (p *page) parse(files fs.FS, languages []*language, static *static) error {
 	return nil
 }
 
-// lives reports whether the page has blocks of its own that change; the menu alone is no
-// reason to listen.
+// lives reports whether the page has changing blocks of its own. The menu alone is no reason to
+// listen.
 func (p *page) lives() bool { return len(p.blocks) > 1 }
 
 // view returns what the page's template shows to a visitor.
@@ -102,8 +102,8 @@ func (s *site) shows(p *page) http.HandlerFunc {
 	}
 }
 
-// write sends a page. It is executed as a whole before the first byte is sent, so that a fault
-// in a template is an honest 500 and no half page.
+// write sends a page. The template is executed in full before the first byte is sent, so that a
+// fault in a template gives an honest 500 and not half a page.
 func (s *site) write(w http.ResponseWriter, v *visit, status int, p *page, shown *view) {
 	var out bytes.Buffer
 	if err := p.templates[v.lang.Tag].Execute(&out, shown); err != nil {
@@ -142,8 +142,8 @@ func (s *site) acts(p *page, do action) http.HandlerFunc {
 	}
 }
 
-// again is the error of an action whose page is shown again, with other data: a form with
-// what is wrong in it.
+// again is the error of an action whose page is shown again, with other data, such as a form and
+// its faults.
 type again struct {
 	status int
 	data   any
@@ -156,5 +156,5 @@ type moved struct{ to string }
 
 func (m *moved) Error() string { return "dashboard: the page leads elsewhere" }
 
-// maxForm is the most bytes of a form: a record and its name as a form encodes them.
+// maxForm is the most bytes of a form: a record and its name in a form's encoding.
 const maxForm = 512 << 10

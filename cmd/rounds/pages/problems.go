@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// problemsShown is how many groups the page shows unless it is asked for all.
+	// problemsShown is how many groups the page shows unless the visitor asks for all.
 	problemsShown = 50
-	// problemsOld is the age from which on the page says that nobody sums up any more: the
-	// monitor on duty does it every 45 seconds.
+	// problemsOld is the age from which the page says that no monitor makes summaries any
+	// more. The monitor on duty makes one every 45 seconds.
 	problemsOld = 2 * time.Minute
 )
 
-// problemStates returns what the page can be narrowed to.
+// problemStates returns the states to which the page can be narrowed.
 func problemStates() []string {
 	return []string{"failing", "newly", "never_succeeded", "parked", "late"}
 }
@@ -28,12 +28,12 @@ type problems struct {
 
 	Narrowed []string `json:"-"` // the other parameters that narrow it
 
-	State string `json:"-"` // what the page is narrowed to; empty: nothing
+	State string `json:"-"` // the state to which the page is narrowed; empty: none
 	More  int    `json:"-"` // groups that are not shown
 	Chips []chip `json:"-"`
 }
 
-// failingGroup is the accounts that are checked in vain for the same cause.
+// failingGroup is accounts that are checked in vain for the same cause.
 type failingGroup struct{ api.FailingGroup }
 
 // chip narrows the page to a state.
@@ -46,11 +46,11 @@ type chip struct {
 // Offers reports whether there is a page at a path.
 func (v *visit) Offers(path string) bool { return v.offers(path) }
 
-// Old reports whether nobody sums up any more.
+// Old reports whether no monitor makes summaries any more.
 func (p *problems) Old() bool { return !p.At.IsZero() && p.Now.Sub(p.At) > problemsOld }
 
 // To returns the address of a page or a route about the group's accounts, or an empty text if
-// nothing selects exactly these.
+// nothing selects exactly these accounts.
 func (g *failingGroup) To(path string, pairs ...string) string {
 	if len(g.Select) == 0 {
 		return ""
@@ -65,8 +65,8 @@ func (g *failingGroup) To(path string, pairs ...string) string {
 	return address(path, q)
 }
 
-// tidy leaves out steps that say nothing beside others, and times that have passed while
-// the summary was kept.
+// tidy leaves out steps that add nothing to others, and times that have passed since the summary
+// was made.
 func (g *failingGroup) tidy(now time.Time) {
 	pauses := slices.ContainsFunc(g.Next, func(s api.NextStep) bool { return s.Code == "backs_off" || s.Code == "waits" })
 	g.Next = slices.DeleteFunc(g.Next, func(s api.NextStep) bool { return s.Code == "checked" && pauses })

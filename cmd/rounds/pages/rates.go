@@ -2,18 +2,19 @@ package pages
 
 import "math"
 
-// rates are the figures of the last minute. One that is not known is NaN.
+// rates are the figures of the last minute. An unknown figure is NaN.
 type rates struct {
 	Checks, Messages, Failing float64
 	P50, P99                  float64
-	// Left is how long it takes until nobody waits, in seconds, if it goes on as in the last
-	// ten minutes. NaN: it cannot be said, or gets no less.
+	// Left is how long it takes until no account waits, in seconds, at the pace of the last ten
+	// minutes. NaN: that is unknown, or the number does not fall.
 	Left float64
 }
 
 const (
 	ratesSource = "/v1/history?from=10m&step=10s&fields=checks_per_second,messages_per_second,failing_share,lateness_p50_seconds,lateness_p99_seconds,waiting"
-	// ratesPoints is how many points make a figure: a minute's. The newest may not be there yet.
+	// ratesPoints is the number of points for a figure, which cover a minute. The newest point may not
+	// be there yet.
 	ratesPoints = 7
 )
 
@@ -21,7 +22,7 @@ const (
 func (v *visit) rates() rates {
 	var c curves
 	if v.May("GET /v1/history") {
-		_ = v.shared(ratesSource, &c) // without it, nothing is known
+		_ = v.shared(ratesSource, &c) // without a reply, nothing is known
 	}
 	mean := func(field string) float64 {
 		sum, n := 0.0, 0
@@ -50,8 +51,8 @@ func latest(values []float64) (known []float64) {
 	return known
 }
 
-// left returns how long it takes until nothing is left, in seconds, at the pace between the
-// first and the last known value. It returns NaN if there is no such pace.
+// left returns how long it takes until nothing is left, in seconds, at the pace between the first
+// and the last known value. It returns NaN if there is no such pace.
 func left(values []float64, step float64) float64 {
 	first, last := -1, -1
 	for i, v := range values {

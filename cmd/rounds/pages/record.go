@@ -27,7 +27,7 @@ func (v *visit) kinds() ([]kind, error) {
 	return list.Kinds, err
 }
 
-// recordFields are the fields of a record that the form has besides those of the config.
+// recordFields are the fields of a record that the form has besides the config's.
 var recordFields = []string{"id", "kind", "config", "cadence", "priority", "retry_budget", "labels"}
 
 // headerRows is how many empty rows for headers a form has, and mostHeaders the most rows that
@@ -37,7 +37,7 @@ const (
 	mostHeaders = 64
 )
 
-// record is an account's record as JSON has it. Numbers are json.Number.
+// record is an account's record as decoded from JSON. Numbers are json.Number.
 type record map[string]any
 
 // readRecord decodes a record.
@@ -54,7 +54,7 @@ func readRecord(text []byte) (record, error) {
 	return r, nil
 }
 
-// recordOf returns the record of an account: what the API returned, without its state.
+// recordOf returns the record of an account: the API's reply without the state.
 func recordOf(reply json.RawMessage) (record, error) {
 	all, err := readRecord(reply)
 	if err != nil {
@@ -69,8 +69,8 @@ func recordOf(reply json.RawMessage) (record, error) {
 	return r, nil
 }
 
-// fill returns the values of a form for a record of a kind. It returns false if the form
-// cannot say everything that the record says.
+// fill returns the values of a form for a record of a kind. It returns false if the form cannot
+// express the record.
 func (k *kind) fill(r record) (url.Values, bool) {
 	values := url.Values{}
 	for _, name := range []string{"id", "kind", "cadence", "priority", "retry_budget"} {
@@ -100,7 +100,7 @@ func (k *kind) fill(r record) (url.Values, bool) {
 	return values, same(back, r)
 }
 
-// plain returns a value that is no object as a text.
+// plain returns a value that is not an object as a text.
 func plain(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -157,8 +157,8 @@ func secretOf(value any) string {
 
 func refOf(name string) map[string]any { return map[string]any{"secret": name} }
 
-// record returns the record that a form describes, and what is wrong with texts that JSON
-// cannot hold. Everything else is judged by the API.
+// record returns the record that a form describes, and the faults of texts that JSON cannot hold.
+// The API judges everything else.
 func (k *kind) record(values url.Values) (record, []*api.Fault) {
 	r := record{"id": values.Get("id"), "kind": k.Name}
 	var faults []*api.Fault
@@ -192,7 +192,7 @@ func (k *kind) record(values url.Values) (record, []*api.Fault) {
 	return r, faults
 }
 
-// labelsOf returns the labels of a form, and the lines that are none.
+// labelsOf returns the labels of a form, and the lines that are not labels.
 func labelsOf(values url.Values) (map[string]any, []*api.Fault) {
 	var faults []*api.Fault
 	labels := make(map[string]any)
@@ -210,7 +210,7 @@ func labelsOf(values url.Values) (map[string]any, []*api.Fault) {
 	return labels, faults
 }
 
-// numberOf returns a number as JSON has it, or the text, which the API then refuses.
+// numberOf returns a number for JSON, or the text, which the API then refuses.
 func numberOf(text string) any {
 	if _, err := strconv.ParseInt(text, 10, 64); err != nil {
 		return text
@@ -218,7 +218,7 @@ func numberOf(text string) any {
 	return json.Number(text)
 }
 
-// fieldValue returns the value in the config that a form gives a field; nil: it is left out.
+// fieldValue returns the config's value for a field of a form; nil: the field is left out.
 func fieldValue(values url.Values, f *api.Field) (any, error) {
 	at := "config." + f.Name
 	text := values.Get(at)
@@ -274,7 +274,7 @@ func fieldValue(values url.Values, f *api.Field) (any, error) {
 	return text, nil
 }
 
-// same reports whether two records say the same. What is empty is as what is missing.
+// same reports whether two records mean the same. An empty field counts as a missing one.
 func same(a, b record) bool {
 	without := func(r record) record {
 		r = maps.Clone(r)
@@ -288,7 +288,7 @@ func same(a, b record) bool {
 }
 
 // pretty returns a record for people to edit: its fields in the order of recordFields.
-// Characters that reverse or hide others are escaped as JSON has it.
+// Characters that reverse or hide others are escaped as in JSON.
 func (r record) pretty() string {
 	var out strings.Builder
 	out.WriteString("{")

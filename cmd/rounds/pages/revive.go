@@ -10,11 +10,11 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// revive is what is done with parked accounts: they circulate again, at a rate.
+// revive is the action on parked accounts: they circulate again, at a rate.
 const revive = "revive"
 
-// revivePage is the page that asks before parked accounts are revived. The page of the change
-// under way is that of the other changes of many accounts.
+// revivePage is the page that asks for confirmation before parked accounts are revived. The change
+// under way is shown on the same page as the other changes of many accounts.
 func revivePage() *page {
 	return &page{name: "bulk", path: "/accounts/revive", menu: "accounts", data: func(v *visit) (any, error) {
 		q := v.r.URL.Query()
@@ -23,8 +23,8 @@ func revivePage() *page {
 	}}
 }
 
-// revival returns the request for what is selected. The route knows fewer filters than others,
-// and takes one value of most.
+// revival returns the request for the selected accounts. The route knows fewer filters than others,
+// and accepts only one value of most.
 func (b *bulk) revival(v *visit) (*api.ReviveRequest, error) {
 	q := b.query()
 	r := &api.ReviveRequest{IDs: q["id"], Reason: q.Get("reason"), Kind: q.Get("kind"), Cause: q.Get("cause"), Host: q.Get("host"), Except: q["except_host"]}
@@ -43,7 +43,7 @@ func (b *bulk) revival(v *visit) (*api.ReviveRequest, error) {
 	return r, nil
 }
 
-// countRevived counts what would be revived, as far as one call looks.
+// countRevived counts the accounts that would be revived, as far as one call looks.
 func (b *bulk) countRevived(v *visit) error {
 	r, err := b.revival(v)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *bulk) countRevived(v *visit) error {
 	return nil
 }
 
-// revive revives what is selected, call by call, and writes the progress after each.
+// revive revives the selected accounts, call by call, and writes the progress after each.
 func (b *bulkWriter) revive() error {
 	r, err := b.bulk.revival(b.visit)
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// loginCookie begins the names of cookies with the names of sign-ins. What follows tells
-	// several in one browser apart, and is in the address: it is no secret.
+	// loginCookie begins the names of the cookies that store sign-ins' names. The rest of a cookie's
+	// name distinguishes several sign-ins in one browser. It is in the address, and no secret.
 	loginCookie = "rounds_weixin_"
 	loginLasts  = 15 * 60 // seconds
 
-	// typedWithin is for how many seconds a form with digits waits for what comes of them.
+	// typedWithin is for how many seconds a form with digits waits for their result.
 	typedWithin = "2"
 )
 
 // scanning is what the page of a sign-in shows.
 type scanning struct {
 	Login api.Login
-	There bool          // where it is bound already: the account is registered
+	There bool          // with the state bound: the account is registered
 	Gone  bool          // there is no such sign-in, or another browser has begun it
 	Code  template.HTML // an SVG; empty: the code is too long to be drawn, or none is needed
 }
@@ -55,8 +55,8 @@ func scanPage() *page {
 	}
 }
 
-// keepLogin has the browser keep the name of a sign-in, and returns by what the address tells it
-// from others. Neither an address nor a page has the name.
+// keepLogin stores the name of a sign-in in a cookie, and returns the text by which the address
+// distinguishes it from others. Neither an address nor a page has the name.
 func (v *visit) keepLogin(name string) string {
 	at := digestOf(name)
 	v.setLogin(at, name, loginLasts)
@@ -74,7 +74,7 @@ func digestOf(name string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// loginOf returns the name of the sign-in that the address is about, or "".
+// loginOf returns the name of the sign-in in the address, or "".
 func (v *visit) loginOf() string {
 	at := v.Query("at")
 	c, err := v.r.Cookie(loginCookie + at)
@@ -87,8 +87,7 @@ func (v *visit) loginOf() string {
 // loginPath returns the API's path of a sign-in.
 func loginPath(name string) string { return "/v1/weixin/logins/" + url.PathEscape(name) }
 
-// showScan looks at a sign-in, which waits for nothing. A page of one that is done leads to its
-// account.
+// showScan looks at a sign-in without waiting. The page of a finished one leads to its account.
 func showScan(v *visit) (any, error) {
 	if !v.MayScan() {
 		return nil, refusal(http.StatusForbidden, v.lang.text("weixin.forbidden"))
@@ -116,7 +115,7 @@ func showScan(v *visit) (any, error) {
 	}
 	if s.Login.Link != "" {
 		if drawing, err := scan.SVG(s.Login.Link); err == nil {
-			s.Code = template.HTML(drawing) // #nosec G203: made of numbers alone
+			s.Code = template.HTML(drawing) // #nosec G203: it consists of numbers
 		}
 	}
 	return s, nil
@@ -127,17 +126,17 @@ func typeDigits(v *visit) (string, error) {
 	name := v.loginOf()
 	here := link(scanPath, "at", v.Query("at"))
 	if name == "" {
-		return here, nil // which says that it is gone
+		return here, nil // the page there says that it is gone
 	}
 	err := v.do(http.MethodPost, loginPath(name)+"/code?hold="+typedWithin, map[string]string{"digits": v.r.PostForm.Get("digits")}, nil)
 	var refused *problem
 	if errors.As(err, &refused) && refused.Status != http.StatusForbidden && refused.Status != http.StatusUnprocessableEntity {
-		return here, nil // the page tells what is the trouble
+		return here, nil // the page there says what the trouble is
 	}
 	return here, err
 }
 
-// abandonScan ends a sign-in. Nothing of it is left.
+// abandonScan ends a sign-in. Nothing of it remains.
 func abandonScan(v *visit) (string, error) {
 	name := v.loginOf()
 	if name == "" {

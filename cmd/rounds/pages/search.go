@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// search sends the browser to the account with the id that was searched for, or else to
-// the accounts whose ids begin with it.
+// search sends the browser to the account whose id was searched for, or else to the
+// accounts whose ids begin with it.
 func search(v *visit, w http.ResponseWriter) {
 	id := strings.TrimSpace(v.Query("q"))
 	to := link("/accounts", "prefix", id)

@@ -14,11 +14,11 @@ import (
 const (
 	sharedLasts = time.Second      // how long a reply is shared
 	sharedTime  = 10 * time.Second // how long the API may take for it
-	sharedKept  = 256              // the most replies that are kept
+	sharedKept  = 256              // the most replies that are cached
 )
 
-// shared keeps replies of the API for a moment, so that many visitors who look at the same
-// cost Redis no more than one does.
+// shared caches replies of the API for a moment, so that many visitors of the same page cost Redis
+// no more than one does.
 type shared struct {
 	flights singleflight.Group
 
@@ -34,9 +34,9 @@ type sharedReply struct {
 
 func newShared() *shared { return &shared{known: make(map[string]sharedReply)} }
 
-// shared is get for what visitors with the same rights may share. The reply is at most
-// a second old. That of a live page may be as old as the time between two of its looks, so that
-// any number of live pages ask once in that time.
+// shared is get for replies that visitors with the same rights may share. The reply is at most a
+// second old. For a live page it may be as old as the time between two of its looks, so that any
+// number of live pages ask once in that time.
 func (v *visit) shared(path string, into any) error {
 	lasts := sharedLasts
 	if v.lives() {
@@ -45,11 +45,11 @@ func (v *visit) shared(path string, into any) error {
 	return v.sharedWithin(path, "", lasts, into)
 }
 
-// lives reports whether a live page asks, and not one that somebody has just opened.
+// lives reports whether a live page asks, and not a page that somebody has just opened.
 func (v *visit) lives() bool { return strings.HasPrefix(v.r.URL.Path, "/live/") }
 
 // seldom is shared for what costs Redis more. A live page asks for it again only with
-// another mark, or after so long. A page that is opened always asks.
+// another mark, or after lasts. A page that is opened always asks.
 func (v *visit) seldom(path, mark string, lasts time.Duration, into any) error {
 	if !v.lives() {
 		return v.get(path, into)
@@ -57,7 +57,7 @@ func (v *visit) seldom(path, mark string, lasts time.Duration, into any) error {
 	return v.sharedWithin(path, mark, lasts, into)
 }
 
-// sharedWithin asks the API unless a visitor with the same rights did so lately, with the same
+// sharedWithin asks the API, unless a visitor with the same rights did so lately with the same
 // mark.
 func (v *visit) sharedWithin(path, mark string, lasts time.Duration, into any) error {
 	rights, err := json.Marshal([]any{v.who.Role, v.who.Labels, mark})
@@ -65,7 +65,7 @@ func (v *visit) sharedWithin(path, mark string, lasts time.Duration, into any) e
 		return err
 	}
 	reply, err := v.Dashboard.shared.getWithin(string(rights)+path, lasts, func() ([]byte, error) {
-		// The call is made for all who wait, and must not end with the first of them.
+		// The call serves all visitors that wait for it, and must not end with the first of them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), sharedTime)
 		defer cancel()
 		return v.call(ctx, v.r.RemoteAddr, "GET", path, nil)
@@ -76,8 +76,8 @@ func (v *visit) sharedWithin(path, mark string, lasts time.Duration, into any) e
 	return decode(path, reply, into)
 }
 
-// forget drops all replies, those that are still awaited as well: somebody has changed
-// something, and looks next at what it has become.
+// forget drops all replies, including the ones that are still awaited, because somebody
+// has changed something and next wants to see the result.
 func (s *shared) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *shared) forget() {
 	s.generation++
 }
 
-// getWithin returns a reply that is younger than that.
+// getWithin returns a reply that is younger than lasts.
 func (s *shared) getWithin(key string, lasts time.Duration, ask func() ([]byte, error)) ([]byte, error) {
 	s.mu.Lock()
 	known, ok := s.known[key]
@@ -103,7 +103,7 @@ func (s *shared) getWithin(key string, lasts time.Duration, ask func() ([]byte, 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.generation != generation {
-			return reply, nil // it was asked before a change
+			return reply, nil // the call began before a change
 		}
 		if len(s.known) >= sharedKept {
 			s.known = make(map[string]sharedReply) // dropping all costs less than finding the oldest

@@ -11,8 +11,8 @@ import (
 // stepWithin is how long a step may take to be sent.
 const stepWithin = 30 * time.Second
 
-// steps writes a page while what it shows is being done, without JavaScript: each step hides the
-// one before. The page's template has <template id="split"></template> where they go.
+// steps writes a page while its order is carried out, without JavaScript: each step hides the one
+// before. The page's template has <template id="split"></template> where the steps go.
 type steps struct {
 	*visit
 	page       *page
@@ -28,7 +28,7 @@ func (v *visit) asItGoes(w http.ResponseWriter, p *page, title string, data any)
 	return &steps{visit: v, page: p, title: title, data: data, w: w, connection: http.NewResponseController(w)}
 }
 
-// begin writes what comes before the steps, once.
+// begin writes the page up to the steps, once.
 func (s *steps) begin() error {
 	if s.begun {
 		return nil
@@ -70,14 +70,14 @@ func (s *steps) step(block string) error {
 }
 
 func (s *steps) send(text []byte) error {
-	_ = s.connection.SetWriteDeadline(time.Now().Add(stepWithin)) // without it the connection's own holds
+	_ = s.connection.SetWriteDeadline(time.Now().Add(stepWithin)) // without it the connection's own deadline holds
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
 	return s.connection.Flush()
 }
 
-// end writes the result, and what comes after it.
+// end writes the result, and the rest of the page.
 func (s *steps) end() error {
 	if err := s.step("result"); err != nil {
 		return err

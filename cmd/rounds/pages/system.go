@@ -13,16 +13,16 @@ import (
 
 const shardsPath = "/system/reshard"
 
-// system is what the page of the service itself shows.
+// system is what the page about the service itself shows.
 type system struct {
 	System  systemFacts
-	Law     *lawState // nil: it is not known now
+	Law     *lawState // nil: it is unknown now
 	Shards  resharding
 	Differ  int // settings in which processes differ
 	Reshard *reshardForm
 }
 
-// systemFacts are those of the service itself.
+// systemFacts are facts about the service itself.
 type systemFacts struct {
 	api.System
 	Nodes []redisNode `json:"nodes"`
@@ -31,13 +31,13 @@ type systemFacts struct {
 // redisNode is a Redis server.
 type redisNode struct{ api.RedisNode }
 
-// resharding is how far a change of the number of shards is.
+// resharding is how far a change of the number of shards has got.
 type resharding struct{ api.Resharding }
 
 // Moved returns how many accounts have moved.
 func (r *resharding) Moved() int { return max(0, r.Accounts-r.Left) }
 
-// Returnable reports whether the change can still be given up: no account has moved.
+// Returnable reports whether the change can still be aborted, because no account has moved.
 func (r *resharding) Returnable() bool {
 	return r.Phase == "moving" && (len(r.Behind) > 0 || r.Left == r.Accounts && r.Transit+r.Kept == 0)
 }
@@ -58,8 +58,8 @@ func systemPage() *page {
 	}}
 }
 
-// showSystem asks for everything that the page shows. Without the law or the shards' state the
-// page is still of use.
+// showSystem asks for everything that the page shows. Even without the law or the shards' state the
+// page is useful.
 func showSystem(v *visit) (any, error) {
 	s := &system{Reshard: &reshardForm{}}
 	if err := v.shared("/v1/system", &s.System); err != nil {
@@ -140,7 +140,7 @@ func (v *visit) reshardAgain(form *reshardForm, refused *problem) error {
 	return &again{status: status, data: shown}
 }
 
-// reshardOrder gives a change up, or finishes it.
+// reshardOrder aborts a change, or finishes it.
 func reshardOrder(v *visit, what string) (string, error) {
 	if err := v.do(http.MethodPost, "/v1/reshard:"+what, nil, nil); err != nil {
 		return "", err

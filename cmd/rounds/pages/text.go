@@ -51,7 +51,7 @@ func (l *language) has(key string) bool {
 	return ok
 }
 
-// words returns those of the language.
+// words returns the words in the language.
 func (l *language) words(w api.Words) string {
 	if l.spoken() == locale.Chinese {
 		return w.ZH
@@ -59,14 +59,15 @@ func (l *language) words(w api.Words) string {
 	return w.EN
 }
 
-// text returns a text with its arguments, which stand in it as %[1]s, %[2]s and so on. Integers
-// are grouped. For the number 1 as the first argument the text KEY.one is taken, if there
-// is one. A key without a text is returned itself, so that nothing is hidden.
+// text returns a text with its arguments, which it names as %[1]s, %[2]s and so on. Integers are
+// grouped. If the first argument is the number 1 and there is a text KEY.one, that one is used. A
+// key without a text is returned itself, so that nothing is hidden.
 func (l *language) text(key string, args ...any) string {
 	return fmt.Sprintf(l.format(key, args), l.shown(args, fmt.Sprint)...)
 }
 
-// html is text, where arguments of the type template.HTML are markup and all else is escaped.
+// html is text, where arguments of the type template.HTML are markup and everything else is
+// escaped.
 func (l *language) html(key string, args ...any) template.HTML {
 	escaped := l.shown(args, func(a ...any) string {
 		if markup, ok := a[0].(template.HTML); ok {
@@ -120,7 +121,7 @@ func whole(a any) (int64, bool) {
 	return 0, false
 }
 
-// languageOf returns the language that the visitor chose, or else the browser asks for.
+// languageOf returns the language that the visitor has chosen, or else the browser's.
 func (d *Dashboard) languageOf(r *http.Request) *language {
 	if c, err := r.Cookie(languageCookie); err == nil {
 		for _, l := range d.languages {
@@ -133,7 +134,7 @@ func (d *Dashboard) languageOf(r *http.Request) *language {
 	return d.languages[slices.IndexFunc(d.languages, func(l *language) bool { return l.spoken() == asked })]
 }
 
-// changeLanguage keeps the chosen language in a cookie, and sends the browser back.
+// changeLanguage stores the chosen language in a cookie, and sends the browser back.
 func changeLanguage(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	to := q.Get("to")

@@ -13,7 +13,7 @@ import (
 // trailShown is how many entries a page of the trail has.
 const trailShown = 50
 
-// trailPage is a page of who changed what.
+// trailPage is a page of the trail: who changed what.
 type trailPage struct {
 	api.TrailPage
 	Entries []trailEntry `json:"entries"`
@@ -25,7 +25,7 @@ type trailPage struct {
 // trailEntry is one change that somebody ordered.
 type trailEntry struct{ api.TrailEntry }
 
-// Named returns the accounts that the entry names, a few of them.
+// Named returns some of the accounts that the entry names.
 func (e *trailEntry) Named() []string {
 	if e.Account != "" {
 		return []string{e.Account}
@@ -33,7 +33,7 @@ func (e *trailEntry) Named() []string {
 	return e.Accounts[:min(len(e.Accounts), 3)]
 }
 
-// More returns how many further accounts it names.
+// More returns how many further accounts the entry names.
 func (e *trailEntry) More() int { return max(0, len(e.Accounts)-len(e.Named())) }
 
 // Class returns how well it ended.
@@ -72,5 +72,5 @@ func trailOfAllPage() *page {
 	}}
 }
 
-// Spans returns how far back the page can be told to look.
+// Spans returns how far back the page can look.
 func (t *trailPage) Spans() []string { return slices.Clone([]string{"1h", "24h", "168h", "720h"}) }

@@ -50,7 +50,7 @@ func (v *visit) CanSignOut() bool {
 // May reports whether the visitor may call a route of the API.
 func (v *visit) May(route string) bool { return v.options.May(v.who, route) }
 
-// Here returns the path and the query of this page, without what was said.
+// Here returns the path and the query of this page, without said.
 func (v *visit) Here() string {
 	q := v.r.URL.Query()
 	q.Del("said")
@@ -61,7 +61,7 @@ func (v *visit) Here() string {
 	return here.String()
 }
 
-// Said returns what an action did before the browser was sent here, in words; empty: nothing.
+// Said says in words what an action did before the browser was sent here; empty: nothing.
 func (v *visit) Said() string {
 	key := v.r.URL.Query().Get("said")
 	if key == "" || !v.lang.has("said."+key) {
@@ -74,8 +74,8 @@ func (v *visit) Said() string {
 func (v *visit) Query(name string) string { return v.r.URL.Query().Get(name) }
 
 // With returns this page's address with other parameters: pairs of a name and a value. An empty
-// value removes the parameter. Cursors are removed unless they are given, because another
-// filter makes them void.
+// value removes the parameter. Cursors are removed unless they are given, because another filter
+// makes them void.
 func (v *visit) With(pairs ...string) string {
 	q := v.r.URL.Query()
 	q.Del("said")
@@ -97,7 +97,7 @@ func address(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// local returns an address if it is one of this site, and otherwise the Overview's.
+// local returns an address if it is on this site, and otherwise the Overview's.
 func local(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/") ||

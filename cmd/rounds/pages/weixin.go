@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-// Where WeChat accounts are signed in: begun, and followed.
+// These are the paths where the sign-in of WeChat accounts is begun and followed.
 const (
 	weixinPath = "/account/weixin"
 	scanPath   = "/account/weixin/code"
@@ -20,12 +20,12 @@ const (
 
 // signingIn is what the page shows before a code is drawn.
 type signingIn struct {
-	Again  bool // the account is there: it keeps its id, cursor and history
+	Again  bool // the account exists, and stays with its id, cursor and history
 	ID     string
 	Values url.Values
 	Faults map[string]string
 	Others []*api.Fault
-	Detail string // of the refusal
+	Detail string // the refusal's detail
 	Back   string
 }
 
@@ -53,7 +53,8 @@ func weixinPage() *page {
 // MayScan reports whether the visitor may sign WeChat accounts in.
 func (v *visit) MayScan() bool { return v.May(weixinRoute) }
 
-// newSigningIn returns the form for an account with an id; empty: for one that is not named yet.
+// newSigningIn returns the form for an account with an id; empty: for an account that is not named
+// yet.
 func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	if !v.MayScan() {
 		return nil, refusal(http.StatusForbidden, v.lang.text("weixin.forbidden"))
@@ -67,7 +68,7 @@ func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	var refused *problem
 	switch {
 	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusUnprocessableEntity):
-		return s, nil // the API judges an id that is none
+		return s, nil // the API judges an invalid id
 	case err != nil:
 		return nil, err
 	case there.Kind != weixinKind:
@@ -78,7 +79,7 @@ func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	return s, nil
 }
 
-// beginScan has a code drawn.
+// beginScan draws a code.
 func beginScan(v *visit) (string, error) {
 	posted := v.r.PostForm
 	id := posted.Get("id")
@@ -117,7 +118,7 @@ func beginScan(v *visit) (string, error) {
 	return link(scanPath, "at", v.keepLogin(l.Login)), nil
 }
 
-// blame puts what the API has refused at the fields that it belongs to.
+// blame puts the API's faults at the fields to which they belong.
 func (s *signingIn) blame(p *problem) {
 	if len(p.Errors) == 0 {
 		s.Detail = p.Detail

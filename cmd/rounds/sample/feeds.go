@@ -19,7 +19,7 @@ func (u *Upstream) news(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// members is news for those who know the password.
+// members is news for clients that know the password.
 func (u *Upstream) members(w http.ResponseWriter, r *http.Request) {
 	if user, password, ok := r.BasicAuth(); !ok || user != "reader" || password != Password {
 		w.Header().Set("WWW-Authenticate", `Basic realm="members"`)
@@ -29,7 +29,7 @@ func (u *Upstream) members(w http.ResponseWriter, r *http.Request) {
 	u.news(w, r)
 }
 
-// blog answers with a web page, as somebody gets it who took the address of a blog for the
+// blog answers with a web page: what a client gets that mistakes the address of a blog for the
 // address of its feed.
 func (u *Upstream) blog(w http.ResponseWriter, r *http.Request) {
 	id, isFeed := strings.CutSuffix(strings.Trim(r.URL.Path, "/"), "/feed.xml")

@@ -59,7 +59,7 @@ func (w *weixin) phone(rw http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		http.NotFound(rw, r)
 	case r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin":
-		http.Error(rw, "the phone is not in your hands", http.StatusForbidden) // another site sends its form
+		http.Error(rw, "the phone is not in your hands", http.StatusForbidden) // a form of another site
 	case !w.does(strings.TrimPrefix(r.URL.Path, "/phone/"), r):
 		http.Error(rw, "there is no such code or person any more", http.StatusConflict)
 	default:
@@ -92,14 +92,14 @@ func (w *weixin) does(what string, r *http.Request) bool {
 		text := r.PostForm.Get("text")
 		w.Write(b.Token, strings.ToValidUTF8(text[:min(len(text), maxText)], ""))
 	case "leave":
-		w.Void(b.Token) // nobody has the new one
+		w.Void(b.Token) // nobody has the new token
 	default:
 		return false
 	}
 	return true
 }
 
-// scan has a person scan a code.
+// scan makes a person scan a code.
 func (w *weixin) scan(id, person string, show bool) bool {
 	digits := ""
 	if show {
@@ -131,8 +131,8 @@ func (w *weixin) show(rw http.ResponseWriter) {
 	_ = phonePage.Execute(rw, shown) // a client that has hung up misses nothing
 }
 
-// Scans has the phone scan the next code by itself, and confirm: each after a pause. It
-// returns when that is done, or ctx is.
+// Scans makes the phone scan the next code by itself, and confirm, each after a pause.
+// It returns when that is done, or when ctx is.
 func (u *Upstream) Scans(ctx context.Context, person string, wait time.Duration) {
 	pause := func(d time.Duration) bool {
 		select {

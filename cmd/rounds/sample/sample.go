@@ -1,6 +1,6 @@
-// Package sample is a small internet on loopback for the demo: sites with feeds and
-// connectors that have something new every few seconds, sites that fail in the ways that
-// sites fail, a WeChat with a phone to sign in to it, and a receiver of webhooks.
+// Package sample is a small internet on loopback for the demo: sites with feeds and connectors that
+// have something new every few seconds, sites that fail in typical ways, a WeChat with a phone to
+// sign in to it, and a receiver of webhooks.
 package sample
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Site is one of the sites, each of which is a host of its own.
+// Site is one of the sites. Each is a host of its own.
 type Site string
 
 // The sites.
@@ -28,7 +28,7 @@ const (
 	Office  Site = "office"  // receives webhooks at /hook; refuses the messages of some types
 )
 
-// Password is the one that Members wants.
+// Password is the password of Members.
 const Password = "demo-of-rounds"
 
 const (
@@ -38,8 +38,8 @@ const (
 	patience = 20 * time.Second
 )
 
-// Upstream is the sites. Each account there has a new message every few seconds, made from
-// the time of day.
+// Upstream has the sites. Each account there has a new message every few seconds, derived from the
+// time of day.
 type Upstream struct {
 	born    time.Time
 	slowest time.Duration

@@ -20,7 +20,7 @@ type found struct {
 	Data any       `json:"data"`
 }
 
-// shop is a connector. It takes a while, so that each poller always holds some accounts.
+// shop is a connector. It answers slowly, so that each poller always has some accounts.
 func (u *Upstream) shop(w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, "/")
 	var request struct {
@@ -62,7 +62,7 @@ func (u *Upstream) happened(id string, n int) found {
 	return m
 }
 
-// receive takes messages that webhooks deliver, except those of the type Refused.
+// receive accepts messages that webhooks deliver, except messages of the type refused.
 func receive(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		Data struct {

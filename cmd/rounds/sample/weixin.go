@@ -15,7 +15,7 @@ const FirstToken = "demo-weixin-token"
 // weixin is WeChat: its bot interface, phones, and friends who write by themselves.
 type weixin struct {
 	*ilink.Ilink
-	next map[string]time.Time // when a friend writes, by whom they write to; chat's alone
+	next map[string]time.Time // when a friend writes, by the person they write to; only chat uses it
 }
 
 func newWeixin() *weixin {
@@ -27,7 +27,7 @@ func newWeixin() *weixin {
 	return w
 }
 
-// ServeHTTP answers a call of the interface. Everything else is a phone's.
+// ServeHTTP answers a call of the interface. Everything else is for a phone.
 func (w *weixin) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/ilink/") {
 		w.phone(rw, r)
@@ -39,7 +39,7 @@ func (w *weixin) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // greetings are what friends write by themselves.
 var greetings = []string{"Are you there?", "你好 😀", "The parcel has come", "明天见", "Shall we meet at six?", "收到，谢谢"}
 
-// chat has friends write until ctx is done.
+// chat makes friends write until ctx is done.
 func (w *weixin) chat(ctx context.Context) {
 	looks := time.NewTicker(time.Second)
 	defer looks.Stop()
@@ -53,7 +53,7 @@ func (w *weixin) chat(ctx context.Context) {
 	}
 }
 
-// write has those friends write whose time has come. They wait until their last message was
+// write makes the friends write whose time has come. They wait until their last message was
 // fetched.
 func (w *weixin) write() {
 	for _, b := range w.Bots() {

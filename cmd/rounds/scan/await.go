@@ -9,19 +9,19 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// lookAgain is how long after the begin of a call a look makes no other, should the server not
-// hold.
+// lookAgain is how long after the start of a call a look makes no other, in case the server does
+// not hold calls.
 const lookAgain = time.Second
 
 // calls are the calls of a process that are under way, so that any number of looks at a
-// sign-in make one. Their zero value is ready.
+// sign-in make one. The zero value is ready to use.
 type calls struct {
 	mu     sync.Mutex
 	by     map[string]*call // by the sign-in's name
 	closed bool
 }
 
-// call is a call to the server that goes on whoever waits for it.
+// call is a call to the server. It goes on whether or not anybody waits for it.
 type call struct {
 	digits string
 	began  time.Time
@@ -31,7 +31,8 @@ type call struct {
 	err    error
 }
 
-// Close ends the calls that are under way behind those who look. Later ones end with who waits.
+// Close ends the running calls that have outlasted their callers. Later calls end with their
+// callers.
 func (d *Desk) Close() {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()
@@ -41,7 +42,7 @@ func (d *Desk) Close() {
 	}
 }
 
-// await waits for a step, no longer than hold.
+// await waits for a step, at most for hold.
 func (d *Desk) await(ctx context.Context, registry *accounts.Registry, name, digits string, hold time.Duration) (*Login, error) {
 	k, err := d.get(ctx, name)
 	if err != nil {
@@ -66,10 +67,10 @@ func (d *Desk) await(ctx context.Context, registry *accounts.Registry, name, dig
 	return k.login(name), nil
 }
 
-// begin begins a step that does not end with its caller, or joins the one that is under way, so
-// that a process makes one call at a time for a sign-in. Digits wait for a look that is under
-// way, and digits that come while others are tried share their outcome. Who only looks begins
-// none for a moment after one has ended.
+// begin begins a step that does not end with its caller, or joins the running one, so that a
+// process makes one call at a time for a sign-in. Digits wait for a running look, and digits that
+// come while others are tried share their outcome. A caller that only looks begins no step for a
+// moment after one has ended.
 func (d *Desk) begin(ctx context.Context, registry *accounts.Registry, name, digits string, waits bool) *call {
 	d.calls.mu.Lock()
 	defer d.calls.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 // quiet is how many modules of light stand around a code, as the standard demands.
 const quiet = 4
 
-// maxLink is the most bytes of a text that is drawn: larger codes fit on no screen.
+// maxLink is the most bytes of a text that is drawn. Larger codes fit on no screen.
 const maxLink = 1 << 10
 
 func encode(link string) (*qr.Code, error) {
@@ -20,8 +20,8 @@ func encode(link string) (*qr.Code, error) {
 	return qr.Encode(link, qr.L)
 }
 
-// Blocks draws a code as text: two rows of modules on a line, by half blocks, light on dark,
-// as on most terminals.
+// Blocks draws a code as text, light on dark as on most terminals: half blocks put two rows of
+// modules on a line.
 func Blocks(link string) (string, error) {
 	code, err := encode(link)
 	if err != nil {

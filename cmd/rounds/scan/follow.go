@@ -24,16 +24,16 @@ func (d *Desk) Look(ctx context.Context, name string) (*Login, error) {
 	return k.login(name), nil
 }
 
-// Follow asks the server what became of the code, and does what follows. The server holds the
-// call until something happens. Follow waits for that, but no longer than hold: it returns the
-// sign-in as it is then, and the call goes on behind it, so that the next look finds what it
-// told. While digits are asked for it returns at once.
+// Follow asks the server what became of the code, and acts on it. The server holds the call until
+// something happens. Follow waits for that, but at most for hold. It then returns the sign-in as it
+// is, and the call goes on in the background, so that the next look sees its result. While digits
+// are asked for, it returns at once.
 func (d *Desk) Follow(ctx context.Context, registry *accounts.Registry, name string, hold time.Duration) (*Login, error) {
 	return d.await(ctx, registry, name, "", hold)
 }
 
-// Type passes on the digits that the phone shows, and waits as Follow does. If they are wrong,
-// the sign-in asks for them again, or draws another code.
+// Type passes on the digits that the phone shows, and waits as Follow does. If they are wrong, the
+// sign-in asks for them again, or draws another code.
 func (d *Desk) Type(ctx context.Context, registry *accounts.Registry, name, digits string, hold time.Duration) (*Login, error) {
 	if digits == "" || len(digits) > maxDigits || strings.Trim(digits, "0123456789") != "" {
 		return nil, accounts.Faults{{Field: "digits", Reason: ErrDigits.Error()}}
@@ -41,7 +41,7 @@ func (d *Desk) Type(ctx context.Context, registry *accounts.Registry, name, digi
 	return d.await(ctx, registry, name, digits, hold)
 }
 
-// Abandon ends a sign-in. Nothing of it is left, and nothing that the phone does changes that.
+// Abandon ends a sign-in. Nothing of it remains, whatever the phone does later.
 func (d *Desk) Abandon(ctx context.Context, name string) error { return d.store().End(ctx, name) }
 
 // over reports whether nothing more happens, unless digits are typed in.
@@ -49,8 +49,7 @@ func (k *kept) over(digits string) bool {
 	return k.State == Done || k.State == Expired || k.State == Bound || k.State == Digits && digits == "" && k.Token == ""
 }
 
-// step makes one call and does what follows. What it finds is kept, or else why it found
-// nothing.
+// step makes one call and acts on its result. It stores the result, or why there was none.
 func (d *Desk) step(ctx context.Context, registry *accounts.Registry, name, digits string) (*Login, error) {
 	k, err := d.get(ctx, name)
 	if err != nil {
@@ -67,14 +66,14 @@ func (d *Desk) step(ctx context.Context, registry *accounts.Registry, name, digi
 	text = strings.ToValidUTF8(text[:min(len(text), maxTrouble)], "")
 	if now, failed := d.get(ctx, name); failed == nil && now.Trouble != text {
 		now.Trouble = text
-		_ = d.replace(ctx, name, now) // whoever waits is told in any case
+		_ = d.replace(ctx, name, now) // the waiting caller gets the result in any case
 	}
 	return nil, err
 }
 
 // goOn goes on with a sign-in that is not over.
 func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name string, k *kept, digits string) (*Login, error) {
-	if k.Token != "" { // a process died behind the confirmation
+	if k.Token != "" { // a process died after the confirmation
 		return d.finish(ctx, registry, name, k)
 	}
 	told, err := d.Server.Ask(ctx, k.Base, k.QRCode, digits)
@@ -85,7 +84,7 @@ func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name strin
 	if err := d.obey(ctx, k, told); err != nil {
 		return nil, err
 	}
-	// The phone may have confirmed for somebody who does not wait any more.
+	// The phone may have confirmed although nobody waits any more.
 	ctx = context.WithoutCancel(ctx)
 	if k, err = d.settle(ctx, name, k); err != nil {
 		return nil, err
@@ -96,9 +95,9 @@ func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name strin
 	return k.login(name), nil
 }
 
-// settle keeps what a call has told, unless another process was faster. A token is never
-// given up for what others were told, because the server tells it once. But what was
-// abandoned stays so.
+// settle stores the result of a call, unless another process was faster. A token is never given up
+// for another process's result, because the server gives it only once. But an abandoned sign-in
+// stays abandoned.
 func (d *Desk) settle(ctx context.Context, name string, k *kept) (*kept, error) {
 	for range 5 {
 		err := d.replace(ctx, name, k)
@@ -118,7 +117,7 @@ func (d *Desk) settle(ctx context.Context, name string, k *kept) (*kept, error) 
 	return nil, errors.New("the sign-in changes all the time")
 }
 
-// confirmed keeps a token. The code is of no more use, and makes room.
+// confirmed stores a token. The code is useless now, and makes room.
 func (k *kept) confirmed(token, base string) {
 	k.Token, k.Base, k.QRCode, k.Link, k.Trouble = token, base, "", "", ""
 }
@@ -148,7 +147,7 @@ func (d *Desk) obey(ctx context.Context, k *kept, told Told) error {
 	return nil
 }
 
-// draw replaces a code that is of no more use, a few times.
+// draw replaces a useless code, a few times.
 func (d *Desk) draw(ctx context.Context, k *kept) error {
 	k.Tried = false
 	if k.Drawn >= MaxDrawn {
@@ -163,14 +162,14 @@ func (d *Desk) draw(ctx context.Context, k *kept) error {
 	return nil
 }
 
-// finish stores the token and registers the account, or brings it back if it is there. Each
-// part may be repeated, by another process at the same time as well.
+// finish stores the token and registers the account, or puts an existing one back into circulation.
+// Each part may be repeated, even by another process at the same time.
 func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name string, k *kept) (*Login, error) {
 	if k.State == Done {
 		return k.login(name), nil
 	}
 	if !k.Free {
-		// Once that is kept, a secret that is stored may be this sign-in's own.
+		// Once free is stored, a stored secret may be this sign-in's own.
 		err := d.free(ctx, registry, k)
 		switch {
 		case errors.Is(err, ErrTaken):
@@ -211,8 +210,8 @@ func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name str
 	return k.login(name), nil
 }
 
-// register registers an account, or changes the config of one that is there and brings it
-// back. It keeps its id, cursor and history then.
+// register registers an account, or changes the config of an existing one and puts it back into
+// circulation, with its id, cursor and history.
 func (d *Desk) register(ctx context.Context, registry *accounts.Registry, a accounts.Account) (again bool, err error) {
 	if _, err = registry.Create(ctx, a); !errors.Is(err, accounts.ErrExists) {
 		return false, err

@@ -1,16 +1,16 @@
-// Package scan signs a WeChat account in by a code that a phone scans, step by step, each at
-// any process of the namespace.
+// Package scan signs a WeChat account in by a code that a phone scans, step by step. Any process of
+// the namespace can do any step.
 //
-// A sign-in is kept in Redis for a quarter of an hour under a name that nobody can guess, and
-// sealed with a key that is derived from that name: who reads Redis can neither follow a
-// sign-in nor take its token. Only the digest of the name is there. Each principal has at most a
-// thousand at once; then its oldest ends.
+// Redis stores a sign-in for a quarter of an hour under a name that nobody can guess, sealed with a
+// key that is derived from that name. A reader of Redis can therefore neither follow a sign-in nor
+// take its token. Redis has only the digest of the name. Each principal has at most a thousand
+// sign-ins at once; a further one ends the oldest.
 //
-// Once the phone has confirmed, the token is first kept with the sign-in, then stored as a
-// secret that is bound to the account's server, then the account is registered. Each of these
-// may be repeated, so that a process that dies half way loses nothing: the next step at any
-// process goes on. A secret that is stored already is replaced only if the account uses it, or
-// if the principal may replace any secret. A sign-in that is abandoned before leaves nothing behind.
+// Once the phone has confirmed, the token is first stored with the sign-in, then stored as a secret
+// that is bound to the account's server, and then the account is registered. Each of these steps
+// may be repeated, so a process that dies half way loses nothing: the next step, at any process,
+// goes on. An existing secret is replaced only if the account uses it, or if the principal may
+// replace any secret. A sign-in that is abandoned before that leaves nothing behind.
 package scan
 
 import (
@@ -49,9 +49,9 @@ const (
 	Waiting = "wait"      // nobody has scanned the code
 	Scanned = "scanned"   // the phone asks its owner to confirm
 	Digits  = "digits"    // the phone shows digits, which have to be typed in here
-	Again   = "drawn"     // the code had expired, or wrong digits blocked it: there is another one
+	Again   = "drawn"     // the code expired, or wrong digits blocked it, and there is another one
 	Expired = "expired"   // the last code has expired, or was blocked
-	Bound   = "bound"     // the account is bound to this client already: nothing has changed
+	Bound   = "bound"     // the account was already bound to this client: nothing has changed
 	Done    = "confirmed" // the account is registered
 )
 
@@ -73,9 +73,9 @@ type Told struct{ Status, Base, Token, Bot string }
 type Server struct {
 	Base string // where signing in begins unless the caller says otherwise
 	Kind string // of the accounts
-	// Validate judges a base that the caller says.
+	// Validate judges a base that the caller names.
 	Validate func(base string) error
-	// NewCode asks for a code, and Ask what became of it. Ask holds until something happens.
+	// NewCode asks for a code, and Ask asks what became of it. Ask holds until something happens.
 	// Their errors may be shown.
 	NewCode func(ctx context.Context, base string) (Code, error)
 	Ask     func(ctx context.Context, base, qrcode, digits string) (Told, error)
@@ -88,12 +88,12 @@ type Login struct {
 	State   string
 	Link    string // the text to draw; empty once it is over
 	Drawn   int    // codes so far
-	Wrong   bool   // with Digits: those before were wrong
-	Trouble string // why the last call found nothing; empty: it did. Another one is made
+	Wrong   bool   // with Digits: the last digits were wrong
+	Trouble string // why the last call found nothing; empty: it found something. Another call is made
 	Until   time.Time
 }
 
-// kept is what Redis has of a sign-in, sealed.
+// kept is what Redis stores about a sign-in, sealed.
 type kept struct {
 	Record json.RawMessage `json:"record"` // the account to register, without its config
 	ID     string          `json:"id"`
@@ -107,14 +107,15 @@ type kept struct {
 	Token  string          `json:"token,omitempty"`
 	Until  time.Time       `json:"until"`
 
-	// MayReplace: whoever began it may replace any stored secret.
+	// MayReplace says that the principal may replace any stored secret.
 	MayReplace bool `json:"may_replace,omitempty"`
-	// Free: the name of its secret was free, or the account's, when the phone had confirmed.
+	// Free says that, when the phone had confirmed, the name of the secret was free or the secret was
+	// the account's.
 	Free bool `json:"free,omitempty"`
 
 	Trouble string `json:"trouble,omitempty"`
 
-	sealed []byte // as Redis has it
+	sealed []byte // the form in Redis
 }
 
 // Desk makes sign-ins. It is safe for concurrent use.
@@ -125,7 +126,7 @@ type Desk struct {
 	Keep func(ctx context.Context, name, base, token string) error
 	// Stored reports whether a secret is stored.
 	Stored func(ctx context.Context, name string) (bool, error)
-	// Note is told of each account that was signed in, and whether it was there before.
+	// Note is called for each account that was signed in, with whether it existed before.
 	Note func(ctx context.Context, id string, again bool)
 	// Tell returns what may be shown of an error; nil: the text of an Error, and no more.
 	Tell func(ctx context.Context, err error) string
@@ -133,7 +134,7 @@ type Desk struct {
 	calls calls
 }
 
-// Error is what the third party did wrong, in a text that may be shown.
+// Error is a failure of the third party, in a text that may be shown.
 type Error struct{ Code, Text string }
 
 // Error returns the code and the text.
@@ -141,15 +142,16 @@ func (e *Error) Error() string { return e.Code + ": " + e.Text }
 
 func (d *Desk) store() document.Sessions { return document.Of(d.Ring).Sessions(document.SigningIn) }
 
-// By is who begins a sign-in.
+// By is the principal that begins a sign-in.
 type By struct {
-	Name       string // of the principal; each may have so many under way
-	MayReplace bool   // any stored secret
+	Name       string // the principal's name; each principal may have a limited number of sign-ins under way
+	MayReplace bool   // may replace any stored secret
 }
 
-// Begin draws a code at a base, or at Server.Base if that is empty, for an account: one that is not registered yet, as the record says, or
-// one that is to be signed in again, whose record is then left as it is. Of the record the
-// config is left out. Its errors are accounts.Faults, ErrKind, ErrTaken, and those of the server.
+// Begin draws a code at a base, or at Server.Base if that is empty, for an account. If the account
+// is not registered yet, the record describes it, without the config. If it is, it is signed in
+// again, and its record stays as it is. The errors are accounts.Faults, ErrKind, ErrTaken, and the
+// server's.
 func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a accounts.Account, base string) (*Login, error) {
 	base = strings.TrimRight(cmp.Or(base, d.Server.Base), "/")
 	existing, err := registry.Get(ctx, a.ID)
@@ -187,7 +189,7 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a 
 	return k.login(name), nil
 }
 
-// judge returns everything that is wrong with a base and, of a new account, with a record apart
+// judge returns everything that is wrong with a base and, for a new account, with a record apart
 // from its config.
 func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a accounts.Account, base string, isNew bool) error {
 	var faults, more accounts.Faults
@@ -212,8 +214,7 @@ func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a account
 	return nil
 }
 
-// free returns ErrTaken if the token's secret would take the place of one that is not the
-// account's.
+// free returns ErrTaken if the token's secret would replace one that is not the account's.
 func (d *Desk) free(ctx context.Context, registry *accounts.Registry, k *kept) error {
 	name := SecretOf(k.ID)
 	taken, err := d.Stored(ctx, name)
@@ -242,14 +243,14 @@ func (d *Desk) free(ctx context.Context, registry *accounts.Registry, k *kept) e
 func (d *Desk) config(id, base string) json.RawMessage {
 	text, err := json.Marshal(map[string]any{"token": map[string]string{"secret": SecretOf(id)}, "base_url": base})
 	if err != nil {
-		return json.RawMessage("{}") // it is made of texts alone
+		return json.RawMessage("{}") // it consists of strings
 	}
 	return text
 }
 
-// SecretOf returns the name of the secret that an account's token is stored as: weixin- and
-// the id, if a name may have its characters, or else a digest of it. No two ids have one name:
-// an id that looks like a digest has one of its own.
+// SecretOf returns the name of the secret in which an account's token is stored: weixin- and the
+// id, if its characters are allowed in a name, or else a digest of the id. No two ids share a name:
+// an id that looks like a digest has a digest of its own.
 func SecretOf(id string) string {
 	const prefix, digest = "weixin-", "sha256-"
 	plain := !strings.HasPrefix(id, digest) && len(id) <= 40 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
@@ -268,7 +269,7 @@ func (k *kept) login(name string) *Login {
 	return l
 }
 
-// put stores a sign-in that begins, sealed.
+// put stores a new sign-in, sealed.
 func (d *Desk) put(ctx context.Context, name, owner string, k *kept) error {
 	sealed, err := k.seal(name)
 	if err != nil {
@@ -277,8 +278,8 @@ func (d *Desk) put(ctx context.Context, name, owner string, k *kept) error {
 	return d.store().Put(ctx, name, owner, sealed, time.Until(k.Until))
 }
 
-// replace stores what a sign-in has become, unless somebody else has changed it since it was
-// got: document.ErrChanged. It returns ErrNone if it has ended.
+// replace stores the new state of a sign-in. It returns document.ErrChanged if somebody else has
+// changed the sign-in since it was read, and ErrNone if it has ended.
 func (d *Desk) replace(ctx context.Context, name string, k *kept) error {
 	sealed, err := k.seal(name)
 	if err != nil {
@@ -295,7 +296,7 @@ func (d *Desk) replace(ctx context.Context, name string, k *kept) error {
 	return nil
 }
 
-// seal returns the text that Redis has of a sign-in.
+// seal returns the text of a sign-in for Redis.
 func (k *kept) seal(name string) ([]byte, error) {
 	text, err := json.Marshal(k)
 	if err != nil {

@@ -12,7 +12,7 @@ type bot struct {
 	id, user, token string
 	place           int // among all bots
 	posted          []json.RawMessage
-	given           int // messages that were handed out: they are not given again
+	given           int // messages that were handed out, and are not given again
 	givenAt         []time.Time
 	idle            bool
 	called          time.Time
@@ -26,12 +26,12 @@ type Stats struct {
 	Posted  int
 	Given   int
 	Polls   int    // calls of getupdates
-	AtOnce  int    // the most of them at once
+	AtOnce  int    // the most such calls at once
 	Starts  int    // calls of notifystart
 	Stops   int    // calls of notifystop
-	Buf     string // the cursor that came last
-	Agent   string // the bot_agent that came last
-	Version string // the iLink-App-ClientVersion that came last
+	Buf     string // the last cursor that a client sent
+	Agent   string // the last bot_agent that a client sent
+	Version string // the last iLink-App-ClientVersion that a client sent
 }
 
 // AddBot adds a bot with a token, as if a person had scanned for it.
@@ -43,7 +43,7 @@ func (w *Ilink) AddBot(token string) {
 	}
 }
 
-// Bind has a person's bot be called with a token. The token before is void.
+// Bind gives a person's bot a token. The token before is void.
 func (w *Ilink) Bind(user, token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *Ilink) Bots() []Bot {
 	return all
 }
 
-// bind makes a person's bot, or gives the bot that there is another token.
+// bind makes a person's bot, or gives an existing bot another token.
 func (w *Ilink) bind(user, token string) *bot {
 	b := w.owners[user]
 	if b == nil {
@@ -81,14 +81,14 @@ func (w *Ilink) bind(user, token string) *bot {
 	return b
 }
 
-// changed wakes the calls that are held.
+// changed wakes held calls.
 func (b *bot) changed() {
 	close(b.news)
 	b.news = make(chan struct{})
 }
 
-// Idle has a bot's calls answered with -14 until notifystart is called, as after a night
-// without any.
+// Idle makes a bot's calls fail with -14 until notifystart is called, as after a night without
+// calls.
 func (w *Ilink) Idle(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +96,8 @@ func (w *Ilink) Idle(token string) {
 	w.bots[token].changed()
 }
 
-// Void has somebody else bind the bot: its token is void from now on. It returns the new
-// token, which is empty if no bot has the old one.
+// Void binds the bot to somebody else: its token is void from now on. It returns the new token,
+// which is empty if no bot has the old one.
 func (w *Ilink) Void(token string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *Ilink) Void(token string) string {
 	return w.bind(b.user, fmt.Sprintf("token-%d", w.issued)).token
 }
 
-// Stats returns a bot's numbers. Those of an unknown token are zero.
+// Stats returns a bot's numbers. For an unknown token they are zero.
 func (w *Ilink) Stats(token string) Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The calls, as Fail and Calls name them.
+// These are the names of the calls for Fail and Calls.
 const (
 	GetUpdates  = "getupdates"
 	NotifyStart = "notifystart"
@@ -17,17 +17,17 @@ const (
 
 // Fault is what a call does instead of its work: the first of its fields that is set.
 type Fault struct {
-	Times   int           // for this many calls; 0: until Heal
-	After   time.Duration // before it does that, as at the end of a hold
+	Times   int           // how many calls fail; 0: all until Heal
+	After   time.Duration // the wait before it fails, as at the end of a hold
 	Hang    bool          // no answer until Heal
 	Reset   bool          // the connection breaks without an answer
-	Cut     bool          // it does its work, and the connection breaks in the middle of the answer
+	Cut     bool          // the call does its work, and the connection breaks in the middle of the answer
 	Drip    bool          // an answer of one byte a second that never ends
-	Garbage bool          // an answer that is no JSON
+	Garbage bool          // an answer that is not JSON
 	Body    string        // an answer with this text
 	Bytes   int           // an answer of this many bytes
-	Status  int           // of HTTP, as 524 of the gateway
-	Empty   bool          // nothing new, at once, without any hold
+	Status  int           // an HTTP status, such as the gateway's 524
+	Empty   bool          // an empty answer at once, without a hold
 	Code    int           // an errcode
 }
 
@@ -44,14 +44,14 @@ func (f *fault) next() *Fault {
 	return &f.Fault
 }
 
-// Fail has calls of one kind fail, for all bots.
+// Fail makes calls of one kind fail, for all bots.
 func (w *Ilink) Fail(call string, f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults[call] = &fault{f, f.Times}
 }
 
-// Heal ends all faults and releases the calls that hang.
+// Heal ends all faults and releases hanging calls.
 func (w *Ilink) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan st
 		_, _ = rw.Write([]byte("an error of " + r.URL.String() + " for " + r.Header.Get("Authorization")))
 	case f.Empty:
 		reply(rw, map[string]any{"ret": 0, "msgs": []any{}})
-	default: // a text that repeats what it was sent, as a server might
+	default: // a text that repeats the request, as a server might
 		reply(rw, map[string]any{"ret": f.Code, "errcode": f.Code, "errmsg": "refused: " + r.Header.Get("Authorization")})
 	}
 }

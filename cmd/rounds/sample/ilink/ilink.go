@@ -13,22 +13,21 @@
 //   - message_id is a 64-bit number, and those of this fake are beyond what a float or a
 //     signed integer holds.
 //
-// A bot's messages are numbered from 1, whatever their type, and hold the number as seq; see
-// Number and MessageID.
+// A bot's messages are numbered from 1, whatever their type, and have the number as seq; see Number
+// and MessageID.
 //
-// The demo has people sign in to it, and tests have it fail.
+// In the demo, people sign in to it. In tests, it fails on demand.
 //
 // # What it was compared with
 //
-// Paths, headers, fields and statuses are those that the official client reads and writes,
-// in Tencent/openclaw-weixin at 128dc53 and in its npm package
-// @tencent-weixin/openclaw-weixin 2.4.9: api/api (getUpdates, parseWeixinApiJson, notifyStart,
-// notifyStop), api/types, auth/login-qr (fetchQRCode, pollQRStatus, waitForWeixinLogin) and
-// monitor/monitor. The client of 2.4.9 was run against it by hand: getUpdates with its empty,
-// full and refused answers, notifyStart and notifyStop, and a whole sign-in with digits,
-// another host and an expired code. What that client does not show is a guess, and is
-// marked so here: the texts of errmsg, what notifystart answers for a void token, and what
-// becomes of a code that was used.
+// Paths, headers, fields and statuses are the ones that the official client reads and writes, in
+// Tencent/openclaw-weixin at 128dc53 and in its npm package @tencent-weixin/openclaw-weixin 2.4.9:
+// api/api (getUpdates, parseWeixinApiJson, notifyStart, notifyStop), api/types, auth/login-qr
+// (fetchQRCode, pollQRStatus, waitForWeixinLogin) and monitor/monitor. The client of 2.4.9 was run
+// against it by hand: getUpdates with its empty, full and refused answers, notifyStart and
+// notifyStop, and a whole sign-in with digits, another host and an expired code. What that client
+// does not show is a guess, and is marked so here: the texts of errmsg, what notifystart answers
+// for a void token, and what becomes of a used code.
 package ilink
 
 import (
@@ -48,17 +47,17 @@ const DefaultCodeLife = 5 * time.Minute
 
 // Options are the settings of a fake. With the zero Options it behaves as the real server.
 type Options struct {
-	Hold      time.Duration    // of held calls; negative: they end at once; 0: DefaultHold
-	NextHold  time.Duration    // is told as longpolling_timeout_ms; 0: none is told
-	Latency   time.Duration    // of an answer, after its hold
+	Hold      time.Duration    // how long calls are held; negative: they end at once; 0: DefaultHold
+	NextHold  time.Duration    // sent as longpolling_timeout_ms; 0: not sent
+	Latency   time.Duration    // the delay of an answer, after its hold
 	Slow      time.Duration    // from the first byte of an answer to its last
 	Page      int              // the most messages of an answer; 0: 100
 	CodeLife  time.Duration    // of a code to scan; 0: 5 min
-	Host      string           // a baseurl to be told at the end of a sign-in; empty: the one that was called
-	IdleAfter time.Duration    // without any call, after which a bot needs notifystart; 0: never
+	Host      string           // the baseurl at the end of a sign-in; empty: the called one
+	IdleAfter time.Duration    // the time without a call after which a bot needs notifystart; 0: never
 	Now       func() time.Time // nil: time.Now
 
-	// Link returns the text of a code that is drawn; nil: the address of a page of WeChat's.
+	// Link returns the text of a drawn code; nil: the address of a page of WeChat's.
 	Link func(r *http.Request, qrcode string) string
 }
 
@@ -69,7 +68,7 @@ type Ilink struct {
 	base    string // where it is served, set once by Serve
 
 	mu     sync.Mutex
-	bots   map[string]*bot  // by token; void tokens are in it no more
+	bots   map[string]*bot  // by token; without void tokens
 	owners map[string]*bot  // by the person's id
 	codes  map[string]*code // by qrcode
 	issued int              // codes and tokens so far
@@ -104,7 +103,7 @@ func New(options Options) *Ilink {
 	return w
 }
 
-// counted counts the calls of one kind, and has those fail that should.
+// counted counts the calls of one kind, and lets calls fail as ordered.
 func (w *Ilink) counted(call string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
@@ -138,7 +137,7 @@ func (w *Ilink) Calls(call string) int {
 func (w *Ilink) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.ServeHTTP(rw, r) }
 
 // Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
-// cuts off what is under way.
+// cuts off running calls.
 func Serve(options Options) (*Ilink, func(), error) {
 	return ServeAt("127.0.0.1:0", options, func(w *Ilink) http.Handler { return w })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
-// maxWrong is how many wrong digits block a code.
+// maxWrong is the number of wrong digits that block a code.
 const maxWrong = 3
 
 // code is a code to be scanned.
@@ -18,10 +18,10 @@ type code struct {
 	text   string // qrcode
 	until  time.Time
 	local  []string // the tokens that the client says it has
-	status string   // what a call is answered at once; empty: wait
-	digits string   // that must be typed in; empty: none
+	status string   // the status that a call gets at once; empty: wait
+	digits string   // the digits to type in; empty: none
 	wrong  int
-	host   string // where to go on; empty: anywhere
+	host   string // the host at which to go on; empty: any
 	told   bool   // the client knows that it was scanned: its next call is held
 	user   string // who has scanned
 	news   chan struct{}
@@ -60,7 +60,7 @@ func (w *Ilink) getCode(rw http.ResponseWriter, r *http.Request) {
 	w.answer(rw, r, map[string]any{"ret": 0, "qrcode": c.text, "qrcode_img_content": w.options.Link(r, c.text)})
 }
 
-// getStatus holds a call until the code's status is another one.
+// getStatus holds a call until the code's status changes.
 func (w *Ilink) getStatus(rw http.ResponseWriter, r *http.Request) {
 	ends := time.NewTimer(max(w.options.Hold, 0))
 	defer ends.Stop()
@@ -113,8 +113,8 @@ func (c *code) typed(digits string) {
 	}
 }
 
-// confirm binds the person's bot and answers with its token, once: the code is used then. A
-// bot that was bound before has another token.
+// confirm binds the person's bot and answers with its token, once: the code is then used up. A bot
+// that was bound before gets another token.
 func (w *Ilink) confirm(rw http.ResponseWriter, r *http.Request, c *code) {
 	w.issued++
 	b := w.bind(c.user, fmt.Sprintf("token-%d", w.issued))
@@ -126,7 +126,7 @@ func (w *Ilink) confirm(rw http.ResponseWriter, r *http.Request, c *code) {
 	w.answer(rw, r, map[string]any{"status": StatusDone, "bot_token": b.token, "ilink_bot_id": b.id, "baseurl": base, "ilink_user_id": b.user})
 }
 
-// bound reports whether a person's bot is one that the client has.
+// bound reports whether the client already has a person's bot.
 func (w *Ilink) bound(c *code, user string) bool {
 	b := w.owners[user]
 	return b != nil && w.bots[b.token] == b && slices.Contains(c.local, b.token)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// firstID is the message_id before a bot's first. No float and no signed integer has it.
+// firstID is the message_id before a bot's first. No float and no signed integer can hold it.
 const firstID uint64 = 1<<63 + 1<<53
 
 // MessageID returns the message_id of a bot's n-th message, counted from 1.
@@ -65,7 +65,7 @@ func (w *Ilink) postRaw(token string, element func(n int) string) int {
 	return n
 }
 
-// media is a file in the store of the third party, which is not fetched by anyone here.
+// media is a file in the third party's store, which nobody fetches here.
 const media = `{"encrypt_query_param":"cGFyYW0=","aes_key":"MDEyMzQ1Njc4OWFiY2RlZg==","encrypt_type":1}`
 
 func item(kind string, n int, now int64, text string) string {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Code is a code, as somebody with a phone sees it.
+// Code is a code, as a person with a phone sees it.
 type Code struct {
 	QRCode string
 	Status string
 	User   string // who has scanned it
-	Digits string // that the phone shows
+	Digits string // the digits that the phone shows
 	Until  time.Time
 }
 
@@ -61,9 +61,9 @@ func (w *Ilink) change(qrcode string, by func(*code)) bool {
 	return true
 }
 
-// Scan has a person scan a code. With digits the phone shows them, and they must be typed in
-// where the code is shown. If the person's bot is one that the client has, there is nothing
-// to confirm. It reports whether there is such a code.
+// Scan makes a person scan a code. With digits, the phone shows them, and they must be typed in
+// where the code is shown. If the client already has the person's bot, there is nothing to confirm.
+// Scan reports whether there is such a code.
 func (w *Ilink) Scan(qrcode, user, digits string) bool {
 	return w.change(qrcode, func(c *code) {
 		c.user, c.status = user, StatusScanned
@@ -76,12 +76,12 @@ func (w *Ilink) Scan(qrcode, user, digits string) bool {
 	})
 }
 
-// Redirect has the code's status be asked for at another host from now on.
+// Redirect makes the client ask for the code's status at another host from now on.
 func (w *Ilink) Redirect(qrcode, host string) bool {
 	return w.change(qrcode, func(c *code) { c.host = host })
 }
 
-// Confirm has the person who scanned a code agree on the phone. Digits that were asked for
+// Confirm makes the person who scanned a code agree on the phone. If digits were asked for, they
 // must have been typed in.
 func (w *Ilink) Confirm(qrcode string) bool {
 	agreed := false

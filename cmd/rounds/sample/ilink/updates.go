@@ -15,8 +15,7 @@ import (
 
 const maxRequest = 1 << 20 // bytes
 
-// codeStale is the errcode of a token that is void, or of a client that has not said that it
-// comes.
+// codeStale is the errcode for a void token, or for a client that has not announced itself.
 const codeStale = -14
 
 type request struct {
@@ -78,7 +77,7 @@ func (w *Ilink) getUpdates(rw http.ResponseWriter, r *http.Request) {
 		defer func() { first.holding--; first.called = w.options.Now() }()
 	}
 	for over := w.options.Hold < 0; ; {
-		b := w.bots[token] // another one may have bound it meanwhile
+		b := w.bots[token] // somebody else may have bound it meanwhile
 		if b == nil || b.idle {
 			w.answer(rw, r, map[string]any{"ret": codeStale, "errcode": codeStale, "errmsg": "session timeout of " + token})
 			return
@@ -122,7 +121,8 @@ func (w *Ilink) told(answer map[string]any) map[string]any {
 	return answer
 }
 
-// answer writes an answer after the latency, perhaps slowly. The lock is held, and let go meanwhile.
+// answer writes an answer after the latency, perhaps slowly. The caller holds the lock, which is
+// released meanwhile.
 func (w *Ilink) answer(rw http.ResponseWriter, r *http.Request, body map[string]any) {
 	w.mu.Unlock()
 	defer w.mu.Lock()

@@ -1,5 +1,5 @@
-// Package serving is what the fakes of third parties share: how they are served, how they
-// answer without a network, and how they hold a call.
+// Package serving has what the fakes of third parties share: how they are served, how they answer
+// without a network, and how they hold a call.
 package serving
 
 import (
@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Serve serves a fake at an address of loopback; port 0 is a free one. Handler makes it for
-// the URL at which it is served. The returned function stops it and cuts off what is under
-// way.
+// Serve serves a fake at an address of loopback; port 0 is a free one. handler makes it for the URL
+// at which it is served. The returned function stops it and cuts off running calls.
 func Serve(addr string, handler func(base string) http.Handler) (stop func(), err error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -34,9 +33,9 @@ func Serve(addr string, handler func(base string) http.Handler) (stop func(), er
 	}, nil
 }
 
-// RoundTrip has a handler answer one request without a network, as an http.RoundTripper
-// does in fake time. A caller that gives up before the end of the answer gets none. A handler that
-// aborts has cut the connection.
+// RoundTrip makes a handler answer one request without a network, as an http.RoundTripper does in
+// fake time. A caller that gives up before the end of the answer gets none. A handler that aborts
+// has cut the connection.
 func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, err error) {
 	recorder := &recorder{header: http.Header{}, first: func() {}}
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotFirstResponseByte != nil {
@@ -61,8 +60,8 @@ func RoundTrip(handler http.Handler, r *http.Request) (response *http.Response, 
 	}, nil
 }
 
-// recorder keeps an answer, and tells when it begins. It is not httptest's, which has no place
-// in a program: it defines a flag.
+// recorder stores an answer, and reports when it begins. It is not httptest's, which has no place
+// in a program because it defines a flag.
 type recorder struct {
 	header, sent http.Header
 	status       int
