@@ -24,16 +24,16 @@ type presence struct {
 	process  circulate.Process
 	report   accounts.ProcessReport   // without the settings
 	settings func() settings.Settings // the current ones
-	lost     func() (int, time.Time)  // entries of the trail that Redis did not take
+	lost     func() (int, time.Time)  // entries of the trail that Redis did not accept
 	pulse    *pulse
 }
 
-// stuckAfter is after how long in one turn a loop counts as stuck. A turn of attend takes a
-// heartbeat's interval at most, even while Redis is away.
+// stuckAfter is how long a loop may take beyond its turn before it counts as stuck. A turn of
+// attend takes a heartbeat's interval at most, even while Redis is away.
 const stuckAfter = 30 * time.Second
 
-// pulse tells whether a loop still turns. Its zero value belongs to a loop that does not run,
-// which is not stuck.
+// pulse shows whether a loop still turns. The zero value belongs to a loop that does not run, which
+// is not stuck.
 type pulse struct{ until atomic.Pointer[time.Time] } // nil: it does not run
 
 func (p *pulse) beat(turn time.Duration) {
@@ -49,7 +49,7 @@ func (p *pulse) alive(context.Context) bool {
 	return until == nil || time.Now().Before(*until)
 }
 
-// newPresence makes that of this process, which has just started.
+// newPresence makes the presence of this process, which has just started.
 func newPresence(version string, current func() settings.Settings, lost func() (int, time.Time)) presence {
 	host, err := os.Hostname()
 	if err != nil {
@@ -61,21 +61,21 @@ func newPresence(version string, current func() settings.Settings, lost func() (
 	}
 }
 
-// about returns the process's report, as the roster keeps it.
+// about returns the process's report in the roster's form.
 func (p presence) about() []byte {
 	report := p.report
 	report.Settings = p.settings().Compared()
 	report.TrailLost, report.TrailLostAt = p.lost()
 	about, err := json.Marshal(report)
 	if err != nil {
-		return nil // the process is reported all the same
+		return nil // the process is reported even so
 	}
 	return about
 }
 
-// attend reports the process at once and then every interval, until ctx is done, and then
-// that it leaves. It sends its description once, and again if that has changed or Redis
-// has forgotten it. If a report fails, the next one replaces it: only what operators see
+// attend reports the process at once and then every interval until ctx is done, and then reports
+// that it leaves. It sends the process's description once, and again if that has changed or Redis
+// has forgotten it. If a report fails, the next one replaces it, because only what operators see
 // depends on it.
 func (p presence) attend(ctx context.Context, ring *circulate.Ring, interval time.Duration) {
 	roster := ring.Roster()
@@ -107,13 +107,13 @@ func (p presence) attend(ctx context.Context, ring *circulate.Ring, interval tim
 	_ = roster.Depart(bye, p.process)
 }
 
-// redisMetrics are what a process knows of the Redis that it works with.
+// redisMetrics are what a process knows about the Redis that it works with.
 type redisMetrics struct {
 	seconds prometheus.Histogram
 	failed  prometheus.Counter
 }
 
-// newRedisMetrics registers them, and those that only some servers have.
+// newRedisMetrics registers the metrics, including those that only some servers have.
 func newRedisMetrics(registry prometheus.Registerer, server circulate.Server) redisMetrics {
 	m := redisMetrics{
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "redis_call_seconds",

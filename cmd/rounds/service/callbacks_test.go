@@ -40,7 +40,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 		"ROUNDS_SERVICE_SECRET_TOKEN": callbackToken, "ROUNDS_SERVICE_SECRET_KEY": callbackKey,
 		callbacksFile: writeFile(t, `{"callbacks":[{"name":"acme","corp_id":"ww1","token":{"secret":"TOKEN"},"aes_key":{"secret":"KEY"},"account":"kf:{open_kfid}"}]}`),
 	})
-	p.log.Await(t, `"msg":"callbacks are obeyed"`)
+	p.log.Await(t, `"msg":"callbacks are accepted"`)
 	base := p.base(t, "api")
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
 	calls := client.New(base, "bearer-0123456789")

@@ -29,18 +29,18 @@ type Tools struct {
 	// Client reaches third parties, under the settings' rule for addresses, and within
 	// the memory that answers may take.
 	Client *fetch.Client
-	// Secrets finds what configs refer to as {"secret": "NAME"}, for the use that the
-	// kind names: its name and the host that the secret is for.
+	// Secrets finds the secrets that configs refer to as {"secret": "NAME"}, for the use
+	// that the kind names: its name and the host that the secret is for.
 	Secrets secrets.Source
-	// Log is for what people should know; what fails a check goes into its error.
+	// Log is for what people should know. The reason of a failed check goes into its error.
 	Log *slog.Logger
-	// Metrics registers metrics of the kind's own, which /metrics shows. Their names
-	// should not begin with rounds_, and they must never be labelled by account.
+	// Metrics registers the kind's own metrics, which /metrics shows. Their names should
+	// not begin with rounds_, and they must never be labelled by account.
 	Metrics prometheus.Registerer
 }
 
-// NewCheckers returns every kind that the service knows, including those of the options,
-// for checks without a ring. It keeps access tokens in memory.
+// NewCheckers returns every kind that the service knows, including the options' kinds, for checks
+// without a ring. It stores access tokens in memory.
 func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 	client, err := NewClient(s, o)
 	if err != nil {
@@ -49,8 +49,8 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 	return newCheckers(client, s, o.withDefaults(), wecomkf.NewMemory(), prometheus.NewRegistry())
 }
 
-// newCheckers returns every kind. They share one client, and by tokens the access tokens
-// of all replicas.
+// newCheckers returns every kind. They share one client, and through tokens the access tokens of
+// all replicas.
 func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
 	all := []poller.Checker{
@@ -68,7 +68,8 @@ func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens weco
 	return poller.NewCheckers(all...)
 }
 
-// makeKind refuses a kind that would otherwise fail later, at an account of that kind.
+// makeKind makes a kind's checker. It refuses a kind that would otherwise fail later, at an account
+// of that kind.
 func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 	if kind == nil {
 		return nil, errors.New("is nil")
@@ -85,8 +86,8 @@ func makeKind(kind Kind, tools Tools) (poller.Checker, error) {
 	return checker, nil
 }
 
-// newSecrets returns where records find the secrets that they refer to; its Service has
-// those of webhooks and callbacks.
+// newSecrets returns the source of the secrets that records refer to. Its Service has
+// the secrets of webhooks and callbacks.
 func newSecrets(s settings.Poller, o Options) secrets.Source {
 	plain, _ := secret.Hosts(s.SecretsPlainHosts) // settings.Read has validated them
 	source := secrets.Source{

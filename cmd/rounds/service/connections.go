@@ -13,23 +13,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// busyReply is the reply to a caller for whom there is no connection.
+// busyReply is the reply to a caller for which there is no connection.
 const busyReply = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 const (
-	// stuckWrite is how long a caller may take nothing of a reply before its connection may
-	// be displaced.
+	// stuckWrite is how long a caller may read nothing of a reply before its connection may be
+	// displaced.
 	stuckWrite = time.Second
-	// writePart is how much of a reply is written at once, so that progress is seen.
+	// writePart is how much of a reply is written at once, so that progress is visible.
 	writePart = 64 << 10
 )
 
-// connections is a listener that bounds the number of open connections. At the bound, a
-// new connection replaces the one that has waited for its caller the longest: it is idle, its
-// request is incomplete, or its reply is not read. So neither idle callers, nor half-sent
-// requests, nor replies that nobody reads keep others out. There is no bound for each address,
-// because behind a proxy all callers have one address. If all connections are being answered,
-// the new one is told to come back.
+// connections is a listener that bounds the number of open connections. At the bound, a new
+// connection replaces the one that has waited longest for its caller, because it is idle, its
+// request is incomplete, or its reply is not read. So neither idle callers, nor half-sent requests,
+// nor unread replies keep others out. There is no bound for each address, because behind a proxy
+// all callers have one address. If all connections are being answered, the new caller is told to
+// come back.
 type connections struct {
 	net.Listener
 	most  int
@@ -43,14 +43,14 @@ type connections struct {
 	closed map[string]int // by reason
 }
 
-// connection is one of them.
+// connection is one open connection.
 type connection struct {
 	net.Conn
 	of *connections
 
 	answering int          // requests; guarded by of.mu
 	since     time.Time    // when it was opened, its last request answered, or more of a request received
-	writing   atomic.Int64 // of.clock when the part of a reply began that is being written; 0: none is
+	writing   atomic.Int64 // of.clock at the start of the part that is being written; 0: none
 }
 
 // Write writes a reply in parts, and notes when each part began.
@@ -66,8 +66,7 @@ func (c *connection) Write(p []byte) (written int, err error) {
 	}
 }
 
-// waits returns since when a connection has waited for its caller, and whether it does. The
-// caller holds of.mu.
+// waits reports whether a connection waits for its caller, and since when. The caller holds of.mu.
 func (c *connection) waits() (since time.Time, waits bool) {
 	if c.answering == 0 {
 		return c.since, true
@@ -120,13 +119,12 @@ func (l *connections) admit(conn net.Conn) net.Conn {
 	l.open[c] = true
 	if !l.warned && len(l.open)*10 >= l.most*9 {
 		l.warned = true
-		l.log.Warn("HTTP connections are at their limit, or near it: those whose request is incomplete, or whose reply is not read, are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
+		l.log.Warn("HTTP connections are at their limit, or near it: connections with an incomplete request or an unread reply are closed for new ones", "server", l.name, "open", len(l.open), "limit", l.most)
 	}
 	return c
 }
 
-// idlest returns the connection that has waited for its caller the longest. The caller holds
-// mu.
+// idlest returns the connection that has waited longest for its caller. The caller holds mu.
 func (l *connections) idlest() (idlest *connection) {
 	var longest time.Time
 	for c := range l.open {
@@ -150,7 +148,7 @@ func (c *connection) Close() error {
 
 type connectionKey struct{}
 
-// known lets requests know their connection, as http.Server.ConnContext.
+// known makes requests know their connection; it is an http.Server.ConnContext.
 func (l *connections) known(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }

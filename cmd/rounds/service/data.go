@@ -20,22 +20,22 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// kept is an embedded server that keeps what it has in a directory.
+// kept is an embedded server that stores its data in a directory.
 type kept struct {
 	*connect.Embedded
 	dir  *datadir.Dir
 	stop func()
 }
 
-// openKept starts an embedded server with what the directory of the settings has, and keeps
-// there what changes from now on. What says what the process is.
+// openKept starts an embedded server with the data in the settings' directory, and stores its
+// changes there from now on. what says what the process is.
 func openKept(ctx context.Context, s settings.Redis, version, what string, log *slog.Logger) (*kept, error) {
 	server := connect.NewEmbedded()
 	dir, err := datadir.Open(ctx, server, datadir.Options{
 		Path: s.DataDir, Within: s.DataWithin, Program: version, What: what, Passing: passing, Log: log,
 	})
 	if err != nil {
-		_ = server.Close() // it has nothing
+		_ = server.Close() // it has no data
 		return nil, fmt.Errorf("ROUNDS_DATA_DIR: %w", err)
 	}
 	saving, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -44,9 +44,9 @@ func openKept(ctx context.Context, s settings.Redis, version, what string, log *
 	return &kept{server, dir, func() { stop(); saves.Wait() }}, nil
 }
 
-// passing reports whether a key changes with time alone: who is alive, what was seen of the
-// clock, the last audit, charts. It would have a service without any account saved again and
-// again.
+// passing reports whether a key changes just because time passes: who is alive, what was seen of
+// the clock, the last audit, charts. Such keys would make a service without any account save again
+// and again.
 func passing(key string) bool {
 	parts := strings.FieldsFunc(key, func(c rune) bool { return c == ':' || c == '{' || c == '}' })
 	return len(parts) > 1 && slices.ContainsFunc(parts[1:min(3, len(parts))], func(part string) bool {
@@ -54,10 +54,10 @@ func passing(key string) bool {
 	})
 }
 
-// Name says where everything is.
+// Name says where everything is stored.
 func (k *kept) Name() string { return "embedded, kept in " + k.dir.State().Path }
 
-// Close saves what is not saved yet, and ends the server. The error says what is lost.
+// Close saves what is unsaved, and ends the server. The error says what is lost.
 func (k *kept) Close() error {
 	k.stop()
 	err := k.dir.Close()
@@ -67,7 +67,7 @@ func (k *kept) Close() error {
 	return errors.Join(err, k.Embedded.Close())
 }
 
-// Survey tells how the directory is, in place of a server's settings.
+// Survey reports the state of the directory, in place of a server's settings.
 func (k *kept) Survey(context.Context) ([]connect.Node, error) {
 	s := k.dir.State()
 	node := connect.Node{Name: k.Name()}
@@ -79,7 +79,7 @@ func (k *kept) Survey(context.Context) ([]connect.Node, error) {
 		say(connect.ConcernUnsaved, why, "it cannot be written since %s (%s), so %s; see its disk", clockTime(s.Failing), why, consequence(s))
 	}
 	for _, d := range s.Damaged {
-		if _, err := os.Stat(filepath.Join(s.Path, d.Name)); err == nil { // whoever removes the file has seen it
+		if _, err := os.Stat(filepath.Join(s.Path, d.Name)); err == nil { // a removed file means that somebody has seen it
 			say(connect.ConcernDamaged, d.Name, "a file was damaged (%s): what came after %s is lost; it is now %s, and this ends when you remove it", d.Reason, clockTime(d.Used), d.Name)
 		}
 	}
@@ -91,7 +91,7 @@ func (k *kept) Survey(context.Context) ([]connect.Node, error) {
 
 func clockTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-// count shows how the directory is.
+// count exposes the state of the directory as metrics.
 func (k *kept) count(registry prometheus.Registerer) {
 	gauge := func(name, help string, value func(datadir.State) float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rounds", Subsystem: "data", Name: name, Help: help},
@@ -117,7 +117,7 @@ func (k *kept) count(registry prometheus.Registerer) {
 		func() float64 { return float64(k.dir.State().Fails) }))
 }
 
-// failing returns why what changes cannot be saved, without the path; nil: it can.
+// failing returns why changes cannot be saved, without the path; nil: they can.
 func (k *kept) failing() error {
 	s := k.dir.State()
 	if s.Why == nil {
@@ -127,7 +127,7 @@ func (k *kept) failing() error {
 		clockTime(s.Failing), reasonOf(s.Why), consequence(s))
 }
 
-// consequence says what follows from a directory that cannot be written.
+// consequence says what happens when a directory cannot be written.
 func consequence(s datadir.State) string {
 	if s.Refusing {
 		return "nothing may change until it can, and nothing is checked"
@@ -135,7 +135,7 @@ func consequence(s datadir.State) string {
 	return "its log grows, in which everything still is"
 }
 
-// reasonOf returns the error of the operating system, which names no path, or the whole error.
+// reasonOf returns the operating system's error, which names no path, or else the whole error.
 func reasonOf(err error) error {
 	var number syscall.Errno
 	if errors.As(err, &number) {

@@ -95,9 +95,9 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 	return again.join(ctx, d.prepare)
 }
 
-// prepare reads the endpoints and prepares a change to them, which then cannot fail. An
-// endpoint that is unchanged is not disturbed. One that has changed ends, within the
-// grace period, before it begins again. One that is gone ends, and its group stays.
+// prepare reads the endpoints and prepares a change to them, which then cannot fail. It
+// leaves unchanged endpoints alone. A changed endpoint ends, within the grace period,
+// before it begins again. A removed endpoint ends, and its group stays.
 func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func(), notes []string, err error) {
 	networks, err := fetch.ParseNetworks(s.Poller.AllowNetworks)
 	if err != nil {
@@ -141,7 +141,7 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 	}, notes, errors.Join(errs...)
 }
 
-// change ends what is no longer named and begins what is new.
+// change ends removed and changed endpoints, and begins new ones.
 func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,9 +198,9 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 	}.Run(ctx)
 }
 
-// deliveryStart returns where a new endpoint begins: with what is kept, or with new
-// messages. In the latter case it is a position and not the end of a stream, which may be
-// reached later. It returns "" if ctx is done before.
+// deliveryStart returns where a new endpoint begins: with the stored messages, or with new ones.
+// For new ones it is a position and not the end of a stream, which may be reached later. It returns
+// "" if ctx is done first.
 func deliveryStart(ctx context.Context, from string, ring *circulate.Ring) (string, error) {
 	if from == "start" {
 		return circulate.StreamStart, nil

@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// exposition serves the metrics of the process and those of its roles. When the number of
-// shards changes the roles begin again, and so do their counters, as after a restart.
+// exposition serves the metrics of the process and of its roles. When the number of shards changes,
+// the roles begin again, and so do their counters, as after a restart.
 type exposition struct {
 	process *prometheus.Registry
 	roles   atomic.Pointer[prometheus.Registry]
 }
 
-// newExposition makes that of a process of a version, built from a commit.
+// newExposition makes the exposition of a process of a version, built from a commit.
 func newExposition(version, commit string) *exposition {
 	e := &exposition{process: prometheus.NewRegistry()}
 	showBuild(e.process, version, commit)
@@ -34,7 +34,7 @@ func (e *exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(both, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
-// showBuild shows which program the process runs.
+// showBuild shows as a metric which program the process runs.
 func showBuild(registry prometheus.Registerer, version, commit string) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "rounds", Name: "build_info",

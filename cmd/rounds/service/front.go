@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	shutdownTimeout = 5 * time.Second // of HTTP requests under way
+	shutdownTimeout = 5 * time.Second // for HTTP requests under way
 
 	// headerTimeout is how long a request's header may take, bodyTimeout a whole request.
-	// Streams instead give each of their reads its own time.
+	// Streams instead have a time-out for each read.
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
-	// replyTimeout is how long a reply may take. Streams instead give each of their
-	// writes its own time.
+	// replyTimeout is how long a reply may take. Streams instead have a time-out for each
+	// write.
 	replyTimeout = time.Minute
 	idleTimeout  = 2 * time.Minute
 	// maxHeader has room for the cursor of a reader of messages in a ring of 16,384
@@ -48,8 +48,8 @@ type frontDoor struct {
 	ops      *frontDoor // serves the operators' routes beside the API; may be nil
 }
 
-// openFront opens the API's address, and that of the operators' routes, if the process
-// has them. It returns nil if it has neither.
+// openFront opens the API's address and the address of the operators' routes, if the
+// process has them. It returns nil if it has neither.
 func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	options := listen.Options{Mode: fs.FileMode(s.SocketMode), Lookup: lookup}
@@ -79,7 +79,7 @@ func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Regis
 	return front, nil
 }
 
-// ListenError says which setting has an address that cannot be listened at.
+// ListenError says which setting has an address at which the process cannot listen.
 type ListenError struct {
 	Setting, Addr string
 	Err           error
@@ -135,10 +135,10 @@ func (f *frontDoor) warnOfDoors(s settings.Settings) {
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		ops = f
 	} else if f.exposed && s.API.Clear() {
-		f.log.Warn("other machines can reach the API, and as far as is known they send their tokens in clear: put a proxy with TLS in front, and set ROUNDS_PUBLIC_URL=https://…")
+		f.log.Warn("other machines can reach the API, and probably send their tokens in clear: put a proxy with TLS in front, and set ROUNDS_PUBLIC_URL=https://…")
 	}
 	if ops != nil && ops.exposed && s.Access.Token == "" {
-		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics demands the token or a key: without ROUNDS_API_TOKEN only keys are let in")
+		f.log.Warn("other machines can reach ROUNDS_OPS_ADDR, where /metrics demands the token or a key: without ROUNDS_API_TOKEN only keys are admitted")
 	}
 }
 

@@ -8,25 +8,25 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// From heldMany held checks on memory counts more than the time to collect garbage: each has a
-// connection, and mostly they do nothing. But while they connect, as they do when another replica
-// stops, each allocates about 100 KB at once, and with heldGC collecting took two fifths of the
-// processor. With defaultGC what stays would lie further apart in memory, and less of it could be
-// given back.
+// From heldMany held checks on, memory matters more than the time to collect garbage: each check
+// has a connection, and most do nothing. But when many connect at once, as when another replica
+// stops, each allocates about 100 KB, and with heldGC the collections took two fifths of the
+// processor. With defaultGC, live data would be more scattered in memory, and less of it could be
+// returned to the system.
 const (
 	heldMany  = 1000
-	defaultGC = 100 // garbage that there may be, in percent of what lives
+	defaultGC = 100 // the garbage that there may be, in per cent of live data
 	heldGC    = 15
 	connectGC = 75
 )
 
 const (
-	heldOften = 2 * time.Second  // between two collections with heldGC; what fills memory sooner is connecting
-	heldCalm  = 10 * time.Second // after that, until heldGC is for the best again
+	heldOften = 2 * time.Second  // between two collections with heldGC; if memory fills sooner, checks are connecting
+	heldCalm  = 10 * time.Second // after that, until heldGC applies again
 )
 
-// HeldMemory returns a function for Options.Holding that has the runtime collect garbage earlier
-// while very many checks are held, or nil if GOGC is set: lookup is the environment.
+// HeldMemory returns a function for Options.Holding that makes the runtime collect garbage earlier
+// while many checks are held. It returns nil if GOGC is set. lookup is the environment.
 func HeldMemory(lookup settings.Lookup) func(held int) {
 	if value, ok := lookup("GOGC"); ok && value != "" {
 		return nil
@@ -35,7 +35,7 @@ func HeldMemory(lookup settings.Lookup) func(held int) {
 	return func(held int) { g.held(held, readHeap(time.Now())) }
 }
 
-// heap is what the runtime says of its memory at a time, in bytes.
+// heap is what the runtime says about its memory at a time, in bytes.
 type heap struct {
 	at        time.Time
 	allocated uint64 // since the process began
@@ -55,10 +55,10 @@ type garbage struct {
 
 	percent    int
 	last       heap
-	connecting time.Time // when so much was allocated last
+	connecting time.Time // when so much was last allocated
 }
 
-// held is told how many checks are held.
+// held notes how many checks are held, and sets the collector accordingly.
 func (g *garbage) held(held int, now heap) {
 	room := float64(now.live) * heldGC / 100
 	perSecond := float64(now.allocated-g.last.allocated) / now.at.Sub(g.last.at).Seconds()
@@ -69,7 +69,7 @@ func (g *garbage) held(held int, now heap) {
 	switch calm := now.at.Sub(g.connecting) >= heldCalm; {
 	case held >= heldMany && calm:
 		if g.change(heldGC) {
-			g.free() // what connecting took
+			g.free() // the memory that connecting took
 		}
 	case held >= heldMany:
 		g.change(connectGC)

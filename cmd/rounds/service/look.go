@@ -11,13 +11,13 @@ import (
 )
 
 // OpenServer prepares connections to the Redis that the settings name, for callers that
-// look at it. It does not connect yet. The caller closes it.
+// look at it. It does not connect yet. The caller must close it.
 func OpenServer(s settings.Redis) (connect.Server, error) {
 	return openRedis(s, slog.New(slog.DiscardHandler), nil)
 }
 
-// Secrets returns where a poller with these settings finds the secrets of records. Stored
-// ones are those of a ring; nil: none are found.
+// Secrets returns the source in which a poller with these settings finds the secrets of records.
+// Stored secrets are the ring's; nil: there are none.
 func Secrets(s settings.Settings, o Options, ring *circulate.Ring) (secrets.Source, error) {
 	o = o.withDefaults()
 	o.reserved = s.Files()

@@ -14,12 +14,12 @@ import (
 )
 
 // memoryShare is the percentage of its control group's limit that the process uses. The
-// rest is for what the runtime does not count.
+// rest is for memory that the runtime does not count.
 const memoryShare = 90
 
-// LimitMemory has the runtime collect garbage in time for the process' control group:
-// beyond that limit the process would be killed. GOMEMLIMIT, which the runtime reads
-// itself, overrides it.
+// LimitMemory makes the runtime collect garbage before the process reaches the limit of
+// its control group, beyond which it would be killed. GOMEMLIMIT, which the runtime
+// reads itself, overrides it.
 func LimitMemory(lookup settings.Lookup, log *slog.Logger) {
 	limitMemory(lookup, os.DirFS("/"), log, debug.SetMemoryLimit)
 }
@@ -36,7 +36,7 @@ func limitMemory(lookup settings.Lookup, root fs.FS, log *slog.Logger, set func(
 }
 
 // allowedMemory returns the lowest limit, in bytes, of the process' control group and
-// those above it; 0: none is known. Root has /proc and /sys.
+// the groups above it; 0: none is known. root has /proc and /sys.
 func allowedMemory(root fs.FS) int64 {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -74,14 +74,14 @@ func hasController(list, name string) bool {
 	return false
 }
 
-// leastOf looks in a group and all above it. Inside a container the path may be the
-// host's and not exist: then only the top has a limit.
+// leastOf looks in a group and all groups above it. Inside a container the path may be
+// the host's and not exist. Then only the top has a limit.
 func leastOf(root fs.FS, top, group, file string) int64 {
 	least := int64(math.MaxInt64)
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
 		text, err := fs.ReadFile(root, path.Join(top, at, file))
 		if err == nil {
-			// "max" is no number and means no limit.
+			// "max" is not a number and means no limit.
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
 				least = min(least, n)
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 // aliveWithin is how long a process may be silent and still count as a user of its
-// namespace: six times as long as it takes, by default, until a replica counts as dead.
+// namespace: six times as long as the default after which a replica counts as dead.
 const aliveWithin = time.Minute
 
 // Namespace is everything that a service has in one Redis, for callers that look at it or
@@ -26,15 +26,16 @@ const aliveWithin = time.Minute
 type Namespace struct {
 	server connect.Server
 	name   string
-	dir    string // where the Redis inside a process keeps what it has; empty: it is another Redis
+	dir    string // where the Redis inside a process stores its data; empty: it is another Redis
 }
 
 // NamespaceUser is a process that uses a namespace.
 type NamespaceUser = namespace.Process
 
-// OpenNamespace prepares connections to the Redis of the settings, or takes the directory where
-// the Redis inside a process keeps what it has: the settings must name either. It makes nothing
-// there. The caller closes it, and looks at the error: in a directory, that saves what changed.
+// OpenNamespace prepares connections to the Redis of the settings, or opens the directory in which
+// the Redis inside a process stores its data. The settings must name one of them. OpenNamespace
+// creates nothing there. The caller must close it and check the error, because closing a directory
+// saves its changes.
 func OpenNamespace(ctx context.Context, s settings.Redis, name string) (*Namespace, error) {
 	switch {
 	case s.Kept() && s.DataGiven:
@@ -53,7 +54,7 @@ func OpenNamespace(ctx context.Context, s settings.Redis, name string) (*Namespa
 	return &Namespace{server: server, name: name}, nil
 }
 
-// Close closes the connections, or saves what changed in a directory.
+// Close closes the connections, or saves the changes in a directory.
 func (n *Namespace) Close() error { return n.server.Close() }
 
 // Redis names the Redis, without a password.
@@ -62,8 +63,8 @@ func (n *Namespace) Redis() string { return n.server.Name() }
 // Keys returns the keys of the service's API.
 func (n *Namespace) Keys() *key.Keyring { return key.NewKeyringAt(n.server, n.name) }
 
-// Keep keeps an entry in the namespace's trail: of a command that passes the API by. It is
-// the operating system's user's.
+// Keep stores an entry in the namespace's trail, for a command that bypasses the API. Its principal
+// is the operating system's user.
 func (n *Namespace) Keep(ctx context.Context, e trail.Entry) error {
 	t, err := trail.At(n.server, n.name, trail.Options{})
 	if err != nil {
@@ -74,8 +75,8 @@ func (n *Namespace) Keep(ctx context.Context, e trail.Entry) error {
 	return nil
 }
 
-// Fill makes the namespace with so many shards, which must have nothing in this Redis, and has
-// a function fill it. Until that is done, programs refuse to work with the namespace.
+// Fill creates the namespace with the given number of shards, and has a function fill it. This
+// Redis must have nothing of it. Until that is done, programs refuse to work with the namespace.
 func (n *Namespace) Fill(ctx context.Context, shards int, fill func(context.Context, *circulate.Ring) error) error {
 	found, err := n.Look(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func (n *Namespace) Fill(ctx context.Context, shards int, fill func(context.Cont
 	return ring.Archive().End(ctx)
 }
 
-// SystemUser is who runs the process, by the operating system.
+// SystemUser returns the operating system's user who runs the process.
 func SystemUser() string {
 	who, err := user.Current()
 	if err != nil {
@@ -111,7 +112,7 @@ func SystemUser() string {
 	return who.Username
 }
 
-// Look returns what there is, and which users of it reported within a minute.
+// Look returns what the namespace has, and which of its users reported within a minute.
 func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {
 	found, err := namespace.Look(ctx, n.server, n.name, aliveWithin)
 	if err != nil {

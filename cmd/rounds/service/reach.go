@@ -21,8 +21,8 @@ func NewClient(s settings.Poller, o Options) (*fetch.Client, error) {
 	return newClient(s, o.withDefaults(), nil), nil
 }
 
-// newClient is NewClient with validated settings. Reserved is what the service itself
-// uses; it may be nil.
+// newClient is NewClient with validated settings. reserved has the addresses that the
+// service itself uses; it may be nil.
 func newClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Client {
 	networks, _ := fetch.ParseNetworks(s.AllowNetworks) // validated: a fault leaves none
 	return fetch.New(fetch.Options{
@@ -31,7 +31,7 @@ func newClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Cl
 	})
 }
 
-// reachOf lets a client reach other networks.
+// reachOf lets a client reach the networks of other settings.
 func reachOf(client *fetch.Client) part {
 	return func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
 		networks, err := fetch.ParseNetworks(s.Poller.AllowNetworks)
@@ -53,7 +53,7 @@ var _ webhook.Client = prospect{}
 // Validate validates a URL.
 func (p prospect) Validate(url string) error { return p.rule.Validate(url) }
 
-// warnOfWebhooks logs that a process has a file with endpoints and delivers to none of them.
+// warnOfWebhooks logs that a process has a file with endpoints but delivers to none of them.
 func warnOfWebhooks(s settings.Settings, log *slog.Logger) {
 	if s.Delivery.WebhooksFile != "" && !s.API.Roles.Has(settings.RoleDelivery) {
 		log.Warn("this process delivers no messages to webhooks: it has a ROUNDS_WEBHOOKS_FILE, but not the role delivery; one process with --roles delivery, or api,poller,monitor,delivery, is enough",
@@ -64,6 +64,6 @@ func warnOfWebhooks(s settings.Settings, log *slog.Logger) {
 // warnOfReach logs which setting opens more than anybody needs.
 func warnOfReach(s settings.Settings, log *slog.Logger) {
 	if s.Poller.AllowPrivate {
-		log.Warn("ROUNDS_ALLOW_PRIVATE_ADDRESSES lets everybody who may register accounts reach everything in this network; name what is needed in ROUNDS_ALLOW_NETWORKS instead, such as 10.1.0.0/16,connector.local")
+		log.Warn("ROUNDS_ALLOW_PRIVATE_ADDRESSES lets everybody who may register accounts reach everything in this network; instead, name the needed networks in ROUNDS_ALLOW_NETWORKS, such as 10.1.0.0/16,connector.local")
 	}
 }

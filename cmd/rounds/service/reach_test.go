@@ -93,7 +93,7 @@ func TestReloadOfNetworks(t *testing.T) {
 func TestAllowPrivateIsWarnedOf(t *testing.T) {
 	r := start(t, map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true"})
 	r.base(t, "api")
-	if n := strings.Count(r.log.String(), "name what is needed in ROUNDS_ALLOW_NETWORKS instead"); n != 1 {
+	if n := strings.Count(r.log.String(), "instead, name the needed networks in ROUNDS_ALLOW_NETWORKS"); n != 1 {
 		t.Errorf("%d warnings in\n%s", n, r.log.String())
 	}
 }

@@ -28,12 +28,12 @@ type Read func() (settings.Settings, settings.Lookup, error)
 var errNoReload = errors.New("this program does not read its settings again")
 
 // part is a part of the service that can change its settings while it runs. It prepares
-// the change, which may fail, and returns it, after which it cannot fail. Notes name
-// changes that have no setting's name.
+// the change, which may fail. The change that it returns cannot fail. Notes name
+// changes that are not changes of settings.
 type part func(s settings.Settings, lookup settings.Lookup) (change func(), notes []string, err error)
 
-// reloader reads settings again and has the parts of the service apply them: all of them,
-// or none.
+// reloader reads settings again and makes the parts of the service apply them: all of them, or
+// none.
 type reloader struct {
 	read    Read
 	options Options
@@ -41,7 +41,7 @@ type reloader struct {
 	applied func(settings.Settings)
 	lookup  atomic.Pointer[settings.Lookup]
 	trail   atomic.Pointer[trail.Trail] // nil until the ring is open
-	lines   atomic.Int64                // how many timelines keep
+	lines   atomic.Int64                // how many lines the timelines may have
 
 	mu      sync.Mutex
 	current settings.Settings
@@ -55,11 +55,11 @@ func newReloader(s settings.Settings, o Options) *reloader {
 	return r
 }
 
-// find finds a variable that is no setting, such as a secret, where settings were last
-// read.
+// find finds a variable that is not a setting, such as a secret, in the place where
+// settings were last read.
 func (r *reloader) find(name string) (string, bool) { return (*r.lookup.Load())(name) }
 
-// join has a part apply the current settings, and new ones until ctx is done.
+// join makes a part apply the current settings now, and new ones until ctx is done.
 func (r *reloader) join(ctx context.Context, p part) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *reloader) join(ctx context.Context, p part) error {
 	return nil
 }
 
-// settings returns those that apply now.
+// settings returns the current settings.
 func (r *reloader) settings() settings.Settings {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *reloader) obey(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// signalled is the trail's entry of a hangup. It is not known who sent the signal.
+// signalled returns the trail's entry for a hangup. Nobody knows who sent the signal.
 func signalled(done api.Reloaded, err error) trail.Entry {
 	e := trail.Entry{Via: "signal", Action: "reload", Outcome: trail.Done, Fields: done.Changed}
 	var faults accounts.Faults
@@ -115,8 +115,8 @@ func signalled(done api.Reloaded, err error) trail.Entry {
 	return e
 }
 
-// lost returns how many entries of the trail Redis did not take from this process, and when
-// that last happened.
+// lost returns how many entries of the trail Redis did not accept from this process, and when that
+// last happened.
 func (r *reloader) lost() (entries int, last time.Time) {
 	t := r.trail.Load()
 	if t == nil {
@@ -126,16 +126,16 @@ func (r *reloader) lost() (entries int, last time.Time) {
 	return entries, last.UTC().Truncate(time.Second)
 }
 
-// timelines has all accounts' timelines together keep another number of lines.
+// timelines sets how many lines all accounts' timelines have together.
 func (r *reloader) timelines(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
 	return func() { r.lines.Store(int64(s.Redis.Timeline)) }, nil, nil
 }
 
-// keepTrail keeps changes in the trail of a ring's namespace.
+// keepTrail stores changes in the trail of a ring's namespace.
 func (r *reloader) keepTrail(ring *circulate.Ring, registry prometheus.Registerer) error {
 	kept := r.settings().API.TrailKept
 	if kept == 0 {
-		kept = -1 // keep none; there 0 means the default
+		kept = -1 // none; there 0 means the default
 	}
 	t, err := trail.New(ring, trail.Options{Kept: kept, Log: r.options.Log, Metrics: trail.NewMetrics(registry)})
 	if err != nil {
@@ -175,8 +175,8 @@ func (r *reloader) change() (api.Reloaded, error) {
 		return api.Reloaded{}, faultsOf(err)
 	}
 	merged, changed, restart := settings.Merge(r.current, read)
-	// The new settings are valid as a whole. The part that applies now, with the rest
-	// unchanged, may not be.
+	// The new settings are valid as a whole. The part of them that applies now, with the
+	// rest unchanged, may not be.
 	o := r.options
 	o.Lookup = lookup
 	if err := errors.Join(r.checkToken(merged), Validate(merged, o)); err != nil {

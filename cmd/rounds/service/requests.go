@@ -41,7 +41,7 @@ func (m requestMetrics) counting(server *api.Server) http.Handler {
 	})
 }
 
-// statusWriter knows the status of a reply.
+// statusWriter remembers the status of a reply.
 type statusWriter struct {
 	http.ResponseWriter
 	status int

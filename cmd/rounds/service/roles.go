@@ -85,7 +85,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 	return startFront(ctx, again, o, ring, keep, checkers, registry, metrics, front)
 }
 
-// startFront has the front door serve the process's routes. Streams end when ctx is done.
+// startFront makes the front door serve the process's routes. Streams end when ctx is done.
 func startFront(ctx context.Context, again *reloader, o Options, ring *circulate.Ring,
 	keep *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
@@ -136,7 +136,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 	return nil
 }
 
-// limitsOf has a pool use other limits.
+// limitsOf makes a pool use the limits of other settings.
 func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 	return func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
 		limits, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
@@ -148,7 +148,7 @@ func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 	}
 }
 
-// accessTo has the API use another token and other callbacks.
+// accessTo makes the API use the token and the callbacks of other settings.
 func accessTo(server *api.Server, o Options, ring *circulate.Ring, log *slog.Logger) part {
 	obeyed := ""
 	return func(s settings.Settings, lookup settings.Lookup) (func(), []string, error) {
@@ -167,7 +167,7 @@ func accessTo(server *api.Server, o Options, ring *circulate.Ring, log *slog.Log
 		}
 		return func() {
 			if change(); said != obeyed && said != "" {
-				log.Info("callbacks are obeyed", "callbacks", said, "at", "/v1/callbacks/wecom/NAME")
+				log.Info("callbacks are accepted", "callbacks", said, "at", "/v1/callbacks/wecom/NAME")
 			}
 			obeyed = said
 		}, notes, nil
@@ -220,7 +220,7 @@ func accountShare(s settings.Poller) int64 {
 }
 
 // problemsInterval returns how often problems are summed up; 0 means the default. Visitors of a
-// demonstration look at once, and there are few accounts.
+// demonstration look at once, and it has few accounts.
 func problemsInterval(o Options) time.Duration {
 	if o.Demo != nil {
 		return 5 * time.Second
@@ -236,7 +236,7 @@ func quarantine(s settings.Monitor) int {
 	return s.QuarantineAfter
 }
 
-// countRing shows what the ring itself counts.
+// countRing shows the ring's own counts as metrics.
 func countRing(registry prometheus.Registerer, ring *circulate.Ring) {
 	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "rounds", Name: "set_aside_total",

@@ -11,8 +11,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// scanAt returns where WeChat accounts are signed in, reached under the pollers' rules: at a
-// base; empty: at WeChat.
+// scanAt returns the server at which WeChat accounts are signed in, reached under the pollers'
+// rules: at a base; empty: at WeChat.
 func scanAt(client *fetch.Client, base string) *scan.Server {
 	return &scan.Server{
 		Base: cmp.Or(base, weixin.DefaultBaseURL), Kind: weixin.Kind, Validate: client.Validate,
@@ -27,7 +27,7 @@ func scanAt(client *fetch.Client, base string) *scan.Server {
 	}
 }
 
-// toldOf returns an error that may be shown, of a checker's.
+// toldOf turns a checker's error into one that may be shown.
 func toldOf(err error) error {
 	var failed *poller.CheckError
 	if errors.As(err, &failed) {

@@ -17,8 +17,8 @@ const (
 	publicKey   = "ROUNDS_SECRETS_PUBLIC_KEY"
 )
 
-// sealKeys reads the keys of stored secrets: those that open, and the one that seals,
-// which is nil if there is none. The error is settings.Faults.
+// sealKeys reads the keys of stored secrets: the keys that open, and the one that
+// seals, which is nil if there is none. The error is settings.Faults.
 func sealKeys(s settings.Seal) (secrets.Keys, *secret.PublicKey, error) {
 	var faults settings.Faults
 	keys, err := secrets.ParseKeys(s.PrivateKeys)
@@ -47,7 +47,7 @@ type seals struct {
 
 func newSeals(ring *circulate.Ring) *seals { return &seals{opener: secrets.New(secret.Of(ring), nil)} }
 
-// take has secrets sealed and opened with other keys.
+// take makes secrets be sealed and opened with other keys.
 func (s *seals) take(read settings.Settings, _ settings.Lookup) (func(), []string, error) {
 	keys, public, err := sealKeys(read.Seal)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package service is the whole service in one process: it opens Redis, wires the roles of
-// a process together as the settings say, and serves HTTP for them. Every kind, every
-// route and every endpoint comes together here and nowhere else.
+// Package service is the whole service in one process: it opens Redis, wires the roles of a process
+// together as the settings say, and serves HTTP for them. Only here do all kinds, routes and
+// endpoints come together.
 //
-// It is no command: the caller handles flags, logs for people and signals.
+// It is not a command: the caller handles flags, logs for people and signals.
 package service
 
 import (
@@ -34,55 +34,55 @@ const (
 
 // Options are what a service needs besides its settings. The zero Options are usable.
 type Options struct {
-	// Version is what the API and the requests to third parties name; empty: (devel).
+	// Version is the version that the API and the requests to third parties name; empty: (devel).
 	Version string
 	// Commit is the beginning of the hash of the commit that the program was built from;
-	// empty if it is not known.
+	// empty if it is unknown.
 	Commit string
-	// Lookup finds variables that are no settings: secrets, as ROUNDS_SECRET_NAME, and
+	// Lookup finds variables that are not settings: secrets, as ROUNDS_SECRET_NAME, and
 	// what systemd tells its services. Nil means os.LookupEnv.
 	Lookup settings.Lookup
 	// Read reads the settings again, for POST /v1/reload and Hangups; nil: they are never
 	// read again.
 	Read Read
-	// Hangups have settings read again, like SIGHUP; may be nil. Run receives from it
-	// until it returns.
+	// Hangups make the service read its settings again, like SIGHUP; may be nil. Run
+	// receives from it until it returns.
 	Hangups <-chan os.Signal
-	// Applied is called with settings that apply from now on, after they were read again;
-	// may be nil.
+	// Applied is called with the new settings after they were read again and apply; may be
+	// nil.
 	Applied func(settings.Settings)
 	// Log is the service's logger; nil: nothing is logged.
 	Log *slog.Logger
 	// Kinds are kinds besides those that the service knows.
 	Kinds []Kind
 	// Hurry, when it is closed after Run's context is done, ends what is under way at
-	// once: accounts are released unchecked, and the process reports that it leaves. Nil:
-	// nothing hurries.
+	// once: accounts are released, and the process reports that it leaves. Nil: there is
+	// no hurry.
 	Hurry <-chan struct{}
 	// Holding is poller.Options.Holding; may be nil. See HeldMemory.
 	Holding func(held int)
-	// Serving is called with where HTTP is served, as HOST:PORT, as soon as it is; may be
+	// Serving is called as soon as HTTP is served, with the address as HOST:PORT; may be
 	// nil.
 	Serving func(addr string)
-	// Polling is called with the name of the process as a replica before it polls, and
-	// again when it gets another name; may be nil.
+	// Polling is called with the process's name as a replica before it polls, and again
+	// when it gets another name; may be nil.
 	Polling func(replica string)
-	// Redis is used in place of the one that the settings name, and stays open; nil: it is
-	// not. The caller closes it after Run.
+	// Redis replaces the Redis that the settings name, and stays open; nil: the settings'
+	// Redis is used. The caller closes it after Run.
 	Redis connect.Server
-	// WeChat is the URL where WeChat accounts are signed in, unless the caller names another;
+	// WeChat is the URL at which WeChat accounts are signed in, unless the caller names another;
 	// empty: WeChat's own.
 	WeChat string
-	// Demo is what visitors of a demonstration may do; nil: this is none.
+	// Demo is what visitors of a demonstration may do; nil: this is no demonstration.
 	Demo *api.Demo
 
 	reserved []string     // files that are not secrets of records
-	seals    *seals       // secrets that are stored; nil: none
-	name     string       // of the process, and as a replica
+	seals    *seals       // stored secrets; nil: none
+	name     string       // the process's name, also as a replica
 	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
 }
 
-// withDefaults returns the options with what was left out.
+// withDefaults returns the options with defaults for what was left out.
 func (o Options) withDefaults() Options {
 	if o.Version == "" {
 		o.Version = "(devel)"
@@ -102,9 +102,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run runs the roles of a process until ctx is done, and then returns nil. It waits for a
-// Redis that is not there yet. It returns an error for settings in which Validate finds a
-// fault, or that disagree with what is in Redis.
+// Run runs the roles of a process until ctx is done, and then returns nil. It waits for a Redis
+// that is not there yet. It returns an error for settings in which Validate finds a fault, or that
+// contradict Redis.
 func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	o = o.withDefaults()
 	again := newReloader(s, o)
@@ -121,7 +121,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeRedis()) }() // after everybody who uses it
+	defer func() { err = errors.Join(err, closeRedis()) }() // after everything that uses it
 
 	metrics := newExposition(o.Version, o.Commit)
 	calls := newRedisMetrics(metrics.process, server)
@@ -160,7 +160,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	present := newPresence(o.Version, again.settings, again.lost)
 	work := func(ctx context.Context, ring *circulate.Ring) error {
 		o, present := o, present
-		o.name = circulate.NewReplica() // another one for each number of shards: what the last pool left is a dead replica's
+		o.name = circulate.NewReplica() // another name for each number of shards: what the last pool left belongs to a dead replica
 		present.process.Name = o.name
 		o.Log.Info("ring open", "process", o.name, "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
 			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
@@ -216,7 +216,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	return group.Wait()
 }
 
-// redis returns the Redis of the process, and what closes it when the service ends.
+// redis returns the Redis of the process, and a function that closes it when the service ends.
 func (o Options) redis(ctx context.Context, s settings.Redis, reserved *fetch.Reserved) (server connect.Server, done func() error, err error) {
 	if o.Redis != nil {
 		if at, ok := o.Redis.(interface{ Addr() net.Addr }); ok {
@@ -229,7 +229,7 @@ func (o Options) redis(ctx context.Context, s settings.Redis, reserved *fetch.Re
 		if err != nil {
 			return nil, nil, err
 		}
-		o.Log.Info("ROUNDS_REDIS_URL is not set: using a Redis inside this process, which keeps what it has", "path", s.DataDir)
+		o.Log.Info("ROUNDS_REDIS_URL is not set: using a Redis inside this process, which stores its data", "path", s.DataDir)
 		return own, own.Close, nil
 	}
 	server, err = openRedis(s, o.Log, reserved)
@@ -246,7 +246,7 @@ func (o Options) redis(ctx context.Context, s settings.Redis, reserved *fetch.Re
 // webhooks must not reach them.
 func openRedis(s settings.Redis, log *slog.Logger, reserved *fetch.Reserved) (connect.Server, error) {
 	if s.URL == "" {
-		log.Warn("nothing is kept: the Redis inside this process has everything in memory, and it is lost when the process ends")
+		log.Warn("nothing is stored: the Redis inside this process has everything in memory, and loses it when the process ends")
 		return connect.NewEmbedded(), nil
 	}
 	options := connectOptions(s)
@@ -258,7 +258,7 @@ func openRedis(s settings.Redis, log *slog.Logger, reserved *fetch.Reserved) (co
 	return server, nil
 }
 
-// hintOf says what is probably wrong with a URL that cannot be read, or "".
+// hintOf says what is probably wrong with an unreadable URL, or "".
 func hintOf(url string) string {
 	if !connect.Unescaped(url) {
 		return ""
@@ -273,8 +273,8 @@ func connectOptions(s settings.Redis) connect.Options {
 	}
 }
 
-// openRing tries until Redis is there or ctx is done; then the ring is nil. Settings that
-// disagree with what is in Redis end it at once.
+// openRing tries until Redis is there or ctx is done, in which case the ring is nil. Settings that
+// contradict Redis end it at once.
 func openRing(ctx context.Context, server connect.Server, s settings.Redis, o circulate.Options, front *frontDoor) (*circulate.Ring, error) {
 	log := o.Log
 	for try := 0; ; try++ {
@@ -288,8 +288,7 @@ func openRing(ctx context.Context, server connect.Server, s settings.Redis, o ci
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		// A file may still get the right password, because it is read for each
-		// connection.
+		// A file may still get the right password, because it is read for each connection.
 		if unfit := new(connect.Unfit); errors.As(err, &unfit) && !unfit.Passing {
 			return nil, err
 		}
@@ -310,8 +309,8 @@ func openRing(ctx context.Context, server connect.Server, s settings.Redis, o ci
 	}
 }
 
-// openFit opens the ring, unless the servers say that it cannot work on them. Nothing is
-// written there then.
+// openFit opens the ring, unless the servers say that it cannot work on them, in which case nothing
+// is written there.
 func openFit(ctx context.Context, server connect.Server, o circulate.Options) (*circulate.Ring, error) {
 	if err := connect.Fit(ctx, server); err != nil {
 		return nil, fmt.Errorf("open namespace %q: %w", o.Namespace, err)
@@ -319,7 +318,7 @@ func openFit(ctx context.Context, server connect.Server, o circulate.Options) (*
 	return circulate.Open(ctx, server, o)
 }
 
-// withCure adds to an error of opening what the operator can do about it.
+// withCure adds to an error of opening what the operator can do.
 func withCure(err error) error {
 	var shards *circulate.ShardsError
 	if !errors.As(err, &shards) {

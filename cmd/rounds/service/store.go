@@ -14,10 +14,10 @@ import (
 
 const (
 	dataKept     = 30 * time.Second // how long Redis' answer is reused
-	surveyWithin = 10 * time.Second // all servers together
+	surveyWithin = 10 * time.Second // for all servers together
 )
 
-// store is the Redis that keeps everything.
+// store is the Redis that stores everything.
 type store struct {
 	server connect.Server
 
@@ -27,7 +27,7 @@ type store struct {
 	nodes []connect.Node
 }
 
-// data returns where everything is kept, and what could lose it. While Redis does not
+// data returns where everything is stored, and what could lose it. While Redis does not
 // answer, it returns the last answer.
 func (s *store) data(ctx context.Context) api.Data {
 	s.mu.Lock()
@@ -36,8 +36,8 @@ func (s *store) data(ctx context.Context) api.Data {
 	return s.known
 }
 
-// servers returns where everything is kept, and the servers that do, with those that cannot
-// be reached now.
+// servers returns where everything is stored, and the servers that store it, including those that
+// cannot be reached now.
 func (s *store) servers(ctx context.Context) api.Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *store) servers(ctx context.Context) api.Store {
 
 // ask asks the servers, unless they were asked just now. The caller holds mu.
 func (s *store) ask(ctx context.Context) {
-	_, own := s.server.(*kept) // which costs nothing to ask
+	_, own := s.server.(*kept) // asking it costs nothing
 	if !own && !s.asked.IsZero() && time.Since(s.asked) < dataKept {
 		return
 	}
@@ -64,7 +64,7 @@ func (s *store) ask(ctx context.Context) {
 	if own, ok := s.server.(*kept); ok {
 		s.known.Dir = own.dir.State().Path
 	}
-	// Not the caller's context alone: others have this answer too.
+	// The call must not end with this caller, because others get the answer too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surveyWithin)
 	defer cancel()
 	nodes, err := connect.Survey(ctx, s.server)
@@ -80,7 +80,7 @@ func (s *store) ask(ctx context.Context) {
 	}
 }
 
-// tell logs what could lose data when the process starts. A monitor keeps looking.
+// tell logs, when the process starts, what could lose data. A monitor checks it from then on.
 func (s *store) tell(ctx context.Context, log *slog.Logger) {
 	nodes, err := connect.Survey(ctx, s.server)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *store) tell(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// failing returns why a process that has everything itself cannot save it; nil: it can.
+// failing returns why a process that stores everything itself cannot save it; nil: it can.
 func (s *store) failing() error {
 	if own, ok := s.server.(*kept); ok {
 		return own.failing()

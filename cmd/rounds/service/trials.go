@@ -12,12 +12,12 @@ import (
 	"github.com/rounds-dev/rounds/poller/byhand"
 )
 
-// trialPage is how long a page of a trial may take, however long a poller waits: somebody
+// trialPage is how long a page of a trial may take, however long a poller waits, because somebody
 // waits for the reply.
 const trialPage = 30 * time.Second
 
-// kindsOf returns the kinds of the checkers, with their fields. A kind whose declaration is
-// wrong is filled in as JSON.
+// kindsOf returns the kinds of the checkers, with their fields. A kind whose declaration is wrong
+// is edited as JSON.
 func kindsOf(checkers poller.Checkers) []strict.Kind {
 	var kinds []strict.Kind
 	for _, name := range checkers.Kinds() {
@@ -30,12 +30,12 @@ func kindsOf(checkers poller.Checkers) []strict.Kind {
 	return kinds
 }
 
-// tryWith returns a function that makes trials with the process' own checkers, and logs each:
-// a trial leaves no other trace, and it reaches out of the service.
+// tryWith returns a function that makes trials with the process' own checkers. It logs each,
+// because a trial leaves no other trace and sends requests to third parties.
 func tryWith(checkers poller.Checkers, timeout time.Duration, log *slog.Logger) func(context.Context, trial.Request) (*trial.Report, error) {
 	trials := byhand.New(checkers, min(timeout, trialPage), byhand.AtOnce)
 	trials.Told = func(err error, stack []byte) {
-		if stack != nil { // as a poller logs it; the text of an error may hold a secret
+		if stack != nil { // logged as a poller does; the text of an error may hold a secret
 			log.Error("a checker panicked", "error", err, "stack", string(stack))
 		}
 	}

@@ -15,13 +15,13 @@ import (
 )
 
 // Validate validates settings as Run uses them: whether the kinds in limits are known,
-// and what is in the files that settings name. The error is settings.Faults, for
+// and what the files contain that settings name. The error is settings.Faults, for
 // settings.Read to report with its own, unless the options themselves are wrong.
 func Validate(s settings.Settings, o Options) error {
 	o = o.withDefaults()
 	reach := reachFaults(s.Poller)
 	if len(reach) > 0 {
-		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks = "", "", "" // so that the rest is validated as well
+		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks = "", "", "" // the rest is then validated as well
 	}
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
@@ -34,7 +34,7 @@ func Validate(s settings.Settings, o Options) error {
 	return faults
 }
 
-// reachFaults validates where calls go through, and where they may lead.
+// reachFaults validates which ways calls may take, and where they may lead.
 func reachFaults(s settings.Poller) (faults settings.Faults) {
 	if s.Proxy != "" {
 		if err := fetch.ValidateProxy(s.Proxy); err != nil {

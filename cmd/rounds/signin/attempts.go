@@ -17,9 +17,8 @@ const (
 	maxAddresses = 10_000
 )
 
-// Attempts limits how many sign-ins from one address may fail before further ones that fail
-// are turned away. It has no part in those that succeed. Each process counts for itself, in
-// memory.
+// Attempts limits how many sign-ins from one address may fail before further failing ones are
+// turned away. It does not affect successful ones. Each process counts for itself, in memory.
 type Attempts struct {
 	mu     sync.Mutex
 	failed map[string]time.Time // by address: when all its attempts are available again

@@ -33,7 +33,7 @@ func (e TooManyError) Seconds() int { return int((e.After + time.Second - 1) / t
 // Judges decides who somebody is. Both methods return errRefused if the secret or the holder
 // is not valid. Any other error means that this could not be found out.
 type Judges interface {
-	// Secret returns whose a token or a key is.
+	// Secret returns the holder of a token or a key.
 	Secret(ctx context.Context, secret string) (Holder, access.Principal, error)
 	// Holder returns the principal that a session's holder is now.
 	Holder(ctx context.Context, s Session) (access.Principal, error)
@@ -50,9 +50,9 @@ type Door struct {
 // SignIn begins a session for a token or a key. It returns origin.ErrForeign, TooManyError,
 // errRefused or ErrPlain. Any other error is one of Redis.
 //
-// A right secret is let in whatever failed from its address before, because strangers may
-// share the address: behind a proxy, or by a page that makes a person's browser try. So it is
-// not the limit of attempts that keeps secrets from being guessed, but their length.
+// A valid secret is admitted whatever failed from its address before, because strangers may share
+// the address: behind a proxy, or through a page that makes a person's browser try. So the length
+// of secrets, and not the limit of attempts, prevents guessing.
 func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (access.Principal, error) {
 	if err := CheckOrigin(r); err != nil {
 		return access.Principal{}, err

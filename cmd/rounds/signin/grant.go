@@ -83,7 +83,7 @@ func ParseGrants(text string) ([]Grant, error) {
 	return grants, nil
 }
 
-// granted returns those of a person's groups that have a grant.
+// granted returns the groups of a person that have a grant.
 func granted(grants []Grant, groups []string) []string {
 	var all []string
 	for _, g := range grants {

@@ -285,7 +285,7 @@ func (p *Provider) read(ctx context.Context, k *known, token *oauth2.Token, nonc
 			all[p.config.GroupsClaim] = others[p.config.GroupsClaim]
 		}
 		if c.Email == "" {
-			c.Email, c.Verified = more.Email, more.Verified // one vouches for the other
+			c.Email, c.Verified = more.Email, more.Verified // Verified vouches for Email
 		}
 		c.Username = cmp.Or(c.Username, more.Username)
 	}
@@ -355,8 +355,8 @@ func (c claims) name() string {
 	return c.Subject
 }
 
-// nameOf returns the name of a person, and after it always @ and the provider's host. So nobody's name at a provider
-// is taken for access.TokenName, access.LocalName or the name of a key.
+// nameOf returns the name of a person, followed by @ and the provider's host. So nobody's name at a
+// provider is taken for access.TokenName, access.LocalName or the name of a key.
 func (p *Provider) nameOf(c claims) string {
 	host := ""
 	if u, err := url.Parse(p.config.Issuer); err == nil {

@@ -48,7 +48,7 @@ type Holder struct {
 	Key     string   `json:"key,omitempty"`     // the digest of the key
 	Issuer  string   `json:"issuer,omitempty"`  // of the person
 	Subject string   `json:"subject,omitempty"` // the person, as the issuer knows them
-	Groups  []string `json:"groups,omitempty"`  // those of the person's groups that are granted a role
+	Groups  []string `json:"groups,omitempty"`  // the person's groups that are granted a role
 }
 
 // owner returns the owner under whom the holder's sessions are counted.
@@ -60,7 +60,7 @@ func (h Holder) owner() string {
 type kept struct {
 	Holder
 	Host  string `json:"host"`            // at which it was begun
-	Proof string `json:"proof,omitempty"` // of the secret with which it was begun
+	Proof string `json:"proof,omitempty"` // proves the secret with which it was begun
 	Token []byte `json:"token,omitempty"` // the person's ID token, sealed
 }
 

@@ -156,8 +156,8 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) {
 // elsewhere returns the address at which a person whose session has ended can sign out of the
 // identity provider too. It is empty if there is none, or if the provider is away.
 //
-// The browser is not sent there without being asked: that would also end what the person does
-// at other services, and may end at a page of the provider's that leads nowhere.
+// The browser is not sent there unasked: that would also end what the person does at other
+// services, and may end at a page of the provider that leads nowhere.
 func (p *Pages) elsewhere(r *http.Request, ended Session) string {
 	if p.options.People == nil || ended.Via != access.ViaOIDC {
 		return ""

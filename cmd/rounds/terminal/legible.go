@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Texts of strangers are made safe to show to people. Escaped are control characters, which begin the escape sequences of terminals, and characters that reverse or
-// hide the text around them.
+// This file makes texts of strangers safe to show to people. It escapes control characters, which
+// begin the escape sequences of terminals, and characters that reverse or hide the text around
+// them.
 
-// Text returns a text with each such character as a JSON escape such as \u202e. It keeps
-// newlines and tabs. The text of a JSON value keeps its meaning.
+// Text returns a text with each such character as a JSON escape such as \u202e. It leaves newlines
+// and tabs. The text of a JSON value keeps its meaning.
 func Text(text string) string {
 	out, taken := Append(nil, []byte(text))
 	if taken < len(text) { // the text ends within a character
@@ -46,8 +47,8 @@ func escaped(to []byte, c rune) []byte {
 }
 
 // Append appends a text, with such characters escaped. Bytes that are not UTF-8 become U+FFFD,
-// because some terminals treat them as C1. Taken is how many
-// bytes of the text were used: an incomplete character at the end is not used.
+// because some terminals treat them as C1. taken is how many bytes of the text were used: an
+// incomplete character at the end is not used.
 func Append(to, text []byte) (out []byte, taken int) {
 	for taken < len(text) {
 		if c := text[taken]; c < utf8.RuneSelf {

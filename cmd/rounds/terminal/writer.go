@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Writer escapes what a terminal would obey, and writes the rest as it is. It is safe for
-// concurrent use.
+// Writer escapes characters that a terminal would obey, and writes the rest as it is. It is safe
+// for concurrent use.
 type Writer struct {
 	raw io.Writer
 

@@ -1,9 +1,9 @@
-// Package trail keeps who changed what: every change that somebody ordered, with the time,
-// the principal, the address, its subject and its outcome.
+// Package trail records who changed what: every change that somebody ordered, with the time, the
+// principal, the address, its subject and its outcome.
 //
-// The API begins a Draft for each order and keeps its Entry once the order was carried out or
-// refused. The code that carries it out finds the draft in the context, with Of, and adds
-// what the API's edge does not know: which account, which fields, how many.
+// The API begins a Draft for each order and stores its Entry once the order was carried out or
+// refused. The code that carries it out finds the draft in the context, with Of, and adds what the
+// API's edge does not know: which account, which fields, how many.
 //
 // An entry names fields of a record and never their values, which may be secrets. It is
 // always written to the log, and also to the namespace's journal, which is capped. It is

@@ -96,7 +96,7 @@ func (d *Draft) Count(what string, n int) {
 // End sets the outcome of the order, if the answer's status does not show it.
 func (d *Draft) End(as Outcome) { d.change(func(e *Entry) { e.Outcome = as }) }
 
-// LookOnly says that the order changes nothing. If it succeeds, no entry is kept.
+// LookOnly says that the order changes nothing. If it succeeds, no entry is stored.
 func (d *Draft) LookOnly() {
 	if d == nil {
 		return
@@ -106,8 +106,8 @@ func (d *Draft) LookOnly() {
 	d.looking = true
 }
 
-// Close returns the draft's entry, with the given outcome unless End has set one. It returns
-// false if the entry is not to be kept.
+// Close returns the draft's entry, with the given outcome unless End has set one. It returns false
+// if the entry should not be stored.
 func (d *Draft) Close(as Outcome, status int) (Entry, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

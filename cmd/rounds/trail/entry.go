@@ -36,10 +36,10 @@ const (
 	maxEncoded  = 4 << 10
 )
 
-// Entry is one change that somebody ordered. It is kept as JSON. Fields may be added, and an
+// Entry is one change that somebody ordered. It is stored as JSON. Fields may be added, and an
 // entry of an older version lacks some.
 type Entry struct {
-	At time.Time `json:"-"` // when it was kept, by Redis' clock
+	At time.Time `json:"-"` // when it was stored, by Redis' clock
 	ID string    `json:"-"` // its place in the journal
 
 	By      string     `json:"by,omitempty"`   // the principal's name; empty: there is none
@@ -50,14 +50,14 @@ type Entry struct {
 	Outcome Outcome `json:"outcome"`
 	Status  int     `json:"status,omitempty"` // of the API's answer
 
-	Account  string   `json:"account,omitempty"`  // which it is about
-	Accounts []string `json:"accounts,omitempty"` // the first of those that it names
+	Account  string   `json:"account,omitempty"`  // the account that it is about
+	Accounts []string `json:"accounts,omitempty"` // the first accounts that it names
 	Subject  string   `json:"subject,omitempty"`  // what else it is about, such as "webhook orders"
 	Selector string   `json:"selector,omitempty"` // which accounts it selects; "all" for all
 
-	Fields []string       `json:"fields,omitempty"` // which it changed
+	Fields []string       `json:"fields,omitempty"` // the fields that it changed
 	Counts map[string]int `json:"counts,omitempty"` // how many accounts or other things, by outcome
-	Cut    bool           `json:"cut,omitempty"`    // something was too long to be kept whole
+	Cut    bool           `json:"cut,omitempty"`    // something was too long to be stored whole
 }
 
 // concerns reports whether the entry names an account.

@@ -16,13 +16,12 @@ import (
 )
 
 const (
-	// kept is how many entries a trail keeps by default.
+	// kept is how many entries a trail stores by default.
 	kept = 100_000
-	// keepWithin is the longest that the answer to an order waits for its entry to be kept.
+	// keepWithin is the longest that the answer to an order waits until its entry is stored.
 	keepWithin = time.Second
-	// refusals is how many refused orders a process keeps in a burst. refusalEvery is how
-	// often it keeps another one after that. Callers without rights must not push out other
-	// entries.
+	// refusals is how many refused orders a process stores in a burst. refusalEvery is how often it
+	// stores another one after that. Callers without rights must not push out other entries.
 	refusals     = 200
 	refusalEvery = time.Second
 )
@@ -45,15 +44,15 @@ type Options struct {
 	Metrics *Metrics     // nil: none
 }
 
-// Trail keeps who changed what in a namespace. It is safe for concurrent use.
+// Trail stores who changed what in a namespace. It is safe for concurrent use.
 type Trail struct {
 	journal document.Journal
 	options Options
 
 	mu      sync.Mutex
-	spare   float64 // how many refused orders may be kept at once now
+	spare   float64 // how many refused orders may be stored at once now
 	counted time.Time
-	lost    int // entries that are in the log alone because Redis did not take them
+	lost    int // entries that only the log has, because Redis did not accept them
 	lostAt  time.Time
 }
 
@@ -83,9 +82,9 @@ func over(j document.Journal, o Options) (*Trail, error) {
 	return &Trail{journal: j, options: o, spare: refusals, counted: time.Now()}, nil
 }
 
-// Keep keeps an entry: in the log, and in Redis within a second, even if ctx is cancelled. If
-// Redis does not accept it, the order does not fail, because it was carried out. The log
-// and the metric then show that the entry is missing in Redis.
+// Keep stores an entry: in the log, and in Redis within a second, even if ctx is cancelled. If
+// Redis does not accept it, the order does not fail, because it was carried out. The log and the
+// metric then show that the entry is missing in Redis.
 func (t *Trail) Keep(ctx context.Context, e Entry) {
 	text, err := e.encode()
 	t.options.Log.LogAttrs(ctx, slog.LevelInfo, "ordered", e.attributes()...)
@@ -117,8 +116,8 @@ func (t *Trail) lose(now time.Time) {
 	t.lost, t.lostAt = t.lost+1, now
 }
 
-// Lost returns how many entries are in the log alone because Redis did not take them, since
-// this trail was made, and when that last happened; the zero time: never.
+// Lost returns how many entries are only in the log because Redis did not accept them, since this
+// trail was made, and when that last happened; the zero time: never.
 func (t *Trail) Lost() (entries int, last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +132,7 @@ func reasonOf(err error) error {
 	return err
 }
 
-// spares reports whether one more refused order may be kept now.
+// spares reports whether one more refused order may be stored now.
 func (t *Trail) spares(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
