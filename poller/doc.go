@@ -77,7 +77,7 @@
 //	commits   the check makes its next call, or complies. If the shutdown has seized it, the
 //	          shutdown stops waiting and releases the account under its new entry.
 //	ends      the check returns the account with its result, puts it off or releases it.
-//	          Refused: it writes its page alone, and whoever settled it has the account.
+//	          Refused: it writes its page alone; the party that settled it has the account.
 //	loses     the check forgets the claim: another has the account or may have it. If the check
 //	          was seized, the shutdown forgets the claim.
 //	complies  the check does it when its call has ended, or a timer if the checker does not

@@ -8,7 +8,7 @@
 // session is valid, and requests get an error instead of a refusal.
 //
 // A sealed cookie, which contains all of that itself, would be the alternative. It would need
-// a key that all processes share and that somebody rotates. Whoever reads that key could
+// a key that all processes share and that somebody rotates. Anybody who reads that key could
 // create sessions. To end a session early, every process would have to look at a list of
 // ended sessions at every request, which is the very request to Redis that it should save.
 //
