@@ -68,7 +68,7 @@ func TestCommandsFollowTheLanguageOfTheEnvironment(t *testing.T) {
 func TestWhyACommandGotNoAnswerFollowsTheEnvironment(t *testing.T) {
 	s := startAPI(t)
 	for want, variables := range map[string]map[string]string{
-		"的令牌或一个 API 密钥（401 未认证）：请设置 ROUNDS_API_TOKEN\n":                                                            {"ROUNDS_API_URL": s.url},
+		"的令牌或一个 API 密钥（401 未认证）：请设置 ROUNDS_API_TOKEN\n":                                                       {"ROUNDS_API_URL": s.url},
 		"（401 未认证）：这里的 ROUNDS_API_TOKEN 不是该服务的\n":                                                             {"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": "another-token-1234"},
 		"rounds: 无法连接 API（http://127.0.0.1:1）：`rounds serve` 在运行吗？请设置 ROUNDS_API_URL（连接 127.0.0.1:1：连接被拒绝）\n": {"ROUNDS_API_URL": "http://127.0.0.1:1"},
 		"rounds: ROUNDS_API_URL 现在是 \"x\"：必须是 URL，例如 http://127.0.0.1:8080 或 unix:///run/rounds/api.sock\n":   {"ROUNDS_API_URL": "x"},
