@@ -18,18 +18,11 @@ import (
 type Audit struct {
 	Accounts int                 `json:"accounts" doc:"Registered accounts that were checked."`
 	Unjudged int                 `json:"unjudged" doc:"Accounts in lists that changed too fast to be read. Audit again."`
-	Kinds    []AuditCount        `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
+	Kinds    []FindingCount      `json:"kinds" nullable:"false" doc:"The numbers of findings, by kind. Kinds without findings are left out."`
 	Findings []circulate.Finding `json:"findings" nullable:"false" doc:"The first 1000 findings."`
 	Audited  int                 `json:"shards_audited" doc:"Audited shards so far, including earlier requests."`
 	Shards   int                 `json:"shards" doc:"The number of shards."`
 	Next     string              `json:"next,omitempty" doc:"The cursor for the next request; left out when the audit is complete."`
-}
-
-// AuditCount is the number of findings of one kind.
-type AuditCount struct {
-	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond"`
-	Found    int                 `json:"found"`
-	Repaired int                 `json:"repaired"`
 }
 
 // auditRoutes adds the routes that check the conservation law.
@@ -68,28 +61,25 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 	if err != nil {
 		return nil, s.errorReply(ctx, "audit", err)
 	}
-	s.noteAudit(ctx, &done, time.Since(began))
+	kinds := concern.CountsOf(func(kind circulate.Violation) (found, repaired int) { return done.Found[kind], done.Repaired[kind] })
+	s.noteAudit(ctx, &done, kinds, time.Since(began))
 	draft := trail.Of(ctx)
 	draft.Count("audited", done.Accounts)
 	reply := Audit{
-		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: []AuditCount{}, Findings: done.Findings,
+		Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: kinds, Findings: done.Findings,
 		Audited: done.Audited, Shards: done.Shards, Next: done.Next,
 	}
-	for _, kind := range circulate.Violations() {
-		if n := done.Found[kind]; n > 0 {
-			draft.Count(string(kind), n)
-			draft.Count("repaired", done.Repaired[kind])
-			reply.Kinds = append(reply.Kinds, AuditCount{kind, n, done.Repaired[kind]})
-		}
+	for _, c := range kinds {
+		draft.Count(string(c.Kind), c.Found)
+		draft.Count("repaired", c.Repaired)
 	}
 	return &auditReply{reply}, nil
 }
 
 // noteAudit stores what a call has found, for GET /v1/law. The audit goes on if that fails.
-func (s *Server) noteAudit(ctx context.Context, done *accounts.Audited, took time.Duration) {
+func (s *Server) noteAudit(ctx context.Context, done *accounts.Audited, kinds []FindingCount, took time.Duration) {
 	err := concern.ByHand(ctx, s.options.Ring, concern.Part{
-		From: done.From, To: done.Audited, Took: took, Accounts: done.Accounts, Unjudged: done.Unjudged, Findings: done.Findings,
-		Kinds: concern.CountsOf(func(kind circulate.Violation) (found, repaired int) { return done.Found[kind], done.Repaired[kind] }),
+		From: done.From, To: done.Audited, Took: took, Accounts: done.Accounts, Unjudged: done.Unjudged, Kinds: kinds, Findings: done.Findings,
 	})
 	if err != nil {
 		s.options.Log.WarnContext(ctx, "the result of an audit could not be stored", "error", err)

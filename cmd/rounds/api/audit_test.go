@@ -15,7 +15,7 @@ func TestAudit(t *testing.T) {
 	for i := range 8 {
 		f.call("POST", "/v1/accounts", fmt.Sprintf(`{"id":"a/%d","kind":"plain"}`, i), 201, nil)
 	}
-	audit := func(method, path string, kinds []AuditCount) Audit {
+	audit := func(method, path string, kinds []FindingCount) Audit {
 		t.Helper()
 		var a Audit
 		f.call(method, path, "", 200, &a)
@@ -39,7 +39,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	holds(concern.Never, 0)
-	audit("GET", "/v1/audit", []AuditCount{})
+	audit("GET", "/v1/audit", []FindingCount{})
 	holds(concern.Kept, 0)
 	conn, err := f.redis.Conn(context.Background(), "")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestAudit(t *testing.T) {
 	if _, err := conn.Do("ZADD", schedule, 1, "ghost"); err != nil {
 		t.Fatal(err)
 	}
-	found := []AuditCount{{circulate.Lost, 1, 0}, {circulate.Orphan, 1, 0}}
+	found := []FindingCount{{Kind: circulate.Lost, Found: 1}, {Kind: circulate.Orphan, Found: 1}}
 	got := audit("GET", "/v1/audit", found)
 	want := []circulate.Finding{{Kind: circulate.Lost, Shard: shard, ID: "a/3"}, {Kind: circulate.Orphan, Shard: shard, ID: "ghost"}}
 	if !reflect.DeepEqual(got.Findings, want) {
@@ -64,7 +64,7 @@ func TestAudit(t *testing.T) {
 	found[0].Repaired, found[1].Repaired = 1, 1
 	audit("POST", "/v1/audit:repair", found)
 	holds(concern.Repaired, 1)
-	audit("POST", "/v1/audit:repair", []AuditCount{})
+	audit("POST", "/v1/audit:repair", []FindingCount{})
 	holds(concern.Kept, 0)
 
 	for _, tt := range []struct {

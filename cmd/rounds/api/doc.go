@@ -9,7 +9,7 @@
 // cookie of a session that was begun with one of them or with an identity provider (package
 // session). Some routes are open to all: /healthz and /readyz, which reveal nothing, the pages at
 // /docs and /signin, and the callbacks of WeCom, which are signed. If neither is set, the API must
-// not be reachable from other machines (checkListen), and it answers only requests that name this
+// not be reachable from other machines (package service refuses to listen there), and it answers only requests that name this
 // machine, so that a page from elsewhere in a browser on this machine gets nothing.
 //
 // Rights is the table of what each route demands: a role, and a scope that says which

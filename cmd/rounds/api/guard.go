@@ -1,10 +1,7 @@
 package api
 
 import (
-	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strings"
@@ -12,30 +9,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
-
-// checkListen refuses an address that other machines can reach unless a token is
-// set, or keys are required.
-func checkListen(addr, token string, requireKey bool) error {
-	if token != "" || requireKey {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("API address %q: must be HOST:PORT", addr)
-	}
-	if !isLoopback(host) {
-		return fmt.Errorf("API address %q: other machines can reach it, which demands a token or keys: set ROUNDS_API_TOKEN or ROUNDS_API_AUTH=required, or listen on 127.0.0.1", addr)
-	}
-	return nil
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
 
 // guarded admits callers that may use the API, and puts the principal of a request into its
 // context.

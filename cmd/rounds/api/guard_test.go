@@ -166,26 +166,6 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-func TestCheckListen(t *testing.T) {
-	for addr, ok := range map[string]bool{
-		"127.0.0.1:8080": true, "localhost:80": true, "[::1]:8080": true, "127.9.9.9:1": true, "[::ffff:127.0.0.1]:1": true,
-		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "10.0.0.1:80": false, "rounds.example:80": false, "8080": false,
-	} {
-		if err := checkListen(addr, "", false); (err == nil) != ok {
-			t.Errorf("%s: %v", addr, err)
-		}
-		if err := checkListen(addr, "t", false); err != nil {
-			t.Errorf("%s with a token: %v", addr, err)
-		}
-		if err := checkListen(addr, "", true); err != nil {
-			t.Errorf("%s with keys: %v", addr, err)
-		}
-	}
-	if err := checkListen(":8080", "", false); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN") {
-		t.Errorf("the way out is not named: %v", err)
-	}
-}
-
 func probe(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+path, nil))

@@ -39,6 +39,8 @@ type (
 	Trial = trial.Report
 	// Finding is what an audit found about one account.
 	Finding = circulate.Finding
+	// FindingCount is the number of findings of one kind.
+	FindingCount = concern.FindingCount
 	// Violation is a way in which the law is broken.
 	Violation = circulate.Violation
 	// Refusal is the reply to a failed request (RFC 9457).

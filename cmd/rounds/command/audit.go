@@ -71,7 +71,7 @@ changed too fast to be read, are counted but are not a failure: run it again.`,
 
 // auditAll repeats the call until the audit is complete, and adds up what it found.
 func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progress) (api.Audit, error) {
-	sum := api.Audit{Kinds: []api.AuditCount{}, Findings: []circulate.Finding{}}
+	sum := api.Audit{Kinds: []api.FindingCount{}, Findings: []circulate.Finding{}}
 	for {
 		done, err := calls.Audit(cmd.Context(), repair, sum.Next)
 		if err != nil {
@@ -81,9 +81,9 @@ func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progre
 		sum.Unjudged += done.Unjudged
 		sum.Audited, sum.Shards, sum.Next = done.Audited, done.Shards, done.Next
 		for _, c := range done.Kinds {
-			i := slices.IndexFunc(sum.Kinds, func(k api.AuditCount) bool { return k.Kind == c.Kind })
+			i := slices.IndexFunc(sum.Kinds, func(k api.FindingCount) bool { return k.Kind == c.Kind })
 			if i < 0 {
-				i, sum.Kinds = len(sum.Kinds), append(sum.Kinds, api.AuditCount{Kind: c.Kind})
+				i, sum.Kinds = len(sum.Kinds), append(sum.Kinds, api.FindingCount{Kind: c.Kind})
 			}
 			sum.Kinds[i].Found += c.Found
 			sum.Kinds[i].Repaired += c.Repaired
@@ -99,8 +99,8 @@ func auditAll(cmd *cobra.Command, calls *client.Client, repair bool, bar *progre
 
 // broken reports whether something is still wrong. Garbage is not an account: if it was one, that
 // account is found as lost.
-func broken(kinds []api.AuditCount) bool {
-	return slices.ContainsFunc(kinds, func(c api.AuditCount) bool { return c.Kind != circulate.Garbage && c.Repaired < c.Found })
+func broken(kinds []api.FindingCount) bool {
+	return slices.ContainsFunc(kinds, func(c api.FindingCount) bool { return c.Kind != circulate.Garbage && c.Repaired < c.Found })
 }
 
 func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
@@ -132,7 +132,7 @@ func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
 	return err
 }
 
-func totalOf(kinds []api.AuditCount) (n int) {
+func totalOf(kinds []api.FindingCount) (n int) {
 	for _, c := range kinds {
 		n += c.Found
 	}
@@ -140,7 +140,7 @@ func totalOf(kinds []api.AuditCount) (n int) {
 }
 
 // countsOf returns what was found, in one line.
-func countsOf(kinds []api.AuditCount) string {
+func countsOf(kinds []api.FindingCount) string {
 	text := ""
 	for _, c := range kinds {
 		if text != "" {

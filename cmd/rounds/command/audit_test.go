@@ -42,7 +42,7 @@ func TestAudit(t *testing.T) {
 	}
 	var a api.Audit
 	if got, err := s.rounds("audit", "--json"); err == nil || json.Unmarshal([]byte(got.out), &a) != nil ||
-		!reflect.DeepEqual(a.Kinds, []api.AuditCount{{Kind: circulate.Lost, Found: 1}}) || len(a.Findings) != 1 || a.Accounts != 4 {
+		!reflect.DeepEqual(a.Kinds, []api.FindingCount{{Kind: circulate.Lost, Found: 1}}) || len(a.Findings) != 1 || a.Accounts != 4 {
 		t.Errorf("as JSON: %v\n%s", err, got.out)
 	}
 	if got := s.must("audit", "--repair"); !strings.HasSuffix(got, "4 accounts in 4 shards: 1 lost (1 repaired)\n") {

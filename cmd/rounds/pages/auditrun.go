@@ -21,7 +21,7 @@ type auditing struct {
 	Unjudged int
 	Audited  int
 	Shards   int
-	Kinds    []api.AuditCount
+	Kinds    []api.FindingCount
 	Findings []api.Finding
 	Failed   string // why the audit stopped
 	Ended    bool
