@@ -58,8 +58,15 @@
 // An image is exact. It has every key of the server, whoever made it, with its time to
 // live, and for each stream also its last id, its groups, their consumers and the pending
 // entries. So a server filled from an image goes on like one that was stopped at that
-// moment: claimed accounts are claimed, and void tickets are void. Package backup, in
-// contrast, knows what the keys mean, and so can fill any Redis and any number of shards.
+// moment: claimed accounts are claimed, and void tickets are void.
+//
+// A backup is a second format of everything, and has to be. It knows what the keys mean, so
+// that it can fill any Redis and any number of shards, is taken in small steps from a service
+// that runs, and leaves out claims, limits, sessions and timelines. An image is of one moment
+// and leaves out nothing, since a service without a Redis goes on from it. It knows no keys, so
+// a new key needs no change here. Reading a backup of 10,000 accounts means registering each;
+// reading an image means filling maps. What both share is the shape of a file: lines of JSON
+// between a header and an end with counts and a checksum.
 //
 // An image has no scripts, which callers send again, no subscriptions, and no idle times
 // of consumers. It leaves out pending entries of messages that no longer exist.
