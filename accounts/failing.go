@@ -43,6 +43,8 @@ type Failing struct {
 	Newly          int `json:"newly" doc:"Failing accounts that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
 	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
 
+	NewlySince time.Time `json:"newly_since,omitzero" doc:"When the first of those newly failing accounts began to fail; left out if there are none."`
+
 	Behind int `json:"behind" doc:"Accounts that missed three slots of their cadence or more: that many slots, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute. A cadence of one time has no such slots."`
 
 	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts missed at most this many slots. A thousand may also mean more."`
@@ -67,6 +69,7 @@ type FailingCount struct {
 	missed   [mostMissed + 1]int // accounts by missed slots; accounts that missed none are not counted
 	most     int
 	stalest  string
+	newly    time.Time // when the first of the newly failing began to fail; zero: none
 	cadences map[string]cadence.Cadence
 }
 
@@ -88,6 +91,9 @@ func (f *FailingCount) Add(now time.Time, groups []circulate.SlowGroup) {
 				kind.Accounts += c.Accounts
 				if since <= newlyWithin {
 					kind.Newly += c.Accounts
+					if began := now.Add(-max(0, since)); c.Accounts > 0 && (f.newly.IsZero() || began.Before(f.newly)) {
+						f.newly = began
+					}
 				}
 			}
 			if c.NeverSucceeded {
@@ -157,7 +163,7 @@ func (f *FailingCount) Newly(id, rhythm string, now time.Time, age time.Duration
 
 // Found returns the result of a scan of that many accounts.
 func (f *FailingCount) Found(scanned int) Failing {
-	all := Failing{MissedMax: f.most, MostMissed: f.stalest, Kinds: []FailingKind{}}
+	all := Failing{MissedMax: f.most, MostMissed: f.stalest, NewlySince: f.newly.UTC(), Kinds: []FailingKind{}}
 	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
 		k := *f.kinds[name]
 		all.Accounts += k.Accounts
