@@ -139,7 +139,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	row("kind", s.Kind)
 	row("state", stateOf(api.State{Place: s.Place, Due: s.Due, Since: s.Since, Replica: s.Replica, Reason: s.Reason}))
 	row("rule", s.Rule)
-	row("why", localTimes(s.Why))
+	row("why", localTimes(s.Why, s.Error, s.Reason))
 	row("fault", s.Fault)
 	row("cadence", s.Cadence)
 	row("next slots", timesOf(s.Slots))
@@ -170,8 +170,14 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	return table.Flush()
 }
 
-// localTimes shows the times in an API's sentence in the form of all other times.
-func localTimes(text string) string {
+// localTimes shows the times in an API's sentence in the form of all other times. Quoted texts, such as an
+// error, stay as they are: the form of a time may be what they are about.
+func localTimes(text string, quoted ...string) string {
+	for i, quote := range quoted {
+		if before, after, ok := strings.Cut(text, quote); ok && quote != "" {
+			return localTimes(before, quoted[i+1:]...) + quote + localTimes(after, quoted[i+1:]...)
+		}
+	}
 	return regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllStringFunc(text, func(at string) string {
 		t, err := time.Parse(time.RFC3339, at)
 		if err != nil {

@@ -199,4 +199,9 @@ func TestWhyTellsLocalTimes(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, why)
 		}
 	}
+	refused := "messages[0].time: must be RFC 3339, as in 2026-01-31T12:00:00Z"
+	got = localTimes("due 2026-11-25T21:02:06Z; the last: protocol: "+refused, "", "protocol: "+refused, "paused")
+	if !strings.HasSuffix(got, "; the last: protocol: "+refused) || strings.Contains(got, "21:02:06Z") {
+		t.Errorf("got %q", got)
+	}
 }
