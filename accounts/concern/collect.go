@@ -98,19 +98,23 @@ func (f *facts) judge() Concerns {
 	return l
 }
 
+// age returns when a part of what the monitor watches was looked at.
+func (f *facts) age(a Age) time.Time {
+	return f.told.Add(-time.Duration(a.Seconds * float64(time.Second)))
+}
+
 // date says when the figures of a concern were found, and since when something waits.
 func (f *facts) date(c *Concern) {
-	age := func(a Age) time.Time { return f.told.Add(-time.Duration(a.Seconds * float64(time.Second))) }
 	w := &f.watched
 	switch c.Code {
 	case GroupLagging, NoDelivery:
-		c.AsOf = age(w.Groups.Age)
+		c.AsOf = f.age(w.Groups.Age)
 	case Overdue:
-		c.AsOf = age(w.Counted.Age)
+		c.AsOf = f.age(w.Counted.Age)
 	case DeadLetters:
-		c.AsOf = age(w.Dead.Age)
+		c.AsOf = f.age(w.Dead.Age)
 	case Quarantined:
-		c.AsOf = age(w.Quarantined.Age)
+		c.AsOf = f.age(w.Quarantined.Age)
 	case FailingJumped, HeadroomLow:
 		c.AsOf = f.stats.Staleness.At
 	}

@@ -51,6 +51,7 @@ const (
 	HeadroomLow      Code = "headroom_low"     // third parties will forget messages that no check has fetched
 	WebhookDisabled  Code = "webhook_disabled" // an endpoint gets no messages until it is enabled
 	WebhookRefused   Code = "webhook_refused"  // an endpoint does not take its messages
+	WebhookKind      Code = "webhook_kind"     // an endpoint is for a kind that no living replica checks
 	NoDelivery       Code = "no_delivery"      // no process delivers to an endpoint
 	NoDeliveryRole   Code = "no_delivery_role" // endpoints are named, and no process delivers to any
 	GroupLagging     Code = "group_lagging"    // a consumer group falls behind
@@ -97,7 +98,7 @@ type Concern struct {
 type Concerns struct {
 	Now      time.Time `json:"now" doc:"By Redis' clock."`
 	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note."`
-	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level. For lagging groups there is one for each cause."`
+	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level. For one for each cause lagging groups there is, code of warnings and kind that webhooks wait for."`
 
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last reported what it watches; left out if no monitor ever did."`
 }
@@ -107,12 +108,12 @@ func newList(now time.Time, all []Concern) Concerns {
 	type alike struct {
 		level Level
 		code  Code
-		cause string // why groups lag: one group's cause says nothing about the others
+		cause string // why groups lag, for one: one group's cause says nothing about the others
 	}
 	merged := make(map[alike]*Concern)
 	for _, c := range all {
 		is := alike{c.Level, c.Code, ""}
-		if c.Code == GroupLagging {
+		if c.Code == GroupLagging || c.Code == WebhookKind || c.Code == ChecksWarn {
 			is.cause = c.Value
 		}
 		if merged[is] == nil {

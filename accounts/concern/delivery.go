@@ -19,7 +19,7 @@ func (f *facts) ofWebhooks() (all []Concern) {
 		disabled[d.Name] = true
 		c := Concern{Code: WebhookDisabled, Level: Bad, Subject: d.Name, Since: d.Since, Value: d.Reason}
 		if g := f.groupOf(d.Name); g != nil {
-			c.Messages, c.Seconds = g.Messages, g.Oldest
+			c.Messages, c.Seconds, c.AsOf = g.Messages, g.Oldest, f.age(f.watched.Groups.Age)
 		}
 		all = append(all, c)
 	}
@@ -34,6 +34,7 @@ func (f *facts) ofWebhooks() (all []Concern) {
 			all = append(all, c)
 		}
 	}
+	all = append(all, f.ofWebhookKinds()...)
 	delivers, since := f.has(roleDelivery)
 	if f.webhooks && !delivers && !f.starts() {
 		all = append(all, Concern{Code: NoDeliveryRole, Level: Warn})
@@ -43,6 +44,29 @@ func (f *facts) ofWebhooks() (all []Concern) {
 		name, ok := strings.CutPrefix(g.Name, webhookGroup)
 		if ok && g.Messages > 0 && len(f.reports[name]) == 0 && !disabled[name] && !starting {
 			all = append(all, Concern{Code: NoDelivery, Level: Bad, Subject: name, Messages: g.Messages, Seconds: g.Oldest})
+		}
+	}
+	return all
+}
+
+// ofWebhookKinds returns the endpoints that wait for a kind that no living replica checks.
+func (f *facts) ofWebhookKinds() (all []Concern) {
+	checked := f.kinds()
+	if len(checked) == 0 {
+		return nil // that no replica is alive is a concern of its own
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.reports)) {
+		var unchecked []string
+		for _, r := range f.reports[name] {
+			for _, kind := range r.Kinds {
+				if !checked[kind] && !slices.Contains(unchecked, kind) {
+					unchecked = append(unchecked, kind)
+				}
+			}
+		}
+		if len(unchecked) > 0 {
+			slices.Sort(unchecked)
+			all = append(all, Concern{Code: WebhookKind, Level: Warn, Subject: name, Value: strings.Join(unchecked, ", ")})
 		}
 	}
 	return all
@@ -87,7 +111,9 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 func (f *facts) ofGroups() (all []Concern) {
 	told, causes := make(map[string]bool), make(map[string]bool)
 	for _, c := range f.ofWebhooks() {
-		told[webhookGroup+c.Subject] = true
+		if c.Code != WebhookKind {
+			told[webhookGroup+c.Subject] = true
+		}
 	}
 	for _, g := range f.groups() {
 		level := Warn

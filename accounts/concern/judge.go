@@ -111,16 +111,13 @@ func (f *facts) replaced(p *accounts.Process) bool {
 }
 
 func (f *facts) ofReplicas() (all []Concern) {
-	kinds, living := make(map[string]bool), 0
+	kinds, living := f.kinds(), 0
 	for i := range f.stats.Replicas {
 		r := &f.stats.Replicas[i]
 		if !f.alive(r.Beat) {
 			continue
 		}
 		living++
-		for _, kind := range r.Report.Kinds {
-			kinds[kind] = true
-		}
 		if r.Report.Outage {
 			all = append(all, Concern{Code: Outage, Level: Bad, Subject: r.Name, Value: r.Report.Host})
 		}
@@ -151,6 +148,19 @@ func (f *facts) ofReplicas() (all []Concern) {
 		}
 	}
 	return all
+}
+
+// kinds returns the kinds that living replicas check.
+func (f *facts) kinds() map[string]bool {
+	kinds := make(map[string]bool)
+	for i := range f.stats.Replicas {
+		if r := &f.stats.Replicas[i]; f.alive(r.Beat) {
+			for _, kind := range r.Report.Kinds {
+				kinds[kind] = true
+			}
+		}
+	}
+	return kinds
 }
 
 // ofRecent returns the concerns from what replicas report about the last minute, all
@@ -223,7 +233,7 @@ func (f *facts) ofScan() (all []Concern) {
 	if found := f.stats.Failing; found != nil && scan.Scanned > 0 && f.represents(scan) {
 		share := float64(found.Newly) / float64(scan.Scanned)
 		if found.Newly >= min(newlyLeast, scan.Scanned) && share >= newlyShare { // or all of the few accounts
-			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, Since: scan.At}
+			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, Since: found.NewlySince}
 			if share >= newlyBad {
 				c.Level = Bad
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,17 @@ func TestJudge(t *testing.T) {
 			f.stats.Staleness.Headroom[0] = accounts.Headroom{Kind: "wecom-kf", Low: 4, Critical: 1, Least: -1}
 		}, "headroom_low bad", "lost already"},
 		"a webhook disabled": {func(f *facts) { f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}} }, "webhook_disabled bad", "webhook a is disabled: 1 message waits"},
+		"a webhook disabled, nothing known to wait": {func(f *facts) {
+			f.disabled, f.watched.Groups = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}}, nil
+		}, "webhook_disabled bad", "^webhook a is disabled and gets no messages$"},
+		"a webhook for a kind of nobody": {func(f *facts) { f.reports["a"][0].Kinds = []string{"htpp", "feed"} }, "webhook_kind warn",
+			"^webhook a is for the kind htpp, which no living replica checks"},
+		"a webhook for a kind of nobody, while its group lags": {func(f *facts) {
+			f.reports["a"][0].Kinds, f.watched.Groups.All[1].Oldest = []string{"htpp"}, 600
+		}, "webhook_kind warn,group_lagging warn", ""},
+		"a webhook for a kind while no replica is alive": {func(f *facts) {
+			f.stats.Replicas, f.reports["a"][0].Kinds = nil, []string{"feed"}
+		}, "no_replica bad", ""},
 		"a webhook refused": {func(f *facts) {
 			f.reports["a"] = []document.Report{{Outcome: "rejected", Status: 400, At: now, Messages: 12}, {Outcome: "delivered", Status: 200, At: now.Add(-time.Hour)}}
 			f.watched.Groups.All[1].Oldest = 1200
@@ -250,6 +262,49 @@ func TestLaggingGroupsAreToldByCause(t *testing.T) {
 	}
 	if n := len(f.judge().Concerns); n > causesTold+1 {
 		t.Errorf("%d concerns", n)
+	}
+}
+
+// A figure of another time says when it was found, and what has lasted says since when.
+func TestConcernsAreDated(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}}
+	f.watched.Groups.Seconds = 40
+	f.stats.Failing.Newly, f.stats.Failing.NewlySince = 200, now.Add(-25*time.Minute)
+	l := f.judge().Concerns
+	if len(l) != 2 {
+		t.Fatalf("%+v", l)
+	}
+	for _, c := range l {
+		switch c.Code {
+		case WebhookDisabled:
+			if want := f.told.Add(-40 * time.Second); !c.AsOf.Equal(want) {
+				t.Errorf("a disabled webhook's figures are as of %v, want %v", c.AsOf, want)
+			}
+		case FailingJumped:
+			if !c.Since.Equal(now.Add(-25*time.Minute)) || !c.AsOf.Equal(f.stats.Staleness.At) {
+				t.Errorf("failing since %v, as of %v", c.Since, c.AsOf)
+			}
+		default:
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// Warnings are one concern for each code, and its figures are those of that code alone.
+func TestWarningsAreToldByCode(t *testing.T) {
+	t.Parallel()
+	f := healthy()
+	f.stats.Replicas = []accounts.Replica{replica("r1", accounts.Report{Warnings: []accounts.Recent{
+		{Name: "http", Code: "cursor_stuck", PerMinute: 30}, {Name: "http", Code: "field_name", PerMinute: 15}, {Name: "feed", Code: "field_name", PerMinute: 5},
+	}})}
+	var said []string
+	for _, c := range f.judge().Concerns {
+		said = append(said, fmt.Sprint(c.Code, " ", c.Value, " ", c.Subject, " ", max(1, c.Count), " ", c.PerMinute))
+	}
+	if want := []string{"checks_warn cursor_stuck http 1 30", "checks_warn field_name http 2 20"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
 	}
 }
 

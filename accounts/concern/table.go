@@ -131,6 +131,11 @@ func table() []entry {
 			code: WebhookDisabled, page: "/delivery", alerts: []string{"RoundsWebhookDisabled"},
 			en: "webhook {subject:webhook|webhooks} {alike:is|are} disabled: {messages:waits|wait}[, the oldest for {time}]",
 			zh: "Webhook {subject} 已停用：{messages}在等待[，最久 {time}]。",
+			other: []variant{{
+				fits: func(c *Concern) bool { return c.Messages == 0 },
+				en:   "webhook {subject:webhook|webhooks} {alike:is|are} disabled and {alike:gets|get} no messages",
+				zh:   "Webhook {subject} 已停用，收不到消息。",
+			}},
 		},
 		{
 			code: WebhookRefused, page: "/delivery",
@@ -141,6 +146,11 @@ func table() []entry {
 				en:   "webhook {subject:webhook|webhooks} {alike:does|do} not take some messages: {messages:waits|wait}[, the oldest for {time}]",
 				zh:   "Webhook {subject} 不接收部分消息：{messages}在等待[，最久 {time}]。",
 			}},
+		},
+		{
+			code: WebhookKind, page: "/delivery",
+			en: "webhook {subject:webhook|webhooks} {alike:is|are} for the kind {value}, which no living replica checks; kinds in ROUNDS_WEBHOOKS_FILE may be misspelt",
+			zh: "Webhook {subject} 只接收种类 {value} 的消息，但没有存活的副本检查该种类：ROUNDS_WEBHOOKS_FILE 中的 kinds 可能写错了。",
 		},
 		{
 			code: NoDelivery, page: "/delivery",

@@ -57,6 +57,7 @@ type Report struct {
 	Accounts  int       `json:"accounts,omitempty"` // accounts with waiting messages
 	Messages  int       `json:"messages,omitempty"` // waiting messages
 	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some
+	Kinds     []string  `json:"kinds,omitempty"`    // the kinds of accounts whose messages it gets; none: all
 }
 
 // Waiting is a message that an endpoint did not accept. Later ones of its account wait

@@ -100,7 +100,7 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 var parts = []struct{ part, codes string }{
 	{"law", "law_violated audit_broken audit_old law_flawed"},
 	{"replicas", "no_replica no_monitor watch_old outage_suspected memory_short kind_unchecked process_silent settings_differ versions_differ trail_lost clock_stepped"},
-	{"groups", "webhook_disabled webhook_refused no_delivery no_delivery_role group_lagging messages_dropped"},
+	{"groups", "webhook_disabled webhook_refused webhook_kind no_delivery no_delivery_role group_lagging messages_dropped"},
 	{"dead letters", "dead_letters"},
 	{"accounts", "overdue failing_jumped headroom_low quarantined owner_paused limit_denying checks_warn"},
 }
@@ -130,6 +130,8 @@ func remedy(c *concern.Concern) string {
 		return "see rounds stats, and check the kind " + c.Subject + " more often"
 	case concern.WebhookDisabled, concern.WebhookRefused, concern.NoDelivery:
 		return "see rounds webhooks list"
+	case concern.WebhookKind:
+		return "correct kinds in ROUNDS_WEBHOOKS_FILE and run rounds reload, or start a poller that checks the kind; rounds kinds lists the kinds of this program"
 	case concern.NoDeliveryRole:
 		return "add the role to a process that has the file: rounds serve --roles api,poller,monitor,delivery"
 	case concern.GroupLagging:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ type deliverer struct {
 	remote   *webhook.Remote
 	log      *slog.Logger
 	hurry    <-chan struct{}
+	kinds    []string // that this program knows
 
 	consumed  *delivery.Metrics
 	delivered *webhook.Metrics
@@ -73,8 +75,12 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 	registry *prometheus.Registry, reserved *fetch.Reserved) error {
 	s := again.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
+	checkers, err := NewCheckers(s.Poller, o)
+	if err != nil {
+		return err
+	}
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry,
+		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(),
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
@@ -159,6 +165,7 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 		}
 	}
 	for name, next := range fresh {
+		d.doubt(next.endpoint)
 		var before <-chan struct{}
 		if old := d.running[name]; old != nil {
 			old.stop()
@@ -174,6 +181,17 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 			}
 			return d.deliver(ctx, next)
 		})
+	}
+}
+
+// doubt warns of kinds that this program does not know. They are no fault of the file: the accounts
+// of a namespace may be checked by programs with other kinds.
+func (d *deliverer) doubt(e webhook.Endpoint) {
+	for _, kind := range e.Kinds {
+		if !slices.Contains(d.kinds, kind) {
+			d.log.Warn("a webhook endpoint names a kind that this program does not know; unless another program checks accounts of it, the endpoint gets no messages of that kind",
+				"endpoint", e.Name, "kind", kind, "known", strings.Join(d.kinds, ", "))
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -191,5 +192,20 @@ func TestServeSaysThatThereIsNothingToDeliver(t *testing.T) {
 	p.log.Await(t, "the role delivery has nothing to do: ROUNDS_WEBHOOKS_FILE names no endpoint")
 	if err := p.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A misspelt kind would take every message from its endpoint without a word.
+func TestServeWarnsOfEndpointsForUnknownKinds(t *testing.T) {
+	p := start(t, map[string]string{
+		"ROUNDS_ROLES": "delivery", "ROUNDS_SERVICE_SECRET_CRM": signingKey, "ROUNDS_DATA_DIR": "memory",
+		"ROUNDS_WEBHOOKS_FILE": writeFile(t, `{"endpoints":[{"name":"crm","url":"https://crm.example.com/","secrets":[{"secret":"CRM"}],"kinds":["feed","htpp"]}]}`),
+	})
+	p.log.Await(t, `"endpoint":"crm","kind":"htpp","known":"feed, http, imap`)
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(p.log.String(), "names a kind that this program does not know"); n != 1 {
+		t.Errorf("%d warnings", n)
 	}
 }

@@ -111,6 +111,14 @@ func TestARemoteReportsWhatItHas(t *testing.T) {
 		remote.Remove(sinks["crm"])
 		expect("replaced", "crm", "log")
 
+		remote.Add(w.sink(func(e *webhook.Endpoint) { e.Kinds = []string{"feed"} }), &delivery.Control{}, 3)
+		expect("for one kind", "crm", "log")
+		board.mu.Lock()
+		if kinds := board.reports[0].Kinds; !slices.Equal(kinds, []string{"feed"}) {
+			t.Errorf("reported for the kinds %q", kinds)
+		}
+		board.mu.Unlock()
+
 		before := board.count()
 		time.Sleep(document.ReportEvery / 2)
 		if board.count() != before {

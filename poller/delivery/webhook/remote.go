@@ -165,7 +165,7 @@ func (r *Remote) obey(p post, o document.Order) {
 
 // report returns the state of an endpoint, with times by Redis' clock.
 func (p post) report(standing delivery.Standing, ahead time.Duration) document.Report {
-	report := document.Report{Endpoint: p.sink.endpoint.Name, Most: p.most}
+	report := document.Report{Endpoint: p.sink.endpoint.Name, Most: p.most, Kinds: p.sink.endpoint.Kinds}
 	in := func(at time.Time) time.Time {
 		if at.IsZero() {
 			return at
@@ -193,7 +193,7 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) document.R
 // answer does not matter.
 func same(a, b document.Report) bool {
 	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
-		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting)
+		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting) && slices.Equal(a.Kinds, b.Kinds)
 }
 
 func shorten(text string) string {
