@@ -35,7 +35,7 @@ func (s *Selector) checked(v *circulate.View) bool {
 	if s.Since > 0 && v.Now.Sub(v.History.Succeeded) < s.Since {
 		return false
 	}
-	if len(s.Errors) > 0 && !slices.ContainsFunc(s.Errors, func(word string) bool { return failedWith(v, word) }) {
+	if len(s.Errors) > 0 && !slices.ContainsFunc(s.Errors, func(word string) bool { return failedWith(v, word) || warnedWith(v, word) }) {
 		return false
 	}
 	if len(s.Hosts)+len(s.Except)+len(s.Causes) == 0 {
@@ -74,6 +74,21 @@ func failedWith(v *circulate.View, word string) bool {
 	}
 	code, _, _ := strings.Cut(v.Error, ": ")
 	return word == code || word == MarkWord(v.History.Marks[0])
+}
+
+// warnedWith reports whether the last check succeeded with a warning of a code. A memory has
+// several warnings as "code: text; code: text".
+func warnedWith(v *circulate.View, word string) bool {
+	if v.State == "" {
+		return false
+	}
+	memory, _ := ReadMemory(v.State)
+	for text := range strings.SplitSeq(memory.Warning, "; ") {
+		if code, _, ok := strings.Cut(text, ": "); ok && code == word {
+			return true
+		}
+	}
+	return false
 }
 
 // WhereOf returns the upstream that an account shares with others: the corporation or the

@@ -47,7 +47,7 @@ type Selector struct {
 	Labels   map[string]string // name and value
 	Prefixes []string          // beginnings of ids
 	Reasons  []string          // beginnings of the reasons of parked accounts
-	Errors   []string          // codes or kinds of the last check's failure
+	Errors   []string          // codes or kinds of the last check's failure, or codes of its warnings
 	Causes   []string          // names of causes; see CauseOf
 	Hosts    []string          // hosts or corporations in configs
 	Except   []string          // hosts that WhereOf must not return

@@ -102,6 +102,11 @@ func TestSelectorOfChecks(t *testing.T) {
 		v.Place, v.Reason = circulate.Parked, reason
 		return v
 	}
+	warned := func(warning string) *circulate.View {
+		v := view("+", "", feed)
+		v.State = Memory{Warning: warning}.Encode()
+		return v
+	}
 	const refused = "http_503: no"
 	because := func(text string) Selector { return Selector{Causes: []string{CauseOf(text, "").Name}} }
 	for name, tt := range map[string]struct {
@@ -121,6 +126,9 @@ func TestSelectorOfChecks(t *testing.T) {
 		"kind of error":             {Selector{Errors: []string{"transient"}}, view("t", refused, feed), true},
 		"part of a code":            {Selector{Errors: []string{"http"}}, view("t", refused, feed), false},
 		"no error":                  {Selector{Errors: []string{"transient"}}, view("+", "", feed), false},
+		"code of a warning":         {Selector{Errors: []string{"field_name"}}, warned("cursor_stuck: it stays; field_name: a: b"), true},
+		"text of a warning":         {Selector{Errors: []string{"a"}}, warned("cursor_stuck: it stays; field_name: a: b"), false},
+		"another warning":           {Selector{Errors: []string{"moved"}}, warned("cursor_stuck: it stays"), false},
 		"host of a url":             {Selector{Hosts: []string{"news.example"}}, view("+", "", feed), true},
 		"host and port of a url":    {Selector{Hosts: comparedHosts([]string{"NEWS.example:8443"})}, view("+", "", feed), true},
 		"another port of a host":    {Selector{Hosts: []string{"news.example:8444"}}, view("+", "", feed), false},

@@ -152,4 +152,5 @@ type Recent struct {
 	Name      string `json:"name" doc:"The limit, or the kind."`
 	Code      string `json:"code,omitempty" doc:"The warning's code."`
 	PerMinute int    `json:"per_minute"`
+	Account   string `json:"account,omitempty" doc:"The id of an account whose check had the warning."`
 }

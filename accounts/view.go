@@ -37,6 +37,7 @@ type State struct {
 	Failing        bool      // its last check failed, whatever the cause
 	Error          string    // why the last check failed; empty: it did not
 	ErrorAt        time.Time
+	Warning        string // what was wrong at the last check though it succeeded; empty: nothing
 }
 
 // viewOf reads a record leniently: an operator must see every account, even one whose
@@ -50,6 +51,8 @@ func viewOf(v *circulate.View) View {
 	if len(v.History.Marks) > 0 && !view.State.NeverSucceeded {
 		view.State.Succeeded = v.History.Succeeded
 	}
+	memory, _ := ReadMemory(v.State) // the warning can be read even if the cadence's part cannot
+	view.State.Warning = memory.Warning
 	record, revision := SplitRevision(v.Record)
 	view.Revision, view.Tag = revision, revision.tag(record)
 	switch err := json.Unmarshal(record, &view.Account); {

@@ -50,6 +50,7 @@ type View struct {
 	NudgedTo time.Time // a check asked for while it circulated; zero: none
 	Error    string    // why its last check failed; empty: it did not
 	ErrorAt  time.Time
+	State    string // what the last return stored; see Return.State
 }
 
 // Look returns views of accounts of one shard. It leaves out ids that are not registered.
@@ -68,7 +69,7 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, error) {
 	k := &r.keys[shard]
 	answer, err := redis.Values(r.wire.Run(ctx, lookScript, shard, []string{
-		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing, k.nudges, k.errors,
+		k.tickets, k.accounts, k.schedule, k.parked, k.reasons, k.failures, k.strikes, k.processing, k.nudges, k.errors, k.states,
 	}, anyOf(ids)...))
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, err
 		if len(fields) == 0 {
 			continue
 		}
-		if len(fields) != 10 {
+		if len(fields) != 11 {
 			return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
 		}
 		views = append(views, readView(id, time.UnixMilli(now), fields))
@@ -98,7 +99,7 @@ func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, err
 }
 
 func readView(id string, now time.Time, fields [][]byte) View {
-	v := View{ID: id, Now: now, Record: fields[0], Reason: string(fields[3])}
+	v := View{ID: id, Now: now, Record: fields[0], Reason: string(fields[3]), State: string(fields[10])}
 	v.Failures, _ = strconv.Atoi(string(fields[4]))
 	v.Strikes, _ = strconv.Atoi(string(fields[5]))
 	if behind := string(fields[7]); len(behind) > 2 {

@@ -10,18 +10,19 @@
 -- KEYS[8]  processing_list  LIST
 -- KEYS[9]  nudges           HASH
 -- KEYS[10] errors           HASH
+-- KEYS[11] states           HASH
 -- ARGV     ids
 --
 -- Returns {now, then for each id: {} if it is not registered, otherwise {record, due or
 -- '', parked at or '', reason, failures, strikes, entry, what follows its ticket, nudge,
--- error}}, the entry being the account's in processing_list, or ''.
+-- error, state}}, the entry being the account's in processing_list, or ''.
 
 local tickets, accounts, schedule, parked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local reasons, failures, strikes, processing = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local nudges, errors = KEYS[9], KEYS[10]
+local nudges, errors, states = KEYS[9], KEYS[10], KEYS[11]
 
 local wrong = mistyped(tickets, 'hash', accounts, 'hash', schedule, 'zset', parked, 'zset', reasons, 'hash',
-  failures, 'hash', strikes, 'hash', processing, 'list', nudges, 'hash', errors, 'hash')
+  failures, 'hash', strikes, 'hash', processing, 'list', nudges, 'hash', errors, 'hash', states, 'hash')
 if wrong then return wrong end
 
 local held
@@ -51,6 +52,7 @@ for i, id in ipairs(ARGV) do
       sub(ticket, 15, 32),
       redis.call('HGET', nudges, id) or '',
       redis.call('HGET', errors, id) or '',
+      redis.call('HGET', states, id) or '',
     }
   end
 end

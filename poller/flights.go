@@ -29,6 +29,7 @@ type flights struct {
 	crew      *crew[*flight]
 	abandoned atomic.Int64
 	warned    recent      // warnings of checks, by kind and code
+	warnings  firsts      // those of which the log has an example
 	suspect   atomic.Bool // the one place for suspects is taken
 
 	checks context.Context // done after the grace period

@@ -88,6 +88,10 @@ func TestMessagesUnderACursorThatStaysWarn(t *testing.T) {
 				if want := "cursor_stuck: found 2 messages but its cursor has not moved: the next check finds them again"; err != nil || e.Warning != want || e.State.Failures != 0 {
 					t.Errorf("got %q, %d failures, %v", e.Warning, e.State.Failures, err)
 				}
+				list, err := accounts.NewRegistry(w.ring, nil).List(w.Context(), accounts.Query{Selector: accounts.Selector{Errors: []string{"cursor_stuck"}}})
+				if err != nil || len(list.Views) != 1 || list.Views[0].State.Warning != e.Warning {
+					t.Errorf("listed by its warning: %+v, %v", list.Views, err)
+				}
 			})
 		})
 	}

@@ -125,7 +125,7 @@ func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	for _, c := range candidates {
 		if !c.until.IsZero() {
 			l.denied.WithLabelValues(c.kind).Inc()
-			l.recent.add(recentSort{name: c.by}, time.Now())
+			l.recent.add(recentSort{name: c.by}, "", time.Now())
 		}
 	}
 }

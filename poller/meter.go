@@ -74,22 +74,28 @@ const (
 // recentSort is what events of one sort have in common.
 type recentSort struct{ name, code string }
 
+// recentCount is the number of events of one sort, with the account of the latest as an example.
+type recentCount struct {
+	events  int
+	account string
+}
+
 // recent counts the events of the last half to whole minute. It is bounded, because third parties
 // decide how many sorts there are.
 type recent struct {
 	mu          sync.Mutex
 	since       time.Time
-	now, before map[recentSort]int
+	now, before map[recentSort]recentCount
 	whole       bool // before covers a whole window
 }
 
-// add counts an event.
-func (r *recent) add(sort recentSort, now time.Time) {
+// add counts an event. Account may be empty.
+func (r *recent) add(sort recentSort, account string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.roll(now)
-	if _, known := r.now[sort]; known || len(r.now) < recentApart {
-		r.now[sort]++
+	if c, known := r.now[sort]; known || len(r.now) < recentApart {
+		r.now[sort] = recentCount{c.events + 1, account}
 	}
 }
 
@@ -106,14 +112,14 @@ func (r *recent) report(now time.Time) []accounts.Recent {
 		window += recentWindow
 	}
 	sums := maps.Clone(r.now)
-	for sort, n := range r.before {
-		sums[sort] += n
+	for sort, c := range r.before {
+		sums[sort] = recentCount{sums[sort].events + c.events, cmp.Or(sums[sort].account, c.account)}
 	}
 	var all []accounts.Recent
-	for sort, n := range sums {
+	for sort, c := range sums {
 		// A few events just after the start do not make a rate.
-		rate := float64(n) * float64(time.Minute) / float64(max(window, recentWindow))
-		all = append(all, accounts.Recent{Name: sort.name, Code: sort.code, PerMinute: max(1, int(rate))})
+		rate := float64(c.events) * float64(time.Minute) / float64(max(window, recentWindow))
+		all = append(all, accounts.Recent{Name: sort.name, Code: sort.code, PerMinute: max(1, int(rate)), Account: c.account})
 	}
 	slices.SortFunc(all, func(a, b accounts.Recent) int {
 		return cmp.Or(cmp.Compare(b.PerMinute, a.PerMinute), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code))
@@ -125,8 +131,29 @@ func (r *recent) roll(now time.Time) {
 	passed := now.Sub(r.since)
 	switch {
 	case r.now == nil || passed >= 2*recentWindow:
-		r.now, r.before, r.since, r.whole = make(map[recentSort]int), nil, now, r.now != nil
+		r.now, r.before, r.since, r.whole = make(map[recentSort]recentCount), nil, now, r.now != nil
 	case passed >= recentWindow:
-		r.now, r.before, r.since, r.whole = make(map[recentSort]int), r.now, r.since.Add(recentWindow), true
+		r.now, r.before, r.since, r.whole = make(map[recentSort]recentCount), r.now, r.since.Add(recentWindow), true
 	}
+}
+
+// firsts knows which sorts of events there were. It is bounded: third parties decide how many there
+// are.
+type firsts struct {
+	mu   sync.Mutex
+	seen map[recentSort]bool
+}
+
+// first reports whether this is the first event of its sort.
+func (f *firsts) first(sort recentSort) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen[sort] || len(f.seen) == recentApart {
+		return false
+	}
+	if f.seen == nil {
+		f.seen = make(map[recentSort]bool)
+	}
+	f.seen[sort] = true
+	return true
 }

@@ -19,15 +19,15 @@ func TestRecentForgets(t *testing.T) {
 		}
 	}
 	expect(0)
-	r.add(recentSort{"feed", "moved"}, begin)
-	expect(time.Second, accounts.Recent{Name: "feed", Code: "moved", PerMinute: 2})
+	r.add(recentSort{"feed", "moved"}, "a", begin)
+	expect(time.Second, accounts.Recent{Name: "feed", Code: "moved", PerMinute: 2, Account: "a"})
 	for i := range 100 {
-		r.add(recentSort{name: "http"}, begin.Add(20*time.Second+time.Duration(i)*100*time.Millisecond))
+		r.add(recentSort{name: "http"}, "", begin.Add(20*time.Second+time.Duration(i)*100*time.Millisecond))
 	}
-	expect(30*time.Second, accounts.Recent{Name: "http", PerMinute: 200}, accounts.Recent{Name: "feed", Code: "moved", PerMinute: 2})
-	expect(59*time.Second, accounts.Recent{Name: "http", PerMinute: 101}, accounts.Recent{Name: "feed", Code: "moved", PerMinute: 1})
+	expect(30*time.Second, accounts.Recent{Name: "http", PerMinute: 200}, accounts.Recent{Name: "feed", Code: "moved", PerMinute: 2, Account: "a"})
+	expect(59*time.Second, accounts.Recent{Name: "http", PerMinute: 101}, accounts.Recent{Name: "feed", Code: "moved", PerMinute: 1, Account: "a"})
 	expect(61 * time.Second)
-	r.add(recentSort{name: "http"}, begin.Add(time.Hour))
+	r.add(recentSort{name: "http"}, "", begin.Add(time.Hour))
 	expect(time.Hour, accounts.Recent{Name: "http", PerMinute: 2})
 }
 
@@ -35,12 +35,28 @@ func TestRecentIsBounded(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var r recent
 	for i := range 2 * recentApart {
-		r.add(recentSort{name: fmt.Sprint(i)}, now)
+		r.add(recentSort{name: fmt.Sprint(i)}, "", now)
 	}
-	r.add(recentSort{name: "7"}, now)
+	r.add(recentSort{name: "7"}, "", now)
 	got := r.report(now)
 	if len(r.now) != recentApart || len(got) != recentTold || got[0].Name != "7" {
 		t.Errorf("%d sorts are counted, %+v is reported", len(r.now), got)
+	}
+}
+
+// The log has an example of each sort of warnings once.
+func TestFirsts(t *testing.T) {
+	var f firsts
+	for i, want := range []bool{true, false, true} {
+		if got := f.first(recentSort{"http", fmt.Sprint(i / 2)}); got != want {
+			t.Errorf("%d: %t", i, got)
+		}
+	}
+	for i := range 2 * recentApart {
+		f.first(recentSort{name: fmt.Sprint(i)})
+	}
+	if len(f.seen) != recentApart {
+		t.Errorf("%d sorts are remembered", len(f.seen))
 	}
 }
 

@@ -242,7 +242,10 @@ func (f *flight) warn(warnings []Warning) string {
 		}
 		told[w.Code] = true
 		f.flights.metrics.warnings.WithLabelValues(f.record.account.Kind, w.Code).Inc()
-		f.flights.warned.add(recentSort{f.record.account.Kind, w.Code}, time.Now())
+		f.flights.warned.add(recentSort{f.record.account.Kind, w.Code}, f.claim.ID, time.Now())
+		if f.flights.warnings.first(recentSort{f.record.account.Kind, w.Code}) {
+			f.flights.log.Warn("a check succeeded with a warning; further ones of this code are only counted", "kind", f.record.account.Kind, "code", w.Code, "for_example", f.claim.ID, "warning", w.Message)
+		}
 		texts = append(texts, w.String())
 	}
 	return strings.Join(texts, "; ")

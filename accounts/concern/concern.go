@@ -8,6 +8,7 @@ package concern
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"time"
 )
@@ -124,7 +125,9 @@ func newList(now time.Time, all []Concern) Concerns {
 	}
 	l := Concerns{Now: now.UTC(), Healthy: true, Concerns: []Concern{}}
 	for _, c := range merged {
-		c.Link = entryOf(c.Code).page
+		if c.Link = entryOf(c.Code).page; c.Code == ChecksWarn {
+			c.Link += "?" + url.Values{"error": {c.Value}}.Encode()
+		}
 		if c.Text == "" || c.Count > 1 { // a Redis server's own text knows more, such as what to set
 			c.Text = c.Sentence("en", plain())
 		}

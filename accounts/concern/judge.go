@@ -1,6 +1,7 @@
 package concern
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -163,17 +164,21 @@ func (f *facts) kinds() map[string]bool {
 	return kinds
 }
 
+// warned is what warnings that are counted together have in common.
+type warned struct{ kind, code string }
+
 // ofRecent returns the concerns from what replicas report about the last minute, all
 // together.
 func (f *facts) ofRecent() (all []Concern) {
-	denials, warnings := make(map[string]int), make(map[accounts.Recent]int)
+	denials, warnings := make(map[string]int), make(map[warned]accounts.Recent)
 	for i := range f.stats.Replicas {
 		if r := &f.stats.Replicas[i]; f.alive(r.Beat) {
 			for _, d := range r.Report.Denials {
 				denials[d.Name] += d.PerMinute
 			}
 			for _, w := range r.Report.Warnings {
-				warnings[accounts.Recent{Name: w.Name, Code: w.Code}] += w.PerMinute
+				of := warned{w.Name, w.Code}
+				warnings[of] = accounts.Recent{PerMinute: warnings[of].PerMinute + w.PerMinute, Account: cmp.Or(warnings[of].Account, w.Account)}
 			}
 		}
 	}
@@ -190,11 +195,11 @@ func (f *facts) ofRecent() (all []Concern) {
 		}
 		all = append(all, c)
 	}
-	for of, n := range warnings {
-		if n < warningFrom {
+	for of, w := range warnings {
+		if w.PerMinute < warningFrom {
 			continue
 		}
-		all = append(all, Concern{Code: ChecksWarn, Level: Note, Subject: of.Name, Value: of.Code, PerMinute: n})
+		all = append(all, Concern{Code: ChecksWarn, Level: Note, Subject: of.kind, Value: of.code, PerMinute: w.PerMinute, Account: w.Account})
 	}
 	return all
 }

@@ -297,10 +297,13 @@ func TestWarningsAreToldByCode(t *testing.T) {
 	t.Parallel()
 	f := healthy()
 	f.stats.Replicas = []accounts.Replica{replica("r1", accounts.Report{Warnings: []accounts.Recent{
-		{Name: "http", Code: "cursor_stuck", PerMinute: 30}, {Name: "http", Code: "field_name", PerMinute: 15}, {Name: "feed", Code: "field_name", PerMinute: 5},
+		{Name: "http", Code: "cursor_stuck", PerMinute: 30, Account: "a"}, {Name: "http", Code: "field_name", PerMinute: 15}, {Name: "feed", Code: "field_name", PerMinute: 5},
 	}})}
 	var said []string
 	for _, c := range f.judge().Concerns {
+		if c.Value == "cursor_stuck" && (c.Text != "30 checks a minute of the kind http succeed with a warning, as of account a: cursor_stuck" || c.Link != "/accounts?error=cursor_stuck") {
+			t.Errorf("%s, at %s", c.Text, c.Link)
+		}
 		said = append(said, fmt.Sprint(c.Code, " ", c.Value, " ", c.Subject, " ", max(1, c.Count), " ", c.PerMinute))
 	}
 	if want := []string{"checks_warn cursor_stuck http 1 30", "checks_warn field_name http 2 20"}; !slices.Equal(said, want) {

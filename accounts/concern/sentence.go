@@ -153,6 +153,8 @@ func (c *Concern) part(part string, s Style, in tongue) string {
 		return s.Duration(c.time())
 	case "share":
 		return s.Share(c.Share)
+	case "account":
+		return s.Name(c.Account)
 	case "value":
 		return s.Text(c.Value)
 	}

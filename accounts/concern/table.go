@@ -247,9 +247,14 @@ func table() []entry {
 			zh: "限流 {subject} 每分钟推迟 {rate} 次检查。",
 		},
 		{
-			code: ChecksWarn, page: "/problems",
+			code: ChecksWarn, page: "/accounts",
 			en: "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning: {value}",
 			zh: "种类 {subject} 每分钟有 {rate} 次检查成功但带警告：{value}。",
+			other: []variant{{
+				fits: func(c *Concern) bool { return c.Account != "" },
+				en:   "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning, as of account {account}: {value}",
+				zh:   "种类 {subject} 每分钟有 {rate} 次检查成功但带警告，例如账号 {account}：{value}。",
+			}},
 		},
 		{
 			code: VersionsDiffer, page: "/system",

@@ -68,6 +68,7 @@ type State struct {
 	Failing        bool      `json:"failing,omitempty" doc:"Its last check failed, whatever the cause, even one that does not count against it."`
 	LastError      string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did: a code and a sentence."`
 	LastErrorAt    time.Time `json:"last_error_at,omitzero"`
+	Warning        string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded: codes and sentences."`
 }
 
 // AccountList is a page of accounts.
@@ -218,7 +219,7 @@ func accountOf(v *accounts.View) Account {
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,
 			Failures: s.Failures, Strikes: s.Strikes,
-			LastSuccess: inUTC(s.Succeeded), NeverSucceeded: s.NeverSucceeded, Failing: s.Failing, LastError: s.Error, LastErrorAt: inUTC(s.ErrorAt),
+			LastSuccess: inUTC(s.Succeeded), NeverSucceeded: s.NeverSucceeded, Failing: s.Failing, LastError: s.Error, LastErrorAt: inUTC(s.ErrorAt), Warning: s.Warning,
 		},
 	}
 }

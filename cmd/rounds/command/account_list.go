@@ -68,6 +68,7 @@ func printAccount(w io.Writer, v api.Account) error {
 		row("last success", last)
 	}
 	row("last error", oneLine(v.State.LastError))
+	row("warning", oneLine(v.State.Warning))
 	if v.Revision > 0 {
 		row("revision", fmt.Sprint(v.Revision))
 	}
@@ -132,6 +133,7 @@ means that all accounts are read. More than 100,000 accounts are sorted 100,000 
   rounds account list --state parked
   rounds account list --state failing --error http_404 --host news.example
   rounds account list --state never_succeeded
+  rounds account list --error cursor_stuck
   rounds account list --sort success --limit 20
   rounds account list --label team=news --prefix customer-
   rounds account list --kind feed --json | jq -r .id`,
@@ -271,8 +273,12 @@ func (l *accountRows) add(a api.Account) error {
 		if strings.Contains(a.State.Reason, a.State.LastError) && a.State.LastError != "" {
 			a.State.Reason = "" // the next column has it
 		}
+		last := a.State.LastError
+		if last == "" && a.State.Warning != "" {
+			last = "warning: " + a.State.Warning
+		}
 		fmt.Fprintf(&text, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", oneLine(a.ID), oneLine(a.Kind), oneLine(cadenceOf(a)), oneLine(cmp.Or(a.Priority, accounts.PriorityNormal)),
-			a.State.Failures, lastSuccess(a.State), oneLine(stateOf(a.State)), cmp.Or(oneLine(a.State.LastError), "-"))
+			a.State.Failures, lastSuccess(a.State), oneLine(stateOf(a.State)), cmp.Or(oneLine(last), "-"))
 	}
 	l.rows = append(l.rows, accountRow{l.key(&a), a.ID, text.String()})
 	switch {

@@ -79,3 +79,17 @@ func TestListSortsAllBeforeItsLimit(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An account whose checks succeed with a warning shows it where others show their error.
+func TestListShowsWarnings(t *testing.T) {
+	var out strings.Builder
+	env := testEnvironment(nil)
+	env.stdout = &out
+	rows := accountRows{env: env, bar: newProgress(env, ""), key: orders()["id"]}
+	if err := rows.add(api.Account{ID: "a", Kind: "http", State: api.State{Place: circulate.Waiting, Warning: "cursor_stuck: it stays"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rows.end(1, false); err != nil || !strings.Contains(out.String(), "warning: cursor_stuck: it stays") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

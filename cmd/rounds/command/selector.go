@@ -24,7 +24,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags.StringArrayVar(&f.labels, "label", nil, "only accounts with this label, `NAME=VALUE`; several must all match")
 	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only accounts whose id begins with this `TEXT`; repeat the flag for several")
 	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked accounts whose reason begins with this `TEXT`; repeat the flag for several")
-	flags.StringArrayVar(&f.errors, "error", nil, "only accounts whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth); repeat the flag for several")
+	flags.StringArrayVar(&f.errors, "error", nil, "only accounts whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth), or succeeded with a warning of this code (cursor_stuck); repeat the flag for several")
 	flags.StringArrayVar(&f.causes, "cause", nil, "only accounts that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
 	flags.StringArrayVar(&f.hosts, "host", nil, "only accounts whose config names this `HOST`, HOST:PORT or corporation; repeat the flag for several")
 	flags.StringArrayVar(&f.except, "except-host", nil, "only accounts whose config does not name this `HOST` or corporation; repeat the flag for several")

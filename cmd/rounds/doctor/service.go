@@ -150,6 +150,8 @@ func remedy(c *concern.Concern) string {
 		return "see rounds parked list, and the logs of replicas"
 	case concern.ClockStepped:
 		return "have the clock of Redis' machine set by NTP"
+	case concern.ChecksWarn:
+		return "see rounds account list --error " + c.Value
 	case concern.ProcessSilent:
 		return "see why " + c.Subject + " ended: it did not sign off"
 	case concern.TrailLost:
@@ -178,7 +180,11 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 		case concern.Warn:
 			d.warn(part, c.Text, remedy(c))
 		default:
-			d.ok(part, c.Text)
+			text := c.Text
+			if what := remedy(c); what != "" {
+				text += "; " + what
+			}
+			d.ok(part, text)
 		}
 	}
 	if !amiss["law"] {

@@ -31,7 +31,7 @@ func (v *visit) At(c *api.Concern) string {
 	if c.Link == "/" {
 		return "/#live-replicas"
 	}
-	if !v.offers(c.Link) {
+	if page, _, _ := strings.Cut(c.Link, "?"); !v.offers(page) {
 		return ""
 	}
 	return c.Link
@@ -42,5 +42,6 @@ func (v *visit) PageName(at string) string {
 	if at == "/#live-replicas" {
 		return v.lang.text("overview.replicas")
 	}
-	return v.lang.text("menu." + strings.TrimPrefix(at, "/"))
+	page, _, _ := strings.Cut(at, "?")
+	return v.lang.text("menu." + strings.TrimPrefix(page, "/"))
 }
