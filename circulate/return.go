@@ -54,6 +54,7 @@ type Return struct {
 	Mark     Mark   // how the check went; zero: there was no check
 	Error    string // what went wrong, for people; cut to MaxError bytes
 	Park     string // not empty: the account is parked for this reason
+	Reset    string // not empty: the check succeeded with a cursor that was begun anew, as this text says in the timeline
 }
 
 // Return returns accounts of one shard to the ring. Each is written completely or, if the
@@ -241,7 +242,9 @@ func (it *Return) event() (event Event, text string) {
 	case it.Error != "":
 		return EventHindered, clip(it.Error)
 	case it.Claim.Failures > 0 && it.Failures == 0 && it.Mark != 0:
-		return EventRecovered, ""
+		return EventRecovered, clip(it.Reset)
+	case it.Reset != "":
+		return EventCursorReset, clip(it.Reset)
 	}
 	return "", ""
 }

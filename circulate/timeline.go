@@ -29,7 +29,7 @@ type Event string
 // The events.
 const (
 	EventFailed       Event = "failed"       // a check failed; N is how many in a row, Text is why
-	EventCursorReset  Event = "cursor_reset" // a check failed and its cursor was dropped; otherwise like EventFailed
+	EventCursorReset  Event = "cursor_reset" // a check failed and its cursor was dropped, as in EventFailed; N is 0: a check succeeded, and began anew
 	EventHindered     Event = "hindered"     // a check failed, which does not count against the account
 	EventRecovered    Event = "recovered"    // a check succeeded after N failures in a row
 	EventFound        Event = "found"        // a check found N messages

@@ -32,6 +32,7 @@ type flight struct {
 	box      *box     // bounds its calls in time
 	cleanups cleanups // called when its messages are written
 	found    bool     // an earlier page had messages
+	reset    bool     // an earlier page began anew
 
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
@@ -142,6 +143,7 @@ func (f *flight) run(box *box) {
 			return
 		}
 		f.state.move(commits)
+		f.reset = f.reset || page.CursorReset
 		f.cleanups.call()
 		if then == toRelease || f.hold != nil && f.flights.stopping() {
 			f.release()

@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -173,6 +174,62 @@ func TestTwoMessagesWithOneIDWarn(t *testing.T) {
 		e, err := accounts.NewRegistry(w.ring, nil).Explain(w.Context(), "a")
 		if err != nil || e.State.Failures != 0 || !strings.Contains(e.Warning, "same_id: messages[0] and messages[2] have the same id") || len(w.found("a")) != 3 {
 			t.Errorf("got %q, %d failures, %v, found %v", e.Warning, e.State.Failures, err, w.found("a"))
+		}
+	})
+}
+
+// A third party that began anew is told in the account's timeline and as a warning, once for as long
+// as it goes on, also if the page that said so was not the last one.
+func TestACursorThatWasResetIsTold(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		n := 0
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			n++
+			result := poller.Result{Cursor: fmt.Append(nil, n)}
+			switch n {
+			case 1: // the first of two pages
+				result.Messages, result.HasMore, result.CursorReset = []circulate.Message{{ID: "1"}}, true, true
+			case 3, 4, 6:
+				result.CursorReset = true
+			}
+			return result, nil
+		}
+		ring, err := circulate.Open(w.Context(), w.faulty, circulate.Options{Shards: 2, Timeline: func() int { return 1000 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.ring = ring
+		w.register("every 1m", "a")
+		stop := w.start(poller.Config{})
+		defer stop()
+		warned := func() bool {
+			e, err := accounts.NewRegistry(w.ring, nil).Explain(w.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.HasPrefix(e.Warning, "cursor_reset: the third party no longer knew the cursor")
+		}
+		for minute, want := range []bool{true, true, false, true, false} { // after the calls 3 to 7
+			time.Sleep(time.Minute)
+			if got := warned(); got != want {
+				t.Errorf("minute %d: a warning: %t", minute, got)
+			}
+		}
+		page, err := w.ring.Timeline().Before(w.Context(), "a", circulate.LinePlace{}, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resets := 0
+		for _, line := range page.Lines {
+			if line.Event == circulate.EventCursorReset {
+				resets++
+				if line.N != 0 || !strings.HasPrefix(line.Text, "the third party no longer knew the cursor") {
+					t.Errorf("%+v", line)
+				}
+			}
+		}
+		if resets != 2 {
+			t.Errorf("%d lines, want one for the calls 1 to 4 and one for call 6: %+v", resets, page.Lines)
 		}
 	})
 }

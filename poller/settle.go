@@ -20,6 +20,12 @@ const (
 // codeBadResult is the code of a result or an error that no checker may return.
 const codeBadResult = "bad_result"
 
+// The warning about a third party that began anew.
+const (
+	codeCursorReset = "cursor_reset"
+	cursorReset     = "the third party no longer knew the cursor and began anew: messages may be missing, or come again"
+)
+
 // settle ends the check. It calls account, which gives the account back, and then frees what the
 // check has taken. If the move is refused, it does nothing and returns false.
 func (f *flight) settle(m move, account func()) bool {
@@ -135,10 +141,17 @@ func (f *flight) succeed(result Result) bool {
 		f.caughtUp()
 	}
 	f.flights.outage.reached(f.host(), time.Now())
+	warnings, reset := result.Warnings, ""
+	if f.reset || result.CursorReset {
+		warnings = append([]Warning{{Code: codeCursorReset, Message: cursorReset}}, warnings...)
+		if !strings.HasPrefix(f.memory.Warning, codeCursorReset+": ") { // otherwise it is no news
+			reset = cursorReset
+		}
+	}
 	item := f.decide(cadence.Outcome{
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
-	}, mark, result.Warnings)
-	item.Messages, item.Cursor = result.Messages, result.Cursor
+	}, mark, warnings)
+	item.Messages, item.Cursor, item.Reset = result.Messages, result.Cursor, reset
 	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
 }
 

@@ -100,6 +100,7 @@ func timelineSteps(f *fixture) {
 	f.ret(circulate.Written, circulate.Return{Claim: c, Mark: circulate.MarkOK, Messages: []circulate.Message{message("4")}})
 	f.fails("http_500: it broke")
 	f.succeeds()
+	f.ret(circulate.Written, circulate.Return{Claim: f.one(), Mark: circulate.MarkOK, Reset: "began anew"})
 	c = f.one()
 	f.ret(circulate.Written, circulate.Return{Claim: c, Mark: 'r', Error: "http_429: slow down"})
 	c = f.one()
@@ -127,7 +128,7 @@ func timelineSteps(f *fixture) {
 	_, err := a.Upsert(ctx, circulate.Registration{Record: []byte(`{"id":"a","url":"new"}`), Moved: "https://new.example"})
 	must(err)
 	want := []string{
-		"found 2", "found 2", "failed 1 http_500: it broke", "recovered 1", "hindered 0 http_429: slow down",
+		"found 2", "found 2", "failed 1 http_500: it broke", "recovered 1", "cursor_reset 0 began anew", "hindered 0 http_429: slow down",
 		"cursor_reset 1 bad_cursor: anew", "nudged 5000", "requeued 0 " + alice, "parked 0 quarantine: it kills", "resumed 0",
 		"parked 3 gone: http_410: gone", "probed 0", "parked 0 paused", "resumed 0 backfill", "parked 0 paused", "resumed 0 now",
 		"parked 0 gone: away", "resumed 0 changed", "moved 0 https://new.example",

@@ -15,7 +15,7 @@ import (
 type TimelineEvent struct {
 	ID     string    `json:"id" doc:"The event's id within the account's timeline."`
 	Time   time.Time `json:"time"`
-	Event  string    `json:"event" doc:"failed (text: what went wrong; count: how many in a row), cursor_reset (the same, and the cursor was dropped), hindered (failed, and that does not count against the account), recovered (after count failures), found (count messages), parked (text: the reason), resumed (text: now or backfill, changed if a change of the record did it, otherwise empty), probed (back on probation), nudged (count: within how many ms), requeued (text: the replica that it was taken from), moved (text: the third party's new address), changed, registered, deregistered. There may be others."`
+	Event  string    `json:"event" doc:"failed (text: what went wrong; count: how many in a row), cursor_reset (the same, and the cursor was dropped; without a count: the check succeeded, and the third party began anew), hindered (failed, and that does not count against the account), recovered (after count failures), found (count messages), parked (text: the reason), resumed (text: now or backfill, changed if a change of the record did it, otherwise empty), probed (back on probation), nudged (count: within how many ms), requeued (text: the replica that it was taken from), moved (text: the third party's new address), changed, registered, deregistered. There may be others."`
 	Count  int       `json:"count,omitempty"`
 	Text   string    `json:"text,omitempty"`
 	By     string    `json:"by,omitempty" doc:"Who ordered it: the name of a key or a person, token, or local."`

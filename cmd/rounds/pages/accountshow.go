@@ -47,7 +47,12 @@ func folded(events []api.TimelineEvent) []timelineEvent {
 // Class returns how the event is marked: good, bad, warn, or an empty text.
 func (e *timelineEvent) Class() string {
 	switch e.Event {
-	case "failed", "cursor_reset":
+	case "cursor_reset":
+		if e.Count == 0 { // the check succeeded
+			return "warn"
+		}
+		return "bad"
+	case "failed":
 		return "bad"
 	case "parked":
 		if e.Text == "paused" {
