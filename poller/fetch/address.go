@@ -83,7 +83,7 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 		if name != "" && !isLocalhost(name) && !disguised(name) {
 			return noAddress()
 		}
-		return refusal{target.Addr(), r.entryFor(host, target.Port())}
+		return refusal{target.Addr(), r.entryFor(host, target.Port()), r.Program}
 	}
 }
 
@@ -92,14 +92,16 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 type refusal struct {
 	addr  netip.Addr
 	entry string // see Rule.entryFor
+
+	program string // see Rule.Program
 }
 
 // Error names the refused address.
 func (e refusal) Error() string {
 	if !e.addr.IsValid() {
-		return ErrRefusedAddress.Error() + allowedBy(e.entry)
+		return ErrRefusedAddress.Error() + allowedBy(e.entry, e.program)
 	}
-	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone("")) + allowedBy(e.entry)
+	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone("")) + allowedBy(e.entry, e.program)
 }
 
 // Is makes it an ErrRefusedAddress.

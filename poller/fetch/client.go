@@ -18,6 +18,7 @@ type Options struct {
 	AllowPrivate  bool          // see Rule
 	Networks      Networks      // see Rule, and Client.Permit
 	Reserved      *Reserved     // see Rule
+	Program       string        // see Rule
 	DialTimeout   time.Duration // for a host's name and all its addresses; 0: 10 s
 	TLSTimeout    time.Duration // 0: 10 s
 	HeaderTimeout time.Duration // from the request to the answer's header; 0: only ctx limits it
@@ -126,7 +127,7 @@ type way struct {
 }
 
 func newWay(options Options) *way {
-	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved}}
+	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved, Program: options.Program}}
 	w.dialer = net.Dialer{Timeout: cmp.Or(options.DialTimeout, 10*time.Second), Resolver: options.Resolver}
 	w.names = newNames(options.Resolver)
 	kept := cmp.Or(options.Kept, 1024)

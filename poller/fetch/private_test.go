@@ -15,14 +15,15 @@ func TestARefusalNamesWhatAllowsIt(t *testing.T) {
 	var reserved Reserved
 	reserved.Add(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379})
 	for raw, entry := range map[string]string{
-		"http://127.0.0.1:9000/x":  "127.0.0.1:9000",
-		"http://10.1.2.3/":         "10.1.2.3:80",
-		"https://[fd00::1]/":       "[fd00::1]:443",
-		"http://localhost:9000/":   "localhost:9000",
-		"http://169.254.169.254/":  "",
-		"http://127.0.0.1:6379/":   "",
-		"http://localhost:6379/":   "",
-		"http://100.100.100.200/x": "",
+		"http://127.0.0.1:9000/x":    "127.0.0.1:9000",
+		"http://10.1.2.3/":           "10.1.2.3:80",
+		"http://192.168.1.100:8080/": "192.168.1.100:8080",
+		"https://[fd00::1]/":         "[fd00::1]:443",
+		"http://localhost:9000/":     "localhost:9000",
+		"http://169.254.169.254/":    "",
+		"http://127.0.0.1:6379/":     "",
+		"http://localhost:6379/":     "",
+		"http://100.100.100.200/x":   "",
 	} {
 		c := New(Options{Reserved: &reserved})
 		registered := c.Validate(raw)
@@ -51,6 +52,15 @@ func TestARefusalNamesWhatAllowsIt(t *testing.T) {
 			t.Errorf("%s with %s: %v", raw, entry, err)
 		}
 		allowed.Close()
+		for program, want := range map[string]string{"": "; rounds serve needs ROUNDS", "this command": "; this command needs ROUNDS"} {
+			c := New(Options{Program: program})
+			registered := c.Validate(raw)
+			_, called := c.Do(t.Context(), Call{URL: raw})
+			if !strings.Contains(registered.Error(), want) || !strings.Contains(called.Error(), want) {
+				t.Errorf("%q: %v, %v", program, registered, called)
+			}
+			c.Close()
+		}
 	}
 	for list, want := range map[string]error{"127.0.0.0/8": nil, "::1": nil, "localhost": nil, "localhost:80": ErrPrivate, "10.0.0.0/8": ErrPrivate} {
 		if err := New(Options{Networks: networks(list)}).Validate("http://localhost:9000/"); !errors.Is(err, want) {

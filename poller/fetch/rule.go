@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -21,6 +22,7 @@ type Rule struct {
 	Private  bool      // any address, for trusted records only
 	Networks Networks  // these addresses too
 	Reserved *Reserved // never these, unless Networks have just this address and port; may be nil
+	Program  string    // the program that errors say needs a setting to reach an address; empty: rounds serve
 }
 
 // guarded returns the ranges that must be named to be reached. In these ranges, clouds and hosts
@@ -94,7 +96,7 @@ func (r Rule) validateAddr(host string, port uint16) error {
 	addr, ok := addrOf(host)
 	switch {
 	case ok && !r.permits(addr, port, ""), !ok && isLocalhost(host) && !r.permits(loopback4, port, host) && !r.permits(loopback6, port, host):
-		return private{r.entryFor(host, port)}
+		return private{r.entryFor(host, port), r.Program}
 	}
 	return nil
 }
@@ -121,22 +123,23 @@ func (r Rule) entryFor(host string, port uint16) string {
 }
 
 // private is an ErrPrivate that says what an operator can do.
-type private struct{ entry string }
+type private struct{ entry, program string }
 
 // Error names the setting that allows the address.
-func (e private) Error() string { return ErrPrivate.Error() + allowedBy(e.entry) }
+func (e private) Error() string { return ErrPrivate.Error() + allowedBy(e.entry, e.program) }
 
 // Is makes it an ErrPrivate, and a poller.ErrHere if a setting allows the address.
 func (e private) Is(target error) bool {
 	return target == ErrPrivate || target == poller.ErrHere && e.entry != ""
 }
 
-// allowedBy says which setting of the process allows an address.
-func allowedBy(entry string) string {
+// allowedBy says which setting of which program allows an address. It is short: of an account's error
+// 120 bytes are stored.
+func allowedBy(entry, program string) string {
 	if entry == "" {
 		return ""
 	}
-	return "; ROUNDS_ALLOW_NETWORKS=" + entry + " would allow it" // short: 120 bytes of an account's error are stored
+	return "; " + cmp.Or(program, "rounds serve") + " needs ROUNDS_ALLOW_NETWORKS=" + entry
 }
 
 // validateHost checks a host as Client.validateHost does. Port 0 stands for any.
@@ -162,7 +165,7 @@ func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
 	if addr, ok := addrOf(host); ok {
 		if !r.permits(addr, portOf(u), "") {
-			return refusal{addr, r.entryFor(host, portOf(u))}
+			return refusal{addr, r.entryFor(host, portOf(u)), r.Program}
 		}
 		return nil
 	}

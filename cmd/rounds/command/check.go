@@ -79,7 +79,7 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 	if o.pages < 1 || o.limit < 1 {
 		return errors.New("--pages and --limit must be at least 1")
 	}
-	checkers, err := service.NewCheckers(s, serviceOptions(env))
+	checkers, err := service.NewCheckers(s, byHandOptions(env))
 	if err != nil {
 		return err
 	}

@@ -138,10 +138,10 @@ func itoa(n int) string {
 
 func TestCheckThatCannotBegin(t *testing.T) {
 	for want, args := range map[string][]string{
-		`kind: "pigeon" is not known`:     {"--kind", "pigeon"},
-		"config.url: missing":             {"--kind", "feed", "--set", "uri=x"},
-		"config.uri: unknown field":       {"--kind", "feed", "--set", "uri=x"},
-		"must not be a private address":   {"--kind", "feed", "--set", "url=http://127.0.0.1/"},
+		`kind: "pigeon" is not known`: {"--kind", "pigeon"},
+		"config.url: missing":         {"--kind", "feed", "--set", "uri=x"},
+		"config.uri: unknown field":   {"--kind", "feed", "--set", "uri=x"},
+		"must not be a private address; this command needs ROUNDS_ALLOW_NETWORKS=127.0.0.1:80": {"--kind", "feed", "--set", "url=http://127.0.0.1/"},
 		"--pages and --limit":             {"--kind", "feed", "--set", "url=http://example.com/", "--pages", "0"},
 		"--cursor: the text after":        {"--kind", "feed", "--set", "url=http://example.com/", "--cursor", "base64:?"},
 		"--hint is not JSON":              {"--kind", "feed", "--set", "url=http://example.com/", "--hint", "{"},

@@ -94,7 +94,7 @@ Exit codes:
 			if err != nil {
 				return notJudged(err)
 			}
-			client, err := service.NewClient(s, serviceOptions(env))
+			client, err := service.NewClient(s, byHandOptions(env))
 			if err != nil {
 				return notJudged(err)
 			}

@@ -77,7 +77,7 @@ func TestConnectorVerifyWhatCannotBeJudged(t *testing.T) {
 		t.Errorf("got %v\n%s", err, got.out)
 	}
 	got, err = runWith(t.Context(), nil, "", "connector", "verify", "http://localhost:1/")
-	if exitCode(err) != 2 || !strings.Contains(err.Error(), "ROUNDS_ALLOW_NETWORKS=localhost:1 ") {
+	if exitCode(err) != 2 || !strings.Contains(err.Error(), "; this command needs ROUNDS_ALLOW_NETWORKS=localhost:1") {
 		t.Errorf("got %v\n%s", err, got.out)
 	}
 }

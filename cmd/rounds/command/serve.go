@@ -130,6 +130,13 @@ func serviceOptions(env environment) service.Options {
 	return service.Options{Version: self.Version, Commit: self.Commit, Lookup: env.lookup, Kinds: env.kinds}
 }
 
+// byHandOptions are those of a command that checks by itself.
+func byHandOptions(env environment) service.Options {
+	o := serviceOptions(env)
+	o.Program = "this command"
+	return o
+}
+
 // readSettings reads the settings of the service and others, and validates them. The
 // lookup finds variables that are not settings in the same places.
 func readSettings(env environment, file *settings.Source, flags *pflag.FlagSet, checks ...func(settings.Settings) error) (settings.Settings, settings.Lookup, error) {

@@ -42,6 +42,8 @@ type Options struct {
 	// Lookup finds variables that are not settings: secrets, as ROUNDS_SECRET_NAME, and
 	// what systemd tells its services. Nil means os.LookupEnv.
 	Lookup settings.Lookup
+	// Program is the program that errors say needs a setting; empty: rounds serve.
+	Program string
 	// Read reads the settings again, for POST /v1/reload and Hangups; nil: they are never
 	// read again.
 	Read Read

@@ -184,7 +184,7 @@ func TestTrust(t *testing.T) {
 	}
 	far := New(fetch.New(fetch.Options{}), source(), Options{})
 	_, err = far.Check(t.Context(), poller.Request{Config: json.RawMessage(`{"host":"localhost","port":1,"user":"a","password":{"secret":"GOOD"}}`)})
-	if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || !strings.Contains(got.Error(), "ROUNDS_ALLOW_NETWORKS=localhost:1 ") {
+	if got := checktest.Failure(t, err); got.Scope != poller.ScopeEgress || !strings.Contains(got.Error(), "; rounds serve needs ROUNDS_ALLOW_NETWORKS=localhost:1") {
 		t.Errorf("a private address: got %v", got)
 	}
 }
@@ -198,9 +198,9 @@ func TestConfigIsJudgedWithItsPort(t *testing.T) {
 	c := New(fetch.New(fetch.Options{Networks: networks}), source(), Options{})
 	for config, want := range map[string]string{
 		`"host":"127.0.0.1","port":1143`: "",
-		`"host":"127.0.0.1","port":1144`: "; ROUNDS_ALLOW_NETWORKS=127.0.0.1:1144 would allow it",
-		`"host":"127.0.0.1"`:             "; ROUNDS_ALLOW_NETWORKS=127.0.0.1:993 would allow it",
-		`"tls":"none","host":"::1"`:      "; ROUNDS_ALLOW_NETWORKS=[::1]:143 would allow it",
+		`"host":"127.0.0.1","port":1144`: "; rounds serve needs ROUNDS_ALLOW_NETWORKS=127.0.0.1:1144",
+		`"host":"127.0.0.1"`:             "; rounds serve needs ROUNDS_ALLOW_NETWORKS=127.0.0.1:993",
+		`"tls":"none","host":"::1"`:      "; rounds serve needs ROUNDS_ALLOW_NETWORKS=[::1]:143",
 	} {
 		err := c.Validate(json.RawMessage(`{"user":"a","password":{"secret":"A"},` + config + `}`))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "config.host: ") || !strings.Contains(err.Error(), want)) {
