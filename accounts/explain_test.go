@@ -31,7 +31,7 @@ func TestExplain(t *testing.T) {
 		"backoff":     {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 3, Error: "http_503: no", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"3 failures in a row; the last: http_503: no"}},
 		"one failure": {circulate.View{Place: circulate.Scheduled, Due: soon, Failures: 1, Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"after one failure"}},
 		"blameless":   {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "x", Rule: codes.Rule(cadence.RuleBackoff)}, circulate.QueuePosition{}, "backoff", []string{"does not count against it; the last: x"}},
-		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.QueuePosition{}, "retry-after", []string{"told it to wait; the last: http_429"}},
+		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.QueuePosition{}, "retry-after", []string{"told it to wait, for 30s if it named no time; the last: http_429"}},
 		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleLimit)}, circulate.QueuePosition{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
 		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleOutage)}, circulate.QueuePosition{}, "outage", []string{"our own network"}},
 		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: codes.Rule(RuleIsolation)}, circulate.QueuePosition{}, "isolation", []string{"2 strikes"}},

@@ -114,7 +114,7 @@ func (e *Explanation) whyDue() string {
 		}
 		return "the upstream asked for no check before then"
 	case cadence.RuleRetryAfter:
-		return "the upstream told it to wait" + last
+		return "the upstream told it to wait, for " + cadence.ThrottlePause.String() + " if it named no time" + last
 	case cadence.RuleBackoff:
 		if e.State.Failures == 0 { // the account is not to blame
 			return "a pause after a failure that does not count against it" + last

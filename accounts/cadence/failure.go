@@ -35,6 +35,10 @@ const (
 	// the account's cadence is longer.
 	BackoffCap = time.Hour
 
+	// ThrottlePause is the pause of an account whose upstream limits checks without a time to
+	// wait.
+	ThrottlePause = backoffBase
+
 	backoffBase = 30 * time.Second
 	// throttleSpread is the largest part of a Retry-After that is added at random, so
 	// that throttled accounts do not come back all at once.

@@ -58,7 +58,7 @@ func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, c
 	case Throttled:
 		wait := o.RetryAfter
 		if wait <= 0 {
-			wait = backoffBase
+			wait = ThrottlePause
 		}
 		spread := throttleSpread * float64(min(wait, MaxInterval)) // a longer wait would overflow
 		later(wait+time.Duration(chance()*spread), RuleRetryAfter)

@@ -67,6 +67,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
+	began := time.Now()
 	if call.Held {
 		if ln, err := c.send(ctx, call); !errors.Is(err, errElsewhere) {
 			return c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would stay in memory
@@ -75,7 +76,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	e := newExchange(ctx)
 	response, err := c.do(e, call)
 	if err != nil {
-		return nil, newError(ctx, err, e.connected.Load())
+		return nil, newError(ctx, err, e.connected.Load()).limited(ctx, began, cmp.Or(call.MaxBody, defaultMaxBody))
 	}
 	return response, nil
 }
@@ -95,7 +96,7 @@ func (c *Client) await(ctx context.Context, ln *line, most int64, err error) (*R
 	}
 	body, err := c.readBody(ctx, answer, most)
 	if err != nil {
-		return nil, newError(ctx, err, true)
+		return nil, newError(ctx, err, true).limited(ctx, time.Time{}, most)
 	}
 	return &Response{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }

@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"syscall"
+	"time"
 )
 
 // ErrTooLarge reports an answer over the call's size limit.
@@ -84,6 +86,26 @@ func newError(ctx context.Context, err error, connected bool) *Error {
 	return networkError(err, connected)
 }
 
+// limited names the limit that a call exceeded: the size of its answer, or its time since it began
+// (zero: not known).
+func (e *Error) limited(ctx context.Context, began time.Time, most int64) *Error {
+	until, timed := ctx.Deadline()
+	allowed := until.Sub(began).Round(10 * time.Millisecond)
+	switch {
+	case e.Code == CodeTooLarge:
+		size := fmt.Sprintf("%d bytes", most)
+		if most >= 1<<20 && most%(1<<20) == 0 {
+			size = fmt.Sprintf("%d MiB", most>>20)
+		}
+		e.text += ": more than " + size
+	case e.text == tooSlow && timed && ctx.Err() != nil && !began.IsZero():
+		e.text += ": more than " + allowed.String()
+	}
+	return e
+}
+
+const tooSlow = "the host took too long to answer"
+
 func canceled() *Error {
 	return &Error{Code: CodeCanceled, text: "the call was cancelled", cause: context.Canceled, blame: blameUs}
 }
@@ -91,7 +113,7 @@ func canceled() *Error {
 func timeout(connected bool) *Error {
 	e := &Error{Code: CodeTimeout, text: "the host took too long to connect", cause: context.DeadlineExceeded, blame: blameHost}
 	if connected {
-		e.text, e.blame = "the host took too long to answer", blameAccount
+		e.text, e.blame = tooSlow, blameAccount
 	}
 	return e
 }

@@ -154,3 +154,29 @@ func TestWhoIsToBlameForAConnect(t *testing.T) {
 		t.Errorf("an unknown error: got %v", got)
 	}
 }
+
+// What exceeds a limit names it.
+func TestLimitsAreNamed(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			_, _ = w.Write(make([]byte, 2000))
+			return
+		}
+		<-release
+	}))
+	defer server.Close()
+	defer close(release)
+	c := New(Options{AllowPrivate: true, Timeout: 300 * time.Millisecond})
+	defer c.Close()
+	for path, want := range map[string]string{
+		"/large": "the answer is too large: more than 1000 bytes", "/slow": "the host took too long to answer: more than 300ms",
+	} {
+		if _, err := c.Do(t.Context(), Call{URL: server.URL + path, MaxBody: 1000}); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+	if got := (&Error{Code: CodeTooLarge, text: "x"}).limited(t.Context(), time.Time{}, 8<<20).Error(); got != "x: more than 8 MiB" {
+		t.Errorf("got %q", got)
+	}
+}

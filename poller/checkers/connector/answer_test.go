@@ -176,9 +176,9 @@ func TestUnreadableAnswersAreShown(t *testing.T) {
 // A bare status comes with what helps against it, and without what an address holds.
 func TestStatusesSayWhatHelps(t *testing.T) {
 	for location, want := range map[string]string{
-		"https://me:pw@other.example/check/?token=hush#x": "the connector answered 307 Temporary Redirect, to https://other.example/check/; redirects are not followed",
-		"/a/" + apiToken: "the connector answered 307 Temporary Redirect; redirects are not followed",
-		"":               "the connector answered 307 Temporary Redirect; redirects are not followed",
+		"https://me:pw@other.example/check/?token=hush#x": "redirects are not followed: set the account's url to https://other.example/check/ (the connector answered 307 Temporary Redirect)",
+		"/a/" + apiToken: "redirects are not followed: set the account's url to the address that answers (the connector answered 307 Temporary Redirect)",
+		"":               "redirects are not followed: set the account's url to the address that answers (the connector answered 307 Temporary Redirect)",
 	} {
 		_, err := ask(t, 307, http.Header{"Location": {location}}, "")
 		if got := checktest.Failure(t, err); !strings.HasPrefix(got.Message, want) || got.Code != "http_307" {
@@ -213,6 +213,34 @@ func TestReportedErrors(t *testing.T) {
 		_, err := ask(t, 200, http.Header{"Retry-After": {"9"}}, `{"error": {"kind": "rate_limited"}, "retry_after": `+wait+`}`)
 		if got := checktest.Failure(t, err); got.RetryAfter != want || got.Code != "rate_limited" {
 			t.Errorf("retry_after %s: got %+v", wait, got)
+		}
+	}
+}
+
+// A wait in the wrong place is not obeyed, and the error says so before the connector's own text.
+func TestAMisplacedWaitIsNamed(t *testing.T) {
+	_, err := ask(t, 200, nil, `{"error": {"kind": "rate_limited", "message": "slow", "retry_after": 30}}`)
+	if got := checktest.Failure(t, err); got.Kind != poller.RateLimited || got.RetryAfter != 0 || got.Message != "error.retry_after is ignored: it belongs beside error: slow" {
+		t.Errorf("got %+v", got)
+	}
+	if got := misspelt([]byte(`{"error": {"kind": "rate_limited", "retry_after": 30}}`)); got != "error.retry_after is ignored: it belongs beside error" {
+		t.Errorf("verify says %q", got)
+	}
+}
+
+// An error object without a kind counts as its status does, and what it says is not lost.
+func TestAnErrorWithoutAKindIsNamed(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error": {"message": "database is down, token=` + apiToken + `", "code": "db"}}`: "500 without an error.kind: database is down, token=[secret]",
+		`{"error": {"code": "db"}}`:            "the connector answered 500 Internal Server Error; its error has no kind, which would say whose fault it is",
+		`{"error": {"text": "x"}}`:             "the connector answered 500 Internal Server Error",
+		`{"error": {"message": 7}}`:            "the connector answered 500 Internal Server Error",
+		"{\"error\": {\"message\": \"\xff\"}}": "the connector answered 500 Internal Server Error",
+		`{"message": "x"}`:                     "the connector answered 500 Internal Server Error",
+	} {
+		_, err := ask(t, 500, nil, body)
+		if got := checktest.Failure(t, err); got.Message != want || got.Kind != poller.Transient || got.Scope != poller.ScopeChecker || got.Code != "http_500" {
+			t.Errorf("%s: got %+v", body, got)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package connector
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -59,6 +61,9 @@ func decodeError(raw json.RawMessage, answer object) error {
 	if e.message, err = o.text("message"); err != nil {
 		return fmt.Errorf("error.%w", err)
 	}
+	if o.take("retry_after") != nil {
+		e.message = misplacedWait + ": " + cmp.Or(e.message, "the connector reports an error")
+	}
 	wait, said, err := answer.seconds("retry_after")
 	if err != nil {
 		return err
@@ -68,6 +73,9 @@ func decodeError(raw json.RawMessage, answer object) error {
 	}
 	return e
 }
+
+// misplacedWait says that a wait is not obeyed, before the connector's own text, which may be cut.
+const misplacedWait = "error.retry_after is ignored: it belongs beside error"
 
 // checkError returns the error that the connector reported about the account, with as
 // much of its text as may be shown. The Retry-After header counts if the body has no
@@ -110,12 +118,17 @@ func statusError(answer *fetch.Response, sent resolved) *poller.CheckError {
 	}
 	switch {
 	case answer.Status >= 300 && answer.Status < 400:
-		if to := redirect(answer, hidden); to != "" {
-			e.Message += ", to " + to
-		}
-		e.Message += "; redirects are not followed, so the account's url must be the address that answers"
+		// The cure comes first: what is stored of a long text is its beginning.
+		e.Message = fmt.Sprintf("redirects are not followed: set the account's url to %s (the connector answered %d %s)",
+			cmp.Or(redirect(answer, hidden), "the address that answers"), answer.Status, http.StatusText(answer.Status))
 	case answer.Status == http.StatusUnauthorized && len(sent.keys) == 0:
 		e.Message += "; the account has no signing_secret, so the request was not signed"
+	}
+	if said, message := saysOfItself(answer.Body); said {
+		e.Message += "; its error has no kind, which would say whose fault it is"
+		if message = scrub(message, hidden); message != "" {
+			e.Message = fmt.Sprintf("%d without an error.kind: %s", answer.Status, message)
+		}
 	}
 	switch answer.Status {
 	case http.StatusGone:
@@ -142,4 +155,21 @@ func hasKind(body []byte) bool {
 		} `json:"error"`
 	}
 	return json.Unmarshal(body, &answer) == nil && answer.Error.Kind != ""
+}
+
+// saysOfItself returns the message of an error object without a kind. Such an object may be a
+// framework's, so its status counts as one without an error object does.
+func saysOfItself(body []byte) (said bool, message string) {
+	if _, err := limits.Check(body); err != nil || !utf8.Valid(body) {
+		return false, ""
+	}
+	var answer, failure object
+	if json.Unmarshal(body, &answer) != nil || json.Unmarshal(answer["error"], &failure) != nil {
+		return false, ""
+	}
+	_, coded := failure["code"]
+	if message, err := failure.text("message"); err == nil && message != "" {
+		return true, message
+	}
+	return coded, ""
 }

@@ -151,7 +151,7 @@ func (v *verification) look(answer *fetch.Response) reply {
 	v.leak = v.leak || leaks(answer.Body, v.secret.values)
 	result, err := read(answer, 0, v.secret)
 	r := reply{status: answer.Status, result: result, err: err}
-	if answer.Status >= 200 && answer.Status < 300 && v.misspelt == "" {
+	if v.misspelt == "" && (answer.Status >= 200 && answer.Status < 300 || hasKind(answer.Body)) {
 		v.misspelt = scrub(misspelt(answer.Body), v.secret.values)
 	}
 	var failed *poller.CheckError

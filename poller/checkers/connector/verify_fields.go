@@ -41,6 +41,9 @@ func misspelt(body []byte) string {
 	}
 	var failure object
 	if json.Unmarshal(answer["error"], &failure) == nil {
+		if _, there := failure["retry_after"]; there {
+			return misplacedWait
+		}
 		if found := misspeltIn("error.", failure, errorFields); found != "" {
 			return found
 		}

@@ -27,6 +27,11 @@ func (v *verification) run(ctx context.Context) {
 		if len(v.secret.keys) == 0 {
 			advice = "name the secret that requests are signed with, if the connector wants signatures: --secret; or what it wants in a header: --set headers.NAME=…"
 		}
+	case first.status >= 300 && first.status < 400:
+		var failed *poller.CheckError
+		if errors.As(first.err, &failed) {
+			advice = failed.Message
+		}
 	case first.blames():
 		advice = "verify with --account and --set of an account that the connector knows"
 	}

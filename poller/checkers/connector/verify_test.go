@@ -90,6 +90,9 @@ func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f.has("down"):
 		w.WriteHeader(http.StatusServiceUnavailable)
+	case f.has("elsewhere"):
+		w.Header().Set("Location", "/other")
+		w.WriteHeader(http.StatusFound)
 	case f.has("wrong form"):
 		_, _ = io.WriteString(w, `{"messages":[],"has_more":"no"}`)
 	case f.has("no list"):
@@ -104,6 +107,8 @@ func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 	case request.Account.ID != "a" && f.has("404 for nobody"):
 		w.WriteHeader(http.StatusNotFound)
+	case request.Account.ID != "a" && f.has("misplaced wait"):
+		_, _ = io.WriteString(w, `{"error":{"kind":"gone","retry_after":30}}`)
 	case request.Account.ID != "a":
 		_, _ = io.WriteString(w, `{"error":{"kind":"gone"}}`)
 	case badCursor && !f.has("any cursor"):
@@ -257,11 +262,13 @@ var flaws = []struct{ flaw, failed, left string }{
 	{"secrets", "secrets", ""},
 	{"misspelt more", "field names", ""},
 	{"misspelt time", "field names", ""},
+	{"misplaced wait", "field names", ""},
 }
 
 // ended are connectors that fail so early that few rules can be judged.
 var ended = []struct{ flaw, failed string }{
 	{"down", "answer"},
+	{"elsewhere", "answer"},
 	{"wrong form", "form"},
 	{"no list", "field names, form"},
 	{"too large", "size"},
@@ -289,6 +296,9 @@ func TestVerify(t *testing.T) {
 			findings := verify(t, &flawed{messages: 60, flaw: c.flaw}, true)
 			if got := with(Fail, findings); got != c.failed {
 				t.Errorf("failed: got %s, want %s\n%+v", got, c.failed, findings)
+			}
+			if c.flaw == "elsewhere" && !strings.HasPrefix(findings[ruleAnswer].Advice, "redirects are not followed: set the account's url to http://") {
+				t.Errorf("of a redirect: %+v", findings[ruleAnswer])
 			}
 			if findings[ruleSignature].Verdict != NotJudged || findings[ruleReachable].Verdict != Pass {
 				t.Errorf("judged what cannot be: %+v", findings)
