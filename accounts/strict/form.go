@@ -170,6 +170,11 @@ func (f *Form[C]) known() string {
 	for i := range f.entries {
 		names[i] = f.entries[i].Name
 	}
+	return knownFields(names)
+}
+
+// knownFields names fields, behind the fault of another.
+func knownFields(names []string) string {
 	switch n := len(names); n {
 	case 0:
 		return ""

@@ -150,6 +150,9 @@ func (r *Reader) Unknown() {
 	r.fields = nil
 }
 
+// Known has the faults of unknown fields name those that there are.
+func (r *Reader) Known(names ...string) { r.elsewhere = knownFields(names) }
+
 // Err calls Unknown and returns everything that was found as Faults, or nil.
 func (r *Reader) Err() error {
 	r.Unknown()

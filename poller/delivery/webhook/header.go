@@ -32,7 +32,7 @@ func checkHeaders(r *strict.Reader, headers []Header) {
 		case seen[lower]:
 			r.Fault(field, "comes twice")
 		case h.Secret.IsZero() && fetch.CredentialHeader(lower):
-			r.Fault(field, secrets.ErrNotReference.Error())
+			r.Fault(field, refFault(secrets.ErrNotReference))
 		case !h.Secret.IsZero() && h.Value != "":
 			r.Fault(field, "must have a value or refer to a secret, not both")
 		case !fetch.ValidHeaderValue(h.Value):

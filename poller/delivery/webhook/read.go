@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -42,6 +43,7 @@ func Read(from io.Reader, client Client) ([]Endpoint, error) {
 		return nil, errors.New("webhooks: must be one JSON object")
 	}
 	r := strict.NewReader(file)
+	r.Known("endpoints")
 	var endpoints []Endpoint
 	names := make(map[string]bool)
 	for _, in := range r.List("endpoints", maxEndpoints) {
@@ -83,11 +85,12 @@ func readEndpoint(r *strict.Reader) Endpoint {
 	for i, raw := range refs {
 		ref, err := secrets.ParseRef(raw)
 		if err != nil {
-			r.Fault("secrets["+strconv.Itoa(i)+"]", err.Error())
+			r.Fault("secrets["+strconv.Itoa(i)+"]", refFault(err))
 		}
 		e.Secrets = append(e.Secrets, ref)
 	}
 	e.Headers = readHeaders(r)
+	r.Known("name", "url", "secrets", "kinds", "ordered", "timeout", "concurrency", "headers")
 	r.Unknown()
 	return e
 }
@@ -103,10 +106,20 @@ func readHeaders(r *strict.Reader) []Header {
 		} else if json.Unmarshal(raw[name], &h.Value) != nil {
 			var err error
 			if h.Secret, err = secrets.ParseRef(raw[name]); err != nil {
-				r.Fault("headers."+strict.Printable(name), err.Error())
+				r.Fault("headers."+strict.Printable(name), refFault(err))
 			}
 		}
 		headers = append(headers, h)
 	}
 	return headers
+}
+
+// refFault says what is wrong with a value that should refer to a secret. The secrets of webhooks are
+// the service's own, and in other places than those of records.
+func refFault(err error) string {
+	if !errors.Is(err, secrets.ErrNotReference) {
+		return err.Error()
+	}
+	return `must be {"secret": "NAME"}: this file holds no secrets, put it into the file ` + secret.ServicePrefix +
+		"NAME of ROUNDS_SECRETS_DIR or into " + secrets.ServiceEnvPrefix + "NAME"
 }
