@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/rounds-dev/rounds/poller"
 )
@@ -17,6 +18,8 @@ func CheckError(err error) *poller.CheckError {
 		e.Scope, e.Code = poller.ScopeAccount, "secret_refused"
 	case errors.Is(err, ErrUnavailable):
 		e.Scope, e.Code = poller.ScopeEgress, "secret_store"
+	default:
+		e.Message = strings.TrimPrefix(e.Message, "secret ") // the code stands before it and says that
 	}
 	return e
 }

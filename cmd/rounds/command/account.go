@@ -106,7 +106,7 @@ party holds calls. An account that is registered with the same record stays as i
 --replace replaces the record: everything that is not given, such as a label, the
 cadence or a field of the config, gets its default. "account set" changes only what it names.`,
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
-  rounds account add crm --kind http --set url=https://example.com/check --set 'key={"secret":"CRM"}'
+  rounds account add crm --kind http --set url=https://example.com/check --set 'signing_secret={"secret":"CRM"}'
   rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
   rounds account add mail --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --from now
   rounds account add daily --kind feed --set url=https://example.com/daily.xml --cadence "cron 0 9 * * MON-FRI Asia/Shanghai"`,

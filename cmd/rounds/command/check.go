@@ -115,10 +115,13 @@ func checkByHand(ctx context.Context, env environment, s settings.Poller, o chec
 	if err := run.print(env.stdout, o.jsonOutput); err != nil {
 		return err
 	}
-	if run.Error != nil {
-		return errCheckFailed
+	switch {
+	case run.Error == nil:
+		return nil
+	case run.Error.Code == "secret":
+		return fmt.Errorf("%w; stored secrets are in Redis and are not found here", errCheckFailed)
 	}
-	return nil
+	return errCheckFailed
 }
 
 // checkRun is a check by hand, as it is printed.

@@ -153,3 +153,12 @@ func TestCheckThatCannotBegin(t *testing.T) {
 		}
 	}
 }
+
+// A missing secret is named where to put it, and is not looked for in the store.
+func TestCheckWithoutItsSecret(t *testing.T) {
+	got, err := runWith(t.Context(), private, "", "check", "--kind", "http", "--set", "url=http://127.0.0.1:1/", "--set", `signing_secret={"secret":"ACME"}`)
+	if !errors.Is(err, errCheckFailed) || !strings.HasSuffix(err.Error(), "; stored secrets are in Redis and are not found here") ||
+		!strings.Contains(got.out, " ACME: is neither a file of ROUNDS_SECRETS_DIR nor ROUNDS_SECRET_ACME") {
+		t.Errorf("%v\n%s", err, got.out)
+	}
+}

@@ -3,12 +3,14 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,9 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
@@ -42,6 +47,55 @@ func TestEveryCommandIsExplained(t *testing.T) {
 	walk(root)
 	if seen < 20 {
 		t.Errorf("only %d commands", seen)
+	}
+}
+
+// A config that an example of the help sets is one that its kind takes.
+func TestConfigsOfExamplesAreTaken(t *testing.T) {
+	checkers, err := service.NewCheckers(settings.Poller{}, service.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
+	seen := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			words := word.FindAllString(strings.TrimSpace(line), -1)
+			kind, url, sets := "", "", []string(nil)
+			for i, w := range words[:max(0, len(words)-1)] {
+				next := strings.Trim(words[i+1], `'`)
+				switch {
+				case w == "--kind":
+					kind = next
+				case w == "--set":
+					sets = append(sets, next)
+				case w == "verify":
+					kind, url = "http", next
+				}
+			}
+			if kind == "" || len(sets) == 0 || strings.Contains(line, "--config") {
+				continue
+			}
+			if url != "" {
+				sets = append(sets, "url="+url)
+			}
+			seen++
+			config, err := buildConfig(testEnvironment(nil), "", sets)
+			if err == nil {
+				err = checkers.Validate(kind, config)
+			}
+			if err != nil && !errors.Is(err, fetch.ErrPrivate) {
+				t.Errorf("%s: %v", strings.TrimSpace(line), err)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(testEnvironment(nil)))
+	if seen < 5 {
+		t.Errorf("only %d examples set a config", seen)
 	}
 }
 

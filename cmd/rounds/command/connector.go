@@ -102,7 +102,7 @@ Exit codes:
 			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: lookup})
 			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, Deadline: s.CheckTimeout})
 			if errors.Is(err, secrets.ErrNotFound) {
-				err = fmt.Errorf("%w; stored secrets are in Redis and are not found here: put it into %sNAME for this command", err, secrets.EnvPrefix)
+				err = fmt.Errorf("%w, and stored secrets are in Redis and are not found here: put it into one of the two for this command", err)
 			}
 			if err != nil {
 				return notJudged(err)

@@ -57,7 +57,7 @@ func TestConnectorVerifyWhatCannotBeJudged(t *testing.T) {
 		args []string
 	}{
 		{"config.url", []string{"ftp://x"}},
-		{"stored secrets are in Redis and are not found here: put it into ROUNDS_SECRET_NAME", []string{"http://localhost:1/", "--secret", "NONE"}},
+		{"nor ROUNDS_SECRET_NONE, and stored secrets are in Redis and are not found here: put it into one of the two", []string{"http://localhost:1/", "--secret", "NONE"}},
 		{"unknown flag", []string{"http://localhost:1/", "--secrets", "NONE"}},
 		{"accepts 1 arg", nil},
 		{"--set", []string{"http://localhost:1/", "--set", "x"}},

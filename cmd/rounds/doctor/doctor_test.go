@@ -104,7 +104,7 @@ func TestExamineRedis(t *testing.T) {
 	r.says(t, fault, "secrets", "secret MISSING: ")
 	r.says(t, ok, "way out", open+" was reached")
 	r.says(t, warning, "way out", "10.255.255.1:80: refused address")
-	if r.Faults != 4 || len(r.Todo) != r.Faults+r.Warnings || !strings.Contains(strings.Join(r.Todo, "\n"), "rounds secret set NAME") {
+	if r.Faults != 4 || len(r.Todo) != r.Faults+r.Warnings || !strings.Contains(strings.Join(r.Todo, "\n"), "rounds secret set MISSING), or put them into ROUNDS_SECRETS_DIR, or as ROUNDS_SECRET_MISSING into") {
 		t.Errorf("%d faults, %d warnings, to do %q", r.Faults, r.Warnings, r.Todo)
 	}
 	var b bytes.Buffer

@@ -64,12 +64,12 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 		}
 	}
 	slices.Sort(names)
-	var bad []string
+	var bad, lost []string
 	for _, name := range names {
 		_, err := known.source.Get(ctx, name, uses[name])
 		// Where it may go is judged at each use, not here.
 		if err != nil && !errors.Is(err, secrets.ErrRefused) {
-			bad = append(bad, err.Error())
+			bad, lost = append(bad, err.Error()), append(lost, name)
 		}
 	}
 	if len(bad) > 0 {
@@ -77,11 +77,12 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 		if more := len(bad) - named; more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
+		toStore := "rounds secret set " + lost[0]
 		if d.Settings.Redis.URL == "" {
-			d.warn(part, "this command does not find them, though the process may: "+text, "if checks fail with the code secret, store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR")
+			d.warn(part, "this command does not find them, though the process may: "+text, "if checks fail with the code secret, store them ("+toStore+"), or put them into ROUNDS_SECRETS_DIR")
 			return
 		}
-		d.fault(part, text, "store them (rounds secret set NAME), or put them into ROUNDS_SECRETS_DIR, or as ROUNDS_SECRET_NAME into the environment or the settings file of each poller; if pollers have them there, run this as they run")
+		d.fault(part, text, "store them ("+toStore+"), or put them into ROUNDS_SECRETS_DIR, or as "+secrets.EnvPrefix+lost[0]+" into the environment or the settings file of each poller; if pollers have them there, run this as they run")
 		return
 	}
 	text := "no account uses one"

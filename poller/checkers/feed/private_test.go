@@ -66,7 +66,7 @@ func TestLoginThatIsRefusedOrMissing(t *testing.T) {
 	}{
 		{New(client, vault()), poller.Request{Config: plain(server.URL)}, poller.AuthFailed, "auth: http_401: the host answered 401 Unauthorized: the feed needs a login: add a login or headers to the config"},
 		{New(client, vault()), poller.Request{Config: private(server.URL)}, poller.AuthFailed, "auth: http_401: the host answered 401 Unauthorized: it refused the login or the headers of the config"},
-		{New(client, secrets.Source{}), poller.Request{Config: private(server.URL)}, poller.Transient, "transient: secret: secret TOKEN: is neither a file of ROUNDS_SECRETS_DIR nor ROUNDS_SECRET_TOKEN"},
+		{New(client, secrets.Source{}), poller.Request{Config: private(server.URL)}, poller.Transient, "transient: secret: TOKEN: is neither a file of ROUNDS_SECRETS_DIR nor ROUNDS_SECRET_TOKEN"},
 	} {
 		_, err := c.checker.Check(t.Context(), c.request)
 		if got := checktest.Failure(t, err); got.Kind != c.kind || got.Error() != c.text {
