@@ -1,15 +1,19 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -21,6 +25,12 @@ type LoginRequest struct {
 	Cadence string            `json:"cadence,omitempty" doc:"The cadence of a new account; left out: every 0, because its calls are held."`
 	Labels  map[string]string `json:"labels,omitempty" doc:"The labels of a new account."`
 	BaseURL string            `json:"base_url,omitempty" doc:"Where signing in begins, if not at WeChat."`
+}
+
+// LoginDigits is what the phone shows.
+type LoginDigits struct {
+	_      struct{} `additionalProperties:"false"`
+	Digits string   `json:"digits" maxLength:"16" pattern:"^[0-9]+$" doc:"As the phone shows them."`
 }
 
 // Login is a sign-in under way, or its end.
@@ -57,7 +67,7 @@ func (r Intake) addLogins() {
 	operation := func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
 		return huma.Operation{
 			OperationID: id, Method: method, Path: "/v1/weixin/logins" + path, Tags: []string{"accounts"}, Summary: summary, Description: description,
-			DefaultStatus: status, MaxBodyBytes: 16 << 10, Errors: append([]int{401, 422, 503}, errors...),
+			DefaultStatus: status, MaxBodyBytes: 16 << 10, SkipValidateBody: true, Errors: append([]int{401, 422, 503}, errors...),
 		}
 	}
 	huma.Register(r.API, operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
@@ -73,17 +83,42 @@ func (r Intake) addLogins() {
 		"Nothing of it remains. Repeating the request is safe.", http.StatusNoContent), r.abandonLogin)
 }
 
-func (r Intake) beginLogin(ctx context.Context, in *struct{ Body LoginRequest }) (*loginReply, error) {
-	trail.Of(ctx).Account(in.Body.ID)
+var (
+	loginDecoder = strict.NewDecoder[struct {
+		ID      string            `strict:"id"`
+		Cadence string            `strict:"cadence"`
+		Labels  map[string]string `strict:"labels"`
+		BaseURL string            `strict:"base_url"`
+	}]("a sign-in")
+	digitsDecoder = strict.NewDecoder[struct {
+		Digits string `strict:"digits"`
+	}]("a code")
+	digits = regexp.MustCompile(`^[0-9]{1,16}$`)
+)
+
+// faulted reports whether a field has a fault already.
+func faulted(faults strict.Faults, field string) bool {
+	return slices.ContainsFunc(faults, func(f strict.Fault) bool { return f.Field == field })
+}
+
+func (r Intake) beginLogin(ctx context.Context, in *struct {
+	RawBody []byte `contentType:"application/json"`
+}) (*loginReply, error) {
+	given, faults := loginDecoder.Decode(strict.OrEmpty(in.RawBody))
+	if given.ID == "" && !faulted(faults, "id") {
+		faults.Add("id", "missing")
+	}
+	if err := faults.Err(); err != nil {
+		return nil, r.Problem(ctx, "begin sign-in", err)
+	}
+	trail.Of(ctx).Account(given.ID)
 	if err := r.MayKeep(); err != nil {
 		return nil, err
 	}
-	if in.Body.Cadence == "" {
-		in.Body.Cadence = "every 0"
-	}
 	caller, _ := access.From(ctx)
 	by := scan.By{Name: caller.Name, MayReplace: caller.Role.Includes(access.Admin) && !caller.Bound()}
-	l, err := r.Logins.Begin(ctx, r.Registry(ctx), by, accounts.Account{ID: in.Body.ID, Cadence: in.Body.Cadence, Labels: in.Body.Labels}, in.Body.BaseURL)
+	account := accounts.Account{ID: given.ID, Cadence: cmp.Or(given.Cadence, "every 0"), Labels: given.Labels}
+	l, err := r.Logins.Begin(ctx, r.Registry(ctx), by, account, given.BaseURL)
 	return r.loggedIn(ctx, l, err)
 }
 
@@ -98,12 +133,16 @@ func (r Intake) followLogin(ctx context.Context, in *struct {
 func (r Intake) typeLogin(ctx context.Context, in *struct {
 	LoginName
 	LoginHold
-	Body struct {
-		_      struct{} `additionalProperties:"false"`
-		Digits string   `json:"digits" maxLength:"16" pattern:"^[0-9]+$" doc:"As the phone shows them."`
-	}
+	RawBody []byte `contentType:"application/json"`
 }) (*loginReply, error) {
-	l, err := r.Logins.Type(ctx, r.Registry(ctx), in.Login, in.Body.Digits, in.time())
+	given, faults := digitsDecoder.Decode(strict.OrEmpty(in.RawBody))
+	if !faulted(faults, "digits") && !digits.MatchString(given.Digits) {
+		faults.Add("digits", "must be 1 to 16 digits, as the phone shows them")
+	}
+	if err := faults.Err(); err != nil {
+		return nil, r.Problem(ctx, "type digits", err)
+	}
+	l, err := r.Logins.Type(ctx, r.Registry(ctx), in.Login, given.Digits, in.time())
 	if err == nil {
 		trail.Of(ctx).Account(l.Account)
 	}

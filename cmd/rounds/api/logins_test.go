@@ -40,6 +40,9 @@ func TestSigningInByAScan(t *testing.T) {
 	for _, body := range []string{`{}`, `{"id":""}`, `{"id":"me","cadence":"x"}`, `{"id":"me","x":1}`, `{"id":"me","labels":{"a":1}}`} {
 		f.errorReply("POST", path, body, 422)
 	}
+	if got := f.errorReply("POST", path, `{"id":"me","x":1}`, 422); len(got.Errors) != 1 || !strings.Contains(got.Errors[0].Message, "is not a field of a sign-in; its fields are id, cadence, labels and base_url") {
+		t.Errorf("an unknown field: %+v", got)
+	}
 	var l Login
 	f.call("POST", path, `{"id":"me","labels":{"team":"x"}}`, 201, &l)
 	if l.State != scan.Waiting || l.Link == "" || len(l.Login) < 50 {
@@ -63,7 +66,15 @@ func TestSigningInByAScan(t *testing.T) {
 	if l.State != scan.Digits || l.Trouble != "" {
 		t.Errorf("got %+v", l)
 	}
-	f.errorReply("POST", path+"/"+l.Login+"/code", `{"digits":"4x"}`, 422)
+	for _, body := range []string{`{"digits":"4x"}`, `{}`, `{"digits":42}`, `{"digits":"12345678901234567"}`, `{"digits":"1","x":1}`} {
+		f.errorReply("POST", path+"/"+l.Login+"/code", body, 422)
+	}
+	if r := f.request("POST", path, `{"id":""}`); true { // as other routes, they need no Content-Type
+		r.Header.Del("Content-Type")
+		if got := f.do(r); got.status != 422 {
+			t.Errorf("without a Content-Type: %d %s", got.status, got.body)
+		}
+	}
 	told <- scan.Told{Status: "confirmed", Token: token, Base: "https://far.example:8443", Bot: "b"}
 	l = Login{}
 	f.call("POST", path+"/"+name+"/code", `{"digits":"42"}`, 200, &l)

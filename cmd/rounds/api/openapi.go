@@ -59,6 +59,10 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/retry"].Post, reflect.TypeFor[WebhookRetryRequest](), false)
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/skip"].Post, reflect.TypeFor[WebhookSkipRequest](), false)
 	schemas.setBody(doc.Paths["/v1/groups/{name}/read"].Post, reflect.TypeFor[GroupReadRequest](), true)
+	if path := doc.Paths["/v1/weixin/logins"]; path != nil {
+		schemas.setBody(path.Post, reflect.TypeFor[LoginRequest](), true)
+		schemas.setBody(doc.Paths["/v1/weixin/logins/{login}/code"].Post, reflect.TypeFor[LoginDigits](), true)
+	}
 	if path := doc.Paths["/v1/accounts:check"]; path != nil {
 		schemas.setBody(path.Post, reflect.TypeFor[CheckRequest](), true)
 	}
