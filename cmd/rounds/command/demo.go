@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,9 @@ The three pollers are processes of their own. The dashboard's first page has a b
 that kills one, as kill -9 does: the others take over its accounts, and after half a
 minute another takes its place. Nothing remains when the demo ends.
 
+It reads no settings, which are for "rounds serve". The dashboard is at 127.0.0.1:8080, or at
+another port if that one is taken.
+
 One account is at a pretend WeChat, with a phone whose address is printed: it scans the codes
 of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. With
 --weixin-login one more account is signed in here first, and the phone scans by itself.`,
@@ -42,6 +46,9 @@ of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. 
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, length)
 				defer cancel()
+			}
+			if addr, set := env.lookup("ROUNDS_API_ADDR"); set && addr != "" {
+				fmt.Fprintln(env.stderr, "rounds: the demo reads no settings and does not listen at ROUNDS_API_ADDR; it prints where the dashboard is")
 			}
 			options := demo.Options{
 				Service: serviceOptions(env), Command: calledAs(os.Executable()), Program: env.self, Arguments: []string{"demo", demoPoller},

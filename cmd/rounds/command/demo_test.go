@@ -224,3 +224,16 @@ func TestCalledAs(t *testing.T) {
 		}
 	}
 }
+
+// A demo says that it does not listen where the service would.
+func TestADemoSaysThatItReadsNoSettings(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got, err := runWith(ctx, map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:1"}, "", "demo")
+	if err != nil || strings.Count(got.err, "does not listen at ROUNDS_API_ADDR") != 1 {
+		t.Errorf("%v\n%s", err, got.err)
+	}
+	if got, err := runWith(ctx, nil, "", "demo"); err != nil || strings.Contains(got.err, "ROUNDS_API_ADDR") {
+		t.Errorf("%v\n%s", err, got.err)
+	}
+}
