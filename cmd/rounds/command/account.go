@@ -55,7 +55,7 @@ func newNudgeCommand(env environment) *cobra.Command {
 later; an account that is being checked is checked once more.`,
 		Example: `  rounds account nudge news
   rounds account nudge support --within 5s --hint '{"token":"abc"}' --hint-lives 10m`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if hint != "" {
@@ -110,7 +110,7 @@ cadence or a field of the config, gets its default. "account set" changes only w
   rounds account add crm --kind http --config @crm.json --label team=sales --priority urgent --replace
   rounds account add mail --kind imap --set host=imap.example.com --set user=me --set 'password={"secret":"MAIL"}' --from now
   rounds account add daily --kind feed --set url=https://example.com/daily.xml --cadence "cron 0 9 * * MON-FRI Asia/Shanghai"`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			account.ID = args[0]
 			if cmd.Flags().Changed("every") {

@@ -29,7 +29,7 @@ func newGetCommand(env environment) *cobra.Command {
 		Aliases:           []string{"show"},
 		Short:             "Show an account and where it is",
 		Example:           `  rounds account get news`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			account, err := calls.Get(cmd.Context(), args[0])

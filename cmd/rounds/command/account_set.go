@@ -41,7 +41,7 @@ and a --retry-budget of 0, restore the default.`,
 		Example: `  rounds account set news --every 5s --label team=press
   rounds account set crm --set url=https://example.com/check --unset settings.region
   rounds account set a b c --priority low --unlabel team`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              atLeast(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
 			patch, err := change.patch(cmd.Flags())
@@ -218,7 +218,7 @@ not saved either if somebody else changed the account meanwhile. Unsaved text st
 in a file, whose path is printed.`,
 		Example: `  rounds account edit news
   EDITOR="code --wait" rounds account edit news`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if err := editable(env); err != nil {

@@ -26,7 +26,7 @@ its last checks went, what mattered lately, and who changed it. A rule is a word
 backoff, retry-after, limit, nudge or priority, with a sentence that explains it.`,
 		Example: `  rounds account why news
   rounds account why news --json | jq -r .rule`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			schedule, err := calls.Schedule(cmd.Context(), args[0])

@@ -43,7 +43,7 @@ private key of ROUNDS_SECRETS_KEY opens them.`,
 		Example: `  rounds backup rounds-2026-11-22.ndjson.zst
   rounds backup --with-secrets rounds-2026-11-22.ndjson.zst
   rounds backup - | rounds restore - --to redis://127.0.0.1:6380`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			g := newGauge(env)
 			began := time.Now()

@@ -138,7 +138,7 @@ func (run *checkRun) print(w io.Writer, jsonOutput bool) error {
 		fmt.Fprintf(w, "held     a trial does not wait; a poller's call is held for up to %v until something comes\n", time.Duration(run.Hold*float64(time.Second)))
 	}
 	for n, page := range run.Pages {
-		fmt.Fprintf(w, "\npage %d   %d messages in %d ms, from %s\n", n+1, len(page.Messages), page.Milliseconds, cmp.Or(oneLine(page.Cursor), "the beginning"))
+		fmt.Fprintf(w, "\npage %d   %s in %d ms, from %s\n", n+1, numberOf(len(page.Messages), "message"), page.Milliseconds, cmp.Or(oneLine(page.Cursor), "the beginning"))
 		for _, m := range page.Messages {
 			when := "-"
 			if m.Time != nil {

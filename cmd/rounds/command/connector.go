@@ -83,7 +83,7 @@ Exit codes:
 		Example: `  rounds connector verify https://connector.example.com/check --secret CRM
   rounds connector verify http://127.0.0.1:9000/ --secret CRM --account inbox --allow-private-addresses
   rounds connector verify https://connector.example.com/check --set 'headers.Authorization={"secret":"TOKEN"}' --json`,
-		Args: func(cmd *cobra.Command, args []string) error { return notJudged(cobra.ExactArgs(1)(cmd, args)) },
+		Args: func(cmd *cobra.Command, args []string) error { return notJudged(exactly(1)(cmd, args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
 			s, err := settings.ReadPoller(lookup, cmd.Flags())

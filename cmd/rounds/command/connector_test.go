@@ -59,7 +59,7 @@ func TestConnectorVerifyWhatCannotBeJudged(t *testing.T) {
 		{"config.url", []string{"ftp://x"}},
 		{"nor ROUNDS_SECRET_NONE, and stored secrets are in Redis and are not found here: put it into one of the two", []string{"http://localhost:1/", "--secret", "NONE"}},
 		{"unknown flag", []string{"http://localhost:1/", "--secrets", "NONE"}},
-		{"accepts 1 arg", nil},
+		{"URL is missing", nil},
 		{"--set", []string{"http://localhost:1/", "--set", "x"}},
 		{"ROUNDS_CHECK_TIMEOUT", []string{"http://localhost:1/", "--check-timeout", "0s"}},
 	} {

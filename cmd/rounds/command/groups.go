@@ -83,7 +83,7 @@ before it removes any group, unless --yes is given. If nobody can be asked, it e
 with exit code 2 and changes nothing.`,
 		Example: `  rounds groups rm old-crm
   rounds groups rm old-crm older-crm --yes`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              atLeast(1),
 		ValidArgsFunction: completeGroups(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			if !yes {

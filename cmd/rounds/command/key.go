@@ -63,7 +63,7 @@ to the Redis of ROUNDS_REDIS_URL itself, and asks no API.`,
 		Example: `  rounds key create grafana --role viewer
   rounds key create ci --role editor --label team=press --expires 90d
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds key create me --role admin --in-redis`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 	}
 	withAPI := withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 		wanted, err := labelsOf(labels)
@@ -258,7 +258,7 @@ func newKeyRevoke(env environment) *cobra.Command {
 seconds their long requests end, such as following messages.`,
 		Example: `  rounds key revoke ci`,
 		Aliases: []string{"rm"},
-		Args:    cobra.MinimumNArgs(1),
+		Args:    atLeast(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			for _, name := range args {
 				if err := calls.RevokeKey(cmd.Context(), name); err != nil {

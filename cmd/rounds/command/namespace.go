@@ -43,7 +43,7 @@ The trail of who changed what is removed too: a line on standard error says who 
 this.`,
 		Example: `  rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379 --dry-run
   rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
 			s, err := settings.ReadRedis(lookup, cmd.Flags())

@@ -66,7 +66,7 @@ opens them; otherwise pollers fetch new ones.
 --dry-run only verifies the file and lists its content.`,
 		Example: `  rounds restore rounds-2026-11-22.ndjson.zst --dry-run
   rounds restore rounds-2026-11-22.ndjson.zst --to redis://127.0.0.1:6379 --shards 256`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return restore(cmd, env, args[0], where, dryRun, withoutKeys)
 		},

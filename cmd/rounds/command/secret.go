@@ -50,7 +50,7 @@ webhooks, to which no record can refer.`,
 		Example: `  rounds secret set KF --host qyapi.weixin.qq.com --kind wecom-kf < kf.txt
   pass show mail/me | rounds secret set MAIL --host imap.example.com:993 --kind imap
   rounds secret set CRM --host 'api.example.com,*.crm.example.com' < token`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if err := secret.ValidateFullName(args[0]); err != nil {
 				return fmt.Errorf("NAME %w", err) // the name is not quoted: it may be the secret itself
@@ -171,7 +171,7 @@ func newSecretRemove(env environment) *cobra.Command {
 		Short:   "Delete a stored secret",
 		Long:    "Delete a stored secret, for good. Checks of accounts that refer to it fail from then on, and\ncount against no account. The command asks first, unless --yes is given.",
 		Example: "  rounds secret rm OLD --yes",
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			if err := secret.ValidateFullName(args[0]); err != nil {
 				return fmt.Errorf("NAME %w", err)

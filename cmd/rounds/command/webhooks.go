@@ -116,7 +116,7 @@ func newWebhooksEnableCommand(env environment) *cobra.Command {
 		Use:     "enable NAME...",
 		Short:   "Deliver to disabled webhook endpoints again, from where they stopped",
 		Example: `  rounds webhooks enable crm`,
-		Args:    cobra.MinimumNArgs(1),
+		Args:    atLeast(1),
 
 		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
@@ -139,7 +139,7 @@ func newWebhooksShowCommand(env environment) *cobra.Command {
 first of each account, and how many of the account wait behind it.`,
 		Example: `  rounds webhooks show crm
   rounds webhooks show crm --json | jq -r .standing.waiting[].account`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			w, err := calls.Webhook(cmd.Context(), names[0])
@@ -197,7 +197,7 @@ that the endpoint asked for. Messages of an account keep their order, and a fail
 try counts like any other.`,
 		Example: `  rounds webhooks retry crm
   rounds webhooks retry crm --account news`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			done, err := calls.RetryWebhook(cmd.Context(), names[0], request)
@@ -229,7 +229,7 @@ dead replay" delivers it again. A message that is being sent at that moment may
 still arrive.`,
 		Example: `  rounds webhooks skip crm --account news
   rounds webhooks skip crm --yes`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			if request.Account == "" {

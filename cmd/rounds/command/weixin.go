@@ -49,7 +49,7 @@ was parked, it circulates again.`,
 		Example: `  rounds weixin login me
   rounds weixin login shop --every 0 --label team=sales
   rounds weixin login me --json | jq -r 'select(.state == "confirmed").account'`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			given, err := buildLabels(labels)
 			if err != nil {

@@ -56,7 +56,7 @@ func (v *verification) moves(first, shown, rest reply) bool {
 	case rest.ok() && len(rest.ids()) > 0 && (rest.result.Cursor == nil || sameJSON(cursor, rest.result.Cursor)):
 		v.judge(ruleMoves, false, fmt.Sprintf("the next page has %s and the next_cursor that it was asked under", count(len(rest.ids()), "message")), advice)
 	default:
-		v.judge(ruleMoves, true, fmt.Sprintf("a page of messages has a next_cursor of %d bytes, and the next page another", len(bytes.TrimSpace(cursor))), "")
+		v.judge(ruleMoves, true, fmt.Sprintf("a page of messages has a next_cursor of %s, and the next page another", count(len(bytes.TrimSpace(cursor)), "byte")), "")
 		return true
 	}
 	return false
