@@ -66,7 +66,9 @@ func TestGroupsAreReadListedAndRemoved(t *testing.T) {
 	f := newFixture(t, nil)
 	f.finds("a", 3)
 	f.finds("b", 2)
-	f.call("POST", "/v1/groups/crm/read", `{}`, 404, nil)
+	if got := f.errorReply("POST", "/v1/groups/crm/read", `{}`, 404); !strings.Contains(got.Detail, `{"from": "start"}, creates it`) {
+		t.Errorf("of a new group: %s", got.Detail)
+	}
 	var batch GroupBatch
 	f.call("POST", "/v1/groups/crm/read", `{"from":"start","limit":4}`, 200, &batch)
 	if len(batch.Messages) != 4 || batch.Consumer == "" || batch.Messages[0].Handle == "" || batch.Messages[0].Delivery != 1 || batch.Messages[0].Kind != "plain" {

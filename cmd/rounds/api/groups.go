@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 )
@@ -115,6 +117,9 @@ func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (*groupReadRe
 	ctx, end := s.lasting(ctx)
 	defer end()
 	batch, err := s.messages.ReadGroup(ctx, r.Name, round)
+	if errors.Is(err, message.ErrNoGroup) {
+		return nil, newErrorReply(http.StatusNotFound, "there is no such consumer group; from, as in {\"from\": \"start\"}, creates it")
+	}
 	if err != nil {
 		return nil, s.errorReply(ctx, "read group", err)
 	}

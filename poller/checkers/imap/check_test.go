@@ -169,7 +169,7 @@ func TestTrust(t *testing.T) {
 	}
 	plain := start(t, "none")
 	_, err := newChecker(t, plain).Check(t.Context(), poller.Request{Config: configOf(plain, "implicit", "a", "GOOD")})
-	if got := checktest.Failure(t, err); got.Code != string(fetch.CodeTLS) || !strings.Contains(got.Message, "starttls") || !strings.Contains(got.Message, "none") {
+	if got := checktest.Failure(t, err); got.Code != string(fetch.CodeTLS) || !strings.HasPrefix(got.Message, "the server does not speak TLS") || !strings.Contains(got.Message, "starttls") || !strings.Contains(got.Message, "none") {
 		t.Errorf("a port without TLS: got %v", got)
 	}
 	_, err = newChecker(t, plain).Check(t.Context(), poller.Request{Config: configOf(plain, "starttls", "a", "GOOD")})

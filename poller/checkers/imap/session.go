@@ -94,7 +94,7 @@ func (s *session) encrypt(config config, o Options) error {
 			failed := fetch.CheckError(fetch.Broken(s.ctx, err))
 			var plain tls.RecordHeaderError
 			if errors.As(err, &plain) {
-				failed.Message += ": the server does not speak TLS on this port; set config.tls to starttls (mostly port 143) or none"
+				failed.Message = "the server does not speak TLS on this port; set config.tls to starttls (mostly port 143) or none"
 			}
 			return failed
 		}
