@@ -68,8 +68,8 @@ func english() tongue {
 
 func chinese() tongue {
 	return tongue{
-		and: func(others int, s Style, _, _ string) string {
-			return s.Text(" 等另外 ") + s.Number(others) + s.Text(" 个")
+		and: func(others int, s Style, _, several string) string {
+			return s.Text(" 及另外 ") + s.Number(others) + s.Text(" 个"+several)
 		},
 		account: " 个账号", accounts: " 个账号", message: " 条消息", messages: " 条消息",
 	}

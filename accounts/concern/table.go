@@ -40,32 +40,32 @@ func table() []entry {
 		{
 			code: WatchOld, page: "/system",
 			en: "the monitor on duty does not tell what it watches: whether groups lag and accounts are overdue is not known",
-			zh: "值班的监控器没有报告所见：无法得知消费组是否落后、账号是否逾期。",
+			zh: "值班的监控器没有报告所见：无法得知消费组是否滞后、账号是否逾期。",
 		},
 		{
 			code: Outage, page: "/", alerts: []string{"RoundsOutageSuspected"},
 			en: "half of the hosts or more are out of reach for replica {subject:replica|replicas}: the network seems to be down",
-			zh: "副本 {subject} 有一半以上的主机无法访问：网络似乎断了。",
+			zh: "副本 {subject:副本|副本} 有一半以上的主机无法访问：网络似乎断了。",
 		},
 		{
 			code: MemoryShort, page: "/system", alerts: []string{"RoundsRedisFull"},
 			en: "replica {subject:replica|replicas} {alike:accepts|accept} no messages: Redis has used its memory up to the mark",
-			zh: "副本 {subject} 不再接收消息：Redis 内存已用到警戒线。",
+			zh: "副本 {subject:副本|副本} 不再接收消息：Redis 内存已用到警戒线。",
 		},
 		{
 			code: RedisEviction, page: "/system", alerts: redis,
 			en: "redis {subject:server|servers}: maxmemory-policy is {value}, so accounts are dropped when memory is full",
-			zh: "Redis {subject} 的淘汰策略是 {value}：内存满时会丢掉账号。",
+			zh: "Redis {subject:服务器|服务器} 的淘汰策略是 {value}：内存满时会丢掉账号。",
 		},
 		{
 			code: RedisAppendFails, page: "/system", alerts: redis,
 			en: "redis {subject:server|servers}: the append-only file cannot be written",
-			zh: "Redis {subject} 无法写入 AOF 文件。",
+			zh: "Redis {subject:服务器|服务器} 无法写入 AOF 文件。",
 		},
 		{
 			code: RedisSnapshot, page: "/system", alerts: redis,
 			en: "redis {subject:server|servers}: the last snapshot failed, so it refuses all writes until one succeeds",
-			zh: "Redis {subject} 拒绝所有写入：上次快照失败。",
+			zh: "Redis {subject:服务器|服务器} 拒绝所有写入：上次快照失败。",
 		},
 		{
 			code: RedisUnsaved, page: "/system", alerts: redis,
@@ -75,22 +75,22 @@ func table() []entry {
 		{
 			code: RedisMemory, page: "/system", alerts: []string{"RoundsRedisConcern", "RoundsRedisFull"},
 			en: "redis {subject:server|servers}: {value} % of maxmemory is in use",
-			zh: "Redis {subject} 已用内存上限的 {value} %。",
+			zh: "Redis {subject:服务器|服务器} 已用内存上限的 {value} %。",
 		},
 		{
 			code: RedisAppendOnly, page: "/system", alerts: redis,
 			en: "redis {subject:server|servers}: appendonly is no, so a restart loses what was written since the last snapshot, or everything if there is none",
-			zh: "Redis {subject} 没有开启 AOF：重启会丢失上次快照之后写入的内容，没有快照时丢失全部。",
+			zh: "Redis {subject:服务器|服务器} 没有开启 AOF：重启会丢失上次快照之后写入的内容，没有快照时丢失全部。",
 		},
 		{
 			code: RedisNoSync, page: "/system", alerts: redis,
 			en: "redis {subject:server|servers}: appendfsync is no, so half a minute of writes may be lost when its machine dies",
-			zh: "Redis {subject} 的 appendfsync 为 no：机器断电可能丢失半分钟的写入。",
+			zh: "Redis {subject:服务器|服务器} 的 appendfsync 为 no：机器断电可能丢失半分钟的写入。",
 		},
 		{
 			code: RedisReplicas, page: "/system", alerts: redis,
 			en: "redis {subject:server|servers}: min-replicas-to-write is 0, so a master that is cut off accepts writes that a failover forgets",
-			zh: "Redis {subject} 在没有从节点时也接受写入：被隔离的主节点会接受故障转移后丢失的内容。",
+			zh: "Redis {subject:服务器|服务器} 在没有从节点时也接受写入：被隔离的主节点会接受故障转移后丢失的内容。",
 		},
 		{
 			code: RedisDamaged, page: "/system", alerts: redis,
@@ -105,7 +105,7 @@ func table() []entry {
 		{
 			code: KindUnchecked, page: "/problems",
 			en: "no living replica checks the kind {subject:kind|kinds}",
-			zh: "没有存活的副本检查种类 {subject}。",
+			zh: "没有存活的副本检查种类 {subject:种类|种类}。",
 		},
 		{
 			code: Overdue, page: "/", alerts: []string{"RoundsOverdue"},
@@ -120,42 +120,42 @@ func table() []entry {
 		{
 			code: HeadroomLow, page: "/problems", alerts: []string{"RoundsHeadroomLow", "RoundsMessagesAboutToBeLost"},
 			en: "{accounts} of the kind {subject:kind|kinds} will lose messages, the first in {time}",
-			zh: "种类 {subject} 的{accounts}将丢失消息，最早在 {time}后。",
+			zh: "种类 {subject:种类|种类} 的{accounts}将丢失消息，最早在 {time}后。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Seconds <= 0 },
 				en:   "{accounts} of the kind {subject:kind|kinds} went unchecked for so long that messages may be lost already",
-				zh:   "种类 {subject} 的{accounts}太久没有检查，消息可能已经丢失。",
+				zh:   "种类 {subject:种类|种类} 的{accounts}太久没有检查，消息可能已经丢失。",
 			}},
 		},
 		{
 			code: WebhookDisabled, page: "/delivery", alerts: []string{"RoundsWebhookDisabled"},
 			en: "webhook {subject:webhook|webhooks} {alike:is|are} disabled: {messages:waits|wait}[, the oldest for {time}]",
-			zh: "Webhook {subject} 已停用：{messages}在等待[，最久 {time}]。",
+			zh: "Webhook {subject:Webhook| Webhook} 已停用：{messages}在等待[，最久 {time}]。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Messages == 0 },
 				en:   "webhook {subject:webhook|webhooks} {alike:is|are} disabled and {alike:gets|get} no messages",
-				zh:   "Webhook {subject} 已停用，收不到消息。",
+				zh:   "Webhook {subject:Webhook| Webhook} 已停用，收不到消息。",
 			}},
 		},
 		{
 			code: WebhookRefused, page: "/delivery",
 			en: "webhook {subject:webhook|webhooks} {alike:does|do} not take messages ({value}): {messages:waits|wait}[, the oldest for {time}]",
-			zh: "Webhook {subject} 不接收消息（{value}）：{messages}在等待[，最久 {time}]。",
+			zh: "Webhook {subject:Webhook| Webhook} 不接收消息（{value}）：{messages}在等待[，最久 {time}]。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Value == "" },
 				en:   "webhook {subject:webhook|webhooks} {alike:does|do} not take some messages: {messages:waits|wait}[, the oldest for {time}]",
-				zh:   "Webhook {subject} 不接收部分消息：{messages}在等待[，最久 {time}]。",
+				zh:   "Webhook {subject:Webhook| Webhook} 不接收部分消息：{messages}在等待[，最久 {time}]。",
 			}},
 		},
 		{
 			code: WebhookKind, page: "/delivery",
 			en: "webhook {subject:webhook|webhooks} {alike:is|are} for the kind {value}, which no living replica checks; kinds in ROUNDS_WEBHOOKS_FILE may be misspelt",
-			zh: "Webhook {subject} 只接收种类 {value} 的消息，但没有存活的副本检查该种类：ROUNDS_WEBHOOKS_FILE 中的 kinds 可能写错了。",
+			zh: "Webhook {subject:Webhook| Webhook} 只接收种类 {value} 的消息，但没有存活的副本检查该种类：ROUNDS_WEBHOOKS_FILE 中的 kinds 可能写错了。",
 		},
 		{
 			code: NoDelivery, page: "/delivery",
 			en: "no process delivers to webhook {subject:webhook|webhooks}: {messages:waits|wait}[, the oldest for {time}]",
-			zh: "没有进程向 Webhook {subject} 投递：{messages}在等待[，最久 {time}]。",
+			zh: "没有进程向 Webhook {subject:Webhook| Webhook} 投递：{messages}在等待[，最久 {time}]。",
 		},
 		{
 			code: NoDeliveryRole, page: "/delivery",
@@ -165,15 +165,15 @@ func table() []entry {
 		{
 			code: GroupLagging, page: "/delivery", alerts: []string{"RoundsGroupFallsBehind"},
 			en: "consumer group {subject:group|groups} {alike:lags|lag}: {messages:waits|wait}[, the oldest for {time}]",
-			zh: "消费组 {subject} 落后：{messages}在等待[，最久 {time}]。",
+			zh: "消费组 {subject:消费组|消费组} 滞后：{messages}在等待[，最久 {time}]。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Value == NoConsumer },
 				en:   "consumer group {subject:group|groups} {alike:lags, and none of its consumers is|lag, and none of their consumers is} alive: {messages:waits|wait}[, the oldest for {time}]",
-				zh:   "消费组 {subject} 落后，并且没有在运行的消费者：{messages}在等待[，最久 {time}]。",
+				zh:   "消费组 {subject:消费组|消费组} 滞后，并且没有在运行的消费者：{messages}在等待[，最久 {time}]。",
 			}, {
 				fits: func(c *Concern) bool { return c.Value != "" },
 				en:   "consumer group {subject:group|groups} {alike:lags, and its handler does not handle messages|lag, and their handlers do not handle messages} ({value}): {messages:waits|wait}[, the oldest for {time}]",
-				zh:   "消费组 {subject} 落后，其处理程序未能处理消息（{value}）：{messages}在等待[，最久 {time}]。",
+				zh:   "消费组 {subject:消费组|消费组} 滞后，其处理程序未能处理消息（{value}）：{messages}在等待[，最久 {time}]。",
 			}},
 		},
 		{
@@ -204,11 +204,11 @@ func table() []entry {
 		{
 			code: ProcessSilent, page: "/", alerts: []string{"RoundsProcessLost"},
 			en: "process {subject:process|processes} went silent without leaving",
-			zh: "进程 {subject} 没有注销就失去响应。",
+			zh: "进程 {subject:进程|进程} 没有注销就失去响应。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Count <= 1 && c.Value != "" },
 				en:   "process {subject:process|processes} with the roles {value} went silent without leaving",
-				zh:   "进程 {subject}（角色 {value}）没有注销就失去响应。",
+				zh:   "进程 {subject:进程|进程}（角色 {value}）没有注销就失去响应。",
 			}},
 		},
 		{
@@ -249,11 +249,11 @@ func table() []entry {
 		{
 			code: ChecksWarn, page: "/accounts",
 			en: "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning: {value}",
-			zh: "种类 {subject} 每分钟有 {rate} 次检查成功但带警告：{value}。",
+			zh: "种类 {subject:种类|种类} 每分钟有 {rate} 次检查成功但带警告：{value}。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Account != "" },
 				en:   "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning, as of account {account}: {value}",
-				zh:   "种类 {subject} 每分钟有 {rate} 次检查成功但带警告，例如账号 {account}：{value}。",
+				zh:   "种类 {subject:种类|种类} 每分钟有 {rate} 次检查成功但带警告，例如账号 {account}：{value}。",
 			}},
 		},
 		{
@@ -264,7 +264,7 @@ func table() []entry {
 		{
 			code: RedisUnasked, page: "/system",
 			en: "redis {subject:server|servers}: {value} is not allowed, so it is unknown whether acknowledged writes are safe",
-			zh: "Redis {subject} 拒绝 {value}：无法得知它是否保住已确认的内容。",
+			zh: "Redis {subject:服务器|服务器} 拒绝 {value}：无法得知它是否保住已确认的内容。",
 		},
 	}
 }

@@ -110,7 +110,7 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	c := Concern{Code: WebhookRefused, Subject: "crm", Count: 3, Messages: 7, Seconds: 9}
-	if got, want := c.Sentence("zh", marking()), "Webhook <crm> 等另外 2 个 不接收部分消息：7 条消息在等待，最久 ~9s。"; got != want {
+	if got, want := c.Sentence("zh", marking()), "Webhook <crm> 及另外 2 个 Webhook 不接收部分消息：7 条消息在等待，最久 ~9s。"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -139,6 +139,9 @@ func remedy(c *concern.Concern) string {
 		case "":
 			return "see rounds groups list: its consumers are too slow"
 		case concern.NoConsumer:
+			if c.Count > 1 {
+				return "start their consumers, or remove those of the groups that nobody reads any more: rounds groups list names them all"
+			}
 			return "start its consumers, or remove the group: rounds groups rm " + c.Subject
 		}
 		return "mend what its handler reports; rounds groups list has the error, and the consumer's log the message"
