@@ -271,7 +271,7 @@ func printSummary(env environment, s api.ImportSummary, jsonOutput bool) error {
 	if s.Repeated > 0 {
 		repeated = fmt.Sprintf("; %d have the id of an earlier line", s.Repeated)
 	}
-	_, err := fmt.Fprintln(env.stdout, env.says("%s: %d created, %d updated, %d unchanged, %d failed%s",
-		numberOf(s.Lines, "line"), s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
+	_, err := fmt.Fprintln(env.stdout, env.says("%d lines: %d created, %d updated, %d unchanged, %d failed%s",
+		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
 	return err
 }

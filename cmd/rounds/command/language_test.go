@@ -39,7 +39,7 @@ func TestCommandsFollowTheLanguageOfTheEnvironment(t *testing.T) {
 			"  cadence: \"often\" is not a cadence: a cadence begins with \"every\", \"adaptive\", \"cron\" or \"at\", as in \"every 1m\"\n", "rounds: news：校验未通过（422 内容无法处理）\n" +
 			"  cadence：\"often\" 不是周期：周期以 \"every\"、\"adaptive\"、\"cron\" 或 \"at\" 开头，例如 \"every 1m\"\n"},
 		{[]string{"account", "add", "x"}, "rounds: --kind is missing: which checker checks it, such as feed or http\n", "rounds: 缺少 --kind：which checker checks it, such as feed or http\n"},
-		{[]string{"account", "get"}, "rounds: accepts 1 arg(s), received 0\n", "rounds: 需要 1 个参数，收到 0 个\n"},
+		{[]string{"account", "get"}, "rounds: ID is missing: rounds account get ID\n", "rounds: 缺少 ID：rounds account get ID\n"},
 		{[]string{"account", "get", "--evry"}, "rounds: unknown flag: --evry\n", "rounds: 未知参数：--evry\n"},
 		{[]string{"account", "impor"}, "rounds: rounds account has no command \"impor\": did you mean import?\n", "rounds: rounds account 没有命令 \"impor\"：是否想用 import？\n"},
 		{[]string{"account", "rm", "--all"}, "rounds: it cannot be undone, and nobody can be asked: use --yes, or --dry-run to count\n", "rounds: 此操作无法撤销，而这里无法询问：请使用 --yes，或用 --dry-run 只计数\n"},

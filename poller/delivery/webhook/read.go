@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -120,6 +119,6 @@ func refFault(err error) string {
 	if !errors.Is(err, secrets.ErrNotReference) {
 		return err.Error()
 	}
-	return `must be {"secret": "NAME"}: this file holds no secrets, put it into the file ` + secret.ServicePrefix +
-		"NAME of ROUNDS_SECRETS_DIR or into " + secrets.ServiceEnvPrefix + "NAME"
+	return `must be {"secret": "NAME"}: this file holds no secrets, put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ` +
+		secrets.ServiceEnvPrefix + "NAME"
 }
