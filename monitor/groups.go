@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -19,11 +18,8 @@ import (
 // which a group that has not dealt with them causes a warning.
 const nearRetention = 0.8
 
-// consumersWithin is how long a silent consumer counts as alive.
-const consumersWithin = time.Minute
-
-// groupMetrics are metrics of consumer groups. The operators of the consumers name the
-// groups, so there are few names.
+// groupMetrics are of consumer groups. Whoever runs the consumers names them, and there
+// are few names.
 type groupMetrics struct {
 	lag, unread, pending, unsettled, near *prometheus.GaugeVec
 }
@@ -76,6 +72,25 @@ type groupWatch struct {
 	near map[string]bool // by group, as of the last look
 }
 
+const (
+	// groupsEvery is the time between two looks at consumer groups. A group that lags shows soon
+	// after it does. Many groups are looked at less often: groupsRest times as long as a look
+	// takes is left to others, up to Config.CountInterval.
+	groupsEvery = 10 * time.Second
+	groupsRest  = 20
+)
+
+// lookAtGroups looks at consumer groups again and again while this monitor is on duty.
+func (m *Monitor) lookAtGroups(ctx context.Context) {
+	watch := groupWatch{m, make(map[string]bool)}
+	for m.duty.await(ctx) {
+		began := time.Now()
+		turn(ctx, m.log, "look at consumer groups", watch.look)
+		took := time.Since(began)
+		rest(ctx, max(dutyRest, min(m.config.CountInterval, max(groupsEvery, groupsRest*took))-took))
+	}
+}
+
 // look shows how far each group has read, and warns of a group before it holds messages
 // back.
 func (w *groupWatch) look(ctx context.Context) error {
@@ -83,17 +98,14 @@ func (w *groupWatch) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sums := make(map[string]circulate.GroupState)
-	for _, states := range shards {
-		for group, s := range states {
-			sum := sums[group]
-			sum.Lag += s.Lag
-			sum.Pending += s.Pending
-			sum.OldestUnread = max(sum.OldestUnread, s.OldestUnread)
-			sum.OldestPending = max(sum.OldestPending, s.OldestPending)
-			sums[group] = sum
-		}
+	if err := w.recall(ctx); err != nil {
+		return err
 	}
+	now, err := w.ring.Now(ctx, 0)
+	if err != nil {
+		return err
+	}
+	sums := group.Sum(shards)
 	groups := slices.Sorted(maps.Keys(sums))
 	for group := range w.near {
 		if !slices.Contains(groups, group) {
@@ -110,32 +122,14 @@ func (w *groupWatch) look(ctx context.Context) error {
 		near := w.config.near(sum)
 		w.metrics.groups.set(group, sum, near)
 		w.tell(group, sum, near)
-		g := concern.Group{Name: group, Messages: sum.Lag + sum.Pending, Oldest: max(sum.OldestUnread, sum.OldestPending).Seconds(), Near: near}
-		if g.Lags() {
-			if err := w.ask(ctx, &g); err != nil {
-				return err
-			}
-		}
+		g := concern.GroupOf(group, sum)
+		g.Near = near
 		watched = append(watched, g)
 	}
-	w.watch.grouped(watched)
-	return nil
-}
-
-// ask asks the consumers of a group that lags for the reason.
-func (w *groupWatch) ask(ctx context.Context, g *concern.Group) error {
-	alive, err := group.Of(w.ring).Consumers(ctx, g.Name, consumersWithin)
-	if err != nil {
+	if err := concern.Ask(ctx, w.ring, watched); err != nil {
 		return err
 	}
-	conditions, err := group.Of(w.ring).Conditions(ctx, g.Name)
-	if err != nil {
-		return err
-	}
-	g.Alone = len(alive) == 0
-	for _, consumer := range alive {
-		g.Deferred = cmp.Or(g.Deferred, conditions[consumer].Deferred)
-	}
+	w.watch.grouped(watched, now)
 	return nil
 }
 

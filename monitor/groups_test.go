@@ -148,6 +148,55 @@ func TestAGroupThatLagsSaysWhy(t *testing.T) {
 	})
 }
 
+// Since when a group lags is one moment, by Redis' clock, whoever is on duty and however far the
+// group reads meanwhile. It is told within seconds, and is over when the group has caught up.
+func TestSinceWhenAGroupLagsStays(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.found(0, 1) // long before there is a group
+		time.Sleep(time.Hour)
+		stop := w.run(monitor.Config{})
+		time.Sleep(5 * time.Minute)
+		w.ensure("crm", 0)
+		made := time.Now()
+		lags := func() concern.Group {
+			t.Helper()
+			told, _ := w.watched()
+			if len(told.Groups.All) != 1 {
+				t.Fatalf("told %+v", told.Groups)
+			}
+			return told.Groups.All[0]
+		}
+		time.Sleep(21 * time.Second)
+		first := lags()
+		if before := made.Sub(first.Since); !first.Lags() || before > 10*time.Second || before < -10*time.Second || first.Seen.Before(made.Add(-10*time.Second)) {
+			t.Errorf("made %v, lags %+v", made, first)
+		}
+		w.found(0, 5)
+		time.Sleep(3 * time.Minute)
+		w.read(0, "crm", 1, true)
+		time.Sleep(21 * time.Second)
+		stop()
+		w.NewMetrics()
+		stop = w.run(monitor.Config{})
+		defer stop()
+		time.Sleep(time.Minute)
+		if g := lags(); !g.Lags() || !g.Since.Equal(first.Since) || !g.Seen.Equal(first.Seen) || g.Messages != 5 {
+			t.Errorf("then %+v, before %+v", g, first)
+		}
+		w.read(0, "crm", 5, true)
+		time.Sleep(21 * time.Second)
+		if g := lags(); !g.Since.IsZero() || g.Messages != 0 {
+			t.Errorf("%+v", g)
+		}
+		w.found(0, 1)
+		came := time.Now()
+		time.Sleep(2*time.Minute + 21*time.Second)
+		if g := lags(); !g.Since.Equal(came.Add(2 * time.Minute)) {
+			t.Errorf("it came %v, %+v", came, g)
+		}
+	})
+}
+
 func TestTheLongestStreamsAreCut(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		for shard, n := range []int{5, 100, 40, 0} {

@@ -244,7 +244,14 @@ func (m *Monitor) count(ctx context.Context) error {
 	m.metrics.set(sum)
 	m.registered.Store(int64(sum.Registered))
 	m.last.noteCount(sum, time.Now())
-	err = m.kinds.look(ctx, m, byKind)
-	m.watch.counted(sum.Registered, sum.Waiting, sum.Overdue, slices.Clone(m.kinds.long))
-	return err
+	failed := m.kinds.look(ctx, m, byKind)
+	if err := m.recall(ctx); err != nil {
+		return err
+	}
+	now, err := m.ring.Now(ctx, 0)
+	if err != nil {
+		return err
+	}
+	m.watch.counted(now, sum.Registered, sum.Waiting, sum.Overdue, slices.Clone(m.kinds.long))
+	return failed
 }

@@ -12,64 +12,111 @@ import (
 
 // watch is what this monitor has watched while on duty, for others to read.
 type watch struct {
-	mu    sync.Mutex
-	last  concern.Watched
-	taken struct{ counted, groups, dead, trimmed, quarantined time.Time } // by our own clock
+	mu     sync.Mutex
+	last   concern.Watched
+	before *concern.Watched                                                // what a monitor told before this one was on duty; nil: not read
+	taken  struct{ counted, groups, dead, trimmed, quarantined time.Time } // by our own clock
 }
 
-// note changes the watched values.
+// note changes what was watched. Now is by our own clock.
 func (w *watch) note(change func(w *watch, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w, time.Now())
 }
 
-// now returns the watched values, each part with its age.
-func (w *watch) now() concern.Watched {
+// now returns what was watched, each part with its age. Now is by Redis' clock: a part that was
+// found without asking Redis for the time is dated when it is told first.
+func (w *watch) now(now time.Time) concern.Watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	told := w.last
-	age := func(taken time.Time) concern.Age { return concern.Age{Seconds: time.Since(taken).Seconds()} }
+	age := func(a *concern.Age, taken time.Time) {
+		since := time.Since(taken)
+		if a.Seconds = since.Seconds(); a.At.IsZero() {
+			a.At = now.Add(-since).UTC()
+		}
+	}
+	told := &w.last
 	if told.Counted != nil {
-		part := *told.Counted
-		part.Age, told.Counted = age(w.taken.counted), &part
+		told.Counted = copied(told.Counted)
+		age(&told.Counted.Age, w.taken.counted)
 	}
 	if told.Groups != nil {
-		part := *told.Groups
-		part.Age, told.Groups = age(w.taken.groups), &part
+		told.Groups = copied(told.Groups)
+		age(&told.Groups.Age, w.taken.groups)
 	}
 	if told.Dead != nil {
-		part := *told.Dead
-		part.Age, told.Dead = age(w.taken.dead), &part
+		told.Dead = copied(told.Dead)
+		age(&told.Dead.Age, w.taken.dead)
 	}
 	if told.Trimmed != nil {
-		part := *told.Trimmed
-		part.Age, told.Trimmed = age(w.taken.trimmed), &part
+		told.Trimmed = copied(told.Trimmed)
+		age(&told.Trimmed.Age, w.taken.trimmed)
 	}
 	if told.Quarantined != nil {
-		part := *told.Quarantined
-		part.Age, told.Quarantined = age(w.taken.quarantined), &part
+		told.Quarantined = copied(told.Quarantined)
+		age(&told.Quarantined.Age, w.taken.quarantined)
 	}
-	return told
+	return *told
 }
 
-// counted notes the count of all accounts, and the kinds that no living replica checks.
-func (w *watch) counted(registered, waiting int, overdue time.Duration, missing []string) {
+// copied copies a part, because one that was told may still be read.
+func copied[T any](part *T) *T {
+	c := *part
+	return &c
+}
+
+// recall reads what a monitor told before this one was on duty, once: what was a concern then,
+// and still is, did not begin now.
+func (m *Monitor) recall(ctx context.Context) error {
+	w := &m.watch
+	w.mu.Lock()
+	read := w.before != nil
+	w.mu.Unlock()
+	if read {
+		return nil
+	}
+	told, err := concern.LastWatched(ctx, m.ring)
+	if err != nil {
+		return err
+	}
+	w.note(func(w *watch, _ time.Time) { w.before = &told })
+	return nil
+}
+
+// beforeThis returns what was watched before the parts that there are now, which replace it.
+// The caller holds mu.
+func (w *watch) beforeThis() concern.Watched {
+	was := w.last
+	if w.before != nil {
+		was.Counted, was.Groups = cmp.Or(was.Counted, w.before.Counted), cmp.Or(was.Groups, w.before.Groups)
+	}
+	return was
+}
+
+// counted notes the count of all accounts, and the kinds that no living replica checks. At is
+// by Redis' clock.
+func (w *watch) counted(at time.Time, registered, waiting int, overdue time.Duration, missing []string) {
 	slices.Sort(missing)
 	w.note(func(w *watch, now time.Time) {
 		w.taken.counted = now
-		w.last.Counted = &concern.Counted{Registered: registered, Waiting: waiting, Overdue: overdue.Seconds(), Missing: missing[:min(len(missing), concern.KindsWatched)]}
+		found := concern.Counted{Registered: registered, Waiting: waiting, Overdue: overdue.Seconds(), Missing: missing[:min(len(missing), concern.KindsWatched)]}
+		found.At = at.UTC()
+		found.Follow(w.beforeThis().Counted)
+		w.last.Counted = &found
 	})
 }
 
-// grouped notes how far all consumer groups have read.
-func (w *watch) grouped(all []concern.Group) {
+// grouped notes how far all consumer groups have read. At is by Redis' clock.
+func (w *watch) grouped(all []concern.Group, at time.Time) {
 	slices.SortFunc(all, func(a, b concern.Group) int {
 		return cmp.Or(cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.Name, b.Name))
 	})
 	w.note(func(w *watch, now time.Time) {
 		w.taken.groups = now
-		w.last.Groups = &concern.Groups{All: all[:min(len(all), concern.GroupsWatched)]}
+		found := concern.Groups{Age: concern.Age{At: at.UTC()}, All: all[:min(len(all), concern.GroupsWatched)]}
+		found.Follow(w.beforeThis().Groups)
+		w.last.Groups = &found
 	})
 }
 
@@ -99,13 +146,17 @@ func (w *watch) quarantined(n int) {
 
 // forget clears the watched values: another monitor watches now.
 func (w *watch) forget() {
-	w.note(func(w *watch, _ time.Time) { w.last = concern.Watched{} })
+	w.note(func(w *watch, _ time.Time) { w.last, w.before = concern.Watched{}, nil })
 }
 
 // tell posts what this monitor watches. Before its first count is done, another monitor's
 // last post stays.
 func (m *Monitor) tell(ctx context.Context) error {
-	told := m.watch.now()
+	now, err := m.ring.Now(ctx, 0)
+	if err != nil {
+		return err
+	}
+	told := m.watch.now(now)
 	if told.Counted == nil || !m.duty.held() {
 		return nil
 	}

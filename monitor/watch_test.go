@@ -56,6 +56,14 @@ func TestWhatIsWatchedIsTold(t *testing.T) {
 		if g := told.Groups.All[0]; !g.Alone || g.Deferred != "" {
 			w.Errorf("of a group without consumers: %+v", g)
 		}
+		since := told.Counted.Since
+		if due := told.Counted.At.Add(-time.Duration(told.Counted.Overdue * float64(time.Second))); since.Before(due.Add(time.Minute)) || since.After(due.Add(3*time.Minute)) {
+			w.Errorf("overdue since %v, due since %v", since, due)
+		}
+		time.Sleep(3 * time.Minute)
+		if told, _ = w.watched(); !told.Counted.Since.Equal(since) {
+			w.Errorf("overdue since %v, before that since %v", told.Counted.Since, since)
+		}
 		if told.Dead == nil || told.Dead.Letters != 0 || told.Trimmed != nil {
 			w.Errorf("%+v", told)
 		}

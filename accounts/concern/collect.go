@@ -3,6 +3,7 @@ package concern
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -49,10 +50,9 @@ type facts struct {
 	pausedMore int
 }
 
-// Collect returns everything that is wrong now. It asks Redis about ten questions,
-// whatever the number of accounts. If one of them is not answered, it returns an error:
-// half of the concerns would look like health. Only servers that do not disclose their
-// settings are left out.
+// Collect returns everything that is wrong now. It asks Redis about fifteen questions, whatever the
+// number of accounts. If one of them is not answered, it returns an error: half of the concerns
+// would look like health. Only servers that do not tell their settings are left out.
 func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	f := facts{deadAfter: s.DeadAfter, webhooks: s.Webhooks}
 	var err error
@@ -74,6 +74,9 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	if f.paused, f.pausedMore, _, err = credential.Of(s.Ring).Paused(ctx, 1); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
+	if err := f.lookAgain(ctx, s.Ring); err != nil {
+		return Concerns{}, err
+	}
 	if s.Redis != nil {
 		f.redis = s.Redis(ctx)
 	}
@@ -89,42 +92,13 @@ func (f *facts) judge() Concerns {
 		all = append(all, part()...)
 	}
 	for i := range all {
-		f.date(&all[i])
+		all[i].Since, all[i].AsOf = all[i].Since.UTC(), all[i].AsOf.UTC()
 	}
 	l := newList(f.now, all)
 	if !f.told.IsZero() {
 		l.Watched = f.told.UTC()
 	}
 	return l
-}
-
-// age returns when a part of what the monitor watches was looked at.
-func (f *facts) age(a Age) time.Time {
-	return f.told.Add(-time.Duration(a.Seconds * float64(time.Second)))
-}
-
-// date says when the figures of a concern were found, and since when something waits.
-func (f *facts) date(c *Concern) {
-	w := &f.watched
-	switch c.Code {
-	case GroupLagging, NoDelivery:
-		c.AsOf = f.age(w.Groups.Age)
-	case Overdue:
-		c.AsOf = f.age(w.Counted.Age)
-	case DeadLetters:
-		c.AsOf = f.age(w.Dead.Age)
-	case Quarantined:
-		c.AsOf = f.age(w.Quarantined.Age)
-	case FailingJumped, HeadroomLow:
-		c.AsOf = f.stats.Staleness.At
-	}
-	switch c.Code {
-	case GroupLagging, NoDelivery, WebhookRefused, Overdue:
-		if c.Seconds > 0 {
-			c.Since = f.now.Add(-time.Duration(c.Seconds * float64(time.Second)))
-		}
-	}
-	c.AsOf, c.Since = c.AsOf.UTC(), c.Since.UTC()
 }
 
 // alive reports whether a process or replica that was last heard of then is alive.
@@ -144,4 +118,15 @@ func (f *facts) has(role string) (there bool, since time.Time) {
 		}
 	}
 	return there, since
+}
+
+// lastHeard returns when a process with a role was last heard of that is silent now, if there is
+// one.
+func (f *facts) lastHeard(role string) (last time.Time) {
+	for i := range f.stats.Processes {
+		if p := &f.stats.Processes[i]; slices.Contains(p.Roles, role) && !f.alive(p.Beat) {
+			last = latest(last, p.Beat)
+		}
+	}
+	return last
 }

@@ -74,13 +74,19 @@ const (
 )
 
 // Concern is something that is wrong now. Only the fields that its code needs are set.
+//
+// Since is when the concern began, by Redis' clock: the moment at which what it says became true,
+// such as when a group's oldest message had waited for two minutes, and not the moment of a look.
+// It stays the same for as long as the concern does, and is not before what the concern is about
+// existed. It is left out where nobody knows it. How long something has waited is a figure of its
+// own, Seconds. AsOf is when the figures were found, and is left out if that was just now.
 type Concern struct {
 	Code    Code   `json:"code" doc:"What is wrong. A code never changes its meaning; later versions may have more."`
 	Level   Level  `json:"level" enum:"bad,warn,note" doc:"bad: accounts are not checked, messages do not arrive, or data may be lost; warn: it may become bad, or something does not do what it should; note: worth knowing."`
 	Subject string `json:"subject,omitempty" doc:"What it is about, such as the name of an endpoint, group, kind, limit or Redis server. If there are several, it is the worst one."`
 	Count   int    `json:"count,omitempty" doc:"How many subjects are alike, if there are several. The other fields are then about all of them together."`
 
-	Since     time.Time `json:"since,omitzero" doc:"Since when, or when it was."`
+	Since     time.Time `json:"since,omitzero" doc:"When it began, or when it was: a moment that stays the same while the concern lasts. For how long messages or accounts have waited is in seconds."`
 	AsOf      time.Time `json:"as_of,omitzero" doc:"When the figures were found, if that was not just now."`
 	Seconds   float64   `json:"seconds,omitempty" doc:"A duration: for how long accounts or messages wait, how much time is left, or how far a clock stepped."`
 	Accounts  int       `json:"accounts,omitempty" doc:"How many accounts it affects."`

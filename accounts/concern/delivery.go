@@ -19,7 +19,7 @@ func (f *facts) ofWebhooks() (all []Concern) {
 		disabled[d.Name] = true
 		c := Concern{Code: WebhookDisabled, Level: Bad, Subject: d.Name, Since: d.Since, Value: d.Reason}
 		if g := f.groupOf(d.Name); g != nil {
-			c.Messages, c.Seconds, c.AsOf = g.Messages, g.Oldest, f.age(f.watched.Groups.Age)
+			c.Messages, c.Seconds, c.AsOf = g.Messages, g.Oldest, f.asOf(g)
 		}
 		all = append(all, c)
 	}
@@ -29,6 +29,13 @@ func (f *facts) ofWebhooks() (all []Concern) {
 		}
 		if c, refuses := f.refused(name, f.reports[name]); refuses {
 			if g := f.groupOf(name); g != nil {
+				if c.Since.IsZero() {
+					c.Since = g.Arrived
+				}
+				c.Since = latest(c.Since, g.Seen)
+				if g.Messages > c.Messages || g.Oldest > c.Seconds {
+					c.AsOf = f.asOf(g)
+				}
 				c.Messages, c.Seconds = max(c.Messages, g.Messages), max(c.Seconds, g.Oldest)
 			}
 			all = append(all, c)
@@ -43,7 +50,8 @@ func (f *facts) ofWebhooks() (all []Concern) {
 	for _, g := range f.groups() {
 		name, ok := strings.CutPrefix(g.Name, webhookGroup)
 		if ok && g.Messages > 0 && len(f.reports[name]) == 0 && !disabled[name] && !starting {
-			all = append(all, Concern{Code: NoDelivery, Level: Bad, Subject: name, Messages: g.Messages, Seconds: g.Oldest})
+			since := latest(g.Arrived, latest(g.Seen, f.lastHeard(roleDelivery)))
+			all = append(all, Concern{Code: NoDelivery, Level: Bad, Subject: name, Messages: g.Messages, Seconds: g.Oldest, Since: since, AsOf: f.asOf(&g)})
 		}
 	}
 	return all
@@ -88,7 +96,11 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 	for _, r := range reports {
 		c.Messages += r.Messages
 		for _, w := range r.Waiting {
-			c.Seconds = max(c.Seconds, circulate.PositionAge(f.now, w.Position).Seconds())
+			age := circulate.PositionAge(f.now, w.Position)
+			if came := f.now.Add(-age); age > 0 && (c.Since.IsZero() || came.Before(c.Since)) {
+				c.Since = came
+			}
+			c.Seconds = max(c.Seconds, age.Seconds())
 		}
 		if r.Outcome != "" && !r.At.Before(last) {
 			last, c.Value = r.At, r.Outcome
@@ -121,7 +133,10 @@ func (f *facts) ofGroups() (all []Concern) {
 			level = Bad
 		}
 		if g.Near || g.Lags() && !told[g.Name] {
-			c := Concern{Code: GroupLagging, Level: level, Subject: g.Name, Messages: g.Messages, Seconds: g.Oldest, Value: g.Deferred}
+			c := Concern{Code: GroupLagging, Level: level, Subject: g.Name, Messages: g.Messages, Seconds: g.Oldest, Value: g.Deferred, Since: g.Since, AsOf: f.asOf(&g)}
+			if c.Since.IsZero() && g.Lags() { // a monitor of an earlier version told it
+				c.Since = g.Arrived.Add(laggingFrom)
+			}
 			if g.Alone {
 				c.Value = NoConsumer
 			}
@@ -144,6 +159,21 @@ const NoConsumer = "no_consumer"
 
 // Lags reports whether a group falls behind.
 func (g *Group) Lags() bool { return g.Messages > 0 && g.Oldest >= laggingFrom.Seconds() }
+
+// asOf returns when a group was found as it is; the zero time: just now.
+func (f *facts) asOf(g *Group) time.Time {
+	if g.current {
+		return time.Time{}
+	}
+	return f.watched.Groups.At
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
 
 func (f *facts) groups() []Group {
 	if f.watched.Groups == nil {

@@ -67,7 +67,7 @@ func (f *facts) ofProcesses() (all []Concern) {
 	there, since := f.has(roleMonitor)
 	switch {
 	case !there:
-		all = append(all, Concern{Code: NoMonitor, Level: Bad, Since: f.told})
+		all = append(all, Concern{Code: NoMonitor, Level: Bad, Since: latest(f.told, f.lastHeard(roleMonitor))})
 	case f.now.Sub(f.told) >= watchLasts && f.stats.Now.Sub(since) >= watchLasts:
 		all = append(all, Concern{Code: WatchOld, Level: Warn, Since: f.told})
 	}
@@ -238,18 +238,18 @@ func (f *facts) ofScan() (all []Concern) {
 	if found := f.stats.Failing; found != nil && scan.Scanned > 0 && f.represents(scan) {
 		share := float64(found.Newly) / float64(scan.Scanned)
 		if found.Newly >= min(newlyLeast, scan.Scanned) && share >= newlyShare { // or all of the few accounts
-			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, Since: found.NewlySince}
+			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, AsOf: scan.At, Since: found.NewlySince}
 			if share >= newlyBad {
 				c.Level = Bad
 			}
 			all = append(all, c)
 		}
 	}
-	for _, h := range f.stats.Staleness.Headroom {
+	for _, h := range scan.Headroom {
 		if h.Low == 0 {
 			continue
 		}
-		c := Concern{Code: HeadroomLow, Level: Warn, Subject: h.Kind, Accounts: h.Low, Seconds: h.Least, Account: h.Account}
+		c := Concern{Code: HeadroomLow, Level: Warn, Subject: h.Kind, Accounts: h.Low, Seconds: h.Least, Account: h.Account, AsOf: scan.At}
 		if h.Critical > 0 {
 			c.Level = Bad
 		}
@@ -272,16 +272,20 @@ func (f *facts) ofWatched() (all []Concern) {
 		if c.Overdue >= overdueBad.Seconds() {
 			level = Bad
 		}
-		all = append(all, Concern{Code: Overdue, Level: level, Seconds: c.Overdue, Accounts: c.Waiting})
+		since := c.Since
+		if since.IsZero() { // a monitor of an earlier version counted
+			since = c.At.Add(overdueFrom - seconds(c.Overdue))
+		}
+		all = append(all, Concern{Code: Overdue, Level: level, Seconds: c.Overdue, Accounts: c.Waiting, Since: since, AsOf: c.At})
 	}
 	if d := f.watched.Dead; d != nil && d.Letters > 0 {
-		all = append(all, Concern{Code: DeadLetters, Level: Warn, Messages: d.Letters, Seconds: d.Oldest})
+		all = append(all, Concern{Code: DeadLetters, Level: Warn, Messages: d.Letters, Seconds: d.Oldest, AsOf: d.At})
 	}
 	if q := f.watched.Quarantined; q != nil && q.Accounts > 0 {
-		all = append(all, Concern{Code: Quarantined, Level: Warn, Accounts: q.Accounts})
+		all = append(all, Concern{Code: Quarantined, Level: Warn, Accounts: q.Accounts, AsOf: q.At})
 	}
 	if t := f.watched.Trimmed; t != nil && t.Early > 0 {
-		all = append(all, Concern{Code: MessagesDropped, Level: Warn, Messages: t.Early, Since: f.told.Add(-time.Duration(t.Seconds * float64(time.Second)))})
+		all = append(all, Concern{Code: MessagesDropped, Level: Warn, Messages: t.Early, Since: t.At})
 	}
 	return all
 }

@@ -13,12 +13,11 @@ import (
 const (
 	watchName = "watch"
 
-	// WatchEvery is how often the monitor on duty reports what it watches.
-	WatchEvery = 30 * time.Second
-	// watchLasts is how long that counts as current.
+	// WatchEvery is how often the monitor on duty tells what it watches.
+	WatchEvery = 10 * time.Second
+	// watchLasts is for how long that counts as the present.
 	watchLasts = 5 * time.Minute
-	// groupsLast is the same for consumer groups, which may read everything within a
-	// second. They are looked at every minute, and reported within WatchEvery after that.
+	// groupsLast is the same for consumer groups, which may read everything within a second.
 	groupsLast = 2 * time.Minute
 	// trimLasts is the same for trimming, which is done less often.
 	trimLasts = time.Hour
@@ -41,9 +40,11 @@ type Watched struct {
 	Quarantined *InQuarantine `json:"quarantined,omitempty"`
 }
 
-// Age is how old a part is, in seconds.
+// Age is how old a part is, in seconds, and when it was found by Redis' clock. A monitor of an
+// earlier version tells the seconds alone.
 type Age struct {
-	Seconds float64 `json:"age_seconds"`
+	Seconds float64   `json:"age_seconds"`
+	At      time.Time `json:"at,omitzero"`
 }
 
 // Counted is what the last count of all accounts found.
@@ -53,6 +54,19 @@ type Counted struct {
 	Waiting    int      `json:"waiting"`
 	Overdue    float64  `json:"overdue_seconds"` // how long the longest overdue account has waited
 	Missing    []string `json:"missing_kinds,omitempty"`
+
+	Since time.Time `json:"overdue_since,omitzero"` // since when it has been a concern without a break
+}
+
+// Follow notes since when accounts have been overdue, if they are a concern. The count before
+// may be nil.
+func (c *Counted) Follow(before *Counted) {
+	if before == nil {
+		before = new(Counted)
+	}
+	if late := seconds(c.Overdue); late >= overdueFrom {
+		c.Since = began(before.Since, before.At, c.At.Add(overdueFrom-late))
+	}
 }
 
 // Groups are the consumer groups.
@@ -69,7 +83,61 @@ type Group struct {
 	Near     bool    `json:"near_limit,omitempty"` // soon they are past their retention, or too many
 	Alone    bool    `json:"alone,omitempty"`      // it lags, and none of its consumers is alive
 	Deferred string  `json:"deferred,omitempty"`   // it lags, and this is why: the last error of a consumer's handler
+
+	Arrived time.Time `json:"oldest_at,omitzero"` // when the oldest message came
+
+	Since time.Time `json:"lags_since,omitzero"` // since when it has lagged without a break
+	Seen  time.Time `json:"seen,omitzero"`       // when it was not there yet; zero: as far as monitors know, it always was
+
+	current bool // it is as Redis has it now
 }
+
+// Follow notes since when groups lag, and since when there are any. The look before may be nil.
+func (g *Groups) Follow(before *Groups) {
+	if before == nil {
+		before = new(Groups)
+	}
+	known := make(map[string]*Group, len(before.All))
+	for i := range before.All {
+		known[before.All[i].Name] = &before.All[i]
+	}
+	for i := range g.All {
+		one, was := &g.All[i], known[g.All[i].Name]
+		if was == nil {
+			was = &Group{Seen: before.At}
+			if len(before.All) >= GroupsWatched { // it may have been among those that were not told
+				was.Seen = time.Time{}
+			}
+		}
+		one.Seen = was.Seen
+		one.lagsSince(was, before.At)
+	}
+}
+
+// lagsSince notes since when a group lags. Was is how it was found before.
+func (g *Group) lagsSince(was *Group, before time.Time) {
+	known := was.Since
+	if known.IsZero() && was.Lags() { // a monitor of an earlier version told it
+		known = was.Arrived.Add(laggingFrom)
+	}
+	if g.Since = (time.Time{}); g.Lags() {
+		g.Since = began(known, before, g.Arrived.Add(laggingFrom))
+	}
+}
+
+// began returns since when something is a concern: what was known before or, if it was none
+// then, the moment that follows from how long it has lasted, which is not before that.
+func began(known, before, since time.Time) time.Time {
+	if !known.IsZero() {
+		return known
+	}
+	if since.Before(before) {
+		return before
+	}
+	return since
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // Dead is the dead letters of all groups.
 type Dead struct {
@@ -113,24 +181,73 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	if json.Unmarshal(notice.Text, &w) != nil {
 		return Watched{}, time.Time{}, now, nil
 	}
-	silent := now.Sub(notice.Posted)
-	young := func(age Age, lasts time.Duration) bool {
-		return silent+time.Duration(age.Seconds*float64(time.Second)) < lasts
-	}
-	if w.Counted != nil && !young(w.Counted.Age, watchLasts) {
+	w.date(notice.Posted)
+	old := func(age Age, lasts time.Duration) bool { return now.Sub(age.At) >= lasts }
+	if w.Counted != nil && old(w.Counted.Age, watchLasts) {
 		w.Counted = nil
 	}
-	if w.Groups != nil && !young(w.Groups.Age, groupsLast) {
+	if w.Groups != nil && old(w.Groups.Age, groupsLast) {
 		w.Groups = nil
 	}
-	if w.Dead != nil && !young(w.Dead.Age, watchLasts) {
+	if w.Dead != nil && old(w.Dead.Age, watchLasts) {
 		w.Dead = nil
 	}
-	if w.Trimmed != nil && !young(w.Trimmed.Age, trimLasts) {
+	if w.Trimmed != nil && old(w.Trimmed.Age, trimLasts) {
 		w.Trimmed = nil
 	}
-	if w.Quarantined != nil && !young(w.Quarantined.Age, watchLasts) {
+	if w.Quarantined != nil && old(w.Quarantined.Age, watchLasts) {
 		w.Quarantined = nil
 	}
 	return w, notice.Posted, now, nil
+}
+
+// LastWatched returns what a monitor told last, however long ago. A monitor that goes on duty
+// begins with it: what was a concern then and is one now began before.
+func LastWatched(ctx context.Context, ring *circulate.Ring) (w Watched, err error) {
+	found, _, err := document.Of(ring).Notices().Read(ctx, watchName)
+	if err != nil {
+		return w, fmt.Errorf("what was watched: %w", err)
+	}
+	notice := found[watchName]
+	if json.Unmarshal(notice.Text, &w) != nil {
+		return Watched{}, nil
+	}
+	w.date(notice.Posted)
+	return w, nil
+}
+
+// date sets when each part was found, if only its age was told then.
+func (w *Watched) date(told time.Time) {
+	for _, age := range w.ages() {
+		if age.At.IsZero() {
+			age.At = told.Add(-seconds(age.Seconds))
+		}
+	}
+	if w.Groups != nil {
+		for i := range w.Groups.All {
+			if g := &w.Groups.All[i]; g.Arrived.IsZero() && g.Oldest > 0 {
+				g.Arrived = w.Groups.At.Add(-seconds(g.Oldest))
+			}
+		}
+	}
+}
+
+// ages returns those of all parts that there are.
+func (w *Watched) ages() (all []*Age) {
+	if w.Counted != nil {
+		all = append(all, &w.Counted.Age)
+	}
+	if w.Groups != nil {
+		all = append(all, &w.Groups.Age)
+	}
+	if w.Dead != nil {
+		all = append(all, &w.Dead.Age)
+	}
+	if w.Trimmed != nil {
+		all = append(all, &w.Trimmed.Age)
+	}
+	if w.Quarantined != nil {
+		all = append(all, &w.Quarantined.Age)
+	}
+	return all
 }

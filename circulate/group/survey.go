@@ -167,6 +167,26 @@ func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]
 	return shards, nil
 }
 
+// Sum returns how far groups have read in all shards, by name. Now is the time in the shard with
+// the message that has waited longest.
+func Sum(shards []map[string]circulate.GroupState) map[string]circulate.GroupState {
+	sums := make(map[string]circulate.GroupState)
+	for _, states := range shards {
+		for name, s := range states {
+			sum := sums[name]
+			if sum.Now.IsZero() || max(s.OldestUnread, s.OldestPending) > max(sum.OldestUnread, sum.OldestPending) {
+				sum.Now = s.Now
+			}
+			sum.Lag += s.Lag
+			sum.Pending += s.Pending
+			sum.OldestUnread = max(sum.OldestUnread, s.OldestUnread)
+			sum.OldestPending = max(sum.OldestPending, s.OldestPending)
+			sums[name] = sum
+		}
+	}
+	return sums
+}
+
 // surveyUnread runs the script for groups with unread messages, in one round trip to each
 // node.
 func (g *Groups) surveyUnread(ctx context.Context, found []map[string]*standing) error {

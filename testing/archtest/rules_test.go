@@ -33,7 +33,7 @@ var mayImport = []struct {
 	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/history", "accounts/strict", "circulate"}},
 	{"accounts/access", nil},
 	{"accounts/cadence", nil},
-	{"accounts/concern", []string{"accounts", "circulate", "circulate/credential", "circulate/document"}},
+	{"accounts/concern", []string{"accounts", "circulate", "circulate/credential", "circulate/document", "circulate/group"}},
 	{"accounts/history", []string{"circulate", "circulate/document"}},
 	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/document"}},
 	{"accounts/secret", []string{"accounts/strict", "circulate", "circulate/document"}},
