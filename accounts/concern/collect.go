@@ -19,6 +19,7 @@ type Sources struct {
 	Redis     func(context.Context) Redis // what is wrong with the Redis servers
 	DeadAfter time.Duration               // a process that is silent for this long is dead
 	Webhooks  bool                        // the caller's settings name a file with endpoints
+	Sole      bool                        // everything is in a data directory, which one process at a time has
 }
 
 // Redis is what is wrong with the Redis servers.
@@ -36,7 +37,8 @@ type RedisFault struct {
 type facts struct {
 	now       time.Time
 	deadAfter time.Duration
-	webhooks  bool // some settings name endpoints
+	webhooks  bool // somebody names endpoints
+	sole      bool // as in Sources
 
 	stats    accounts.Stats // without counts
 	law      Law
@@ -54,7 +56,7 @@ type facts struct {
 // number of accounts. If one of them is not answered, it returns an error: half of the concerns
 // would look like health. Only servers that do not tell their settings are left out.
 func Collect(ctx context.Context, s Sources) (Concerns, error) {
-	f := facts{deadAfter: s.DeadAfter, webhooks: s.Webhooks}
+	f := facts{deadAfter: s.DeadAfter, webhooks: s.Webhooks, sole: s.Sole}
 	var err error
 	if f.stats, err = s.Registry.Reported(ctx); err != nil {
 		return Concerns{}, err

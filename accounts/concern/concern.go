@@ -86,6 +86,8 @@ type Concern struct {
 	Subject string `json:"subject,omitempty" doc:"What it is about, such as the name of an endpoint, group, kind, limit or Redis server. If there are several, it is the worst one."`
 	Count   int    `json:"count,omitempty" doc:"How many subjects are alike, if there are several. The other fields are then about all of them together."`
 
+	Names []string `json:"names,omitempty" doc:"The subjects that are alike, the worst first, at most ten; of processes that went silent alone."`
+
 	Since     time.Time `json:"since,omitzero" doc:"When it began, or when it was: a moment that stays the same while the concern lasts. For how long messages or accounts have waited is in seconds."`
 	AsOf      time.Time `json:"as_of,omitzero" doc:"When the figures were found, if that was not just now."`
 	Seconds   float64   `json:"seconds,omitempty" doc:"A duration: for how long accounts or messages wait, how much time is left, or how far a clock stepped."`

@@ -77,10 +77,6 @@ func (f *facts) ofProcesses() (all []Concern) {
 	for i := range f.stats.Processes {
 		p := &f.stats.Processes[i]
 		if !f.alive(p.Beat) {
-			if f.replaced(p) {
-				continue
-			}
-			all = append(all, Concern{Code: ProcessSilent, Level: Warn, Subject: p.Name, Since: p.Beat, Value: strings.Join(p.Roles, ",")})
 			continue
 		}
 		if v := p.Report.Version; v != "" && !slices.Contains(versions, v) {
@@ -93,6 +89,7 @@ func (f *facts) ofProcesses() (all []Concern) {
 			all = append(all, Concern{Code: TrailLost, Level: Warn, Subject: p.Name, Count: p.Report.TrailLost, Since: at})
 		}
 	}
+	all = append(all, f.ofSilent()...)
 	for setting := range differing {
 		all = append(all, Concern{Code: SettingsDiffer, Level: Warn, Subject: setting})
 	}
@@ -101,14 +98,6 @@ func (f *facts) ofProcesses() (all []Concern) {
 		all = append(all, Concern{Code: VersionsDiffer, Level: Note, Count: len(versions), Value: strings.Join(versions, ", ")})
 	}
 	return all
-}
-
-// replaced reports whether a process with the same roles has begun on the host of one
-// that went silent, as after a restart by a service manager.
-func (f *facts) replaced(p *accounts.Process) bool {
-	return slices.ContainsFunc(f.stats.Processes, func(other accounts.Process) bool {
-		return f.alive(other.Beat) && slices.Equal(other.Roles, p.Roles) && other.Report.Host == p.Report.Host && other.Report.Since.After(p.Report.Since)
-	})
 }
 
 func (f *facts) ofReplicas() (all []Concern) {

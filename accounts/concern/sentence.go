@@ -132,6 +132,16 @@ func (c *Concern) part(part string, s Style, in tongue) string {
 			return s.Name(c.Subject) + in.and(c.Count-1, s, one, several)
 		}
 		return s.Name(c.Subject)
+	case "names": // of all subjects, as far as they are told
+		names := make([]string, len(c.Names))
+		for i, n := range c.Names {
+			names[i] = s.Name(n)
+		}
+		text := strings.Join(names, s.Text(", "))
+		if more := c.Count - len(names); more > 0 {
+			text += in.and(more, s, one, several)
+		}
+		return text
 	case "alike": // a word that agrees with the subject
 		if c.Count > 1 {
 			return s.Text(several)

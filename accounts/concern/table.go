@@ -206,6 +206,10 @@ func table() []entry {
 			en: "process {subject:process|processes} went silent without leaving",
 			zh: "进程 {subject:进程|进程} 没有注销就失去响应。",
 			other: []variant{{
+				fits: func(c *Concern) bool { return len(c.Names) > 0 },
+				en:   "{count:process|processes} went silent without leaving ({value}): {names:process|processes}",
+				zh:   "{count} 个进程没有注销就失去响应（{value}）：{names}。",
+			}, {
 				fits: func(c *Concern) bool { return c.Count <= 1 && c.Value != "" },
 				en:   "process {subject:process|processes} with the roles {value} went silent without leaving",
 				zh:   "进程 {subject:进程|进程}（角色 {value}）没有注销就失去响应。",

@@ -22,7 +22,7 @@ func (r Outlook) addConcerns() {
 			"A concern ends when its cause has ended. Without a monitor, what only a monitor sees is left out, and that is a concern itself.",
 		Errors: []int{401, 503},
 	}, func(ctx context.Context, _ *struct{}) (*concernsReply, error) {
-		list, err := concern.Collect(ctx, concern.Sources{Ring: r.Ring, Registry: r.Registry(ctx), Redis: r.Redis, DeadAfter: r.DeadAfter, Webhooks: r.Webhooks != nil && r.Webhooks()})
+		list, err := concern.Collect(ctx, concern.Sources{Ring: r.Ring, Registry: r.Registry(ctx), Redis: r.Redis, DeadAfter: r.DeadAfter, Webhooks: r.Webhooks != nil && r.Webhooks(), Sole: r.Sole(ctx)})
 		if err != nil {
 			return nil, r.Problem(ctx, "list concerns", err)
 		}

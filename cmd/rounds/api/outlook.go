@@ -45,7 +45,10 @@ type Outlook struct {
 	// they do not.
 	Webhooks func() bool
 
-	DeadAfter time.Duration // a replica that is silent for this long is not alive
+	// Sole reports whether everything is in a data directory, which one process at a time has.
+	Sole func(context.Context) bool
+
+	DeadAfter time.Duration // a replica that is silent for so long is not alive
 
 	Trail   *trail.Trail    // who changed what
 	History *history.Reader // figures over time

@@ -159,6 +159,7 @@ func (s *Server) outlook(api huma.API) Outlook {
 	return Outlook{
 		API: api, Ring: s.options.Ring, Registry: s.registry, DeadAfter: s.options.DeadAfter, Trail: s.options.Trail, Demo: s.options.Demo, Redis: s.faultsOfRedis, Store: s.options.Store,
 		History: s.history, ProblemsSeen: s.problemsSeen, Webhooks: s.options.Webhooks,
+		Sole:    func(ctx context.Context) bool { return s.options.Data != nil && s.options.Data(ctx).Dir != "" },
 		Problem: func(ctx context.Context, doing string, err error) error { return s.errorReply(ctx, doing, err) },
 		Invalid: func(location, reason string) error {
 			return newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: location, Message: reason})

@@ -38,7 +38,7 @@ are from the last scan of the monitor on duty. Both leave parked accounts out:
 
 The end says what is wrong now, in sentences.
 
-Dead replicas and silent processes are shown for ten minutes. Settings are compared
+Silent replicas and processes are shown for ten minutes. Settings are compared
 between processes of the same roles.`,
 		Example: `  rounds stats
   rounds stats --watch
@@ -222,13 +222,15 @@ func printStats(w io.Writer, s shownStats) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if err := printReplicas(w, s.Replicas); err != nil {
+	if err := printReplicas(w, s.Replicas, s.Processes); err != nil {
 		return err
 	}
 	return printProcesses(w, s.Processes)
 }
 
-func printReplicas(w io.Writer, replicas []api.Replica) error {
+// printReplicas shows the replicas. A process that has gone silent did so once, whatever it did:
+// its replica is silent since the same moment.
+func printReplicas(w io.Writer, replicas []api.Replica, processes []api.Process) error {
 	if len(replicas) == 0 {
 		_, err := fmt.Fprintln(w, "\nno replica is running: no account is checked")
 		return err
@@ -237,8 +239,12 @@ func printReplicas(w io.Writer, replicas []api.Replica) error {
 	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tHELD\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
 	for _, r := range replicas {
 		state := "alive"
-		if !r.Alive { // its last report is outdated
-			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), "dead since "+clockTime(r.LastHeartbeat))
+		if !r.Alive { // what it reported last is no more
+			since := r.LastHeartbeat
+			if i := slices.IndexFunc(processes, func(p api.Process) bool { return p.Name == r.Name && !p.Alive }); i >= 0 {
+				since = processes[i].LastHeartbeat
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), "silent since "+clockTime(since))
 			continue
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), state,

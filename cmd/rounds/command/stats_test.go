@@ -43,11 +43,24 @@ func TestADeadReplicaShowsNoRates(t *testing.T) {
 	dead := api.Replica{Name: "bob0000000"}
 	dead.ChecksPerSecond, dead.InFlight, dead.Concurrency = 166.7, 7, 256
 	var out strings.Builder
-	if err := printReplicas(&out, []api.Replica{alive, dead}); err != nil {
+	if err := printReplicas(&out, []api.Replica{alive, dead}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, "333.4") || strings.Contains(got, "166.7") || strings.Contains(got, "7/256") {
 		t.Error(got)
+	}
+}
+
+// The end of a process is one moment, in the same words for its replica.
+func TestAReplicaIsSilentSinceItsProcessIs(t *testing.T) {
+	heard := time.Date(2026, 11, 25, 0, 33, 7, 0, time.UTC)
+	s := api.Stats{
+		Replicas:  []api.Replica{{Name: "bob0000000", LastHeartbeat: heard.Add(-time.Second)}},
+		Processes: []api.Process{{Name: "bob0000000", LastHeartbeat: heard}},
+	}
+	var out strings.Builder
+	if err := printStats(&out, shownStats{Stats: s}); err != nil || strings.Count(out.String(), "silent since "+clockTime(heard)) != 2 {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }
 
