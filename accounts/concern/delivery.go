@@ -80,11 +80,11 @@ func (f *facts) ofWebhookKinds() (all []Concern) {
 	return all
 }
 
-// starts reports whether all processes began a short while ago, so that others may
-// follow.
+// starts reports whether all processes began so short a while ago that one which began with them
+// may not have reported itself.
 func (f *facts) starts() bool {
 	return !slices.ContainsFunc(f.stats.Processes, func(p accounts.Process) bool {
-		return f.alive(p.Beat) && f.stats.Now.Sub(p.Report.Since) >= startingWithin
+		return f.alive(p.Beat) && f.stats.Now.Sub(p.Report.Since) >= f.deadAfter
 	})
 }
 

@@ -120,8 +120,12 @@ func TestJudge(t *testing.T) {
 		}, "no_delivery_role warn", "no process has the role delivery"},
 		"endpoints of nobody yet": {func(f *facts) {
 			f.webhooks, f.stats.Processes[1].Roles = true, []string{"monitor"}
-			f.stats.Processes[0].Report.Since, f.stats.Processes[1].Report.Since = now.Add(-time.Minute), now.Add(-time.Minute)
+			f.stats.Processes[0].Report.Since, f.stats.Processes[1].Report.Since = now.Add(-9*time.Second), now.Add(-9*time.Second)
 		}, "", ""},
+		"endpoints of nobody soon": {func(f *facts) {
+			f.webhooks, f.stats.Processes[1].Roles = true, []string{"monitor"}
+			f.stats.Processes[0].Report.Since, f.stats.Processes[1].Report.Since = now.Add(-10*time.Second), now.Add(-9*time.Second)
+		}, "no_delivery_role warn", "no process has the role delivery"},
 		"endpoints of another process": {func(f *facts) { f.webhooks = true }, "", ""},
 		"an old scan":                  {func(f *facts) { f.stats.Failing.Newly, f.stats.Staleness.At = 200, now.Add(-time.Hour) }, "", ""},
 		"headroom": {func(f *facts) {

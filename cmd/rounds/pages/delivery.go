@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,17 @@ type consumerGroup struct{ api.Group }
 func (g *consumerGroup) Behind() bool {
 	const late = 300 // seconds
 	return g.OldestUnread >= late || g.OldestPending >= late
+}
+
+// Why returns why messages wait for the group: the error of one of its consumers' handlers, or
+// an empty text.
+func (g *consumerGroup) Why() string {
+	for i := range g.Members {
+		if why := g.Members[i].Error; why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 // webhook is a webhook endpoint.
@@ -60,6 +72,7 @@ func (l *letter) From() string { return strconv.Itoa(l.Shard) + ":" + l.Origin }
 type delivery struct {
 	Groups   []*consumerGroup `json:"groups"`
 	Webhooks []*webhook       `json:"webhooks"`
+	NoRole   bool             `json:"-"` // endpoints are named, and no process delivers to any
 
 	Letters struct {
 		api.DeadList
@@ -92,6 +105,9 @@ func deliveryPage() *page {
 			if err := v.shared("/v1/webhooks", d); err != nil {
 				return nil, err
 			}
+			var wrong *api.Concerns
+			v.ifMay("GET /v1/concerns", "/v1/concerns", &wrong)
+			d.NoRole = wrong != nil && slices.ContainsFunc(wrong.Concerns, func(c api.Concern) bool { return c.Code == "no_delivery_role" })
 			q := url.Values{"limit": {strconv.Itoa(lettersShown)}}
 			for _, name := range []string{"group", "cursor"} {
 				if value := v.Query(name); value != "" {

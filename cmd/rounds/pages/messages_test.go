@@ -129,7 +129,7 @@ func TestDeliveryShowsGroupsWebhooksAndLetters(t *testing.T) {
 	site, _ := newRecorded(t, func(_, path string) string {
 		switch path {
 		case "/v1/groups":
-			return `{"groups":[{"name":"crm","lag":1234,"pending":2,"oldest_unread_seconds":7200,"oldest_pending_seconds":5,"members":[{"name":"reader0000","shards":4,"pending":2,"oldest_pending_seconds":5,"silent_seconds":0.5}]},
+			return `{"groups":[{"name":"crm","lag":1234,"pending":2,"oldest_unread_seconds":7200,"oldest_pending_seconds":5,"members":[{"name":"reader0000","shards":4,"pending":2,"oldest_pending_seconds":5,"silent_seconds":0.5,"error":"no <table>"}]},
 {"name":"idle","lag":1,"pending":0,"members":[]},{"name":"webhook.audit","lag":0}]}`
 		case "/v1/webhooks":
 			return `{"webhooks":[{"name":"audit","standing":{"last_status":400,"last_outcome":"rejected","last_attempt":"2026-11-22T14:20:00Z","breaker":"closed","waiting_messages":12}},
@@ -141,7 +141,7 @@ func TestDeliveryShowsGroupsWebhooksAndLetters(t *testing.T) {
 	})
 	body := ask(site, "GET", "/delivery?group=crm").Body.String()
 	for _, want := range []string{
-		"1,234", "2 h", "reads 4 shards, 2 pending", "nobody reads", "late", "some messages wait", "disabled", "not reachable", "no process delivers", "not reached",
+		"1,234", "2 h", `<small class="warn">no &lt;table&gt;</small>`, "reads 4 shards, 2 pending", "nobody reads", "late", "some messages wait", "disabled", "not reachable", "no process delivers", "not reached",
 		"1,500 in all groups", "&lt;script&gt;x", `href="/delivery/letter?id=3%3A5-0"`, `name="id" value="3:5-0"`, `href="/delivery?cursor=N&amp;group=crm"`, "Drop all", `value="enable"`, `value="retry"`,
 	} {
 		if !strings.Contains(body, want) {
@@ -150,6 +150,26 @@ func TestDeliveryShowsGroupsWebhooksAndLetters(t *testing.T) {
 	}
 	if strings.Contains(body, "<script>x") || strings.Count(body, "<b>webhook.audit</b>") > 0 {
 		t.Errorf("too much in\n%s", body)
+	}
+}
+
+// Where endpoints are named and no process delivers, the page names the role that is missing, and
+// not the setting that is there.
+func TestDeliveryNamesTheMissingRole(t *testing.T) {
+	for concerns, want := range map[string]string{
+		`[{"code":"no_delivery_role","level":"warn","link":"/delivery","text":"t"}]`: "no process has the role delivery",
+		`[]`: "No webhook endpoint has got a message",
+	} {
+		site, _ := newRecorded(t, func(_, path string) string {
+			if path == "/v1/concerns" {
+				return `{"concerns":` + concerns + `}`
+			}
+			return `{}`
+		})
+		body := ask(site, "GET", "/delivery").Body.String()
+		if !strings.Contains(body, want) || strings.Contains(body, "no process has the role delivery") && strings.Contains(body, "No webhook endpoint") {
+			t.Errorf("no %q in\n%s", want, body)
+		}
 	}
 }
 
