@@ -79,6 +79,12 @@ func (m *Monitor) problems(ctx context.Context) error {
 		}
 	}
 	m.watch.quarantined(quarantined)
+	if registered := int(m.registered.Load()); registered > 0 { // they were counted
+		if err := m.recall(ctx); err != nil {
+			return err
+		}
+		m.watch.failing(now, found.Newly, max(found.Newly, registered-found.Parked-found.AtRest))
+	}
 	return problem.Keep(ctx, m.ring, found)
 }
 

@@ -14,8 +14,8 @@ import (
 type watch struct {
 	mu     sync.Mutex
 	last   concern.Watched
-	before *concern.Watched                                                // what a monitor told before this one was on duty; nil: not read
-	taken  struct{ counted, groups, dead, trimmed, quarantined time.Time } // by our own clock
+	before *concern.Watched                                                         // what a monitor told before this one was on duty; nil: not read
+	taken  struct{ counted, groups, dead, trimmed, quarantined, failing time.Time } // by our own clock
 }
 
 // note changes what was watched. Now is by our own clock.
@@ -57,6 +57,10 @@ func (w *watch) now(now time.Time) concern.Watched {
 		told.Quarantined = copied(told.Quarantined)
 		age(&told.Quarantined.Age, w.taken.quarantined)
 	}
+	if told.Failing != nil {
+		told.Failing = copied(told.Failing)
+		age(&told.Failing.Age, w.taken.failing)
+	}
 	return *told
 }
 
@@ -89,7 +93,7 @@ func (m *Monitor) recall(ctx context.Context) error {
 func (w *watch) beforeThis() concern.Watched {
 	was := w.last
 	if w.before != nil {
-		was.Counted, was.Groups = cmp.Or(was.Counted, w.before.Counted), cmp.Or(was.Groups, w.before.Groups)
+		was.Counted, was.Groups, was.Failing = cmp.Or(was.Counted, w.before.Counted), cmp.Or(was.Groups, w.before.Groups), cmp.Or(was.Failing, w.before.Failing)
 	}
 	return was
 }
@@ -144,7 +148,18 @@ func (w *watch) quarantined(n int) {
 	})
 }
 
-// forget clears the watched values: another monitor watches now.
+// failing notes how many accounts have begun to fail, of those in circulation. At is by Redis'
+// clock.
+func (w *watch) failing(at time.Time, newly, of int) {
+	w.note(func(w *watch, now time.Time) {
+		w.taken.failing = now
+		found := concern.Failing{Age: concern.Age{At: at.UTC()}, Newly: newly, Of: of}
+		found.Follow(w.beforeThis().Failing)
+		w.last.Failing = &found
+	})
+}
+
+// forget forgets what was watched: another monitor watches now.
 func (w *watch) forget() {
 	w.note(func(w *watch, _ time.Time) { w.last, w.before = concern.Watched{}, nil })
 }

@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,6 +72,50 @@ func TestWhatIsWatchedIsTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, silent := w.watched(); silent < time.Minute {
 			w.Errorf("told %v ago by a monitor that has stopped", silent)
+		}
+	})
+}
+
+// That accounts have begun to fail is told from the summary of problems, with the moment since
+// which that is a concern. It stays with the next monitor, and ends with the failures.
+func TestAJumpOfFailuresIsToldWithItsBeginning(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		for i := range 20 {
+			w.enter(fmt.Sprint("well", i), time.Minute, "+", `{"kind":"feed","cadence":"every 5m"}`)
+		}
+		stop := w.run(monitor.Config{})
+		failing := func() concern.Failing {
+			t.Helper()
+			told, _ := w.watched()
+			if told.Failing == nil {
+				t.Fatal("nothing was told")
+			}
+			return *told.Failing
+		}
+		time.Sleep(2 * time.Minute)
+		if f := failing(); f.Newly != 0 || f.Of != 20 || !f.Since.IsZero() {
+			t.Errorf("%+v", f)
+		}
+		for i := range 5 {
+			w.fails(fmt.Sprint("ill", i), "feed", "news.example", "http_500: no", "")
+		}
+		began := time.Now()
+		time.Sleep(2 * time.Minute)
+		first := failing()
+		if late := first.Since.Sub(began); first.Newly != 5 || first.Of != 25 || late < 0 || late > time.Minute {
+			t.Errorf("began %v, %+v", began, first)
+		}
+		stop()
+		w.NewMetrics()
+		stop = w.run(monitor.Config{})
+		defer stop()
+		time.Sleep(3 * time.Minute)
+		if f := failing(); !f.Since.Equal(first.Since) || !f.At.After(first.At) {
+			t.Errorf("then %+v, before %+v", f, first)
+		}
+		time.Sleep(time.Hour)
+		if f := failing(); f.Newly != 0 || !f.Since.IsZero() {
+			t.Errorf("an hour later %+v", f)
 		}
 	})
 }

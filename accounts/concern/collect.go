@@ -89,7 +89,7 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 func (f *facts) judge() Concerns {
 	var all []Concern
 	for _, part := range []func() []Concern{
-		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups,
+		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofFailing, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups,
 	} {
 		all = append(all, part()...)
 	}

@@ -217,22 +217,34 @@ func (f *facts) ofRedis() (all []Concern) {
 	return all
 }
 
-// ofScan returns the concerns from the last scan of all accounts, unless it is too long
-// ago. A scan of a million accounts takes a quarter of an hour.
-func (f *facts) ofScan() (all []Concern) {
-	if f.stats.Staleness == nil || f.stats.Now.Sub(f.stats.Staleness.At) >= eventShown {
+// ofFailing returns the concern about accounts that have begun to fail: as the summary of problems
+// has them, which is made every minute, or else as the last scan found them.
+func (f *facts) ofFailing() []Concern {
+	now := f.watched.Failing
+	if now == nil {
+		scan, found := f.stats.Staleness, f.stats.Failing
+		if scan == nil || found == nil || f.stats.Now.Sub(scan.At) >= eventShown || !f.represents(scan) {
+			return nil
+		}
+		now = &Failing{Age: Age{At: scan.At}, Newly: found.Newly, Of: scan.Scanned, Since: found.NewlySince}
+	}
+	share, jumps := jumped(now.Newly, now.Of)
+	if !jumps {
 		return nil
 	}
+	c := Concern{Code: FailingJumped, Level: Warn, Accounts: now.Newly, Of: now.Of, Share: share, Since: now.Since, AsOf: now.At}
+	if share >= newlyBad {
+		c.Level = Bad
+	}
+	return []Concern{c}
+}
+
+// ofScan returns what the last scan of all accounts found, unless it is too long ago. A scan
+// of a million accounts takes a quarter of an hour.
+func (f *facts) ofScan() (all []Concern) {
 	scan := f.stats.Staleness
-	if found := f.stats.Failing; found != nil && scan.Scanned > 0 && f.represents(scan) {
-		share := float64(found.Newly) / float64(scan.Scanned)
-		if found.Newly >= min(newlyLeast, scan.Scanned) && share >= newlyShare { // or all of the few accounts
-			c := Concern{Code: FailingJumped, Level: Warn, Accounts: found.Newly, Of: scan.Scanned, Share: share, AsOf: scan.At, Since: found.NewlySince}
-			if share >= newlyBad {
-				c.Level = Bad
-			}
-			all = append(all, c)
-		}
+	if scan == nil || f.stats.Now.Sub(scan.At) >= eventShown {
+		return nil
 	}
 	for _, h := range scan.Headroom {
 		if h.Low == 0 {

@@ -115,6 +115,12 @@ func TestJudge(t *testing.T) {
 		"a jump of the only one": {func(f *facts) {
 			f.stats.Failing.Newly, f.stats.Staleness.Scanned, f.watched.Counted.Registered = 1, 1, 1
 		}, "failing_jumped bad", "^1 of 1 account, "},
+		"a jump by the latest summary": {func(f *facts) {
+			f.watched.Failing = &Failing{Newly: 300, Of: 1200}
+		}, "failing_jumped bad", "^300 of 1200 accounts, 25.0 %"},
+		"a jump that is over by the latest summary": {func(f *facts) {
+			f.stats.Failing.Newly, f.watched.Failing = 200, &Failing{Newly: 2, Of: 1000}
+		}, "", ""},
 		"endpoints of nobody": {func(f *facts) {
 			f.webhooks, f.stats.Processes[1].Roles = true, []string{"monitor"}
 		}, "no_delivery_role warn", "no process has the role delivery"},

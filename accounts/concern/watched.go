@@ -38,6 +38,7 @@ type Watched struct {
 	Trimmed *Trimmed `json:"trimmed,omitempty"`
 
 	Quarantined *InQuarantine `json:"quarantined,omitempty"`
+	Failing     *Failing      `json:"failing,omitempty"`
 }
 
 // Age is how old a part is, in seconds, and when it was found by Redis' clock. A monitor of an
@@ -158,7 +159,37 @@ type InQuarantine struct {
 	Accounts int `json:"accounts"`
 }
 
-// Tell posts what the monitor on duty watches, for everybody.
+// Failing is the accounts that have begun to fail, as the last summary of problems has them.
+type Failing struct {
+	Age
+	Newly int `json:"newly"` // within the hour before
+	Of    int `json:"of"`    // accounts in circulation
+
+	Since time.Time `json:"jumped_since,omitzero"` // since when they have been a concern without a break
+}
+
+// Follow notes since when accounts that have begun to fail are a concern. The summary before may
+// be nil.
+func (f *Failing) Follow(before *Failing) {
+	if _, jumps := jumped(f.Newly, f.Of); !jumps {
+		return
+	}
+	if f.Since = f.At; before != nil && !before.Since.IsZero() {
+		f.Since = before.Since
+	}
+}
+
+// jumped returns the share of accounts that have begun to fail, and whether it is a concern: so
+// many of all, and at least some, or all of the few there are.
+func jumped(newly, of int) (share float64, jumps bool) {
+	if of <= 0 {
+		return 0, false
+	}
+	share = float64(newly) / float64(of)
+	return share, newly >= min(newlyLeast, of) && share >= newlyShare
+}
+
+// Tell tells everybody what the monitor on duty watches.
 func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -197,6 +228,9 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	}
 	if w.Quarantined != nil && old(w.Quarantined.Age, watchLasts) {
 		w.Quarantined = nil
+	}
+	if w.Failing != nil && old(w.Failing.Age, watchLasts) {
+		w.Failing = nil
 	}
 	return w, notice.Posted, now, nil
 }
@@ -248,6 +282,9 @@ func (w *Watched) ages() (all []*Age) {
 	}
 	if w.Quarantined != nil {
 		all = append(all, &w.Quarantined.Age)
+	}
+	if w.Failing != nil {
+		all = append(all, &w.Failing.Age)
 	}
 	return all
 }
