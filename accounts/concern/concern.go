@@ -112,7 +112,13 @@ type Concerns struct {
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last reported what it watches; left out if no monitor ever did."`
 }
 
-// newList merges concerns that are alike, sorts them, and adds their sentences.
+// figuresYoung is how old figures may be that are told without their time.
+const figuresYoung = 10 * time.Second
+
+// Old reports whether the figures of a concern are so old that it is told of when they are.
+func (l *Concerns) Old(c *Concern) bool { return !c.AsOf.IsZero() && l.Now.Sub(c.AsOf) > figuresYoung }
+
+// newList merges the concerns that are alike, sorts them, and says them in words.
 func newList(now time.Time, all []Concern) Concerns {
 	type alike struct {
 		level Level

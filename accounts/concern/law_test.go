@@ -115,6 +115,27 @@ func TestAnAuditGetsOld(t *testing.T) {
 	}
 }
 
+// Audits that begin again and again, as while the number of shards changes, do not make the last
+// complete one younger.
+func TestAuditsThatBeginAgainHideNoOldOne(t *testing.T) {
+	inFakeTime(t, func(w *lawWorld) {
+		w.audited(time.Second, circulate.Audited{})
+		for range 31 {
+			run := w.resume()
+			run.Shard(&circulate.Audited{Accounts: 10})
+			time.Sleep(time.Minute)
+			if err := run.BreakOff(w.Context(), nil); err != nil {
+				w.Fatal(err)
+			}
+			run = w.resume()
+			if l, err := concern.Read(w.Context(), w.Ring); err != nil || l.Last == nil || l.Last.Accounts != 30 {
+				w.Fatalf("%+v, %v", l, err)
+			}
+		}
+		w.law(concern.Old)
+	})
+}
+
 func TestTheFirstAuditShowsHowFarItIs(t *testing.T) {
 	inFakeTime(t, func(w *lawWorld) {
 		run := w.resume()

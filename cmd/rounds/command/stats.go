@@ -114,9 +114,6 @@ func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 	return printWrong(w, s)
 }
 
-// figuresYoung is the age up to which figures are shown without their time.
-const figuresYoung = 10 * time.Second
-
 // printWrong shows what is wrong now.
 func printWrong(w io.Writer, s shownStats) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -127,7 +124,7 @@ func printWrong(w io.Writer, s shownStats) error {
 			since = clockTime(c.Since)
 		}
 		text := oneLine(c.Text)
-		if !c.AsOf.IsZero() && s.Wrong.Now.Sub(c.AsOf) > figuresYoung {
+		if s.Wrong.Old(&c) {
 			text += ", as of " + clockTime(c.AsOf)
 		}
 		fmt.Fprintf(table, "%s%s\t%s\t%s\n", heading, c.Level, since, text)

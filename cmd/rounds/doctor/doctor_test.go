@@ -248,6 +248,35 @@ func TestHostsThatCouldNotBeReadAreNotSaidToBeNone(t *testing.T) {
 	}
 }
 
+// The last audit is told with how much it looked at, and one that looked at little is no proof.
+func TestTheLastAuditIsToldWithItsSize(t *testing.T) {
+	now := time.Date(2026, 11, 25, 1, 0, 0, 0, time.UTC)
+	for audited, want := range map[int]Check{
+		802:    {"law", warning, "the last audit, 18m44s ago, looked at 802 of 200000 accounts that are registered now", ""},
+		199000: {"law", ok, "the last audit, 18m44s ago, found 199000 accounts of 200000 in exactly one place each", ""},
+	} {
+		d := &doctor{}
+		d.concerns(concern.Concerns{Now: now}, &concern.Law{Now: now, State: concern.Kept, Last: &concern.AuditResult{At: now.Add(-18*time.Minute - 44*time.Second), Accounts: audited}}, 200_000)
+		d.report.says(t, want.Status, want.Part, want.Text)
+	}
+}
+
+// Figures that are not of this moment are told with their time, as in rounds stats.
+func TestOldFiguresHaveTheirTime(t *testing.T) {
+	now := time.Date(2026, 11, 25, 1, 0, 0, 0, time.UTC)
+	d := &doctor{}
+	d.concerns(concern.Concerns{Now: now, Concerns: []concern.Concern{
+		{Code: concern.FailingJumped, Level: concern.Warn, Text: "4307 accounts", AsOf: now.Add(-time.Minute)},
+		{Code: concern.GroupLagging, Level: concern.Warn, Text: "crm lags"},
+	}}, &concern.Law{Now: now}, 0)
+	d.report.says(t, warning, "accounts", "4307 accounts, as of "+now.Add(-time.Minute).Local().Format(time.DateTime))
+	for _, c := range d.report.Checks {
+		if c.Part == "groups" && c.Text != "crm lags" {
+			t.Errorf("it says %q", c.Text)
+		}
+	}
+}
+
 func TestEveryConcernHasAPart(t *testing.T) {
 	for _, code := range concern.Codes() {
 		found := strings.HasPrefix(string(code), "redis_")

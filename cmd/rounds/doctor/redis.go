@@ -201,5 +201,10 @@ func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accou
 		d.fault("law", err.Error(), "")
 		return
 	}
-	d.concerns(list, &l)
+	stats, err := registry.Stats(ctx)
+	if err != nil {
+		d.fault("law", err.Error(), "")
+		return
+	}
+	d.concerns(list, &l, stats.Registered)
 }

@@ -70,7 +70,7 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 			d.fault("law", err.Error(), "")
 			return
 		}
-		d.concerns(list, &l)
+		d.concerns(list, &l, stats.Accounts.Registered)
 	})
 	if !there {
 		return known
@@ -165,8 +165,9 @@ func remedy(c *concern.Concern) string {
 	return ""
 }
 
-// concerns sorts what is wrong into parts, and also reports the parts where nothing is.
-func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
+// concerns sorts what is wrong into parts, and tells of each part where nothing is. So many
+// accounts are registered.
+func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int) {
 	amiss := make(map[string]bool)
 	for i := range list.Concerns {
 		c := &list.Concerns[i]
@@ -177,13 +178,16 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 			}
 		}
 		amiss[part] = amiss[part] || c.Level != concern.Note
+		text := c.Text
+		if list.Old(c) {
+			text += ", as of " + c.AsOf.Local().Format(time.DateTime)
+		}
 		switch c.Level {
 		case concern.Bad:
-			d.fault(part, c.Text, remedy(c))
+			d.fault(part, text, remedy(c))
 		case concern.Warn:
-			d.warn(part, c.Text, remedy(c))
+			d.warn(part, text, remedy(c))
 		default:
-			text := c.Text
 			if what := remedy(c); what != "" {
 				text += "; " + what
 			}
@@ -191,7 +195,7 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 		}
 	}
 	if !amiss["law"] {
-		d.law(l)
+		d.law(l, registered)
 	}
 	for _, well := range []struct{ part, text string }{
 		{"replicas", "a replica and a monitor are alive, and all of them agree"},
@@ -205,16 +209,20 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law) {
 	}
 }
 
-// law reports what the last audit found, unless that is a concern.
-func (d *doctor) law(l *concern.Law) {
+// law tells what the last audit found, where it found nothing that is a concern. An audit of less
+// than half of the accounts that are registered says little of them.
+func (d *doctor) law(l *concern.Law, registered int) {
 	ago := func(at time.Time) string { return l.Now.Sub(at).Round(time.Second).String() + " ago" }
 	switch {
 	case l.Last == nil:
 		d.ok("law", "there was no whole audit yet")
+	case 2*l.Last.Accounts < registered:
+		d.warn("law", fmt.Sprintf("the last audit, %s, looked at %d of %s that are registered now", ago(l.Last.At), l.Last.Accounts, counted(registered, "account")),
+			"wait for the next whole audit, whose progress the Overview shows, or make one now: rounds audit")
 	case l.State == concern.Unjudged:
-		d.ok("law", "the last audit, "+ago(l.Last.At)+", found no fault, and could not judge some accounts that moved")
+		d.ok("law", fmt.Sprintf("the last audit, %s, found no fault in %s, and could not judge %d that moved", ago(l.Last.At), counted(l.Last.Accounts, "account"), l.Last.Unjudged))
 	default:
-		d.ok("law", "the last audit, "+ago(l.Last.At)+", found every account in exactly one place")
+		d.ok("law", fmt.Sprintf("the last audit, %s, found %s of %d in exactly one place each", ago(l.Last.At), counted(l.Last.Accounts, "account"), registered))
 	}
 }
 
