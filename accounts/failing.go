@@ -36,14 +36,17 @@ func SoundMarks() []circulate.Mark {
 	return sound
 }
 
-// Failing counts the accounts that are checked in vain, as the last scan found them.
-// Parked accounts are left out.
+// Failing counts the accounts that are checked in vain, as the last scan found them or, of some of
+// the figures, what came after it. Parked accounts are left out.
 type Failing struct {
-	Accounts       int `json:"accounts" doc:"Accounts whose last check failed, whatever the cause."`
-	Newly          int `json:"newly" doc:"Failing accounts that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
+	At time.Time `json:"at,omitzero" doc:"When accounts, newly, never_succeeded and left_out were found, those of kinds among them. The other figures are from the scan, whose time is in staleness."`
+
+	Accounts       int `json:"accounts" doc:"Accounts whose last check failed, whatever the cause. Parked ones are left out of all these figures."`
+	Newly          int `json:"newly" doc:"Those of them that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
 	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
 
 	NewlySince time.Time `json:"newly_since,omitzero" doc:"When the first of those newly failing accounts began to fail; left out if there are none."`
+	LeftOut    int       `json:"left_out,omitempty" doc:"About how many more failing or parked accounts were not looked at, because there are too many."`
 
 	Behind int `json:"behind" doc:"Accounts that missed three slots of their cadence or more: that many slots, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute. A cadence of one time has no such slots."`
 

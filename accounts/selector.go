@@ -19,8 +19,8 @@ const (
 	StateActive = "active" // in circulation: in any place but parked
 	StatePaused = "paused" // parked by somebody, until it is resumed
 
-	StateFailing        = "failing"         // its last check failed, whatever the cause
-	StateNeverSucceeded = "never_succeeded" // it was checked, but never with complete success
+	StateFailing        = "failing"         // in circulation, and its last check failed, whatever the cause
+	StateNeverSucceeded = "never_succeeded" // in circulation, and checked, but never with complete success
 )
 
 // States returns all states by which accounts can be selected.
@@ -197,8 +197,9 @@ func (s *Selector) matchesView(v *circulate.View) bool {
 }
 
 func (s *Selector) inStateOf(v *circulate.View) bool {
-	return slices.Contains(s.States, StateFailing) && LastFailed(v) ||
-		slices.Contains(s.States, StateNeverSucceeded) && v.History.NeverSucceeded() ||
+	circulates := v.Place != circulate.Parked
+	return circulates && slices.Contains(s.States, StateFailing) && LastFailed(v) ||
+		circulates && slices.Contains(s.States, StateNeverSucceeded) && v.History.NeverSucceeded() ||
 		s.inState(v.Place, v.Reason)
 }
 

@@ -116,6 +116,8 @@ func TestSelectorOfChecks(t *testing.T) {
 	}{
 		"failing":                   {Selector{States: []string{StateFailing}}, view("t+", refused, feed), true},
 		"blameless is failing, too": {Selector{States: []string{StateFailing}}, view("b+", refused, feed), true},
+		"failing, but parked":       {Selector{States: []string{StateFailing, StateNeverSucceeded}}, parked("gone: http_410: Gone"), false},
+		"failing or parked":         {Selector{States: []string{StateFailing, "parked"}}, parked("gone: http_410: Gone"), true},
 		"recovered":                 {Selector{States: []string{StateFailing}}, view("+t", "", feed), false},
 		"has more":                  {Selector{States: []string{StateFailing}}, view("mt", "", feed), false},
 		"not checked yet":           {Selector{States: []string{StateFailing, StateNeverSucceeded}}, view("", "", feed), false},
@@ -234,7 +236,8 @@ func TestListOfWhatFails(t *testing.T) {
 				"a03 a06 a10 a11 a12":         {Causes: []string{missing}},
 				"a03 a06 a12":                 {Causes: []string{missing}, Hosts: []string{"h0.example"}},
 				"a10 a11":                     {Causes: []string{missing}, Except: []string{"h0.example"}},
-				"a03 a06 a09 a10 a11 a12 a15": {States: []string{StateFailing}},
+				"a03 a06 a10 a11 a15":         {States: []string{StateFailing}}, // parked ones do not fail
+				"a03 a06 a09 a10 a11 a12 a15": {States: []string{StateFailing, string(circulate.Parked)}},
 				"a15":                         {States: []string{StateFailing}, Errors: []string{"http_500"}},
 				"a09 a12":                     {States: []string{string(circulate.Parked)}},
 				"a09":                         {States: []string{StatePaused}},

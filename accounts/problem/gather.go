@@ -139,7 +139,7 @@ func (g *Gathering) AtRest(n int) { g.rest += n }
 func (g *Gathering) Parked(a *circulate.FailingAccount, parked circulate.ParkedAccount) {
 	r := read(a.Record)
 	one := g.of(a, &r)
-	one.Parked = 1
+	one.Parked, one.NeverSucceeded = 1, 0 // nobody checks it
 	if one.lastAt.IsZero() {
 		one.lastAt = parked.Since
 	}

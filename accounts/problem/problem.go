@@ -35,11 +35,11 @@ const (
 
 // Counts are how many accounts are checked in vain.
 type Counts struct {
-	Accounts       int `json:"accounts" doc:"Failing and parked accounts together."`
-	Failing        int `json:"failing" doc:"Accounts in circulation whose last check failed, whatever the cause."`
-	Newly          int `json:"newly" doc:"Failing accounts that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
-	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
-	Parked         int `json:"parked" doc:"Accounts taken out of circulation because of a failure. Paused accounts do not count."`
+	Accounts       int `json:"accounts" doc:"Failing and parked ones together."`
+	Failing        int `json:"failing" doc:"Those in circulation whose last check failed, whatever the cause."`
+	Newly          int `json:"newly" doc:"Those of the failing ones that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
+	NeverSucceeded int `json:"never_succeeded" doc:"Accounts in circulation that were checked, but never with complete success."`
+	Parked         int `json:"parked" doc:"Those that were taken out of circulation because of a failure. Paused ones do not count."`
 }
 
 func (c *Counts) add(d Counts) {

@@ -78,17 +78,17 @@ func selecting(others ...*huma.Param) []*huma.Param {
 		states = append(states, state)
 	}
 	return append([]*huma.Param{
-		param("id", "Only accounts with one of these ids, at most 100."),
-		param("kind", "Only accounts of one of these kinds."),
-		param("state", "Only accounts in one of these states. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success.", states...),
-		param("label", "Only accounts that have all of these labels, each as NAME=VALUE."),
-		param("prefix", "Only accounts whose id begins with one of these."),
-		param("reason", "Only parked accounts whose reason begins with one of these."),
-		param("error", "Only accounts whose last check failed with one of these codes or kinds."),
-		param("cause", "Only accounts that fail, or are parked for a failure, for one of these causes: the field cause of a group of /v1/problems. Paused accounts are not among them."),
-		param("host", "Only accounts whose config names one of these hosts, at any port or as HOST:PORT, or one of these corporations."),
-		param("except_host", "Only accounts whose config names none of these hosts or corporations."),
-		{Name: "since", In: "query", Description: "Only accounts without a complete success for at least this long.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
+		param("id", "Only the account with this id, or with one of several, at most 100."),
+		param("kind", "Only accounts of this kind, or of one of several."),
+		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success. Neither has parked ones, as in all figures.", states...),
+		param("label", "Only accounts that have this label, NAME=VALUE; of several, all."),
+		param("prefix", "Only accounts whose id begins so, or with one of several."),
+		param("reason", "Only parked accounts whose reason begins so, or with one of several."),
+		param("error", "Only accounts whose last check failed with this code or kind, or with one of several."),
+		param("cause", "Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."),
+		param("host", "Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."),
+		param("except_host", "Only accounts whose config does not name this host or corporation, or any of several."),
+		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
 	}, others...)
 }
 

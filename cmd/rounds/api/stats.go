@@ -2,11 +2,14 @@ package api
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/problem"
 )
 
 type statsReply struct {
@@ -49,6 +52,9 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		data := s.options.Data(ctx)
 		reply.Data = &data
 	}
+	if err := s.addFailing(ctx, &reply); err != nil {
+		return nil, s.errorReply(ctx, "get stats", err)
+	}
 	for i, r := range stats.Replicas {
 		r.Report.Totals = nil // only sums over time use them
 		reply.Replicas[i] = Replica{
@@ -66,4 +72,59 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		}
 	}
 	return &statsReply{reply}, nil
+}
+
+// addFailing has the stats say how many accounts fail as the last summary of problems does, which
+// is newer than the scan: all places tell the same.
+func (s *Server) addFailing(ctx context.Context, reply *Stats) error {
+	if reply.Failing != nil && reply.Staleness != nil {
+		reply.Failing.At = reply.Staleness.At
+	}
+	if len(reply.Labels) > 0 {
+		return nil // counted just now, for the caller alone
+	}
+	found, _, there, err := problem.Last(ctx, s.options.Ring)
+	if err != nil || !there || found.At.IsZero() {
+		return err
+	}
+	reply.Failing = failingIn(&found, reply.Failing)
+	return nil
+}
+
+// failingIn returns what a summary of problems has, with what only the last scan of all accounts
+// knows. Scanned may be nil.
+func failingIn(found *problem.Summary, scanned *accounts.Failing) *accounts.Failing {
+	f := accounts.Failing{}
+	if scanned != nil {
+		f = *scanned
+	}
+	kinds := make(map[string]*accounts.FailingKind)
+	of := func(kind string) *accounts.FailingKind {
+		if kinds[kind] == nil {
+			kinds[kind] = &accounts.FailingKind{Kind: kind}
+		}
+		return kinds[kind]
+	}
+	for _, k := range f.Kinds {
+		if k.Behind > 0 {
+			of(k.Kind).Behind = k.Behind
+		}
+	}
+	f.At, f.Accounts, f.Newly, f.NeverSucceeded, f.LeftOut, f.Kinds = found.At, found.Failing, found.Newly, found.NeverSucceeded, found.LeftOut, []accounts.FailingKind{}
+	for i := range found.Groups {
+		if g := &found.Groups[i]; g.Failing > 0 {
+			k := of(g.Kind)
+			k.Accounts, k.Newly, k.NeverSucceeded = k.Accounts+g.Failing, k.Newly+g.Newly, k.NeverSucceeded+g.NeverSucceeded
+		}
+	}
+	if found.Other.Failing > 0 { // the kinds of further groups are not told
+		for _, k := range kinds {
+			k.Accounts, k.Newly, k.NeverSucceeded = 0, 0, 0
+		}
+		maps.DeleteFunc(kinds, func(_ string, k *accounts.FailingKind) bool { return k.Behind == 0 })
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		f.Kinds = append(f.Kinds, *kinds[kind])
+	}
+	return &f
 }

@@ -150,8 +150,8 @@ type Stats struct {
 
 	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are stored."`
 
-	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"The time since accounts were last checked with complete success, from a monitor's last scan; left out before the first scan."`
-	Failing   *accounts.Failing   `json:"failing,omitempty" doc:"The accounts that are checked in vain, from the same scan; left out before the first scan."`
+	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"The time since accounts were last checked with complete success, from a monitor's last scan; left out until there was one."`
+	Failing   *accounts.Failing   `json:"failing,omitempty" doc:"The accounts that are checked in vain: how many fail, as GET /v1/problems has it, and how many are behind, from the scan. Left out until there was either."`
 	ClockStep *accounts.ClockStep `json:"redis_clock_step,omitempty" doc:"Steps of Redis' clock; left out if there was none."`
 }
 

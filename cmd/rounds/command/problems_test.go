@@ -42,6 +42,7 @@ $`)
 	stats := s.must("stats")
 	for _, want := range []string{
 		"failing   1 account, 0 of them newly; 0 never succeeded, as of " + clockTime(now) + "\n          feed: 1 failing, 0 newly; 0 never succeeded\n",
+		"about 2 more that fail or are parked were not looked at\n",
 		"\n1 account fails, and 1 account is parked for a failure: see rounds problems\n",
 	} {
 		if !strings.Contains(stats, want) || strings.Contains(stats, "nothing is wrong") {

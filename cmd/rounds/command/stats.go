@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -186,10 +185,12 @@ func printStats(w io.Writer, s shownStats) error {
 			seconds(stale.Max), oneLine(stale.Stalest), numberOf(stale.Scanned, "account"), clockTime(stale.At))
 	}
 	switch {
-	case s.problems != nil:
-		printFailing(table, failingIn(s.problems, s.Failing), ", as of "+clockTime(s.problems.At))
 	case s.Failing != nil:
-		printFailing(table, *s.Failing, "")
+		asOf := ""
+		if at := s.Failing.At; !at.IsZero() && (s.Staleness == nil || !at.Equal(s.Staleness.At)) {
+			asOf = ", as of " + clockTime(at)
+		}
+		printFailing(table, *s.Failing, asOf)
 	case s.Accounts.Registered > 0:
 		// An operator must not mistake silence for health.
 		fmt.Fprintf(table, "failing\tnot counted yet: a monitor counts while it looks at every account, which it has not done once\n")
@@ -285,33 +286,6 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	return table.Flush()
 }
 
-// failingIn returns what rounds problems shows, so that both commands show the same, and adds what
-// only the last scan of all accounts knows.
-func failingIn(p *api.Problems, scanned *accounts.Failing) accounts.Failing {
-	var f accounts.Failing
-	if scanned != nil {
-		f = *scanned
-	}
-	f.Accounts, f.Newly, f.NeverSucceeded, f.Kinds = p.Failing, p.Newly, p.NeverSucceeded, nil
-	if p.Other.Groups > 0 { // their kinds are unknown
-		return f
-	}
-	kinds := make(map[string]*accounts.FailingKind)
-	for i := range p.Groups {
-		g := &p.Groups[i]
-		if kinds[g.Kind] == nil {
-			kinds[g.Kind] = &accounts.FailingKind{Kind: g.Kind}
-		}
-		kinds[g.Kind].Accounts += g.Failing
-		kinds[g.Kind].Newly += g.Newly
-		kinds[g.Kind].NeverSucceeded += g.NeverSucceeded
-	}
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		f.Kinds = append(f.Kinds, *kinds[kind])
-	}
-	return f
-}
-
 // printFailing shows how many accounts fail, and of which kinds.
 func printFailing(w io.Writer, f accounts.Failing, asOf string) {
 	fmt.Fprintf(w, "failing\t%s, %d of them newly; %d never succeeded%s\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded, asOf)
@@ -319,6 +293,9 @@ func printFailing(w io.Writer, f accounts.Failing, asOf string) {
 		if k.Accounts+k.NeverSucceeded > 0 {
 			fmt.Fprintf(w, "\t%s: %d failing, %d newly; %d never succeeded\n", cmp.Or(oneLine(k.Kind), "records that cannot be read"), k.Accounts, k.Newly, k.NeverSucceeded)
 		}
+	}
+	if f.LeftOut > 0 {
+		fmt.Fprintf(w, "\tabout %d more that fail or are parked were not looked at\n", f.LeftOut)
 	}
 	most := ""
 	if f.MostMissed != "" {

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
+)
+
+// The stats say how many accounts fail as the problems do, of the same moment, and what only the
+// scan knows beside it. Parked accounts are in neither.
+func TestStatsTellWhatTheProblemsTell(t *testing.T) {
+	f := newFixture(t, nil)
+	if err := f.ring.KeepStaleness(t.Context(), []byte(`{"at":"2026-11-20T08:00:00Z","failing":{"accounts":22920,"newly":9,"never_succeeded":8,"behind":3,"missed_slots_max":9,"most_missed":"z","kinds":[{"kind":"feed","accounts":22920,"behind":3}]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	var s Stats
+	f.call("GET", "/v1/stats", "", 200, &s)
+	if got := s.Failing; got == nil || got.Accounts != 22920 || !got.At.Equal(s.Staleness.At) {
+		t.Errorf("of the scan alone: %+v", got)
+	}
+	now := time.Now().Truncate(time.Second).UTC()
+	gathering := problem.NewGathering(0)
+	never := circulate.History{Succeeded: now.Add(-5 * time.Minute), Marks: []circulate.Mark{'t', 't', 't', 't', 't', 't', 't'}}
+	for i := range 2 {
+		gathering.Failing(now, []circulate.FailingAccount{{ID: fmt.Sprint("id", i), Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`), Error: "http_404: no", History: never}})
+	}
+	gathering.Parked(&circulate.FailingAccount{ID: "m", Record: []byte(`{"kind":"imap"}`), History: never}, circulate.ParkedAccount{ID: "m", Since: now, Reason: "auth: refused"})
+	if err := problem.Keep(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
+		t.Fatal(err)
+	}
+	s = Stats{}
+	f.call("GET", "/v1/stats", "", 200, &s)
+	var p Problems
+	f.call("GET", "/v1/problems", "", 200, &p)
+	got := s.Failing
+	if got.Accounts != 2 || got.NeverSucceeded != 2 || !got.At.Equal(now) || got.LeftOut != 7 || got.Behind != 3 || got.MostMissed != "z" {
+		t.Errorf("stats: %+v", got)
+	}
+	if got.Accounts != p.Failing || got.Newly != p.Newly || got.NeverSucceeded != p.NeverSucceeded || !got.At.Equal(p.At) {
+		t.Errorf("stats: %+v, problems: %+v", got, p.Counts)
+	}
+	if len(got.Kinds) != 2 || got.Kinds[0].Kind != "feed" || got.Kinds[0].Accounts != 0 || got.Kinds[0].Behind != 3 || got.Kinds[1].Accounts != 2 {
+		t.Errorf("kinds: %+v", got.Kinds)
+	}
+}
