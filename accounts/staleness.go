@@ -15,7 +15,9 @@ type Staleness struct {
 	Stalest        string    `json:"stalest" doc:"The id of the stalest account; empty if there is none."`
 	ParkedExcluded int       `json:"parked_excluded" doc:"Parked accounts, which are not in the figures."`
 
-	Headroom []Headroom `json:"headroom,omitempty" doc:"For each kind whose third party retains messages for a limited time: the time left until it forgets messages that no check has fetched. Accounts without a complete success for an hour count, parked ones included."`
+	Moving bool `json:"shards_change,omitempty" doc:"While the scan ran, the number of shards was being changed: accounts that moved meanwhile may be in the figures twice."`
+
+	Headroom []Headroom `json:"headroom,omitempty" doc:"For each kind whose third party keeps messages for a limited time: the time left until it forgets messages that no check has fetched. Accounts without a complete success for an hour count, parked ones included."`
 }
 
 // Scan is the result of a scan for staleness, as monitors store it for Stats.

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -33,6 +34,36 @@ type problemTurn struct {
 	size      scanSize
 	steps     int
 	leftOut   int
+
+	// counted are the accounts that this turn has counted, while the number of shards changes: one
+	// that moves meanwhile is found in its old shard and in its new one. Otherwise it is nil.
+	counted map[string]bool
+}
+
+// shares returns how many accounts of each shard are looked at, if there are so many in each and
+// at most so many are looked at in all: as many as there are, or about the same part of each.
+func shares(sizes []int, most int) []int {
+	sum := 0
+	for _, n := range sizes {
+		sum += n
+	}
+	may := make([]int, len(sizes))
+	for shard, n := range sizes {
+		if may[shard] = most; sum > most {
+			may[shard] = max(1, n*most/sum)
+		}
+	}
+	return may
+}
+
+// again reports whether an account was counted before in this turn, and notes that it is counted.
+func (t *problemTurn) again(id string) bool {
+	if t.counted == nil {
+		return false
+	}
+	was := t.counted[id]
+	t.counted[id] = true
+	return was
 }
 
 // problems sums up the accounts that fail or are parked, and stores the summary for the
@@ -40,27 +71,27 @@ type problemTurn struct {
 // with their number.
 func (m *Monitor) problems(ctx context.Context) error {
 	t := problemTurn{Monitor: m, store: m.ring.Failing(), gathering: problem.NewGathering(m.config.ProbeInterval)}
-	shards := m.ring.Shards()
-	leftFailing, leftParked := mostFailing, mostParked
-	for shard := range shards {
-		// What a shard does not use of the budget is left for the others.
-		erred, parked, err := t.store.Sizes(ctx, shard)
-		if err != nil {
+	if m.ring.Sources() > 0 {
+		t.counted = make(map[string]bool)
+	}
+	erred, parked := make([]int, m.ring.Shards()), make([]int, m.ring.Shards())
+	for shard := range erred {
+		var err error
+		if erred[shard], parked[shard], err = t.store.Sizes(ctx, shard); err != nil {
 			return err
 		}
-		if erred > 0 {
-			looked, err := t.failing(ctx, shard, erred, max(1, leftFailing/(shards-shard)))
-			if err != nil {
+	}
+	mayFail, mayPark := shares(erred, mostFailing), shares(parked, mostParked)
+	for shard := range erred {
+		if erred[shard] > 0 {
+			if _, err := t.failing(ctx, shard, erred[shard], mayFail[shard]); err != nil {
 				return err
 			}
-			leftFailing -= looked
 		}
-		if parked > 0 {
-			looked, err := t.parked(ctx, shard, parked, max(1, leftParked/(shards-shard)))
-			if err != nil {
+		if parked[shard] > 0 {
+			if _, err := t.parked(ctx, shard, parked[shard], mayPark[shard]); err != nil {
 				return err
 			}
-			leftParked -= looked
 		}
 		if ctx.Err() != nil || !m.duty.held() {
 			return nil
@@ -97,7 +128,7 @@ func (t *problemTurn) failing(ctx context.Context, shard, all, most int) (looked
 			return looked, err
 		}
 		t.size.read(page.Read)
-		t.gathering.Failing(page.Now, page.Accounts)
+		t.gathering.Failing(page.Now, slices.DeleteFunc(page.Accounts, func(a circulate.FailingAccount) bool { return t.again(a.ID) }))
 		looked, cursor = looked+page.Looked, page.Next
 		t.rest(ctx)
 		if looked >= most && cursor != circulate.ScanDone {
@@ -128,13 +159,18 @@ func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked 
 		}
 		more, looked = len(page) == parkedPage, looked+len(page)
 		var ill []circulate.ParkedAccount
+		resting := 0
 		for _, p := range page {
 			behind = p
-			if !accounts.AtRest(p.Reason) {
+			switch {
+			case t.again(p.ID):
+			case accounts.AtRest(p.Reason):
+				resting++
+			default:
 				ill = append(ill, p)
 			}
 		}
-		t.gathering.AtRest(len(page) - len(ill))
+		t.gathering.AtRest(resting)
 		if err := t.lookAt(ctx, shard, ill); err != nil {
 			return looked, err
 		}

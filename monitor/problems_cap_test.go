@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,6 +53,23 @@ func TestFailingAccountsAboveTheMostAreLeftOut(t *testing.T) {
 		}
 		if s := turn.gathering.Summary(time.Now(), turn.leftOut); s.Failing != looked || s.LeftOut != all-looked {
 			t.Errorf("of %d at most %d: %+v", all, most, s.Counts)
+		}
+	}
+}
+
+// Nothing is left out where there is room for all, however few shards have them. Otherwise about the
+// same part of each shard is looked at.
+func TestSharesOfShards(t *testing.T) {
+	for name, test := range map[string]struct {
+		sizes, want []int
+		most        int
+	}{
+		"room for all":  {[]int{600, 0, 0, 300}, []int{1000, 1000, 1000, 1000}, 1000},
+		"half of all":   {[]int{1500, 0, 500}, []int{750, 1, 250}, 1000},
+		"nothing there": {[]int{0, 0}, []int{10, 10}, 10},
+	} {
+		if got := shares(test.sizes, test.most); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package monitor_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,5 +74,38 @@ func TestProblemsAreSummedUp(t *testing.T) {
 			w.Errorf("got %+v", s)
 		}
 		stop()
+	})
+}
+
+// While the number of shards changes, an account that is found in its old shard and in its new one
+// is counted once, and no account is left out because its shard has more than others.
+func TestProblemsCountAnAccountThatMovesOnce(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		const n = 40
+		for i := range n {
+			w.fails(fmt.Sprint("press", i), "feed", "news.example", "http_404: no item", "")
+			w.fails(fmt.Sprint("gone", i), "feed", "news.example", "http_410: Gone", "gone: http_410: Gone")
+		}
+		old := w.Ring.Tag(0)
+		if _, err := w.Ring.Mover().Begin(w.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		w.Ring = w.Open(w.Redis)
+		for _, name := range []string{"tickets", "errors", "accounts"} { // as if all had moved just after they were counted
+			for shard := w.Ring.Sources(); shard < w.Ring.Shards(); shard++ {
+				w.Do("COPY", old+":"+name, w.Ring.Tag(shard)+":"+name)
+			}
+		}
+		stop := w.run(monitor.Config{})
+		time.Sleep(20 * time.Second)
+		stop()
+		s, _, ok, err := problem.Last(w.Context(), w.Ring)
+		if err != nil || !ok || s.Failing != n || s.Parked != n || s.LeftOut != 0 {
+			t.Errorf("%+v, %t, %v", s, ok, err)
+		}
+		// The scan cannot tell accounts apart, so it says what it may have done.
+		if text, err := w.Ring.LastStaleness(w.Context()); err != nil || !strings.Contains(string(text), `"shards_change":true`) {
+			t.Errorf("%s, %v", text, err)
+		}
 	})
 }

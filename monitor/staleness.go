@@ -81,7 +81,7 @@ func (m *Monitor) scan(ctx context.Context) error {
 	found, err := json.Marshal(accounts.Scan{Staleness: accounts.Staleness{
 		At: all.Now.UTC(), Scanned: all.Scanned,
 		P50: all.Quantile(0.5).Seconds(), P99: all.Quantile(0.99).Seconds(), Max: all.Max.Seconds(),
-		Stalest: all.Stalest, ParkedExcluded: all.Parked, Headroom: headroom,
+		Stalest: all.Stalest, ParkedExcluded: all.Parked, Headroom: headroom, Moving: m.ring.Sources() > 0,
 	}, Failing: &vain})
 	if err != nil {
 		return err

@@ -188,16 +188,16 @@ func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, e
 // Selecting says which accounts are meant. It is exported because huma ignores unexported embedded
 // fields.
 type Selecting struct {
-	ID     []string `query:"id,explode" doc:"Only accounts with one of these ids, at most 100."`
-	Kind   []string `query:"kind,explode" doc:"Only accounts of one of these kinds."`
-	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in one of these states. active: in circulation; parked: out of circulation, paused accounts included; failing: the last check failed; never_succeeded: checked, but never with complete success."`
-	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have all of these labels, each as NAME=VALUE."`
-	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins with one of these."`
-	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with one of these."`
-	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with one of these codes or kinds."`
-	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, for one of these causes: the field cause of a group of /v1/problems. Paused accounts are not among them."`
-	Host   []string `query:"host,explode" doc:"Only accounts whose config names one of these hosts, at any port or as HOST:PORT, or one of these corporations."`
-	Except []string `query:"except_host,explode" doc:"Only accounts whose config names none of these hosts or corporations."`
+	ID     []string `query:"id,explode" doc:"Only the account with this id, or with one of several, at most 100."`
+	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
+	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of circulation, paused accounts included; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success. Neither has parked ones, as in all figures."`
+	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE, or all of several."`
+	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins with this, or with one of several."`
+	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with this, or with one of several."`
+	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with this code or kind, or with one of several."`
+	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."`
+	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."`
+	Except []string `query:"except_host,explode" doc:"Only accounts whose config does not name this host or corporation, or any of several."`
 	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
 }
 

@@ -181,8 +181,12 @@ func printStats(w io.Writer, s shownStats) error {
 		fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
 	}
 	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {
-		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %s at %s\n", seconds(stale.P50), seconds(stale.P99),
-			seconds(stale.Max), oneLine(stale.Stalest), numberOf(stale.Scanned, "account"), clockTime(stale.At))
+		twice := ""
+		if stale.Moving {
+			twice = "; the number of shards was changing, so some of them may be counted twice"
+		}
+		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %s at %s%s\n", seconds(stale.P50), seconds(stale.P99),
+			seconds(stale.Max), oneLine(stale.Stalest), numberOf(stale.Scanned, "account"), clockTime(stale.At), twice)
 	}
 	switch {
 	case s.Failing != nil:

@@ -51,6 +51,17 @@ func TestADeadReplicaShowsNoRates(t *testing.T) {
 	}
 }
 
+// While the number of shards changes, a scan may count an account twice, and that is told.
+func TestStatsSayThatAScanMayCountTwice(t *testing.T) {
+	for moving, want := range map[bool]string{true: "; the number of shards was changing, so some of them may be counted twice\n", false: "of 5 accounts at " + clockTime(time.Time{}) + "\n"} {
+		var out strings.Builder
+		stats := api.Stats{Staleness: &accounts.Staleness{Scanned: 5, Moving: moving}}
+		if err := printStats(&out, shownStats{Stats: stats}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	}
+}
+
 // The end of a process is one moment, in the same words for its replica.
 func TestAReplicaIsSilentSinceItsProcessIs(t *testing.T) {
 	heard := time.Date(2026, 11, 25, 0, 33, 7, 0, time.UTC)
