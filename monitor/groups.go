@@ -126,7 +126,13 @@ func (w *groupWatch) look(ctx context.Context) error {
 		g.Near = near
 		watched = append(watched, g)
 	}
-	if err := concern.Ask(ctx, w.ring, watched); err != nil {
+	var lag []*concern.Group
+	for i := range watched {
+		if watched[i].Lags() {
+			lag = append(lag, &watched[i])
+		}
+	}
+	if err := concern.Ask(ctx, w.ring, lag); err != nil {
 		return err
 	}
 	w.watch.grouped(watched, now)

@@ -33,6 +33,9 @@ func (f *facts) ofWebhooks() (all []Concern) {
 					c.Since = g.Arrived
 				}
 				c.Since = latest(c.Since, g.Seen)
+				if !attempted(f.reports[name]) { // such as for want of a secret
+					c.Value = g.Deferred
+				}
 				if g.Messages > c.Messages || g.Oldest > c.Seconds {
 					c.AsOf = f.asOf(g)
 				}
@@ -118,8 +121,13 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 	return c, c.Messages > 0
 }
 
-// ofGroups returns the concerns about groups that fall behind, except groups of endpoints
-// with a concern of their own.
+// attempted reports whether a process has tried to deliver to an endpoint.
+func attempted(reports []document.Report) bool {
+	return slices.ContainsFunc(reports, func(r document.Report) bool { return r.Outcome != "" })
+}
+
+// ofGroups returns the groups that fall behind, except those of endpoints with a concern of
+// their own.
 func (f *facts) ofGroups() (all []Concern) {
 	told, causes := make(map[string]bool), make(map[string]bool)
 	for _, c := range f.ofWebhooks() {

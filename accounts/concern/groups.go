@@ -29,27 +29,21 @@ func GroupOf(name string, sum circulate.GroupState) Group {
 	return g
 }
 
-// Ask asks the consumers of the groups that lag for the reason, whatever their number at once.
-func Ask(ctx context.Context, ring *circulate.Ring, all []Group) error {
-	var names []string
-	for i := range all {
-		if all[i].Lags() {
-			names = append(names, all[i].Name)
-		}
-	}
-	if len(names) == 0 {
+// Ask asks the consumers of groups why messages wait, whatever their number at once.
+func Ask(ctx context.Context, ring *circulate.Ring, all []*Group) error {
+	if len(all) == 0 {
 		return nil
+	}
+	names := make([]string, len(all))
+	for i, g := range all {
+		names[i] = g.Name
 	}
 	present, err := group.Of(ring).PresentIn(ctx, names, consumersWithin)
 	if err != nil {
 		return err
 	}
-	for i := range all {
-		g := &all[i]
-		if !g.Lags() {
-			continue
-		}
-		g.Alone = len(present[g.Name]) == 0
+	for _, g := range all {
+		g.Alone = g.Lags() && len(present[g.Name]) == 0
 		for _, consumer := range present[g.Name] {
 			g.Deferred = cmp.Or(g.Deferred, consumer.Deferred)
 		}
@@ -73,7 +67,7 @@ func (f *facts) lookAgain(ctx context.Context, ring *circulate.Ring) error {
 		return fmt.Errorf("concerns: %w", err)
 	}
 	sums := group.Sum(states)
-	var fresh []Group
+	var fresh []*Group
 	told.All = slices.DeleteFunc(slices.Clone(told.All), func(was Group) bool {
 		if !slices.Contains(named, was.Name) {
 			return false
@@ -83,14 +77,16 @@ func (f *facts) lookAgain(ctx context.Context, ring *circulate.Ring) error {
 			g.lagsSince(&was, told.At)
 			g.Seen, g.current = was.Seen, true
 			g.Near = was.Near && (g.Lags() || g.Messages >= was.Messages)
-			fresh = append(fresh, g)
+			fresh = append(fresh, &g)
 		}
 		return true
 	})
 	if err := Ask(ctx, ring, fresh); err != nil {
 		return fmt.Errorf("concerns: %w", err)
 	}
-	told.All = append(told.All, fresh...)
+	for _, g := range fresh {
+		told.All = append(told.All, *g)
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
@@ -109,6 +110,27 @@ func TestAGroupIsJudgedAsItIsNow(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.expect()
+	})
+}
+
+// A webhook whose secret is missing says so with its messages, however short they have waited.
+func TestAWebhookSaysWhyItIsNotReady(t *testing.T) {
+	faketime.Run(t, 1, func(fw *faketime.World) {
+		w := &world{World: fw}
+		w.waits("webhook.crm", 4)
+		w.report()
+		if err := document.Of(w.Ring).Endpoints().Report(w.Context(), "p1", []document.Report{{Endpoint: "crm", Messages: 4}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := group.Of(w.Ring).Member("webhook.crm", "consumer00", time.Minute).Join(w.Context(), group.Condition{Deferred: "secret CRM: not found"}); err != nil {
+			t.Fatal(err)
+		}
+		w.tell(concern.Watched{Counted: &concern.Counted{}, Groups: &concern.Groups{All: []concern.Group{{Name: "webhook.crm", Messages: 4}}}})
+		time.Sleep(5 * time.Second)
+		l := w.expect(concern.WebhookRefused)
+		if c := l.Concerns[0]; c.Value != "secret CRM: not found" || !c.AsOf.IsZero() || !c.Since.Equal(time.Now().Add(-5*time.Second)) {
+			t.Errorf("%+v", c)
+		}
 	})
 }
 

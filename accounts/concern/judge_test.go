@@ -165,6 +165,10 @@ func TestJudge(t *testing.T) {
 		"a webhook that refuses some": {func(f *facts) {
 			f.reports["a"] = []document.Report{{Outcome: "delivered", Status: 204, At: now, Delivered: now, Messages: 12}}
 		}, "webhook_refused warn", `webhook a does not take some messages: 12 messages wait`},
+		"a webhook without its secret": {func(f *facts) {
+			f.reports["a"] = []document.Report{{Messages: 40}}
+			f.watched.Groups.All[1].Deferred = "secret CRM: not found"
+		}, "webhook_refused warn", `webhook a does not take messages \(secret CRM: not found\): 40 messages wait`},
 		"a breaker opened": {func(f *facts) {
 			f.reports["a"] = []document.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},

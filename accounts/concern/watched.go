@@ -83,7 +83,7 @@ type Group struct {
 	Oldest   float64 `json:"oldest_seconds"`       // the age of the oldest of them
 	Near     bool    `json:"near_limit,omitempty"` // soon they are past their retention, or too many
 	Alone    bool    `json:"alone,omitempty"`      // it lags, and none of its consumers is alive
-	Deferred string  `json:"deferred,omitempty"`   // it lags, and this is why: the last error of a consumer's handler
+	Deferred string  `json:"deferred,omitempty"`   // why messages wait: the last error of a consumer's handler; of a group that lags
 
 	Arrived time.Time `json:"oldest_at,omitzero"` // when the oldest message came
 

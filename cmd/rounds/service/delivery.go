@@ -207,6 +207,7 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 	defer d.remote.Remove(to.sink)
 	group := to.endpoint.Group()
 	d.log.Info("delivering", "endpoint", to.endpoint.Name, "group", group)
+	to.sink.Prepare(ctx)
 	return delivery.Consumer{
 		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Control: control,
 		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: to.sink.HandlerTimeout(),

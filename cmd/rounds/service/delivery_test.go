@@ -187,6 +187,16 @@ func TestANewEndpointMayBeginNow(t *testing.T) {
 	}
 }
 
+// Who names an endpoint whose secret is missing is told at once, before there is a message.
+func TestServeSaysAtOnceThatASecretIsMissing(t *testing.T) {
+	p := start(t, map[string]string{"ROUNDS_ROLES": "delivery",
+		"ROUNDS_WEBHOOKS_FILE": writeFile(t, `{"endpoints":[{"name":"crm","url":"https://crm.example/","secrets":[{"secret":"CRM"}]}]}`)})
+	p.log.Await(t, "webhook endpoint gets nothing until this is fixed")
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestServeSaysThatThereIsNothingToDeliver(t *testing.T) {
 	p := start(t, map[string]string{"ROUNDS_ROLES": "delivery"})
 	p.log.Await(t, "the role delivery has nothing to do: ROUNDS_WEBHOOKS_FILE names no endpoint")

@@ -167,6 +167,10 @@ func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 	return batchCall{ctx: ctx, signer: signer}, nil
 }
 
+// Prepare warns if the endpoint would get nothing now, such as for want of a secret. It is called
+// before there is a message, so that somebody who has just named the endpoint sees it.
+func (s *Sink) Prepare(ctx context.Context) { _, _ = s.begin(ctx) }
+
 // lanes returns the messages to deliver, by index. The messages of a lane are delivered one after
 // the other, and lanes side by side.
 func (s *Sink) lanes(batch []delivery.Delivery) [][]int {
