@@ -18,8 +18,8 @@ import (
 // which a group that has not dealt with them causes a warning.
 const nearRetention = 0.8
 
-// groupMetrics are of consumer groups. Whoever runs the consumers names them, and there
-// are few names.
+// groupMetrics are metrics of consumer groups. The operators of the consumers name the
+// groups, so there are few names.
 type groupMetrics struct {
 	lag, unread, pending, unsettled, near *prometheus.GaugeVec
 }

@@ -18,14 +18,14 @@ type watch struct {
 	taken  struct{ counted, groups, dead, trimmed, quarantined, failing time.Time } // by our own clock
 }
 
-// note changes what was watched. Now is by our own clock.
+// note changes the watched values. Now is by our own clock.
 func (w *watch) note(change func(w *watch, now time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w, time.Now())
 }
 
-// now returns what was watched, each part with its age. Now is by Redis' clock: a part that was
+// now returns the watched values, each part with its age. Now is by Redis' clock: a part that was
 // found without asking Redis for the time is dated when it is told first.
 func (w *watch) now(now time.Time) concern.Watched {
 	w.mu.Lock()
@@ -159,7 +159,7 @@ func (w *watch) failing(at time.Time, newly, of int) {
 	})
 }
 
-// forget forgets what was watched: another monitor watches now.
+// forget clears the watched values: another monitor watches now.
 func (w *watch) forget() {
 	w.note(func(w *watch, _ time.Time) { w.last, w.before = concern.Watched{}, nil })
 }

@@ -52,9 +52,10 @@ type facts struct {
 	pausedMore int
 }
 
-// Collect returns everything that is wrong now. It asks Redis about fifteen questions, whatever the
-// number of accounts. If one of them is not answered, it returns an error: half of the concerns
-// would look like health. Only servers that do not tell their settings are left out.
+// Collect returns everything that is wrong now. It asks Redis about fifteen questions,
+// whatever the number of accounts. If one of them is not answered, it returns an error:
+// half of the concerns would look like health. Only servers that do not disclose their
+// settings are left out.
 func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	f := facts{deadAfter: s.DeadAfter, webhooks: s.Webhooks, sole: s.Sole}
 	var err error

@@ -86,7 +86,7 @@ type Concern struct {
 	Subject string `json:"subject,omitempty" doc:"What it is about, such as the name of an endpoint, group, kind, limit or Redis server. If there are several, it is the worst one."`
 	Count   int    `json:"count,omitempty" doc:"How many subjects are alike, if there are several. The other fields are then about all of them together."`
 
-	Names []string `json:"names,omitempty" doc:"The subjects that are alike, the worst first, at most ten; of processes that went silent alone."`
+	Names []string `json:"names,omitempty" doc:"Of several processes that went silent, their names, the earliest first, at most ten."`
 
 	Since     time.Time `json:"since,omitzero" doc:"When it began, or when it was: a moment that stays the same while the concern lasts. For how long messages or accounts have waited is in seconds."`
 	AsOf      time.Time `json:"as_of,omitzero" doc:"When the figures were found, if that was not just now."`
@@ -112,13 +112,13 @@ type Concerns struct {
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last reported what it watches; left out if no monitor ever did."`
 }
 
-// figuresYoung is how old figures may be that are told without their time.
+// figuresYoung is the age up to which figures are shown without their time.
 const figuresYoung = 10 * time.Second
 
-// Old reports whether the figures of a concern are so old that it is told of when they are.
+// Old reports whether the figures of a concern are so old that they are shown with their time.
 func (l *Concerns) Old(c *Concern) bool { return !c.AsOf.IsZero() && l.Now.Sub(c.AsOf) > figuresYoung }
 
-// newList merges the concerns that are alike, sorts them, and says them in words.
+// newList merges concerns that are alike, sorts them, and adds their sentences.
 func newList(now time.Time, all []Concern) Concerns {
 	type alike struct {
 		level Level

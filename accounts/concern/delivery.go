@@ -126,8 +126,8 @@ func attempted(reports []document.Report) bool {
 	return slices.ContainsFunc(reports, func(r document.Report) bool { return r.Outcome != "" })
 }
 
-// ofGroups returns the groups that fall behind, except those of endpoints with a concern of
-// their own.
+// ofGroups returns the concerns about groups that fall behind, except groups of endpoints
+// with a concern of their own.
 func (f *facts) ofGroups() (all []Concern) {
 	told, causes := make(map[string]bool), make(map[string]bool)
 	for _, c := range f.ofWebhooks() {

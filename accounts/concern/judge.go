@@ -239,8 +239,8 @@ func (f *facts) ofFailing() []Concern {
 	return []Concern{c}
 }
 
-// ofScan returns what the last scan of all accounts found, unless it is too long ago. A scan
-// of a million accounts takes a quarter of an hour.
+// ofScan returns the concerns from the last scan of all accounts, unless it is too long
+// ago. A scan of a million accounts takes a quarter of an hour.
 func (f *facts) ofScan() (all []Concern) {
 	scan := f.stats.Staleness
 	if scan == nil || f.stats.Now.Sub(scan.At) >= eventShown {

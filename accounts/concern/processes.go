@@ -14,7 +14,7 @@ import (
 // that it replaces: it reports when it began in whole seconds, by its host's clock.
 const startSlack = time.Second
 
-// namesTold is how many subjects are told by name.
+// namesTold is how many processes are named at most.
 const namesTold = 10
 
 // ofSilent returns the concern about the processes that went silent and that none replaces.

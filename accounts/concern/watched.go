@@ -13,11 +13,12 @@ import (
 const (
 	watchName = "watch"
 
-	// WatchEvery is how often the monitor on duty tells what it watches.
+	// WatchEvery is how often the monitor on duty reports what it watches.
 	WatchEvery = 10 * time.Second
-	// watchLasts is for how long that counts as the present.
+	// watchLasts is how long that counts as current.
 	watchLasts = 5 * time.Minute
-	// groupsLast is the same for consumer groups, which may read everything within a second.
+	// groupsLast is the same for consumer groups, which may read everything within a
+	// second.
 	groupsLast = 2 * time.Minute
 	// trimLasts is the same for trimming, which is done less often.
 	trimLasts = time.Hour
@@ -189,7 +190,7 @@ func jumped(newly, of int) (share float64, jumps bool) {
 	return share, newly >= min(newlyLeast, of) && share >= newlyShare
 }
 
-// Tell tells everybody what the monitor on duty watches.
+// Tell posts what the monitor on duty watches, for everybody.
 func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 	text, err := json.Marshal(w)
 	if err != nil {

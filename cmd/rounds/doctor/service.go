@@ -165,8 +165,8 @@ func remedy(c *concern.Concern) string {
 	return ""
 }
 
-// concerns sorts what is wrong into parts, and tells of each part where nothing is. So many
-// accounts are registered.
+// concerns sorts what is wrong into parts, and also reports the parts where nothing is.
+// Registered is the number of registered accounts.
 func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int) {
 	amiss := make(map[string]bool)
 	for i := range list.Concerns {
@@ -209,8 +209,8 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int)
 	}
 }
 
-// law tells what the last audit found, where it found nothing that is a concern. An audit of less
-// than half of the accounts that are registered says little of them.
+// law reports what the last audit found, unless that is a concern. It warns if the audit looked
+// at less than half of the registered accounts.
 func (d *doctor) law(l *concern.Law, registered int) {
 	ago := func(at time.Time) string { return l.Now.Sub(at).Round(time.Second).String() + " ago" }
 	switch {
