@@ -87,3 +87,32 @@ func TestNoMonitorSinceItsDeath(t *testing.T) {
 		}
 	}
 }
+
+// Messages wait for want of delivery since the oldest came, but not since before the last process
+// that delivered went silent, nor before there was the endpoint's group.
+func TestNoDeliverySinceNobodyDelivers(t *testing.T) {
+	t.Parallel()
+	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	for name, test := range map[string]struct {
+		group Group
+		heard int // when a process that delivered was last heard of, minutes ago; 0: there was none
+		want  int
+	}{
+		"since the oldest came":     {Group{Arrived: ago(5)}, 0, 5},
+		"since the last one's end":  {Group{Arrived: ago(60)}, 7, 7},
+		"since there was the group": {Group{Arrived: ago(60), Seen: ago(3)}, 7, 3},
+	} {
+		f := healthy()
+		f.reports = nil
+		g := test.group
+		g.Name, g.Messages, g.Oldest = "webhook.a", 1, 60
+		f.watched.Groups.All = []Group{g}
+		if test.heard > 0 {
+			f.stats.Processes = append(f.stats.Processes, accounts.Process{Name: "gone", Roles: []string{"delivery"}, Beat: ago(test.heard), Report: accounts.ProcessReport{Since: ago(90), Version: "v1"}})
+		}
+		c := f.judge().Concerns[0]
+		if c.Code != NoDelivery || !c.Since.Equal(ago(test.want)) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
