@@ -3,9 +3,13 @@ package delivery
 import (
 	"cmp"
 	"log/slog"
+	"time"
 
 	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
 )
+
+// calm is the time since a handler last failed after which the log says at once that it fails again.
+const calm = time.Minute
 
 // newRefusals returns the record of messages that a handler fails to handle. If the handler logs
 // them itself, the record is silent.
@@ -18,7 +22,8 @@ func newRefusals(log *slog.Logger, handler Handler) *refusals.Record {
 		Still: "the handler still fails to handle messages",
 		Again: "the handler handles messages again, and none waits any more",
 		Over:  "no message waits for the handler any more",
-	})
+		Count: "refused",
+	}, calm)
 }
 
 // attributesOf name a message in a log line.

@@ -81,6 +81,32 @@ func TestAHandlerThatFailsIsTold(t *testing.T) {
 	})
 }
 
+// A handler that works and then fails anew is in the log again, each time at once and once it is over.
+func TestAHandlerThatFailsAnewIsToldAnew(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		log := &lines{}
+		var broken atomic.Bool
+		var j journal
+		j.answers(func(delivery.Delivery) error {
+			if broken.Load() {
+				panic("no such table")
+			}
+			return nil
+		})
+		c := w.start(delivery.Consumer{Handler: j.handler(), MaxDeliveries: 1000, Log: faketime.Log(w, log), Backoff: func(int) time.Duration { return time.Second }})
+		for episode := 1; episode <= 3; episode++ {
+			broken.Store(true)
+			w.add(1, "a", "b")
+			time.Sleep(20 * time.Second)
+			log.expect(t, episode, "level=WARN", "the handler fails to handle a message", "no such table")
+			broken.Store(false)
+			time.Sleep(2 * time.Minute)
+			log.expect(t, episode, "level=INFO", "the handler handles messages again")
+		}
+		c.stop(t)
+	})
+}
+
 // A handler that fails for single messages says so rarely, and a message that becomes a dead letter
 // waits no more.
 func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {

@@ -36,7 +36,8 @@ func newRecord(log *slog.Logger) *record {
 		Still: "webhook endpoint still does not take all messages",
 		Again: "webhook endpoint takes messages again, and none waits any more",
 		Over:  "no message waits at the webhook endpoint any more",
-	})}
+		Count: "refused",
+	}, refusals.RemindEvery)}
 }
 
 // attempted notes how an attempt ended, with the status of its answer if there was one.
