@@ -184,7 +184,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 		meters:   c.Metrics.of(c.Group),
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
-	g.refused = newRefusals(g.Log, c.Handler)
+	g.refused, g.deferred = newRefusals(g.Log, c.Handler), newDeferrals(g.Log)
 	c.Control.steer(g)
 	defer c.Control.leave(g)
 
@@ -231,17 +231,17 @@ func (c Consumer) prepare(ctx context.Context) error {
 	}
 	for told := false; ; told = true {
 		err := handler.Prepare(ctx)
-		var later *Later
+		later, isLater := laterOf(err)
 		switch {
 		case err == nil && told:
 			c.Log.Info("the consumer's handler is ready", "group", c.Group)
 			return nil
 		case err == nil || ctx.Err() != nil:
 			return nil
-		case !errors.As(err, &later):
+		case !isLater:
 			return fmt.Errorf("consumer %s: %w", c.Group, err)
 		case !told:
-			c.Log.Warn("nothing is read yet: the handler is not ready", "group", c.Group, "error", later.Err)
+			c.Log.Warn("nothing is read yet: the handler is not ready", "group", c.Group, "error", later.reason())
 		}
 		if !sleep(ctx, max(later.After, heldPause)) {
 			return nil

@@ -31,10 +31,10 @@ type member struct {
 	slots    chan struct{}   // batches in memory
 	suspects chan struct{}   // messages that may kill the process: one at a time
 	seed     maphash.Seed    // of the parts that batches are divided into
-	deferred deferred
 	losses   losses
-	refused  *refusals.Record
-	takes    atomic.Bool // the handler has handled a message of its last batch
+	refused  *refusals.Record // messages that the handler failed to handle
+	deferred *refusals.Record // messages that it put off
+	takes    atomic.Bool      // the handler has handled a message of its last batch
 	meters   meters
 	waiting  atomic.Int64 // accounts with waiting messages
 	outages  outages

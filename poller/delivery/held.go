@@ -27,6 +27,7 @@ type heldAccount struct {
 	alone bool // its first message is delivered by itself: its batch panicked
 
 	why     error          // the failure of the first message
+	later   bool           // the first message was put off
 	out     *group.Pending // the first message, while it is being delivered again
 	outWith int            // the number of the account's messages being delivered, including that one
 	hurried bool           // a retry was ordered while it was being delivered
@@ -67,8 +68,8 @@ func (h *held) add(account string, p group.Pending) {
 }
 
 // back puts messages of an account in front of its others, to be delivered again at a given time.
-// why is the failure of the first one.
-func (h *held) back(account string, first []group.Pending, due time.Time, alone bool, why error) {
+// why is the failure of the first one, and later says that it was put off.
+func (h *held) back(account string, first []group.Pending, due time.Time, alone bool, why error, later bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.accounts[account]
@@ -82,7 +83,7 @@ func (h *held) back(account string, first []group.Pending, due time.Time, alone 
 	}
 	a.queue = append(slices.Clip(first), a.queue...)
 	a.due, a.alone = due, alone
-	a.why, a.out, a.outWith, a.hurried = why, nil, 0, false
+	a.why, a.later, a.out, a.outWith, a.hurried = why, later, nil, 0, false
 	h.total += len(first)
 }
 
@@ -196,21 +197,22 @@ func (h *held) settled(accounts []string, failed map[string]bool, now time.Time)
 			h.sum.Add(-1)
 		default:
 			a.due = now
-			a.why, a.out, a.outWith, a.hurried = nil, nil, 0, false
+			a.why, a.later, a.out, a.outWith, a.hurried = nil, false, nil, 0, false
 		}
 	}
 }
 
-// failed reports whether a waiting message has failed before.
-func (h *held) failed() bool {
+// reasons reports whether a waiting message has failed before, and whether one has been put off.
+func (h *held) reasons() (failed, deferred bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.accounts {
-		if a.out != nil && a.out.Deliveries > 1 || a.out == nil && len(a.queue) > 0 && a.queue[0].Deliveries > 1 {
-			return true
+		failed = failed || a.out != nil && a.out.Deliveries > 1 || a.out == nil && len(a.queue) > 0 && a.queue[0].Deliveries > 1
+		if deferred = deferred || a.later; failed && deferred {
+			break
 		}
 	}
-	return false
+	return failed, deferred
 }
 
 // hasten makes the waiting messages of an account due at once, or of all accounts if account is

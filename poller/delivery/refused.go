@@ -26,34 +26,45 @@ func newRefusals(log *slog.Logger, handler Handler) *refusals.Record {
 	}, calm)
 }
 
+// newDeferrals returns the record of messages that a handler puts off.
+func newDeferrals(log *slog.Logger) *refusals.Record {
+	return refusals.New(log, refusals.Lines{
+		First: "a message is put off until later: later ones of its account wait behind it",
+		Still: "messages are still put off until later",
+		Again: "messages are handled again, and none is put off any more",
+		Over:  "no message is put off any more",
+		Count: "put_off",
+	}, calm)
+}
+
 // attributesOf name a message in a log line.
 func attributesOf(d Delivery) []any { return []any{"account", d.Account, "message", d.Message.ID} }
 
-// watchRefusals notes when no message waits any more that the handler failed to handle. While some
-// do, it logs that from time to time.
+// watchRefusals notes when no message waits any more that the handler failed to handle or put off,
+// and logs from time to time that some do.
 func (g *member) watchRefusals() {
-	why := g.refused.Why()
-	if why == nil {
-		return
-	}
+	failed, deferred := false, false
 	g.mu.Lock()
-	waits := false
 	for _, s := range g.reading {
-		waits = waits || s.held.failed()
+		f, d := s.held.reasons()
+		failed, deferred = failed || f, deferred || d
 	}
 	g.mu.Unlock()
-	if !waits {
-		g.refused.End(heartbeat, g.takes.Load())
+	watch := func(r *refusals.Record, waits bool) {
+		why := r.Why()
+		if !waits {
+			r.End(heartbeat, g.takes.Load())
+		}
+		r.Remind([]any{"error", why})
 	}
-	g.refused.Remind([]any{"error", why})
+	watch(g.refused, failed)
+	watch(g.deferred, deferred)
 }
 
-// why returns why messages wait: because the handler puts all of them off, or failed to handle
-// some.
+// why returns why messages wait: because the handler puts some of them off, or failed to handle some.
 func (g *member) why() string {
-	failed := ""
-	if err := g.refused.Why(); err != nil {
-		failed = err.Error()
+	if why := cmp.Or(g.deferred.Why(), g.refused.Why()); why != nil {
+		return why.Error()
 	}
-	return cmp.Or(g.deferred.why(), failed)
+	return ""
 }

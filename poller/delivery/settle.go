@@ -3,11 +3,11 @@ package delivery
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
+	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
 )
 
 // heldPause is the least wait before an account's messages are delivered again.
@@ -23,14 +23,14 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		due   time.Time
 		alone bool
 		why   error // the error of the first of them
+		later bool  // the first of them was put off
 	}
 	var failed map[string]*account
 	now := time.Now()
-	var deferred error
 	var target string
 	var until time.Time
 	counted := make(map[string]int, 4)
-	var refused []int // of batch
+	var refused, putOff []int // of batch
 	for i, d := range batch {
 		outcome := outcomeOf(s.work, errs[i])
 		if outcome == outcomeFailed {
@@ -55,20 +55,20 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 			if failed == nil {
 				failed = make(map[string]*account)
 			}
-			a = &account{due: now.Add(heldPause), why: reasonOf(errs[i])}
+			a = &account{due: now.Add(heldPause), why: reasonOf(errs[i]), later: outcome == outcomeLater}
 			failed[d.Account] = a
 		}
 		p := group.Pending{Position: d.Position, Deliveries: d.Attempt}
-		var later *Later
+		later, isLater := laterOf(errs[i])
 		switch {
 		case outcome == outcomeFailed:
 			p.Deliveries++
 			a.due = latest(a.due, now.Add(s.Backoff(d.Attempt)))
 			a.alone = a.alone || panicked
 			s.Log.Debug("message failed", "account", d.Account, "message", d.Message.ID, "shard", s.shard, "position", d.Position, "attempt", d.Attempt, "error", errs[i])
-		case errors.As(errs[i], &later):
+		case isLater:
 			a.due = latest(a.due, now.Add(later.After))
-			deferred = later.Err
+			putOff = append(putOff, i)
 			if later.Target != "" {
 				target, until = later.Target, latest(until, a.due)
 			}
@@ -82,56 +82,34 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	}
 	s.acknowledge(done)
 	s.judge(target, until, counted[outcomeOK]+counted[outcomeDone]+counted[outcomeFailed]+counted[outcomeDead] > 0)
-	s.tellDeferred(deferred, counted[outcomeOK]+counted[outcomeDone] > 0)
 	kept := make(map[string]bool, len(failed))
 	for name, a := range failed {
 		kept[name] = true
-		s.held.back(name, a.back, a.due, a.alone, a.why)
+		s.held.back(name, a.back, a.due, a.alone, a.why, a.later)
 	}
 	handled := counted[outcomeOK] + counted[outcomeDone]
 	s.takes.Store(handled > 0)
 	s.refused.Took(handled)
-	for _, i := range refused { // only now that they are held, so that they count as waiting
-		s.refused.Refused(errs[i], attributesOf(batch[i]), append([]any{"error", errs[i]}, attributesOf(batch[i])...))
+	s.deferred.Took(handled)
+	note := func(in *refusals.Record, which []int) { // only now that they are held, so that they count as waiting
+		for _, i := range which {
+			why := reasonOf(errs[i])
+			in.Refused(why, attributesOf(batch[i]), append([]any{"error", why}, attributesOf(batch[i])...))
+		}
+	}
+	note(s.refused, refused)
+	if s.work.Err() == nil { // else the handler puts them off because its context is done
+		note(s.deferred, putOff)
 	}
 	return kept
 }
 
 // reasonOf returns the reason in a handler's error, without Later's time.
 func reasonOf(err error) error {
-	if later, ok := errors.AsType[*Later](err); ok {
-		return later.Err
+	if later, ok := laterOf(err); ok {
+		return later.reason()
 	}
 	return err
-}
-
-// tellDeferred logs once that handlers put off all messages, and once that they no longer do.
-func (g *member) tellDeferred(why error, progress bool) {
-	switch {
-	case progress && g.deferred.set(nil):
-		g.Log.Info("messages are handled again")
-	case !progress && why != nil && !g.deferred.set(why):
-		g.Log.Warn("messages are put off until later", "error", why)
-	}
-}
-
-// deferred is why handlers last put off all their messages; nil: they did not.
-type deferred struct{ is atomic.Pointer[error] }
-
-// set stores the reason, and reports whether there was one before.
-func (d *deferred) set(why error) bool {
-	var to *error
-	if why != nil {
-		to = &why
-	}
-	return d.is.Swap(to) != nil
-}
-
-func (d *deferred) why() string {
-	if why := d.is.Load(); why != nil {
-		return (*why).Error()
-	}
-	return ""
 }
 
 func latest(a, b time.Time) time.Time {
@@ -157,7 +135,7 @@ func outcomes() []string {
 }
 
 func outcomeOf(work context.Context, err error) string {
-	var later *Later
+	_, later := laterOf(err)
 	switch {
 	case err == nil:
 		return outcomeOK
@@ -165,7 +143,7 @@ func outcomeOf(work context.Context, err error) string {
 		return outcomeDone
 	case errors.Is(err, ErrHeld):
 		return outcomeHeld
-	case errors.As(err, &later):
+	case later:
 		return outcomeLater
 	case work.Err() != nil:
 		return outcomeCut
