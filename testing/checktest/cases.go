@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -200,6 +201,7 @@ func manyAtOnce(t *testing.T, p Party) {
 	var group sync.WaitGroup
 	for n := range accounts {
 		group.Go(func() {
+			defer contain(t)
 			id := strconv.Itoa(n)
 			p.Post(id, n)
 			found := 0
@@ -237,10 +239,11 @@ func (k Kind) configsAreJudged(t *testing.T, p Party) {
 	if err := checker.Validate(p.Config("a")); err != nil {
 		t.Errorf("valid: %v", err)
 	}
+	literals := secretsAreTold(t, checker, p)
 	key := checker.RateKey(p.Config("a"))
 	hidesSecrets(t, "rate key", key, p.Secrets)
 	unknown := `{"other": "` + Hidden + `"}` // a later version may know it
-	for _, config := range append([]string{`"` + Hidden + `"`, `{`, `[]`, unknown}, k.Invalid...) {
+	for _, config := range append([]string{`"` + Hidden + `"`, `{`, `[]`, unknown}, slices.Concat(literals, k.Invalid)...) {
 		err := checker.Validate(json.RawMessage(config))
 		if err == nil {
 			t.Errorf("%s: valid", config)
@@ -261,4 +264,29 @@ func (k Kind) configsAreJudged(t *testing.T, p Party) {
 			t.Errorf("%s: not all faults at once: %v", field, err)
 		}
 	}
+}
+
+// secretsAreTold demands that a kind with a secret has one in this test. It returns configs with a
+// secret's value instead of a reference to it, which Validate must refuse.
+func secretsAreTold(t *testing.T, checker poller.Checker, p Party) (literals []string) {
+	t.Helper()
+	described, ok := checker.(strict.Described)
+	if !ok {
+		return nil
+	}
+	for _, f := range described.Fields() {
+		if f.Type != strict.Secret {
+			continue
+		}
+		if strings.Join(p.Secrets, "") == "" {
+			t.Errorf("config.%s is a secret, and Party.Secrets is empty: Party.Config must refer to a secret, and Party.Secrets have its value, so that the suite notices where it is told", f.Name)
+		}
+		config := make(map[string]any)
+		if err := json.Unmarshal(p.Config("a"), &config); err != nil {
+			t.Fatalf("Party.Config is no object: %v", err)
+		}
+		config[f.Name] = Hidden
+		literals = append(literals, string(encode(t, config)))
+	}
+	return literals
 }

@@ -73,6 +73,9 @@ func (m *model) Kind() string {
 func (m *model) Validate(config json.RawMessage) error {
 	r := strict.ReadConfig(config)
 	r.Text("account")
+	if _, err := secrets.ParseRef(r.Take("token")); err != nil && m.flaw != "a secret's value in the config" {
+		r.Refuse("token", err)
+	}
 	err := r.Err()
 	switch {
 	case m.flaw == "any config is valid":
@@ -86,6 +89,10 @@ func (m *model) Validate(config json.RawMessage) error {
 		return errors.New(first)
 	}
 	return err
+}
+
+func (m *model) Fields() []strict.Field {
+	return []strict.Field{{Name: "account", Type: strict.TextType, Required: true}, {Name: "token", Type: strict.Secret}}
 }
 
 func (m *model) RateKey(json.RawMessage) string {
@@ -135,6 +142,9 @@ func (m *model) Check(ctx context.Context, r poller.Request) (poller.Result, err
 	}
 	if ctx.Err() != nil && m.flaw != "it ignores its context" {
 		return m.fail(poller.Transient, "canceled")
+	}
+	if m.flaw == "it panics" || m.flaw == "it panics where many ask" && r.Account != "a" {
+		panic("no token")
 	}
 	n, err := strconv.Atoi("0" + strings.TrimRight(string(r.Cursor), " "))
 	if err != nil && m.flaw != "it takes a broken cursor" {
@@ -210,10 +220,14 @@ func (m *model) message(account string, n int) poller.Message {
 		message.ID = ""
 	case "a long id":
 		message.ID += strings.Repeat("x", 1<<10)
-	case "a message without a time":
+	case "messages without a time":
 		message.Time = time.Time{}
-	case "an old message":
-		message.Time = time.Now().Add(-2 * time.Hour)
+	case "messages of years ago":
+		message.Time = time.Now().AddDate(-5, 0, 0)
+	case "a message of 1970":
+		message.Time = time.Unix(7, 0)
+	case "a message from the future":
+		message.Time = time.Now().Add(2 * time.Minute)
 	case "data that is no JSON":
 		message.Data = json.RawMessage(`{`)
 	case "large data":
@@ -256,6 +270,8 @@ func (m *model) start(*testing.T) checktest.Party {
 		party.ID = nil
 	}
 	switch m.flaw {
+	case "a secret without its value":
+		party.Secrets = []string{""}
 	case "a party without Post":
 		party.Post = nil
 	case "a fault without Break":
@@ -276,7 +292,7 @@ func TestModel(t *testing.T) {
 // here, and so does one of a flaw that another judgement happens to find.
 func TestTheSuiteCondemns(t *testing.T) {
 	for name, says := range map[string]string{
-		"": "", "ids that nobody judges": "",
+		"": "", "ids that nobody judges": "", "messages without a time": "", "messages of years ago": "",
 
 		"a message is lost": "after 25 were posted: got ", "a message twice": "a-7 came twice", "other ids": "got a-1x, want a-1",
 		"it never ends": "no end after 100 pages", "a trial never ends": "no end after 100 pages", "it never ends where many ask": "account 3: no end after 100 pages", "more than the limit": "8 messages, over the limit of 7",
@@ -285,7 +301,7 @@ func TestTheSuiteCondemns(t *testing.T) {
 		"it fails where many ask": "account 0: transient", "it mixes accounts up": "account 0: got 3 messages",
 
 		"a large cursor": "a cursor of 65537 bytes", "a secret in the cursor": `cursor tells "0pen-sesame-42"`,
-		"a message without an id": `message "": an id of 0 bytes`, "a long id": "an id of 1027 bytes", "a message without a time": "its time is 0001", "an old message": "message a-1: its time is ",
+		"a message without an id": `message "": an id of 0 bytes`, "a long id": "an id of 1027 bytes", "a message of 1970": "message a-1: its time is 1970", "a message from the future": "want the zero time, for unknown, or one between the year 2000 and now",
 		"data that is no JSON": "message a-1: 1 bytes of data", "large data": "message a-1: 262146 bytes of data",
 		"a secret in a message": `message a-1 tells "0pen-sesame-42"`, "a secret in a type": `message a-1 tells "0pen-sesame-42"`,
 
@@ -299,6 +315,9 @@ func TestTheSuiteCondemns(t *testing.T) {
 		"garbage of another type": "want a *poller.CheckError", "garbage is a nil error of its type": "got a nil *poller.CheckError", "no failure is a nil error of its type": "got a nil *poller.CheckError",
 		"garbage beside a result": "garbage: the result is ", "garbage tells a secret": `garbage tells "0pen-sesame-42"`,
 		"garbage has a cause that tells a secret": `garbage tells "0pen-sesame-42"`, "garbage has a cause that tells a token": `garbage tells "token="`,
+
+		"it panics": "--- FAIL: TestModel/many_at_once", "it panics where many ask": "the checker panicked: no token",
+		"a secret without its value": "config.token is a secret, and Party.Secrets is empty", "a secret's value in the config": `{"account":"a","token":"hush-hush"}: valid`,
 
 		"a party without Post": "Party.Post is missing", "a fault without Break": `Fault.Break of "garbage" is missing`,
 		"it has no name": "the kind has no name", "any config is valid": `"hush-hush": valid`, "no config is valid": "valid: config.account: is refused", "a secret in the rate key": `rate key tells "0pen-sesame-42"`,
@@ -446,6 +465,96 @@ func TestTheSuiteOverHTTPCondemns(t *testing.T) {
 		"it does not wait":                     "429: got ", "it waits for ever": "retry after ", "an empty answer is more": "204: got ",
 	} {
 		condemned(t, "TestOverHTTP", name, says)
+	}
+}
+
+// based is a checker over HTTP whose URL is one that it puts a path behind, with a flaw.
+type based struct {
+	form   *strict.Form[base]
+	client *fetch.Client
+	source secrets.Source
+	flaw   string
+}
+
+type base struct {
+	url   string
+	token secrets.Ref
+}
+
+func newBased(client *fetch.Client, source secrets.Source, flaw string) based {
+	return based{client: client, source: source, flaw: flaw, form: strict.NewForm([]strict.Entry[base]{
+		{
+			Field: strict.Field{Name: "url", Type: strict.URL, Required: true},
+			Read: func(v strict.Value, to *base) {
+				if to.url, _ = client.ReadBaseURL(v); flaw == "it refuses every address" {
+					v.Refuse(errors.New("is refused"))
+				}
+			},
+		},
+		{
+			Field: strict.Field{Name: "token", Type: strict.Secret, Required: true},
+			Read:  func(v strict.Value, to *base) { to.token = secrets.ReadRef(v) },
+		},
+	})}
+}
+
+func (based) Kind() string                            { return "based" }
+func (b based) Validate(config json.RawMessage) error { return b.form.Validate(config) }
+func (based) RateKey(json.RawMessage) string          { return "" }
+
+func (b based) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
+	site, err := b.form.Read(r.Config)
+	if err != nil {
+		return poller.Result{}, poller.ConfigError(err)
+	}
+	use := secrets.ForURL(b.Kind(), site.url)
+	token, err := b.source.Get(ctx, site.token.Name, use)
+	if err != nil {
+		return poller.Result{}, secrets.CheckError(err)
+	}
+	answer, err := b.client.Do(ctx, fetch.Call{URL: site.url + "/messages", Header: http.Header{"X-Token": {token}}, Confined: use.Open()})
+	if err != nil {
+		return poller.Result{}, fetch.CheckError(err)
+	}
+	failed := &poller.CheckError{Code: fmt.Sprint("http_", answer.Status), Message: "it fails"}
+	switch b.flaw {
+	case "it tells the secret":
+		failed.Message += token
+	case "it tells the address":
+		failed.Message += site.url
+	case "it panics":
+		panic("it has no answer")
+	}
+	return poller.Result{}, failed
+}
+
+func TestOverABase(t *testing.T) {
+	name := os.Getenv(flaw)
+	values := secrets.Source{Lookup: func(name string) (string, bool) {
+		return secret, name == "ROUNDS_SECRET_TOKEN" && os.Getenv(flaw) != "its source is empty"
+	}}
+	checktest.RunAddresses(t, checktest.HTTP{
+		New: func(client *fetch.Client) poller.Checker { return newBased(client, values, name) },
+		WithSecrets: func(client *fetch.Client, source secrets.Source) poller.Checker {
+			return newBased(client, source, name)
+		},
+		Config: func(url string) json.RawMessage {
+			return fmt.Appendf(nil, `{"url":%q,"token":{"secret":"TOKEN"}}`, url)
+		},
+		Secret: secret,
+	})
+}
+
+// A checker that takes no query is judged by a URL without one, and one that calls nobody is not judged
+// blindly.
+func TestTheSuiteOverABaseCondemns(t *testing.T) {
+	for name, says := range map[string]string{
+		"": "", "it tells the secret": `tells "0pen-sesame-42"`, "it tells the address": `tells "hush-hush"`,
+		"it refuses every address": "no call was made: nothing was tested",
+		"its source is empty":      "redirect to http://10.0.0.1/: got the code secret, want refused_address or http_302: ",
+		"it panics":                "--- FAIL: TestOverABase/secrets_go_where_they_may",
+	} {
+		condemned(t, "TestOverABase", name, says)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // HTTP is a checker under test that calls a URL.
 type HTTP struct {
-	// New makes a checker that calls through client.
+	// New makes a checker that calls through client. If Config refers to secrets, the checker needs a
+	// source of its own that has them: without, it calls nobody.
 	New func(client *fetch.Client) poller.Checker
 	// Config is a valid config for a URL.
 	Config func(url string) json.RawMessage
@@ -25,7 +26,9 @@ type HTTP struct {
 	// WithSecrets makes the same checker, which finds its secrets in a source of the suite. It is
 	// required with a Secret.
 	WithSecrets func(client *fetch.Client, source secrets.Source) poller.Checker
-	// Values has the source's secrets, as secrets.Source.Lookup; nil: Secret under every name.
+	// Values has the values of the suite's source, as secrets.Source.Lookup; nil: Secret under every
+	// name. The suite answers lookups of bindings itself. New's source is asked for them too, under
+	// names that begin with secrets.BindingEnvPrefix, and may answer that it has none.
 	Values func(name string) (string, bool)
 }
 
@@ -43,16 +46,24 @@ func RunHTTP(t *testing.T, h HTTP) {
 		Faulty: `{"url": "gopher://x", "zebra": 1, "ape": 2}`,
 		Fields: []string{"config.url", "config.zebra", "config.ape"},
 	})
-	t.Run("statuses", h.statuses)
+	run(t, "statuses", h.statuses)
 	RunAddresses(t, h)
 }
 
 // RunAddresses checks which addresses a checker may be led to, what its errors reveal of the URL and
 // of what the other side wrote, and where its secret goes.
 func RunAddresses(t *testing.T, h HTTP) {
-	t.Run("private addresses", h.privateAddresses)
-	t.Run("no secret is told", h.noSecretIsTold)
-	t.Run("secrets go where they may", h.secretsGoWhereTheyMay)
+	run(t, "private addresses", h.privateAddresses)
+	run(t, "no secret is told", h.noSecretIsTold)
+	run(t, "secrets go where they may", h.secretsGoWhereTheyMay)
+}
+
+// run runs a case, in which a checker that panics fails it.
+func run(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		defer contain(t)
+		test(t)
+	})
 }
 
 // Client makes a client that reaches 127.0.0.1 but no other private address.

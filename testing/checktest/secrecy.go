@@ -1,11 +1,13 @@
 package checktest
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,21 +36,57 @@ func (h HTTP) privateAddresses(t *testing.T) {
 	changing.Permit(fetch.Networks{})
 	_, err := changed.Check(t.Context(), h.request(server))
 	if got := Failure(t, err); got.Code != string(fetch.CodeRefusedAddress) && got.Kind != poller.ConfigInvalid {
-		t.Errorf("not allowed any more: got %v", got)
+		t.Errorf("not allowed any more: %s", explain(got, "refused_address"))
 	}
 	// Whether redirects are followed or not, none may lead there.
 	for _, target := range []string{strings.Replace(server, "127.0.0.1", "127.0.0.2", 1), "http://10.0.0.1/"} {
 		hop := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusFound) })
 		client := Client(t, fetch.Options{})
 		_, err := h.New(client).Check(t.Context(), h.request(hop))
-		if got := Failure(t, err).Code; got != string(fetch.CodeRefusedAddress) && got != "http_302" {
-			t.Errorf("redirect to %s: got %s", target, got)
+		if got := Failure(t, err); got.Code != string(fetch.CodeRefusedAddress) && got.Code != "http_302" {
+			t.Errorf("redirect to %s: %s", target, explain(got, "refused_address or http_302"))
 		}
 	}
 }
 
-// noSecretIsTold fails in every way there is. The URL's path and query are secret, and
-// the other side repeats them wherever it can.
+// explain says what came instead of a code, and why if the checker called nobody.
+func explain(got *poller.CheckError, want string) string {
+	text := fmt.Sprintf("got the code %s, want %s: %v", got.Code, want, got)
+	if got.Code == "secret" {
+		text += " (the checker's secret source does not know it: HTTP.New must give the checker a source that has the secrets of HTTP.Config)"
+	}
+	return text
+}
+
+// secretPath returns what is put behind a URL and must not be told: a path and a query, or only a
+// path if the checker refuses the query before it calls anybody, as one does that puts its own paths
+// behind the URL.
+func (h HTTP) secretPath(t *testing.T) string {
+	t.Helper()
+	var last string
+	for _, path := range []string{"/" + Hidden + "?token=" + Hidden, "/" + Hidden, ""} {
+		var called atomic.Bool
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			called.Store(true)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		_, err := h.New(Client(t, fetch.Options{})).Check(t.Context(), h.request(url+path))
+		tellsNothing(t, "behind the URL", err, append(Echoes(h.Secret), Echoes(Hidden)...))
+		if called.Load() {
+			return path
+		}
+		if err == nil {
+			last = "there is no error"
+		} else {
+			last = explain(Failure(t, err), "http_503")
+		}
+	}
+	t.Fatalf("no call was made: nothing was tested. Without a path, %s", last)
+	return ""
+}
+
+// noSecretIsTold fails in every way there is. The URL's path and query are secret, as far as the
+// checker takes them, and the other side repeats them wherever it can.
 func (h HTTP) noSecretIsTold(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request, status int) {
 		text := r.URL.String() + " " + Hidden
@@ -86,13 +124,14 @@ func (h HTTP) noSecretIsTold(t *testing.T) {
 			urls[strconv.Itoa(status)] = serve(t, func(w http.ResponseWriter, r *http.Request) { echo(w, r, status) })
 		}
 	}
+	path := h.secretPath(t)
 	for name, url := range urls {
 		options := fetch.Options{Timeout: 10 * time.Second}
 		if name == "timeout" {
 			options.Timeout = 50 * time.Millisecond
 		}
 		checker := h.New(Client(t, options))
-		_, err := checker.Check(t.Context(), h.request(url+"/"+Hidden+"?token="+Hidden))
+		_, err := checker.Check(t.Context(), h.request(url+path))
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -2,6 +2,9 @@
 // cursors resume exactly, no message comes twice, trials take nothing away, contexts end a
 // check, oversized and malformed answers are errors, and no secret is revealed.
 //
+// A message's time is the zero time if the third party does not say it, or lies between the year 2000
+// and now. So the fake third party must give its messages no times in the future.
+//
 // Run applies the suite to a Kind, over the fake third party that the Kind brings. A
 // checker over HTTP must pass RunAddresses as well. A checker that package upstream can
 // serve must pass RunHTTP, which includes both.
@@ -10,6 +13,7 @@ package checktest
 import (
 	"encoding/json"
 	"errors"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -56,7 +60,8 @@ type Party struct {
 	// Confirms says that asking with a cursor deletes what is before it, so that only the last
 	// page can be asked for again.
 	Confirms bool
-	// Secrets are what a checker knows and must not reveal.
+	// Secrets are the values of the secrets that Config refers to, and any others that a checker knows
+	// and must not reveal. A kind with a field of type secret must have some.
 	Secrets []string
 }
 
@@ -96,16 +101,26 @@ func (k Kind) start(t *testing.T) Party {
 	return p
 }
 
-// Run runs the suite.
+// Run runs the suite. A checker that panics fails that case, and the others go on.
 func Run(t *testing.T, k Kind) {
-	t.Run("each message once", func(t *testing.T) { eachMessageOnce(t, k.start(t)) })
-	t.Run("cursors resume exactly", func(t *testing.T) { cursorsResume(t, k.start(t)) })
-	t.Run("trials take nothing away", func(t *testing.T) { trialsTakeNothing(t, k.start(t)) })
-	t.Run("broken cursor", func(t *testing.T) { brokenCursor(t, k.start(t)) })
-	t.Run("contexts end a check", func(t *testing.T) { contextsEnd(t, k.start(t)) })
-	t.Run("faults are errors", func(t *testing.T) { faultsAreErrors(t, k.start(t)) })
-	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, k.start(t)) })
-	t.Run("configs are judged", func(t *testing.T) { k.configsAreJudged(t, k.start(t)) })
+	with := func(name string, test func(t *testing.T, p Party)) {
+		run(t, name, func(t *testing.T) { test(t, k.start(t)) })
+	}
+	with("each message once", eachMessageOnce)
+	with("cursors resume exactly", cursorsResume)
+	with("trials take nothing away", trialsTakeNothing)
+	with("broken cursor", brokenCursor)
+	with("contexts end a check", contextsEnd)
+	with("faults are errors", faultsAreErrors)
+	with("many at once", manyAtOnce)
+	with("configs are judged", k.configsAreJudged)
+}
+
+// contain, deferred, turns a panic into a failure of the test.
+func contain(t *testing.T) {
+	if value := recover(); value != nil {
+		t.Errorf("the checker panicked: %v\n%s", value, debug.Stack())
+	}
 }
 
 // Failure returns the *poller.CheckError that an error must be.
