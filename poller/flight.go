@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
 // flight is one claimed account on its way through its check.
@@ -174,12 +175,25 @@ func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
 	id, hold, timeout := p.bounds()
 	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, cleanupsKey{}, &f.cleanups)
+	panicked := func(text, what string) *CheckError {
+		fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
+		fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", what, "stack", string(debug.Stack()))
+		return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codePanic, Message: text}
+	}
+	returned := false
+	var ended *CheckError
+	defer func() {
+		if ended != nil { // the goroutine runs its deferred calls and no more
+			f.fail(ended)
+		}
+	}()
 	defer f.box.End(ctx) // before the next: two parties must not touch the claim at once
 	defer func() {
-		if reason := recover(); reason != nil {
-			fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
-			fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
-			err = &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codePanic, Message: "the checker panicked"}
+		switch reason := recover(); {
+		case reason != nil:
+			err = panicked("the checker panicked", panics.Type(reason))
+		case !returned:
+			ended = panicked(panics.Ended, "runtime.Goexit")
 		}
 	}()
 	asked := Request{
@@ -202,6 +216,7 @@ func (f *flight) call(p policy) (result Result, err error) {
 	if err != nil {
 		err = Classify(err) // here, where a panic in the error's own methods is caught
 	}
+	returned = true
 	return result, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
 // The reasons for which a check does not start, or does not count, because this version does not
@@ -114,7 +115,7 @@ func (c *claimer) panicked(kind string) func(method string, reason any) {
 	return func(method string, reason any) {
 		c.metrics.panics.WithLabelValues(kind).Inc()
 		if _, told := c.panics.LoadOrStore(kind+" "+method, true); !told {
-			c.log.Error("a checker panicked", "kind", kind, "method", method, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+			c.log.Error("a checker panicked", "kind", kind, "method", method, "panic", panics.Type(reason), "stack", string(debug.Stack()))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
 // AtOnce is the most trials of a process that may be under way at once.
@@ -68,11 +69,20 @@ func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error
 // ErrPanicked reports that a checker panicked when it was asked about a config.
 var ErrPanicked = errors.New("byhand: the kind's Validate or RateKey panicked")
 
+// PanicError is a checker's panic.
+type PanicError struct{ value any }
+
+// Error returns what the checker said when it panicked, which may hold a secret.
+func (p *PanicError) Error() string { return fmt.Sprintf("the checker panicked: %v", p.value) }
+
+// Type returns what a log may hold of the panic: the type of its value, and no text of the checker's.
+func (p *PanicError) Type() string { return panics.Type(p.value) }
+
 // judgeConfig validates the config, and returns its rate key.
 func (t *Trials) judgeConfig(r trial.Request) (rateKey string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			t.tell(fmt.Errorf("the checker panicked: %v", reason), debug.Stack())
+			t.tell(&PanicError{reason}, debug.Stack())
 			err = ErrPanicked
 		}
 	}()
@@ -140,10 +150,17 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 	abandoned := make(chan struct{})
 	go func() {
 		var o outcome
+		returned := false
+		fail := func(told error, text string) {
+			t.tell(told, debug.Stack())
+			o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: text}}
+		}
 		defer func() {
-			if reason := recover(); reason != nil { // the reason may hold a secret
-				t.tell(fmt.Errorf("the checker panicked: %v", reason), debug.Stack())
-				o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: "the checker panicked"}}
+			switch reason := recover(); {
+			case reason != nil: // the reason may hold a secret
+				fail(&PanicError{reason}, "the checker panicked")
+			case !returned:
+				fail(errors.New(panics.Ended+": runtime.Goexit"), panics.Ended)
 			}
 			select {
 			case done <- o:
@@ -156,6 +173,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 			t.tell(o.err, nil)
 		}
 		o.result, o.err = t.judged(ctx, checker, request, o.result, o.err) // here, where a panic in the error's own methods is caught
+		returned = true
 	}()
 	select {
 	case o := <-done:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,10 @@ func TestWhatFails(t *testing.T) {
 			return poller.Result{Messages: []poller.Message{{}}}, nil
 		},
 		"panic": func(context.Context, poller.Request) (poller.Result, error) { panic("s3cret") },
+		"panic ": func(context.Context, poller.Request) (poller.Result, error) {
+			runtime.Goexit()
+			return poller.Result{}, nil
+		},
 		"unknown": func(context.Context, poller.Request) (poller.Result, error) {
 			return poller.Result{}, errors.New("s3cret")
 		},
@@ -101,7 +106,7 @@ func TestWhatFails(t *testing.T) {
 		all := trials(t, c, 1)
 		for range 2 { // the place is free again
 			report, err := all.Try(t.Context(), request)
-			if err != nil || report.Error == nil || report.Error.Code != code || strings.Contains(report.Error.Message, "s3cret") || len(report.Pages) != 0 {
+			if err != nil || report.Error == nil || report.Error.Code != strings.TrimSpace(code) || strings.Contains(report.Error.Message, "s3cret") || len(report.Pages) != 0 {
 				t.Errorf("%s: got %+v, %v", code, report, err)
 			}
 		}

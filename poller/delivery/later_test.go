@@ -111,5 +111,7 @@ func each(err error) delivery.Handler {
 }
 
 func whole(err error) delivery.Handler {
-	return batches(func(_ context.Context, batch []delivery.Delivery) []error { return append(make([]error, len(batch)-1), err) })
+	return batches(func(_ context.Context, batch []delivery.Delivery) []error {
+		return append(make([]error, len(batch)-1), err)
+	})
 }

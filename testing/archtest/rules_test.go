@@ -40,8 +40,9 @@ var mayImport = []struct {
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 
-	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit"}},
-	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller"}},
+	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/internal/panics"}},
+	{"poller/internal/panics", nil},
+	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/internal/panics"}},
 	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller"}},
 	{"poller/checkers/message", nil},

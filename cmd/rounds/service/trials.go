@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -35,9 +36,14 @@ func kindsOf(checkers poller.Checkers) []strict.Kind {
 func tryWith(checkers poller.Checkers, timeout time.Duration, log *slog.Logger) func(context.Context, trial.Request) (*trial.Report, error) {
 	trials := byhand.New(checkers, min(timeout, trialPage), byhand.AtOnce)
 	trials.Told = func(err error, stack []byte) {
-		if stack != nil { // logged as a poller does; the text of an error may hold a secret
-			log.Error("a checker panicked", "error", err, "stack", string(stack))
+		if stack == nil { // the text of an error may hold a secret
+			return
 		}
+		what := "runtime.Goexit"
+		if panicked, ok := errors.AsType[*byhand.PanicError](err); ok {
+			what = panicked.Type()
+		}
+		log.Error("a checker panicked", "panic", what, "stack", string(stack)) // as a poller logs it
 	}
 	return func(ctx context.Context, r trial.Request) (*trial.Report, error) {
 		report, err := trials.Try(ctx, r)

@@ -1,0 +1,30 @@
+package panics_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller/internal/panics"
+)
+
+// Own texts of Go say what is wrong and hold no value of the program's. Any other text is left out.
+func TestOnlyGosOwnTextsAreShown(t *testing.T) {
+	const secret = "s3cret"
+	for want, f := range map[string]func(){
+		"string":                        func() { panic(secret) },
+		"*errors.errorString":           func() { panic(errors.New(secret)) },
+		"runtime.boundsError: ":         func() { var s []string; n := len(secret); _ = s[n] },
+		"*runtime.TypeAssertionError: ": func() { var v any = secret; _ = v.(int) },
+		"runtime.plainError: ":          func() { var m map[string]int; m[secret] = 1 },
+	} {
+		got := func() (got string) {
+			defer func() { got = panics.Type(recover()) }()
+			f()
+			return ""
+		}()
+		if !strings.HasPrefix(got, want) || strings.Contains(got, secret) || len(got) == len(want) && strings.HasSuffix(want, ": ") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
