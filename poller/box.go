@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/poller/internal/conceal"
 )
 
 // callLimits bound one call.
@@ -12,6 +14,8 @@ type callLimits struct {
 	Grace   time.Duration // how long the call may go on after that
 	// Overrun is called when the grace is over and the call has not ended.
 	Overrun interface{ Overrun() }
+	// Secrets gets the secrets that the call resolves. Nil: they are not noted.
+	Secrets *conceal.Secrets
 }
 
 // A box bounds the calls of one goroutine, which follow one another.
@@ -180,8 +184,13 @@ func (c *boxCall) Err() error {
 
 // Value implements context.Context.
 func (c *boxCall) Value(key any) any {
-	if key == c.key {
+	switch key {
+	case c.key:
 		return c.value
+	case conceal.Key{}:
+		if c.limits.Secrets != nil {
+			return c.limits.Secrets
+		}
 	}
 	return c.parent.Value(key)
 }

@@ -27,7 +27,9 @@ type Checker interface {
 
 	// Check makes one call to the third party, for one page. It must return soon after
 	// ctx is done. A check that does not is abandoned, and its result is dropped. An
-	// error that is not a *CheckError counts as transient.
+	// error that is not a *CheckError counts as transient. So does a panic, and the end of
+	// the goroutine by runtime.Goexit. The texts of such an error and of a panic may hold a
+	// secret, so neither the service nor its log shows them.
 	Check(ctx context.Context, r Request) (Result, error)
 }
 

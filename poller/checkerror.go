@@ -110,7 +110,7 @@ func CursorError(err error) *CheckError {
 // Classify returns any error of a checker as the pool sees it. An error that is not a *CheckError
 // is transient, with the scope account. Its text is left out, because it may contain a query
 // string. A nil *CheckError in a non-nil error is transient, with the code "nil_error". An error
-// with a kind or a scope that does not exist has the code "bad_result".
+// with a kind or a scope that does not exist has the code "bad_result". The result is a copy.
 func Classify(err error) *CheckError {
 	var known *CheckError
 	switch {

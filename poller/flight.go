@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/internal/conceal"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
@@ -30,10 +31,11 @@ type flight struct {
 	skipped int             // messages from before SkipBefore
 	first   bool            // the account was claimed without a cursor
 
-	box      *box     // bounds its calls in time
-	cleanups cleanups // called when its messages are written
-	found    bool     // an earlier page had messages
-	reset    bool     // an earlier page began anew
+	box      *box            // bounds its calls in time
+	cleanups cleanups        // called when its messages are written
+	found    bool            // an earlier page had messages
+	reset    bool            // an earlier page began anew
+	secrets  conceal.Secrets // that it has resolved
 
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
@@ -174,7 +176,7 @@ func (f *flight) takes(page *Result, err error) bool {
 func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
 	id, hold, timeout := p.bounds()
-	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f}, cleanupsKey{}, &f.cleanups)
+	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets}, cleanupsKey{}, &f.cleanups)
 	panicked := func(text, what string) *CheckError {
 		fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
 		fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", what, "stack", string(debug.Stack()))
@@ -214,7 +216,9 @@ func (f *flight) call(p policy) (result Result, err error) {
 		err = timedOut(err, timeout)
 	}
 	if err != nil {
-		err = Classify(err) // here, where a panic in the error's own methods is caught
+		failed := Classify(err) // here, where a panic in the error's own methods is caught
+		failed.Message = f.secrets.Scrub(failed.Message)
+		err = failed
 	}
 	returned = true
 	return result, err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/internal/conceal"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
@@ -140,7 +141,8 @@ var errAbandoned = errors.New("byhand: the checker does not return")
 
 // page asks for one page. Its error is a *poller.CheckError.
 func (t *Trials) page(ctx context.Context, checker poller.Checker, request poller.Request) (poller.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	var secrets conceal.Secrets
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, conceal.Key{}, &secrets), t.timeout)
 	defer cancel()
 	type outcome struct {
 		result poller.Result
@@ -172,7 +174,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 		if known := new(poller.CheckError); o.err != nil && !errors.As(o.err, &known) {
 			t.tell(o.err, nil)
 		}
-		o.result, o.err = t.judged(ctx, checker, request, o.result, o.err) // here, where a panic in the error's own methods is caught
+		o.result, o.err = t.judged(ctx, checker, request, &secrets, o.result, o.err) // here, where a panic in the error's own methods is caught
 		returned = true
 	}()
 	select {
@@ -194,7 +196,7 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 }
 
 // judged returns a page or its error as a poller sees it: the error is nil or a *poller.CheckError.
-func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked poller.Request, result poller.Result, err error) (poller.Result, error) {
+func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked poller.Request, secrets *conceal.Secrets, result poller.Result, err error) (poller.Result, error) {
 	var known *poller.CheckError
 	switch {
 	case err == nil:
@@ -205,7 +207,9 @@ func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked polle
 	if err == nil {
 		return result, nil
 	}
-	return result, poller.Classify(err)
+	failed := poller.Classify(err)
+	failed.Message = secrets.Scrub(failed.Message)
+	return result, failed
 }
 
 func timeOrNil(at time.Time) *time.Time {

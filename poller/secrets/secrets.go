@@ -33,6 +33,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/poller/internal/conceal"
 )
 
 // These prefixes, followed by a secret's name, are names of environment variables.
@@ -138,7 +139,8 @@ func (s Source) Service() Source {
 
 // Get returns a secret's value for a use. One newline at the end is not part of it. The
 // error wraps ErrName, ErrNotFound, ErrEmpty, ErrUnusable, ErrUnavailable or, if
-// the use is not allowed, ErrRefused.
+// the use is not allowed, ErrRefused. If ctx is that of a check, the value is
+// scrubbed from the message of the check's failure.
 func (s Source) Get(ctx context.Context, name string, use Use) (string, error) {
 	if secret.ValidateName(name) != nil {
 		// A wrong name is not quoted, because it may be the secret itself.
@@ -148,6 +150,7 @@ func (s Source) Get(ctx context.Context, name string, use Use) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("secret %s: %w", name, err)
 	}
+	conceal.Note(ctx, value, Scrub)
 	return value, nil
 }
 

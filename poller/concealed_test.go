@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
@@ -66,11 +67,35 @@ func TestThePanicsTextIsNotInTheLog(t *testing.T) {
 		stop := w.startChecking(poller.Config{}, w.checker, slog.New(slog.NewTextHandler(log, nil)))
 		time.Sleep(time.Second)
 		stop()
-		if text := log.String(); strings.Contains(text, "s3cr3t") || !strings.Contains(text, "panic=*errors.errorString") || !strings.Contains(text, "goexit_test.go") {
+		if text := log.String(); strings.Contains(text, "s3cr3t") || !strings.Contains(text, "panic=*errors.errorString") || !strings.Contains(text, "concealed_test.go") {
 			t.Errorf("got %s", text)
 		}
 		if v := w.look("a"); strings.Contains(v.Error, "s3cr3t") {
 			t.Errorf("got %q", v.Error)
+		}
+	})
+}
+
+// A secret that a check resolved is scrubbed from the message of its failure.
+func TestAFailuresMessageHasNoSecretOfTheCheck(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		source := secrets.Source{Lookup: func(name string) (string, bool) { return "s3cr3t-token", name == "ROUNDS_SECRET_TOKEN" }}
+		w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			token, err := source.Get(ctx, "TOKEN", secrets.Use{Kind: "scripted", Stays: true})
+			if err != nil {
+				return poller.Result{}, secrets.CheckError(err)
+			}
+			return poller.Result{}, &poller.CheckError{Code: "http_403", Message: "the bearer " + token + " is not known"}
+		}
+		w.register("every 1h", "a")
+		log := new(processes.Output)
+		stop := w.startChecking(poller.Config{}, w.checker, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		time.Sleep(time.Minute)
+		stop()
+		if v := w.look("a"); v.Error != "http_403: the bearer [secret] is not known" || strings.Contains(log.String(), "s3cr3t") {
+			t.Errorf("got %q, and the log\n%s", v.Error, log.String())
 		}
 	})
 }
