@@ -110,7 +110,8 @@ func CursorError(err error) *CheckError {
 // Classify returns any error of a checker as the pool sees it. An error that is not a *CheckError
 // is transient, with the scope account. Its text is left out, because it may contain a query
 // string. A nil *CheckError in a non-nil error is transient, with the code "nil_error". An error
-// with a kind or a scope that does not exist has the code "bad_result". The result is a copy.
+// with a kind or a scope that does not exist, or without a code, has the code "bad_result". The result
+// is a copy.
 func Classify(err error) *CheckError {
 	var known *CheckError
 	switch {
@@ -124,11 +125,25 @@ func Classify(err error) *CheckError {
 	}
 	named := *known
 	named.Kind, named.Scope = cmp.Or(named.Kind, Transient), cmp.Or(named.Scope, ScopeAccount)
+	named.fill()
 	if what, value := named.unknown(); what != "" {
 		named.Message = fmt.Sprintf("the checker's error has the %s %.40q, which does not exist: %s: %s", what, value, named.Code, named.Message)
 		named.Kind, named.Scope, named.Code = Protocol, ScopeAccount, codeBadResult
 	}
 	return &named
+}
+
+// fill names what the texts lack that every failure has.
+func (e *CheckError) fill() {
+	switch {
+	case e.Code == "" && e.Message == "":
+		e.Message = "the checker's error has neither a code nor a message"
+	case e.Code == "":
+		e.Message = "the checker's error has no code: " + e.Message
+	case e.Message == "":
+		e.Message = "the checker's error has no message"
+	}
+	e.Code = cmp.Or(e.Code, codeBadResult)
 }
 
 // timedOut returns the failure of a call that took too long.

@@ -28,9 +28,9 @@ func Judge(c Checker, asked Request, result *Result) error {
 	if givenOnce(c) || !result.unmoved(asked.Cursor) {
 		return nil
 	}
-	found := fmt.Sprintf("%d messages", len(result.Messages))
+	found, them := fmt.Sprintf("%d messages", len(result.Messages)), "them"
 	if len(result.Messages) == 1 {
-		found = "one message"
+		found, them = "one message", "it"
 	}
 	if result.HasMore {
 		return &CheckError{
@@ -39,7 +39,7 @@ func Judge(c Checker, asked Request, result *Result) error {
 		}
 	}
 	result.Warnings = append(result.Warnings, Warning{
-		Code: "cursor_stuck", Message: "found " + found + " but its cursor has not moved: the next check finds them again",
+		Code: "cursor_stuck", Message: "found " + found + " but its cursor has not moved: the next check finds " + them + " again",
 	})
 	return nil
 }

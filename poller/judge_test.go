@@ -143,6 +143,9 @@ func TestWhatNoCheckerMayReturn(t *testing.T) {
 		"data that is no JSON": {message("{x}"), nil, "bad_result: messages[1].data: must be JSON"},
 		"data cut off":         {message(`{"a":`), nil, "bad_result: messages[1].data: must be JSON"},
 		"an unknown kind":      {poller.Result{}, &poller.CheckError{Kind: "oops", Code: "c", Message: "m"}, `bad_result: the checker's error has the kind "oops", which does not exist: c: m`},
+		"no code, no message":  {poller.Result{}, &poller.CheckError{Kind: poller.Protocol}, "bad_result: the checker's error has neither a code nor a message"},
+		"no code":              {poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Message: "m"}, "bad_result: the checker's error has no code: m"},
+		"no message":           {poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Code: "c"}, "c: the checker's error has no message"},
 		"an unknown scope":     {poller.Result{}, &poller.CheckError{Kind: poller.Gone, Scope: "oops", Code: "c", Message: "m"}, `bad_result: the checker's error has the scope "oops", which does not exist: c: m`},
 	} {
 		t.Run(name, func(t *testing.T) {

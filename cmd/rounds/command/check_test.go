@@ -116,6 +116,20 @@ func TestCheckTellsADeveloperTheError(t *testing.T) {
 	}
 }
 
+// A page with one message is counted in the singular, and a failure without words says what it lacks.
+func TestCheckHasNoHoles(t *testing.T) {
+	one := func() (poller.Result, error) {
+		return poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte(`1`)}}, Cursor: []byte("1")}, nil
+	}
+	if got, err := checkOwn(t, own{check: one}); err != nil || !strings.Contains(got.out, "page 1   1 message in ") {
+		t.Errorf("%v\n%s", err, got.out)
+	}
+	empty := func() (poller.Result, error) { return poller.Result{}, &poller.CheckError{} }
+	if got, err := checkOwn(t, own{check: empty}); !errors.Is(err, errCheckFailed) || !strings.Contains(got.out, "failed   transient, scope account, code bad_result, in ") || !strings.Contains(got.out, "the checker's error has neither a code nor a message") {
+		t.Errorf("%v\n%s", err, got.out)
+	}
+}
+
 // A kind whose calls are held is tried without waiting, and the output says so.
 func TestCheckOfAHeldKindSaysThatItDoesNotWait(t *testing.T) {
 	nothing := func() (poller.Result, error) { return poller.Result{}, nil }
