@@ -34,13 +34,23 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
-// Kind makes the checker of one of the program's own kinds. It may be called several
-// times in a process, each time that settings are validated or roles start. It must not
-// store the tools anywhere but in the checker. Its error ends the command, which names
+// Kind makes the checker of one of the program's own kinds. It is a
+//
+//	func(Tools) (poller.Checker, error)
+//
+// and may be called several times in a process, each time that settings are validated or roles
+// start. It must not store the tools anywhere but in the checker. Its error ends the command, which names
 // the kind.
 type Kind = service.Kind
 
-// Tools are what a process lends a Kind.
+// Tools are what a process lends a Kind. The fields are
+//
+//	Client  *fetch.Client         // reaches third parties, under the settings' rule for addresses
+//	Secrets secrets.Source        // finds what configs refer to as {"secret": "NAME"}
+//	Log     *slog.Logger          // for what people should know; what fails a check goes into its error
+//	Metrics prometheus.Registerer // registers metrics of the kind's own, which /metrics shows
+//
+// Names of such metrics should not begin with rounds_, and they must never be labelled by account.
 type Tools = service.Tools
 
 // Main runs the command line of the process, with kinds besides the kinds of rounds, and ends the
