@@ -22,11 +22,10 @@ import (
 // that long, so another account needs a new id.
 //
 // If Redis loses data, it loses the effect and the acknowledgement together. A message whose effect
-// raises an error is not acknowledged, but earlier writes of the effect stay: see
-// [group.NewEffect].
+// raises an error is not acknowledged, but earlier writes of the effect stay: see [NewEffect].
 type Effect struct {
 	Ring   *circulate.Ring
-	Effect *group.Effect
+	Effect *group.Effect // made by NewEffect
 	// Keys returns the keys that the effect uses for messages of a shard, by the shard's tag. In a
 	// cluster they must begin with it. When the number of shards changes, so do the tags. Nil:
 	// none.
@@ -35,6 +34,19 @@ type Effect struct {
 	// Remember is how long an applied message is remembered; 0: not at all.
 	Remember time.Duration
 }
+
+// NewEffect makes an effect of the body of a Lua function
+//
+//	function effect(message, KEYS, ARGV)
+//
+// where message has position, account, kind, id, type, time (RFC 3339, or empty) and data (JSON) as
+// texts, and KEYS and ARGV are those of the Effect. What it returns is ignored. An error that it
+// raises, by error or by redis.call, means that the message could not be handled. The name says in
+// errors which effect it is.
+//
+// Lua cannot roll back: what an effect wrote before it failed stays, and is written again when the
+// message is delivered again. So check first, then write.
+func NewEffect(name, body string) *group.Effect { return group.NewEffect(name, body) }
 
 // Handle applies a batch. If Redis does not answer, all messages are for later. Messages that were
 // applied after all will then no longer be pending.

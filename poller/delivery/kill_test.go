@@ -21,7 +21,7 @@ import (
 
 // record is an effect that notes how often each message was applied, and in what order. The
 // oracle reads these notes.
-var record = group.NewEffect("record", `
+var record = delivery.NewEffect("record", `
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
 	redis.call('RPUSH', KEYS[2], message.account .. '/' .. message.id)`)
 

@@ -15,12 +15,11 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
 // countEffect is the least that a user's effect would do: it counts messages by account.
-var countEffect = group.NewEffect("count", `redis.call('HINCRBY', KEYS[1], message.account, 1)`)
+var countEffect = delivery.NewEffect("count", `redis.call('HINCRBY', KEYS[1], message.account, 1)`)
 
 // consumed is what a consuming process prints.
 type consumed struct {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
-	"github.com/rounds-dev/rounds/circulate/group"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -117,7 +116,7 @@ func openRing(ctx context.Context, server circulate.Server, log *slog.Logger) (*
 
 // countEffect is the effect in Redis that the oracle reads: how often each message was
 // applied, and in which order.
-var countEffect = group.NewEffect("count", `
+var countEffect = delivery.NewEffect("count", `
 	redis.call('HINCRBY', KEYS[1], message.account .. '/' .. message.id, 1)
 	redis.call('RPUSH', KEYS[2], message.account .. '/' .. message.id)`)
 
