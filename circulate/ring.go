@@ -74,6 +74,12 @@ type Options struct {
 
 // Ring is the protocol over all shards of one namespace. It is safe for
 // concurrent use.
+//
+// A consumer of messages only opens a ring and gives it to its delivery.Consumer, which follows a
+// change of the number of shards. Namespace, Server, Shards, ShardOf and Tag do no harm either. All
+// other methods are steps of the protocol for the programs of rounds, such as Claim, Return and
+// Deregister. They believe what they are given, and no audit log names who called them. Accounts are
+// registered and changed through the API.
 type Ring struct {
 	wire      *wire.Wire
 	namespace string
