@@ -114,7 +114,7 @@ func (c Consumer) validate() error {
 	}
 	if c.Start != circulate.StreamEnd {
 		if err := circulate.ValidatePosition(c.Start); err != nil {
-			fault("start: %w", err)
+			fault("start: %w; circulate.StreamStart is the beginning of the stream and circulate.StreamEnd its end", err)
 		}
 	}
 	if c.Batch < 1 || c.Batch > group.MaxRead {

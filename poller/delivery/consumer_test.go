@@ -373,7 +373,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 
 func TestConfigTellsAllFaults(t *testing.T) {
 	err := delivery.Consumer{Group: "a b", Start: "x", Batch: 5000, Concurrency: -1, TakeOver: 1, Grace: -1}.Run(t.Context())
-	for _, want := range []string{"ring", "handler", `group "a b"`, "start", "batch", "concurrency", "take over", "grace"} {
+	for _, want := range []string{"ring", "handler", `group "a b"`, `start: position "x": must be MS-SEQ; circulate.StreamStart is the beginning of the stream and circulate.StreamEnd its end`, "batch", "concurrency", "take over", "grace"} {
 		if err == nil || !strings.Contains(err.Error(), "consumer: "+want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -88,6 +88,28 @@ func (d Dialect) refused(err error) bool {
 	return false
 }
 
+// missing reports whether an error of a statement says that its table does not exist.
+func (d Dialect) missing(err error) bool {
+	if d == SQLite {
+		return sqliteCode(err) == 1 && strings.Contains(err.Error(), "no such table")
+	}
+	return sqlState(err) == "42P01"
+}
+
+// misshapen reports whether an error of Prepare says that the table is made for something else: it
+// lacks a column or the key, has columns of other types, or is no table.
+func (d Dialect) misshapen(err error) bool {
+	if d == SQLite {
+		says := func(text string) bool { return strings.Contains(err.Error(), text) }
+		return sqliteCode(err) == 1 && (says("has no column") || says("no such column") || says("ON CONFLICT") || says("views may not be indexed"))
+	}
+	switch sqlState(err) {
+	case "42703", "42P10", "42804", "42809":
+		return true
+	}
+	return false
+}
+
 // isAway reports whether an error says that the server cannot be reached, or takes no connections
 // now. Such an error has no SQLSTATE, or one of a broken connection (08), of too little memory or
 // too many connections (53), or of a server that starts or stops (57P).

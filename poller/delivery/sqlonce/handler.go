@@ -48,7 +48,8 @@ func New(db *sql.DB, dialect Dialect, apply Func, o Options) (*Handler, error) {
 // Handle applies the messages of a batch that have no record, in order. As delivery.Handler says,
 // it returns an error for each message: nil if it is committed now or was before, delivery.Later
 // if the database is away, and delivery.ErrHeld behind a failed message of the same account. Any
-// other error is the message's own, or says that the outcome of its commit is unknown.
+// other error is the message's own, or says that the outcome of its commit is unknown. A table that was
+// dropped meanwhile is created again, without the records that it had.
 func (h *Handler) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	r := newRun(h, batch)
 	for items := range h.parts(batch) {

@@ -20,6 +20,9 @@ func (h *Handler) Prepare(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		if h.dialect.misshapen(err) {
+			err = fmt.Errorf("a table of another shape has this name; name another one in Options.Table: %w", err)
+		}
 		if h.dialect.isAway(err) {
 			err = fmt.Errorf("sqlonce: prepare table %s: %w", h.options.Table, err)
 			return &delivery.Later{After: awayInterval, Err: err, Target: target}
@@ -32,7 +35,7 @@ func (h *Handler) Prepare(ctx context.Context) error {
 
 func (h *Handler) prepare(ctx context.Context) error {
 	if h.dialect == PostgreSQL {
-		if err := h.verify(ctx); sqlState(err) != "42P01" { // undefined table
+		if err := h.verify(ctx); !h.dialect.missing(err) {
 			return err
 		}
 	}

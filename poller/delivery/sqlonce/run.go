@@ -3,6 +3,7 @@ package sqlonce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -18,6 +19,7 @@ type run struct {
 	failed   map[string]bool // accounts
 	stopped  error           // why no further transaction begins
 	target   string          // what is away, if stopped; empty: the time is over
+	remade   bool            // the table was missing, and was made again if possible
 	patience patience
 }
 
@@ -78,6 +80,14 @@ func (r *run) settle(ctx context.Context, items []int) {
 func (r *run) transact(ctx context.Context, items []int) outcome {
 	for {
 		out := r.once(ctx, items)
+		if out.missing && !r.remade {
+			r.remade = true
+			err := r.create(ctx)
+			if err == nil {
+				continue
+			}
+			out.err = fmt.Errorf("%w; the table cannot be created again: %w", out.err, err)
+		}
 		if out.err == nil || !r.dialect.conflict(out.err) {
 			return out
 		}

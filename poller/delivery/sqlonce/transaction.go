@@ -21,9 +21,10 @@ const (
 
 // outcome is the result of a transaction. A nil err means that it is committed.
 type outcome struct {
-	err    error
-	fault  fault
-	blamed int // which of the items failed; less than 0: unknown
+	err     error
+	fault   fault
+	blamed  int  // which of the items failed; less than 0: unknown
+	missing bool // there is no table for the records
 }
 
 // leftOut is the error for a transaction that is no longer open although the function returned no
@@ -46,7 +47,9 @@ func (r *run) once(ctx context.Context, items []int) outcome {
 		if r.dialect == PostgreSQL && len(sqlState(err)) == 5 && sqlState(err)[:2] == "22" {
 			return failed(content, "record", err) // a text that the database's encoding lacks
 		}
-		return failed(away, "record", err)
+		out := failed(away, "record", err)
+		out.missing = r.dialect.missing(err)
+		return out
 	}
 	if len(isNew) == 0 {
 		return outcome{}
