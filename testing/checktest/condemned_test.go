@@ -572,6 +572,8 @@ func (d declaring) Fields() []strict.Field {
 	switch d.flaw {
 	case "no field is declared":
 		return nil
+	case "it panics":
+		panic("no fields")
 	case "a field is not declared":
 		return fields[:len(fields)-1]
 	case "a field is declared that is unknown":
@@ -596,7 +598,7 @@ func TestDeclaring(t *testing.T) {
 
 func TestDeclaredCondemns(t *testing.T) {
 	for name, says := range map[string]string{
-		"": "", "no field is declared": "declares no fields", "a field is not declared": "settings: declared false, known to Validate true",
+		"": "", "no field is declared": "declares no fields", "it panics": "the checker panicked: no fields", "a field is not declared": "settings: declared false, known to Validate true",
 		"a field is declared that is unknown": "other: declared true, known to Validate false", "a field is declared to be required": "settings is required, and without it there is",
 		"an example is refused": "hold: 1000 is refused", "an example of a required field is refused": "the examples of all required fields are refused", "a field has no label": "label",
 	} {

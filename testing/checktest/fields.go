@@ -21,6 +21,7 @@ import (
 // in it that could name a field is tried.
 func Declared(t *testing.T, checker poller.Checker, folders ...string) {
 	t.Helper()
+	defer contain(t)
 	kind := strict.Describe(checker.Kind(), checker)
 	if kind.Fields == nil {
 		t.Fatal("declares no fields")
