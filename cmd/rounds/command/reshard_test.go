@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // The number of shards of a service changes while it runs, and the service continues with the
-// new number.
+// new number. A consumer of a group goes on too, with messages of both layouts in hand.
 func TestReshardOfAService(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -34,6 +35,25 @@ func TestReshardOfAService(t *testing.T) {
 		must("account", "add", id, "--kind", "feed", "--set", "url=https://feeds.invalid/"+id, "--every", "1h")
 	}
 	must("account", "pause", "e")
+	redis := redistest.Connect(t, server)
+	find := func(id string, in func(ring *circulate.Ring) int) {
+		t.Helper()
+		ring, err := circulate.Open(t.Context(), redis, circulate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := redis.Conn(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Do("XADD", ring.Tag(in(ring))+":messages", "*", "account", "a", "kind", "feed", "id", id, "type", "item", "time", "", "data", "{}"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tail := startProgram(t, variables, "messages", "tail", "--group", "audit", "--from", "start", "--json")
+	find("before", func(*circulate.Ring) int { return 0 })
+	tail.out.Await(t, `"before"`)
 	for _, step := range []struct {
 		args []string
 		want string
@@ -45,11 +65,21 @@ func TestReshardOfAService(t *testing.T) {
 		{[]string{"account", "get", "e"}, "paused"},
 		{[]string{"reshard", "--finish"}, "5 shards, 5 accounts"},
 	} {
+		if slices.Contains(step.args, "--finish") {
+			// The tail has it in hand while the old shards go, and with them the number of its shard.
+			find("during", func(ring *circulate.Ring) int { return ring.Shards() - 1 })
+			tail.out.Await(t, `"during"`)
+		}
 		if got := must(step.args...); !strings.Contains(got, step.want) {
 			t.Fatalf("%q: %s, want %q", step.args, got, step.want)
 		}
 	}
 	p.log.Await(t, `"layout":"1:5"`)
+	find("after", func(*circulate.Ring) int { return 4 })
+	tail.out.Await(t, `"after"`)
+	if err := tail.stop(); err != nil {
+		t.Errorf("the tail ends: %v\n%s", err, tail.log.String())
+	}
 	must("account", "resume", "e")
 	if err := p.stop(); err != nil {
 		t.Error(err)

@@ -48,7 +48,9 @@ type GroupBatch struct {
 	Messages     []GroupMessage
 }
 
-// validate returns all faults of a round, and the positions to acknowledge, by shard.
+// validate returns all faults of a round, and the positions to acknowledge, by shard. A consumer
+// may still have messages in hand from before the number of shards changed. It acknowledges them
+// under the old numbers, so a shard that is gone is no fault.
 func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 	var faults strict.Faults
 	if err := circulate.ValidateGroup(name); err != nil {
@@ -74,12 +76,12 @@ func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 	positions := make(map[int][]string)
 	for i, id := range q.Acknowledge {
 		shard, position, err := parseEntryID(id)
-		if err == nil && shard >= shards {
-			err = errors.New("names a shard that this ring does not have")
-		}
 		if err != nil {
 			faults.Add(fmt.Sprintf("acknowledge[%d]", i), err.Error())
 			continue
+		}
+		if shard >= shards {
+			continue // it is of a finished change, which dropped that shard: nothing is pending there
 		}
 		positions[shard] = append(positions[shard], position.String())
 	}

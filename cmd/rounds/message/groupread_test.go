@@ -195,6 +195,23 @@ func TestReadGroupPassesOthers(t *testing.T) {
 	}
 }
 
+// A consumer acknowledges messages that it had in hand when the old shards were dropped. That is
+// no fault, and it is as if they were not pending.
+func TestReadGroupAcknowledgesInDroppedShards(t *testing.T) {
+	r, ring := newWorld(t, redistest.Embedded(t), 2)
+	stream(t, r, ring, "a", 1)
+	c := newTail(t, r)
+	if got := c.next(true, nil); len(got) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	q := c.round
+	q.Acknowledge = append(q.Acknowledge, "2:1-1", "16383:1-1")
+	batch, err := r.ReadGroup(context.Background(), "tail", q)
+	if err != nil || batch.Acknowledged != 1 || len(batch.Messages) != 0 {
+		t.Errorf("%+v, %v", batch, err)
+	}
+}
+
 func TestReadGroupRefuses(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newWorld(t, redistest.Embedded(t), 2)
@@ -214,7 +231,7 @@ func TestReadGroupRefuses(t *testing.T) {
 		"from":           {From: "1-1"},
 		"limit":          {Limit: 1001},
 		"wait":           {Wait: maxGroupWait + 1},
-		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "2:1-1"}},
+		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "32768:1-1"}},
 		"acknowledge[0]": {Acknowledge: []string{"1-1"}},
 		"acknowledge":    {Acknowledge: make([]string, 1001)},
 	} {
