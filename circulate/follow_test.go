@@ -52,6 +52,9 @@ func TestFollowOpensTheRingAnewWhenShardsChange(t *testing.T) {
 				event("begins with %s", ring.Layout())
 				<-ctx.Done()
 				event("ends with %s", ring.Layout())
+				if why := context.Cause(ctx); errors.Is(why, circulate.ErrResharding) != (ring.Sources() == 0) {
+					t.Errorf("%s ends because: %v", ring.Layout(), why)
+				}
 				return nil
 			})
 		}()

@@ -287,8 +287,9 @@ func (r *Ring) awaitChange(ctx context.Context) bool {
 
 // Follow runs work with a ring until ctx is done or the work ends. When the number of
 // shards changes, it calls open until that returns a new ring, and starts work with it.
-// Only then does it cancel the context of the work with the old ring, which ends while
-// the new work runs. The first error of the work ends everything and is returned.
+// Only then does it cancel the context of the work with the old ring, with the cause
+// ErrResharding. That work ends while the new work runs. The first error of the work ends
+// everything and is returned.
 func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
 	return follow(ctx, ring, open, func(ctx context.Context, ring *Ring) error {
 		ring.followed.Store(true)
@@ -307,16 +308,16 @@ func (r *Ring) Follow(ctx context.Context, work func(context.Context, *Ring) err
 
 func follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	endBefore := func() {}
+	endBefore := func(error) {}
 	for ring != nil {
-		with, end := context.WithCancel(ctx)
+		with, end := context.WithCancelCause(ctx)
 		watch, ended := context.WithCancel(with)
 		current := ring
 		group.Go(func() error {
 			defer ended()
 			return work(with, current)
 		})
-		endBefore() // only now, so that accounts that are due in between are checked
+		endBefore(ErrResharding) // only now, so that accounts that are due in between are checked
 		endBefore = end
 		ring = nil
 		if current.awaitChange(watch) {
@@ -324,7 +325,7 @@ func follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, 
 		}
 	}
 	err := group.Wait()
-	endBefore()
+	endBefore(nil)
 	return err
 }
 

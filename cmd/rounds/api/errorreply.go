@@ -26,6 +26,12 @@ const retryAfter = 5 * time.Second
 // errClosing reports that the server is shutting down.
 var errClosing = errors.New("api: shutting down")
 
+// cutOff reports whether a long request ended because the server did, and not by itself.
+func cutOff(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, errClosing) || errors.Is(cause, circulate.ErrResharding)
+}
+
 // errorReply is the reply to a failed request: huma's error, and headers.
 type errorReply struct {
 	*huma.ErrorModel
@@ -49,7 +55,7 @@ func unavailable(reason string) *errorReply {
 }
 
 // resharding returns the reply of a process that does not know the new shards yet, and will a
-// moment later.
+// moment later. A long request that began before that gets it too.
 func resharding() *errorReply {
 	p := unavailable("the number of shards is changing: try again")
 	p.headers.Set("Retry-After", "1")
@@ -125,6 +131,9 @@ func (s *Server) errorReply(ctx context.Context, doing string, err error) *error
 		return newErrorReply(http.StatusNotFound, err.Error())
 	case errors.Is(err, errCounting):
 		return unavailable("the accounts are still being counted: ask again")
+	case errors.Is(context.Cause(ctx), circulate.ErrResharding):
+		trail.Of(ctx).End(trail.Unknown)
+		return resharding()
 	case errors.Is(err, circulate.ErrResharding):
 		return resharding()
 	case errors.Is(err, errClosing) || errors.Is(context.Cause(ctx), errClosing):

@@ -69,7 +69,7 @@ func TestKeyRoutes(t *testing.T) {
 func TestWhatLastsEndsWithItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{}
-		s.closing, s.close = t.Context(), func() {}
+		s.closing, s.close = t.Context(), func(error) {}
 		reader := access.Principal{Name: "n", Role: access.Viewer, Via: access.ViaKey}
 		for _, c := range []struct {
 			name string

@@ -34,7 +34,7 @@ func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFu
 	s.mu.Lock()
 	closing := s.closing
 	s.mu.Unlock()
-	stop := context.AfterFunc(closing, func() { cancel(errClosing) })
+	stop := context.AfterFunc(closing, func() { cancel(context.Cause(closing)) })
 	go stillAllowed(ctx, cancel)
 	return ctx, func() {
 		stop()

@@ -141,7 +141,7 @@ type Server struct {
 	token   string
 	ended   bool
 	closing context.Context // of long requests; ended by close
-	close   context.CancelFunc
+	close   context.CancelCauseFunc
 }
 
 // serving is what a server serves now.
@@ -167,7 +167,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.logins = s.newLogins()
-	s.closing, s.close = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancelCause(context.Background())
 	change, err := s.Update(s.options.Token, s.options.Callbacks)
 	if err != nil {
 		return nil, err
@@ -188,8 +188,8 @@ func (s *Server) Update(token string, callbacks *callback.Receiver) (change func
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if token != s.token && s.serving.Load() != nil && !s.ended {
-			s.close()
-			s.closing, s.close = context.WithCancel(context.Background())
+			s.close(errClosing)
+			s.closing, s.close = context.WithCancelCause(context.Background())
 		}
 		s.token = token
 		s.serving.Store(next)
@@ -202,11 +202,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serving.L
 // Close ends the requests that would otherwise last: followers of messages, imports, exports and
 // sign-ins that wait for a phone. Pass it to http.Server.RegisterOnShutdown, because Shutdown waits
 // for all of them. Other requests are answered as before.
-func (s *Server) Close() {
+func (s *Server) Close() { s.end(errClosing) }
+
+// Replaced is Close for a server that another one replaces, because the number of shards has
+// changed. Callers may try again at once.
+func (s *Server) Replaced() { s.end(circulate.ErrResharding) }
+
+func (s *Server) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.close()
+	s.close(why)
 	if s.logins != nil {
 		s.logins.Close()
 	}

@@ -118,7 +118,7 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 		return "nothing was imported: " + strings.ReplaceAll(err.Error(), "accounts: ", "")
 	}
 	why := "the request ended early"
-	if !errors.Is(err, accounts.ErrInput) || errors.Is(context.Cause(ctx), errClosing) {
+	if !errors.Is(err, accounts.ErrInput) || cutOff(ctx) {
 		why = s.errorReply(ctx, "import accounts", err).Detail
 	}
 	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done; importing everything again is safe: %s", done.Done(), done.Lines, why)
@@ -189,8 +189,8 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	case out.begun:
 		_ = s.errorReply(ctx, "back up", err) // logs
 		panic(http.ErrAbortHandler)
-	case errors.Is(err, circulate.ErrResharding):
-		s.underWay(ctx, "no backup can be taken now").write(w, r)
+	case errors.Is(err, circulate.ErrResharding), errors.Is(context.Cause(ctx), circulate.ErrResharding):
+		s.underWay(r.Context(), "no backup can be taken now").write(w, r)
 	default:
 		s.errorReply(ctx, "back up", err).write(w, r)
 	}

@@ -173,6 +173,33 @@ func TestImportStops(t *testing.T) {
 	})
 }
 
+// A server that another one replaces, because the number of shards changes, does not say that it
+// shuts down.
+func TestWhatLastsWhenShardsChange(t *testing.T) {
+	f := newFixture(t, nil)
+	out, l := f.startImport()
+	if _, err := io.WriteString(out, "x\n"); err != nil {
+		t.Fatal(err)
+	}
+	l.next(new(BadLine))
+	f.api.Replaced()
+	var end ImportEnd
+	l.next(&end)
+	if !strings.HasSuffix(end.Error, ": the number of shards is changing: try again") || end.Summary.Lines != 1 {
+		t.Errorf("import: %+v", end)
+	}
+	_ = out.Close()
+	var refused problemBody
+	got := f.call("POST", "/v1/groups/crm/read", `{"from":"now","wait":"10s"}`, 503, &refused)
+	if refused.Detail != "the number of shards is changing: try again" || got.header.Get("Retry-After") != "1" {
+		t.Errorf("consumer: %s, %v", got.body, got.header)
+	}
+	f.call("GET", "/v1/backup", "", 409, &refused)
+	if refused.Detail != "no backup can be taken now: a change of the number of shards ended at this moment; try again" {
+		t.Errorf("backup: %s", refused.Detail)
+	}
+}
+
 // fill registers accounts with more records than the buffers between a server and its caller
 // can hold.
 func (f *fixture) fill(n int) {

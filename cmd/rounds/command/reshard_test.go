@@ -77,6 +77,9 @@ func TestReshardOfAService(t *testing.T) {
 	p.log.Await(t, `"layout":"1:5"`)
 	find("after", func(*circulate.Ring) int { return 4 })
 	tail.out.Await(t, `"after"`)
+	if strings.Contains(tail.log.String(), "shutting down") {
+		t.Errorf("the tail says: %s", tail.log.String())
+	}
 	if err := tail.stop(); err != nil {
 		t.Errorf("the tail ends: %v\n%s", err, tail.log.String())
 	}

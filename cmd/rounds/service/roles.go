@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -127,7 +128,13 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		if err := again.join(ctx, accessTo(server, o, ring, options.Log)); err != nil {
 			return err
 		}
-		context.AfterFunc(ctx, server.Close)
+		context.AfterFunc(ctx, func() {
+			if errors.Is(context.Cause(ctx), circulate.ErrResharding) {
+				server.Replaced()
+				return
+			}
+			server.Close()
+		})
 		front.show(newRequestMetrics(registry).counting(server))
 		if front.ops != nil {
 			front.ops.show(api.Ops(ring, keep.failing, metrics, front.ops.demanded(again.settings)))
