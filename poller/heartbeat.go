@@ -88,12 +88,10 @@ func (p *Pool) tellStopping(ctx context.Context) {
 	}
 }
 
-func (p *Pool) retire(ctx context.Context) error {
+func (p *Pool) retire(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Heartbeat)
 	defer cancel()
 	if err := p.ring.Retire(ctx, p.config.Replica); err != nil {
 		p.log.Warn("could not sign off; the monitors will notice", "error", err)
 	}
-	p.log.Info("stopped")
-	return nil
 }

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -155,7 +156,11 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.limiter.tell(heart, p.config.Replica, p.clocks.now) })
 
 	<-ctx.Done()
-	p.log.Info("shutting down: no more claims", "running", p.flights.count())
+	why, end := "shutting down", "stopped"
+	if errors.Is(context.Cause(ctx), circulate.ErrResharding) {
+		why, end = "the number of shards changed, and another pool goes on", "nothing is held under this name any more"
+	}
+	p.log.Info(why+": no more claims", "running", p.flights.count())
 	p.flights.halt.Store(true)
 	writing.Go(func() { p.tellStopping(writes) })
 	claiming.Wait()
@@ -185,5 +190,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.claimer.reclaimAll(writes)
 	endHeart()
 	beating.Wait()
-	return p.retire(base)
+	p.retire(base)
+	p.log.Info(end)
+	return nil
 }

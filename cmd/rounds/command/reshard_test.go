@@ -75,6 +75,10 @@ func TestReshardOfAService(t *testing.T) {
 		}
 	}
 	p.log.Await(t, `"layout":"1:5"`)
+	// Each layout has another replica of the process, and none of them was shut down.
+	if said := p.log.String(); strings.Count(said, `"msg":"the number of shards changed: the process goes on under another name","process":"`) != 2 || strings.Contains(said, "shutting down") {
+		t.Errorf("the log says: %s", said)
+	}
 	find("after", func(*circulate.Ring) int { return 4 })
 	tail.out.Await(t, `"after"`)
 	if strings.Contains(tail.log.String(), "shutting down") {

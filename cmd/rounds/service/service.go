@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -160,10 +161,14 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	var ready sync.Once
 	present := newPresence(o.Version, again.settings, again.lost)
+	var name atomic.Value // with the latest ring
 	work := func(ctx context.Context, ring *circulate.Ring) error {
 		o, present := o, present
 		o.name = circulate.NewReplica() // another name for each number of shards: what the last pool left belongs to a dead replica
 		present.process.Name = o.name
+		if before := name.Swap(o.name); before != nil {
+			o.Log.Info("the number of shards changed: the process goes on under another name", "process", o.name, "before", before)
+		}
 		o.Log.Info("ring open", "process", o.name, "redis", server.Name(), "namespace", ring.Namespace(), "shards", ring.Shards(),
 			"layout", ring.Layout(), "roles", strings.Join(s.API.Roles, ","))
 		group, ctx := errgroup.WithContext(ctx)
