@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,6 +47,8 @@ type Resharding struct {
 	Messages int      // messages in old shards, where they are read until their time is over
 	Behind   []string // living replicas that do not know the new shards yet
 
+	NoMonitor bool // no monitor is alive: until one is, nothing moves
+
 	// Room is the memory that each server with a limit needs, as a dry run found it.
 	Room []circulate.Room
 }
@@ -59,7 +62,8 @@ type ReshardOptions struct {
 // Reshard begins a change of the number of shards, which the monitors carry out. Repeating
 // the call is safe. It returns Faults for a number that is not valid, ErrResharding while
 // another change is under way, and ErrNoRoom if Redis has too little memory below its limit.
-// A replica counts as living if its last heartbeat is less than deadAfter ago.
+// A replica counts as living if its last heartbeat is less than deadAfter ago, and so does a monitor by its last
+// sign of life. Without a monitor the change begins, and moves nothing before one is there.
 func (r *Registry) Reshard(ctx context.Context, to int, deadAfter time.Duration, o ReshardOptions) (Resharding, error) {
 	if to < 1 || to > circulate.MaxShards {
 		return Resharding{}, Faults{{Field: "shards", Reason: fmt.Sprintf("must be 1 to %d, is %d", circulate.MaxShards, to)}}
@@ -119,6 +123,9 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 	for _, count := range counts {
 		done.Accounts += count.Registered
 	}
+	if done.NoMonitor, err = r.noMonitor(ctx, deadAfter); err != nil {
+		return Resharding{}, err
+	}
 	var mu sync.Mutex
 	err = circulate.EachShard(ctx, r.ring.Sources(), func(ctx context.Context, shard int) error {
 		left, err := r.ring.Mover().Remaining(ctx, shard)
@@ -141,6 +148,17 @@ func (r *Registry) Resharding(ctx context.Context, deadAfter time.Duration) (Res
 	}
 	done.Behind, err = r.behind(ctx, done.Resharding, deadAfter)
 	return done, err
+}
+
+// noMonitor reports whether no monitor is alive.
+func (r *Registry) noMonitor(ctx context.Context, deadAfter time.Duration) (bool, error) {
+	members, now, err := r.ring.Roster().Members(ctx)
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(processesOf(members), func(p Process) bool {
+		return slices.Contains(p.Roles, "monitor") && now.Sub(p.Beat) <= deadAfter
+	}), nil
 }
 
 // behind returns the living replicas that do not know the new shards of a change.

@@ -27,7 +27,10 @@ type Resharding struct {
 	Kept     int             `json:"unconfirmed" doc:"Batches that have arrived, and that the old shards still have a copy of for some seconds."`
 	Messages int             `json:"old_messages" doc:"Messages in the old shards. They are delivered from there."`
 	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet. No account moves before they do."`
-	Room     []Room          `json:"room,omitempty" doc:"In a dry run: the memory that each Redis server with a limit needs and has."`
+
+	NoMonitor bool `json:"no_monitor,omitempty" doc:"No monitor is alive. Nothing moves until one is."`
+
+	Room []Room `json:"room,omitempty" doc:"In a dry run: the memory that each Redis server with a limit needs and has."`
 }
 
 // Room is the memory that a change of the number of shards needs on a Redis server.
@@ -164,7 +167,7 @@ func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err e
 	}
 	reply := Resharding{
 		Phase: done.Phase, From: done.From, To: done.To, Accounts: done.Accounts, Left: done.Left,
-		Transit: done.Transit, Kept: done.Kept, Messages: done.Messages, Behind: done.Behind,
+		Transit: done.Transit, Kept: done.Kept, Messages: done.Messages, Behind: done.Behind, NoMonitor: done.NoMonitor,
 	}
 	for _, server := range done.Room {
 		reply.Room = append(reply.Room, Room(server))

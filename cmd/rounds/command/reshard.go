@@ -24,7 +24,8 @@ func newReshardCommand(env environment) *cobra.Command {
 		Short: "Change the number of shards, while the service runs",
 		Long: `Change the number of shards, while the service runs. The monitors move the
 accounts, one old shard after another; this command shows how far they have got, and
-ends when all have moved. It can be interrupted, and run again to see the rest.
+ends when all have moved. Without a monitor the change begins, and the command says
+that nothing moves. It can be interrupted, and run again to see the rest.
 Without --to it shows the current state.
 
 The first account that moves is the point of no return. Until then --abort aborts
@@ -99,6 +100,9 @@ func watchReshard(ctx context.Context, env environment, calls *client.Client, do
 		}
 		select {
 		case <-ctx.Done():
+			if done.NoMonitor {
+				return done, errors.New("interrupted: " + noMonitor)
+			}
 			return done, errors.New("interrupted: the monitors go on; run it again to see the rest")
 		case <-time.After(reshardPoll):
 		}
@@ -142,7 +146,18 @@ func roomLine(r api.Room) string {
 	return fmt.Sprintf("%s needs about %.1f MB of memory for it and has %.1f MB left below its limit: %s", server, float64(r.Need)/mb, float64(r.Free)/mb, verdict)
 }
 
+// noMonitor is what is said while nobody moves accounts.
+const noMonitor = "no monitor is alive, and nothing moves until one is: start a process with the role monitor"
+
+// reshardProgress says how far a change is that is under way.
 func reshardProgress(r api.Resharding) string {
+	if r.NoMonitor {
+		return reshardMoved(r) + "; " + noMonitor
+	}
+	return reshardMoved(r)
+}
+
+func reshardMoved(r api.Resharding) string {
 	if len(r.Behind) > 0 {
 		return fmt.Sprintf("%d to %d shards: waiting until these replicas know the new ones: %s (until then --abort aborts it)", r.From, r.To, strings.Join(r.Behind, ", "))
 	}
@@ -161,6 +176,9 @@ func printReshard(env environment, r api.Resharding, dryRun bool) {
 		fmt.Fprintln(env.stdout, env.says("%d accounts would move from %d to %d shards", r.Left, r.From, r.To))
 		for _, room := range r.Room {
 			fmt.Fprintln(env.stdout, env.spoken(roomLine(room)))
+		}
+		if r.NoMonitor {
+			fmt.Fprintln(env.stdout, env.spoken(noMonitor))
 		}
 	case r.Phase == circulate.Steady:
 		fmt.Fprintln(env.stdout, env.says("%d shards, %d accounts", r.From, r.Accounts))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,6 +124,38 @@ func TestReshardCommandGivesUp(t *testing.T) {
 		if err != nil || !strings.Contains(printed.out, step.want) {
 			t.Errorf("%s: %s, %v, want %q", step.flag, printed.out, err, step.want)
 		}
+	}
+}
+
+// Whoever changes the number of shards while no monitor is alive is told so, before and during
+// the change.
+func TestReshardCommandNeedsAMonitor(t *testing.T) {
+	s := startAPI(t)
+	const none = "no monitor is alive, and nothing moves until one is: start a process with the role monitor"
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u")
+	if got := s.must("reshard", "--to", "5", "--dry-run"); got != "1 accounts would move from 4 to 5 shards\n"+none+"\n" {
+		t.Errorf("dry run: %q", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+	said := ""
+	env.stderr = writerFunc(func(p []byte) (int, error) {
+		said += string(p)
+		cancel()
+		return len(p), nil
+	})
+	if err := run(ctx, []string{"reshard", "--to", "5"}, env); err == nil || err.Error() != "interrupted: "+none {
+		t.Errorf("interrupted: %v", err)
+	}
+	if !strings.HasPrefix(said, "4 to 5 shards: none of 1 accounts has moved; ") || !strings.HasSuffix(said, "; "+none+"\n") {
+		t.Errorf("begun: %q", said)
+	}
+	roster, monitor := s.ring.Roster(), circulate.Process{Name: circulate.NewReplica(), Roles: "api,monitor"}
+	if _, err := roster.Attend(t.Context(), monitor, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.must("reshard"); strings.Contains(got, "no monitor") {
+		t.Errorf("with a monitor: %q", got)
 	}
 }
 
