@@ -42,7 +42,7 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 		case err == nil:
 		case ctx.Err() != nil:
 			return c.leave(ctx, path, turn, context.Cause(ctx))
-		case !connected || refused(err):
+		case !connected || Refused(err):
 			return err
 		default:
 			// The call may have been done. Repeating it acknowledges nothing twice, and
@@ -84,7 +84,7 @@ func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadReque
 	defer cancel()
 	turn.From, turn.Limit, turn.Wait, turn.Leave = "", 0, "", true
 	err := c.call(ctx, http.MethodPost, path, turn, nil)
-	for err != nil && !refused(err) {
+	for err != nil && !Refused(err) {
 		select {
 		case <-ctx.Done():
 			return cmp.Or(why, err)

@@ -44,7 +44,7 @@ func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) e
 			return stopped.error
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !connected, refused(err):
+		case !connected, Refused(err):
 			return err
 		}
 		if place != began {
@@ -95,8 +95,8 @@ func (c *Client) tailOnce(ctx context.Context, from string, place *string, conne
 	}
 }
 
-// refused reports that repeating the request would bring the same answer.
-func refused(err error) bool {
+// Refused reports that repeating the request would bring the same answer.
+func Refused(err error) bool {
 	status := Status(err)
 	return status/100 == 3 || status/100 == 4 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }

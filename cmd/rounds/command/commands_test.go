@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -327,6 +330,60 @@ func TestStats(t *testing.T) {
 	})
 	if err := run(ctx, []string{"stats", "--watch", "--interval", "1ms"}, env); err != nil || strings.Count(shown.String(), "host1") < 2 {
 		t.Errorf("watch: %v, shown\n%s", err, shown.String())
+	}
+}
+
+// An outage does not end a watch. It shows the last figures, and why there are none since.
+func TestStatsWatchGoesOnAfterAnOutage(t *testing.T) {
+	s := startAPI(t)
+	to, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := httputil.NewSingleHostReverseProxy(to)
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/stats" {
+			asked++
+		}
+		if asked == 2 || asked == 3 {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"detail":"Redis cannot be reached"}`)
+			return
+		}
+		there.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	const why = "Redis cannot be reached (503 Service Unavailable); trying again\n"
+	for _, screen := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		env := testEnvironment(map[string]string{"ROUNDS_API_URL": server.URL, "ROUNDS_API_TOKEN": testToken})
+		env.isTerminal = func(any) bool { return screen }
+		asked = 0
+		var shown, errs strings.Builder
+		env.stderr = &errs
+		env.stdout = writerFunc(func(p []byte) (int, error) {
+			shown.Write(p)
+			if got := shown.String(); asked == 4 && strings.LastIndex(got, "accounts  0") > strings.LastIndex(got, why) {
+				cancel()
+			}
+			return len(p), nil
+		})
+		if err := run(ctx, []string{"stats", "--watch", "--interval", "1ms"}, env); err != nil {
+			t.Errorf("screen %t: %v", screen, err)
+		}
+		onScreen, beside := 2, ""
+		if !screen {
+			onScreen, beside = 0, "rounds: "+why
+		}
+		if got := shown.String(); strings.Count(got, why) != onScreen || strings.Count(got, "there are none since: ") != onScreen || strings.Count(got, "accounts  0") != 2+onScreen || errs.String() != beside {
+			t.Errorf("screen %t: %s\n%s", screen, got, errs.String())
+		}
+	}
+	asked = 1
+	if _, err := runWith(t.Context(), map[string]string{"ROUNDS_API_URL": server.URL, "ROUNDS_API_TOKEN": testToken}, "", "stats", "--watch"); err == nil {
+		t.Error("a service that does not serve at the start is watched")
 	}
 }
 

@@ -37,6 +37,8 @@ are from the last scan of the monitor on duty. Both leave parked accounts out:
 
 The end says what is wrong now, in sentences.
 
+With --watch it goes on through an outage, and says that there are no figures.
+
 Silent replicas and processes are shown for ten minutes. Settings are compared
 between processes of the same roles.`,
 		Example: `  rounds stats
@@ -47,16 +49,31 @@ between processes of the same roles.`,
 			if interval <= 0 {
 				return errors.New("--interval must be more than 0")
 			}
-			for {
+			screen := watch && !jsonOutput && env.terminal(env.stdout)
+			var last shownStats
+			said := ""
+			for seen := false; ; {
 				stats, err := statsOf(cmd.Context(), calls)
-				if err != nil {
+				switch {
+				case err == nil:
+					last, seen, said = stats, true, ""
+				case !watch || !seen || client.Refused(err) || cmd.Context().Err() != nil:
 					return ended(cmd.Context(), err)
 				}
-				if watch && !jsonOutput && env.terminal(env.stdout) {
+				if screen {
 					fmt.Fprint(bare(env.stdout), "\x1b[H\x1b[2J")
 				}
-				if err := showStats(env.stdout, stats, jsonOutput); err != nil || !watch {
-					return err
+				if err == nil || screen {
+					if err := showStats(env.stdout, last, jsonOutput); err != nil || !watch {
+						return err
+					}
+				}
+				switch {
+				case err != nil && screen:
+					fmt.Fprintln(env.stdout, "\n"+env.says("these figures are of %s, and there are none since: %v; trying again", clockTime(last.Now), err))
+				case err != nil && err.Error() != said:
+					said = err.Error()
+					fmt.Fprintln(env.stderr, env.says("rounds: %s; trying again", said))
 				}
 				select {
 				case <-cmd.Context().Done():
