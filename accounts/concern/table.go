@@ -222,8 +222,8 @@ func table() []entry {
 		},
 		{
 			code: TrailLost, page: "/system",
-			en: "{count:entry of the trail is|entries of the trail are} in the log alone, and missing in Redis",
-			zh: "操作记录有 {count} 条不在 Redis 里，只在日志中。",
+			en: "{count:entry of the trail is|entries of the trail are} in the log alone, as they could not be kept",
+			zh: "操作记录有 {count} 条没能保存，只在日志中。",
 		},
 		{
 			code: AuditBroken, page: "/system", alerts: []string{"RoundsAuditsFail"},

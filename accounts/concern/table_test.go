@@ -98,7 +98,7 @@ func TestSentences(t *testing.T) {
 		"replica <r> accepts no messages: Redis has used its memory up to the mark":                                          {Code: MemoryShort, Subject: "r"},
 		"1 of 1 account, 100%, had begun to fail within an hour when they were last looked at":                               {Code: FailingJumped, Accounts: 1, Of: 1, Share: 1},
 		"Redis' clock went back by ~1m1s; 1 account was rescheduled":                                                         {Code: ClockStepped, Seconds: -61, Accounts: 1},
-		"2 entries of the trail are in the log alone, and missing in Redis":                                                  {Code: TrailLost, Count: 2},
+		"2 entries of the trail are in the log alone, as they could not be kept":                                             {Code: TrailLost, Count: 2},
 		"owner <o> is left alone for up to ~1m0s, as its third party asked (45009): its accounts wait":                       {Code: OwnerPaused, Subject: "o", Seconds: 60, Value: "45009"},
 		"1 account of the kind <k> went unchecked for so long that messages may be lost already":                             {Code: HeadroomLow, Subject: "k", Accounts: 1, Seconds: -5},
 		"process <p3> with the roles api,poller went silent without leaving":                                                 {Code: ProcessSilent, Subject: "p3", Value: "api,poller"},

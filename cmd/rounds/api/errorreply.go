@@ -149,7 +149,18 @@ func (s *Server) errorReply(ctx context.Context, doing string, err error) *error
 		trail.Of(ctx).End(trail.Unknown)
 	}
 	s.options.Log.ErrorContext(ctx, "request failed", "doing", doing, "error", err)
-	return unavailable(reasonOf(err))
+	return unavailable(s.reasonOf(err))
+}
+
+// reasonOf is reasonOf for a process that may keep everything itself. While it cannot save what
+// changes, that is why its Redis refuses, or cuts connections whose commands may be lost.
+func (s *Server) reasonOf(err error) string {
+	if s.options.Unsaved != nil && (circulate.Unavailable(err) || circulate.Unknown(err)) {
+		if why := s.options.Unsaved(); why != nil {
+			return why.Error()
+		}
+	}
+	return reasonOf(err)
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {

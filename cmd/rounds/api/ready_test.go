@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -74,4 +76,32 @@ func TestFullRedisIsNotReady(t *testing.T) {
 	probe(503, atItsLimit)
 	limit(0)
 	probe(200, "ready")
+}
+
+// A process that keeps everything itself, and cannot save it, says so in every refusal. It does
+// not speak of a Redis, which its operator has none of.
+func TestRefusalsNameTheDataDirectory(t *testing.T) {
+	var unsaved error
+	f := newFixture(t, func(o *Options) { o.Unsaved = func() error { return unsaved } })
+	f.redis.Miniredis().SetError("MISCONF Errors writing to the data directory: file too large")
+	var refused problemBody
+	for why, want := range map[error]string{
+		nil: "Redis refuses: MISCONF",
+		errors.New("the data directory cannot be written"): "the data directory cannot be written",
+	} {
+		unsaved = why
+		f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 503, &refused)
+		if refused.Detail != want {
+			t.Errorf("%v: %s, want %s", why, refused.Detail, want)
+		}
+	}
+	unsaved = errors.New("the data directory cannot be written")
+	for cause, want := range map[error]string{
+		io.EOF:                "the data directory cannot be written", // as an embedded server ends connections whose writes may be lost
+		circulate.ErrMismatch: "settings disagree with Redis",
+	} {
+		if got := f.api.reasonOf(fmt.Errorf("register: %w", cause)); !strings.HasSuffix(got, want) {
+			t.Errorf("%v: %s, want %s", cause, got, want)
+		}
+	}
 }

@@ -158,7 +158,7 @@ func remedy(c *concern.Concern) string {
 	case concern.ProcessSilent:
 		return "see why " + c.Subject + " ended: it did not sign off"
 	case concern.TrailLost:
-		return "look for \"an entry of the trail stands in the log alone\" in the log of " + c.Subject + ": it has them, and why Redis did not take them; a day after the last one this is over"
+		return "look for \"an entry of the trail stands in the log alone\" in the log of " + c.Subject + ": it has them, and why they could not be kept; a day after the last one this is over"
 	case concern.SettingsDiffer:
 		return "give all processes the same " + c.Subject
 	}
