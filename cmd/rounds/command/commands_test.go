@@ -219,10 +219,11 @@ func TestMessagesTailSaysWhyNothingComes(t *testing.T) {
 	if got := s.must("account", "list", "--kind", "imap"); strings.Count(got, "\n") != 1 {
 		t.Errorf("of a kind that no account has: %q", got)
 	}
+	quiet := time.Millisecond
 	said := func(args ...string) (lines []string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
-		env.quiet, env.stdout = time.Millisecond, &strings.Builder{}
+		env.quiet, env.stdout = quiet, &strings.Builder{}
 		env.stderr = writerFunc(func(p []byte) (int, error) {
 			if lines = append(lines, string(p)); strings.HasPrefix(string(p), "nothing yet") {
 				cancel()
@@ -234,7 +235,7 @@ func TestMessagesTailSaysWhyNothingComes(t *testing.T) {
 		}
 		return lines
 	}
-	if got := said("--account", "nosuch", "--from", "start"); !slices.Equal(got, []string{"no account is named nosuch\n", "nothing yet; no account fails\n"}) {
+	if got := said("--account", "nosuch", "--from", "start"); !slices.Equal(got, []string{"no account is named nosuch\n", "nothing yet; none of these accounts fails\n"}) {
 		t.Errorf("%q", got)
 	}
 	s.check("news", circulate.Return{Failures: 1, Mark: accounts.NewCodes().Mark("transient"), Error: "http_500: the server fails"})
@@ -243,6 +244,22 @@ func TestMessagesTailSaysWhyNothingComes(t *testing.T) {
 			t.Errorf("%q: %q", args, got)
 		}
 	}
+	// Only what may have the messages that are wanted is named.
+	s.must("account", "add", "mine", "--kind", "feed", "--set", "url=u")
+	const none, fails = "nothing yet; none of these accounts fails\n", "nothing yet; news fails: see rounds account why news\n"
+	for args, want := range map[string]string{"--account mine": none, "--account mine --account news": fails, "--kind feed": fails, "--kind imap": none} {
+		if got := said(strings.Fields(args)...); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	s.find("mine", circulate.Message{ID: "1", Type: "item", Data: []byte("{}")})
+	for got := []string(nil); !slices.Equal(got, []string{"nothing yet of the type itm; messages of other types came: item\n"}); quiet *= 2 {
+		if got = said("--account", "mine", "--kind", "feed", "--type", "itm", "--from", "start"); quiet > 10*time.Second {
+			t.Fatalf("%q", got)
+		}
+	}
+	quiet = time.Millisecond
+	s.must("account", "rm", "mine")
 	s.must("account", "rm", "news")
 	if got := said(); !slices.Equal(got, []string{"nothing yet; no account is registered: see rounds account add --help\n"}) {
 		t.Errorf("%q", got)

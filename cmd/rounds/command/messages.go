@@ -70,12 +70,17 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 			for _, id := range unknownAccounts(cmd.Context(), calls, accounts) {
 				fmt.Fprintln(env.stderr, env.says("no account is named %s", quoted(id)))
 			}
-			heard := waiting(cmd.Context(), env, calls)
+			chosen := &choice{accounts: accounts, kinds: kinds, types: types}
+			heard := waiting(cmd.Context(), env, calls, chosen)
 			defer heard()
 			fits := func(wanted []string, is string) bool { return len(wanted) == 0 || slices.Contains(wanted, is) }
 			shown := 0
 			show := func(m api.Message) error {
-				if !fits(accounts, m.Account) || !fits(kinds, m.Kind) || !fits(types, m.Type) {
+				if !fits(accounts, m.Account) || !fits(kinds, m.Kind) {
+					return nil
+				}
+				if !fits(types, m.Type) {
+					chosen.pass(m.Type)
 					return nil
 				}
 				heard()
@@ -125,7 +130,7 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 
 // waiting says on standard error, once, that no message has come, unless heard is called first. It
 // says nothing after heard has returned.
-func waiting(ctx context.Context, env environment, calls *client.Client) (heard func()) {
+func waiting(ctx context.Context, env environment, calls *client.Client, chosen *choice) (heard func()) {
 	if env.quiet == 0 {
 		return func() {}
 	}
@@ -133,7 +138,7 @@ func waiting(ctx context.Context, env environment, calls *client.Client) (heard 
 	done := make(chan struct{})
 	timer := time.AfterFunc(env.quiet, func() {
 		defer close(done)
-		if why := whyNothing(ctx, calls); ctx.Err() == nil {
+		if why := whyNothing(ctx, calls, chosen); ctx.Err() == nil {
 			fmt.Fprintln(env.stderr, env.spoken(why))
 		}
 	})
