@@ -144,7 +144,7 @@ func remedy(c *concern.Concern) string {
 			}
 			return "start its consumers, or remove the group: rounds groups rm " + c.Subject
 		}
-		return "mend what its handler reports; rounds groups list has the error, and the consumer's log the message"
+		return "mend what its handler reports; rounds groups list has the error, and the consumer's log the message. It tries again by itself within ten minutes, and at once when it is started again"
 	case concern.MessagesDropped:
 		return "see rounds groups list: its consumers are too slow, or have ended"
 	case concern.DeadLetters:
