@@ -28,3 +28,11 @@ func (c *Client) Concerns(ctx context.Context) (concern.Concerns, error) {
 	err := c.call(ctx, http.MethodGet, "/v1/concerns", nil, &list)
 	return list, err
 }
+
+// System returns what the service runs on and with which settings. A caller needs the right to see
+// the whole service.
+func (c *Client) System(ctx context.Context) (api.System, error) {
+	var s api.System
+	err := c.call(ctx, http.MethodGet, "/v1/system", nil, &s)
+	return s, err
+}

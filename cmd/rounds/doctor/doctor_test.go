@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -177,7 +178,7 @@ func TestExamineWithoutRedis(t *testing.T) {
 	r := examined(t, map[string]string{"ROUNDS_DATA_DIR": dir})
 	r.says(t, ok, "data", "can be written")
 	r.says(t, fault, "api", "rounds serve")
-	r.says(t, skipped, "redis", "cannot be asked")
+	r.says(t, skipped, "redis", "the API is asked, which did not answer")
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("a look left %v, %v", left, err)
 	}
@@ -194,7 +195,41 @@ func TestExamineWithoutRedis(t *testing.T) {
 		http.Error(w, `{"status":401,"title":"Unauthorized"}`, http.StatusUnauthorized)
 	}))
 	defer refusing.Close()
-	examined(t, map[string]string{"ROUNDS_DATA_DIR": dir, "ROUNDS_API_URL": refusing.URL}).says(t, fault, "api", "does not accept the token")
+	given := map[string]string{"ROUNDS_DATA_DIR": dir, "ROUNDS_API_URL": refusing.URL, "ROUNDS_API_TOKEN": "wrong"}
+	r = examined(t, given)
+	r.says(t, fault, "api", "does not accept the token")
+	r.says(t, skipped, "redis", "ROUNDS_REDIS_URL is not set here, so the API is asked, which did not answer")
+	delete(given, "ROUNDS_API_TOKEN")
+	examined(t, given).says(t, fault, "api", "demands a token or key, but none is set here")
+}
+
+// The API must be that of the namespace that the settings name.
+func TestExamineAnAPIOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"namespace":"rounds","name":"ci","role":"admin"}`)
+	}))
+	defer server.Close()
+	d := &doctor{Options: Options{Calls: client.New(server.URL, "")}}
+	defer d.Calls.Close()
+	d.Settings.Access.URL, d.Settings.Redis.URL = server.URL, "redis://127.0.0.1:1"
+	for _, namespace := range []string{"copy", "rounds"} {
+		d.Settings.Redis.Namespace = namespace
+		d.api(t.Context())
+	}
+	d.report.says(t, fault, "api", "serves the namespace rounds, not copy")
+	d.report.says(t, ok, "api", "ci has the role admin")
+}
+
+// A sample says how large it is.
+func TestExamineSaysHowManyAccountsItLookedAt(t *testing.T) {
+	for n, want := range map[int]string{0: "there is no account", 1: "the account that was looked at uses none", 1000: "none of 1000 accounts that were looked at uses one"} {
+		d := &doctor{}
+		d.Settings.API.Roles = settings.Roles{settings.RolePoller}
+		d.secrets(t.Context(), knowledge{source: nothing{}, list: func(context.Context) ([]account, error) { return make([]account, n), nil }})
+		d.report.says(t, ok, "secrets", want)
+	}
 }
 
 // Faults of settings are lines, and what can be looked at is looked at all the same.

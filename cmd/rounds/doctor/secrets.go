@@ -85,9 +85,18 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 		d.fault(part, text, "store them ("+toStore+"), or put them into ROUNDS_SECRETS_DIR, or as "+secrets.EnvPrefix+lost[0]+" into the environment or the settings file of each poller; if pollers have them there, run this as they run")
 		return
 	}
-	text := "no account uses one"
+	text := "none of " + counted(len(all), "account") + " that were looked at uses one"
+	switch {
+	case len(all) == 1:
+		text = "the account that was looked at uses none"
+	case len(all) == 0:
+		text = "there is no account that could use one"
+	}
 	if len(names) > 0 {
 		text = counted(len(names), "secret") + " of " + counted(using, "account") + " can be read"
+		if using < len(all) {
+			text += fmt.Sprintf(" (%d were looked at)", len(all))
+		}
 	}
 	d.ok(part, text)
 }

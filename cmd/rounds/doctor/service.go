@@ -23,7 +23,14 @@ func (d *doctor) api(ctx context.Context) {
 	var refused *client.Error
 	switch {
 	case err == nil:
+		// Without its Redis only the API knows the namespace, and a caller without the right sees none.
+		if system, err := d.Calls.System(ctx); err == nil && d.Settings.Redis.URL != "" && system.Namespace != d.Settings.Redis.Namespace {
+			d.fault("api", fmt.Sprintf("%s answers, and serves the namespace %s, not %s", at, system.Namespace, d.Settings.Redis.Namespace), "set ROUNDS_API_URL to a service with the namespace "+d.Settings.Redis.Namespace+", or ROUNDS_NAMESPACE to "+system.Namespace)
+			return
+		}
 		d.ok("api", fmt.Sprintf("%s answers, and %s has the role %s", at, nameOf(who.Name), who.Role))
+	case errors.As(err, &refused) && refused.Status == 401 && d.Settings.Access.Token == "":
+		d.fault("api", at+" answers, and demands a token or key, but none is set here", "set ROUNDS_API_TOKEN to the token of the service, or to a key")
 	case errors.As(err, &refused) && refused.Status == 401:
 		d.fault("api", at+" answers, and does not accept the token or key", "set ROUNDS_API_TOKEN to the token of the service, or to a key")
 	case errors.As(err, &refused):
@@ -42,7 +49,7 @@ func nameOf(name string) string {
 	return name
 }
 
-// throughAPI looks at a service whose Redis is inside its process.
+// throughAPI looks at a service whose Redis is not known here: it may be inside its process.
 func (d *doctor) throughAPI(ctx context.Context) knowledge {
 	known := knowledge{source: secretsOf(d.Settings, d.Service, nil)}
 	there := false
@@ -50,7 +57,7 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 		stats, err := d.Calls.Stats(ctx)
 		if err != nil {
 			for _, part := range []string{"redis", "law", "replicas", "groups"} {
-				d.skip(part, "the Redis is inside the process that serves the API, which cannot be asked")
+				d.skip(part, "ROUNDS_REDIS_URL is not set here, so the API is asked, which did not answer")
 			}
 			return
 		}
