@@ -94,7 +94,7 @@ func TestErrors(t *testing.T) {
 		{"faults", "application/problem+json", `{"title":"T","status":422,"detail":"validation failed","errors":[{"location":"body.config.url","message":"must not be empty"},{"message":"all is bad"}]}`,
 			422, "validation failed (422 Unprocessable Entity)\n  config.url: must not be empty\n  all is bad"},
 		{"title only", "application/problem+json; charset=utf-8", `{"title":"Gone away"}`, 410, "Gone away (410 Gone)"},
-		{"no token", "application/problem+json", `{"detail":"a token is needed"}`, 401, "a token is needed (401 Unauthorized): ROUNDS_API_TOKEN here is not the service's"},
+		{"no token", "application/problem+json", `{"detail":"a token is needed"}`, 401, "a token is needed (401 Unauthorized): ROUNDS_API_TOKEN here is not that of the service at SERVER"},
 		{"a proxy's page", "text/html", "<html>", 502, "the API refused (502 Bad Gateway)"},
 		{"a broken document", "application/problem+json", "{", 500, "the API refused (500 Internal Server Error)"},
 		{"another program", "text/html", "<html>", 404, "what answers at SERVER is not rounds (404 Not Found): set ROUNDS_API_URL"},

@@ -42,7 +42,7 @@ func (e *Error) Error() string {
 	fmt.Fprintf(&b, " (%d %s)", e.Status, http.StatusText(e.Status))
 	switch {
 	case e.Status == http.StatusUnauthorized && e.sent:
-		b.WriteString(": ROUNDS_API_TOKEN here is not the service's")
+		b.WriteString(": ROUNDS_API_TOKEN here is not that of the service at " + e.at)
 	case e.Status == http.StatusUnauthorized:
 		b.WriteString(": set ROUNDS_API_TOKEN")
 	}

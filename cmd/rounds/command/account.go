@@ -66,7 +66,7 @@ later; an account that is being checked is checked once more.`,
 				nudge.Hint = text
 			}
 			if err := calls.Nudge(cmd.Context(), args[0], nudge); err != nil {
-				return err
+				return ofAccount(args[0], err)
 			}
 			fmt.Fprintln(env.stdout, env.says("%s nudged", oneLine(args[0])))
 			return nil

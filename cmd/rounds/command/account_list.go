@@ -34,7 +34,7 @@ func newGetCommand(env environment) *cobra.Command {
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			account, err := calls.Get(cmd.Context(), args[0])
 			if err != nil {
-				return err
+				return ofAccount(args[0], err)
 			}
 			if jsonOutput {
 				return printJSON(env.stdout, account)

@@ -31,7 +31,7 @@ backoff, retry-after, limit, nudge or priority, with a sentence that explains it
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			schedule, err := calls.Schedule(cmd.Context(), args[0])
 			if err != nil {
-				return err
+				return ofAccount(args[0], err)
 			}
 			// An API of an earlier version has no trail, and some principals may not read
 			// it.

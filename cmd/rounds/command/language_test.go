@@ -31,7 +31,9 @@ func TestCommandsFollowTheLanguageOfTheEnvironment(t *testing.T) {
 		args        []string
 		en, chinese string
 	}{
-		{[]string{"account", "get", "none"}, "rounds: no account has this id (404 Not Found)\n", "rounds: 没有账号使用此 ID（404 未找到）\n"},
+		{[]string{"account", "get", "none"}, "rounds: none: no account has this id (404 Not Found)\n", "rounds: none：没有账号使用此 ID（404 未找到）\n"},
+		{[]string{"account", "why", "none"}, "rounds: none: no account has this id (404 Not Found)\n", "rounds: none：没有账号使用此 ID（404 未找到）\n"},
+		{[]string{"account", "nudge", "none"}, "rounds: none: no account has this id (404 Not Found)\n", "rounds: none：没有账号使用此 ID（404 未找到）\n"},
 		{[]string{"account", "pause", "none"}, "rounds: none: no account has this id (404 Not Found)\n", "rounds: none：没有账号使用此 ID（404 未找到）\n"},
 		{[]string{"account", "set", "news"}, "rounds: nothing to change: name something, with flags such as --every, --label or --set\n", "rounds: 没有要修改的内容：请用 --every、--label 或 --set 等参数指定\n"},
 		{[]string{"account", "set", "news", "--set", "x", "--label", "y"}, "rounds: --set \"x\" must be key=value\n--label \"y\" must be name=value\n", "rounds: --set \"x\" 必须是 key=value\n--label \"y\" 必须是 name=value\n"},
@@ -69,7 +71,7 @@ func TestWhyACommandGotNoAnswerFollowsTheEnvironment(t *testing.T) {
 	s := startAPI(t)
 	for want, variables := range map[string]map[string]string{
 		"的令牌或一个 API 密钥（401 未认证）：请设置 ROUNDS_API_TOKEN\n":                                                       {"ROUNDS_API_URL": s.url},
-		"（401 未认证）：这里的 ROUNDS_API_TOKEN 不是该服务的\n":                                                             {"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": "another-token-1234"},
+		"（401 未认证）：这里的 ROUNDS_API_TOKEN 不是 " + s.url + " 上的服务的\n":                                             {"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": "another-token-1234"},
 		"rounds: 无法连接 API（http://127.0.0.1:1）：`rounds serve` 在运行吗？请设置 ROUNDS_API_URL（连接 127.0.0.1:1：连接被拒绝）\n": {"ROUNDS_API_URL": "http://127.0.0.1:1"},
 		"rounds: ROUNDS_API_URL 现在是 \"x\"：必须是 URL，例如 http://127.0.0.1:8080 或 unix:///run/rounds/api.sock\n":   {"ROUNDS_API_URL": "x"},
 	} {

@@ -35,6 +35,14 @@ func unknownKind(ctx context.Context, calls *client.Client, wanted []string) err
 	return nil
 }
 
+// ofAccount names the account in an error if there is no such account.
+func ofAccount(id string, err error) error {
+	if client.Status(err) == http.StatusNotFound {
+		return fmt.Errorf("%s: %w", oneLine(id), err)
+	}
+	return err
+}
+
 // unknownAccounts returns the ids that are not registered.
 func unknownAccounts(ctx context.Context, calls *client.Client, ids []string) (unknown []string) {
 	for _, id := range ids {
