@@ -28,6 +28,7 @@ type Resharding struct {
 	Messages int             `json:"old_messages" doc:"Messages in the old shards. They are delivered from there."`
 	Behind   []string        `json:"replicas_behind" nullable:"false" doc:"Replicas that do not know the new shards yet. No account moves before they do."`
 
+	Dropped   int  `json:"dropped_messages,omitempty" doc:"In the reply that removed the old shards: the messages in them that were dropped."`
 	NoMonitor bool `json:"no_monitor,omitempty" doc:"No monitor is alive. Nothing moves until one is."`
 
 	Room []Room `json:"room,omitempty" doc:"In a dry run: the memory that each Redis server with a limit needs and has."`
@@ -98,6 +99,10 @@ func (s *Server) reshardRoutes(api huma.API) {
 			"409 while accounts are moving, or a group has messages to handle there. Dead letters move to the new shards.",
 		Errors: []int{401, 409, 503},
 	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+		before, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
+		if err != nil {
+			return nil, s.errorReply(ctx, "finish resharding", err)
+		}
 		over, err := s.registry(ctx).FinishResharding(ctx)
 		if err == nil && !over {
 			return nil, s.underWay(ctx, "the old shards are still needed")
@@ -106,7 +111,11 @@ func (s *Server) reshardRoutes(api huma.API) {
 			return nil, s.errorReply(ctx, "finish resharding", err)
 		}
 		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
-		return s.resharding(ctx, done, err)
+		reply, err := s.resharding(ctx, done, err)
+		if err == nil && before.Phase != circulate.Steady {
+			reply.Body.Dropped = before.Messages
+		}
+		return reply, err
 	})
 }
 

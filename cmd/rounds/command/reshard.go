@@ -180,6 +180,8 @@ func printReshard(env environment, r api.Resharding, dryRun bool) {
 		if r.NoMonitor {
 			fmt.Fprintln(env.stdout, env.spoken(noMonitor))
 		}
+	case r.Phase == circulate.Steady && r.Dropped > 0:
+		fmt.Fprintln(env.stdout, env.says("%d shards, %d accounts; %d messages in the old shards were dropped", r.To, r.Accounts, r.Dropped))
 	case r.Phase == circulate.Steady:
 		fmt.Fprintln(env.stdout, env.says("%d shards, %d accounts", r.From, r.Accounts))
 	case r.Phase == circulate.Moving:

@@ -97,7 +97,7 @@ func TestExamineRedis(t *testing.T) {
 	r.says(t, fault, "api", "rounds serve")
 	r.says(t, ok, "redis", "answers after")
 	r.says(t, ok, "clock", "agree")
-	r.says(t, ok, "namespace", "rounds has 1 shards")
+	r.says(t, ok, "namespace", "rounds has 1 shard")
 	r.says(t, fault, "replicas", "no replica is alive")
 	r.says(t, fault, "replicas", "no monitor is alive")
 	r.says(t, ok, "law", "an audit of 2 accounts just now found each in exactly one place")
@@ -201,6 +201,25 @@ func TestExamineWithoutRedis(t *testing.T) {
 	r.says(t, skipped, "redis", "ROUNDS_REDIS_URL is not set here, so the API is asked, which did not answer")
 	delete(given, "ROUNDS_API_TOKEN")
 	examined(t, given).says(t, fault, "api", "demands a token or key, but none is set here")
+}
+
+// During a change the old shards are not counted with those that there will be.
+func TestExamineCountsShardsAsStatsDo(t *testing.T) {
+	server := redistest.Embedded(t)
+	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ring.Mover().Begin(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	changing, err := circulate.Open(t.Context(), server, circulate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before, during := shardsOf(ring), shardsOf(changing); before != "rounds has 1 shard" || during != "rounds has 3 shards, and the 1 shard from before a change that is not over" {
+		t.Errorf("%q, %q", before, during)
+	}
 }
 
 // The API must be that of the namespace that the settings name.

@@ -184,9 +184,18 @@ func (d *doctor) namespace(ctx context.Context, server connect.Server) *circulat
 		d.fault("namespace", err.Error(), "")
 		return nil
 	}
-	text := fmt.Sprintf("%s has %d shards", name, ring.Shards())
-	d.ok("namespace", text)
+	d.ok("namespace", shardsOf(ring))
 	return ring
+}
+
+// shardsOf says how many shards a namespace has, as stats count them: without those that accounts
+// leave or have left.
+func shardsOf(ring *circulate.Ring) string {
+	text := ring.Namespace() + " has " + counted(ring.Shards()-ring.Sources(), "shard")
+	if old := ring.Sources(); old > 0 {
+		text += fmt.Sprintf(", and the %s from before a change that is not over", counted(old, "shard"))
+	}
+	return text
 }
 
 // ring reports what is wrong with the service.
