@@ -24,13 +24,13 @@ func TestWhoReplacesWhom(t *testing.T) {
 		want  string // the subject and the others, and since how many minutes
 		says  string
 	}{
-		"one that began before its death": {there: []one{{"p1", 60, 5, "poller", ""}, {"p2", 50, 0, "poller", ""}}, want: "p1 since 5", says: "process p1 with the roles poller went silent without leaving"},
+		"one that began before its death": {there: []one{{"p1", 60, 5, "poller", ""}, {"p2", 50, 0, "poller", ""}}, want: "p1 since 5", says: "process p1 with the role poller went silent without leaving"},
 		"one that began after":            {there: []one{{"p1", 60, 5, "poller", ""}, {"p2", 4, 0, "poller", ""}}},
 		"in the same second":              {there: []one{{"p1", 60, 5, "poller", ""}, {"p2", 5 + 0.9/60, 0, "poller", ""}}},
 		"with other roles":                {there: []one{{"p1", 60, 5, "poller", ""}, {"p2", 4, 0, "poller,api", ""}}, want: "p1 since 5"},
 		"on another host":                 {there: []one{{"p1", 60, 5, "poller", "a"}, {"p2", 4, 0, "poller", "b"}}, want: "p1 since 5"},
 		"one for two": {there: []one{{"p1", 60, 7, "monitor", ""}, {"p2", 60, 5, "monitor", ""}, {"p3", 4, 0, "monitor", ""}},
-			want: "p2 since 5", says: "process p2 with the roles monitor"},
+			want: "p2 since 5", says: "process p2 with the role monitor"},
 		"two for two":  {there: []one{{"p1", 60, 7, "monitor", ""}, {"p2", 60, 5, "monitor", ""}, {"p3", 4, 0, "monitor", ""}, {"p4", 3, 0, "monitor", ""}}},
 		"each in turn": {there: []one{{"p1", 60, 7, "monitor", ""}, {"p2", 60, 5, "monitor", ""}, {"p3", 4, 0, "monitor", ""}, {"p4", 6, 0, "monitor", ""}}},
 		"a replacement that dies": {there: []one{{"p1", 60, 7, "monitor", ""}, {"p2", 6, 2, "monitor", ""}},

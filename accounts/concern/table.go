@@ -1,5 +1,7 @@
 package concern
 
+import "strings"
+
 //go:generate go test -run TestGuideListsEveryConcern -update .
 
 // entry is the fixed part of a code.
@@ -209,6 +211,12 @@ func table() []entry {
 				fits: func(c *Concern) bool { return len(c.Names) > 0 },
 				en:   "{count:process|processes} went silent without leaving ({value}): {names:process|processes}",
 				zh:   "{count} 个进程没有注销就失去响应（{value}）：{names}。",
+			}, {
+				fits: func(c *Concern) bool {
+					return c.Count <= 1 && c.Value != "" && !strings.Contains(c.Value, ",")
+				},
+				en: "process {subject:process|processes} with the role {value} went silent without leaving",
+				zh: "进程 {subject}（角色为 {value}）没有注销就失去响应。",
 			}, {
 				fits: func(c *Concern) bool { return c.Count <= 1 && c.Value != "" },
 				en:   "process {subject:process|processes} with the roles {value} went silent without leaving",

@@ -102,6 +102,7 @@ func TestSentences(t *testing.T) {
 		"owner <o> is left alone for up to ~1m0s, as its third party asked (45009): its accounts wait":                       {Code: OwnerPaused, Subject: "o", Seconds: 60, Value: "45009"},
 		"1 account of the kind <k> went unchecked for so long that messages may be lost already":                             {Code: HeadroomLow, Subject: "k", Accounts: 1, Seconds: -5},
 		"process <p3> with the roles api,poller went silent without leaving":                                                 {Code: ProcessSilent, Subject: "p3", Value: "api,poller"},
+		"process <p3> with the role poller went silent without leaving":                                                      {Code: ProcessSilent, Subject: "p3", Value: "poller"},
 		"process <p3> and 1 other process went silent without leaving":                                                       {Code: ProcessSilent, Subject: "p3", Value: "api,poller", Count: 2},
 		"a later version's words": {Code: "later", Text: "a later version's words"},
 	} {

@@ -73,7 +73,7 @@ func (s *Service) String() string {
 	if s.Kept == "" {
 		return s.Version
 	}
-	return s.Version + ", with everything in " + s.Kept
+	return s.Version + " (with everything in " + s.Kept + ")"
 }
 
 type newKeyReply struct {

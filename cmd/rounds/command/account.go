@@ -132,7 +132,7 @@ cadence or a field of the config, gets its default. "account set" changes only w
 			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
 			if client.Status(err) == http.StatusConflict && !replace {
 				if registered, got := calls.Get(cmd.Context(), account.ID); got == nil && sameRecord(account, registered) {
-					view, done, err = registered, "is registered so already", nil
+					view, done, err = registered, "is already registered with this record", nil
 				}
 			}
 			if client.Status(err) == http.StatusConflict && !replace {

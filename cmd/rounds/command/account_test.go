@@ -104,7 +104,7 @@ func TestAccountAddRefused(t *testing.T) {
 	// With the record that it has, nothing is to be done.
 	same := []string{"account", "add", "there", "--kind", "feed", "--set", "url=u", "--set", "b=[1.0]", "--set", "a=1", "--label", "l=v", "--retry-budget", "3"}
 	s.must(append(same, "--replace")...)
-	if got := s.must(append(same, "--priority", "normal")...); got != "there is registered so already\n" {
+	if got := s.must(append(same, "--priority", "normal")...); got != "there is already registered with this record\n" {
 		t.Errorf("again: %q", got)
 	}
 	if _, err := s.rounds(append(same, "--every", "1m")...); client.Status(err) != http.StatusConflict {

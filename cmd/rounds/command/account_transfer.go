@@ -271,6 +271,10 @@ func printSummary(env environment, s api.ImportSummary, jsonOutput bool) error {
 	if s.Repeated > 0 {
 		repeated = fmt.Sprintf("; %d have the id of an earlier line", s.Repeated)
 	}
+	if s.Lines == 1 {
+		_, err := fmt.Fprintln(env.stdout, env.says("1 line: %d created, %d updated, %d unchanged, %d failed%s", s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
+		return err
+	}
 	_, err := fmt.Fprintln(env.stdout, env.says("%d lines: %d created, %d updated, %d unchanged, %d failed%s",
 		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
 	return err

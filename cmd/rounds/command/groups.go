@@ -120,7 +120,12 @@ func confirmUnread(ctx context.Context, env environment, calls *client.Client, n
 		return nil
 	}
 	what := strings.Join(unread, "\n")
-	yes, err := env.ask(calls, what+"\nRemove these groups with all that they have not handled?", "--yes")
+	var yes bool
+	if len(names) == 1 {
+		yes, err = env.ask(calls, what+"\nRemove this group with all that it has not handled?", "--yes")
+	} else {
+		yes, err = env.ask(calls, what+"\nRemove these groups with all that they have not handled?", "--yes")
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s; %w", what, err)

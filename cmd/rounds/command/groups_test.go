@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
@@ -294,4 +295,33 @@ func serveProxy(t *testing.T, target string, lose func(n int) bool) string {
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// What is one is not said as if it were several.
+func TestOneOfAKindIsSaidAsOne(t *testing.T) {
+	s := startAPI(t)
+	s.finds("a", 1)
+	if _, err := s.ring.Streams().EnsureGroup(t.Context(), s.ring.ShardOf("a"), "crm", circulate.StreamStart); err != nil {
+		t.Fatal(err)
+	}
+	for question, names := range map[string][]string{
+		"\nRemove this group with all that it has not handled? [y/N] ":      {"crm"},
+		"\nRemove these groups with all that they have not handled? [y/N] ": {"crm", "other"},
+	} {
+		var errs strings.Builder
+		env := testEnvironment(map[string]string{"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": testToken})
+		env.stdin, env.stdout, env.stderr = strings.NewReader("n\n"), &strings.Builder{}, &errs
+		env.isTerminal = func(any) bool { return true }
+		if err := run(t.Context(), append([]string{"groups", "rm"}, names...), env); err == nil || !strings.Contains(errs.String(), question) {
+			t.Errorf("%q: %q, %v", names, errs.String(), err)
+		}
+	}
+	if got, err := s.roundsWith(t.Context(), `{"id":"b","kind":"feed","config":{"url":"u"}}`, "account", "import", "-"); err != nil || got.out != "1 line: 1 created, 0 updated, 0 unchanged, 0 failed\n" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	var shown strings.Builder
+	printFailing(&shown, accounts.Failing{Accounts: 1, Newly: 1, Behind: 1, MissedMax: 1, MostMissed: "a"}, "")
+	if want := "failing\t1 account, 1 newly; 0 never succeeded\nbehind\t1 account missed three slots of the cadence or more; most missed: 1 slot (a)\n"; shown.String() != want {
+		t.Errorf("%q, want %q", shown.String(), want)
+	}
 }

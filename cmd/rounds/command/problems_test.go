@@ -41,7 +41,7 @@ $`)
 	// The stats tell the same, and do not say that nothing is wrong.
 	stats := s.must("stats")
 	for _, want := range []string{
-		"failing   1 account, 0 of them newly; 0 never succeeded, as of " + clockTime(now) + "\n          feed: 1 failing, 0 newly; 0 never succeeded\n",
+		"failing   1 account, 0 newly; 0 never succeeded, as of " + clockTime(now) + "\n          feed: 1 failing, 0 newly; 0 never succeeded\n",
 		"about 2 more that fail or are parked were not looked at\n",
 		"\n1 account fails, and 1 account is parked for a failure: see rounds problems\n",
 	} {

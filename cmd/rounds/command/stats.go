@@ -309,7 +309,7 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 
 // printFailing shows how many accounts fail, and of which kinds.
 func printFailing(w io.Writer, f accounts.Failing, asOf string) {
-	fmt.Fprintf(w, "failing\t%s, %d of them newly; %d never succeeded%s\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded, asOf)
+	fmt.Fprintf(w, "failing\t%s, %d newly; %d never succeeded%s\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded, asOf)
 	for _, k := range f.Kinds {
 		if k.Accounts+k.NeverSucceeded > 0 {
 			fmt.Fprintf(w, "\t%s: %d failing, %d newly; %d never succeeded\n", cmp.Or(oneLine(k.Kind), "records that cannot be read"), k.Accounts, k.Newly, k.NeverSucceeded)
@@ -320,9 +320,9 @@ func printFailing(w io.Writer, f accounts.Failing, asOf string) {
 	}
 	most := ""
 	if f.MostMissed != "" {
-		most = fmt.Sprintf("; most missed: %d slots (%s)", f.MissedMax, oneLine(f.MostMissed))
+		most = fmt.Sprintf("; most missed: %s (%s)", numberOf(f.MissedMax, "slot"), oneLine(f.MostMissed))
 	}
-	fmt.Fprintf(w, "behind\t%d accounts missed three slots of their cadence or more%s\n", f.Behind, most)
+	fmt.Fprintf(w, "behind\t%s missed three slots of the cadence or more%s\n", numberOf(f.Behind, "account"), most)
 }
 
 func seconds(s float64) string {

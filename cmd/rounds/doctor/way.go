@@ -69,7 +69,7 @@ func dial(ctx context.Context, client *fetch.Client, host string) Check {
 	switch {
 	case err == nil:
 		_ = conn.Close()
-		return Check{part, ok, fmt.Sprintf("%s was reached within %v", host, time.Since(began).Round(time.Millisecond)), ""}
+		return Check{part, ok, fmt.Sprintf("%s was reached within %v", host, max(time.Since(began).Round(time.Millisecond), time.Millisecond)), ""}
 	case errors.Is(err, fetch.ErrRefusedAddress), errors.Is(err, fetch.ErrPrivate):
 		return Check{part, warning, fmt.Sprintf("%s: %v", host, err), "run doctor with the settings of rounds serve; if it is refused there too, name " + host + " in ROUNDS_ALLOW_NETWORKS, or correct the account or webhook"}
 	case errors.As(err, &unknown):
