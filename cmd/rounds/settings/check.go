@@ -149,7 +149,10 @@ func InProcess(s Settings) error {
 	if _, err := listen.Parse(s.API.Addr); err != nil {
 		return nil // the fault is already reported
 	}
-	if !loopback(s.API.Addr) && (!s.Redis.DataGiven || s.Redis.DataDir == Memory) {
+	if !loopback(s.API.Addr) && s.Redis.DataDir == Memory {
+		return Faults{{"ROUNDS_DATA_DIR", fmt.Sprintf("must not be memory, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process, or its container, ends; name a directory, or set ROUNDS_REDIS_URL", s.API.Addr)}}
+	}
+	if !loopback(s.API.Addr) && !s.Redis.DataGiven {
 		return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR %q is not a loopback address: what others register must not be forgotten when this process, or its container, ends", s.API.Addr)}}
 	}
 	if s.Redis.DataDir == "" {

@@ -270,7 +270,7 @@ func TestWithoutARedis(t *testing.T) {
 		"no home":   {nil, "ROUNDS_DATA_DIR: must be set, because the environment names no home directory"},
 		"in memory": {map[string]string{"ROUNDS_DATA_DIR": "memory"}, ""},
 		"off loopback, in memory": {map[string]string{"ROUNDS_DATA_DIR": "memory", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"},
-			`ROUNDS_REDIS_URL: must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
+			`ROUNDS_DATA_DIR is "memory": must not be memory, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
 		"off loopback, by default": {map[string]string{"HOME": "/home/me", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"},
 			`ROUNDS_REDIS_URL: must be set, or ROUNDS_DATA_DIR, because ROUNDS_API_ADDR "0.0.0.0:8080"`},
 		"off loopback, in a directory": {map[string]string{"ROUNDS_DATA_DIR": "/var/lib/rounds", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"}, ""},
