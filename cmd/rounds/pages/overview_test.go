@@ -134,7 +134,7 @@ func TestOverviewTellsWhatIsKnown(t *testing.T) {
 			"checks a second 16,500 1,120 of 4,096 in flight · 18,002 held", "messages a second 2 1,204 kept", "failing checks 0.31 % 2,914 accounts fail", "lateness p50 · p99 34 ms · 88 ms staleness p99 1 min 31 s",
 			"overdue 1 min 15 s at this pace caught up in 3 min", "least headroom 2 d 23 h wecom-kf · mail 5 d 18 h", "Checks a second now 17,000",
 			"scheduled 994,112", "waiting 806 urgent 2 · normal 790 · low 14", "1 poller · 1 monitor · 1 API",
-			"in flight held checks/s", "bob0000000 &lt;poll&gt; 3 / 256 0 silent never", "alice00000 poll-1 v0.3.0 1,120 / 4,096 18,002 5,551 84 ms",
+			"in flight held checks/s", "bob0000000 &lt;poll&gt; – 0 silent never", "alice00000 poll-1 v0.3.0 1,120 / 4,096 18,002 5,551 84 ms",
 		}},
 		{"zh", []string{"1,000,000 个账号，每个恰好在一处。 丢失 0，重复 0。", "紧急 Webhook &lt;crm&gt; 已停用：12 条消息在等待，最久 20 分钟。", "每秒检查 16,500", "挂起 18,002 个"}},
 	} {
