@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"fmt"
 	"io/fs"
 	"net"
 )
@@ -25,9 +24,5 @@ func Open(a Address, o Options) (net.Listener, error) {
 		}
 		return inherited(a.Name, o.Lookup)
 	}
-	listener, err := net.Listen("tcp", a.Name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Name, err)
-	}
-	return listener, nil
+	return net.Listen("tcp", a.Name) // its error has the address
 }

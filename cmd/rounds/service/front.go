@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -90,6 +91,20 @@ func (e *ListenError) Error() string { return e.Setting + ": " + e.Err.Error() }
 
 // Unwrap returns the system's error.
 func (e *ListenError) Unwrap() error { return e.Err }
+
+// dashboardAt returns the URL of the dashboard for a browser on this machine; empty: the address
+// is none that a browser reaches.
+func dashboardAt(addr net.Addr) string {
+	at, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	host := at.IP.String()
+	if at.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(at.Port)) + "/"
+}
 
 // listenAt opens an address of a setting. Its error is a *ListenError.
 func listenAt(setting, name, addr string, options listen.Options, proxies listen.Proxies, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {

@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,5 +93,33 @@ func TestAProcessThatStartsBlamesNoRedis(t *testing.T) {
 		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), tt.want) {
 			t.Errorf("%v: %d %s, want %s", tt.why, w.Code, w.Body, tt.want)
 		}
+	}
+}
+
+// The dashboard's URL is one that a browser on this machine opens.
+func TestDashboardAt(t *testing.T) {
+	for want, addr := range map[string]net.Addr{
+		"http://127.0.0.1:8080/": &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080},
+		"http://127.0.0.1:80/":   &net.TCPAddr{IP: net.IPv6unspecified, Port: 80},
+		"http://[::1]:8080/":     &net.TCPAddr{IP: net.IPv6loopback, Port: 8080},
+		"":                       &net.UnixAddr{Name: "/run/rounds/api.sock", Net: "unix"},
+	} {
+		if got := dashboardAt(addr); got != want {
+			t.Errorf("%v: %q, want %q", addr, got, want)
+		}
+	}
+}
+
+// The error of an address that is taken names it once.
+func TestAddressesAreNamedOnceInErrors(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	addr := taken.Addr().String()
+	_, err = openFront(settings.API{OpsAddr: addr}, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err == nil || strings.Count(err.Error(), addr) != 1 || !strings.HasPrefix(err.Error(), "ROUNDS_OPS_ADDR: ") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -143,6 +143,11 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		}
 		front.warnOfDoors(s)
 		o.Serving(front.listener.Addr().String())
+		if s.API.Roles.Has(settings.RoleAPI) && s.API.Dashboard && o.Demo == nil {
+			if at := dashboardAt(front.listener.Addr()); at != "" {
+				o.Log.Info("the dashboard is served", "url", at)
+			}
+		}
 	}
 
 	if err := again.join(ctx, again.timelines); err != nil {
@@ -303,7 +308,7 @@ func openRing(ctx context.Context, server connect.Server, s settings.Redis, o ci
 			return nil, withCure(err)
 		}
 		if try == 0 {
-			log.Warn("redis does not serve; trying again until it does", "error", err)
+			log.Warn("redis does not serve; trying again until it does", "redis", server.Name(), "error", err)
 		}
 		if front != nil {
 			front.wait(err)
