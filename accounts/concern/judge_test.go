@@ -284,7 +284,7 @@ func TestConcernsAreDated(t *testing.T) {
 	t.Parallel()
 	f := healthy()
 	f.disabled = []circulate.DisabledEndpoint{{Name: "a", Reason: "410"}}
-	f.watched.Groups.Seconds = 40
+	f.watched.Groups.At = f.told.Add(-40 * time.Second)
 	f.stats.Failing.Newly, f.stats.Failing.NewlySince = 200, now.Add(-25*time.Minute)
 	l := f.judge().Concerns
 	if len(l) != 2 {
