@@ -112,15 +112,14 @@ func parseDeadIDs(ids []string) ([]deadPlace, error) {
 	return places, nil
 }
 
-// parseEntryID reads SHARD:MS-SEQ, exactly as it is written. While the number of shards
-// changes, a ring has the old shards and the new ones.
+// parseEntryID reads SHARD:MS-SEQ, exactly as it is written.
 func parseEntryID(id string) (shard int, position circulate.StreamID, err error) {
 	number, at, _ := strings.Cut(id, ":")
 	shard, err = strconv.Atoi(number)
 	if err == nil {
 		position, err = circulate.ParseStreamID(at)
 	}
-	if err != nil || shard < 0 || shard >= 2*circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
+	if err != nil || shard < 0 || shard >= circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
 		return 0, circulate.StreamID{}, errors.New("must be an id from a list, such as 12:1767225600000-0")
 	}
 	return shard, position, nil

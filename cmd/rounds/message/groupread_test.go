@@ -231,7 +231,7 @@ func TestReadGroupRefuses(t *testing.T) {
 		"from":           {From: "1-1"},
 		"limit":          {Limit: 1001},
 		"wait":           {Wait: maxGroupWait + 1},
-		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "32768:1-1"}},
+		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "16384:1-1"}},
 		"acknowledge[0]": {Acknowledge: []string{"1-1"}},
 		"acknowledge":    {Acknowledge: make([]string, 1001)},
 	} {
