@@ -38,11 +38,6 @@ const (
 // them. Package connect has implementations.
 type Server = wire.Server
 
-// divided is a Server with separate connections for each purpose, so that one kind of
-// call never waits behind another. With a Server that is not Divided all calls share
-// connections.
-type divided = wire.Divided
-
 // Options are a ring's settings. The zero value means the defaults.
 type Options struct {
 	Namespace string       // what keys begin with; DefaultNamespace

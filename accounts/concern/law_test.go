@@ -127,7 +127,7 @@ func TestAuditsThatBeginAgainHideNoOldOne(t *testing.T) {
 			if err := run.BreakOff(w.Context(), nil); err != nil {
 				w.Fatal(err)
 			}
-			run = w.resume()
+			w.resume()
 			if l, err := concern.Read(w.Context(), w.Ring); err != nil || l.Last == nil || l.Last.Accounts != 30 {
 				w.Fatalf("%+v, %v", l, err)
 			}

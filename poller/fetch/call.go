@@ -55,7 +55,7 @@ type Response struct {
 	Moved string
 }
 
-// retryAfter returns the wait of the answer's Retry-After header; see the function
+// RetryAfter returns the wait of the answer's Retry-After header; see the function
 // retryAfter.
 func (r *Response) RetryAfter() time.Duration { return retryAfter(r.Header, time.Now()) }
 

@@ -43,8 +43,8 @@ const (
 	BindingEnvPrefix = "ROUNDS_BINDING_"
 )
 
-// ServiceBindingEnvPrefix, followed by the name of one of the service's own secrets, is
-// the environment variable with its binding.
+// ServiceBindingEnvPrefix begins the name of the environment variable with the binding of one of
+// the service's own secrets, whose name follows.
 const ServiceBindingEnvPrefix = "ROUNDS_SERVICE_BINDING_"
 
 // bindingSuffix ends the name of a binding's file.

@@ -22,16 +22,6 @@ type Body struct {
 // Bodies returns all of them.
 func Bodies() []Body { return append(append(xmlBodies(), jsonFeedBodies()...), answerBodies()...) }
 
-// named finds a body by its name, and makes it in full size; nil if there is none.
-func named(name string) []byte {
-	for _, b := range Bodies() {
-		if b.Name == name {
-			return b.Make(Size)
-		}
-	}
-	return nil
-}
-
 // repeat fills size bytes with a beginning, a repeated part and an end.
 func repeat(before, part, after string) func(int) []byte {
 	return func(size int) []byte {

@@ -218,9 +218,6 @@ func (s *Server) Freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// pid returns the process' id.
-func (s *Server) pid() int { return s.cmd.Process.Pid }
-
 // Ended reports whether the process has ended.
 func (s *Server) Ended() bool {
 	select {

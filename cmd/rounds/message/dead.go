@@ -40,7 +40,7 @@ type DeadPage struct {
 	Next    string // the next page's Cursor; empty: this page is the last
 }
 
-// dead returns dead letters, a page at a time: shard by shard, the oldest first. With a filter, or
+// Dead returns dead letters, a page at a time: shard by shard, the oldest first. With a filter, or
 // if letters are large, a page may have fewer letters than asked for, or none, and still not be the
 // last. It returns strict.Faults for an invalid limit, and cursor.ErrInvalid for a cursor that this
 // ring never returned.

@@ -56,7 +56,7 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 // kind is the kind's name in records.
 const kind = "http"
 
-// kind is "http".
+// Kind is "http".
 func (*Checker) Kind() string { return kind }
 
 // RateKey returns the host of the connector's URL.

@@ -87,7 +87,7 @@ func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
 // kind is the kind's name in records.
 const kind = "imap"
 
-// kind is "imap".
+// Kind is "imap".
 func (*Checker) Kind() string { return kind }
 
 // RateKey returns the server: its host, with the port unless that is 993 or 143.

@@ -73,7 +73,7 @@ func New(client *fetch.Client, secrets secrets.Source) *Checker {
 	return &Checker{newForm(client), client, secrets}
 }
 
-// kind is "telegram".
+// Kind is "telegram".
 func (*Checker) Kind() string { return kind }
 
 // RateKey returns the API's host. Telegram limits each bot by itself, but if the host is away, all

@@ -74,7 +74,7 @@ func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
 	return c
 }
 
-// kind is "wecom-kf".
+// Kind is "wecom-kf".
 func (*Checker) Kind() string { return kind }
 
 // RateKey returns the corporation, because WeCom's limits are per corporation.

@@ -88,7 +88,7 @@ func (p *Process) Kill() {
 	p.cancel()
 }
 
-// killAt is Kill at the n-th exchange with Redis from now, before or after Redis does it.
+// KillAt is Kill at the n-th exchange with Redis from now, before or after Redis does it.
 func (p *Process) KillAt(n int, after bool) { p.Link.killAt(n, after, p.cancel) }
 
 // Dead reports whether the process was killed.
