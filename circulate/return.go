@@ -171,7 +171,7 @@ func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 // extra reports whether a return has more than a place.
 func (it *Return) extra() bool {
 	return it.Cursor != nil || len(it.Messages) > 0 || it.Failures != it.Claim.Failures || it.DropCursor ||
-		it.State != it.Claim.State || it.Error != "" || it.Park != ""
+		it.State != it.Claim.State || it.Error != "" || it.Park != "" || it.Reset != ""
 }
 
 // appendBrought appends a cursor and messages, and returns the letter that names them to
