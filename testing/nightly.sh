@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
-# requests against the API, others every day, every published search of the protocol, a night of
-# simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
+# requests against the API, others every day, every rule in Go broken in turn, every published search
+# of the protocol, a night of simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
 # runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
 # provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
 # a service that keeps everything itself, a release that is made twice and tried, and two versions
@@ -202,6 +202,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "two versions side by side" upgraded
 	seed=$(($(date +%s) / 86400))
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
+	run "rules in Go, each broken" go test -count=1 -tags night -timeout 40m ./testing/mutants
 	run "every published search" go run ./testing/explore --published testing/README.md --check
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"

@@ -2,6 +2,8 @@ package mutants
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +38,31 @@ func TestTable(t *testing.T) {
 	}
 	if len(seen) < 12 {
 		t.Errorf("%d mutants", len(seen))
+	}
+}
+
+// Each rule in Go can be broken in today's source, and has the test that is to find it. The test
+// itself runs at night.
+func TestRulesInGoCanBeBroken(t *testing.T) {
+	for _, m := range By(Code) {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(m.File)))
+		if err == nil {
+			_, err = m.replace(string(text))
+		}
+		if err != nil {
+			t.Errorf("%q: %v", m.Rule, err)
+		}
+		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(m.Package), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test, _, _ := strings.Cut(m.Test, "/")
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "func "+test+"(")
+		}) {
+			t.Errorf("%q: %s has no test %s", m.Rule, m.Package, test)
+		}
 	}
 }
 

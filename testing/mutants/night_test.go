@@ -1,3 +1,5 @@
+//go:build night
+
 package mutants
 
 import (
@@ -15,6 +17,9 @@ import (
 // TestCodeMutantsAreFound builds a package with each rule broken in turn that is kept in
 // Go, beside the tree and not in it. It runs the test that must then fail. The package's
 // own run shows that the test passes while no rule is broken.
+//
+// It compiles a package for each rule, which is for testing/nightly.sh. That each rule can still be
+// broken, TestRulesInGoCanBeBroken holds with every change.
 func TestCodeMutantsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
