@@ -315,7 +315,7 @@ func TestWarningsAreToldByCode(t *testing.T) {
 	}})}
 	var said []string
 	for _, c := range f.judge().Concerns {
-		if c.Value == "cursor_stuck" && (c.Text != "30 checks a minute of the kind http succeed with a warning, as of account a: cursor_stuck" || c.Link != "/accounts?error=cursor_stuck") {
+		if c.Value == "cursor_stuck" && (c.Text != "30 checks a minute of the kind http succeed with a warning, such as account a: cursor_stuck" || c.Link != "/accounts?error=cursor_stuck") {
 			t.Errorf("%s, at %s", c.Text, c.Link)
 		}
 		said = append(said, fmt.Sprint(c.Code, " ", c.Value, " ", c.Subject, " ", max(1, c.Count), " ", c.PerMinute))

@@ -264,7 +264,7 @@ func table() []entry {
 			zh: "种类 {subject:种类|种类} 每分钟有 {rate} 次检查成功但带警告：{value}。",
 			other: []variant{{
 				fits: func(c *Concern) bool { return c.Account != "" },
-				en:   "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning, as of account {account}: {value}",
+				en:   "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning, such as account {account}: {value}",
 				zh:   "种类 {subject:种类|种类} 每分钟有 {rate} 次检查成功但带警告，例如账号 {account}：{value}。",
 			}},
 		},
