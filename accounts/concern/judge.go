@@ -217,16 +217,13 @@ func (f *facts) ofRedis() (all []Concern) {
 	return all
 }
 
-// ofFailing returns the concern about accounts that have begun to fail: as the summary of problems
-// has them, which is made every minute, or else as the last scan found them.
+// ofFailing returns the concern about accounts that have begun to fail, from the summary of
+// problems, which the monitor makes every minute. The last scan has such a figure too, but of
+// another time and another whole.
 func (f *facts) ofFailing() []Concern {
 	now := f.watched.Failing
 	if now == nil {
-		scan, found := f.stats.Staleness, f.stats.Failing
-		if scan == nil || found == nil || f.stats.Now.Sub(scan.At) >= eventShown || !f.represents(scan) {
-			return nil
-		}
-		now = &Failing{Age: Age{At: scan.At}, Newly: found.Newly, Of: scan.Scanned, Since: found.NewlySince}
+		return nil
 	}
 	share, jumps := jumped(now.Newly, now.Of)
 	if !jumps {
@@ -257,13 +254,6 @@ func (f *facts) ofScan() (all []Concern) {
 		all = append(all, c)
 	}
 	return all
-}
-
-// represents reports whether a scan looked at about as many accounts as there are now.
-// After a large import the last scan says nothing about the whole.
-func (f *facts) represents(scan *accounts.Staleness) bool {
-	c, scanned := f.watched.Counted, scan.Scanned+scan.ParkedExcluded
-	return c == nil || c.Registered <= 2*scanned && scanned <= 2*c.Registered
 }
 
 func (f *facts) ofWatched() (all []Concern) {
