@@ -133,6 +133,9 @@ func (q *questions) passwords() string {
 // askPersistence asks what a restart or a crash would lose.
 func (q *questions) askPersistence() {
 	n, info := q.node, q.info("persistence")
+	if infoField(info, "loading") == "1" {
+		return // until it has read its file, it says aof_enabled:0, whatever its settings are
+	}
 	n.AppendOnly = map[string]string{"0": "no", "1": "yes"}[infoField(info, "aof_enabled")]
 	switch n.AppendOnly {
 	case "no":

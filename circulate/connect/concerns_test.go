@@ -123,6 +123,21 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
+// A server that loads its append-only file says that it has none. That is no verdict on its settings.
+func TestAServerThatLoadsIsNotJudged(t *testing.T) {
+	t.Parallel()
+	for loading, want := range map[string]int{"0": 1, "1": 0} {
+		s := claiming(t, "", map[string]handler{
+			"INFO":   says("# Persistence\r\nloading:" + loading + "\r\naof_enabled:0\r\naof_last_write_status:ok\r\n"),
+			"CONFIG": func(c *server.Peer, args []string) { c.WriteStrings([]string{args[1], ""}) },
+		})
+		got, err := connect.Concerns(t.Context(), s)
+		if err != nil || len(got) != want || want > 0 && got[0].Code != connect.ConcernAppendOnly {
+			t.Errorf("loading %s: %+v, %v", loading, got, err)
+		}
+	}
+}
+
 // A server whose last snapshot failed refuses writes, unless its settings say otherwise.
 func TestFailedSnapshot(t *testing.T) {
 	t.Parallel()
