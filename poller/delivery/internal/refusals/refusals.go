@@ -103,11 +103,16 @@ func (r *Record) Remind(reminder []any) {
 
 // begin logs the beginning of an episode.
 func (r *Record) begin(now time.Time) {
-	attributes := append([]any{"error", r.why}, r.where...)
+	r.warn(now, r.lines.First, append([]any{"error", r.why}, r.where...))
+}
+
+// warn logs that messages are refused, with the number of episodes that the line is about if there
+// are several.
+func (r *Record) warn(now time.Time, text string, attributes []any) {
 	if r.unsaid > 0 {
 		attributes = append(attributes, "times", r.unsaid+1)
 	}
-	r.log.Warn(r.lines.First, attributes...)
+	r.log.Warn(text, attributes...)
 	r.told, r.quiet, r.unsaid, r.refused, r.took = now, false, 0, 0, 0
 }
 
@@ -122,12 +127,8 @@ func (r *Record) remind(now time.Time, attributes []any) {
 		}
 		return
 	}
-	attributes = append(attributes[:len(attributes):len(attributes)], r.lines.Count, r.refused, "delivered", r.took, "lasts", now.Sub(r.since).Round(time.Second))
-	if r.unsaid > 0 {
-		attributes = append(attributes, "times", r.unsaid+1)
-	}
-	r.log.Warn(r.lines.Still, attributes...)
-	r.told, r.quiet, r.unsaid, r.refused, r.took = now, false, 0, 0, 0
+	r.warn(now, r.lines.Still, append(attributes[:len(attributes):len(attributes)],
+		r.lines.Count, r.refused, "delivered", r.took, "lasts", now.Sub(r.since).Round(time.Second)))
 }
 
 // End notes that no refused message waits any more, unless one was refused within recent. again says
