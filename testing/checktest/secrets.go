@@ -31,7 +31,7 @@ func (h HTTP) lent(host string) secrets.Source {
 type witness struct {
 	secrets []string
 	mu      sync.Mutex
-	saw     string // the method and path of the last such request
+	saw     bool // there was such a request
 }
 
 func (w *witness) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
@@ -43,7 +43,7 @@ func (w *witness) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	for _, secret := range w.secrets {
 		if secret != "" && strings.Contains(text, secret) {
 			w.mu.Lock()
-			w.saw = r.Method + " request"
+			w.saw = true
 			w.mu.Unlock()
 			break
 		}
@@ -54,15 +54,12 @@ func (w *witness) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 func (w *witness) sawSecret() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.saw != ""
+	return w.saw
 }
 
 // secretsGoWhereTheyMay checks that a secret is used for the host where the call goes, and that a
 // call which sends it without TLS is confined to private addresses.
 func (h HTTP) secretsGoWhereTheyMay(t *testing.T) {
-	if h.Secret == "" {
-		t.Skip("the checker sends no secret")
-	}
 	if h.WithSecrets == nil {
 		t.Fatal("HTTP.WithSecrets is missing: a checker that sends a Secret must have it")
 	}
