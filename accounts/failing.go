@@ -45,8 +45,7 @@ type Failing struct {
 	Newly          int `json:"newly" doc:"Those of them that began to fail within the last hour: their first slot since a check last succeeded completely, or since they were registered, is less than an hour ago."`
 	NeverSucceeded int `json:"never_succeeded" doc:"Accounts that were checked, but never with complete success."`
 
-	NewlySince time.Time `json:"newly_since,omitzero" doc:"When the first of those newly failing accounts began to fail; left out if there are none."`
-	LeftOut    int       `json:"left_out,omitempty" doc:"About how many more failing or parked accounts were not looked at, because there are too many."`
+	LeftOut int `json:"left_out,omitempty" doc:"About how many more failing or parked accounts were not looked at, because there are too many."`
 
 	Behind int `json:"behind" doc:"Accounts that missed three slots of their cadence or more: that many slots, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute. A cadence of one time has no such slots."`
 
@@ -72,7 +71,6 @@ type FailingCount struct {
 	missed   [mostMissed + 1]int // accounts by missed slots; accounts that missed none are not counted
 	most     int
 	stalest  string
-	newly    time.Time // when the first of the newly failing began to fail; zero: none
 	cadences map[string]cadence.Cadence
 }
 
@@ -94,9 +92,6 @@ func (f *FailingCount) Add(now time.Time, groups []circulate.SlowGroup) {
 				kind.Accounts += c.Accounts
 				if since <= newlyWithin {
 					kind.Newly += c.Accounts
-					if began := now.Add(-max(0, since)); c.Accounts > 0 && (f.newly.IsZero() || began.Before(f.newly)) {
-						f.newly = began
-					}
 				}
 			}
 			if c.NeverSucceeded {
@@ -166,7 +161,7 @@ func (f *FailingCount) Newly(id, rhythm string, now time.Time, age time.Duration
 
 // Found returns the result of a scan of that many accounts.
 func (f *FailingCount) Found(scanned int) Failing {
-	all := Failing{MissedMax: f.most, MostMissed: f.stalest, NewlySince: f.newly.UTC(), Kinds: []FailingKind{}}
+	all := Failing{MissedMax: f.most, MostMissed: f.stalest, Kinds: []FailingKind{}}
 	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
 		k := *f.kinds[name]
 		all.Accounts += k.Accounts
