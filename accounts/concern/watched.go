@@ -205,15 +205,9 @@ func (w *Watched) Tell(ctx context.Context, ring *circulate.Ring) error {
 // readWatched returns what a monitor posted last, without outdated parts, and when it
 // did. The zero time means that no monitor has posted anything.
 func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, now time.Time, err error) {
-	found, now, err := document.Of(ring).Notices().Read(ctx, watchName)
-	if err != nil {
+	if w, told, now, err = lastPosted(ctx, ring); err != nil {
 		return w, told, now, fmt.Errorf("concerns: %w", err)
 	}
-	notice := found[watchName]
-	if json.Unmarshal(notice.Text, &w) != nil {
-		return Watched{}, time.Time{}, now, nil
-	}
-	w.date(notice.Posted)
 	old := func(age Age, lasts time.Duration) bool { return now.Sub(age.At) >= lasts }
 	if w.Counted != nil && old(w.Counted.Age, watchLasts) {
 		w.Counted = nil
@@ -233,25 +227,30 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	if w.Failing != nil && old(w.Failing.Age, watchLasts) {
 		w.Failing = nil
 	}
-	return w, notice.Posted, now, nil
+	return w, told, now, nil
 }
 
 // LastWatched returns what a monitor told last, however long ago. A monitor that goes on duty
 // begins with it: what was a concern then and is one now began before.
 func LastWatched(ctx context.Context, ring *circulate.Ring) (w Watched, err error) {
-	found, _, err := document.Of(ring).Notices().Read(ctx, watchName)
-	if err != nil {
+	if w, _, _, err = lastPosted(ctx, ring); err != nil {
 		return w, fmt.Errorf("what was watched: %w", err)
 	}
-	notice := found[watchName]
-	if json.Unmarshal(notice.Text, &w) != nil {
-		return Watched{}, nil
-	}
-	w.date(notice.Posted)
 	return w, nil
 }
 
-// date sets when each part was found, if only its age was told then.
+// lastPosted returns what a monitor posted last, all of it, and when it did.
+func lastPosted(ctx context.Context, ring *circulate.Ring) (w Watched, posted, now time.Time, err error) {
+	found, now, err := document.Of(ring).Notices().Read(ctx, watchName)
+	notice := found[watchName]
+	if err != nil || json.Unmarshal(notice.Text, &w) != nil {
+		return Watched{}, time.Time{}, now, err
+	}
+	w.date(notice.Posted)
+	return w, notice.Posted, now, nil
+}
+
+// date fills in when each part was found, for reports of earlier versions, which have its age only.
 func (w *Watched) date(told time.Time) {
 	for _, age := range w.ages() {
 		if age.At.IsZero() {
