@@ -135,8 +135,7 @@ func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []
 	return seen, garbage, true, nil
 }
 
-// count adds the entries of a list to what was seen, and returns the texts that are no
-// entries.
+// count adds the entries of a list to seen, and returns the other texts.
 func count(texts map[string]bool, seen map[suspect]int) (garbage []string) {
 	for text := range texts {
 		if _, err := ParseEntry(text); err != nil {

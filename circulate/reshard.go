@@ -353,7 +353,7 @@ func (r *Ring) unstay(ctx context.Context, shards []shardKeys, generation int) e
 const (
 	// The share of the accounts' memory that moving takes on top: for their ids in
 	// arrivals, for the tables of growing HASHes and of others that have not shrunk, and
-	// for what the allocator cannot use.
+	// for memory that the allocator cannot use.
 	roomForIDs = 0.35
 	// CopiesLeast is the least room for copies, in bytes.
 	CopiesLeast = 1 << 20

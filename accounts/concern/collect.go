@@ -123,8 +123,8 @@ func (f *facts) has(role string) (there bool, since time.Time) {
 	return there, since
 }
 
-// lastHeard returns when a process with a role was last heard of that is silent now, if there is
-// one.
+// lastHeard returns the latest report of the silent processes with a role, or the zero time if
+// there are none.
 func (f *facts) lastHeard(role string) (last time.Time) {
 	for i := range f.stats.Processes {
 		if p := &f.stats.Processes[i]; slices.Contains(p.Roles, role) && !f.alive(p.Beat) {

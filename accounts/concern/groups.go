@@ -111,8 +111,8 @@ func (f *facts) named() []string {
 	return names
 }
 
-// troubled reports whether an endpoint is disabled, takes none of its messages or has nobody
-// who delivers to it.
+// troubled reports whether an endpoint is disabled or refuses messages, or no process delivers
+// to it.
 func (f *facts) troubled(endpoint string) bool {
 	if slices.ContainsFunc(f.disabled, func(d circulate.DisabledEndpoint) bool { return d.Name == endpoint }) || len(f.reports[endpoint]) == 0 {
 		return true

@@ -100,7 +100,7 @@ func TestAGroupIsJudgedAsItIsNow(t *testing.T) {
 		w.expect()
 		time.Sleep(time.Second)
 		w.report()
-		w.expect() // what was told is too old by now, so that nobody knows
+		w.expect() // the last report is too old by now
 		w.tell(concern.Watched{
 			Counted: &concern.Counted{Registered: 3},
 			Groups:  &concern.Groups{All: []concern.Group{{Name: "crm", Messages: 1, Oldest: 120}}},

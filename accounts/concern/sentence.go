@@ -132,7 +132,7 @@ func (c *Concern) part(part string, s Style, in tongue) string {
 			return s.Name(c.Subject) + in.and(c.Count-1, s, one, several)
 		}
 		return s.Name(c.Subject)
-	case "names": // of all subjects, as far as they are told
+	case "names": // of the subjects, and how many more there are
 		names := make([]string, len(c.Names))
 		for i, n := range c.Names {
 			names[i] = s.Name(n)

@@ -55,7 +55,7 @@
 //
 // # The image
 //
-// An image is exact. It has every key of the server, whoever made it, with its time to
+// An image is exact. It has every key of the server, also those of other programs, with its time to
 // live, and for each stream also its last id, its groups, their consumers and the pending
 // entries. So a server filled from an image goes on like one that was stopped at that
 // moment: claimed accounts are claimed, and void tickets are void.

@@ -73,10 +73,9 @@ type State struct {
 // MostStates is the most limits that one call of States may return.
 const MostStates = 200
 
-// States returns the limits that processes asked lately, starting with those that denied
-// most, how many more there are, and the time by Redis' clock. It reads only the
-// processes' reports and the states of the returned limits. It leaves out unreadable
-// reports.
+// States returns the limits that were used lately, those with the most denials first, how
+// many more there are, and the time by Redis' clock. It reads only the processes' reports
+// and the states of the returned limits. It leaves out unreadable reports.
 func (b Board) States(ctx context.Context, most int) (states []State, more int, now time.Time, err error) {
 	if most < 1 || most > MostStates {
 		return nil, 0, now, fmt.Errorf("%w: limits: most: must be 1 to %d, is %d", wire.ErrInput, MostStates, most)

@@ -26,7 +26,7 @@ const (
 	// maxPages and maxMessages are the most pages that a trial follows, and the most messages
 	// of a page.
 	maxPages, maxMessages = 5, 100
-	// checkPages and checkMessages are the defaults of what the caller may ask for.
+	// checkPages and checkMessages are the defaults of a request that names no numbers.
 	checkPages, checkMessages = 1, 20
 	// checkTime is how long a trial may take, with all its pages: less than a reply may take.
 	checkTime = 45 * time.Second
