@@ -168,6 +168,32 @@ func (r *Ring) Namespace() string { return r.namespace }
 // come first, and then the shards that accounts move to.
 func (r *Ring) Shards() int { return len(r.keys) }
 
+// ShardName names a shard for as long as the namespace lives. A shard's number in a [Ring] names
+// another shard once the number of shards has changed.
+type ShardName struct {
+	Generation int // how often the number of shards had changed when the shard was made
+	Number     int // its number among the shards of that generation
+}
+
+// ShardName returns the name of one of the ring's shards.
+func (r *Ring) ShardName(shard int) ShardName {
+	if shard < r.sources {
+		return ShardName{r.layout.leaving().generation, shard}
+	}
+	return ShardName{r.layout.lasting().generation, shard - r.sources}
+}
+
+// ShardNamed returns the number of the shard with a name, or false if the ring has no such shard.
+func (r *Ring) ShardNamed(name ShardName) (shard int, ok bool) {
+	for _, d := range r.layout.view() {
+		if name.Generation == d.generation && name.Number < d.shards {
+			return shard + name.Number, true
+		}
+		shard += d.shards
+	}
+	return 0, false
+}
+
 // ShardOf returns the shard that an account lives in. While the number of shards changes,
 // that is the first shard where the account may be. Steps that take an id search further
 // themselves.

@@ -78,7 +78,7 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 		}
 		for _, l := range letters {
 			if q.Group == "" || l.Group == q.Group {
-				page.Letters = append(page.Letters, DeadLetter{deadID(l.Shard, l.Position), l})
+				page.Letters = append(page.Letters, DeadLetter{entryID(r.ring.ShardName(l.Shard), l.Position), l})
 				size += len(l.Message.Data)
 			}
 		}
@@ -102,11 +102,14 @@ func (r *Reader) DeadCount(ctx context.Context) (total int, err error) {
 // DeadLetter returns the dead letter with an id. It returns ErrNoDead if there is none, and
 // strict.Faults for a text that is not the id of a dead letter.
 func (r *Reader) DeadLetter(ctx context.Context, id string) (DeadLetter, error) {
-	places, err := parseDeadIDs([]string{id})
+	named, err := r.deadEntries(ctx, []string{id})
 	if err != nil {
 		return DeadLetter{}, err
 	}
-	letter, err := r.deadLetter(ctx, places[0])
+	var letter *group.DeadLetter
+	if len(named) > 0 {
+		letter, err = r.deadLetter(ctx, named[0])
+	}
 	if err != nil {
 		return DeadLetter{}, err
 	}
@@ -119,15 +122,13 @@ func (r *Reader) DeadLetter(ctx context.Context, id string) (DeadLetter, error) 
 // DropDead removes dead letters for good, and returns how many it removed. It returns
 // strict.Faults for a text that is not the id of a dead letter.
 func (r *Reader) DropDead(ctx context.Context, ids []string) (dropped int, err error) {
-	places, err := parseDeadIDs(ids)
+	named, err := r.deadEntries(ctx, ids)
 	if err != nil {
 		return 0, err
 	}
 	byShard := make(map[int][]string)
-	for _, p := range places {
-		if p.shard < r.ring.Shards() {
-			byShard[p.shard] = append(byShard[p.shard], p.behind.String())
-		}
+	for _, e := range named {
+		byShard[e.shard] = append(byShard[e.shard], e.position.String())
 	}
 	for shard, positions := range byShard {
 		n, err := group.Of(r.ring).DropDead(ctx, shard, positions...)

@@ -3,10 +3,7 @@ package message
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -86,41 +83,17 @@ func (r *Reader) deadBefore(ctx context.Context, at deadPlace) (letters []group.
 	return letters, deadAhead, err
 }
 
-// deadID returns a dead letter's id: SHARD:MS-SEQ.
-func deadID(shard int, position string) string { return strconv.Itoa(shard) + ":" + position }
-
-// parseDeadIDs returns the places of dead letters, or Faults.
-func parseDeadIDs(ids []string) ([]deadPlace, error) {
-	var faults strict.Faults
-	switch {
-	case len(ids) == 0:
+// deadEntries returns the places of the dead letters with ids, or Faults.
+func (r *Reader) deadEntries(ctx context.Context, ids []string) ([]entry, error) {
+	names, faults := parseEntryIDs("ids", ids)
+	if len(ids) == 0 {
 		faults.Add("ids", "must not be empty")
-	case len(ids) > MaxDeadIDs:
-		return nil, strict.Faults{{Field: "ids", Reason: fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
 	}
-	places := make([]deadPlace, len(ids))
-	for i, id := range ids {
-		shard, position, err := parseEntryID(id)
-		if err != nil {
-			faults.Add(fmt.Sprintf("ids[%d]", i), err.Error())
-		}
-		places[i] = deadPlace{shard: shard, behind: position}
+	if len(ids) > MaxDeadIDs {
+		faults = strict.Faults{{Field: "ids", Reason: fmt.Sprintf("must be at most %d, are %d", MaxDeadIDs, len(ids))}}
 	}
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	return places, nil
-}
-
-// parseEntryID reads SHARD:MS-SEQ, exactly as it is written.
-func parseEntryID(id string) (shard int, position circulate.StreamID, err error) {
-	number, at, _ := strings.Cut(id, ":")
-	shard, err = strconv.Atoi(number)
-	if err == nil {
-		position, err = circulate.ParseStreamID(at)
-	}
-	if err != nil || shard < 0 || shard >= circulate.MaxShards || strconv.Itoa(shard)+":"+position.String() != id {
-		return 0, circulate.StreamID{}, errors.New("must be an id from a list, such as 12:1767225600000-0")
-	}
-	return shard, position, nil
+	return r.placed(ctx, names)
 }

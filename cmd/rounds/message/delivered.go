@@ -41,12 +41,13 @@ type Delivered struct {
 	Complete bool
 }
 
-// ref returns the text that names a message among all messages: SHARD:MS-SEQ.
-func ref(f *circulate.Found) string { return deadID(f.Shard, f.Position) }
-
-// ParseRef reads what ref returns.
+// ParseRef reads SHARD:POSITION, which names a message by the number that its shard has now.
 func ParseRef(ref string) (shard int, position circulate.StreamID, err error) {
-	return parseEntryID(ref)
+	number, at, _ := strings.Cut(ref, ":")
+	if shard, err = parseNumber(number); err == nil {
+		position, err = parseStreamID(at)
+	}
+	return shard, position, err
 }
 
 // Delivered returns the message with a ref, and its state in each consumer group. It
@@ -93,7 +94,7 @@ func (r *Reader) findDead(ctx context.Context, shard int, position circulate.Str
 			l := &letters[i]
 			size += len(l.Message.Data)
 			if d := of[l.Group]; d != nil && l.Origin == position.String() {
-				d.Stage, d.DeadID, d.Error, d.Deliveries = dead, deadID(shard, l.Position), l.Error, l.Deliveries
+				d.Stage, d.DeadID, d.Error, d.Deliveries = dead, entryID(r.ring.ShardName(shard), l.Position), l.Error, l.Deliveries
 			}
 		}
 		if len(letters) < deadAhead {

@@ -106,6 +106,9 @@ func TestDelivered(t *testing.T) {
 	})
 }
 
+// ref names a message in a path.
+func ref(f *circulate.Found) string { return fmt.Sprint(f.Shard, ":", f.Position) }
+
 // A message that is done may be one of more dead letters than one call looks at.
 func TestDeliveredSaysWhereItDidNotLook(t *testing.T) {
 	ctx := context.Background()

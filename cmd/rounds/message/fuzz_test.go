@@ -54,6 +54,7 @@ func FuzzDeadPlace(f *testing.F) {
 	f.Add([]byte{3, 1, 0, 5, 6}, "1:5-6")
 	f.Add([]byte{3, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0, 0}, "0:18446744073709551615-0")
 	f.Add([]byte{4, 1}, "-1:1-1")
+	f.Add([]byte{3}, "2.16:1-1")
 	f.Fuzz(func(t *testing.T, content []byte, id string) {
 		place, err := reader.deadPlace(accounts.SealCursor(accounts.CursorDead, content))
 		switch {
@@ -65,8 +66,8 @@ func FuzzDeadPlace(f *testing.F) {
 				t.Errorf("%x: %+v, then %+v, %v", content, place, again, err)
 			}
 		}
-		if shard, position, err := parseEntryID(id); err == nil && (shard < 0 || deadID(shard, position.String()) != id) {
-			t.Errorf("%q: shard %d, %s", id, shard, position)
+		if name, err := parseEntryID(id); err == nil && entryID(name.shard, name.position.String()) != id {
+			t.Errorf("%q: %+v", id, name)
 		}
 	})
 }

@@ -48,10 +48,8 @@ type GroupBatch struct {
 	Messages     []GroupMessage
 }
 
-// validate returns all faults of a round, and the positions to acknowledge, by shard. A consumer
-// may still have messages in hand from before the number of shards changed. It acknowledges them
-// under the old numbers, so a shard that is gone is no fault.
-func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
+// validate returns all faults of a round, and the messages to acknowledge.
+func (q GroupRead) validate(name string) ([]entryName, error) {
 	var faults strict.Faults
 	if err := circulate.ValidateGroup(name); err != nil {
 		faults.Add("group", err.Error())
@@ -73,22 +71,11 @@ func (q GroupRead) validate(name string, shards int) (map[int][]string, error) {
 	if len(q.Acknowledge) > MaxLimit {
 		return nil, append(faults, strict.Fault{Field: "acknowledge", Reason: fmt.Sprintf("must be at most %d", MaxLimit)})
 	}
-	positions := make(map[int][]string)
-	for i, id := range q.Acknowledge {
-		shard, position, err := parseEntryID(id)
-		if err != nil {
-			faults.Add(fmt.Sprintf("acknowledge[%d]", i), err.Error())
-			continue
-		}
-		if shard >= shards {
-			continue // it is of a finished change, which dropped that shard: nothing is pending there
-		}
-		positions[shard] = append(positions[shard], position.String())
-	}
-	if len(faults) > 0 {
+	names, more := parseEntryIDs("acknowledge", q.Acknowledge)
+	if faults = append(faults, more...); len(faults) > 0 {
 		return nil, faults
 	}
-	return positions, nil
+	return names, nil
 }
 
 // DecodeGroupRead reads a round strictly:
@@ -124,7 +111,11 @@ var groupReadDecoder = strict.NewDecoder[struct {
 //
 // A round of unknown outcome may be repeated.
 func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (GroupBatch, error) {
-	positions, err := q.validate(name, r.ring.Shards())
+	names, err := q.validate(name)
+	if err != nil {
+		return GroupBatch{}, err
+	}
+	acknowledged, err := r.placed(ctx, names)
 	if err != nil {
 		return GroupBatch{}, err
 	}
@@ -143,6 +134,10 @@ func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (Group
 		if _, err := group.Of(r.ring).Ensure(ctx, name, func(int) string { return after }); err != nil {
 			return batch, err
 		}
+	}
+	positions := make(map[int][]string)
+	for _, e := range acknowledged {
+		positions[e.shard] = append(positions[e.shard], e.position.String())
 	}
 	for shard, list := range positions {
 		n, err := group.Of(r.ring).Acknowledge(ctx, shard, name, list)

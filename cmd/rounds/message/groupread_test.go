@@ -212,6 +212,61 @@ func TestReadGroupAcknowledgesInDroppedShards(t *testing.T) {
 	}
 }
 
+// The id of a message names no other message once the number of shards has changed, though that
+// message may be pending at the same position, in the shard that has the number now.
+func TestReadGroupAcknowledgesNothingElseAfterReshard(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Embedded(t)
+	_, before := newWorld(t, server, 2)
+	if _, err := before.Mover().Begin(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	r, during := newWorld(t, server, 0)
+	if during.Shards() != 3 {
+		t.Fatalf("%d shards", during.Shards())
+	}
+	for source := range during.Sources() {
+		if _, _, err := during.Mover().Move(ctx, source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := during.Mover().FinishMove(ctx); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	old := &world{New(before), r.Registry}
+	stream(t, r, during, "a", 1)
+	c := newTail(t, r)
+	found := c.next(true, nil)
+	if len(found) != 1 || found[0].ID != "1.0:"+found[0].Position || found[0].Shard != 2 {
+		t.Fatalf("%+v", found)
+	}
+	acknowledge := func(r *world, id string) (int, error) {
+		t.Helper()
+		q := c.round
+		q.Acknowledge = []string{id}
+		batch, err := r.ReadGroup(ctx, "tail", q)
+		return batch.Acknowledged, err
+	}
+	if _, err := acknowledge(old, found[0].ID); !errors.Is(err, circulate.ErrResharding) {
+		t.Errorf("a process that does not know of the change: %v", err)
+	}
+	if n, err := acknowledge(r, "2:"+found[0].Position); n != 0 || err != nil {
+		t.Errorf("a third shard of the first layout: %d, %v", n, err)
+	}
+	if done, err := during.Mover().Drained(ctx, true); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	after, _ := newWorld(t, server, 0)
+	for _, other := range []string{"0:", "2.0:", "1.1:"} {
+		if n, err := acknowledge(after, other+found[0].Position); n != 0 || err != nil {
+			t.Errorf("%s: %d, %v", other, n, err)
+		}
+	}
+	if n, err := acknowledge(after, found[0].ID); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
 func TestReadGroupRefuses(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newWorld(t, redistest.Embedded(t), 2)
@@ -233,6 +288,7 @@ func TestReadGroupRefuses(t *testing.T) {
 		"wait":           {Wait: maxGroupWait + 1},
 		"acknowledge[1]": {Acknowledge: []string{"0:1-1", "16384:1-1"}},
 		"acknowledge[0]": {Acknowledge: []string{"1-1"}},
+		"acknowledge[2]": {Acknowledge: []string{"1.0:1-1", "0:1-1", "0.0:1-1"}},
 		"acknowledge":    {Acknowledge: make([]string, 1001)},
 	} {
 		var faults strict.Faults

@@ -24,14 +24,14 @@ type Replayed struct {
 // not handle them. It returns strict.Faults for a text that is not the id of a dead letter.
 // Repeating it is safe.
 func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error) {
-	places, err := parseDeadIDs(ids)
+	named, err := r.deadEntries(ctx, ids)
 	if err != nil {
 		return Replayed{}, err
 	}
-	var done Replayed
+	done := Replayed{NotFound: len(ids) - len(named)}
 	known := make(groupsKnown)
-	for _, p := range places {
-		letter, err := r.deadLetter(ctx, p)
+	for _, e := range named {
+		letter, err := r.deadLetter(ctx, e)
 		if err != nil {
 			return done, err
 		}
@@ -114,12 +114,9 @@ func (r *Reader) replay(ctx context.Context, l *group.DeadLetter, known groupsKn
 }
 
 // deadLetter returns a dead letter, or nil if there is none at that place.
-func (r *Reader) deadLetter(ctx context.Context, p deadPlace) (*group.DeadLetter, error) {
-	if p.shard >= r.ring.Shards() {
-		return nil, nil
-	}
-	letters, err := group.Of(r.ring).DeadLetters(ctx, p.shard, p.behind.Previous().String(), 1)
-	if err != nil || len(letters) == 0 || letters[0].Position != p.behind.String() {
+func (r *Reader) deadLetter(ctx context.Context, e entry) (*group.DeadLetter, error) {
+	letters, err := group.Of(r.ring).DeadLetters(ctx, e.shard, e.position.Previous().String(), 1)
+	if err != nil || len(letters) == 0 || letters[0].Position != e.position.String() {
 		return nil, err
 	}
 	return &letters[0], nil
