@@ -71,9 +71,9 @@ func (r *Registry) missing(a *Account) Faults {
 	for _, name := range slices.Sorted(maps.Keys(r.labels)) {
 		switch has, ok := a.Labels[name]; {
 		case !ok:
-			faults.Add("labels."+name, fmt.Sprintf("must be %q, and is missing: whoever asks is bound to accounts with %s", r.labels[name], r.labels))
+			faults.Add("labels."+name, fmt.Sprintf("is missing, and must be %q: access is bound to accounts with %s", r.labels[name], r.labels))
 		case has != r.labels[name]:
-			faults.Add("labels."+name, fmt.Sprintf("must be %q: whoever asks is bound to accounts with %s", r.labels[name], r.labels))
+			faults.Add("labels."+name, fmt.Sprintf("must be %q: access is bound to accounts with %s", r.labels[name], r.labels))
 		}
 	}
 	return faults

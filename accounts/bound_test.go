@@ -109,7 +109,7 @@ func TestLabelsAreKept(t *testing.T) {
 		}
 	}
 	_, err := press.Read(ctx, "", []byte(`{"id":"new","kind":"plain"}`))
-	wants("read", err, `must be "press", and is missing: whoever asks is bound to accounts with team=press`)
+	wants("read", err, `is missing, and must be "press": access is bound to accounts with team=press`)
 	_, err = press.Read(ctx, "", []byte(`{"id":"new","kind":"plain","labels":{"team":"sales"}}`))
 	wants("read", err, `must be "press"`)
 	_, err = press.Create(ctx, Account{ID: "new", Kind: "plain", Labels: map[string]string{"env": "test"}})

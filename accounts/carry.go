@@ -85,7 +85,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 		case "cadence_state":
 			_, err := ReadMemory(text)
 			if b.State = text; !isText || err != nil || len(text) > MaxLabel {
-				faults.Add(field, "must be what a cadence keeps, such as \"i60000\"")
+				faults.Add(field, "must be the state of a cadence, such as \"i60000\"")
 			}
 		case "failures":
 			if json.Unmarshal(value, &b.Failures) != nil || b.Failures < 0 {
@@ -93,7 +93,7 @@ func readCarried(text json.RawMessage) (*circulate.Begin, Faults) {
 			}
 		case "parked":
 			if b.Park = text; !isText || text == "" || len(text) > maxCarriedReason {
-				faults.Add(field, "must be why the account is parked")
+				faults.Add(field, "must be the reason why the account is parked")
 			}
 		case "parked_since":
 			since, err := time.Parse(time.RFC3339, text)

@@ -199,7 +199,7 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 		if before, known := records[a.ID]; known {
 			if !w.registry.sees(before) {
 				refused = append(refused, BadLine{Line: a.line, ID: a.ID, Faults: Faults{{Field: "id",
-					Reason: fmt.Sprintf("is taken by an account without %s, which whoever asks is bound to", w.registry.labels)}}})
+					Reason: fmt.Sprintf("is taken by an account without %s, to which access is bound", w.registry.labels)}}})
 				continue
 			}
 			var plain []byte

@@ -187,7 +187,7 @@ func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Wi
 		}
 		if first = nil; w.server != shortRun(seen.Server) && (w.next != 0 || next != 0) {
 			if seen.Server == "" {
-				return false, fmt.Errorf("%w: the server does not tell any more which one it is", ErrCursor)
+				return false, fmt.Errorf("%w: the server no longer tells its identity", ErrCursor)
 			}
 			// Another server has the accounts in another order: the shard begins anew.
 			w, begun = listWindow{server: shortRun(seen.Server)}, false

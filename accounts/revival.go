@@ -41,9 +41,9 @@ func (v Revival) Validate() error {
 	selects := v.Reason != "" || v.Kind != "" || v.Cause != "" || v.Host != "" || len(v.Except) > 0
 	switch {
 	case len(v.IDs) > 0 && selects:
-		faults.Add("ids", "must not be given together with what else selects accounts")
+		faults.Add("ids", "must not be given together with other fields that select accounts")
 	case len(v.IDs) == 0 && !selects:
-		faults.Add("ids", "must be given, or else reason, kind, cause or host")
+		faults.Add("ids", "must be given, or one of reason, kind, cause and host")
 	case len(v.IDs) > MaxReviveIDs:
 		faults.Add("ids", fmt.Sprintf("must be at most %d, are %d", MaxReviveIDs, len(v.IDs)))
 	case len(v.IDs) > 0 && v.Cursor != "":

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrChanged reports that an account does not meet the caller's condition: somebody
 	// changed or deleted it, or it does not exist yet.
-	ErrChanged = errors.New("accounts: the account is not as it was")
+	ErrChanged = errors.New("accounts: the account is not as expected")
 	// ErrContended reports that a change lost against other changes again and again.
 	// Nothing was written. The caller may try again.
 	ErrContended = errors.New("accounts: others keep changing the account")

@@ -65,11 +65,11 @@ func (l layout) keys(namespace string) []shardKeys {
 func (l layout) validate() error {
 	for _, n := range []int{l.shards, max(1, l.next), max(1, l.previous)} {
 		if n < 1 || n > MaxShards {
-			return fmt.Errorf("it says it has %d shards", n)
+			return fmt.Errorf("its meta says %d shards", n)
 		}
 	}
 	if l.generation < 0 || l.next < 0 || l.previous < 0 || l.next > 0 && l.previous > 0 || l.previous > 0 && l.generation <= l.skipped || l.skipped < 0 {
-		return fmt.Errorf("it says generation %d, next %d, previous %d, skipped %d", l.generation, l.next, l.previous, l.skipped)
+		return fmt.Errorf("its meta says generation %d, next %d, previous %d, skipped %d", l.generation, l.next, l.previous, l.skipped)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func parseMemory(info string) (Memory, error) {
 	}
 	used, err := strconv.ParseInt(fields["used_memory"], 10, 64)
 	if err != nil {
-		return Memory{}, errors.New("it does not tell used_memory")
+		return Memory{}, errors.New("it does not report used_memory")
 	}
 	// Not every server reports the field; if it is missing, it counts as 0.
 	apart, _ := strconv.ParseInt(fields["mem_not_counted_for_evict"], 10, 64)

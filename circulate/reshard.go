@@ -92,7 +92,7 @@ func (m Mover) Begin(ctx context.Context, to int) (Resharding, error) {
 		return now, fmt.Errorf("%w: from %d to %d, %s", ErrReshardingOther, now.From, now.To, now.Phase)
 	}
 	if l.migrating != "" {
-		return Resharding{}, fmt.Errorf("%w: what the namespace keeps is being migrated (%s)", ErrReshardingOther, l.migrating)
+		return Resharding{}, fmt.Errorf("%w: the namespace's data is being migrated (%s)", ErrReshardingOther, l.migrating)
 	}
 	next := l
 	next.next = to

@@ -24,7 +24,7 @@ var (
 	ErrFull = document.ErrFull
 	// ErrRecord reports a record that cannot be read. A later version wrote it, or another
 	// program.
-	ErrRecord = errors.New("what is kept of it cannot be read")
+	ErrRecord = errors.New("its stored record cannot be read")
 )
 
 // Stored describes a stored secret, without its value.

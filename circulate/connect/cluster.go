@@ -257,7 +257,7 @@ func (c *Cluster) readAll(ctx context.Context) error {
 		failed = errors.Join(failed, fmt.Errorf("%s: %w", address, err))
 	}
 	c.suspect()
-	return fmt.Errorf("redis cluster: no node tells which slots there are: %w", failed)
+	return fmt.Errorf("redis cluster: no node reports the slots: %w", failed)
 }
 
 func (c *Cluster) candidates() []string {

@@ -81,7 +81,7 @@ func (d *dialer) dial(ctx context.Context, address string) (redis.Conn, error) {
 	conn, err := redis.DialContext(ctx, "tcp", address, append(slices.Clip(d.options), redis.DialUsername(d.user), redis.DialPassword(password))...)
 	if err != nil && d.served.Load() && wasCut(err) {
 		// The settings are right: they have worked before.
-		return nil, fmt.Errorf("redis at %s was reached, but closed the connection at once, as a server does that ends or begins: %w", address, err)
+		return nil, fmt.Errorf("redis at %s was reached, but closed the connection at once, as a server does while it starts or stops: %w", address, err)
 	}
 	if err != nil {
 		return nil, explain(address, d.secure, err)
@@ -114,7 +114,7 @@ func ReadPassword(path string) (string, error) {
 	return password, nil
 }
 
-var errNoSentinels = errors.New("redis URL: there is a file for the sentinels' password, but it names no sentinels: it does not begin with redis+sentinel://")
+var errNoSentinels = errors.New("redis URL: a file for the sentinels' password is set, but the URL names no sentinels: it does not begin with redis+sentinel://")
 
 // refuseUnusedFiles returns an error if certificates are set but not used.
 func refuseUnusedFiles(o Options) error {

@@ -36,7 +36,7 @@ func (e *Embedded) SetLog(log Log) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.dialed || e.recorder.Load() != nil {
-		return errors.New("embedded redis: it is in use, and what changed is in no log")
+		return errors.New("embedded redis: the log must be opened before the server is used")
 	}
 	srv, err := e.started()
 	if err != nil {

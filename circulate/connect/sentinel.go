@@ -299,7 +299,7 @@ func (s *Sentinel) ask(ctx context.Context) (string, error) {
 		s.mu.Lock()
 		s.asked = time.Now()
 		s.mu.Unlock()
-		return "", fmt.Errorf("redis sentinel: none tells who is the master %q: %w", s.master, err)
+		return "", fmt.Errorf("redis sentinel: no sentinel names the master %q: %w", s.master, err)
 	}
 	return s.believe(latest, heard), nil
 }

@@ -201,8 +201,8 @@ func trailer(sum []byte) []byte {
 }
 
 var (
-	errCutOff  = errors.New("it does not end as an image does: it was cut off")
-	errAltered = errors.New("the checksum is not that of what is before it: the file was altered")
+	errCutOff  = errors.New("it has no end: it was cut off")
+	errAltered = errors.New("the checksum does not match: the file was altered")
 )
 
 // unpack returns the lines of an image, and what is wrong with its packing. Even then the

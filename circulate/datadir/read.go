@@ -201,7 +201,7 @@ func (r *reader) end(l *line) error {
 	case l.Header != nil || l.Key != nil || l.More != nil:
 		return r.damaged("must have exactly one of key, more and end")
 	case *l.End != r.counts:
-		return r.damaged("the counts are not those of the lines before")
+		return r.damaged("the counts do not match the lines")
 	}
 	r.number++
 	if b, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {

@@ -38,13 +38,13 @@ import (
 
 var (
 	// ErrTaken reports that another document has the name.
-	ErrTaken = wire.Finding("document: another one has the name")
+	ErrTaken = wire.Finding("document: the name is taken")
 	// ErrFull reports that there is no room for another document, or for a longer one.
-	ErrFull = wire.Finding("document: there are as many as there may be")
+	ErrFull = wire.Finding("document: the limit is reached")
 	// ErrNone reports that there is no such session: it never existed, or has ended.
-	ErrNone = errors.New("document: there is none, or it has ended")
+	ErrNone = errors.New("document: no such document, or it has ended")
 	// ErrChanged reports that a document is not the expected one.
-	ErrChanged = errors.New("document: it has changed")
+	ErrChanged = errors.New("document: the document has changed")
 )
 
 // MaxName is the most bytes of the name of a key or of a sealed value.

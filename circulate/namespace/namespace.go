@@ -28,7 +28,7 @@ const (
 
 // ErrNotGone reports that keys were made again and again while a namespace was removed: a
 // process still uses it.
-var ErrNotGone = errors.New("namespace: its keys come again")
+var ErrNotGone = errors.New("namespace: its keys were made again while they were removed")
 
 // Found is what a namespace has. Accounts and messages are counted only in readable keys.
 type Found struct {

@@ -14,7 +14,7 @@ import (
 
 // ErrPublic reports that a confined call would have gone to the public internet, or
 // through a proxy. Confined calls send a secret without TLS.
-var ErrPublic = errors.New("a secret goes without TLS to private addresses only, and not through a proxy: use https, or name the private host in ROUNDS_NO_PROXY")
+var ErrPublic = errors.New("without TLS a secret is sent only to private addresses, and not through a proxy: use https, or name the private host in ROUNDS_NO_PROXY")
 
 // of returns the transport for a call's requests to an origin.
 func (w *way) of(call Call, origin *url.URL) http.RoundTripper {

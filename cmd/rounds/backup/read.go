@@ -133,9 +133,9 @@ func (r *reader) take(l *line, each func(*line) error) error {
 func (r *reader) end(t *trailer, sum string) error {
 	switch {
 	case t.SHA256 != sum:
-		return r.wrong("the checksum is not that of the lines before: the file was altered")
+		return r.wrong("the checksum does not match: the file was altered")
 	case t.Counts != r.counts:
-		return r.wrong("the counts are not those of the lines before: the file was altered")
+		return r.wrong("the counts do not match the lines: the file was altered")
 	}
 	r.line++
 	if rest, err := r.next(); err != nil || rest != nil {

@@ -47,9 +47,9 @@ var (
 	// ErrNotFound reports a name that no key has.
 	ErrNotFound = errors.New("key: no key has this name")
 	// ErrMistyped reports a text that is not a key: it was mistyped or cut off.
-	ErrMistyped = errors.New("key: it is no key: it was mistyped or cut off")
+	ErrMistyped = errors.New("key: the text is not a key: it was mistyped or cut off")
 	// ErrUnknown reports a key that was revoked, or is of another service.
-	ErrUnknown = errors.New("key: there is no such key: it was revoked, or is of another service")
+	ErrUnknown = errors.New("key: no such key: it was revoked, or belongs to another service")
 	// ErrExpired reports a key that has expired.
 	ErrExpired = errors.New("key: it has expired")
 )

@@ -87,7 +87,7 @@ func vacate(path string) error {
 		return fmt.Errorf("%s: another process serves there", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%s: exists, and it is unknown who serves it: %w", path, err)
+		return fmt.Errorf("%s: exists, and it is unknown which process listens on it: %w", path, err)
 	}
 	return os.Remove(path)
 }

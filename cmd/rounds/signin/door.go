@@ -13,7 +13,7 @@ import (
 )
 
 // ErrWrong reports a secret that is not valid.
-var ErrWrong = errors.New("session: the key or token is not right")
+var ErrWrong = errors.New("session: the key or token is wrong")
 
 // maxSecret is the most bytes of a secret that somebody signs in with.
 const maxSecret = 1024

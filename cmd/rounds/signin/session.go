@@ -30,7 +30,7 @@ const (
 
 var (
 	// ErrNone reports a request without a session.
-	ErrNone = errors.New("session: the request bears none")
+	ErrNone = errors.New("session: the request has no session")
 	// ErrOver reports a session that has ended: by sign-out, after Life, or because the
 	// credential that it was begun with is no longer valid.
 	ErrOver = errors.New("session: it has ended")
