@@ -14,7 +14,7 @@ import (
 var inCode = regexp.MustCompile("`([^`]+)`")
 
 // lostOnTour returns the paths in the answers of a page's tour that a tree does not have.
-// A file without a folder is beside the path before it.
+// A file without a folder is beside the path before it. A named test, a/b.TestC, is no path.
 func lostOnTour(page string, tree fs.FS) (paths int, lost []string) {
 	_, tour, _ := strings.Cut(page, "\n## The tour\n")
 	tour, _, _ = strings.Cut(tour, "\n## ")
@@ -27,7 +27,7 @@ func lostOnTour(page string, tree fs.FS) (paths int, lost []string) {
 		for _, found := range inCode.FindAllStringSubmatch(cells[2], -1) {
 			at := found[1]
 			switch {
-			case strings.Contains(at, " "): // a command
+			case strings.Contains(at, " "), namedTest.MatchString(found[0]): // a command, or a test
 				continue
 			case strings.Contains(at, "/"):
 				folder = at
@@ -61,11 +61,20 @@ func TestTourOfContributing(t *testing.T) {
 	if paths < 30 {
 		t.Errorf("only %d paths were found in the tour", paths)
 	}
+	tests := namedTest.FindAllStringSubmatch(string(page), -1)
+	for _, test := range tests {
+		if !hasTest(t, test[1], test[2]) {
+			t.Errorf("the tour names a test that %s does not have: %s", test[1], test[2])
+		}
+	}
+	if len(tests) == 0 {
+		t.Error("no test was found in the tour")
+	}
 }
 
 func TestTourThatLeadsNowhere(t *testing.T) {
 	tree := fstest.MapFS{"a/b.go": {}, "a/b.lua": {}, "c/d.go": {}}
-	const page = "\n## The tour\n\n| you ask | look at |\n|---|---|\n| Where? | `a/b.go` and `b.lua` beside it; `go generate` in `c` and its `e.go`, `a/c` |\n\n## Else\n\n| x | `none/at.all` |\n"
+	const page = "\n## The tour\n\n| you ask | look at |\n|---|---|\n| Where? | `a/b.go` and `b.lua` beside it; `go generate` in `c` and its `e.go`, `a/c`; `a.TestB` |\n\n## Else\n\n| x | `none/at.all` |\n"
 	paths, lost := lostOnTour(page, tree)
 	if got := strings.Join(lost, " "); paths != 5 || got != "c/e.go a/c" {
 		t.Errorf("%d paths, lost %q", paths, got)
