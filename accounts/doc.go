@@ -8,14 +8,18 @@
 // parked ones back at a rate. A Registry does all of this for one ring. A record or request
 // that is not valid is answered with Faults: all of them at once, each with its field.
 //
-// These packages lie beside it:
+// These packages lie below it:
 //
+//   - access: roles and principals, who may do what
 //   - cadence: when an account is checked next, and what follows a failure
-//   - message: found messages, consumer groups and dead letters, read from outside
-//   - callback: third parties that call us when there is something new
+//   - concern: what is wrong with the service now, in codes and sentences
+//   - history: figures over time, for charts
+//   - problem: the accounts that fail or are parked, summed up by cause
+//   - secret: names of secrets, where they may go, and sealed values
 //   - strict: JSON read strictly, every fault at once
-//   - cursor: sealed cursors that callers carry from call to call
-//   - api: all of that over HTTP
+//   - trial: checks by hand, whose results are not stored
+//
+// Package api in cmd/rounds offers a Registry over HTTP.
 //
 // The package checks no account: replicas do, in package poller. It stores nothing
 // either: package circulate has the places of accounts and the steps between them. It

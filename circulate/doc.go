@@ -204,6 +204,19 @@
 // that went silent within the last ten minutes, with their reports. No account depends on
 // them.
 //
+// # Keys
+//
+// keys.go lists the keys of a shard, with the type and the content of each, and those of
+// replicas, processes and disabled webhook endpoints (NS:webhooks). The sections above
+// name the keys of limits, credentials and documents. The live consumers of a group are
+// at NS:consumers:GROUP, their reports at {NS:consumers:GROUP}:reports, and in each shard
+// messages:applied:GROUP has the messages that the group's effects remember. The progress
+// of a migration is at NS:migration.
+//
+// NS:meta has the version of the stored format, in its field format. It is 2 in a new
+// namespace, and 3 once the number of shards was changed. Each migration adds 2. A program
+// refuses a namespace whose format it does not read; [Step] says how a format changes.
+//
 // # Records
 //
 // The record with which a checker checks an account rarely changes, so a claim does not
