@@ -13,7 +13,8 @@
 //
 // A check is one loop: make a call, write its page, and go on or give the account back. Most third
 // parties answer at once; some hold a call, which means that they keep it open until something
-// comes. The loop is the same for both, and two policies say what differs:
+// comes. The loop is the same for both. Two policies say what differs: drain for third parties that
+// answer at once, hold for those that hold a call.
 //
 //	                   drain                       hold
 //	place              of Config.Concurrency       of Config.HeldChecks
@@ -84,8 +85,8 @@
 //	          return. The account is released with others (shutdown), put off for a moment
 //	          (secret) or forgotten (loss).
 //	abandons  the watchdog returns the account as failed; what the checker still brings is late.
-//	stops     the shutdown ends the calls. Of checks that no third party holds, it does so when
-//	          the grace period is over.
+//	stops     the shutdown ends the calls of held checks. Other checks may go on until the grace
+//	          period is over.
 //	changes   the same, because a secret that the account uses has a new value, such as after a
 //	          new sign-in.
 //	misses    the same, because the account has another ticket: it was changed, paused or

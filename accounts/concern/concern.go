@@ -107,7 +107,7 @@ type Concern struct {
 type Concerns struct {
 	Now      time.Time `json:"now" doc:"By Redis' clock."`
 	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note."`
-	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level. For one for each cause lagging groups there is, code of warnings and kind that webhooks wait for."`
+	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level. Lagging groups have one for each cause, checks with warnings one for each code of a warning, and webhooks without a kind one for each kind."`
 
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last reported what it watches; left out if no monitor ever did."`
 }

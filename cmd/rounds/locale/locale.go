@@ -13,6 +13,12 @@
 // one, and of the templates that fit the one with the most literal text is taken. The work is
 // bounded whatever the text is. What has no template stays English, and so do the names and values
 // that somebody wrote.
+//
+// The files divide the catalogue by where the English text is: record is for accounts and the
+// packages below it, problem for the API, message for messages, keys and scans, kind for checkers,
+// their requests and webhooks, and setting, service and command for the packages of these names.
+// Two files have texts that no single place of the source has: composed has texts that are put
+// together from parts, and library has those of other modules.
 package locale
 
 import (

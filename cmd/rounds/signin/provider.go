@@ -370,8 +370,8 @@ func isName(text string) bool {
 }
 
 // Principal returns the principal that a session's holder is now. It uses the current grants,
-// and the groups that the person had when signing in. It returns session.ErrRefused if no
-// grant applies.
+// and the groups that the person had when signing in. It returns ErrWrong if no grant
+// applies.
 func (p *Provider) Principal(h Holder) (access.Principal, error) {
 	grant, ok := grantOf(p.config.Grants, h.Groups)
 	if !ok || h.Via != access.ViaOIDC || h.Issuer != p.config.Issuer {
