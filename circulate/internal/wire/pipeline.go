@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +32,28 @@ func (w *Wire) PipelineFor(ctx context.Context, p Purpose, key string, commands 
 		}
 	}
 	if p != Blocking { // Redis answers such a call late on purpose: its duration says nothing about Redis
-		w.noteCall(key, began, err)
+		w.notePipeline(key, began, commands, err)
 	}
 	return replies, err
+}
+
+// notePipeline is noteCall for a pipeline. Commands that Redis does at any time do not prove
+// that it serves.
+func (w *Wire) notePipeline(key string, began time.Time, commands []Command, err error) {
+	if err == nil && !slices.ContainsFunc(commands, Command.needsData) {
+		w.observeCall(began, nil)
+		return
+	}
+	w.noteCall(key, began, err)
+}
+
+// needsData reports whether Redis refuses the command while it loads its data.
+func (c Command) needsData() bool {
+	switch c[0] {
+	case "TIME", "INFO", "PUBLISH":
+		return false
+	}
+	return true
 }
 
 func (w *Wire) pipelineOnce(ctx context.Context, p Purpose, key string, commands []Command) ([]any, error) {
@@ -184,5 +204,5 @@ func (w *Wire) pipelineOnNode(ctx context.Context, p Purpose, batches []Batch, i
 			}
 		}
 	}
-	w.noteCall(key, began, err)
+	w.notePipeline(key, began, all, err)
 }

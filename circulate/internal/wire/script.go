@@ -178,6 +178,8 @@ func (w *Wire) evalOnNode(ctx context.Context, s *Script, calls []Call, items []
 		return
 	}
 	deadline := time.Now().Add(timeout)
+	var refused error // of the first call
+	serves := false
 	for n, i := range items {
 		value, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		if err != nil && !Replied(err) {
@@ -185,8 +187,15 @@ func (w *Wire) evalOnNode(ctx context.Context, s *Script, calls []Call, items []
 			return
 		}
 		replies[i] = Reply{value, err}
+		serves = serves || err == nil
+		if n == 0 {
+			refused = err
+		}
 	}
-	w.noteCall(key, began, nil)
+	if serves {
+		refused = nil
+	}
+	w.noteCall(key, began, refused)
 }
 
 //go:embed setaside.lua

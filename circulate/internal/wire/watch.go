@@ -102,6 +102,11 @@ func about(node string, args ...any) []any {
 // measure of Redis.
 func (w *Wire) noteCall(key string, began time.Time, err error) {
 	w.Note(key, began, err)
+	w.observeCall(began, err)
+}
+
+// observeCall reports a call that does not block to Options.Observe.
+func (w *Wire) observeCall(began time.Time, err error) {
 	if w.observe != nil {
 		w.observe(time.Since(began), err)
 	}

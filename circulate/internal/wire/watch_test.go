@@ -195,3 +195,66 @@ func TestCallsAreObserved(t *testing.T) {
 		t.Errorf("observed %v", seen)
 	}
 }
+
+// loads is a server that loads its data.
+type loads struct{}
+
+func (loads) Conn(context.Context, string) (redis.Conn, error) { return &loading{}, nil }
+
+// loading is a connection to a server that loads its data. The server does what Redis does
+// meanwhile, and refuses the rest.
+type loading struct {
+	redis.ConnWithTimeout
+	sent []string
+}
+
+func (*loading) Close() error { return nil }
+func (*loading) Err() error   { return nil }
+func (*loading) Flush() error { return nil }
+
+func (l *loading) Send(name string, _ ...any) error {
+	l.sent = append(l.sent, name)
+	return nil
+}
+
+func (l *loading) ReceiveWithTimeout(time.Duration) (any, error) {
+	name := l.sent[0]
+	l.sent = l.sent[1:]
+	return l.DoWithTimeout(0, name)
+}
+
+func (l *loading) DoWithTimeout(_ time.Duration, name string, _ ...any) (any, error) {
+	switch name {
+	case "TIME", "INFO", "PUBLISH":
+		return "OK", nil
+	}
+	return nil, redis.Error("LOADING Redis is loading the dataset in memory")
+}
+
+// A Redis that loads its data does some commands. They are no return.
+func TestLoadingIsNoReturn(t *testing.T) {
+	log := &told{}
+	seen := 0
+	w := wire.New(loads{}, "rounds", wire.Options{Log: slog.New(log), Observe: func(time.Duration, error) { seen++ }})
+	script := wire.NewScript("nothing", "return 1")
+	if _, err := w.Eval(t.Context(), script, []string{"a"}, nil); !wire.Unavailable(err) {
+		t.Fatal(err)
+	}
+	log.expect(t, tellsAway)
+	for _, name := range []string{"TIME", "INFO", "PUBLISH"} {
+		if _, err := w.Pipeline(t.Context(), "a", wire.Command{name}); err != nil {
+			t.Fatal(err)
+		}
+		w.PipelineEach(t.Context(), wire.Ordinary, []wire.Batch{{Key: "a", Commands: []wire.Command{{name}}}})
+	}
+	w.PipelineEach(t.Context(), wire.Ordinary, []wire.Batch{{Key: "a", Commands: []wire.Command{{"TIME"}, {"LLEN", "a"}}}})
+	for _, reply := range w.EvalEach(t.Context(), script, []wire.Call{{Keys: []string{"a"}}, {Keys: []string{"b"}}}) {
+		if !wire.Unavailable(reply.Err) {
+			t.Error(reply.Err)
+		}
+	}
+	log.expect(t)
+	if seen != 9 {
+		t.Errorf("%d calls were observed, want 9", seen)
+	}
+}
