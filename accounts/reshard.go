@@ -156,8 +156,9 @@ func (r *Registry) noMonitor(ctx context.Context, deadAfter time.Duration) (bool
 	if err != nil {
 		return false, err
 	}
+	outage := r.ring.LastOutage(now)
 	return !slices.ContainsFunc(processesOf(members), func(p Process) bool {
-		return slices.Contains(p.Roles, "monitor") && now.Sub(p.Beat) <= deadAfter
+		return slices.Contains(p.Roles, "monitor") && outage.Alive(p.Beat, now, deadAfter)
 	}), nil
 }
 
@@ -168,9 +169,10 @@ func (r *Registry) behind(ctx context.Context, change circulate.Resharding, dead
 		return nil, err
 	}
 	var names []string
+	outage := r.ring.LastOutage(now)
 	for _, replica := range replicas {
 		var report Report
-		if now.Sub(replica.Beat) > deadAfter {
+		if !outage.Alive(replica.Beat, now, deadAfter) {
 			continue
 		}
 		if json.Unmarshal(replica.Report, &report) != nil || report.Layout != change.Layout() {

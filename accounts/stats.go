@@ -14,7 +14,8 @@ const ghostsShown = 10 * time.Minute
 
 // Stats are the figures of a ring.
 type Stats struct {
-	Now    time.Time // Redis' clock
+	Now    time.Time        // Redis' clock
+	Outage circulate.Outage // the last one that this process saw
 	Shards int
 
 	Registered, Scheduled, Waiting, Claimed, Parked int
@@ -38,6 +39,12 @@ type Stats struct {
 
 	// ClockStep is what monitors know about steps of Redis' clock; nil: there was no step.
 	ClockStep *ClockStep
+}
+
+// Alive reports whether a process or replica that was last heard of then is alive. One that
+// is silent for deadAfter is not, but silence while Redis was away does not count.
+func (s *Stats) Alive(heard time.Time, deadAfter time.Duration) bool {
+	return s.Outage.Alive(heard, s.Now, deadAfter)
 }
 
 // Replica is a poller process, with its last heartbeat and what it reported then.
@@ -72,7 +79,7 @@ func (r *Registry) Reported(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s.Now = now
+	s.Now, s.Outage = now, r.ring.LastOutage(now)
 	for _, one := range replicas {
 		if now.Sub(one.Beat) >= ghostsShown {
 			continue // without a live replica nobody removes the dead ones

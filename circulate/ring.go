@@ -158,6 +158,29 @@ func (r *Ring) Wire(wire.Insider) *wire.Wire { return r.wire }
 // this process. It returns the zero time if Redis serves, as far as the process knows.
 func (r *Ring) AwaySince() time.Time { return r.wire.AwaySince() }
 
+// Outage is a time during which Redis did not serve this process. The zero value is none.
+type Outage struct{ From, Till time.Time }
+
+// LastOutage returns the last outage of the Redis that has the heartbeats, by a clock that
+// shows now. An outage that lasts ends now.
+func (r *Ring) LastOutage(now time.Time) Outage {
+	from, till := r.wire.LastOutage(replicasKey(r.namespace))
+	if till.IsZero() {
+		return Outage{}
+	}
+	return Outage{From: now.Add(-time.Since(from)), Till: now.Add(-time.Since(till))}
+}
+
+// Alive reports whether a process that was last heard of at a time counts as alive: it has
+// been silent for less than deadAfter. No heartbeat comes during an outage. So a process that
+// was alive when it began counts as heard of when it ended.
+func (o Outage) Alive(heard, now time.Time, deadAfter time.Duration) bool {
+	if heard.Before(o.Till) && o.From.Sub(heard) < deadAfter {
+		heard = o.Till
+	}
+	return now.Sub(heard) < deadAfter
+}
+
 // Server returns the address of the ring's Redis, without a password.
 func (r *Ring) Server() string { return r.wire.Server() }
 

@@ -156,6 +156,45 @@ func TestCollectDespiteStrangers(t *testing.T) {
 	})
 }
 
+// Nobody is silent because Redis was away: heartbeats have until deadAfter after its return.
+// A process that was silent before stays silent.
+func TestNobodyIsSilentBecauseRedisWasAway(t *testing.T) {
+	for name, away := range map[string]time.Duration{"a minute": time.Minute, "so long that all are forgotten": 20 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Run(t, 2, func(fw *faketime.World) {
+				w := &world{World: fw}
+				w.report()
+				w.tell(concern.Watched{})
+				if _, err := w.Ring.Roster().Attend(w.Context(), circulate.Process{Name: "p2", Roles: "api"}, nil); err != nil {
+					w.Fatal(err)
+				}
+				time.Sleep(15 * time.Second)
+				w.report()
+				w.tell(concern.Watched{})
+				w.expect(concern.ProcessSilent)
+				time.Sleep(time.Second)
+				w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+				for range away / time.Second {
+					if _, err := concern.Collect(w.Context(), w.sources()); err == nil {
+						w.Fatal("Redis answered")
+					}
+					time.Sleep(time.Second)
+				}
+				w.Miniredis().SetError("")
+				still := []concern.Code{concern.ProcessSilent}
+				if away > 10*time.Minute {
+					still = nil // p2, too
+				}
+				w.expect(still...)
+				time.Sleep(9 * time.Second)
+				w.expect(still...)
+				time.Sleep(2 * time.Second)
+				w.expect(append([]concern.Code{concern.NoReplica, concern.NoMonitor}, still...)...)
+			})
+		})
+	}
+}
+
 // While Redis is away, nobody learns that all is well.
 func TestCollectFails(t *testing.T) {
 	faketime.Run(t, 2, func(fw *faketime.World) {

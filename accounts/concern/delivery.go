@@ -46,9 +46,10 @@ func (f *facts) ofWebhooks() (all []Concern) {
 	}
 	all = append(all, f.ofWebhookKinds()...)
 	delivers, since := f.has(roleDelivery)
-	if f.webhooks && !delivers && !f.starts() {
+	if f.webhooks && !delivers && !f.starts() && !f.forgotten() {
 		all = append(all, Concern{Code: NoDeliveryRole, Level: Warn})
 	}
+	since = latest(since, f.stats.Outage.Till)
 	starting := !since.IsZero() && f.stats.Now.Sub(since) < startingWithin
 	for _, g := range f.groups() {
 		name, ok := strings.CutPrefix(g.Name, webhookGroup)

@@ -42,8 +42,10 @@ func Ask(ctx context.Context, ring *circulate.Ring, all []*Group) error {
 	if err != nil {
 		return err
 	}
+	now := time.Now()
+	back := now.Sub(ring.LastOutage(now).Till) < consumersWithin // consumers may not have reported themselves again
 	for _, g := range all {
-		g.Alone = g.Lags() && len(present[g.Name]) == 0
+		g.Alone = g.Lags() && len(present[g.Name]) == 0 && !back
 		for _, consumer := range present[g.Name] {
 			g.Deferred = cmp.Or(g.Deferred, consumer.Deferred)
 		}

@@ -77,6 +77,16 @@ func TestAGroupIsJudgedAsItIsNow(t *testing.T) {
 				t.Errorf("it came %v: %+v", came, c)
 			}
 		}
+		w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+		if _, err := w.Ring.Now(w.Context(), 0); err == nil {
+			t.Fatal("Redis answered")
+		}
+		time.Sleep(time.Second)
+		w.Miniredis().SetError("")
+		w.report()
+		if c := w.lags(); c.Value != "" {
+			t.Errorf("just after an outage: %+v", c)
+		}
 		if _, err := group.Of(w.Ring).Member("crm", "consumer00", time.Minute).Join(w.Context(), group.Condition{Deferred: "no table"}); err != nil {
 			t.Fatal(err)
 		}

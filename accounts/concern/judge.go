@@ -27,6 +27,7 @@ const (
 	roleDelivery   = "delivery"
 	webhookGroup   = "webhook." // the prefix of an endpoint's consumer group
 	startingWithin = 2 * time.Minute
+	forgottenAfter = 10 * time.Minute // silent processes and replicas are shown for so long
 )
 
 func (f *facts) ofLaw() []Concern {
@@ -66,9 +67,10 @@ func (f *facts) ofLaw() []Concern {
 func (f *facts) ofProcesses() (all []Concern) {
 	there, since := f.has(roleMonitor)
 	switch {
+	case !there && f.forgotten():
 	case !there:
 		all = append(all, Concern{Code: NoMonitor, Level: Bad, Since: latest(f.told, f.lastHeard(roleMonitor))})
-	case f.now.Sub(f.told) >= watchLasts && f.stats.Now.Sub(since) >= watchLasts:
+	case f.now.Sub(latest(f.told, f.stats.Outage.Till)) >= watchLasts && f.stats.Now.Sub(since) >= watchLasts:
 		all = append(all, Concern{Code: WatchOld, Level: Warn, Since: f.told})
 	}
 	accounts.Compare(f.stats.Processes, func(p *accounts.Process) bool { return f.alive(p.Beat) })
@@ -114,6 +116,9 @@ func (f *facts) ofReplicas() (all []Concern) {
 		if r.Report.MemoryShort {
 			all = append(all, Concern{Code: MemoryShort, Level: Bad, Subject: r.Name, Value: r.Report.Host})
 		}
+	}
+	if living == 0 && f.forgotten() {
+		return all
 	}
 	if living == 0 {
 		return append(all, Concern{Code: NoReplica, Level: Bad})

@@ -162,6 +162,18 @@ func TestJudge(t *testing.T) {
 		"a breaker opened": {func(f *facts) {
 			f.reports["a"] = []document.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},
+		"just after an outage": {func(f *facts) {
+			f.stats.Outage = circulate.Outage{From: now.Add(-20 * time.Minute), Till: now.Add(-time.Second)}
+			f.told, f.reports, f.webhooks = f.stats.Outage.From, nil, true
+			for i := range f.stats.Processes {
+				f.stats.Processes[i].Beat = f.told
+			}
+			f.stats.Replicas[0].Beat = f.told
+		}, "", ""},
+		"just after an outage, all forgotten": {func(f *facts) {
+			f.stats.Outage = circulate.Outage{From: now.Add(-20 * time.Minute), Till: now.Add(-time.Second)}
+			f.told, f.reports, f.webhooks, f.stats.Processes, f.stats.Replicas = f.stats.Outage.From, nil, true, nil, nil
+		}, "", ""},
 		"no delivery":             {func(f *facts) { f.reports = nil }, "no_delivery bad", "webhook a: 1 message "},
 		"delivery starts":         {func(f *facts) { f.reports, f.stats.Processes[1].Report.Since = nil, now }, "", ""},
 		"a group lags":            {func(f *facts) { f.watched.Groups.All[0].Oldest = 600 }, "group_lagging warn", "group crm lags: 5 messages"},

@@ -10,9 +10,16 @@ import (
 // call.
 type absence struct {
 	since, last time.Time
+	from        time.Time // when the first call began that failed
 	key         string
 	reads       bool // it refuses only writes
 }
+
+// outage is when a node did not serve.
+type outage struct{ from, till time.Time }
+
+// flapsWithin is how soon after an outage another one counts as the same.
+const flapsWithin = 10 * time.Second
 
 // writesAfter is how long a node that refused only writes must refuse nothing to count as
 // back. Its replies in between may be replies to reads. A replica writes its heartbeat
@@ -48,7 +55,7 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 			if w.away == nil {
 				w.away = make(map[string]absence)
 			}
-			a = absence{since: time.Now(), key: key}
+			a = absence{since: time.Now(), from: began, key: key}
 			text := "redis does not serve; trying again until it does"
 			if refusesWrites(err) {
 				text = "redis refuses writes; trying again until it accepts them"
@@ -56,6 +63,9 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 			w.log.Warn(text, about(node, "error", err)...)
 		}
 		a.last, a.reads = time.Now(), refusesWrites(err)
+		if began.Before(a.from) {
+			a.from = began
+		}
 		w.away[node] = a
 		return
 	}
@@ -66,9 +76,42 @@ func (w *Wire) Note(key string, began time.Time, err error) {
 		}
 		if began.After(a.since) && (name == node || w.NodeOf(a.key) == node) {
 			delete(w.away, name)
+			w.noteReturn(node, a)
 			w.log.Info("redis serves again", about(name, "away", time.Since(a.since).Round(time.Millisecond))...)
 		}
 	}
+}
+
+// noteReturn remembers an outage of a node that has just ended.
+func (w *Wire) noteReturn(node string, a absence) {
+	if w.outages == nil {
+		w.outages = make(map[string]outage)
+	}
+	now := outage{from: a.from, till: time.Now()}
+	if last, known := w.outages[node]; known && now.from.Sub(last.till) < flapsWithin {
+		now.from = last.from
+	}
+	w.outages[node] = now
+}
+
+// LastOutage returns when the node that serves a key last did not serve this process: from
+// when the first call began that failed until the first one was done. The end of an outage
+// that lasts is now. It returns zero if there was none.
+func (w *Wire) LastOutage(key string) (from, till time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.away) == 0 && len(w.outages) == 0 {
+		return from, till
+	}
+	node := w.NodeOf(key)
+	o := w.outages[node]
+	if a, away := w.away[node]; away {
+		if o.till.IsZero() || a.from.Sub(o.till) >= flapsWithin {
+			o.from = a.from
+		}
+		o.till = time.Now()
+	}
+	return o.from, o.till
 }
 
 // AwaySince returns since when the first node that is away has not served. It returns

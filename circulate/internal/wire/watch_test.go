@@ -258,3 +258,40 @@ func TestLoadingIsNoReturn(t *testing.T) {
 		t.Errorf("%d calls were observed, want 9", seen)
 	}
 }
+
+// An outage began with the first call that failed, however late it failed, and ended with the
+// first that was done. Outages in quick succession are one.
+func TestLastOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := wire.New(absent{}, "rounds", wire.Options{})
+		began := time.Now()
+		expect := func(from, till time.Duration) {
+			t.Helper()
+			if f, to := w.LastOutage("a"); f.Sub(began) != from || to.Sub(began) != till {
+				t.Errorf("from %v till %v, want %v till %v", f.Sub(began), to.Sub(began), from, till)
+			}
+		}
+		if from, till := w.LastOutage("a"); !from.IsZero() || !till.IsZero() {
+			t.Errorf("from %v till %v", from, till)
+		}
+		time.Sleep(5 * time.Second)
+		w.Note("a", began.Add(4*time.Second), errors.New("EOF"))
+		w.Note("a", began.Add(time.Second), errors.New("i/o timeout"))
+		time.Sleep(time.Second)
+		expect(time.Second, 6*time.Second) // it lasts
+		w.Note("a", time.Now(), nil)
+		time.Sleep(9 * time.Second)
+		expect(time.Second, 6*time.Second)
+		w.Note("a", time.Now(), errors.New("EOF"))
+		time.Sleep(time.Second)
+		expect(time.Second, 16*time.Second)
+		w.Note("a", time.Now(), nil)
+		expect(time.Second, 16*time.Second)
+		time.Sleep(10 * time.Second)
+		w.Note("a", time.Now(), errors.New("EOF"))
+		time.Sleep(time.Second)
+		expect(26*time.Second, 27*time.Second)
+		w.Note("a", time.Now(), nil)
+		expect(26*time.Second, 27*time.Second)
+	})
+}

@@ -50,9 +50,10 @@ type Wire struct {
 
 	beside sync.Map
 
-	mu   sync.Mutex
-	away map[string]absence  // by node, as NodeOf names it
-	full map[string]fullness // by node
+	mu      sync.Mutex
+	away    map[string]absence  // by node, as NodeOf names it
+	outages map[string]outage   // the last one that is over, by node
+	full    map[string]fullness // by node
 }
 
 // Insider is the argument of circulate.Ring.Wire. Only packages that may import this one

@@ -38,11 +38,11 @@ func (r Intake) listKinds(ctx context.Context, _ *struct{}) (*kindsReply, error)
 	if err != nil {
 		return nil, r.Problem(ctx, "list kinds", err)
 	}
-	checked := make(map[string]int)
+	checked, outage := make(map[string]int), r.Ring.LastOutage(now)
 	for _, one := range replicas {
 		var report accounts.Report
 		// A replica of another version may report something else, and is then not counted.
-		if now.Sub(one.Beat) >= r.DeadAfter || json.Unmarshal(one.Report, &report) != nil {
+		if !outage.Alive(one.Beat, now, r.DeadAfter) || json.Unmarshal(one.Report, &report) != nil {
 			continue
 		}
 		for _, kind := range report.Kinds {

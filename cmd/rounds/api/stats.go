@@ -59,10 +59,10 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		r.Report.Totals = nil // only sums over time use them
 		reply.Replicas[i] = Replica{
 			Name: r.Name, LastHeartbeat: inUTC(r.Beat.Truncate(time.Millisecond)),
-			Alive: stats.Now.Sub(r.Beat) < s.options.DeadAfter, Report: r.Report,
+			Alive: stats.Alive(r.Beat, s.options.DeadAfter), Report: r.Report,
 		}
 	}
-	alive := func(p *accounts.Process) bool { return stats.Now.Sub(p.Beat) < s.options.DeadAfter }
+	alive := func(p *accounts.Process) bool { return stats.Alive(p.Beat, s.options.DeadAfter) }
 	accounts.Compare(stats.Processes, alive)
 	for i := range stats.Processes {
 		p := &stats.Processes[i]

@@ -111,7 +111,7 @@ func (r Outlook) system(ctx context.Context, stats *accounts.Stats) System {
 	var living []*accounts.Process
 	for i := range stats.Processes {
 		p := &stats.Processes[i]
-		alive := stats.Now.Sub(p.Beat) < r.DeadAfter
+		alive := stats.Alive(p.Beat, r.DeadAfter)
 		if alive {
 			living = append(living, p)
 		}
