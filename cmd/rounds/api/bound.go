@@ -200,6 +200,9 @@ func (s *Server) count(ctx context.Context) (counted, error) {
 		defer end()
 		gathering := problem.NewGathering(s.options.ProbeParked)
 		stats, err := registry.CountSeen(ctx, gathering.Look)
+		if err != nil && cutOff(ctx) {
+			return counted{}, context.Cause(ctx) // the contexts of those who wait do not have it
+		}
 		if err != nil {
 			return counted{}, err
 		}
