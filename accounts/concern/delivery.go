@@ -1,6 +1,7 @@
 package concern
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -107,7 +108,7 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 			c.Seconds = max(c.Seconds, age.Seconds())
 		}
 		if r.Outcome != "" && !r.At.Before(last) {
-			last, c.Value = r.At, r.Outcome
+			last, c.Value = r.At, cmp.Or(r.Unanswered(), r.Outcome)
 			switch {
 			case !r.Delivered.Before(r.At): // the endpoint accepts others
 				c.Value = ""

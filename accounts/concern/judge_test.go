@@ -162,6 +162,11 @@ func TestJudge(t *testing.T) {
 		"a breaker opened": {func(f *facts) {
 			f.reports["a"] = []document.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},
+		"a webhook that is not reached": {func(f *facts) {
+			f.reports["a"] = []document.Report{{Endpoint: "a", Outcome: "unreachable", At: now, Messages: 2, Breaker: "open", Waiting: []document.Waiting{
+				{Account: "x", Why: "webhook a: answered 500"}, {Account: "y", Why: "webhook a: no connection to the host: connection refused"},
+			}}}
+		}, "webhook_refused bad", `\(no connection to the host: connection refused\): 2 messages wait`},
 		"just after an outage": {func(f *facts) {
 			f.stats.Outage = circulate.Outage{From: now.Add(-20 * time.Minute), Till: now.Add(-time.Second)}
 			f.told, f.reports, f.webhooks = f.stats.Outage.From, nil, true

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -70,6 +71,21 @@ type Waiting struct {
 	Behind   int       `json:"behind,omitempty"` // messages that wait behind it
 	Next     time.Time `json:"next"`             // when the next delivery is due
 	Why      string    `json:"why,omitempty"`    // the error of the last try
+}
+
+// Unanswered returns why the last attempt got no answer, or "" if it got one or nobody knows. The
+// waiting messages have the reason: "webhook NAME: REASON".
+func (r *Report) Unanswered() string {
+	if r.Outcome == "" || r.Status != 0 {
+		return ""
+	}
+	for i := range r.Waiting {
+		why, ok := strings.CutPrefix(r.Waiting[i].Why, "webhook "+r.Endpoint+": ")
+		if ok && !strings.HasPrefix(why, "answered ") { // an earlier attempt
+			return why
+		}
+	}
+	return ""
 }
 
 func (e Endpoints) presence() wire.Presence { return wire.Presence{Beats: e.key(0), Reports: e.key(1)} }

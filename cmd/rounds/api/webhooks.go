@@ -26,6 +26,7 @@ type WebhookStanding struct {
 	Processes     int       `json:"processes" doc:"Processes that deliver to it."`
 	LastStatus    int       `json:"last_status,omitempty" doc:"The status of its last answer; left out if the last attempt had none."`
 	LastOutcome   string    `json:"last_outcome,omitempty" doc:"How the last attempt ended: delivered, rejected, failed, unreachable, throttled or disabled."`
+	LastError     string    `json:"last_error,omitempty" doc:"Why the last attempt had no answer, such as a refused connection; left out if it had one."`
 	LastAttempt   time.Time `json:"last_attempt,omitzero"`
 	LastDelivered time.Time `json:"last_delivered,omitzero" doc:"When it last took a message, as far as these processes know."`
 	Breaker       string    `json:"breaker" enum:"closed,half-open,open" doc:"The worst state of its breaker in a process."`
@@ -120,7 +121,7 @@ func webhookOf(w *message.Webhook, waiting bool) Webhook {
 
 func standingOf(s *message.WebhookStanding, waiting bool) *WebhookStanding {
 	out := &WebhookStanding{
-		Processes: s.Processes, LastStatus: s.LastStatus, LastOutcome: s.LastOutcome,
+		Processes: s.Processes, LastStatus: s.LastStatus, LastOutcome: s.LastOutcome, LastError: s.LastError,
 		LastAttempt: inUTC(s.LastAttempt), LastDelivered: inUTC(s.LastDelivered), Breaker: s.Breaker, BreakerUntil: inUTC(s.Until),
 		WaitingAccounts: s.Accounts, WaitingMessages: s.Messages, Attempt: s.Attempt, MaxDeliveries: s.MaxDeliveries, NextTry: inUTC(s.Next),
 	}

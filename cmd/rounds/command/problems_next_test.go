@@ -44,3 +44,15 @@ func TestTheNextTryIsAfterTheBreaker(t *testing.T) {
 		t.Errorf("got %q, want %q at its end", got, want)
 	}
 }
+
+// The state of an endpoint that is not reached says why.
+func TestAnEndpointThatIsNotReachedSaysWhy(t *testing.T) {
+	w := api.Webhook{Standing: &api.WebhookStanding{LastOutcome: "unreachable", LastError: "no connection to the host: connection refused"}}
+	if got := standing(w); got != "enabled, fails: no connection to the host: connection refused" {
+		t.Error(got)
+	}
+	w.Standing.LastError = ""
+	if got := standing(w); got != "enabled" {
+		t.Error(got)
+	}
+}

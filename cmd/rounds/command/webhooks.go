@@ -103,6 +103,8 @@ func standing(w api.Webhook) string {
 	switch {
 	case !w.Disabled && w.Deferred != "":
 		return "enabled, waits: " + oneLine(w.Deferred)
+	case !w.Disabled && w.Standing != nil && w.Standing.LastError != "":
+		return "enabled, fails: " + oneLine(w.Standing.LastError)
 	case !w.Disabled:
 		return "enabled"
 	case w.Since.IsZero():

@@ -14,6 +14,7 @@ type WebhookStanding struct {
 	Processes     int       // processes that deliver to it
 	LastStatus    int       // the status of the last answer; 0: the last attempt had none
 	LastOutcome   string    // how the last attempt ended; empty: there was none
+	LastError     string    // why the last attempt had no answer; empty: it had one, or nobody knows
 	LastAttempt   time.Time // when the last attempt ended
 	LastDelivered time.Time // when it last took a message
 	Breaker       string    // closed, half-open or open: the worst of all processes
@@ -36,7 +37,7 @@ func standingOf(reports []document.Report) *WebhookStanding {
 	badness := []string{"", "closed", "half-open", "open"}
 	for _, r := range reports {
 		if r.Outcome != "" && !r.At.Before(s.LastAttempt) {
-			s.LastStatus, s.LastOutcome, s.LastAttempt = r.Status, r.Outcome, r.At
+			s.LastStatus, s.LastOutcome, s.LastError, s.LastAttempt = r.Status, r.Outcome, r.Unanswered(), r.At
 		}
 		if r.Delivered.After(s.LastDelivered) {
 			s.LastDelivered = r.Delivered

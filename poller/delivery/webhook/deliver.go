@@ -84,14 +84,14 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 		if ctx.Err() != nil {
 			return s.failure(Canceled, 0, ctx.Err())
 		}
-		return s.failure(Deferred, 0, errors.New("too many deliveries already wait"))
+		return s.failure(Deferred, 0, s.record.trouble("too many deliveries already wait"))
 	}
 	defer s.gate.leave()
 	if s.standing.disabled.Load() {
 		return s.failure(Disabled, recheck, ErrDisabled)
 	}
 	if wait := s.gate.wait(); wait > 0 {
-		return s.failure(Deferred, wait, errors.New("the endpoint fails, or asked for a pause"))
+		return s.failure(Deferred, wait, s.record.trouble("the endpoint fails, or asked for a pause"))
 	}
 	header, err := t.signer.sign(id, time.Now(), body)
 	if err != nil {
@@ -103,14 +103,14 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: t.signer.open,
 		}); failed != nil {
 			if failed.Outcome != Canceled {
-				s.record.attempted(failed.Status, failed.Outcome)
+				s.record.attempted(failed.Status, failed.Outcome, failed.why())
 			}
 			return struct{}{}, failed
 		}
 		return struct{}{}, nil
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return s.failure(Deferred, max(probeWait, s.gate.wait()), errors.New("the endpoint fails"))
+		return s.failure(Deferred, max(probeWait, s.gate.wait()), s.record.trouble("the endpoint fails"))
 	}
 	return failed
 }
@@ -157,7 +157,7 @@ func (s *Sink) judge(ctx context.Context, answer *fetch.Response) *Error {
 		return failed
 	case status >= 200 && status <= 299:
 		s.gate.calm()
-		s.record.attempted(status, Delivered)
+		s.record.attempted(status, Delivered, "")
 		return nil
 	case status == http.StatusGone:
 		s.standing.disable(ctx, "answered 410 Gone")

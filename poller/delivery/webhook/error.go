@@ -42,14 +42,17 @@ type Error struct {
 }
 
 // Error returns what happened.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return fmt.Sprintf("webhook %s: %s", e.Endpoint, e.why()) }
+
+// why returns what happened, without the endpoint.
+func (e *Error) why() string {
 	switch {
 	case e.Status != 0 && e.cause != nil:
-		return fmt.Sprintf("webhook %s: answered %d: %v", e.Endpoint, e.Status, e.cause)
+		return fmt.Sprintf("answered %d: %v", e.Status, e.cause)
 	case e.Status != 0:
-		return fmt.Sprintf("webhook %s: answered %d", e.Endpoint, e.Status)
+		return fmt.Sprintf("answered %d", e.Status)
 	}
-	return fmt.Sprintf("webhook %s: %v", e.Endpoint, e.cause)
+	return fmt.Sprint(e.cause)
 }
 
 // Unwrap returns the cause: ErrDisabled, a *fetch.Error, a context's error, or one that names a

@@ -29,6 +29,7 @@ type gate struct {
 	slots   chan struct{}
 	breaker atomic.Pointer[gobreaker.CircuitBreaker[struct{}]]
 	log     *slog.Logger
+	why     func(other string) error // what went wrong in the last attempt
 	state   prometheus.Gauge
 
 	mu        sync.Mutex
@@ -37,8 +38,8 @@ type gate struct {
 	throttles int       // in a row, without Retry-After
 }
 
-func newGate(concurrency int, log *slog.Logger, state prometheus.Gauge) *gate {
-	g := &gate{slots: make(chan struct{}, concurrency), log: log, state: state}
+func newGate(concurrency int, log *slog.Logger, why func(other string) error, state prometheus.Gauge) *gate {
+	g := &gate{slots: make(chan struct{}, concurrency), log: log, why: why, state: state}
 	g.reopen()
 	return g
 }
@@ -147,7 +148,7 @@ func (g *gate) changed(from, to gobreaker.State) {
 		// The breaker's own wait is always the first one. This makes it longer.
 		wait := min(openMost, openFirst<<min(g.probes, 16))
 		wait = g.pause(wait + 1 + rand.N(wait/4))
-		g.log.Warn("webhook endpoint fails; nothing is sent for a while", "wait", wait.Round(time.Millisecond), "probes", g.probes)
+		g.log.Warn("webhook endpoint fails; nothing is sent for a while", "error", g.why("unknown"), "wait", wait.Round(time.Millisecond), "probes", g.probes)
 	case gobreaker.StateClosed:
 		g.log.Info("webhook endpoint works again")
 	case gobreaker.StateHalfOpen: // a probe is about to be sent

@@ -13,7 +13,7 @@ import (
 // the long one, so that one stays.
 func TestShorterPauseDoesNotReplaceLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(2, slog.New(slog.DiscardHandler), prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}))
+		g := newGate(2, slog.New(slog.DiscardHandler), func(string) error { return nil }, prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}))
 		g.throttle(time.Hour)
 		for _, shorter := range []time.Duration{time.Minute, 0} {
 			if left := g.throttle(shorter); left < time.Hour || g.wait() < time.Hour {

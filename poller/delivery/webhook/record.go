@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -26,6 +27,7 @@ type record struct {
 	mu        sync.Mutex
 	status    int // of the last answer; 0: there was none
 	outcome   Outcome
+	why       string    // what went wrong in the last attempt; empty: nothing
 	at        time.Time // of the last attempt
 	delivered time.Time // when a message was last taken
 }
@@ -41,10 +43,24 @@ func newRecord(log *slog.Logger) *record {
 }
 
 // attempted notes how an attempt ended, with the status of its answer if there was one.
-func (r *record) attempted(status int, outcome Outcome) {
+func (r *record) attempted(status int, outcome Outcome, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status, r.outcome, r.at = status, outcome, time.Now()
+	r.status, r.outcome, r.why, r.at = status, outcome, why, time.Now()
+}
+
+// trouble returns what went wrong in the last attempt, as the reason why there is no other one
+// now. It returns other if nothing did.
+func (r *record) trouble(other string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.why == "":
+		return errors.New(other)
+	case r.outcome == Throttled:
+		return errors.New("the endpoint asked for a pause: " + r.why)
+	}
+	return errors.New(r.why)
 }
 
 // ended notes how the delivery of a message ended.

@@ -12,6 +12,7 @@ import (
 	found "github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
@@ -116,6 +117,60 @@ func TestARejectingEndpointShowsAndIsRetried(t *testing.T) {
 		hook, err := reader.Webhook(w.Context(), "crm")
 		if err != nil || hook.Standing != nil {
 			t.Errorf("when nobody delivers: %+v, %v", hook.Standing, err)
+		}
+	})
+}
+
+// Why an endpoint cannot be reached is in the log, and wherever an operator looks.
+func TestWhyAnEndpointIsNotReached(t *testing.T) {
+	client := fetch.New(loopback)
+	defer client.Close()
+	_, refused := client.Do(t.Context(), fetch.Call{Method: http.MethodPost, URL: "http://127.0.0.1:1/hooks?key=hush"})
+	inFakeTime(t, func(w *world) {
+		log := &logged{}
+		w.options.Log, w.options.Store = faketime.Log(w, log), w.Ring.Endpoints()
+		reader := found.New(w.Ring)
+		stop := w.run(w.options)
+		w.receiver.goAwayWith(refused)
+		w.write("a/1", "b/1")
+		time.Sleep(30 * time.Minute)
+		const why = "no connection to the host: connection refused"
+		hook, err := reader.Webhook(w.Context(), "crm")
+		if err != nil || hook.Standing.LastOutcome != "unreachable" || hook.Standing.LastError != why || len(hook.Standing.Waiting) != 2 {
+			t.Fatalf("%+v, %v", hook.Standing, err)
+		}
+		for _, waits := range hook.Standing.Waiting {
+			if waits.Why != "webhook crm: "+why {
+				t.Errorf("%+v", waits)
+			}
+		}
+		group, err := reader.Group(w.Context(), "webhook.crm")
+		if err != nil || len(group.Consumers) != 1 || group.Consumers[0].Error != "webhook crm: "+why {
+			t.Errorf("%+v, %v", group, err)
+		}
+		stop()
+		if n := log.count(`"webhook endpoint fails; nothing is sent for a while" endpoint=crm error="` + why + `"`); n == 0 {
+			t.Error("the log does not say why")
+		}
+	})
+}
+
+// A pause that the endpoint asked for is no failure.
+func TestWhyAnEndpointGetsNothing(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.options.Store = w.Ring.Endpoints()
+		reader := found.New(w.Ring)
+		stop := w.run(w.options)
+		defer stop()
+		w.receiver.status(http.StatusTooManyRequests)
+		w.write("a/1", "b/1")
+		time.Sleep(time.Minute)
+		hook, err := reader.Webhook(w.Context(), "crm")
+		if err != nil || hook.Standing.LastStatus != 429 || hook.Standing.LastError != "" || len(hook.Standing.Waiting) != 2 {
+			t.Fatalf("%+v, %v", hook.Standing, err)
+		}
+		if why := hook.Standing.Waiting[1].Why; why != "webhook crm: the endpoint asked for a pause: answered 429" && why != "webhook crm: answered 429" {
+			t.Errorf("%+v", hook.Standing.Waiting)
 		}
 	})
 }

@@ -88,12 +88,13 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	log := o.Log.With("endpoint", endpoint.Name)
+	record := newRecord(log)
 	return &Sink{
 		endpoint: endpoint,
 		options:  o,
 		log:      log,
-		record:   newRecord(log),
-		gate:     newGate(endpoint.Concurrency, log, o.Metrics.breaker.WithLabelValues(endpoint.Name)),
+		record:   record,
+		gate:     newGate(endpoint.Concurrency, log, record.trouble, o.Metrics.breaker.WithLabelValues(endpoint.Name)),
 		standing: &standing{endpoint: endpoint.Name, store: o.Store, log: log, gauge: o.Metrics.disabled.WithLabelValues(endpoint.Name)},
 	}, nil
 }

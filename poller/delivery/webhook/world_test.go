@@ -63,7 +63,7 @@ func (v *vault) set(name, value string) {
 type receiver struct {
 	mu      sync.Mutex
 	answer  func(n int, r *http.Request, w http.ResponseWriter) // n counts from 1
-	away    bool                                                // no connection
+	away    error                                               // of a call that gets no connection; nil: it gets one
 	got     []string                                            // message ids, as they came
 	ids     []string                                            // webhook ids, likewise
 	running int
@@ -74,9 +74,9 @@ func (r *receiver) Validate(string) error { return nil }
 
 func (r *receiver) Do(ctx context.Context, call fetch.Call) (*fetch.Response, error) {
 	r.mu.Lock()
-	if r.away {
-		r.mu.Unlock()
-		return nil, &fetch.Error{Code: fetch.CodeConnect}
+	if r.away != nil {
+		defer r.mu.Unlock()
+		return nil, r.away
 	}
 	var sent struct{ Data struct{ ID string } }
 	if err := json.Unmarshal(call.Body, &sent); err != nil {
@@ -115,17 +115,19 @@ func (r *receiver) Do(ctx context.Context, call fetch.Call) (*fetch.Response, er
 func (r *receiver) say(answer func(n int, r *http.Request, w http.ResponseWriter)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answer, r.away = answer, false
+	r.answer, r.away = answer, nil
 }
 
 func (r *receiver) status(code int) {
 	r.say(func(_ int, _ *http.Request, w http.ResponseWriter) { w.WriteHeader(code) })
 }
 
-func (r *receiver) goAway() {
+func (r *receiver) goAway() { r.goAwayWith(&fetch.Error{Code: fetch.CodeConnect}) }
+
+func (r *receiver) goAwayWith(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.away = true
+	r.away = err
 }
 
 // seen returns the messages that came since the last call.
