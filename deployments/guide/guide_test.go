@@ -77,8 +77,8 @@ func TestFirstPagesNameTheVersion(t *testing.T) {
 	}
 }
 
-// A browser that asks for Chinese gets the Chinese first page, and English on demand.
-func TestTheFirstPageFollowsTheBrowser(t *testing.T) {
+// A browser that asks for Chinese gets Chinese pages, and English ones on demand.
+func TestPagesFollowTheBrowser(t *testing.T) {
 	h := newHandler(t)
 	for _, c := range []struct {
 		url, asks, to string
@@ -89,7 +89,11 @@ func TestTheFirstPageFollowsTheBrowser(t *testing.T) {
 		{"/docs/guide", "", ""},
 		{"/docs/guide", strings.Repeat("zh,", 100), ""},
 		{"/docs/guide?lang=en", "zh-CN", ""},
-		{"/docs/guide/accounts", "zh-CN", ""},
+		{"/docs/guide/accounts", "zh-CN", "/docs/guide/zh-CN/accounts"},
+		{"/docs/guide/accounts?lang=en", "zh-CN", ""},
+		{"/docs/guide/accounts", "en", ""},
+		{"/docs/guide/zh-CN/accounts", "en", ""},
+		{"/docs/guide?q=a+b", "zh", "/docs/guide/zh-CN?q=a+b"},
 	} {
 		r, w := httptest.NewRequest(http.MethodGet, c.url, nil), httptest.NewRecorder()
 		r.Header.Set("Accept-Language", c.asks)
@@ -100,6 +104,26 @@ func TestTheFirstPageFollowsTheBrowser(t *testing.T) {
 	}
 	if w := get(t, h, "/docs/guide/zh-CN"); !strings.Contains(w.Body.String(), `href="/docs/guide?lang=en"`) {
 		t.Error("the Chinese page does not lead to the English one")
+	}
+	for path, link := range map[string]string{
+		"/docs/guide":                  `<a href="/docs/guide/zh-CN" lang="zh-CN">`,
+		"/docs/guide/accounts":         `<a href="/docs/guide/zh-CN/accounts" lang="zh-CN">`,
+		"/docs/guide/accounts?lang=en": `<a href="/docs/guide/zh-CN/accounts" lang="zh-CN">`,
+		"/docs/guide/zh-CN/accounts":   `<a href="/docs/guide/accounts?lang=en" lang="en">`,
+	} {
+		if w := get(t, h, path); !strings.Contains(w.Body.String(), link) {
+			t.Errorf("%s has not %s", path, link)
+		}
+	}
+	// Who has chosen English stays there.
+	body := get(t, h, "/docs/guide/accounts?lang=en").Body.String()
+	for _, link := range regexp.MustCompile(`href="/docs/guide[^"]*"`).FindAllString(body, -1) {
+		if !strings.Contains(link, "?lang=en") && !strings.Contains(link, "/zh-CN") && !strings.Contains(link, "guide.css") {
+			t.Errorf("%s leads a browser that asks for Chinese away from English", link)
+		}
+	}
+	if !strings.Contains(body, `<input type="hidden" name="lang" value="en">`) || !strings.Contains(body, `href="/docs/guide/operations?lang=en#`) {
+		t.Error("a search, or a link with an anchor, forgets English")
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,12 +37,13 @@ const (
 
 // Handler shows the guide at a path and below it: each page at its name, and with
 // ?q=WORDS the sections that have these words. A browser that asks for Chinese is led from
-// the first page to the Chinese one, unless the address has ?lang=en. It is safe for
-// concurrent use.
+// an English page to the Chinese one. If the address has ?lang=en it is not, and all links of
+// the page have that too. It is safe for concurrent use.
 type Handler struct {
-	prefix string
-	pages  map[string]*page
-	shell  *template.Template
+	prefix  string
+	pages   map[string]*page
+	shell   *template.Template
+	english *regexp.Regexp // matches links to English pages: their address, and the text behind it
 }
 
 // New returns the handler for a prefix, such as "/docs/guide". It returns an error only
@@ -54,7 +57,17 @@ func New(prefix string) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{prefix: prefix, pages: pages, shell: shell}, nil
+	var english []string
+	for _, p := range pages {
+		if p.Language != chinese {
+			english = append(english, regexp.QuoteMeta(p.Href(prefix)))
+		}
+	}
+	links, err := regexp.Compile(`(href="(?:` + strings.Join(english, "|") + `))(["#])`)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{prefix: prefix, pages: pages, shell: shell, english: links}, nil
 }
 
 // order is the order of pages in the menu. Other pages follow by name.
@@ -94,10 +107,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such page of the guide", http.StatusNotFound)
 		return
 	}
-	if name == "" {
+	other := h.other(p)
+	asked := r.URL.Query().Has("lang")
+	if p.Language != chinese {
 		w.Header().Set("Vary", "Accept-Language")
-		if !r.URL.Query().Has("lang") && locale.Asked(r.Header) == locale.Chinese {
-			http.Redirect(w, r, path.Join(h.prefix, chinese), http.StatusFound)
+		if !asked && locale.Asked(r.Header) == locale.Chinese && other.Language == chinese {
+			http.Redirect(w, r, (&url.URL{Path: other.Href(h.prefix), RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
 			return
 		}
 	}
@@ -110,19 +125,34 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	view := struct {
 		*page
 		Prefix, Query string
+		Other         *page
+		Asked         bool
 		Menu          []*page
 		Hits          []hit
-	}{p, h.prefix, query, menu, search(menu, query)}
+	}{p, h.prefix, query, other, asked, menu, search(menu, query)}
 	var out bytes.Buffer
 	if err := h.shell.Execute(&out, view); err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
 	}
+	shown := out.Bytes()
+	if p.Language == chinese || asked {
+		shown = h.english.ReplaceAll(shown, []byte("${1}?lang=en${2}"))
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(out.Bytes())
+	_, _ = w.Write(shown)
+}
+
+// other returns the page in the other language, or the first one of that language.
+func (h *Handler) other(p *page) *page {
+	name, first := strings.Trim(strings.TrimPrefix(p.Name, chinese), "/"), ""
+	if p.Language != chinese {
+		name, first = path.Join(chinese, p.Name), chinese
+	}
+	return cmp.Or(h.pages[name], h.pages[first], p)
 }
 
 func serveFile(w http.ResponseWriter, contentType string, content []byte) {

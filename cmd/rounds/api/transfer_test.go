@@ -276,6 +276,13 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	}
+	for language, want := range map[string]string{"zh-CN,zh;q=0.9": `<html lang="zh-CN">`, "en": `<html lang="en">`} {
+		r := f.request("GET", "/docs", "")
+		r.Header.Set("Accept-Language", language)
+		if got := f.do(r); !strings.Contains(got.body, want) || got.header.Get("Vary") != "Accept-Language" {
+			t.Errorf("%s: %v %s", language, got.header, got.body)
+		}
+	}
 	if got := f.do(f.request("GET", "/metrics", "")); got.status != 200 || got.body != "rounds_up 1\n" {
 		t.Errorf("/metrics: %d %q", got.status, got.body)
 	}

@@ -3,6 +3,19 @@
 
 const methods = ["get", "put", "post", "delete"];
 
+// The page's own words. What /openapi.json says of routes and fields is English.
+const chinese = {
+  " required": " 必填", "default ": "默认 ", "any value": "任意值", "time": "时间", " to ": " 到 ", " or ": " 或 ",
+  "Parameters": "参数", "Request": "请求", "Failures": "失败", "Try it": "试一试",
+  "Token": "令牌", "Show": "显示", "This API needs a token.": "这个 API 需要令牌。",
+  "The description could not be loaded: ": "无法加载接口说明：",
+  "": "接口的说明只有英文。",
+};
+
+function t(text) {
+  return document.documentElement.lang === "zh-CN" ? chinese[text] ?? text : text;
+}
+
 function el(name, attributes, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
@@ -27,18 +40,18 @@ function resolve(doc, schema) {
 function typeOf(doc, schema) {
   const s = resolve(doc, schema);
   if (s.enum) return s.enum.map((v) => JSON.stringify(v)).join(" | ");
-  if (s.oneOf) return s.oneOf.map((one) => typeOf(doc, one)).join(" or ");
+  if (s.oneOf) return s.oneOf.map((one) => typeOf(doc, one)).join(t(" or "));
   const type = Array.isArray(s.type) ? s.type.filter((t) => t !== "null").join(" | ") : s.type;
   if (type === "array") return "array of " + typeOf(doc, s.items);
   if (type === "object" && s.additionalProperties && s.additionalProperties.type) return "object of " + s.additionalProperties.type + "s";
-  if (s.format === "date-time") return "time";
-  return type || "any value";
+  if (s.format === "date-time") return t("time");
+  return type || t("any value");
 }
 
 function limits(s) {
   const parts = [];
-  if (s.minimum !== undefined || s.maximum !== undefined) parts.push(`${s.minimum ?? "…"} to ${s.maximum ?? "…"}`);
-  if (s.default !== undefined) parts.push("default " + JSON.stringify(s.default));
+  if (s.minimum !== undefined || s.maximum !== undefined) parts.push((s.minimum ?? "…") + t(" to ") + (s.maximum ?? "…"));
+  if (s.default !== undefined) parts.push(t("default ") + JSON.stringify(s.default));
   return parts.join(", ");
 }
 
@@ -46,7 +59,7 @@ function row(doc, name, schema, required, description) {
   const s = resolve(doc, schema);
   const notes = [description || schema.description || s.description || "", limits(s)].filter(Boolean).join(" — ");
   return el("tr", {},
-    el("td", {}, el("code", {}, name), required ? el("span", { class: "required" }, " required") : ""),
+    el("td", {}, el("code", {}, name), required ? el("span", { class: "required" }, t(" required")) : ""),
     el("td", {}, el("span", { class: "type" }, typeOf(doc, schema)), notes ? el("div", {}, notes) : ""));
 }
 
@@ -104,25 +117,25 @@ function section(doc, method, path, operation) {
   ];
   const parameters = operation.parameters || [];
   if (parameters.length) {
-    nodes.push(el("h4", {}, "Parameters"));
+    nodes.push(el("h4", {}, t("Parameters")));
     nodes.push(el("table", {}, ...parameters.map((p) => row(doc, p.name, p.schema || {}, p.required, p.description))));
   }
-  nodes.push(...content(doc, "Request", operation.requestBody));
+  nodes.push(...content(doc, t("Request"), operation.requestBody));
   const failures = [];
   for (const [status, response] of Object.entries(operation.responses || {})) {
     if (status >= "400") failures.push(status + " " + response.description);
     else if (response.content) nodes.push(...content(doc, status + " " + response.description, response));
     else nodes.push(el("h4", {}, status + " " + response.description));
   }
-  if (failures.length) nodes.push(el("h4", {}, "Failures"), el("p", { class: "faint" }, failures.join(" · ")));
-  nodes.push(el("h4", {}, "Try it"), el("pre", { tabindex: "0" }, curl(doc, method, path, operation)));
+  if (failures.length) nodes.push(el("h4", {}, t("Failures")), el("p", { class: "faint" }, failures.join(" · ")));
+  nodes.push(el("h4", {}, t("Try it")), el("pre", { tabindex: "0" }, curl(doc, method, path, operation)));
   return el("section", { id: operation.operationId }, ...nodes);
 }
 
 function render(doc) {
   const page = document.getElementById("page");
   const contents = document.getElementById("contents");
-  page.replaceChildren(el("h1", {}, doc.info.title + " ", el("small", {}, doc.info.version)), ...paragraphs(doc.info.description),
+  page.replaceChildren(el("h1", {}, doc.info.title + " ", el("small", {}, doc.info.version)), ...paragraphs(t("")), ...paragraphs(doc.info.description),
     el("p", {}, el("a", { href: "/openapi.json" }, "openapi.json")));
   contents.replaceChildren(el("strong", {}, doc.info.title));
   for (const tag of doc.tags) {
@@ -143,13 +156,13 @@ function render(doc) {
 // The description is for those who may use the API. The token that they give is
 // kept in this page only.
 function ask() {
-  const input = el("input", { type: "password", "aria-label": "Token", placeholder: "Token", autocomplete: "off" });
-  const form = el("form", {}, input, el("button", {}, "Show"));
+  const input = el("input", { type: "password", "aria-label": t("Token"), placeholder: t("Token"), autocomplete: "off" });
+  const form = el("form", {}, input, el("button", {}, t("Show")));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     load(input.value);
   });
-  document.getElementById("page").replaceChildren(el("h1", {}, "rounds"), el("p", {}, "This API needs a token."), form);
+  document.getElementById("page").replaceChildren(el("h1", {}, "rounds"), el("p", {}, t("This API needs a token.")), form);
   input.focus();
 }
 
@@ -160,7 +173,7 @@ async function load(token) {
     if (!reply.ok) throw new Error(reply.status + " " + reply.statusText);
     render(await reply.json());
   } catch (error) {
-    document.getElementById("page").replaceChildren(el("h1", {}, "rounds"), el("p", {}, "The description could not be loaded: " + error.message));
+    document.getElementById("page").replaceChildren(el("h1", {}, "rounds"), el("p", {}, t("The description could not be loaded: ") + error.message));
   }
 }
 
