@@ -132,7 +132,7 @@ func dutiesKey(namespace string) string    { return "{" + replicasKey(namespace)
 // their reports. They have the same hash tag as the reports.
 func rosterKeys(namespace string) []string {
 	tag := "{" + replicasKey(namespace) + "}:"
-	return []string{tag + "processes", tag + "left", tag + "processes:seen", tag + "processes:about"}
+	return []string{tag + "processes", tag + "left", tag + "processes:seen", AboutKey(tag + "processes")}
 }
 
 // stream returns the keys that concern the shard's messages.
@@ -175,6 +175,10 @@ func RoleOf(key string) KeyRole {
 	}
 	return 0
 }
+
+// AboutKey returns the HASH of the reports of a roster's processes, given the KeyOfPresence
+// of the roster.
+func AboutKey(processes string) string { return processes + ":about" }
 
 // ValidateNamespace returns what is wrong with a namespace. It must be 1 to 64 letters,
 // digits, dots, dashes or underscores.

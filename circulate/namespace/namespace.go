@@ -4,9 +4,11 @@
 package namespace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,13 +40,15 @@ type Found struct {
 
 // Process is a process that reported itself lately.
 type Process struct {
-	Name   string // a replica, or a process with its roles
+	Name   string // unique among processes; a replica has the name of its process
+	Roles  string // names joined by commas; empty: it is only known as a replica
 	Silent time.Duration
+	About  []byte // its report; opaque here, empty for a replica
 }
 
 // Look walks through the keys of a namespace, a page at a time on each server, and
 // returns what it found. Alive has the processes that reported within the window, by
-// Redis' clocks.
+// Redis' clocks, each once.
 func Look(ctx context.Context, server circulate.Server, name string, window time.Duration) (Found, error) {
 	if err := circulate.ValidateNamespace(name); err != nil {
 		return Found{}, fmt.Errorf("namespace %q: %w", name, err)
@@ -54,7 +58,19 @@ func Look(ctx context.Context, server circulate.Server, name string, window time
 		found.Keys += len(keys)
 		return found.read(ctx, conn, keys, window)
 	})
+	found.Alive = once(found.Alive)
 	return found, err
+}
+
+// once returns the processes without the replicas in them, the latest first.
+func once(all []Process) []Process {
+	processes := make(map[string]bool)
+	for _, p := range all {
+		processes[p.Name] = processes[p.Name] || p.Roles != ""
+	}
+	all = slices.DeleteFunc(all, func(p Process) bool { return p.Roles == "" && processes[p.Name] })
+	slices.SortStableFunc(all, func(a, b Process) int { return cmp.Compare(a.Silent, b.Silent) })
+	return all
 }
 
 // read counts the contents of a page of keys.
@@ -96,12 +112,14 @@ func (f *Found) readPresence(ctx context.Context, conn redis.Conn, key string, w
 		if _, err := fmt.Sscan(members[i+1], &said); err != nil {
 			return err
 		}
-		roles, process, both := strings.Cut(members[i], "|")
-		who := "replica " + members[i]
-		if both {
-			who = "process " + process + " (" + roles + ")"
+		p := Process{Name: members[i], Silent: time.Duration(max(0, now-int64(said))) * time.Millisecond}
+		if roles, name, both := strings.Cut(members[i], "|"); both {
+			p.Roles, p.Name = roles, name
+			if p.About, err = redis.Bytes(do(ctx, conn, "HGET", circulate.AboutKey(key), members[i])); err != nil && !errors.Is(err, redis.ErrNil) {
+				return err
+			}
 		}
-		f.Alive = append(f.Alive, Process{who, time.Duration(max(0, now-int64(said))) * time.Millisecond})
+		f.Alive = append(f.Alive, p)
 	}
 	return nil
 }

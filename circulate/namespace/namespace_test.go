@@ -61,7 +61,14 @@ func lookAndRemove(t *testing.T, server redistest.Redis) {
 		if _, err := ring.Heartbeat(ctx, "replica001", []byte("{}"), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ring.Roster().Attend(ctx, circulate.Process{Name: "p1", Roles: "api,monitor"}, nil); err != nil {
+		if _, err := ring.Roster().Attend(ctx, circulate.Process{Name: "p1", Roles: "api,monitor"}, []byte("about")); err != nil {
+			t.Fatal(err)
+		}
+		// A process with the role of a poller is known as a replica, too.
+		if _, err := ring.Roster().Attend(ctx, circulate.Process{Name: "replica002", Roles: "poller"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ring.Heartbeat(ctx, "replica002", []byte("{}"), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ring.Endpoints().Disable(ctx, "crm", "410"); err != nil {
@@ -84,9 +91,9 @@ func lookAndRemove(t *testing.T, server redistest.Redis) {
 		if p.Silent < 0 || p.Silent > time.Minute {
 			t.Errorf("%+v", p)
 		}
-		alive = append(alive, p.Name)
+		alive = append(alive, strings.Join([]string{p.Name, p.Roles, string(p.About)}, " "))
 	}
-	if slices.Sort(alive); strings.Join(alive, "; ") != "process p1 (api,monitor); replica replica001" {
+	if slices.Sort(alive); strings.Join(alive, "; ") != "p1 api,monitor about; replica001  ; replica002 poller " {
 		t.Errorf("alive: %q", alive)
 	}
 	if none, err := namespace.Look(ctx, server, "som", time.Minute); err != nil || none.Keys+len(none.Alive) > 0 {

@@ -86,7 +86,7 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	if r.dryRun {
 		fmt.Fprintln(r.env.stdout, r.env.spoken(what))
 		for _, p := range found.Alive {
-			fmt.Fprintln(r.env.stdout, r.env.says("in use by %s, heard of %s ago", oneLine(p.Name), seconds(p.Silent.Seconds())))
+			fmt.Fprintln(r.env.stdout, r.env.says("in use by %s, heard of %s ago", userOf(p), seconds(p.Silent.Seconds())))
 		}
 		return nil
 	}
@@ -117,12 +117,20 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
+// userOf names a process, with its roles if they are known.
+func userOf(p service.NamespaceUser) string {
+	if p.Roles == "" {
+		return "replica " + oneLine(p.Name)
+	}
+	return fmt.Sprintf("process %s (%s)", oneLine(p.Name), oneLine(p.Roles))
+}
+
 // aliveIn names the first processes that use a namespace.
 func aliveIn(alive []service.NamespaceUser) string {
 	const named = 3
 	var names []string
 	for _, p := range alive[:min(named, len(alive))] {
-		names = append(names, fmt.Sprintf("%s (heard of %s ago)", oneLine(p.Name), seconds(p.Silent.Seconds())))
+		names = append(names, fmt.Sprintf("%s (heard of %s ago)", userOf(p), seconds(p.Silent.Seconds())))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(alive) - named; more > 0 {

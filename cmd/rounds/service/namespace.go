@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"os/user"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/namespace"
@@ -112,13 +114,50 @@ func SystemUser() string {
 	return who.Username
 }
 
-// Look returns what the namespace has, and which of its users reported within a minute.
+// Look returns what the namespace has, and which of its users reported within a minute, without
+// the former names of others.
 func (n *Namespace) Look(ctx context.Context) (namespace.Found, error) {
 	found, err := namespace.Look(ctx, n.server, n.name, aliveWithin)
 	if err != nil {
 		return found, fmt.Errorf("namespace %s: %w", n.name, err)
 	}
+	found.Alive = withoutFormer(found.Alive, time.Now())
 	return found, nil
+}
+
+const (
+	// replacedAfter is how long a process must be silent for another one to replace it.
+	replacedAfter = 10 * time.Second
+	// startSlack is by how much the clocks of a process and of Redis may differ, and a process
+	// reports in whole seconds when it began.
+	startSlack = 2 * time.Second
+)
+
+// withoutFormer returns the processes without former names. A process has changed its name if
+// another one on its host began at the same moment and was heard of later: it is the same, with
+// other shards. It was replaced if it went silent, and another one with its roles began there
+// after that.
+func withoutFormer(all []NamespaceUser, now time.Time) []NamespaceUser {
+	reports := make([]accounts.ProcessReport, len(all))
+	for i := range all {
+		_ = json.Unmarshal(all[i].About, &reports[i]) // one of another version is shown
+	}
+	var left []NamespaceUser
+	for i, p := range all {
+		former := false
+		for j, by := range all {
+			if p.Roles != by.Roles || p.Roles == "" || reports[i].Host != reports[j].Host || reports[j].Since.IsZero() || by.Silent >= p.Silent {
+				continue
+			}
+			renamed := reports[i].Since.Equal(reports[j].Since)
+			replaced := p.Silent >= replacedAfter && !reports[j].Since.Before(now.Add(-p.Silent-startSlack))
+			former = former || renamed || replaced
+		}
+		if !former {
+			left = append(left, p)
+		}
+	}
+	return left
 }
 
 // Remove removes everything, and calls progress with the number of removed keys.
