@@ -83,25 +83,23 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 		if name != "" && !isLocalhost(name) && !disguised(name) {
 			return noAddress()
 		}
-		return refusal{target.Addr(), r.entryFor(host, target.Port()), r.Program}
+		return refusal{target.Addr(), r.cureFor(host, target.Port())}
 	}
 }
 
 // refusal is an ErrRefusedAddress with the address. It is only for addresses that were in the URL
 // itself, so it tells the URL's author nothing new.
 type refusal struct {
-	addr  netip.Addr
-	entry string // see Rule.entryFor
-
-	program string // see Rule.Program
+	addr netip.Addr
+	cure
 }
 
 // Error names the refused address.
 func (e refusal) Error() string {
 	if !e.addr.IsValid() {
-		return ErrRefusedAddress.Error() + allowedBy(e.entry, e.program)
+		return ErrRefusedAddress.Error() + e.allowedBy()
 	}
-	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone("")) + allowedBy(e.entry, e.program)
+	return fmt.Sprintf("%v: %v is not among those that may be reached", ErrRefusedAddress, e.addr.WithZone("")) + e.allowedBy()
 }
 
 // Is makes it an ErrRefusedAddress.

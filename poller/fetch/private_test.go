@@ -52,6 +52,12 @@ func TestARefusalNamesWhatAllowsIt(t *testing.T) {
 			t.Errorf("%s with %s: %v", raw, entry, err)
 		}
 		allowed.Close()
+		// Where the setting has entries, this one comes to them.
+		more := New(Options{Reserved: &reserved, Networks: networks("192.0.2.0/24")})
+		if err := more.Validate(raw); err == nil || !strings.Contains(err.Error(), "; add "+entry) || !strings.HasSuffix(err.Error(), " to ROUNDS_ALLOW_NETWORKS of rounds serve") {
+			t.Errorf("%s, in addition: %v", raw, err)
+		}
+		more.Close()
 		for program, want := range map[string]string{"": "; rounds serve needs ROUNDS", "this command": "; this command needs ROUNDS"} {
 			c := New(Options{Program: program})
 			registered := c.Validate(raw)

@@ -96,7 +96,7 @@ func (r Rule) validateAddr(host string, port uint16) error {
 	addr, ok := addrOf(host)
 	switch {
 	case ok && !r.permits(addr, port, ""), !ok && isLocalhost(host) && !r.permits(loopback4, port, host) && !r.permits(loopback6, port, host):
-		return private{r.entryFor(host, port), r.Program}
+		return private{r.cureFor(host, port)}
 	}
 	return nil
 }
@@ -123,23 +123,37 @@ func (r Rule) entryFor(host string, port uint16) string {
 }
 
 // private is an ErrPrivate that says what an operator can do.
-type private struct{ entry, program string }
+type private struct{ cure }
 
 // Error names the setting that allows the address.
-func (e private) Error() string { return ErrPrivate.Error() + allowedBy(e.entry, e.program) }
+func (e private) Error() string { return ErrPrivate.Error() + e.allowedBy() }
 
 // Is makes it an ErrPrivate, and a poller.ErrHere if a setting allows the address.
 func (e private) Is(target error) bool {
 	return target == ErrPrivate || target == poller.ErrHere && e.entry != ""
 }
 
-// allowedBy says which setting of which program allows an address. It is short: of an account's error
-// 120 bytes are stored.
-func allowedBy(entry, program string) string {
-	if entry == "" {
+// cure is what an operator can do about a refused address.
+type cure struct {
+	entry   string // see Rule.entryFor; empty: nothing
+	program string // see Rule.Program
+	listed  bool   // the setting has other entries
+}
+
+func (r Rule) cureFor(host string, port uint16) cure {
+	return cure{r.entryFor(host, port), cmp.Or(r.Program, "rounds serve"), len(r.Networks.prefixes)+len(r.Networks.names) > 0}
+}
+
+// allowedBy says which setting of which program allows the address. It is short: of an account's
+// error 120 bytes are stored.
+func (c cure) allowedBy() string {
+	switch {
+	case c.entry == "":
 		return ""
+	case c.listed:
+		return "; add " + c.entry + " to ROUNDS_ALLOW_NETWORKS of " + c.program
 	}
-	return "; " + cmp.Or(program, "rounds serve") + " needs ROUNDS_ALLOW_NETWORKS=" + entry
+	return "; " + c.program + " needs ROUNDS_ALLOW_NETWORKS=" + c.entry
 }
 
 // validateHost checks a host as Client.validateHost does. Port 0 stands for any.
@@ -165,7 +179,7 @@ func (r Rule) judge(u *url.URL) error {
 	host := u.Hostname()
 	if addr, ok := addrOf(host); ok {
 		if !r.permits(addr, portOf(u), "") {
-			return refusal{addr, r.entryFor(host, portOf(u)), r.Program}
+			return refusal{addr, r.cureFor(host, portOf(u))}
 		}
 		return nil
 	}
@@ -173,7 +187,7 @@ func (r Rule) judge(u *url.URL) error {
 		return ErrRefusedAddress
 	}
 	if isLocalhost(host) && !r.Private && !r.Networks.name(host, portOf(u)) {
-		return refusal{entry: r.entryFor(host, portOf(u))}
+		return refusal{cure: r.cureFor(host, portOf(u))}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -46,6 +47,9 @@ func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createRe
 	}
 	trail.Of(ctx).Account(a.ID)
 	view, _, err := s.registry(ctx).Save(ctx, a, accounts.Save{New: true, From: r.From.From})
+	if errors.Is(err, accounts.ErrExists) {
+		return nil, newErrorReply(http.StatusConflict, fmt.Sprintf("an account already has the id %q", a.ID))
+	}
 	if err != nil {
 		return nil, s.errorReply(ctx, "create account", err)
 	}

@@ -170,7 +170,9 @@ func TestAccounts(t *testing.T) {
 			t.Errorf("%s stands in %s", absent, got.body)
 		}
 	}
-	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 409, nil)
+	if got := f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 409, nil); !strings.Contains(got.body, `an account already has the id \"a\"`) {
+		t.Errorf("twice: %s", got.body)
+	}
 	f.call("GET", "/v1/accounts/a", "", 200, &a)
 	f.call("PUT", "/v1/accounts/a", `{"kind":"plain"}`, 200, &a)
 	if a.Kind != "plain" {

@@ -44,7 +44,7 @@ func (e *Error) Error() string {
 	case e.Status == http.StatusUnauthorized && e.sent:
 		b.WriteString(": ROUNDS_API_TOKEN here is not that of the service at " + e.at)
 	case e.Status == http.StatusUnauthorized:
-		b.WriteString(": set ROUNDS_API_TOKEN")
+		b.WriteString(": set ROUNDS_API_TOKEN to that of the service at " + e.at + ", or to a key")
 	}
 	for _, f := range e.Errors {
 		b.WriteString("\n  ")

@@ -190,7 +190,14 @@ func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Cli
 	if did.Unknown > 0 {
 		counts += fmt.Sprintf(", %d unknown: run it again", did.Unknown)
 	}
-	fmt.Fprintln(env.stdout, env.says("%s; %d of %d accounts were selected", counts, did.Matched, did.Seen))
+	switch {
+	case did.Seen == 1:
+		fmt.Fprintln(env.stdout, env.says("%s; %d of %d account was selected", counts, did.Matched, did.Seen))
+	case did.Matched == 1:
+		fmt.Fprintln(env.stdout, env.says("%s; %d of %d accounts was selected", counts, did.Matched, did.Seen))
+	default:
+		fmt.Fprintln(env.stdout, env.says("%s; %d of %d accounts were selected", counts, did.Matched, did.Seen))
+	}
 	return err
 }
 

@@ -16,6 +16,7 @@ func TestBulkCommands(t *testing.T) {
 		{"pause --label team=news --prefix a- --json", `{"summary":{"seen":3,"matched":1,"changed":0,"unchanged":1,"failed":0,"unknown":0}}` + "\n"},
 		{"list --state paused --prefix b --json", `"id":"b-1"`},
 		{"export --state active --kind feed --kind other", `{"id":"a-2",`},
+		{"pause --prefix b --dry-run", "; 1 of 3 accounts was selected\n"},
 		{"resume --all", "2 resumed, 1 unchanged; 3 of 3 accounts were selected\n"},
 		{"rm --prefix a- --prefix c --dry-run", "2 would be removed, 0 unchanged; 2 of 3 accounts were selected\n"},
 		{"rm --prefix a- --yes", "2 removed, 0 unchanged; 2 of 3 accounts were selected\n"},

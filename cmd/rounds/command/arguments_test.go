@@ -14,6 +14,7 @@ func TestArgumentsAreNamed(t *testing.T) {
 	for line, want := range map[string]string{
 		"connector verify":  "URL is missing: rounds connector verify URL",
 		"account why":       "ID is missing: rounds account why ID",
+		"reshard 16":        `"16" is one argument too many: rounds reshard --to 16`,
 		"account why a b c": `"b" is one argument too many: rounds account why ID`,
 	} {
 		_, err := runWith(t.Context(), nil, "", strings.Fields(line)...)

@@ -48,7 +48,7 @@ func TestCommandsFollowTheLanguageOfTheEnvironment(t *testing.T) {
 		{[]string{"messages", "tail", "--from", "then"}, "rounds: --from is \"then\": must be start or now\n", "rounds: --from 是 \"then\"：必须是 start 或 now\n"},
 		{[]string{"stats", "--interval", "0s"}, "rounds: --interval must be more than 0\n", "rounds: --interval 必须大于 0\n"},
 		{[]string{"account", "nudge", "news"}, "news nudged\n", "已请求检查 news\n"},
-		{[]string{"account", "pause", "--kind", "feed", "--dry-run"}, "1 would be paused, 0 unchanged; 1 of 1 accounts were selected\n", "将暂停 1 个，未改变 0 个；1 个账号中选中 1 个\n"},
+		{[]string{"account", "pause", "--kind", "feed", "--dry-run"}, "1 would be paused, 0 unchanged; 1 of 1 account was selected\n", "将暂停 1 个，未改变 0 个；1 个账号中选中 1 个\n"},
 	} {
 		for _, lang := range []string{"C", "C.UTF-8", "en_US.UTF-8", "zh_CN.GBK", ""} {
 			if got := in(lang, c.args...); got != c.en {
@@ -70,7 +70,7 @@ func TestCommandsFollowTheLanguageOfTheEnvironment(t *testing.T) {
 func TestWhyACommandGotNoAnswerFollowsTheEnvironment(t *testing.T) {
 	s := startAPI(t)
 	for want, variables := range map[string]map[string]string{
-		"的令牌或一个 API 密钥（401 未认证）：请设置 ROUNDS_API_TOKEN\n":                                                       {"ROUNDS_API_URL": s.url},
+		"（401 未认证）：请把 ROUNDS_API_TOKEN 设为 " + s.url + " 上的服务的令牌，或一个 API 密钥\n":                                 {"ROUNDS_API_URL": s.url},
 		"（401 未认证）：这里的 ROUNDS_API_TOKEN 不是 " + s.url + " 上的服务的\n":                                             {"ROUNDS_API_URL": s.url, "ROUNDS_API_TOKEN": "another-token-1234"},
 		"rounds: 无法连接 API（http://127.0.0.1:1）：`rounds serve` 在运行吗？请设置 ROUNDS_API_URL（连接 127.0.0.1:1：连接被拒绝）\n": {"ROUNDS_API_URL": "http://127.0.0.1:1"},
 		"rounds: ROUNDS_API_URL 现在是 \"x\"：必须是 URL，例如 http://127.0.0.1:8080 或 unix:///run/rounds/api.sock\n":   {"ROUNDS_API_URL": "x"},

@@ -48,7 +48,12 @@ group has handled them. Only then can the number change again.`,
   rounds reshard --to 128
   rounds reshard --abort
   rounds reshard --finish`,
-		Args: cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !strings.ContainsFunc(args[0], func(r rune) bool { return r < '0' || r > '9' }) {
+				return fmt.Errorf("%q is one argument too many: %s", args[0], cmd.CommandPath()+" --to "+args[0])
+			}
+			return cobra.NoArgs(cmd, args)
+		},
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			var done api.Resharding
 			var err error

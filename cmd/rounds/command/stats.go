@@ -31,7 +31,9 @@ func newStatsCommand(env environment) *cobra.Command {
 are from the last scan of the monitor on duty. Both leave parked accounts out:
 
   failing          their last check failed, whatever the cause
-  newly            failing accounts that succeeded until at most an hour ago
+  newly            failing accounts that began to fail within the last hour: their first
+                   slot since a check succeeded completely, or since they were
+                   registered, was less than an hour ago
   never succeeded  they were checked, but no check ever succeeded completely
   behind           three slots of their cadence or more have passed since
 

@@ -310,7 +310,7 @@ func TestTheLastAuditIsToldWithItsSize(t *testing.T) {
 		199000: {"law", ok, "the last audit, 18m44s ago, found 199000 accounts of 200000 in exactly one place each", ""},
 	} {
 		d := &doctor{}
-		d.concerns(concern.Concerns{Now: now}, &concern.Law{Now: now, State: concern.Kept, Last: &concern.AuditResult{At: now.Add(-18*time.Minute - 44*time.Second), Accounts: audited}}, 200_000)
+		d.concerns(concern.Concerns{Now: now}, &concern.Law{Now: now, State: concern.Kept, Last: &concern.AuditResult{At: now.Add(-18*time.Minute - 44*time.Second), Accounts: audited}}, 200_000, living{})
 		d.report.says(t, want.Status, want.Part, want.Text)
 	}
 }
@@ -322,7 +322,7 @@ func TestOldFiguresHaveTheirTime(t *testing.T) {
 	d.concerns(concern.Concerns{Now: now, Concerns: []concern.Concern{
 		{Code: concern.FailingJumped, Level: concern.Warn, Text: "4307 accounts", AsOf: now.Add(-time.Minute)},
 		{Code: concern.GroupLagging, Level: concern.Warn, Text: "crm lags"},
-	}}, &concern.Law{Now: now}, 0)
+	}}, &concern.Law{Now: now}, 0, living{})
 	d.report.says(t, warning, "accounts", "4307 accounts, as of "+now.Add(-time.Minute).Local().Format(time.DateTime))
 	for _, c := range d.report.Checks {
 		if c.Part == "groups" && c.Text != "crm lags" {
@@ -344,4 +344,18 @@ func TestEveryConcernHasAPart(t *testing.T) {
 	if do := remedy(&concern.Concern{Code: concern.TrailLost, Subject: "p1"}); !strings.Contains(do, "the log of p1") {
 		t.Errorf("for entries that the trail lacks: %q", do)
 	}
+}
+
+// Where all is well, it says how many replicas and monitors are alive.
+func TestHowManyAreAlive(t *testing.T) {
+	var there living
+	for _, alive := range []bool{true, true, false} {
+		there.replica(alive)
+	}
+	there.process(true, []string{"poller"})
+	there.process(true, []string{"poller", "monitor"})
+	there.process(false, []string{"monitor"})
+	d := &doctor{}
+	d.concerns(concern.Concerns{}, &concern.Law{}, 0, there)
+	d.report.says(t, ok, "replicas", "2 replicas and a monitor are alive, and all of them agree")
 }

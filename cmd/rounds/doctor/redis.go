@@ -215,5 +215,12 @@ func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accou
 		d.fault("law", err.Error(), "")
 		return
 	}
-	d.concerns(list, &l, stats.Registered)
+	var there living
+	for i := range stats.Replicas {
+		there.replica(stats.Alive(stats.Replicas[i].Beat, d.Settings.Monitor.DeadAfter))
+	}
+	for i := range stats.Processes {
+		there.process(stats.Alive(stats.Processes[i].Beat, d.Settings.Monitor.DeadAfter), stats.Processes[i].Roles)
+	}
+	d.concerns(list, &l, stats.Registered, there)
 }

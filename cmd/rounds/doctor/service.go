@@ -77,7 +77,14 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 			d.fault("law", err.Error(), "")
 			return
 		}
-		d.concerns(list, &l, stats.Accounts.Registered)
+		var found living
+		for i := range stats.Replicas {
+			found.replica(stats.Replicas[i].Alive)
+		}
+		for i := range stats.Processes {
+			found.process(stats.Processes[i].Alive, stats.Processes[i].Roles)
+		}
+		d.concerns(list, &l, stats.Accounts.Registered, found)
 	})
 	if !there {
 		return known
@@ -172,9 +179,35 @@ func remedy(c *concern.Concern) string {
 	return ""
 }
 
+// living is how many replicas and monitors are alive.
+type living struct{ replicas, monitors int }
+
+func (l *living) replica(alive bool) {
+	if alive {
+		l.replicas++
+	}
+}
+
+func (l *living) process(alive bool, roles []string) {
+	if alive && slices.Contains(roles, "monitor") {
+		l.monitors++
+	}
+}
+
+// String says so where nothing is wrong with them.
+func (l living) String() string {
+	one := func(n int, noun string) string {
+		if n == 1 {
+			return "a " + noun
+		}
+		return counted(n, noun)
+	}
+	return one(l.replicas, "replica") + " and " + one(l.monitors, "monitor") + " are alive, and all of them agree"
+}
+
 // concerns sorts what is wrong into parts, and also reports the parts where nothing is.
 // Registered is the number of registered accounts.
-func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int) {
+func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int, there living) {
 	amiss := make(map[string]bool)
 	for i := range list.Concerns {
 		c := &list.Concerns[i]
@@ -205,7 +238,7 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int)
 		d.law(l, registered)
 	}
 	for _, well := range []struct{ part, text string }{
-		{"replicas", "a replica and a monitor are alive, and all of them agree"},
+		{"replicas", there.String()},
 		{"accounts", "none is overdue or in quarantine"},
 		{"groups", "no group lags, and no webhook fails"},
 		{"dead letters", "there are none"},
