@@ -92,7 +92,17 @@ func TestTranslate(t *testing.T) {
 		"--set \"x\" must be key=value\n--label \"y\" must be name=value":                                 "--set \"x\" 必须是 key=value\n--label \"y\" 必须是 name=value",
 		`ROUNDS_SHARDS is "x": must be a whole number from 0 to 16384`:                                    `ROUNDS_SHARDS 现在是 "x"：必须是 0 到 16384 的整数`,
 		"config.url: must not be a private address; rounds serve needs ROUNDS_ALLOW_NETWORKS=127.0.0.2:9": "config.url：不能是私有地址；rounds serve 需要 ROUNDS_ALLOW_NETWORKS=127.0.0.2:9",
-		"config.project: unknown field; the fields are url and hold; what the connector itself needs goes into settings, such as settings.project, and what is secret into headers": "config.project：未知字段；字段有 url 和 hold；连接器自己需要的值写入 settings，例如 settings.project，机密的值写入 headers",
+		"config.project: unknown field; the fields are url and hold; what the connector itself needs goes into settings, such as settings.project, and what is secret into headers":                      "config.project：未知字段；字段有 url 和 hold；连接器自己需要的值写入 settings，例如 settings.project，机密的值写入 headers",
+		"config.url: must not be a private address; add 127.0.0.2:9 to ROUNDS_ALLOW_NETWORKS of rounds serve":                                                                                            "config.url：不能是私有地址；请把 127.0.0.2:9 加入 rounds serve 的 ROUNDS_ALLOW_NETWORKS",
+		"ROUNDS_API_ADDR: listen tcp 127.0.0.1:80: bind: address already in use: choose another with ROUNDS_API_ADDR, and ROUNDS_API_URL for the commands":                                               "ROUNDS_API_ADDR：监听 127.0.0.1:80：地址已被占用：请用 ROUNDS_API_ADDR 另选一个，并为命令设置 ROUNDS_API_URL",
+		"ROUNDS_OPS_ADDR: listen tcp 127.0.0.1:80: bind: address already in use: rounds v1 with the namespace x is there; stop it, or choose another with ROUNDS_OPS_ADDR":                               "ROUNDS_OPS_ADDR：监听 127.0.0.1:80：地址已被占用：那里已有 rounds v1 with the namespace x；请停止它，或者请用 ROUNDS_OPS_ADDR 另选一个",
+		"ROUNDS_API_ADDR: listen tcp 127.0.0.1:80: bind: address already in use: another rounds seems to be there; stop it, or choose another with ROUNDS_API_ADDR, and ROUNDS_API_URL for the commands": "ROUNDS_API_ADDR：监听 127.0.0.1:80：地址已被占用：那里似乎已有另一个 rounds；请停止它，或者请用 ROUNDS_API_ADDR 另选一个，并为命令设置 ROUNDS_API_URL",
+		`ROUNDS_LOG_LEVEL (given as --log-level) is "warning": must be one of debug, info, warn, error`:                                                                                                  `ROUNDS_LOG_LEVEL（由 --log-level 给出）现在是 "warning"：必须是 debug, info, warn, error 之一`,
+		`ROUNDS_LIMITS is "fed 1/s": rule 1, "fed 1/s": kind "fed" is not known; the kinds are feed, imap`:                                                                                               `ROUNDS_LIMITS 现在是 "fed 1/s"：第 1 条规则 "fed 1/s"：没有种类 "fed"；种类有 feed, imap`,
+		`kind: "fed" is not known; the kinds are feed, imap`:                      `kind："fed" 不是种类；种类有 feed, imap`,
+		"rounds account has no command \"lst\": did you mean get or list or set?": `rounds account 没有命令 "lst"：是否想用 get、list 或 set？`,
+		"unknown flag: --x: did you mean --xa or --xb?":                           "未知参数：--x：是否想用 --xa 或 --xb？",
+		"ROUNDS_API_ADR: no setting has this name (is it ROUNDS_API_ADDR?); it is refused because ROUNDS_REDIS_URL is not set and everything would be kept on this machine alone": "ROUNDS_API_ADR：没有这个名称的设置（是否为 ROUNDS_API_ADDR？）；由于没有设置 ROUNDS_REDIS_URL，一切都只会保存在本机，因此拒绝启动",
 
 		// What somebody wrote stays as it is, even if it looks like a message or like a template.
 		"nothing: no account has this id":           "nothing：没有账号使用此 ID",
