@@ -76,8 +76,8 @@ func TestThePanicsTextIsNotInTheLog(t *testing.T) {
 	})
 }
 
-// A secret that a check resolved is scrubbed from the message of its failure.
-func TestAFailuresMessageHasNoSecretOfTheCheck(t *testing.T) {
+// A secret that a check resolved is scrubbed from the code and the message of its failure.
+func TestAFailureHasNoSecretOfTheCheck(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		source := secrets.Source{Lookup: func(name string) (string, bool) { return "s3cr3t-token", name == "ROUNDS_SECRET_TOKEN" }}
 		w.checker.check = func(ctx context.Context, _ poller.Request) (poller.Result, error) {
@@ -87,14 +87,14 @@ func TestAFailuresMessageHasNoSecretOfTheCheck(t *testing.T) {
 			if err != nil {
 				return poller.Result{}, secrets.CheckError(err)
 			}
-			return poller.Result{}, &poller.CheckError{Code: "http_403", Message: "the bearer " + token + " is not known"}
+			return poller.Result{}, &poller.CheckError{Code: "http_403_" + token, Message: "the bearer " + token + " is not known"}
 		}
 		w.register("every 1h", "a")
 		log := new(processes.Output)
 		stop := w.startChecking(poller.Config{}, w.checker, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		time.Sleep(time.Minute)
 		stop()
-		if v := w.look("a"); v.Error != "http_403: the bearer [secret] is not known" || strings.Contains(log.String(), "s3cr3t") {
+		if v := w.look("a"); v.Error != "http_403_[secret]: the bearer [secret] is not known" || strings.Contains(log.String(), "s3cr3t") {
 			t.Errorf("got %q, and the log\n%s", v.Error, log.String())
 		}
 	})

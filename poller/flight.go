@@ -217,7 +217,7 @@ func (f *flight) call(p policy) (result Result, err error) {
 	}
 	if err != nil {
 		failed := Classify(err) // here, where a panic in the error's own methods is caught
-		failed.Message = f.secrets.Scrub(failed.Message)
+		failed.Code, failed.Message = f.secrets.Scrub(failed.Code), f.secrets.Scrub(failed.Message)
 		err = failed
 	}
 	returned = true

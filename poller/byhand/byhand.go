@@ -208,7 +208,7 @@ func (t *Trials) judged(ctx context.Context, checker poller.Checker, asked polle
 		return result, nil
 	}
 	failed := poller.Classify(err)
-	failed.Message = secrets.Scrub(failed.Message)
+	failed.Code, failed.Message = secrets.Scrub(failed.Code), secrets.Scrub(failed.Message)
 	return result, failed
 }
 

@@ -100,13 +100,13 @@ func TestWhatFails(t *testing.T) {
 			var none *poller.CheckError
 			return poller.Result{}, none
 		},
-		"http_503": func(ctx context.Context, _ poller.Request) (poller.Result, error) {
+		"http_503_[secret]": func(ctx context.Context, _ poller.Request) (poller.Result, error) {
 			source := secrets.Source{Lookup: func(name string) (string, bool) { return "s3cret", name == "ROUNDS_SECRET_TOKEN" }}
 			token, err := source.Get(ctx, "TOKEN", secrets.Use{Kind: "own", Stays: true})
 			if err != nil {
 				return poller.Result{}, err
 			}
-			return poller.Result{}, &poller.CheckError{Code: "http_503", Message: "away for " + token, RetryAfter: time.Minute}
+			return poller.Result{}, &poller.CheckError{Code: "http_503_" + token, Message: "away for " + token, RetryAfter: time.Minute}
 		},
 	} {
 		all := trials(t, c, 1)
