@@ -107,10 +107,10 @@ func TestJudge(t *testing.T) {
 		"replicas of before":       {func(f *facts) { f.stats.Replicas[0].Report.Kinds = nil }, "", ""},
 		"overdue":                  {func(f *facts) { f.watched.Counted.Overdue = 120 }, "overdue warn", "^10 accounts are overdue, the longest for 2m0s"},
 		"long overdue":             {func(f *facts) { f.watched.Counted.Overdue = 600 }, "overdue bad", ""},
-		"a jump":                   {func(f *facts) { f.watched.Failing = &Failing{Newly: 10, Of: 1000} }, "failing_jumped warn", "^10 of 1000 accounts, 1.0 %"},
-		"a high jump":              {func(f *facts) { f.watched.Failing = &Failing{Newly: 300, Of: 1200} }, "failing_jumped bad", "^300 of 1200 accounts, 25.0 %"},
+		"a jump":                   {func(f *facts) { f.watched.Failing = &Failing{Newly: 10, Of: 1000} }, "failing_jumped warn", "^10 of 1000 accounts in circulation, 1.0 %"},
+		"a high jump":              {func(f *facts) { f.watched.Failing = &Failing{Newly: 300, Of: 1200} }, "failing_jumped bad", "^300 of 1200 accounts in circulation, 25.0 %"},
 		"a jump of few":            {func(f *facts) { f.watched.Failing = &Failing{Newly: 2, Of: 10} }, "", ""},
-		"a jump of the only one":   {func(f *facts) { f.watched.Failing = &Failing{Newly: 1, Of: 1} }, "failing_jumped bad", "^1 of 1 account, "},
+		"a jump of the only one":   {func(f *facts) { f.watched.Failing = &Failing{Newly: 1, Of: 1} }, "failing_jumped bad", "^1 of 1 account in circulation, "},
 		"a jump of the scan alone": {func(f *facts) { f.stats.Failing.Newly = 200 }, "", ""},
 		"endpoints of nobody": {func(f *facts) {
 			f.webhooks, f.stats.Processes[1].Roles = true, []string{"monitor"}

@@ -116,8 +116,8 @@ func table() []entry {
 		},
 		{
 			code: FailingJumped, page: "/problems", alerts: []string{"RoundsNewlyFailing"},
-			en: "{some} of {of}, {share}, had begun to fail within an hour when they were last looked at",
-			zh: "上次查看的 {of}中，{accounts}（{share}）在一小时内开始失败。",
+			en: "{some} of {of} in circulation, {share}, had begun to fail within an hour when they were last looked at",
+			zh: "上次查看时，在流转的 {of}中，有 {some} 个（{share}）在一小时内开始失败。",
 		},
 		{
 			code: HeadroomLow, page: "/problems", alerts: []string{"RoundsHeadroomLow", "RoundsMessagesAboutToBeLost"},
