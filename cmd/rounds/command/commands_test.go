@@ -114,6 +114,7 @@ func TestCommandsWithoutAnAPI(t *testing.T) {
 		{[]string{"settings", "--markdown"}, "| `ROUNDS_CONCURRENCY` | `256` |"},
 		{[]string{"completion", "bash"}, "bash completion"},
 		{[]string{"serve", "--help"}, "--check-timeout duration"},
+		{[]string{"stats", "--help"}, "newly            failing accounts that began to fail within the last hour"},
 	} {
 		printed, err := runWith(t.Context(), nil, "", c.args...)
 		if err != nil || !strings.Contains(printed.out, c.want) || printed.err != "" {

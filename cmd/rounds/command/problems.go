@@ -28,7 +28,8 @@ func newProblemsCommand(env environment) *cobra.Command {
 by the host or corporation at which they are checked, and by what went wrong. Failures
 that differ only in numbers, ids, times, quoted words, addresses or the host are the same.
 
-The monitor on duty sums them up every 45 seconds, and the answer is its last summary.
+The monitor on duty sums them up every 45 seconds, and the answer is its last summary, with
+its time. An account that began to fail after that is in the next one.
 Groups that began to fail within the last hour come first, then the largest groups. The
 flags --cause, --host and --kind list a group's accounts with account list, and change
 them with account pause and parked revive.`,
@@ -68,8 +69,12 @@ func printProblems(w io.Writer, p *api.Problems, limit int) error {
 		_, err := fmt.Fprintln(w, "No monitor has looked at the accounts yet.")
 		return err
 	}
-	fmt.Fprintf(w, "%d failing, %d of them newly, %d parked, %d never succeeded, %d late; as of %s\n",
-		p.Failing, p.Newly, p.Parked, p.NeverSucceeded, p.Late.Accounts, clockTime(p.At))
+	late := "" // they are of a scan, which takes longer
+	if at := p.Late.At; !at.IsZero() && clockTime(at) != clockTime(p.At) {
+		late = ", late as of " + clockTime(at)
+	}
+	fmt.Fprintf(w, "%d failing, %d of them newly, %d parked, %d never succeeded, %d late; as of %s%s\n",
+		p.Failing, p.Newly, p.Parked, p.NeverSucceeded, p.Late.Accounts, clockTime(p.At), late)
 	if age := p.Now.Sub(p.At); age > 2*time.Minute {
 		fmt.Fprintf(w, "This is %s old: no monitor seems to be at work.\n", age.Round(time.Second))
 	}
@@ -98,7 +103,11 @@ func printProblems(w io.Writer, p *api.Problems, limit int) error {
 		for i := range p.Groups[len(shown):] {
 			accounts += p.Groups[len(shown)+i].Accounts
 		}
-		_, err = fmt.Fprintf(w, "%d more groups have %d accounts.\n", rest, accounts)
+		have := "groups have"
+		if rest == 1 {
+			have = "group has"
+		}
+		_, err = fmt.Fprintf(w, "%d more %s %s.\n", rest, have, numberOf(accounts, "account"))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -43,7 +44,7 @@ $`)
 	for _, want := range []string{
 		"failing   1 account, 0 newly; 0 never succeeded, as of " + clockTime(now) + "\n          feed: 1 failing, 0 newly; 0 never succeeded\n",
 		"about 2 more that fail or are parked were not looked at\n",
-		"\n1 account fails, and 1 account is parked for a failure: see rounds problems\n",
+		"\n1 account fails, and 1 account is parked for a failure, as of " + clockTime(now) + ": see rounds problems\n",
 	} {
 		if !strings.Contains(stats, want) || strings.Contains(stats, "nothing is wrong") {
 			t.Errorf("no %q in\n%s", want, stats)
@@ -53,12 +54,37 @@ $`)
 	if got := s.must("problems", "--state", "parked", "--kind", "imap", "--host", "m.example", "--cause", "auth", "--json"); json.Unmarshal([]byte(got), &p) != nil || len(p.Groups) != 1 || p.Groups[0].Kind != "imap" {
 		t.Errorf("as JSON: %s", got)
 	}
-	if got := s.must("problems", "--limit", "1"); !strings.HasSuffix(got, "\n1 more groups have 1 accounts.\n") {
+	if got := s.must("problems", "--limit", "1"); !strings.HasSuffix(got, "\n1 more group has 1 account.\n") {
 		t.Errorf("one: %s", got)
 	}
 	for _, bad := range [][]string{{"--limit", "-1"}, {"--state", "asleep"}, {"more"}} {
 		if _, err := s.rounds(append([]string{"problems"}, bad...)...); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
+	}
+}
+
+// Figures that are not of one moment have their times, and so has the answer that nothing fails.
+func TestProblemsAsOf(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	p := api.Problems{Now: at, Summary: problem.Summary{At: at}}
+	shown := func() string {
+		var out strings.Builder
+		if err := printProblems(&out, &p, 0); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const nothing = "0 failing, 0 of them newly, 0 parked, 0 never succeeded, 0 late; as of "
+	if got := shown(); got != nothing+clockTime(at)+"\n" {
+		t.Error(got)
+	}
+	p.Late.At = at.Add(-time.Minute)
+	if got := shown(); got != nothing+clockTime(at)+", late as of "+clockTime(p.Late.At)+"\n" {
+		t.Error(got)
+	}
+	var out strings.Builder
+	if err := printWrong(&out, shownStats{Wrong: &concern.Concerns{}, problems: &p}); err != nil || out.String() != "\nnothing is wrong now; no account failed as of "+clockTime(at)+"\n" {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -154,7 +154,9 @@ func printWrong(w io.Writer, s shownStats) error {
 	var err error
 	switch vain := inVain(s.problems); {
 	case vain != "":
-		_, err = fmt.Fprintf(w, "\n%s: see rounds problems\n", vain)
+		_, err = fmt.Fprintf(w, "\n%s, as of %s: see rounds problems\n", vain, clockTime(s.problems.At))
+	case len(s.Wrong.Concerns) == 0 && s.problems != nil:
+		_, err = fmt.Fprintf(w, "\nnothing is wrong now; no account failed as of %s\n", clockTime(s.problems.At))
 	case len(s.Wrong.Concerns) == 0:
 		_, err = fmt.Fprintln(w, "\nnothing is wrong now")
 	}
