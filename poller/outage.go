@@ -10,7 +10,7 @@ const (
 	outageHosts   = 3                // the least hosts out of reach, and the least failed checks
 	outageProbe   = 15 * time.Second // between two tries of a silent host
 	outageMemory  = time.Hour        // how long an earlier answer of a host counts
-	hostsKept     = 16384
+	maxHosts      = 16384
 	hostsReviewed = 256 // with this many hosts or more, they are reviewed only every reviewEvery
 	reviewEvery   = 50 * time.Millisecond
 )
@@ -203,24 +203,27 @@ func (o *outage) isBack(h *hostState) bool {
 // answers reports whether a host answered its last check.
 func (h *hostState) answers() bool { return !h.answered.IsZero() && h.away.IsZero() }
 
-// host returns the state of a host. If there are too many hosts, it forgets one.
+// host returns the state of a host, which is new for an unknown one. If there are too many hosts, it
+// forgets another.
 func (o *outage) host(name string) *hostState {
 	h := o.hosts[name]
-	if h != nil {
-		return h
-	}
-	if len(o.hosts) >= hostsKept {
-		for other, of := range o.hosts {
-			delete(o.hosts, other)
-			if h = of; o.isBack(h) {
-				o.back--
-			}
-			break
+	if h == nil {
+		if len(o.hosts) >= maxHosts {
+			o.forgetAny()
 		}
-		*h = hostState{}
-	} else {
 		h = new(hostState)
+		o.hosts[name] = h
 	}
-	o.hosts[name] = h
 	return h
+}
+
+// forgetAny forgets one host.
+func (o *outage) forgetAny() {
+	for name, h := range o.hosts {
+		if o.isBack(h) {
+			o.back--
+		}
+		delete(o.hosts, name)
+		return
+	}
 }

@@ -85,11 +85,11 @@ func TestOutageTriesEachHostNowAndThen(t *testing.T) {
 	if !o.admits("a", at.Add(outageProbe)) {
 		t.Error("a host is to be tried again after a while")
 	}
-	for i := range 2 * hostsKept {
+	for i := range 2 * maxHosts {
 		o.admits(fmt.Sprint("host ", i), at)
 		o.unreached(fmt.Sprint("host ", i), at)
 	}
-	if len(o.hosts) > hostsKept {
+	if len(o.hosts) > maxHosts {
 		t.Errorf("%d hosts are kept", len(o.hosts))
 	}
 }

@@ -38,7 +38,7 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 	}
 }
 
-// retry delivers the messages that are due again, and reports whether there were any.
+// retry delivers the held messages that are due, and reports whether there were any.
 func (s *session) retry() bool {
 	if next := s.due(); next.IsZero() || next.After(time.Now()) {
 		return false
@@ -51,7 +51,7 @@ func (s *session) retry() bool {
 	if s.away != "" {
 		done, may := s.outages.probe(s.away)
 		if !may {
-			return true // another session does
+			return true // another session probes the target
 		}
 		defer done()
 		most = 1
