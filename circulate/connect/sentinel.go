@@ -243,11 +243,11 @@ const (
 
 // resolve returns the master's address: the last answer, unless that is in doubt.
 func (s *Sentinel) resolve(ctx context.Context) (string, error) {
-	release, err := s.mayAsk(ctx)
+	done, err := s.awaitTurn(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer release()
+	defer done()
 	s.mu.Lock()
 	address, ask := s.current.address, s.doubt && time.Since(s.asked) >= doubtInterval
 	s.mu.Unlock()
@@ -257,8 +257,8 @@ func (s *Sentinel) resolve(ctx context.Context) (string, error) {
 	return s.ask(ctx)
 }
 
-// mayAsk waits until no other goroutine is asking.
-func (s *Sentinel) mayAsk(ctx context.Context) (release func(), err error) {
+// awaitTurn waits until no other goroutine is asking. The caller may ask until it calls done.
+func (s *Sentinel) awaitTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.asking <- struct{}{}:
 		return func() { <-s.asking }, nil
@@ -275,7 +275,7 @@ type answer struct {
 }
 
 // ask asks all sentinels at once and believes the latest answer: a sentinel that is cut
-// off from the others may still name the old master. The caller has mayAsk's permission.
+// off from the others may still name the old master. It must be the caller's turn.
 func (s *Sentinel) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	answers := make(chan answer, len(s.sentinels))
@@ -382,7 +382,8 @@ func askSentinel(ctx context.Context, pool *redis.Pool, master string) (verdict,
 	return v, nil
 }
 
-// follow asks sentinels again and again, until Close.
+// follow asks the sentinels every followInterval, and at once when one of them announces another
+// master, until Close.
 func (s *Sentinel) follow() {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
@@ -393,13 +394,13 @@ func (s *Sentinel) follow() {
 		case <-tick.C:
 		case <-s.changed:
 		}
-		release, err := s.mayAsk(s.ctx)
+		done, err := s.awaitTurn(s.ctx)
 		if err != nil {
 			return
 		}
 		_, _ = s.ask(s.ctx) // if none answers, the last answer stands until one does
-		release()
-		select {
+		done()
+		select { // a burst of announcements must not become a burst of questions
 		case <-s.ctx.Done():
 		case <-time.After(doubtInterval):
 		}
@@ -407,7 +408,8 @@ func (s *Sentinel) follow() {
 }
 
 // listen makes us ask the sentinels at once when one of them announces another master. It
-// listens to one at a time. If none can be heard, that costs a second.
+// listens to one at a time. While none can be heard, follow learns of another master a second
+// later.
 func (s *Sentinel) listen() {
 	for i := 0; s.ctx.Err() == nil; i++ {
 		s.listenTo(s.sentinels[i%len(s.sentinels)])

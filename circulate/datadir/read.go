@@ -100,7 +100,7 @@ func (r *reader) line() (l line, err error) {
 	return l, nil
 }
 
-// read calls each for every line of a key.
+// read reads all lines after the header, and calls each for every line of a key.
 func (r *reader) read(each func(*line) error) error {
 	for {
 		l, err := r.line()
