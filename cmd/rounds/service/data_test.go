@@ -101,11 +101,11 @@ func TestDataConcerns(t *testing.T) {
 	}
 	own := opened()
 	defer func() { _ = own.Close() }()
-	keep := &store{server: own}
+	storage := &store{server: own}
 	expect := func(codes ...string) {
 		t.Helper()
 		var got []string
-		for _, c := range keep.data(t.Context()).Concerns {
+		for _, c := range storage.data(t.Context()).Concerns {
 			got = append(got, c.Concern)
 			if c.Node != path || c.Text == "" {
 				t.Errorf("%+v", c)
@@ -114,11 +114,11 @@ func TestDataConcerns(t *testing.T) {
 		if !slices.Equal(got, codes) {
 			t.Errorf("concerns %v, want %v", got, codes)
 		}
-		if fails := keep.failing() != nil; fails != slices.Contains(codes, "unsaved") {
+		if fails := storage.failing() != nil; fails != slices.Contains(codes, "unsaved") {
 			t.Errorf("not ready: %v", fails)
 		}
 	}
-	if d := keep.data(t.Context()); d.Forgets || d.Dir != path {
+	if d := storage.data(t.Context()); d.Forgets || d.Dir != path {
 		t.Errorf("%+v", d)
 	}
 	expect("damaged")

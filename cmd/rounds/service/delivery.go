@@ -71,9 +71,9 @@ type delivering struct {
 }
 
 // startDelivery starts a consumer for each endpoint in the group.
-func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
+func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
 	registry *prometheus.Registry, reserved *fetch.Reserved) error {
-	s := again.settings()
+	s := reload.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
@@ -98,7 +98,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, again *reloader, 
 		defer d.client.Close()
 		return d.group.Wait()
 	})
-	return again.join(ctx, d.prepare)
+	return reload.join(ctx, d.prepare)
 }
 
 // prepare reads the endpoints and prepares a change to them, which then cannot fail. It

@@ -18,15 +18,15 @@ import (
 // whatever the settings say.
 func TestAnOpenDoorWantsAToken(t *testing.T) {
 	s := settings.Settings{API: settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "systemd:api"}}
-	again := newReloader(s, Options{}.withDefaults())
-	if err := again.open(&frontDoor{exposed: true}); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set") {
+	reload := newReloader(s, Options{}.withDefaults())
+	if err := reload.open(&frontDoor{exposed: true}); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set") {
 		t.Errorf("got %v", err)
 	}
-	if err := again.open(&frontDoor{}); err != nil {
+	if err := reload.open(&frontDoor{}); err != nil {
 		t.Error(err)
 	}
-	again.current.API.Roles = settings.Roles{settings.RolePoller}
-	if err := again.open(&frontDoor{exposed: true}); err != nil {
+	reload.current.API.Roles = settings.Roles{settings.RolePoller}
+	if err := reload.open(&frontDoor{exposed: true}); err != nil {
 		t.Errorf("the operators' routes: %v", err)
 	}
 }

@@ -188,24 +188,24 @@ func TestReload(t *testing.T) {
 // an API off loopback must keep its token.
 func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 	s := settings.Settings{API: settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "0.0.0.0:8080"}, Access: settings.Access{Token: "one"}}
-	again := newReloader(s, Options{Read: func() (settings.Settings, settings.Lookup, error) {
+	reload := newReloader(s, Options{Read: func() (settings.Settings, settings.Lookup, error) {
 		s, err := settings.Read(nil, nil) // on loopback, without a token
 		return s, nil, err
 	}}.withDefaults())
-	if err := again.open(&frontDoor{exposed: true}); err != nil {
+	if err := reload.open(&frontDoor{exposed: true}); err != nil {
 		t.Fatal(err)
 	}
 	joined := 0
-	err := again.join(t.Context(), func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
+	err := reload.join(t.Context(), func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
 		return func() { joined++ }, nil, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.reload(t.Context()); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set while other machines can reach the API") || joined != 1 {
+	if _, err := reload.reload(t.Context()); err == nil || !strings.Contains(err.Error(), "ROUNDS_API_TOKEN: must be set while other machines can reach the API") || joined != 1 {
 		t.Errorf("got %v, %d changes", err, joined)
 	}
-	if again.settings().Access.Token != "one" {
+	if reload.settings().Access.Token != "one" {
 		t.Error("the token has changed")
 	}
 }
@@ -214,7 +214,7 @@ func TestReloadKeepsATokenOffLoopback(t *testing.T) {
 func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
 	const nobody = 3
 	level := "info"
-	again := newReloader(settings.Settings{Redis: settings.Redis{Timeline: 100_000}}, Options{Read: func() (settings.Settings, settings.Lookup, error) {
+	reload := newReloader(settings.Settings{Redis: settings.Redis{Timeline: 100_000}}, Options{Read: func() (settings.Settings, settings.Lookup, error) {
 		s, err := settings.Read(lookupIn(map[string]string{"ROUNDS_LOG_LEVEL": level}), nil)
 		return s, nil, err
 	}}.withDefaults())
@@ -222,7 +222,7 @@ func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
 	for part := range nobody {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if err := again.join(ctx, func(settings.Settings, settings.Lookup) (func(), []string, error) {
+		if err := reload.join(ctx, func(settings.Settings, settings.Lookup) (func(), []string, error) {
 			if failing == part {
 				return nil, nil, errors.New("a file has changed since it was judged")
 			}
@@ -233,12 +233,12 @@ func TestReloadIsOfAllPartsOrOfNone(t *testing.T) {
 	}
 	level, taken = "error", 0
 	for failing = range nobody {
-		if _, err := again.reload(t.Context()); err == nil || taken != 0 || again.settings().Log.Level != slog.LevelInfo {
-			t.Errorf("part %d fails: %v, %d parts have taken it, the level is %v", failing, err, taken, again.settings().Log.Level)
+		if _, err := reload.reload(t.Context()); err == nil || taken != 0 || reload.settings().Log.Level != slog.LevelInfo {
+			t.Errorf("part %d fails: %v, %d parts have taken it, the level is %v", failing, err, taken, reload.settings().Log.Level)
 		}
 	}
 	failing = nobody
-	if done, err := again.reload(t.Context()); err != nil || taken != 3 || !slices.Equal(done.Changed, []string{"ROUNDS_LOG_LEVEL"}) || again.settings().Log.Level != slog.LevelError {
+	if done, err := reload.reload(t.Context()); err != nil || taken != 3 || !slices.Equal(done.Changed, []string{"ROUNDS_LOG_LEVEL"}) || reload.settings().Log.Level != slog.LevelError {
 		t.Errorf("%+v, %v, %d parts have taken it", done, err, taken)
 	}
 	if _, err := newReloader(settings.Settings{}, Options{}.withDefaults()).reload(t.Context()); !errors.Is(err, errNoReload) {

@@ -28,11 +28,11 @@ import (
 )
 
 // startRoles starts the roles of the process in the group.
-func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o Options, ring *circulate.Ring,
-	keep *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor, reserved *fetch.Reserved) error {
-	s := again.settings()
+func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
+	storage *store, registry *prometheus.Registry, metrics http.Handler, front *frontDoor, reserved *fetch.Reserved) error {
+	s := reload.settings()
 	o.seals = newSeals(ring)
-	if err := again.join(ctx, o.seals.take); err != nil {
+	if err := reload.join(ctx, o.seals.take); err != nil {
 		return err
 	}
 	client := newClient(s.Poller, o, reserved)
@@ -42,65 +42,91 @@ func startRoles(ctx context.Context, group *errgroup.Group, again *reloader, o O
 	if err != nil {
 		return err
 	}
-	if err := again.join(ctx, reachOf(client)); err != nil {
+	if err := reload.join(ctx, reachOf(client)); err != nil {
 		return err
 	}
 	if s.API.Roles.Has(settings.RolePoller) {
-		pool, err := newPool(ring, checkers, s, registry, o)
-		if err != nil {
+		if err := startPoller(ctx, group, reload, o, ring, checkers, registry); err != nil {
 			return err
 		}
-		if err := again.join(ctx, limitsOf(pool, checkers)); err != nil {
-			return err
-		}
-		group.Go(func() error { return pool.Run(ctx) })
 	}
 	if s.API.Roles.Has(settings.RoleMonitor) {
-		m, err := monitor.New(ring, monitor.Config{
-			LongTimeout:   s.Monitor.LongTimeout,
-			DeadAfter:     s.Monitor.DeadAfter,
-			SweepInterval: s.Monitor.SweepInterval,
-			Retention:     s.Monitor.MessageRetention,
-			Kept:          s.Monitor.MessagesKept,
-			KeptBytes:     int64(s.Monitor.MessagesMemory) << 20,
-			MemoryMark:    s.Poller.MemoryMark,
-			DeadRetention: s.Monitor.DeadRetention,
-			DeadKept:      s.Monitor.DeadKept,
-			Quarantine:    quarantine(s.Monitor),
-			ProbeInterval: s.Monitor.ProbeParked,
-			AuditInterval: s.Monitor.AuditInterval,
-			AuditRepair:   s.Monitor.AuditRepair,
-
-			ProblemsInterval: problemsInterval(o),
-		}, monitor.Options{Log: o.Log, Metrics: monitor.NewMetrics(registry), Registration: accounts.Restored, Concerns: keep.concerns, Retentions: checkers, Steps: circulate.Steps()})
-		if err != nil {
+		if err := startMonitor(ctx, group, s, o, ring, storage, checkers, registry); err != nil {
 			return err
 		}
-		group.Go(func() error { return m.Run(ctx) })
 	}
 	if s.API.Roles.Has(settings.RoleDelivery) {
-		if err := startDelivery(ctx, group, again, o, ring, registry, reserved); err != nil {
+		if err := startDelivery(ctx, group, reload, o, ring, registry, reserved); err != nil {
 			return err
 		}
 	}
-	return startFront(ctx, again, o, ring, keep, checkers, registry, metrics, front)
+	return startFront(ctx, reload, o, ring, storage, checkers, registry, metrics, front)
+}
+
+// startPoller starts the pool, which takes the limits of new settings while it runs.
+func startPoller(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
+	checkers poller.Checkers, registry *prometheus.Registry) error {
+	pool, err := newPool(ring, checkers, reload.settings(), registry, o)
+	if err != nil {
+		return err
+	}
+	if err := reload.join(ctx, limitsOf(pool, checkers)); err != nil {
+		return err
+	}
+	group.Go(func() error { return pool.Run(ctx) })
+	return nil
+}
+
+// startMonitor starts the monitor.
+func startMonitor(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+	storage *store, checkers poller.Checkers, registry *prometheus.Registry) error {
+	config := monitor.Config{
+		LongTimeout:   s.Monitor.LongTimeout,
+		DeadAfter:     s.Monitor.DeadAfter,
+		SweepInterval: s.Monitor.SweepInterval,
+		Retention:     s.Monitor.MessageRetention,
+		Kept:          s.Monitor.MessagesKept,
+		KeptBytes:     int64(s.Monitor.MessagesMemory) << 20,
+		MemoryMark:    s.Poller.MemoryMark,
+		DeadRetention: s.Monitor.DeadRetention,
+		DeadKept:      s.Monitor.DeadKept,
+		Quarantine:    quarantine(s.Monitor),
+		ProbeInterval: s.Monitor.ProbeParked,
+		AuditInterval: s.Monitor.AuditInterval,
+		AuditRepair:   s.Monitor.AuditRepair,
+
+		ProblemsInterval: problemsInterval(o),
+	}
+	m, err := monitor.New(ring, config, monitor.Options{
+		Log:          o.Log,
+		Metrics:      monitor.NewMetrics(registry),
+		Registration: accounts.Restored,
+		Concerns:     storage.concerns,
+		Retentions:   checkers,
+		Steps:        circulate.Steps(),
+	})
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return m.Run(ctx) })
+	return nil
 }
 
 // startFront makes the front door serve the process's routes. Streams end when ctx is done.
-func startFront(ctx context.Context, again *reloader, o Options, ring *circulate.Ring,
-	keep *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+func startFront(ctx context.Context, reload *reloader, o Options, ring *circulate.Ring,
+	storage *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
-	s := again.settings()
+	s := reload.settings()
 	if !s.API.Roles.Has(settings.RoleAPI) {
-		front.show(api.Ops(ring, keep.failing, metrics, front.demanded(again.settings)))
+		front.show(api.Ops(ring, storage.failing, metrics, front.demanded(reload.settings)))
 	} else {
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: keep.data, Store: keep.servers, Unsaved: keep.failing,
-			Trail: again.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
-			Webhooks: func() bool { return again.settings().Delivery.WebhooksFile != "" },
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, RequireKey: s.API.KeysRequired(), Data: storage.data, Store: storage.servers, Unsaved: storage.failing,
+			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
+			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
 		guidePages, err := guide.New(api.GuidePath)
 		if err != nil {
@@ -120,12 +146,12 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 			options.Pages = d.Handler
 		}
 		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
-		options.Reload, options.CallbackMetrics = again.reload, api.NewCallbackMetrics(registry)
+		options.Reload, options.CallbackMetrics = reload.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {
 			return err
 		}
-		if err := again.join(ctx, accessTo(server, o, ring, options.Log)); err != nil {
+		if err := reload.join(ctx, accessTo(server, o, ring, options.Log)); err != nil {
 			return err
 		}
 		context.AfterFunc(ctx, func() {
@@ -137,7 +163,7 @@ func startFront(ctx context.Context, again *reloader, o Options, ring *circulate
 		})
 		front.show(newRequestMetrics(registry).counting(server))
 		if front.ops != nil {
-			front.ops.show(api.Ops(ring, keep.failing, metrics, front.ops.demanded(again.settings)))
+			front.ops.show(api.Ops(ring, storage.failing, metrics, front.ops.demanded(reload.settings)))
 		}
 	}
 	return nil

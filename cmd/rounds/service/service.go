@@ -110,11 +110,11 @@ func (o Options) withDefaults() Options {
 // contradict Redis.
 func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	o = o.withDefaults()
-	again := newReloader(s, o)
-	o.Lookup, o.reserved = again.find, s.Files()
+	reload := newReloader(s, o)
+	o.Lookup, o.reserved = reload.find, s.Files()
 	obeying, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var obeyed sync.WaitGroup
-	obeyed.Go(func() { again.obey(obeying, o.Hangups) })
+	obeyed.Go(func() { reload.obey(obeying, o.Hangups) })
 	defer obeyed.Wait()
 	defer stop()
 	warnOfReach(s, o.Log)
@@ -138,7 +138,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	}
 	if front != nil {
 		defer front.close()
-		if err := again.open(front); err != nil {
+		if err := reload.open(front); err != nil {
 			return err
 		}
 		front.warnOfDoors(s)
@@ -150,22 +150,22 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		}
 	}
 
-	if err := again.join(ctx, again.timelines); err != nil {
+	if err := reload.join(ctx, reload.timelines); err != nil {
 		return err
 	}
 	opening := circulate.Options{Namespace: s.Redis.Namespace, Shards: s.Redis.Shards, Log: o.Log, Observe: calls.observe,
-		Timeline: func() int { return int(again.lines.Load()) }}
+		Timeline: func() int { return int(reload.lines.Load()) }}
 	ring, err := openRing(ctx, server, s.Redis, opening, front)
 	if err != nil || ring == nil {
 		return err
 	}
-	keep := &store{server: server}
-	keep.tell(ctx, o.Log)
+	storage := &store{server: server}
+	storage.tell(ctx, o.Log)
 
 	notify := newNotifier(o.Lookup)
 	group, ctx := errgroup.WithContext(ctx)
 	var ready sync.Once
-	present := newPresence(o.Version, again.settings, again.lost)
+	present := newPresence(o.Version, reload.settings, reload.lost)
 	var name atomic.Value // with the latest ring
 	work := func(ctx context.Context, ring *circulate.Ring) error {
 		o, present := o, present
@@ -179,15 +179,15 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
 		countRing(registry, ring)
-		if err := again.keepTrail(ring, registry); err != nil {
+		if err := reload.keepTrail(ring, registry); err != nil {
 			return err
 		}
-		if again.lines.Load() == 0 {
+		if reload.lines.Load() == 0 {
 			if err := ring.Timeline().Forget(ctx); err != nil {
 				o.Log.Warn("lines of timelines were not removed", "error", err)
 			}
 		}
-		if err := startRoles(ctx, group, again, o, ring, keep, registry, metrics, front, reserved); err != nil {
+		if err := startRoles(ctx, group, reload, o, ring, storage, registry, metrics, front, reserved); err != nil {
 			return err
 		}
 		metrics.roles.Store(registry)

@@ -27,20 +27,20 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := newReloader(settings.Settings{API: settings.API{TrailKept: c.kept}}, Options{Log: slog.New(slog.DiscardHandler)})
+		reload := newReloader(settings.Settings{API: settings.API{TrailKept: c.kept}}, Options{Log: slog.New(slog.DiscardHandler)})
 		hangups := make(chan os.Signal, 2)
 		hangups <- syscall.SIGHUP
 		close(hangups)
-		again.obey(t.Context(), hangups) // the ring is not open yet
-		if err := again.keepTrail(ring, prometheus.NewRegistry()); err != nil {
+		reload.obey(t.Context(), hangups) // the ring is not open yet
+		if err := reload.keepTrail(ring, prometheus.NewRegistry()); err != nil {
 			t.Fatal(err)
 		}
 		hangups = make(chan os.Signal, 2)
 		hangups <- syscall.SIGHUP
 		hangups <- syscall.SIGHUP
 		close(hangups)
-		again.obey(t.Context(), hangups)
-		page, err := again.trail.Load().Look(t.Context(), trail.Query{Limit: 10})
+		reload.obey(t.Context(), hangups)
+		page, err := reload.trail.Load().Look(t.Context(), trail.Query{Limit: 10})
 		if err != nil || len(page.Entries) != c.want {
 			t.Fatalf("kept %d: got %+v, %v", c.kept, page, err)
 		}
@@ -54,8 +54,8 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newReloader(settings.Settings{API: settings.API{TrailKept: 1 << 40}}, Options{})
-	if err := again.keepTrail(ring, prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "ROUNDS_TRAIL_KEPT: ") {
+	reload := newReloader(settings.Settings{API: settings.API{TrailKept: 1 << 40}}, Options{})
+	if err := reload.keepTrail(ring, prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "ROUNDS_TRAIL_KEPT: ") {
 		t.Errorf("too many: %v", err)
 	}
 	for _, c := range []struct {
