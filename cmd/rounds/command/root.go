@@ -25,8 +25,8 @@ func newRoot(env environment) *cobra.Command {
 any number of replicas, and delivers each message effectively once.
 
 "rounds demo" shows it within seconds, "rounds serve" runs the service, and the
-other commands reach its API at ROUNDS_API_URL, with ROUNDS_API_TOKEN: the token, or a
-key.`,
+other commands reach its API at ROUNDS_API_URL, with the token or the key in
+ROUNDS_API_TOKEN.`,
 		Example: `  rounds demo
   rounds serve
   rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m

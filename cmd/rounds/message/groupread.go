@@ -48,7 +48,7 @@ type GroupBatch struct {
 	Messages     []GroupMessage
 }
 
-// validate returns all faults of a round, and the messages to acknowledge.
+// validate returns the messages to acknowledge. Its error has all faults of the round.
 func (q GroupRead) validate(name string) ([]entryName, error) {
 	var faults strict.Faults
 	if err := circulate.ValidateGroup(name); err != nil {

@@ -125,8 +125,8 @@ func (o *overview) Plots() []*plot {
 	return all
 }
 
-// begin returns the first point to show: the first that any line has, or an earlier one so that
-// enough are shown.
+// begin returns the index of the first point to show. That is the first known point of any line, or
+// an earlier one if the chart would show fewer than leastShown.
 func (c *curves) begin(all []*plot) int {
 	begin := max(0, c.Points-leastShown)
 	for _, p := range all {
