@@ -14,17 +14,33 @@ import (
 // blamed.
 const suspect = 2
 
-// recover delivers the shard's pending messages that are not held here: at first all of
-// them, whichever consumer they were given to, and later those that doubt asks for. It
-// ends early when the session ends, or when the target of its messages is away.
+// inherit begins a session: it makes sure that the group exists, delivers all messages that are
+// pending in the shard, whichever consumer they were given to, and removes the consumers that have
+// none left.
+func (s *session) inherit() {
+	for s.goesOn() && !s.ensure() {
+		_ = sleep(s.reading, time.Second)
+	}
+	if !s.recover() {
+		return
+	}
+	err := s.step(func(ctx context.Context) error {
+		_, err := group.Of(s.Ring).Forget(ctx, s.lease)
+		return err
+	})
+	if err != nil {
+		s.trouble("forget consumers", err) // they cost nothing, and the next session asks again
+	}
+}
+
+// recover delivers the shard's pending messages after the last position that are not held here. It
+// reports whether it reached their end: it stops early when the session ends, or when the target of
+// its messages is away.
 //
 // XAUTOCLAIM would take messages over without saying how often they were delivered, and
 // would change that number. So recover lists messages with XPENDING, and takes over
 // with XCLAIM only what it is about to deliver.
-func (s *session) recover(first bool) {
-	for first && s.goesOn() && !s.ensure() {
-		_ = sleep(s.reading, time.Second)
-	}
+func (s *session) recover() bool {
 	s.unsure = true // until the end is reached
 	for s.goesOn() && s.away == "" {
 		var pending []group.Pending
@@ -44,19 +60,10 @@ func (s *session) recover(first bool) {
 		}
 	}
 	if !s.goesOn() || s.away != "" {
-		return
+		return false
 	}
 	s.unsure, s.atEnd = false, false
-	if !first {
-		return
-	}
-	err := s.step(func(ctx context.Context) error {
-		_, err := group.Of(s.Ring).Forget(ctx, s.lease)
-		return err
-	})
-	if err != nil {
-		s.trouble("forget consumers", err) // they cost nothing, and the next session asks again
-	}
+	return true
 }
 
 // takeOver delivers pending messages in their order, and reports whether it reached the

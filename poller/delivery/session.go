@@ -74,11 +74,11 @@ func (s *session) consume() {
 	if s.atEnd {
 		s.idle(s.last)
 	} else {
-		s.recover(true)
+		s.inherit()
 	}
 	for s.goesOn() {
 		if s.unsure && s.away == "" {
-			s.recover(false)
+			s.recover()
 			continue
 		}
 		if s.retry() {
