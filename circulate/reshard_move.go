@@ -369,7 +369,7 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 		forget := wire.Command{"HDEL", k.departed}
 		for j, i := range places {
 			if known[j] == int64(0) {
-				if err := r.again(ctx, source, target, copies[i]); err != nil {
+				if err := r.arriveAgain(ctx, source, target, copies[i]); err != nil {
 					return err
 				}
 				continue
@@ -386,8 +386,8 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 	return nil
 }
 
-// again has those accounts of a copy arrive that their new shard has lost.
-func (r *Ring) again(ctx context.Context, source, target int, field string) error {
+// arriveAgain makes the accounts of a copy arrive once more in their new shard, which has lost them.
+func (r *Ring) arriveAgain(ctx context.Context, source, target int, field string) error {
 	departed := r.keys[source].departed
 	replies, err := r.wire.Pipeline(ctx, departed, wire.Command{"TIME"}, wire.Command{"HGET", departed, field})
 	if err != nil {

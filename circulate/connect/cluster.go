@@ -383,7 +383,7 @@ func readSlots(reply any, from string) ([]slotRange, error) {
 		ranges = append(ranges, slotRange{first, last, hostOr(host, strconv.Itoa(port), from)})
 	}
 	if len(ranges) == 0 {
-		return nil, errors.New("serves no slots: not a member of a cluster, or one without any")
+		return nil, errors.New("serves no slots: it is not a member of a cluster, or its cluster has none assigned")
 	}
 	slices.SortFunc(ranges, func(a, b slotRange) int { return a.first - b.first })
 	for i := 1; i < len(ranges); i++ {
