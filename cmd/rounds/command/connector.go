@@ -150,6 +150,8 @@ type verifyReport struct {
 	Findings  []connector.Finding `json:"findings"` // in the order of the rules, "reachable" first
 }
 
+// newVerifyReport counts the findings. A connector that cannot be reached is not judged, although
+// that is a finding which fails.
 func newVerifyReport(url string, findings []connector.Finding) verifyReport {
 	r := verifyReport{URL: url, Findings: findings, Verdict: connector.Pass}
 	for _, f := range findings {
@@ -164,7 +166,7 @@ func newVerifyReport(url string, findings []connector.Finding) verifyReport {
 		}
 	}
 	if r.Passed == 0 && r.NotJudged == len(findings)-1 {
-		r.Verdict = connector.NotJudged // the only failure is that it cannot be reached
+		r.Verdict = connector.NotJudged // the only failure: it cannot be reached
 	}
 	return r
 }
