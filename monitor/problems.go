@@ -116,7 +116,7 @@ func (m *Monitor) problems(ctx context.Context) error {
 		}
 		m.watch.failing(now, found.Newly, max(found.Newly, registered-found.Parked-found.AtRest))
 	}
-	return problem.Keep(ctx, m.ring, found)
+	return problem.Store(ctx, m.ring, found)
 }
 
 // failing adds the failing accounts of a shard, at most most of them. It returns how many

@@ -24,7 +24,7 @@ const (
 const (
 	// examples is how many findings are stored one by one. All are counted.
 	examples = 10
-	// runAlive is how long a running audit may be silent. It reports every keepEvery, and
+	// runAlive is how long a running audit may be silent. It reports every storeEvery, and
 	// one of its steps takes much less.
 	runAlive = time.Minute
 	// slack is by how much an audit may be late.

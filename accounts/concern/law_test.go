@@ -171,7 +171,7 @@ func TestAnAuditIsContinued(t *testing.T) {
 			run := w.resume()
 			one := found(circulate.Lost, true)
 			run.Shard(&one)
-			if err := run.Keep(w.Context()); err != nil {
+			if err := run.Store(w.Context()); err != nil {
 				w.Fatal(err)
 			}
 			began := run.Began
@@ -227,7 +227,7 @@ func TestAnAuditWaitsForRedis(t *testing.T) {
 		if run.Audited != 1 || !run.Resumed() || run.Resumed() {
 			w.Errorf("%+v", run.AuditResult)
 		}
-		if err := run.Keep(w.Context()); err != nil {
+		if err := run.Store(w.Context()); err != nil {
 			w.Fatal(err)
 		}
 		w.law(concern.First)

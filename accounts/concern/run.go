@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// keepEvery is how often a running audit reports at most.
-	keepEvery = 10 * time.Second
+	// storeEvery is how often a running audit reports at most.
+	storeEvery = 10 * time.Second
 	// resumeWithin is how long another monitor may continue an audit that has stopped.
 	resumeWithin = 10 * time.Minute
 )
@@ -30,7 +30,7 @@ type run struct {
 type Run struct {
 	run
 	ring    *circulate.Ring
-	kept    time.Time // by our own clock
+	stored  time.Time // by our own clock
 	resumed bool      // no step was done since
 }
 
@@ -49,7 +49,7 @@ func Resume(ctx context.Context, ring *circulate.Ring, every time.Duration) (*Ru
 		r.run = run{AuditResult: begin("monitor", now, ring.Shards()), Layout: ring.Layout()}
 	}
 	r.Every = every.Seconds()
-	return r, r.Keep(ctx)
+	return r, r.Store(ctx)
 }
 
 // resumable reports whether an audit that has been silent for that long can be continued.
@@ -78,7 +78,7 @@ func (r *Run) Wait(ctx context.Context, one *circulate.Audited) error {
 	}
 	r.Partly(&done)
 	r.Why = "redis"
-	return r.Keep(ctx)
+	return r.Store(ctx)
 }
 
 // Shard notes the result of the next shard.
@@ -94,18 +94,18 @@ func (r *Run) Partly(one *circulate.Audited) {
 
 // Report stores the audit's progress, unless it did so just now.
 func (r *Run) Report(ctx context.Context) error {
-	if time.Since(r.kept) < keepEvery {
+	if time.Since(r.stored) < storeEvery {
 		return nil
 	}
-	return r.Keep(ctx)
+	return r.Store(ctx)
 }
 
-// Keep stores the audit's progress.
-func (r *Run) Keep(ctx context.Context) error {
-	r.kept = time.Now()
+// Store stores the audit's progress.
+func (r *Run) Store(ctx context.Context) error {
+	r.stored = time.Now()
 	now, err := document.Of(r.ring).Notices().Now(ctx)
 	if err != nil {
-		return fmt.Errorf("keep an audit: %w", err)
+		return fmt.Errorf("store an audit: %w", err)
 	}
 	r.At = now.UTC()
 	return post(ctx, r.ring, runName, r.run)
@@ -114,7 +114,7 @@ func (r *Run) Keep(ctx context.Context) error {
 // Complete stores the audit as the last complete one.
 func (r *Run) Complete(ctx context.Context) error {
 	r.Ended = true
-	if err := r.Keep(ctx); err != nil {
+	if err := r.Store(ctx); err != nil {
 		return err
 	}
 	return post(ctx, r.ring, lastName, r.AuditResult)
@@ -127,7 +127,7 @@ func (r *Run) BreakOff(ctx context.Context, because error) error {
 	if circulate.Unavailable(because) {
 		r.Why = "redis"
 	}
-	return r.Keep(ctx)
+	return r.Store(ctx)
 }
 
 func post(ctx context.Context, ring *circulate.Ring, name string, content any) error {

@@ -114,8 +114,8 @@ type NextStep struct {
 // The names of the summary, and of the same without groups, among a namespace's notices.
 const name, countsName = "problems", "problem_counts"
 
-// Keep stores a summary. The latest caller wins.
-func Keep(ctx context.Context, ring *circulate.Ring, s Summary) error {
+// Store stores a summary. The latest caller wins.
+func Store(ctx context.Context, ring *circulate.Ring, s Summary) error {
 	text, err := s.encode()
 	if err != nil {
 		return err

@@ -202,7 +202,7 @@ func TestBounds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := problem.Keep(t.Context(), ring, g.Summary(noon, 5)); err != nil {
+			if err := problem.Store(t.Context(), ring, g.Summary(noon, 5)); err != nil {
 				t.Fatal(err)
 			}
 			s, now, ok, err := problem.Last(t.Context(), ring)

@@ -32,7 +32,7 @@ func TestProblems(t *testing.T) {
 	}
 	gathering.Parked(&circulate.FailingAccount{ID: "m", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
 		circulate.ParkedAccount{ID: "m", Since: now, Reason: "auth: auth: refused"})
-	if err := problem.Keep(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
+	if err := problem.Store(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.ring.KeepStaleness(t.Context(), []byte(`{"at":"2026-11-20T08:00:00Z","failing":{"behind":3,"missed_slots_max":9,"most_missed":"z","kinds":[{"kind":"feed","behind":3},{"kind":"imap"}]}}`)); err != nil {

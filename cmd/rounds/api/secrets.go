@@ -190,7 +190,7 @@ func (s *Server) newLogins() *scan.Desk {
 		if again {
 			e.Counts = map[string]int{"signed_in_again": 1}
 		}
-		s.options.Trail.Keep(ctx, e)
+		s.options.Trail.Add(ctx, e)
 	}}
 }
 

@@ -35,7 +35,7 @@ func TestStatsTellWhatTheProblemsTell(t *testing.T) {
 		gathering.Failing(now, []circulate.FailingAccount{{ID: fmt.Sprint("id", i), Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`), Error: "http_404: no", History: never}})
 	}
 	gathering.Parked(&circulate.FailingAccount{ID: "m", Record: []byte(`{"kind":"imap"}`), History: never}, circulate.ParkedAccount{ID: "m", Since: now, Reason: "auth: refused"})
-	if err := problem.Keep(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
+	if err := problem.Store(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
 		t.Fatal(err)
 	}
 	s = Stats{}

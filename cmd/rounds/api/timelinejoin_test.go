@@ -53,7 +53,7 @@ func (f *fixture) ordered(e trail.Entry) {
 	if e.Outcome == "" {
 		e.Outcome = trail.Done
 	}
-	f.trail.Keep(f.Context(), e)
+	f.trail.Add(f.Context(), e)
 	f.tick()
 }
 
@@ -156,7 +156,7 @@ func TestLookingIsBounded(t *testing.T) {
 	f.pause("a")
 	f.ordered(trail.Entry{By: "ann", Action: "patch-account", Account: "a"})
 	for range api.MaxOrders + 100 {
-		f.trail.Keep(t.Context(), trail.Entry{By: "cms", Action: "patch-account", Account: "other", Outcome: trail.Done})
+		f.trail.Add(t.Context(), trail.Entry{By: "cms", Action: "patch-account", Account: "other", Outcome: trail.Done})
 	}
 	f.register("b")
 	f.pause("b")

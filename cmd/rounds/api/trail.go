@@ -81,7 +81,7 @@ func (s *Server) trailed(actions map[string]string, pattern string, next http.Ha
 				as = trail.Unknown
 			}
 			if entry, keep := draft.Close(as, reply.status); keep && entry.By != "" {
-				s.options.Trail.Keep(ctx, entry)
+				s.options.Trail.Add(ctx, entry)
 			}
 		}()
 		next.ServeHTTP(reply, r.WithContext(ctx))

@@ -157,7 +157,7 @@ func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.
 		as = trail.Failed
 	}
 	entry, _ := draft.Close(as, 0)
-	return errors.Join(err, there.Keep(ctx, entry), there.Close())
+	return errors.Join(err, there.AddToTrail(ctx, entry), there.Close())
 }
 
 // printKey prints a new key. Standard output gets only the key, so that a script can read it.

@@ -26,7 +26,7 @@ func TestProblems(t *testing.T) {
 	}})
 	g.Parked(&circulate.FailingAccount{ID: "mail", Record: []byte(`{"kind":"imap","config":{"host":"m.example"}}`)},
 		circulate.ParkedAccount{ID: "mail", Since: now, Reason: "auth: auth: refused"})
-	if err := problem.Keep(t.Context(), s.ring, g.Summary(now, 2)); err != nil {
+	if err := problem.Store(t.Context(), s.ring, g.Summary(now, 2)); err != nil {
 		t.Fatal(err)
 	}
 	got := regexp.MustCompile(` +`).ReplaceAllString(regexp.MustCompile(`20[-0-9]+ [:0-9]+`).ReplaceAllString(s.must("problems"), "T"), " ")

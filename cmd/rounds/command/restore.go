@@ -229,7 +229,7 @@ func (e environment) fill(cmd *cobra.Command, where restoring, use func(context.
 	}
 	err = there.Fill(cmd.Context(), where.shards, use)
 	if err == nil {
-		err = there.Keep(cmd.Context(), trail.Entry{Action: "restore", Outcome: trail.Done, Subject: "namespace " + s.Namespace})
+		err = there.AddToTrail(cmd.Context(), trail.Entry{Action: "restore", Outcome: trail.Done, Subject: "namespace " + s.Namespace})
 	}
 	return errors.Join(err, there.Close())
 }

@@ -65,15 +65,15 @@ func (n *Namespace) Redis() string { return n.server.Name() }
 // Keys returns the keys of the service's API.
 func (n *Namespace) Keys() *key.Keyring { return key.NewKeyringAt(n.server, n.name) }
 
-// Keep stores an entry in the namespace's trail, for a command that bypasses the API. Its principal
+// AddToTrail stores an entry in the namespace's trail, for a command that bypasses the API. Its principal
 // is the operating system's user.
-func (n *Namespace) Keep(ctx context.Context, e trail.Entry) error {
+func (n *Namespace) AddToTrail(ctx context.Context, e trail.Entry) error {
 	t, err := trail.At(n.server, n.name, trail.Options{})
 	if err != nil {
 		return err
 	}
 	e.By, e.Via = SystemUser(), "system"
-	t.Keep(ctx, e)
+	t.Add(ctx, e)
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (r *reloader) obey(ctx context.Context, hangups <-chan os.Signal) {
 			}
 			done, err := r.reload(ctx) // it is logged
 			if t := r.trail.Load(); t != nil {
-				t.Keep(ctx, signalled(done, err))
+				t.Add(ctx, signalled(done, err))
 			}
 		}
 	}
@@ -131,8 +131,8 @@ func (r *reloader) timelines(s settings.Settings, _ settings.Lookup) (func(), []
 	return func() { r.lines.Store(int64(s.Redis.Timeline)) }, nil, nil
 }
 
-// keepTrail stores changes in the trail of a ring's namespace.
-func (r *reloader) keepTrail(ring *circulate.Ring, registry prometheus.Registerer) error {
+// openTrail opens the trail of the ring's namespace, for the changes of this process.
+func (r *reloader) openTrail(ring *circulate.Ring, registry prometheus.Registerer) error {
 	kept := r.settings().API.TrailKept
 	if kept == 0 {
 		kept = -1 // none; there 0 means the default

@@ -78,5 +78,5 @@ func RotateSecrets(ctx context.Context, s settings.Redis, seal settings.Seal, pr
 	if err != nil {
 		e.Outcome = trail.Failed
 	}
-	return done, errors.Join(err, there.Keep(ctx, e), there.Close())
+	return done, errors.Join(err, there.AddToTrail(ctx, e), there.Close())
 }

@@ -179,7 +179,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		group, ctx := errgroup.WithContext(ctx)
 		registry := prometheus.NewRegistry()
 		countRing(registry, ring)
-		if err := reload.keepTrail(ring, registry); err != nil {
+		if err := reload.openTrail(ring, registry); err != nil {
 			return err
 		}
 		if reload.lines.Load() == 0 {

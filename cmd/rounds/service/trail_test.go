@@ -32,7 +32,7 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 		hangups <- syscall.SIGHUP
 		close(hangups)
 		reload.obey(t.Context(), hangups) // the ring is not open yet
-		if err := reload.keepTrail(ring, prometheus.NewRegistry()); err != nil {
+		if err := reload.openTrail(ring, prometheus.NewRegistry()); err != nil {
 			t.Fatal(err)
 		}
 		hangups = make(chan os.Signal, 2)
@@ -55,7 +55,7 @@ func TestAHangupLeavesAnEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	reload := newReloader(settings.Settings{API: settings.API{TrailKept: 1 << 40}}, Options{})
-	if err := reload.keepTrail(ring, prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "ROUNDS_TRAIL_KEPT: ") {
+	if err := reload.openTrail(ring, prometheus.NewRegistry()); err == nil || !strings.HasPrefix(err.Error(), "ROUNDS_TRAIL_KEPT: ") {
 		t.Errorf("too many: %v", err)
 	}
 	for _, c := range []struct {

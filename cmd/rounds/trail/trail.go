@@ -82,10 +82,10 @@ func over(j document.Journal, o Options) (*Trail, error) {
 	return &Trail{journal: j, options: o, spare: refusals, counted: time.Now()}, nil
 }
 
-// Keep stores an entry: in the log, and in Redis within a second, even if ctx is cancelled. If
+// Add stores an entry: in the log, and in Redis within a second, even if ctx is cancelled. If
 // Redis does not accept it, the order does not fail, because it was carried out. The log and the
 // metric then show that the entry is missing in Redis.
-func (t *Trail) Keep(ctx context.Context, e Entry) {
+func (t *Trail) Add(ctx context.Context, e Entry) {
 	text, err := e.encode()
 	t.options.Log.LogAttrs(ctx, slog.LevelInfo, "ordered", e.attributes()...)
 	result := "kept"

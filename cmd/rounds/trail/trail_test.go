@@ -94,7 +94,7 @@ func TestEntriesComeBack(t *testing.T) {
 	if !keep {
 		t.Fatal("it is not to be kept")
 	}
-	f.Keep(t.Context(), e)
+	f.Add(t.Context(), e)
 	got := f.all(trail.Query{Limit: 10})
 	if len(got) != 1 || got[0].At.IsZero() || got[0].ID == "" {
 		t.Fatalf("got %+v", got)
@@ -118,7 +118,7 @@ func TestQueries(t *testing.T) {
 		if i == 50 {
 			e.Account, e.Accounts = "", []string{"x", "n0"}
 		}
-		f.Keep(t.Context(), e)
+		f.Add(t.Context(), e)
 	}
 	for _, c := range []struct {
 		q    trail.Query
@@ -148,7 +148,7 @@ func TestQueries(t *testing.T) {
 func TestALookIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
-	f.Keep(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Done, Account: "first"})
+	f.Add(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Done, Account: "first"})
 	conn, err := f.redis.Conn(t.Context(), "ns:trail")
 	if err != nil {
 		t.Fatal(err)
@@ -183,9 +183,9 @@ func TestAnEntryIsBounded(t *testing.T) {
 		many[i] = fmt.Sprint(i)
 		counts[fmt.Sprint(i)] = i
 	}
-	f.Keep(t.Context(), trail.Entry{By: long, Via: access.Via(long), Address: long, Action: "put-account", Account: long, Subject: long, Selector: long, Outcome: trail.Done,
+	f.Add(t.Context(), trail.Entry{By: long, Via: access.Via(long), Address: long, Action: "put-account", Account: long, Subject: long, Selector: long, Outcome: trail.Done,
 		Accounts: []string{long, long, long, long}, Fields: []string{long}})
-	f.Keep(t.Context(), trail.Entry{By: "a\xff", Action: "revive", Accounts: many, Fields: many, Counts: counts, Outcome: trail.Done})
+	f.Add(t.Context(), trail.Entry{By: "a\xff", Action: "revive", Accounts: many, Fields: many, Counts: counts, Outcome: trail.Done})
 	got := f.all(trail.Query{Limit: 10})
 	if len(got) != 2 || !got[0].Cut || !got[1].Cut {
 		t.Fatalf("got %+v", got)
@@ -236,9 +236,9 @@ func TestRefusedOrdersAreSpared(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
 	for range 1000 {
-		f.Keep(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Refused, Status: 403})
+		f.Add(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Refused, Status: 403})
 	}
-	f.Keep(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Done})
+	f.Add(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Done})
 	got := f.all(trail.Query{Limit: 1000})
 	if len(got) < 201 || len(got) > 300 || got[0].Outcome != trail.Done {
 		t.Errorf("%d are kept, the last %+v", len(got), got[0])
@@ -251,7 +251,7 @@ func TestRefusedOrdersAreSpared(t *testing.T) {
 func TestATrailThatIsOff(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, -1)
-	f.Keep(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Done})
+	f.Add(t.Context(), trail.Entry{Action: "delete-account", Outcome: trail.Done})
 	if got := f.all(trail.Query{Limit: 10}); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -268,12 +268,12 @@ func TestRedisTakesNoEntry(t *testing.T) {
 	f := newFixture(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.Keep(ctx, trail.Entry{Action: "pause-account", Outcome: trail.Done})
+	f.Add(ctx, trail.Entry{Action: "pause-account", Outcome: trail.Done})
 	f.counted(1, 0, 0)
 	if err := f.redis.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.Keep(t.Context(), trail.Entry{Action: "delete-account", Account: "news", Outcome: trail.Done})
+	f.Add(t.Context(), trail.Entry{Action: "delete-account", Account: "news", Outcome: trail.Done})
 	f.counted(1, 0, 1)
 	if n, at := f.Lost(); n != 1 || time.Since(at) > time.Minute {
 		t.Errorf("%d entries are lost, the last at %v", n, at)
