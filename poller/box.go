@@ -23,11 +23,11 @@ type box struct {
 	parent context.Context
 	detach func() bool // stops watching the parent
 
-	mu     sync.Mutex
-	call   *boxCall // under way, and not overrun
-	timer  *time.Timer
-	rings  time.Time // when the timer fires; zero: it is not set
-	closed bool
+	mu      sync.Mutex
+	call    *boxCall // under way, and not overrun
+	timer   *time.Timer
+	firesAt time.Time // when the timer fires; zero: it is not set
+	closed  bool
 }
 
 // newBox returns a box whose calls end when the parent does. The caller must close it.
@@ -37,7 +37,7 @@ func newBox(parent context.Context) *box {
 	return b
 }
 
-// Close ends the use of a box, and a call that is still under way.
+// Close ends the box, and the call that is still under way.
 func (b *box) Close() {
 	b.detach()
 	b.mu.Lock()
@@ -62,8 +62,8 @@ func (b *box) Begin(limits callLimits, key, value any) *boxCall {
 		c.err = err
 	}
 	b.call = c
-	if b.rings.IsZero() || b.rings.After(c.deadline) {
-		b.ring(c.deadline, limits.Timeout)
+	if b.firesAt.IsZero() || b.firesAt.After(c.deadline) {
+		b.setTimer(c.deadline, limits.Timeout)
 	}
 	return c
 }
@@ -92,45 +92,45 @@ func (b *box) end() {
 	}
 }
 
-// ring sets the timer. The caller holds the lock.
-func (b *box) ring(at time.Time, in time.Duration) {
-	b.rings = at
+// setTimer sets the timer. The caller holds the lock.
+func (b *box) setTimer(at time.Time, in time.Duration) {
+	b.firesAt = at
 	if b.timer == nil {
-		b.timer = time.AfterFunc(in, b.rung)
+		b.timer = time.AfterFunc(in, b.onTimer)
 		return
 	}
 	b.timer.Reset(in)
 }
 
-// rung is what the timer calls, perhaps for a call that has long ended.
-func (b *box) rung() {
+// onTimer is what the timer calls, perhaps for a call that has long ended. It ends the context of a
+// call at its deadline, and gives the call up when its grace is over.
+func (b *box) onTimer() {
 	b.mu.Lock()
 	c, now := b.call, time.Now()
-	b.rings = time.Time{}
+	b.firesAt = time.Time{}
 	if c == nil || b.closed {
 		b.mu.Unlock()
 		return
 	}
-	until := c.deadline
-	if c.late {
-		until = until.Add(c.limits.Grace)
-	}
-	if left := until.Sub(now); left > 0 {
-		b.ring(until, left)
+	graceOver := c.deadline.Add(c.limits.Grace)
+	switch {
+	case now.Before(c.deadline): // the timer was set for an earlier call
+		b.setTimer(c.deadline, c.deadline.Sub(now))
 		b.mu.Unlock()
-		return
-	}
-	if !c.late {
+	case !c.late:
 		c.late = true
-		b.ring(c.deadline.Add(c.limits.Grace), c.deadline.Add(c.limits.Grace).Sub(now))
+		b.setTimer(graceOver, graceOver.Sub(now))
 		b.mu.Unlock()
 		c.cancel(context.DeadlineExceeded)
-		return
+	case now.Before(graceOver):
+		b.setTimer(graceOver, graceOver.Sub(now))
+		b.mu.Unlock()
+	default:
+		b.call, c.overrun = nil, make(chan struct{})
+		b.mu.Unlock()
+		defer close(c.overrun)
+		c.limits.Overrun.Overrun()
 	}
-	b.call, c.overrun = nil, make(chan struct{})
-	b.mu.Unlock()
-	defer close(c.overrun)
-	c.limits.Overrun.Overrun()
 }
 
 // boxCall is the context of a call. Like any context, it may outlive the call in what the call has
@@ -153,8 +153,8 @@ type boxCall struct {
 
 var _ context.Context = (*boxCall)(nil)
 
-// closed is the done channel of calls that had ended before anybody asked for one.
-var closed = func() chan struct{} {
+// endedDone is the done channel of calls that had ended before anybody asked for one.
+var endedDone = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -168,7 +168,7 @@ func (c *boxCall) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
-		if c.done = closed; c.err == nil {
+		if c.done = endedDone; c.err == nil {
 			c.done = make(chan struct{})
 		}
 	}
