@@ -18,21 +18,21 @@ import (
 // dead letters count only the shards that the process reads: their sums over all processes are the
 // group's.
 type Metrics struct {
-	handled     *prometheus.CounterVec
-	latency     *prometheus.HistogramVec
-	redisErrors *prometheus.CounterVec
-	panics      *prometheus.CounterVec
-	takenOver   *prometheus.CounterVec
-	lost        *prometheus.CounterVec
-	stuck       *prometheus.GaugeVec
-	aside       *prometheus.GaugeVec
-	givenUp     *prometheus.CounterVec
-	shards      *prometheus.GaugeVec
-	lag         *prometheus.GaugeVec
-	unread      *prometheus.GaugeVec
-	pending     *prometheus.GaugeVec
-	unsettled   *prometheus.GaugeVec
-	dead        *prometheus.GaugeVec
+	handled       *prometheus.CounterVec
+	latency       *prometheus.HistogramVec
+	redisErrors   *prometheus.CounterVec
+	panics        *prometheus.CounterVec
+	takenOver     *prometheus.CounterVec
+	lost          *prometheus.CounterVec
+	stuck         *prometheus.GaugeVec
+	aside         *prometheus.GaugeVec
+	givenUp       *prometheus.CounterVec
+	shards        *prometheus.GaugeVec
+	lag           *prometheus.GaugeVec
+	oldestUnread  *prometheus.GaugeVec
+	pending       *prometheus.GaugeVec
+	oldestPending *prometheus.GaugeVec
+	dead          *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics of consumers. With a nil registry they are not exported.
@@ -48,19 +48,19 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		handled: counters("handled_total", "Deliveries by outcome: "+strings.Join(outcomes(), ", ")+".", "outcome"),
 		latency: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Subsystem: "delivery", Name: "latency_seconds",
 			Help: "From commit to handler, of first deliveries.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}, []string{"group"}),
-		redisErrors: counters("redis_errors_total", "Steps that failed, by step.", "step"),
-		panics:      counters("handler_panics_total", "Batches in which the handler panicked."),
-		takenOver:   counters("taken_over_total", "Pending messages taken over from another consumer, or after an unknown outcome."),
-		lost:        counters("leases_lost_total", "Shards lost to another consumer, or because Redis was away too long."),
-		stuck:       gauges("handlers_stuck", "Handlers that do not return although their context is done."),
-		aside:       gauges("aside", "1 while the process has left the group because a handler hangs in each of its slots."),
-		givenUp:     counters("shards_given_up_total", "Times that a shard was given up because a handler did not return."),
-		shards:      gauges("shards", "Shards that this process reads."),
-		lag:         gauges("lag", "Messages not read."),
-		unread:      gauges("oldest_unread_seconds", "The age of the oldest message that is not read."),
-		pending:     gauges("pending", "Messages read and not acknowledged."),
-		unsettled:   gauges("oldest_pending_seconds", "For how long the oldest message that is not acknowledged has been there."),
-		dead:        gauges("dead_letters", "Dead letters in the shards, of all groups."),
+		redisErrors:   counters("redis_errors_total", "Steps that failed, by step.", "step"),
+		panics:        counters("handler_panics_total", "Batches in which the handler panicked."),
+		takenOver:     counters("taken_over_total", "Pending messages taken over from another consumer, or after an unknown outcome."),
+		lost:          counters("leases_lost_total", "Shards lost to another consumer, or because Redis was away too long."),
+		stuck:         gauges("handlers_stuck", "Handlers that do not return although their context is done."),
+		aside:         gauges("aside", "1 while the process has left the group because a handler hangs in each of its slots."),
+		givenUp:       counters("shards_given_up_total", "Times that a shard was given up because a handler did not return."),
+		shards:        gauges("shards", "Shards that this process reads."),
+		lag:           gauges("lag", "Messages not read."),
+		oldestUnread:  gauges("oldest_unread_seconds", "The age of the oldest message that is not read."),
+		pending:       gauges("pending", "Messages read and not acknowledged."),
+		oldestPending: gauges("oldest_pending_seconds", "For how long the oldest message that is not acknowledged has been there."),
+		dead:          gauges("dead_letters", "Dead letters in the shards, of all groups."),
 	}
 }
 
@@ -96,8 +96,8 @@ func (m *meters) set(sum circulate.GroupState) {
 	m.lag.WithLabelValues(m.group).Set(float64(sum.Lag))
 	m.pending.WithLabelValues(m.group).Set(float64(sum.Pending))
 	m.dead.WithLabelValues(m.group).Set(float64(sum.Dead))
-	m.unread.WithLabelValues(m.group).Set(sum.OldestUnread.Seconds())
-	m.unsettled.WithLabelValues(m.group).Set(sum.OldestPending.Seconds())
+	m.oldestUnread.WithLabelValues(m.group).Set(sum.OldestUnread.Seconds())
+	m.oldestPending.WithLabelValues(m.group).Set(sum.OldestPending.Seconds())
 }
 
 // clear stops showing shards that are no longer read here.

@@ -82,7 +82,7 @@ func (ln *line) write(request *http.Request) error {
 	return w.Flush()
 }
 
-// answer waits for the answer and reads its header.
+// answer waits for the answer and reads its header. It skips interim answers, such as 103 Early Hints.
 func (ln *line) answer(ctx context.Context) (*http.Response, error) {
 	if _, err := ln.conn.Read(ln.first[:]); err != nil {
 		return nil, err
