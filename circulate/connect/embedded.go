@@ -310,8 +310,8 @@ var (
 	moved = []string{"LMOVE", "LPOP", "RPOP", "RPOPLPUSH", "XREADGROUP", "GETDEL"}
 )
 
-// idle reports whether a command changed nothing, judging by its reply.
-func idle(name string, reply []byte) bool {
+// changedNothing reports whether a command changed nothing, judging by its reply.
+func changedNothing(name string, reply []byte) bool {
 	switch text := string(reply[:min(len(reply), 5)]); text {
 	case ":0\r\n":
 		return slices.Contains(counted, name)

@@ -150,32 +150,25 @@ func (r *recorder) answer(c *server.Peer, reply string, ok bool) {
 	c.WriteRaw(reply)
 }
 
-// do does a client's command, and appends its changes. The channel is closed at the next
-// change that a reader may wait for.
+// do does a client's command, and appends its effects to the log before it returns the reply. ok is
+// false if the log failed, so that the outcome is unknown. changes is closed at the next change that
+// a reader may wait for.
 func (r *recorder) do(c *server.Peer, who *client, name string, args []string) (reply string, changes <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, back := r.clock.move()
 	r.effects, r.refused, r.refuses = r.effects[:0], false, r.log.Refuses()
-	if r.refuses == nil && !back.IsZero() {
-		if r.log.Append(back, nil) != nil {
-			r.refuses = r.log.Refuses()
-		}
+	if r.refuses == nil && !back.IsZero() && r.log.Append(back, nil) != nil {
+		r.refuses = r.log.Refuses()
 	}
 	command := append([]string{name}, args...)
 	if why := r.unfit(who, name, args); why != "" {
-		if who.queues {
-			who.wrong = why
-		}
-		if name == "EXEC" {
-			r.outer.do(r.server, c, []string{"DISCARD"})
-			*who = client{}
-		}
+		r.spoil(c, who, name, why)
 		return "-" + why + "\r\n", r.woken, true
 	}
 	raw := r.outer.do(r.server, c, command)
-	if len(raw) > 0 && raw[0] != '-' {
-		r.took(who, name, command, raw)
+	if succeeded(raw) {
+		r.note(who, name, command, raw)
 	}
 	if r.refused {
 		return "-" + r.misconf() + "\r\n", r.woken, true
@@ -193,41 +186,57 @@ func (r *recorder) do(c *server.Peer, who *client, name string, args []string) (
 	return string(raw), r.woken, true
 }
 
-// took notes the effects of a successful command.
-func (r *recorder) took(who *client, name string, command []string, reply []byte) {
+// spoil notes that a command of a transaction, if there is one, was refused. A refused EXEC ends the
+// transaction.
+func (r *recorder) spoil(c *server.Peer, who *client, name, why string) {
+	if who.queues {
+		who.wrong = why
+	}
+	if name == "EXEC" {
+		r.outer.do(r.server, c, []string{"DISCARD"})
+		*who = client{}
+	}
+}
+
+// succeeded reports whether a reply is there and is no error.
+func succeeded(reply []byte) bool { return len(reply) > 0 && reply[0] != '-' }
+
+// note notes the effects of a successful command.
+func (r *recorder) note(who *client, name string, command []string, reply []byte) {
 	switch {
 	case name == "MULTI":
 		*who = client{queues: true}
 	case name == "DISCARD":
 		*who = client{}
 	case name == "EXEC":
-		r.transacted(who.queue, reply)
+		r.noteTransaction(who.queue, reply)
 		*who = client{}
 	case who.queues:
 		if bytes.HasPrefix(reply, []byte("+QUEUED")) {
 			who.queue = append(who.queue, command)
 		}
-	case r.write(name) && !idle(name, reply):
+	case r.write(name) && !changedNothing(name, reply):
 		r.effects = append(r.effects, command)
 	}
 }
 
-// transacted notes the effects of a transaction. Some of its commands may have failed.
-func (r *recorder) transacted(queue [][]string, reply []byte) {
+// noteTransaction notes the effects of a transaction. Some of its commands may have failed.
+func (r *recorder) noteTransaction(queue [][]string, reply []byte) {
 	if bytes.HasPrefix(reply, []byte("*-1")) { // a watched key has changed
 		return
 	}
 	_, reply, _ = bytes.Cut(reply, []byte("\r\n"))
 	for _, command := range queue {
 		next := skipReply(reply)
-		if one := reply[:len(reply)-len(next)]; r.write(command[0]) && len(one) > 0 && one[0] != '-' && !idle(command[0], one) {
+		if one := reply[:len(reply)-len(next)]; r.write(command[0]) && succeeded(one) && !changedNothing(command[0], one) {
 			r.effects = append(r.effects, command)
 		}
 		reply = next
 	}
 }
 
-// nested notes a script's command.
+// nested does a script's command, if it is a write, and notes its effect. It reports false for other
+// commands, which the server then does itself.
 func (r *recorder) nested(c *server.Peer, name string, args []string) bool {
 	switch {
 	case !r.write(name):
@@ -242,7 +251,7 @@ func (r *recorder) nested(c *server.Peer, name string, args []string) bool {
 	}
 	command := append([]string{name}, args...)
 	reply := r.inner.do(r.server, c, command)
-	if len(reply) > 0 && reply[0] != '-' && !idle(name, reply) {
+	if succeeded(reply) && !changedNothing(name, reply) {
 		r.effects = append(r.effects, command)
 	}
 	c.WriteRaw(string(reply))

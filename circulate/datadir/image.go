@@ -107,8 +107,8 @@ const (
 )
 
 // load fills an embedded server, which must have no keys and no log yet, from an image
-// that Verify accepts, by a clock that stands at a moment. It leaves out keys that have
-// expired by then. After an error the server must not be used.
+// that verify accepts. Meanwhile the server's clock stands at now, and keys that have
+// expired by then are left out. After an error the server must not be used.
 func load(ctx context.Context, server *connect.Embedded, in io.Reader, now time.Time) (Header, error) {
 	defer server.HoldClock(now)()
 	l := &loader{ctx: ctx, server: server, now: now}
