@@ -74,7 +74,7 @@ func (r *Reader) RetryWebhook(ctx context.Context, name, account string) (Webhoo
 		return WebhookRetry{}, err
 	}
 	waiting := w.Standing.waitingOf(account)
-	if account != "" && len(waiting) == 0 && w.Standing.names() {
+	if account != "" && len(waiting) == 0 && w.Standing.namesAll() {
 		return WebhookRetry{}, fmt.Errorf("%w: %q", ErrNoneWaits, account)
 	}
 	retry := WebhookRetry{Processes: w.Standing.Processes, Accounts: len(waiting)}
@@ -127,7 +127,7 @@ func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) 
 	}
 	waiting := w.Standing.waitingOf(c.Account)
 	switch {
-	case len(waiting) == 0 && c.Account != "" && !w.Standing.names():
+	case len(waiting) == 0 && c.Account != "" && !w.Standing.namesAll():
 		return done, fmt.Errorf("%w: %d", ErrNotNamed, w.Standing.Accounts)
 	case len(waiting) == 0 && c.Account != "":
 		return done, fmt.Errorf("%w: %q", ErrNoneWaits, c.Account)

@@ -138,7 +138,7 @@ func TestStandingOfSeveralProcesses(t *testing.T) {
 		{Breaker: "half-open", Accounts: 1, Messages: 1, Waiting: []document.Waiting{{Account: "c", Next: now.Add(time.Second)}}},
 	})
 	if s.Processes != 3 || s.LastStatus != 204 || !s.LastAttempt.Equal(now) || !s.LastDelivered.Equal(now) || s.Breaker != "open" || !s.Until.Equal(now.Add(time.Minute)) ||
-		s.Accounts != 4 || s.Messages != 8 || s.Attempt != 9 || s.MaxDeliveries != 34 || !s.Next.Equal(now.Add(time.Second)) || s.Waiting[0].Account != "c" || s.names() {
+		s.Accounts != 4 || s.Messages != 8 || s.Attempt != 9 || s.MaxDeliveries != 34 || !s.Next.Equal(now.Add(time.Second)) || s.Waiting[0].Account != "c" || s.namesAll() {
 		t.Errorf("%+v", s)
 	}
 	if standingOf(nil) != nil {

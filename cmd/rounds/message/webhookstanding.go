@@ -74,5 +74,5 @@ func (s *WebhookStanding) waitingOf(account string) (all []document.Waiting) {
 	return all
 }
 
-// names reports whether Waiting has all accounts with waiting messages.
-func (s *WebhookStanding) names() bool { return len(s.Waiting) >= s.Accounts }
+// namesAll reports whether Waiting has all accounts with waiting messages.
+func (s *WebhookStanding) namesAll() bool { return len(s.Waiting) >= s.Accounts }

@@ -91,7 +91,8 @@ func (b *bulk) query() url.Values {
 	return q
 }
 
-// askBulk counts the selected accounts.
+// askBulk makes the page that asks for confirmation, with the number of accounts that the change
+// concerns. A selection that the API refuses is shown with its faults.
 func askBulk(v *visit, q url.Values) (*bulk, error) {
 	b, err := readBulk(v, q)
 	if err != nil {
@@ -106,10 +107,10 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 	if b.Do == revive {
 		err = b.countRevived(v)
 	} else {
-		ask := b.query()
-		ask.Del("all")
-		ask.Set("looks", countLooks)
-		err = v.get(address("/v1/accounts:count", ask), &b.Count)
+		selection := b.query()
+		selection.Del("all")
+		selection.Set("looks", countLooks)
+		err = v.get(address("/v1/accounts:count", selection), &b.Count)
 	}
 	if errors.As(err, &b.Refused) && b.Refused.Status == http.StatusUnprocessableEntity {
 		return b, nil
