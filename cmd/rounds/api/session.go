@@ -148,7 +148,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 		}
 		who, err := door.SignIn(w, r, given)
 		if err != nil {
-			s.unseated(r, err).write(w, r)
+			s.signInReply(r, err).write(w, r)
 			return
 		}
 		who.Via = access.ViaSession
@@ -158,7 +158,7 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	})
 	add("DELETE /v1/session", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := door.SignOut(w, r); err != nil {
-			s.unseated(r, err).write(w, r)
+			s.signInReply(r, err).write(w, r)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -166,16 +166,16 @@ func (s *Server) addSessions(open, closed *routeMux, t terms) error {
 	return nil
 }
 
-// unseated returns the reply for an error of signing in or out.
-func (s *Server) unseated(r *http.Request, err error) *errorReply {
+// signInReply returns the reply for an error of signing in or out.
+func (s *Server) signInReply(r *http.Request, err error) *errorReply {
 	var tooMany signin.TooManyError
 	switch {
 	case errors.Is(err, signin.ErrWrong):
-		return unauthorized("to sign in send Authorization: Bearer TOKEN, with the token of ROUNDS_API_TOKEN or a key that holds")
+		return unauthorized("to sign in send Authorization: Bearer TOKEN, with the token of ROUNDS_API_TOKEN or a valid key")
 	case errors.Is(err, signin.ErrForeign):
 		return foreign()
 	case errors.Is(err, signin.ErrPlain):
-		return newErrorReply(http.StatusForbidden, "a browser keeps the session only where it reaches the service by https, or at localhost")
+		return newErrorReply(http.StatusForbidden, "a browser stores the session only if it reaches the service by https, or at localhost")
 	case errors.As(err, &tooMany):
 		p := newErrorReply(http.StatusTooManyRequests, "the key or token is not right, and too many sign-ins from this address failed before")
 		p.headers = http.Header{"Retry-After": {strconv.Itoa(tooMany.Seconds())}}
