@@ -20,7 +20,7 @@ func (d *doctor) dataDir() {
 	case s.DataDir == settings.Memory:
 		d.warn(part, "ROUNDS_DATA_DIR is memory: everything is lost when the process ends", "set ROUNDS_DATA_DIR to a directory, or ROUNDS_REDIS_URL, unless that is meant")
 		return
-	case !s.Kept():
+	case !s.InDataDir():
 		return // the settings have a fault
 	}
 	info, err := os.Stat(s.DataDir)

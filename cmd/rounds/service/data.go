@@ -20,16 +20,16 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// kept is an embedded server that stores its data in a directory.
-type kept struct {
+// ownRedis is an embedded server that stores its data in a directory.
+type ownRedis struct {
 	*connect.Embedded
 	dir  *datadir.Dir
 	stop func()
 }
 
-// openKept starts an embedded server with the data in the settings' directory, and stores its
+// openOwn starts an embedded server with the data in the settings' directory, and stores its
 // changes there from now on. what says what the process is.
-func openKept(ctx context.Context, s settings.Redis, version, what string, log *slog.Logger) (*kept, error) {
+func openOwn(ctx context.Context, s settings.Redis, version, what string, log *slog.Logger) (*ownRedis, error) {
 	server := connect.NewEmbedded()
 	dir, err := datadir.Open(ctx, server, datadir.Options{
 		Path: s.DataDir, Within: s.DataWithin, Program: version, What: what, Passing: passing, Log: log,
@@ -41,7 +41,7 @@ func openKept(ctx context.Context, s settings.Redis, version, what string, log *
 	saving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var saves sync.WaitGroup
 	saves.Go(func() { dir.Run(saving) })
-	return &kept{server, dir, func() { stop(); saves.Wait() }}, nil
+	return &ownRedis{server, dir, func() { stop(); saves.Wait() }}, nil
 }
 
 // passing reports whether a key changes just because time passes: who is alive, what was seen of
@@ -55,22 +55,22 @@ func passing(key string) bool {
 }
 
 // Name says where everything is stored.
-func (k *kept) Name() string { return "embedded, kept in " + k.dir.State().Path }
+func (o *ownRedis) Name() string { return "embedded, kept in " + o.dir.State().Path }
 
 // Close saves what is unsaved, and ends the server. The error says what is lost.
-func (k *kept) Close() error {
-	k.stop()
-	err := k.dir.Close()
+func (o *ownRedis) Close() error {
+	o.stop()
+	err := o.dir.Close()
 	if err != nil {
-		err = fmt.Errorf("what changed since %s may be lost: %w", clockTime(k.dir.State().Saved), err)
+		err = fmt.Errorf("what changed since %s may be lost: %w", clockTime(o.dir.State().Saved), err)
 	}
-	return errors.Join(err, k.Embedded.Close())
+	return errors.Join(err, o.Embedded.Close())
 }
 
 // Survey reports the state of the directory, in place of a server's settings.
-func (k *kept) Survey(context.Context) ([]connect.Node, error) {
-	s := k.dir.State()
-	node := connect.Node{Name: k.Name()}
+func (o *ownRedis) Survey(context.Context) ([]connect.Node, error) {
+	s := o.dir.State()
+	node := connect.Node{Name: o.Name()}
 	say := func(code connect.ConcernCode, value, format string, args ...any) {
 		node.Concerns = append(node.Concerns, connect.Concern{Node: s.Path, Code: code, Value: value, Text: "data directory " + s.Path + ": " + fmt.Sprintf(format, args...)})
 	}
@@ -91,11 +91,11 @@ func (k *kept) Survey(context.Context) ([]connect.Node, error) {
 
 func clockTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-// count exposes the state of the directory as metrics.
-func (k *kept) count(registry prometheus.Registerer) {
+// export exposes the state of the directory as metrics.
+func (o *ownRedis) export(registry prometheus.Registerer) {
 	gauge := func(name, help string, value func(datadir.State) float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "rounds", Subsystem: "data", Name: name, Help: help},
-			func() float64 { return value(k.dir.State()) }))
+			func() float64 { return value(o.dir.State()) }))
 	}
 	gauge("saved_timestamp_seconds", "What came until then would survive a power failure; 0: there was nothing.", func(s datadir.State) float64 {
 		if s.Saved.IsZero() {
@@ -114,12 +114,12 @@ func (k *kept) count(registry prometheus.Registerer) {
 	gauge("file_bytes", "The size of the newest image.", func(s datadir.State) float64 { return float64(s.Packed) })
 	gauge("log_bytes", "What is in the log since the newest image.", func(s datadir.State) float64 { return float64(s.Log) })
 	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Subsystem: "data", Name: "saves_failed_total", Help: "Images and writes to the log that failed."},
-		func() float64 { return float64(k.dir.State().Fails) }))
+		func() float64 { return float64(o.dir.State().Fails) }))
 }
 
 // failing returns why changes cannot be saved, without the path; nil: they can.
-func (k *kept) failing() error {
-	s := k.dir.State()
+func (o *ownRedis) failing() error {
+	s := o.dir.State()
 	if s.Why == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestPassing(t *testing.T) {
 // A directory has a namespace from one process to the next, and nobody else meanwhile.
 func TestNamespaceInADirectory(t *testing.T) {
 	s := settings.Redis{DataDir: filepath.Join(t.TempDir(), "data"), DataGiven: true, DataWithin: time.Hour}
-	own, err := openKept(t.Context(), s, "v1", "rounds serve", slog.New(slog.DiscardHandler))
+	own, err := openOwn(t.Context(), s, "v1", "rounds serve", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,15 +70,15 @@ func TestNamespaceInADirectory(t *testing.T) {
 func TestDataConcerns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	s := settings.Redis{DataDir: path, DataGiven: true, DataWithin: time.Hour}
-	opened := func() *kept {
+	opened := func() *ownRedis {
 		t.Helper()
-		own, err := openKept(t.Context(), s, "v1", "rounds serve", slog.New(slog.DiscardHandler))
+		own, err := openOwn(t.Context(), s, "v1", "rounds serve", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return own
 	}
-	set := func(own *kept, value int) {
+	set := func(own *ownRedis, value int) {
 		t.Helper()
 		conn, err := own.Conn(t.Context(), "")
 		if err != nil {
@@ -141,7 +141,7 @@ func TestDataConcerns(t *testing.T) {
 	}
 	expect("unsaved")
 	registry := prometheus.NewRegistry()
-	own.count(registry)
+	own.export(registry)
 	metrics, err := registry.Gather()
 	if err != nil || len(metrics) != 7 {
 		t.Errorf("%d metrics, %v", len(metrics), err)

@@ -40,8 +40,8 @@ type NamespaceUser = namespace.Process
 // saves its changes.
 func OpenNamespace(ctx context.Context, s settings.Redis, name string) (*Namespace, error) {
 	switch {
-	case s.Kept() && s.DataGiven:
-		own, err := openKept(ctx, s, "", "a rounds command", slog.New(slog.DiscardHandler))
+	case s.InDataDir() && s.DataGiven:
+		own, err := openOwn(ctx, s, "", "a rounds command", slog.New(slog.DiscardHandler))
 		if err != nil {
 			return nil, err
 		}

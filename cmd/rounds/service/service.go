@@ -128,8 +128,8 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 
 	metrics := newExposition(o.Version, o.Commit)
 	calls := newRedisMetrics(metrics.process, server)
-	if own, ok := server.(*kept); ok {
-		own.count(metrics.process)
+	if own, ok := server.(*ownRedis); ok {
+		own.export(metrics.process)
 	}
 
 	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
@@ -236,8 +236,8 @@ func (o Options) redis(ctx context.Context, s settings.Redis, reserved *fetch.Re
 		}
 		return o.Redis, func() error { return nil }, nil
 	}
-	if s.Kept() {
-		own, err := openKept(ctx, s, o.Version, "rounds serve", o.Log)
+	if s.InDataDir() {
+		own, err := openOwn(ctx, s, o.Version, "rounds serve", o.Log)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -52,16 +52,17 @@ func (s *store) servers(ctx context.Context) api.Store {
 	return all
 }
 
-// ask asks the servers, unless they were asked just now. The caller holds mu.
+// ask asks the servers, unless they were asked just now. A Redis inside this process is always
+// asked, because that costs nothing. The caller holds mu.
 func (s *store) ask(ctx context.Context) {
-	_, own := s.server.(*kept) // asking it costs nothing
-	if !own && !s.asked.IsZero() && time.Since(s.asked) < dataKept {
+	own, inside := s.server.(*ownRedis)
+	if !inside && !s.asked.IsZero() && time.Since(s.asked) < dataKept {
 		return
 	}
 	s.asked = time.Now()
 	_, inMemory := s.server.(*connect.Embedded)
 	s.known.Store, s.known.Forgets = s.server.Name(), inMemory
-	if own, ok := s.server.(*kept); ok {
+	if inside {
 		s.known.Dir = own.dir.State().Path
 	}
 	// The call must not end with this caller, because others get the answer too.
@@ -99,7 +100,7 @@ func (s *store) tell(ctx context.Context, log *slog.Logger) {
 
 // failing returns why a process that stores everything itself cannot save it; nil: it can.
 func (s *store) failing() error {
-	if own, ok := s.server.(*kept); ok {
+	if own, ok := s.server.(*ownRedis); ok {
 		return own.failing()
 	}
 	return nil

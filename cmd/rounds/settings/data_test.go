@@ -39,7 +39,7 @@ func TestDataDir(t *testing.T) {
 	expect := func(name, want string, given bool, args ...string) {
 		t.Helper()
 		s, err := read(t, variables, args...)
-		if err != nil || s.Redis.DataDir != want || s.Redis.DataGiven != given || s.Redis.Kept() != (want != Memory && want != "") {
+		if err != nil || s.Redis.DataDir != want || s.Redis.DataGiven != given || s.Redis.InDataDir() != (want != Memory && want != "") {
 			t.Errorf("%s: %+v, %v; want %q", name, s.Redis, err, want)
 		}
 	}

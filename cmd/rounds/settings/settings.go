@@ -51,8 +51,8 @@ type Redis struct {
 // Memory is the choice of ROUNDS_DATA_DIR that stores nothing.
 const Memory = "memory"
 
-// Kept reports whether the Redis inside the process stores its data in a directory.
-func (r Redis) Kept() bool { return r.URL == "" && r.DataDir != "" && r.DataDir != Memory }
+// InDataDir reports whether the Redis inside the process stores its data in a directory.
+func (r Redis) InDataDir() bool { return r.URL == "" && r.DataDir != "" && r.DataDir != Memory }
 
 // API says what a process does, and how it is reached.
 type API struct {
