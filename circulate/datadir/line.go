@@ -108,18 +108,15 @@ func (l *line) unpack() error {
 	if !l.Base64 {
 		return nil
 	}
-	var errs []error
+	var failed error
 	l.strings(func(s *string) {
 		decoded, err := base64.StdEncoding.DecodeString(*s)
 		if err != nil {
-			errs = append(errs, errors.New("a string is no base64"))
+			failed = errors.New("a string is no base64")
 		}
 		*s = string(decoded)
 	})
-	if len(errs) > 0 {
-		return errs[0]
-	}
-	return nil
+	return failed
 }
 
 // An image is packed: frames of zstd (RFC 8878), one after the other, and at the end a

@@ -278,8 +278,8 @@ func (d *data) looseAddresses(text string) (list []address) {
 	return list
 }
 
-// quoteWords returns a list of addresses whose encoded words are quoted strings, so that their
-// content cannot end a name.
+// quoteWords decodes the encoded words in a list of addresses, and quotes them so that their content
+// cannot end a name.
 func quoteWords(text string, hint *hint) string {
 	var out strings.Builder
 	var outer outside
