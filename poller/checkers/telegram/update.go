@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
@@ -35,11 +37,12 @@ func (u updates) result(at cursor, limit int) (poller.Result, error) {
 		}
 		next.Offset = max(next.Offset, id+1)
 		mark := markOf(raw)
-		before := known[id] || id < at.Offset && slices.Contains(at.Recent, mark)
-		if known[id] = true; !slices.Contains(next.Recent, mark) {
+		seen := known[id] || id < at.Offset && slices.Contains(at.Recent, mark)
+		known[id] = true
+		if !slices.Contains(next.Recent, mark) {
 			next.Recent = append(next.Recent, mark)
 		}
-		if before {
+		if seen {
 			continue
 		}
 		if len(raw) > maxData {
@@ -56,37 +59,40 @@ func (u updates) result(at cursor, limit int) (poller.Result, error) {
 	return r, nil
 }
 
-// readUpdate reads an update. It accepts any kind, so that Telegram may add some.
+// readUpdate reads an update. It accepts any type of update, because Telegram adds new ones.
 func readUpdate(raw json.RawMessage) (m poller.Message, id int64, ok bool) {
 	fields, ok := strict.Members(raw)
 	if !ok {
 		return m, 0, false
 	}
 	id, err := strconv.ParseInt(string(fields["update_id"]), 10, 64)
-	if err != nil || id <= 0 || id == 1<<63-1 {
+	if err != nil || id <= 0 || id == math.MaxInt64 { // its offset must be possible
 		return m, 0, false
 	}
 	m = poller.Message{ID: strconv.FormatInt(id, 10), Type: "unknown", Data: raw}
 	delete(fields, "update_id")
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !updatePattern.MatchString(name) {
-			continue
-		}
-		m.Type = name
-		var dates struct {
-			Date     json.Number `json:"date"`
-			EditDate json.Number `json:"edit_date"`
-		}
-		if json.Unmarshal(fields[name], &dates) != nil {
-			break // it has no readable time
-		}
-		for _, date := range []json.Number{dates.EditDate, dates.Date} {
-			at, _ := date.Int64() // 0 if it is no whole number
-			if m.Time = message.TimeOfSeconds(at); !m.Time.IsZero() {
-				break
-			}
-		}
-		break
+	names := slices.Sorted(maps.Keys(fields))
+	if i := slices.IndexFunc(names, updatePattern.MatchString); i >= 0 {
+		m.Type, m.Time = names[i], timeOf(fields[names[i]])
 	}
 	return m, id, true
+}
+
+// timeOf returns when the content of an update was last edited, or else when it was written. It is
+// the zero time if neither can be read.
+func timeOf(content json.RawMessage) time.Time {
+	var dates struct {
+		Date     json.Number `json:"date"`
+		EditDate json.Number `json:"edit_date"`
+	}
+	if json.Unmarshal(content, &dates) != nil {
+		return time.Time{}
+	}
+	for _, date := range []json.Number{dates.EditDate, dates.Date} {
+		seconds, _ := date.Int64() // 0 if it is no whole number
+		if at := message.TimeOfSeconds(seconds); !at.IsZero() {
+			return at
+		}
+	}
+	return time.Time{}
 }
