@@ -117,11 +117,13 @@ func (c *Cluster) connFor(ctx context.Context, key string, p purpose) (redis.Con
 	return &clusterConn{cluster: c, slot: slot, purpose: p, node: n, conn: conn}, nil
 }
 
+// lend lends a connection to the node that serves a slot. If that node does not answer, lend reads
+// the map again and tries the node that has taken over.
 func (c *Cluster) lend(ctx context.Context, slot int, p purpose) (*node, redis.Conn, error) {
 	c.refresh(ctx)
 	n := c.slots[slot].Load()
 	if n == nil {
-		if err := c.read(ctx); err != nil {
+		if err := c.readMap(ctx); err != nil {
 			return nil, nil, err
 		}
 		if n = c.slots[slot].Load(); n == nil {
@@ -133,10 +135,10 @@ func (c *Cluster) lend(ctx context.Context, slot int, p purpose) (*node, redis.C
 		return n, conn, nil
 	}
 	c.suspect()
-	if ctx.Err() != nil || c.read(ctx) != nil {
+	if ctx.Err() != nil || c.readMap(ctx) != nil {
 		return nil, nil, err
 	}
-	other := c.slots[slot].Load() // another may have taken over
+	other := c.slots[slot].Load()
 	if other == nil || other == n {
 		return nil, nil, err
 	}
@@ -154,7 +156,7 @@ func (c *Cluster) NodeOf(key string) string {
 
 // Nodes returns the addresses of all nodes that serve slots.
 func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
-	if err := c.read(ctx); err != nil {
+	if err := c.readMap(ctx); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -216,13 +218,13 @@ func (c *Cluster) refresh(ctx context.Context) {
 	select {
 	case c.reading <- struct{}{}:
 		defer func() { <-c.reading }()
-		_ = c.readAll(ctx) // the old map may do; a caller that it fails reads it again
+		_ = c.askNodes(ctx) // the old map may do; a caller that it fails reads it again
 	default:
 	}
 }
 
-// read reads the map, or waits for the goroutine that does.
-func (c *Cluster) read(ctx context.Context) error {
+// readMap reads the map, or waits for the goroutine that does.
+func (c *Cluster) readMap(ctx context.Context) error {
 	before := c.reads.Load()
 	select {
 	case c.reading <- struct{}{}:
@@ -233,11 +235,11 @@ func (c *Cluster) read(ctx context.Context) error {
 	if c.reads.Load() != before {
 		return nil // just done
 	}
-	return c.readAll(ctx)
+	return c.askNodes(ctx)
 }
 
-// readAll asks one node after the other, in any order, until one answers.
-func (c *Cluster) readAll(ctx context.Context) error {
+// askNodes asks one node after the other for the map, in any order, until one answers.
+func (c *Cluster) askNodes(ctx context.Context) error {
 	c.began.Store(time.Now().UnixNano())
 	c.stale.Store(false)
 	var failed error
