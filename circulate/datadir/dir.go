@@ -79,14 +79,14 @@ type Dir struct {
 	log     *wal
 	release func() // lets the server's clock go on; nil: it is running
 
-	saving   sync.Mutex // one save at a time; guards what follows
-	taker    *Taker
-	wrote    time.Time // when an image was last saved, or the save failed
-	newest   bool      // data.zst is there
-	after    int       // the segment of the log that follows the newest image
-	previous int       // the segment that follows the previous image
-	stale    bool      // an image is needed, although nothing has changed
-	told     bool      // the log line about too much data was written
+	saving    sync.Mutex // one save at a time; guards what follows
+	taker     *Taker
+	wrote     time.Time // when an image was last saved, or the save failed
+	hasNewest bool      // data.zst is there
+	after     int       // the segment of the log that follows the newest image
+	previous  int       // the segment that follows the previous image
+	stale     bool      // an image is needed, although nothing has changed
+	told      bool      // the log line about too much data was written
 
 	mu    sync.Mutex // guards state
 	state State

@@ -167,13 +167,13 @@ func (d *Dir) begin(used string, header Header, numbers []int, damaged []Damaged
 		}
 		used = newestName
 	}
-	if d.newest = used == newestName; d.newest {
+	if d.hasNewest = used == newestName; d.hasNewest {
 		d.after = header.Log
 	} else {
 		d.previous = header.Log
 	}
 	// A program that knows no log must not go on from an image whose log it skips.
-	d.stale = header.Log == 0 || broken != nil || !d.newest
+	d.stale = header.Log == 0 || broken != nil || !d.hasNewest
 	d.state.Saved, d.state.Damaged = to, damaged
 	// The first image reads everything. Nobody waits for that yet.
 	loaded, err := d.taker.Take()

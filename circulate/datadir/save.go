@@ -90,17 +90,17 @@ func (d *Dir) Save() error {
 		return d.failed(err)
 	}
 	taken.Log = next.number
-	moves := d.newest
-	done, err := d.write(taken, began)
+	replaced := d.hasNewest
+	size, err := d.write(taken, began)
 	if err != nil {
 		return d.failed(err)
 	}
-	if moves {
+	if replaced {
 		d.previous = d.after
 	}
 	d.after, d.stale = next.number, false
 	d.log.covered(at)
-	d.saved(taken, done)
+	d.saved(taken, size)
 	d.tidy()
 	return nil
 }
@@ -118,37 +118,37 @@ func (d *Dir) tidy() {
 	}
 }
 
-// written is the size of a written image.
-type written struct {
+// fileSize is the size of an image that was written, and how long that took.
+type fileSize struct {
 	keys   int
 	packed int64 // bytes
 	took   time.Duration
 }
 
-// write writes an image beside the newest, and then puts it in that one's place.
-func (d *Dir) write(taken *Image, began time.Time) (written, error) {
-	done, err := d.writeNew(taken, began)
+// write writes an image beside the newest one, which then becomes the previous one.
+func (d *Dir) write(taken *Image, began time.Time) (fileSize, error) {
+	size, err := d.writeNew(taken, began)
 	if err != nil {
 		_ = d.disk.Remove(writtenName) // saved data is unharmed, and the space is free again
-		return done, err
+		return size, err
 	}
-	if d.newest {
+	if d.hasNewest {
 		if err := d.disk.Rename(newestName, previousName); err != nil {
-			return done, err
+			return size, err
 		}
-		d.newest = false
+		d.hasNewest = false
 	}
 	if err := d.disk.Rename(writtenName, newestName); err != nil {
-		return done, err
+		return size, err
 	}
-	d.newest = true
-	return done, d.disk.Sync()
+	d.hasNewest = true
+	return size, d.disk.Sync()
 }
 
-func (d *Dir) writeNew(taken *Image, began time.Time) (done written, err error) {
+func (d *Dir) writeNew(taken *Image, began time.Time) (size fileSize, err error) {
 	out, err := d.disk.Create(writtenName)
 	if err != nil {
-		return done, err
+		return size, err
 	}
 	open := true
 	defer func() {
@@ -159,14 +159,14 @@ func (d *Dir) writeNew(taken *Image, began time.Time) (done written, err error) 
 	counted := &counter{out: out}
 	counts, err := taken.Write(counted, d.options.Program)
 	if err != nil {
-		return done, err
+		return size, err
 	}
-	done = written{counts.Keys, counted.n, time.Since(began)}
+	size = fileSize{counts.Keys, counted.n, time.Since(began)}
 	if err := out.Sync(); err != nil {
-		return done, err
+		return size, err
 	}
 	open = false
-	return done, out.Close()
+	return size, out.Close()
 }
 
 // counter counts the written bytes.
@@ -200,7 +200,7 @@ func (d *Dir) failed(why error) error {
 }
 
 // saved notes that an image was saved.
-func (d *Dir) saved(taken *Image, done written) {
+func (d *Dir) saved(taken *Image, size fileSize) {
 	refuses := d.log.Refuses() != nil // the log has failed meanwhile
 	d.mu.Lock()
 	s := &d.state
@@ -208,9 +208,9 @@ func (d *Dir) saved(taken *Image, done written) {
 	if s.Saved = taken.Time; !refuses {
 		s.Failing, s.Why = time.Time{}, nil
 	}
-	s.Written += done.packed
+	s.Written += size.packed
 	s.Saves++
-	s.Keys, s.Bytes, s.Packed, s.Stood, s.Took = done.keys, taken.Bytes(), done.packed, taken.Stood, done.took
+	s.Keys, s.Bytes, s.Packed, s.Stood, s.Took = size.keys, taken.Bytes(), size.packed, taken.Stood, size.took
 	large := s.Large()
 	d.mu.Unlock()
 	if again {
@@ -219,7 +219,7 @@ func (d *Dir) saved(taken *Image, done written) {
 	if large && !d.told {
 		d.told = true
 		d.options.Log.Warn("there is so much data that saving it takes long: it is time for a Redis, to which rounds backup - | rounds restore - --to redis://HOST:PORT moves everything",
-			"path", d.options.Path, "bytes", taken.Bytes(), "file", done.packed, "took", done.took)
+			"path", d.options.Path, "bytes", taken.Bytes(), "file", size.packed, "took", size.took)
 	}
 }
 
