@@ -39,8 +39,8 @@ type record struct {
 
 // recordLimits are the limits of an account's checks under one configuration.
 type recordLimits struct {
-	by *Limits
-	of limitsOfCheck
+	config *Limits
+	check  limitsOfCheck
 }
 
 // limitsOf returns the current limits of an account's checks, and remembers them with its record
@@ -50,12 +50,12 @@ func (l *limiter) limitsOf(r *record) limitsOfCheck {
 		return limitsOfCheck{}
 	}
 	limits := l.limits.Load()
-	if known := r.limits.Load(); known != nil && known.by == limits {
-		return known.of
+	if known := r.limits.Load(); known != nil && known.config == limits {
+		return known.check
 	}
 	now := &recordLimits{limits, limits.of(r.account.Kind, r.rateKey)}
 	r.limits.Store(now)
-	return now.of
+	return now.check
 }
 
 // decode reads a record as far as it can.

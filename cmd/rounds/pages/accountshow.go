@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,25 +22,25 @@ type timelineEvent struct {
 // fewAlike is the most consecutive events of messages that are each shown.
 const fewAlike = 2
 
-// folded turns many consecutive finds into one event, so that they do not hide what else mattered.
+// folded turns many consecutive finds into one event, so that they do not hide the other events.
 func folded(events []api.TimelineEvent) []timelineEvent {
 	var all []timelineEvent
-	for i := 0; i < len(events); {
-		n := i
-		for n < len(events) && events[n].Event == "found" {
-			n++
+	for len(events) > 0 {
+		finds := slices.IndexFunc(events, func(e api.TimelineEvent) bool { return e.Event != "found" })
+		if finds < 0 {
+			finds = len(events)
 		}
-		if n-i <= fewAlike {
-			all = append(all, timelineEvent{TimelineEvent: events[i]})
-			i++
+		if finds <= fewAlike {
+			all = append(all, timelineEvent{TimelineEvent: events[0]})
+			events = events[1:]
 			continue
 		}
-		one := timelineEvent{TimelineEvent: events[i], Checks: n - i, Since: events[n-1].Time}
-		for _, e := range events[i+1 : n] {
+		one := timelineEvent{TimelineEvent: events[0], Checks: finds, Since: events[finds-1].Time}
+		for _, e := range events[1:finds] {
 			one.Count += e.Count
 		}
 		all = append(all, one)
-		i = n
+		events = events[finds:]
 	}
 	return all
 }

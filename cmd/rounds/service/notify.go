@@ -36,8 +36,8 @@ func (n notifier) ready() error { return n.send("READY=1") }
 // stopping reports that it is shutting down.
 func (n notifier) stopping() error { return n.send("STOPPING=1") }
 
-// watch reports again and again that the process is alive, while alive returns true,
-// until ctx is done. systemd restarts a process that hangs.
+// watch reports at a steady pace that the process is alive, as long as alive returns true,
+// until ctx is done. Without these reports systemd restarts the process.
 func (n notifier) watch(ctx context.Context, alive func(context.Context) bool) {
 	if n.every == 0 {
 		return
