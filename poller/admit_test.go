@@ -179,7 +179,8 @@ func TestSuspectsAreCheckedOneAtATime(t *testing.T) {
 	})
 }
 
-// A strike that its monitor takes back at once makes no suspect: two monitors counted one entry.
+// Two monitors may count one entry. The second takes its strike back at once, and that strike makes
+// nobody a suspect.
 func TestAStrikeThatIsTakenBackIsolatesNobody(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {

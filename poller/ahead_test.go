@@ -43,10 +43,10 @@ func (w *world) held() (n int) {
 	return n
 }
 
-// TestABusyReplicaClaimsAhead has a replica that is so busy that it gathers work. Its checks
-// begin when they are due, and not when it next looks at a shard. Lost replies cost it no account.
-// When checks suddenly last, it keeps no account for which it has no place, and at its end it
-// holds none.
+// TestABusyReplicaClaimsAhead runs a replica that is busy enough to gather work. Its checks begin
+// when they are due, and not when it next looks at a shard. It loses no account to a lost reply.
+// When checks suddenly take long, it releases every account for which it has no place, and at its
+// end it has none.
 func TestABusyReplicaClaimsAhead(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		const accounts, places = 2300, 600

@@ -12,7 +12,7 @@ import (
 
 type key struct{}
 
-// overrun counts how often it was told.
+// overrun counts its calls.
 type overrun struct {
 	told  atomic.Int64
 	takes time.Duration
@@ -31,8 +31,8 @@ func testBox(parent context.Context, t *testing.T) *box {
 	return b
 }
 
-// A call has the deadline, the values and the end that one of context.WithTimeout has, and so
-// have contexts that derive from it.
+// A call behaves like a context of context.WithTimeout: it has the same deadline, values and end,
+// and so do contexts that derive from it.
 func TestCallIsAContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := context.WithValue(t.Context(), key{}, "parent's")
@@ -78,7 +78,7 @@ func TestCallIsAContext(t *testing.T) {
 	})
 }
 
-// Calls of one box do not end each other, however its timer stood before, and each ends at its
+// Calls of one box do not end each other, whatever the timer was set to before. Each ends at its
 // own time.
 func TestCallsFollowEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,8 @@ func TestCallsFollowEachOther(t *testing.T) {
 	})
 }
 
-// A call that goes on after its grace is told of once, and its end waits for that.
+// Overrun is called once for a call that goes on after its grace, and End waits until it has
+// returned.
 func TestOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBox(t.Context(), t)
@@ -127,7 +128,7 @@ func TestOverrun(t *testing.T) {
 	})
 }
 
-// The parent's end is that of the call under way, and of each that begins later.
+// When the parent ends, so does the call under way, and so does each call that begins later.
 func TestParentEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithCancel(t.Context())
@@ -152,7 +153,7 @@ func TestParentEnds(t *testing.T) {
 	})
 }
 
-// A box that is closed ends its call, and does not tell of it.
+// Closing a box ends its call without calling Overrun.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := newBox(t.Context()), &overrun{}
@@ -169,7 +170,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A call costs its context and nothing else, and a context that derives from it no goroutine.
+// A call allocates its context and nothing else. A context that derives from it needs no goroutine.
 func TestCost(t *testing.T) {
 	b := testBox(t.Context(), t)
 	limits := callLimits{Timeout: time.Hour, Grace: time.Hour, Overrun: &overrun{}}

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// by gives the world a ring for which decide chooses how each step ends.
+// by gives the world a ring whose steps end as decide says.
 func (w *world) by(decide func(s faketime.Step) faketime.Fate) {
 	w.Helper()
 	server := &faketime.Faulty{Server: w.server}

@@ -16,7 +16,7 @@ func TestCleanupsOutsideAPool(t *testing.T) {
 	}
 }
 
-// What a part of a check wants cleaned up is, even if that part outlives the check.
+// A part of a check may outlive the check. Its cleanups run all the same.
 func TestCleanupsAfterTheEnd(t *testing.T) {
 	var c cleanups
 	ctx := context.WithValue(t.Context(), cleanupsKey{}, &c)

@@ -121,7 +121,7 @@ func TestReturnWaitsForOthersAsLongAsTheInterval(t *testing.T) {
 		if got := w.seen(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("wrote %v, want %v", got, want)
 		}
-		// After a pause of any length it is the same again.
+		// A pause of any length changes nothing.
 		time.Sleep(3 * time.Hour)
 		c.submit(item(1, 2, 0))
 		time.Sleep(time.Second)
@@ -132,7 +132,8 @@ func TestReturnWaitsForOthersAsLongAsTheInterval(t *testing.T) {
 	})
 }
 
-// A return that nobody waits for waits twice as long, but goes along with one that cannot.
+// A return that nobody waits for may wait twice as long, but goes along with one that may
+// not.
 func TestCalmReturnsWaitTwiceAsLong(t *testing.T) {
 	committing(t, 5*time.Millisecond, 1000, nil, func(t *testing.T, c *committer, w *written, stop func()) {
 		c.calm = func(r *circulate.Return) bool { return len(r.Messages) == 0 }
@@ -168,7 +169,7 @@ func TestFullBatchIsWrittenAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			committing(t, time.Hour, 10_000, nil, func(t *testing.T, c *committer, w *written, stop func()) {
-				// All of them come as if the dispatcher were busy meanwhile.
+				// The lock makes all of them arrive while the dispatcher is busy.
 				c.mu.Lock()
 				var submitting sync.WaitGroup
 				for i := range test.items {

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// A checker that ends its goroutine has failed, as one that panics has: its account is returned at
+// A checker that ends its goroutine has failed like one that panics: its account is returned at
 // once, and checked again.
 func TestACheckerThatEndsItsGoroutineHasFailed(t *testing.T) {
 	for name, held := range map[string]bool{"an ordinary check": false, "a held check": true} {
@@ -56,7 +56,8 @@ func TestACheckerThatEndsItsGoroutineHasFailed(t *testing.T) {
 	}
 }
 
-// The text of a panic may hold a secret, as that of an error may. The log has its type and its stack.
+// The text of a panic may hold a secret, like the text of an error. The log has the panic's type
+// and stack.
 func TestThePanicsTextIsNotInTheLog(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {

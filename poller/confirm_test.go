@@ -19,16 +19,17 @@ type confirming struct{ *holding }
 
 func (*confirming) Confirms() bool { return true }
 
-// disk is how far Redis' append-only file is on the disk, as WAITAOF tells.
+// disk is how much of Redis' append-only file is on the disk, as WAITAOF reports it.
 type disk struct {
 	broken atomic.Bool
 	asked  atomic.Int64
 	synced atomic.Int64 // how many messages were found when it was last synced
 }
 
-// A call that has the third party forget what was found waits until Redis has that on its disk:
-// after a page, and after a claim, for another replica may have written the page before. A disk
-// that does not sync is waited for, and blames nobody. The other kinds never wait.
+// A call may make the third party forget messages that were found. It waits until Redis has those
+// messages on its disk: after a page, and also after a claim, because another replica may have
+// written the page. A disk that does not sync delays the call and counts against nobody. Other
+// kinds never wait.
 func TestACallThatConfirmsWaitsForTheDisk(t *testing.T) {
 	for name, test := range map[string]struct {
 		checker func(*scripted) poller.Checker

@@ -63,7 +63,7 @@ func TestCrew(t *testing.T) {
 	})
 }
 
-// Each task is done once, whoever comes and goes.
+// Each task is done once, whichever workers come and go.
 func TestCrewUnderLoad(t *testing.T) {
 	var s staff
 	c := newCrew(3, s.hire)

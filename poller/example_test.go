@@ -21,7 +21,7 @@ type tides struct{ done func() }
 func (tides) Kind() string                   { return "tides" }
 func (tides) RateKey(json.RawMessage) string { return "" }
 
-// The config has no fields, so each one that it has is a fault.
+// The config has no fields, so every field in it is a fault.
 func (tides) Validate(config json.RawMessage) error { return strict.ReadConfig(config).Err() }
 
 func (t tides) Check(_ context.Context, r poller.Request) (poller.Result, error) {

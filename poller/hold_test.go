@@ -110,7 +110,7 @@ func TestAHeldCheckHasATimeoutOfItsOwn(t *testing.T) {
 	}
 }
 
-// Whoever wants to know how many checks are held is told so, often.
+// The pool reports the number of held checks, and does so often.
 func TestHoldingIsTold(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.checker.check = newThirdParty().check

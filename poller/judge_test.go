@@ -129,8 +129,8 @@ func TestAnErrorSaysItsWordOnce(t *testing.T) {
 	}
 }
 
-// What a checker may not return fails its check with a code that names the checker's fault, and
-// nothing of it is written.
+// A result that a checker may not return fails the check with a code that names the checker's
+// fault. Nothing of it is written.
 func TestWhatNoCheckerMayReturn(t *testing.T) {
 	message := func(data string) poller.Result {
 		return poller.Result{Messages: []poller.Message{{ID: "1", Data: []byte(`{}`)}, {ID: "2", Data: []byte(data)}}, Cursor: []byte("1")}
@@ -163,7 +163,7 @@ func TestWhatNoCheckerMayReturn(t *testing.T) {
 	}
 }
 
-// Two messages with one id are written, for the third party may not give them again, and the
+// Two messages with one id are both written, because the third party may not give them again. The
 // account says so.
 func TestTwoMessagesWithOneIDWarn(t *testing.T) {
 	inFakeTime(t, func(w *world) {
@@ -181,8 +181,8 @@ func TestTwoMessagesWithOneIDWarn(t *testing.T) {
 	})
 }
 
-// A third party that began anew is told in the account's timeline and as a warning, once for as long
-// as it goes on, also if the page that said so was not the last one.
+// When a third party begins anew, the account's timeline and a warning say so, once for as long as
+// that lasts, even if the page that said so was not the last one.
 func TestACursorThatWasResetIsTold(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		n := 0

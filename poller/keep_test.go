@@ -114,8 +114,8 @@ func (w *world) replica(config poller.Config) (stop func()) {
 	return w.startHolding(config)
 }
 
-// One call follows the other under one claim. Messages are in the stream at once, an empty end
-// costs Redis nothing, and the account counts as checked all the time.
+// Calls follow one another under one claim. Messages are in the stream at once, a call that ends
+// without messages costs Redis nothing, and the account counts as checked all the time.
 func TestAHeldAccountStays(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		third := newThirdParty()
@@ -173,7 +173,7 @@ func TestAHeldAccountStays(t *testing.T) {
 	})
 }
 
-// Held checks take no place from others, nor others from them.
+// Held checks and other checks take no places from each other.
 func TestHeldChecksHavePlacesOfTheirOwn(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		third := newThirdParty()
@@ -223,8 +223,8 @@ func TestHeldAccountsTakeTurns(t *testing.T) {
 	})
 }
 
-// A replica that stops ends its held calls at once, and another one has the accounts at once.
-// Whoever checks something else has its time.
+// A replica that stops ends its held calls at once, and another one has their accounts at once.
+// Other checks have the whole grace period.
 func TestStopEndsHeldCalls(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		third := newThirdParty()
@@ -262,8 +262,8 @@ func TestStopEndsHeldCalls(t *testing.T) {
 	})
 }
 
-// Very many accounts are released no faster than other replicas can connect. Until then they stay
-// held here.
+// Very many accounts are released no faster than other replicas can connect. Until then their calls
+// stay held here.
 func TestHeldCallsEndInWaves(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		third := newThirdParty()
@@ -322,8 +322,8 @@ func TestHeldAccountsMoveToAReplicaThatJoins(t *testing.T) {
 	})
 }
 
-// A call that ends with nothing after it was held for a while is no failure, however it ends. If
-// calls end so at once, again and again, it is one.
+// A call that ends with nothing after it was held for a while is no failure, however it ends. Calls
+// that keep ending so at once are one.
 func TestHowAHoldMayEnd(t *testing.T) {
 	failed := func(code string) error {
 		return &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: code, Message: "it ended"}
@@ -371,8 +371,8 @@ func TestHowAHoldMayEnd(t *testing.T) {
 	}
 }
 
-// No answer leads to a hot loop: neither nothing at once, nor the same messages at once, nor with
-// a cursor that never moves.
+// No answer leads to a hot loop: neither an empty one at once, nor the same messages at once, nor
+// messages with a cursor that never moves.
 func TestNoHotLoop(t *testing.T) {
 	for name, answer := range map[string]poller.Result{
 		"nothing":               {},
@@ -396,8 +396,8 @@ func TestNoHotLoop(t *testing.T) {
 	}
 }
 
-// A record that is changed, paused or deleted while a call is held ends the call. The next one
-// has the new record, and what the old one may still bring is not written.
+// A change, a pause or a deletion of a record ends the account's held call. The next call has the
+// new record, and nothing that the old call still brings is written.
 func TestAChangeEndsAHeldCall(t *testing.T) {
 	record := `{"id":"a","kind":"scripted","config":{"hold":30,"n":2},"cadence":"every 0"}`
 	for name, tt := range map[string]struct {
@@ -439,8 +439,8 @@ func TestAChangeEndsAHeldCall(t *testing.T) {
 	}
 }
 
-// A stored secret that is changed while a call is held ends the call of the accounts that use it.
-// The next one begins when every process has the new value.
+// A change of a stored secret ends the held calls of the accounts that use it. Their next calls
+// begin when every process has the new value.
 func TestAChangedSecretEndsAHeldCall(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		third := newThirdParty()
@@ -572,8 +572,8 @@ func TestAllHoldsEndAtOnce(t *testing.T) {
 	})
 }
 
-// Calls that do not reach their third party do not all try at once, and those of others that do
-// are not kept waiting for long.
+// Calls that do not reach their third party do not all try again at once, and calls to other third
+// parties do not wait long for them.
 func TestCallsBeginFewAtOnce(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		var began, most atomic.Int64

@@ -20,8 +20,8 @@ func (w *world) follow(follow func(context.Context, poller.Move) error) (stop fu
 	return faketime.Go(w, pool.Run)
 }
 
-// A warning does not count against an account. It is kept until a check has none. A failure
-// replaces it by a text of its own.
+// A warning does not count against an account. It stays until a check has none. A failure replaces
+// it with a text of its own.
 func TestWarningsAreKeptUntilTheNextCheck(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		warnings := []poller.Warning{{Code: "malformed", Message: "broken XML at line 12"}, {Code: "moved", Message: "for good"}, {Code: "moved", Message: "again"}}

@@ -17,9 +17,9 @@ type forgetting struct{ *scripted }
 
 func (*forgetting) GivenOnce() bool { return true }
 
-// Redis has no room just when a page has arrived that the third party does not give again. The
-// page is kept until there is room, and the account is not asked again before. Meanwhile the
-// replica goes on with what has no messages. Above the mark a page that has arrived is written.
+// Redis has no room just when a page arrives that the third party does not give again. The replica
+// retains the page until there is room, and does not check the account before. Meanwhile it goes on
+// with results without messages. Above the mark it writes a page that has arrived.
 func TestAPageThatIsGivenOnceWaitsForRoom(t *testing.T) {
 	for name, refused := range map[string]bool{"refused": true, "above the mark": false} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func TestPaceOfMessages(t *testing.T) {
 	}
 }
 
-// A short hold is held for a while sooner.
+// A call of a short hold counts as held for a while sooner.
 func TestWhile(t *testing.T) {
 	for of, want := range map[time.Duration]time.Duration{s: s / 4, 8 * s: 2 * s, 35 * s: 5 * s, 300 * s: 5 * s} {
 		if got := heldWhile(of); got != want {
@@ -87,7 +87,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Who has waited for longer than usual looks for a place more often. Nobody looks all the time.
+// An account that has waited longer than usual looks for a place more often. None looks all the
+// time.
 func TestTurns(t *testing.T) {
 	var turns turns
 	for range 100 {
@@ -108,7 +109,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("after %v: %v to %v, want %v", waited, least, most, want)
 		}
 	}
-	// If all wait for longer, that becomes usual.
+	// If all accounts wait longer, that becomes usual.
 	for range 100 {
 		turns.took(time.Hour)
 	}

@@ -74,7 +74,7 @@ func TestPeersByKind(t *testing.T) {
 	}
 }
 
-// reading is a Redis of which a test sees when it is called.
+// reading is a Redis that calls a function of the test before each of its calls.
 type reading struct {
 	circulate.Server
 	before func()
@@ -87,8 +87,8 @@ func (r *reading) Conn(ctx context.Context, key string) (redis.Conn, error) {
 	return r.Server.Conn(ctx, key)
 }
 
-// While a replica reads who the others are, it hears at once of one that leaves: until it does, a
-// Redis inside the process may answer nobody.
+// A replica learns at once that another one leaves, even while it reads from Redis who the others
+// are. Until it has learned that, a Redis inside the process may answer nobody.
 func TestPeersAreReadWithoutALock(t *testing.T) {
 	server := &reading{Server: redistest.Embedded(t)}
 	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})

@@ -46,9 +46,9 @@ func TestTakeWaitsForAPlaceOrTheEnd(t *testing.T) {
 	})
 }
 
-// TestEveryWaiterIsWokenForWhomThereIsAPlace frees many places at once, while many waiters
+// TestEveryFreePlaceWakesAWaiter frees many places at once, while many waiters
 // want one each.
-func TestEveryWaiterIsWokenForWhomThereIsAPlace(t *testing.T) {
+func TestEveryFreePlaceWakesAWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(0)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -22,8 +22,8 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// Tests of many accounts, replicas or hours run without the race detector: it finds nothing in
-// them that it does not find in the others, and made them two thirds of what this package cost.
+// Tests of many accounts, replicas or hours run without the race detector. It finds nothing in them
+// that it does not find in the others, and with it they took two thirds of this package's time.
 func TestMain(m *testing.M) {
 	faketime.Lean()
 	goleak.VerifyTestMain(processes.Apart(m,

@@ -18,8 +18,8 @@ type moody struct{ *scripted }
 func (moody) RateKey(json.RawMessage) string     { panic("no key") }
 func (moody) Hold(json.RawMessage) time.Duration { panic("no hold") }
 
-// A checker that panics when it is asked about configs is in the log once for each method, however
-// many accounts it has, and they are checked all the same.
+// The log names a checker that panics over configs once for each method, however many accounts it
+// has. The accounts are checked all the same.
 func TestPanicsAboutConfigsAreLoggedOnce(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		w.register("every 1m", "a", "b", "c")

@@ -43,7 +43,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 		if w.rule("greedy") != accounts.RuleShare || w.look("greedy").Place != circulate.Scheduled {
 			t.Errorf("greedy: rule %s, %+v", w.rule("greedy"), w.look("greedy"))
 		}
-		// Asking for a check does not give it more.
+		// A nudge does not give it more.
 		for range 60 {
 			time.Sleep(time.Minute)
 			if err := w.ring.Account("greedy").Nudge(w.Context(), circulate.Nudge{}); err != nil {
@@ -67,7 +67,7 @@ func TestAccountKeepsToItsShareOverAllReplicas(t *testing.T) {
 	})
 }
 
-// state returns what is kept of an account besides its record.
+// state returns what is stored of an account besides its record.
 func (w *world) state(id string) string {
 	w.Helper()
 	turn, err := w.ring.Account(id).QueuePosition(w.Context())
@@ -77,8 +77,8 @@ func (w *world) state(id string) string {
 	return turn.State
 }
 
-// Redis' clock is a day ahead for a while. A held account that has brought messages meanwhile goes
-// on when the clock is right again: what it used was by the wrong clock.
+// Redis' clock is a day ahead for a while, and a held account brings messages meanwhile. It goes on
+// when the clock is right again, because it used up its share by the wrong clock.
 func TestAHeldAccountsShareSurvivesAWrongClock(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		var ahead atomic.Int64

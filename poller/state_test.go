@@ -69,7 +69,7 @@ func documented(t *testing.T) map[step]status {
 	return table
 }
 
-// statusOf reads a status, in which W stands for who called the check off.
+// statusOf reads a status, in which W stands for the party that called the check off.
 func statusOf(t *testing.T, text, w string) status {
 	t.Helper()
 	at, by, _ := strings.Cut(text, " ")

@@ -16,7 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// claims returns an account's calls, those of one claim together.
+// claims returns an account's calls, grouped by claim.
 func (w *world) claims(id string) (all [][]call) {
 	before := ""
 	for _, c := range w.checker.calls(id) {
@@ -135,8 +135,8 @@ func TestNoHeldCallAboveTheMark(t *testing.T) {
 	})
 }
 
-// A page that arrives from a call that was abandoned is not written, and if the third party gives it
-// once, the log says that it is lost.
+// A page of a call that was abandoned is not written. If the third party gives it only once, the
+// log says that it is lost.
 func TestAPageOfAnAbandonedCallIsToldOf(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		log := new(processes.Output)
@@ -157,8 +157,8 @@ func TestAPageOfAnAbandonedCallIsToldOf(t *testing.T) {
 	})
 }
 
-// The reply to a page takes so long that the replica looks meanwhile whether the account is still
-// its own. The account has another ticket by then, and stays.
+// The reply to a page takes so long that the replica meanwhile looks up whether it still has the
+// account. The account has another ticket by then, and stays.
 func TestASlowCommitIsNoLostClaim(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		third := newThirdParty()

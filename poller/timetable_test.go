@@ -229,8 +229,8 @@ func TestReplicasDivideTheShardsAmongThem(t *testing.T) {
 	}
 }
 
-// However many replicas there are, those to which a shard does not belong look at it a quarter
-// as often, all together, as the one to which it belongs.
+// However many replicas there are, those to which a shard does not belong look at it, all together,
+// a quarter as often as the one to which it belongs.
 func TestOthersLookAtIdleShardsLessOften(t *testing.T) {
 	names := []string{"alice00000", "bob0000000", "carol00000", "dave000000"}
 	for n := 2; n <= len(names); n++ {

@@ -107,9 +107,9 @@ func TestWhatLaterVersionsWriteIsNeverParked(t *testing.T) {
 		newer := &dated{scripted{seen: make(map[string][]call)}, true}
 		defer other.startChecking(poller.Config{}, newer, testLog(w.T))()
 		time.Sleep(time.Hour)
-		// The older replica leaves the other accounts of the shard as well, and so both come equally
-		// often: 42 checks in an hour, give or take 4. Chance decides each time who comes first, so a
-		// count as far from that as this one means that the older replica stands in the way.
+		// The older replica leaves the other accounts of the shard as well, so both replicas come
+		// first equally often: 42 times in an hour, give or take 4. Chance decides each time, so
+		// less than half of that means that the older replica stands in the way.
 		if n := len(newer.calls("config")); n < 20 {
 			w.Errorf("the newer replica checked the account %d times in an hour", n)
 		}

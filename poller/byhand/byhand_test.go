@@ -81,8 +81,8 @@ func TestACursorThatStaysIsShown(t *testing.T) {
 	}
 }
 
-// A result that a poller would refuse is a failure here too, a panic harms nobody, and a
-// config that is not valid goes nowhere.
+// A result that a poller would refuse is a failure here too. A panic harms nobody, and no
+// checker gets a config that is not valid.
 func TestWhatFails(t *testing.T) {
 	for code, c := range map[string]checker{
 		"bad_result": func(context.Context, poller.Request) (poller.Result, error) {

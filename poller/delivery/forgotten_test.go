@@ -7,9 +7,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// TestForgottenAcknowledgement has Redis forget that messages were acknowledged, as one does that
-// lost its last writes. They must not stay pending: a shard with pending messages is not trimmed
-// behind them, and no reshard drains it.
+// TestForgottenAcknowledgement makes Redis forget acknowledgements, like a Redis that lost its last
+// writes. The messages must not stay pending: a shard with pending messages is not trimmed behind
+// them, and a reshard cannot drain it.
 func TestForgottenAcknowledgement(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.add(6, "a", "b")

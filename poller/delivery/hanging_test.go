@@ -46,7 +46,7 @@ func (h *hanger) heal() {
 	close(h.free)
 }
 
-// most returns the most calls that hung with one message.
+// most returns the highest number of calls that hung with one message.
 func (h *hanger) most() (most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

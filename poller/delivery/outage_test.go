@@ -14,8 +14,9 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
-// While what all messages need is away, a consumer reads no more and delivers one message again
-// at a time, whatever it holds in how many shards. When that is handled, all go on in their order.
+// While the target of all messages is away, a consumer stops reading and retries one message at a
+// time, however many messages it holds in however many shards. Once that message is handled, all go
+// on in their order.
 func TestOneProbeTellsWhetherATargetIsBack(t *testing.T) {
 	inFakeTime(t, 4, func(w *world) {
 		var accounts []string
@@ -52,7 +53,7 @@ func TestOneProbeTellsWhetherATargetIsBack(t *testing.T) {
 		if n := c.count("redeliver") - again; n > 51 {
 			t.Errorf("Redis was asked %d times for messages to deliver again", n)
 		}
-		// A consumer that takes over meanwhile asks no more of it.
+		// A consumer that takes over meanwhile sends the target nothing more.
 		c.kill()
 		c.cancel()
 		c.ended(t)
@@ -146,8 +147,8 @@ func TestATakeOverStopsWhereTheTargetIsAway(t *testing.T) {
 	})
 }
 
-// What a step of unknown outcome left pending comes before what is read next, also if the target
-// is back in between.
+// Messages that a step of unknown outcome left pending come before those that are read next, even
+// if the target comes back in between.
 func TestAnOutageKeepsTheOrder(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.add(4, "a", "b")
@@ -171,7 +172,7 @@ func TestAnOutageKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// Messages that are delivered again come in batches of so many bytes, as new ones do.
+// Messages that are delivered again come in batches of at most so many bytes, like new ones.
 func TestWhatIsDeliveredAgainIsBoundedByBytes(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		for i := range 40 {
@@ -199,7 +200,7 @@ func TestWhatIsDeliveredAgainIsBoundedByBytes(t *testing.T) {
 		if n := most.Load(); n != 4 {
 			t.Errorf("batches of up to %d messages of 30 KiB, want 4", n)
 		}
-		// As many after another consumer took over.
+		// The batches are as large after another consumer took over.
 		c.kill()
 		c.cancel()
 		c.ended(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// expect expects that so many lines contain all of some texts.
+// expect expects so many lines that contain all of the texts.
 func (l *lines) expect(t *testing.T, lines int, texts ...string) {
 	t.Helper()
 	l.mu.Lock()
@@ -34,7 +34,8 @@ func (l *lines) expect(t *testing.T, lines int, texts ...string) {
 }
 
 // A handler that fails is in the log from its first message on, with the error, and again every ten
-// minutes while it lasts. The consumer tells others the error. Both end when no message waits.
+// minutes while that lasts. The consumer also reports the error to others. Both end when no message
+// waits.
 func TestAHandlerThatFailsIsTold(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		const first, still, again = "the handler fails to handle a message", "the handler still fails", "the handler handles messages again"
@@ -68,7 +69,7 @@ func TestAHandlerThatFailsIsTold(t *testing.T) {
 	})
 }
 
-// A handler that works and then fails anew is in the log again, each time at once and once it is over.
+// A handler that works and then fails again is logged again, at once and when the failure is over.
 func TestAHandlerThatFailsAnewIsToldAnew(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		log := &lines{}
@@ -94,8 +95,8 @@ func TestAHandlerThatFailsAnewIsToldAnew(t *testing.T) {
 	})
 }
 
-// A handler that fails for single messages says so rarely, and a message that becomes a dead letter
-// waits no more.
+// A handler that fails for single messages is logged rarely. A message that becomes a dead letter
+// no longer waits.
 func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		log := &lines{}
@@ -119,7 +120,7 @@ func TestAMessageThatFailsNowAndThenIsToldRarely(t *testing.T) {
 	})
 }
 
-// A message whose consumers may have died of it is named in the log too, though nobody reads it.
+// The log also names a message of which consumers may have died, although it was not read here.
 func TestADeadLetterThatNobodyReadIsNamed(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		log, stream := &lines{}, w.Key(0, "messages")
@@ -140,8 +141,8 @@ func TestADeadLetterThatNobodyReadIsNamed(t *testing.T) {
 	})
 }
 
-// A panic that a handler has caught itself, as sqlonce does, is counted and logged with its stack,
-// as one of the handler is.
+// A panic that a handler catches itself, as sqlonce does, is counted and logged with its stack like
+// any other.
 func TestAPanicThatTheHandlerCaughtIsTold(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		log := &lines{}
@@ -160,7 +161,7 @@ func TestAPanicThatTheHandlerCaughtIsTold(t *testing.T) {
 	})
 }
 
-// A consumer says at once what it reads and where, also if its group exists.
+// A consumer says at once what it reads and where, even if its group exists already.
 func TestAConsumerSaysWhatItReads(t *testing.T) {
 	inFakeTime(t, 3, func(w *world) {
 		var j journal

@@ -303,7 +303,7 @@ func (p *process) count(step string) int {
 	return p.calls[step]
 }
 
-// fail has a step fail so often.
+// fail makes a step fail the next few times.
 func (p *process) fail(step string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

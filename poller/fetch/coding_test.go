@@ -46,8 +46,9 @@ func pack(t *testing.T, coding string, text []byte) []byte {
 	return packed.Bytes()
 }
 
-// What brotli 1.0.9 and zstd 1.5.4 have packed is read, by held calls and others, whatever the
-// status is, and also behind a redirect to another origin. The header says nothing of it then.
+// Answers that brotli 1.0.9 and zstd 1.5.4 have packed are read, by held calls and others, whatever
+// their status, and also behind a redirect to another origin. Their header then does not mention
+// the coding any more.
 func TestPackedAnswersAreRead(t *testing.T) {
 	const text = "hello, reader of feeds"
 	for packed, coding := range map[string]string{
@@ -83,7 +84,7 @@ func TestPackedAnswersAreRead(t *testing.T) {
 	}
 }
 
-// An answer is as large as what is in it.
+// The size of an answer is that of its unpacked text.
 func TestPackedBodyLimit(t *testing.T) {
 	for _, coding := range []string{"gzip", "br", "zstd"} {
 		for most, sizes := range map[int64][]int{1000: {999, 1000, 1001, 5 << 20}, 1 << 20: {smallBody, smallBody + 1, 1 << 20, 1<<20 + 1, 20 << 20}} {
@@ -153,8 +154,8 @@ func TestBrokenPacking(t *testing.T) {
 	}
 }
 
-// A few bytes can ask for a large window. What they get is bounded, and so is how many get it at
-// once, and a slow host has none while it sends.
+// A few bytes can ask for a large window. The size of a window is bounded, and so is the number of
+// windows in use. A slow host has none while it sends.
 func TestWindowsAreBounded(t *testing.T) {
 	for _, coding := range []string{"br", "zstd"} {
 		packed := pack(t, coding, make([]byte, 20<<20))
@@ -204,7 +205,7 @@ func TestWindowsAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever a host packs, an answer is at most as large as wanted, or an error that says why.
+// Whatever a host packs, the answer is at most as large as wanted, or the error says why it is not.
 func FuzzUnpack(f *testing.F) {
 	for _, seed := range []string{"IVQABGhlbGxvLCByZWFkZXIgb2YgZmVlZHMD", "KLUv/SAWsQAAaGVsbG8sIHJlYWRlciBvZiBmZWVkcw=="} {
 		packed, err := base64.StdEncoding.DecodeString(seed)

@@ -155,7 +155,7 @@ func TestWhoIsToBlameForAConnect(t *testing.T) {
 	}
 }
 
-// What exceeds a limit names it.
+// The error for an answer that exceeds a limit names that limit.
 func TestLimitsAreNamed(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A redirect to a name that only lowers to the first one's is another origin, and
-// keeps no credential.
+// A redirect to a name that becomes the first one only in lower case leads to another origin, and
+// carries no credential.
 func TestSameOriginIsWhatIsDialled(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{"https://api.g\u0130thub.com/", "https://\u212Aapi.github.com/"} {
@@ -23,9 +23,9 @@ func TestSameOriginIsWhatIsDialled(t *testing.T) {
 	}
 }
 
-// Whatever a name is written with, what is judged is what is dialled. Digits and full stops that
-// only look different are those of an address, in front of a proxy too, and a name that none can
-// have is refused.
+// However a name is written, the name that is judged is the name that is dialled. Digits and full
+// stops that only look different count as those of an address, also in front of a proxy. A name
+// that no host can have is refused.
 func TestHostsAreJudgedAsTheyAreDialled(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]struct {

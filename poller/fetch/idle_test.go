@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// A connection waits for the next call. After a held one it does so only briefly: if the account
-// is elsewhere now, nobody needs it, and thousands may move at once.
+// A connection waits for the next call. After a held call it waits only briefly: if the account has
+// moved to another replica, nobody needs the connection, and thousands of accounts may move at
+// once.
 func TestHowLongAConnectionWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		held []bool // of the calls, one after the other

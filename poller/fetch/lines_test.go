@@ -71,8 +71,8 @@ func twice(t *testing.T, url string, held bool) (*Response, error) {
 	return c.Do(t.Context(), call)
 }
 
-// Whatever an answer looks like, a held call has what another has, and its connection serves the
-// next one where it may.
+// Whatever an answer looks like, a held call gets what any other call gets, and its connection
+// serves the next call where it may.
 func TestAHeldCallHasWhatAnotherHas(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, tt := range map[string]struct {
@@ -112,7 +112,7 @@ func TestAHeldCallHasWhatAnotherHas(t *testing.T) {
 			}
 			other, _ := scripted(t, !tt.closes, tt.answer)
 			want, wantErr := twice(t, other, false)
-			// net/http may take a connection for the second call that is about to be closed.
+			// For the second call net/http may take a connection that is about to be closed.
 			for tries := 0; tries < 20 && tt.closes && err == nil && wantErr != nil; tries++ {
 				want, wantErr = twice(t, other, false)
 			}

@@ -27,7 +27,7 @@ func counting(t *testing.T, addresses ...string) (*net.Resolver, *atomic.Int64) 
 	}), &asked
 }
 
-// expire lets what is known of a name come of age.
+// expire makes the remembered addresses of a name too old.
 func (n *names) expire(name string) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,7 +65,7 @@ func TestNamesAreRemembered(t *testing.T) {
 		t.Errorf("it is remembered for %v", left)
 	}
 	want(true, true)
-	// What is remembered is no permission.
+	// A remembered address is judged like a new one.
 	c.way.Load().rule = Rule{}
 	want(false, false)
 	c.Permit(networks("10.0.0.0/8"))
@@ -133,7 +133,7 @@ func TestEachAddressIsTried(t *testing.T) {
 	}
 }
 
-// fakeConn is a connection of which only the end counts.
+// fakeConn is a connection that only notes whether it was closed.
 type fakeConn struct {
 	net.Conn
 	name   string

@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Who is refused a private address learns which value allows it. What a cloud keeps its
-// credentials at, and what this service has, is named to nobody.
+// The error for a private address names the value that allows it. No error names the
+// addresses where a cloud offers credentials, or those of this service.
 func TestARefusalNamesWhatAllowsIt(t *testing.T) {
 	var reserved Reserved
 	reserved.Add(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379})
@@ -36,14 +36,14 @@ func TestARefusalNamesWhatAllowsIt(t *testing.T) {
 				t.Errorf("%s: %v, want %q", raw, err, entry)
 			}
 		}
-		// What the ring keeps of the error has the whole cure.
+		// The part of the error that the ring stores has the whole cure.
 		if kept := "refused_address: config.url: " + registered.Error(); len(kept) > circulate.MaxError {
 			t.Errorf("%s: only a part is kept of %q", raw, kept)
 		}
 		if entry == "" {
 			continue
 		}
-		// What is named does allow it.
+		// The value that the error names does allow it.
 		allowed := New(Options{Reserved: &reserved, Networks: networks(entry)})
 		if err := allowed.Validate(raw); err != nil {
 			t.Errorf("%s with %s: %v", raw, entry, err)

@@ -55,7 +55,7 @@ func TestBodiesOfEveryLength(t *testing.T) {
 			if err != nil || len(got.Body) != size || cap(got.Body) > most+1 {
 				t.Errorf("%d bytes, length said %t: %v", size, length, err)
 			}
-			// All room is returned where no pool keeps it.
+			// All room has been returned, except for buffers in a pool.
 			if !c.room.answers.TryAcquire(answerRoom) {
 				t.Errorf("%d bytes, length said %t: room is lost", size, length)
 			}

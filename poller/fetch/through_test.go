@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// closing serves each connection so many requests, and closes it at the next one without an
-// answer, as a host does whose time for an idle connection ends at that moment.
+// closing serves so many requests on each connection, and closes it at the next one without an answer,
+// like a host whose time-out for idle connections ends at that moment.
 func closing(t *testing.T, each int) (url string, requests *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,8 +49,8 @@ func closing(t *testing.T, each int) (url string, requests *atomic.Int64) {
 	return "http://" + listener.Addr().String(), requests
 }
 
-// A request without consequences is made again if the host closes a kept connection just then. One
-// that may have been obeyed is not.
+// A request without consequences is repeated if the host closes the connection just then. A request
+// that the host may have obeyed is not.
 func TestAKeptConnectionIsClosed(t *testing.T) {
 	url, requests := closing(t, 1)
 	c := client(t, Options{})
@@ -70,8 +70,8 @@ func TestAKeptConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// Answers of any form leave the connection to the next call, unless more of it is left than
-// anybody reads.
+// Whatever the form of an answer, its connection serves the next call, unless more of the answer is
+// left than the client reads.
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	var made atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -161,8 +161,8 @@ func TestAnAnswerBeforeTheRequestIsRead(t *testing.T) {
 	}
 }
 
-// A connection that is kept has no goroutine here, and the one that was kept for longest makes room
-// for another.
+// An idle connection has no goroutine here. The one that has been idle for longest makes room for
+// another.
 func TestKeptLines(t *testing.T) {
 	const most, hosts = 8, 20
 	c := client(t, Options{Kept: most})

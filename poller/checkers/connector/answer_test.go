@@ -53,7 +53,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// A page whose field is likely misspelt is read without it, and says so.
+// A page with a field that is probably misspelt is read without that field, and a warning says so.
 func TestMisspeltFieldsWarn(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"messages": [{"id": "1", "data": 1}], "nextCursor": 1}`:                     "field_name: nextCursor: no field has this name, next_cursor is likely meant",
@@ -136,8 +136,8 @@ func TestAnswersThatBreakTheRules(t *testing.T) {
 	}
 }
 
-// An answer that is no JSON object says where it breaks and how it goes on there, and never a
-// secret.
+// The error for an answer that is no JSON object shows where it breaks and how it goes on there,
+// and never a secret.
 func TestUnreadableAnswersAreShown(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for body, want := range map[string]string{
@@ -173,7 +173,7 @@ func TestUnreadableAnswersAreShown(t *testing.T) {
 	}
 }
 
-// A bare status comes with what helps against it, and without what an address holds.
+// The error for a bare status says what helps against it, and shows nothing that the address holds.
 func TestStatusesSayWhatHelps(t *testing.T) {
 	for location, want := range map[string]string{
 		"https://me:pw@other.example/check/?token=hush#x": "redirects are not followed: set the account's url to https://other.example/check/ (the connector answered 307 Temporary Redirect)",
@@ -228,7 +228,7 @@ func TestAMisplacedWaitIsNamed(t *testing.T) {
 	}
 }
 
-// An error object without a kind counts as its status does, and what it says is not lost.
+// An error object without a kind counts as its status does, and its message is not lost.
 func TestAnErrorWithoutAKindIsNamed(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error": {"message": "database is down, token=` + apiToken + `", "code": "db"}}`: "500 without an error.kind: database is down, token=[secret]",

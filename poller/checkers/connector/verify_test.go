@@ -210,7 +210,8 @@ func findingsOf(t *testing.T, trial Trial) map[string]Finding {
 	return byRule
 }
 
-// unjudged returns the rules that were not judged, besides that about holds: these configs have none.
+// unjudged returns the rules that were not judged, except for the rule about holds: these configs
+// have none.
 func unjudged(t *testing.T, findings map[string]Finding) string {
 	t.Helper()
 	if hold := findings[ruleHold]; hold.Verdict != NotJudged {

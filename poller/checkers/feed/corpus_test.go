@@ -18,7 +18,7 @@ var (
 	corpusHidden = regexp.MustCompile(`(?s)<!--.*?-->|<!\[CDATA\[.*?\]\]>`)
 )
 
-// others is what becomes of feeds that others wrote for tests of theirs.
+// others is the outcome for feeds that other projects wrote for their own tests.
 type others struct {
 	read, items int
 	refused     []string // those that have a feed's root
@@ -73,13 +73,13 @@ func TestCorpus(t *testing.T) {
 	}
 	found := readOthers(t, dir)
 	t.Logf("%d read, %d items; refused:\n%s\nwithout their items:\n%s", found.read, found.items, strings.Join(found.refused, "\n"), strings.Join(found.fewer, "\n"))
-	// Refused are those that end within a tag and show no item, and Atom does not know <item>.
+	// The refused feeds end within a tag and show no item. Atom does not know <item>.
 	if found.read < 1500 || found.items < 1000 || len(found.refused) > 15 || len(found.fewer) > 3 {
 		t.Errorf("%d read, %d items, %d refused, %d without their items", found.read, found.items, len(found.refused), len(found.fewer))
 	}
 }
 
-// The judgement of the corpus sees a feed that is refused, and one whose item is not read.
+// The corpus test notices a feed that is refused, and a feed whose item is not read.
 func TestCorpusCondemns(t *testing.T) {
 	dir := t.TempDir()
 	for name, body := range map[string]string{

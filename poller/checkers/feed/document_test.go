@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// Feeds come in the encoding that a mark, the answer's header or the declaration says, and not
-// always in the one that is said.
+// A mark, the answer's header or the declaration names the encoding of a feed, and not always the
+// right one.
 func TestEncodings(t *testing.T) {
 	wide := func(order binary.AppendByteOrder, mark bool, text string) string {
 		var out []byte
@@ -65,7 +65,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// A text is never prepared into something longer than convert allows, and twice is once.
+// A prepared text is never longer than convert allows. Preparing it twice changes nothing more.
 func TestLegal(t *testing.T) {
 	for given, want := range map[string]string{
 		"": "", "a&#31;b": "ab", "a&#x1f;": "a", "&#38;": "&#38;", "&#xD800;": "", "&#1114112;": "", "&#;": "&#;", "&#12": "&#12", "&#x;": "&#x;",

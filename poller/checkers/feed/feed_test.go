@@ -31,7 +31,7 @@ func want(t *testing.T, result poller.Result, more bool, expected ...string) {
 	}
 }
 
-// Validators are kept only when all items are reported. Otherwise a 304 would hide the rest.
+// Validators are stored only when all items are reported. Otherwise a 304 would hide the rest.
 func TestPagesWithValidators(t *testing.T) {
 	s := newSite(t)
 	s.etag, s.modified = `"1"`, "Sun, 06 Nov 1994 08:49:37 GMT"

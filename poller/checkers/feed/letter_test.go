@@ -24,8 +24,8 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// A name that only looks like another one, or lowers to it, gets no secret that is bound to the
-// other: neither when it is asked for, nor after a redirect to it.
+// A host name that only looks like another one, or becomes it in lower case, gets no secret that is
+// bound to the other, whether a config or a redirect names it.
 func TestOneLetterLeadsNoSecretAway(t *testing.T) {
 	var mu sync.Mutex
 	got := make(map[string]string) // host as it is dialled -> the secret that came with a request

@@ -115,7 +115,7 @@ func TestLargeMailbox(t *testing.T) {
 	want(t, result, true, fmt.Sprintf("1:%d", firstMost+2), fmt.Sprintf("1:%d", firstMost-1), fmt.Sprintf("1:%d", firstMost+1), fmt.Sprintf("1:%d", firstMost+2))
 }
 
-// A page is full when it has the most bytes, even with few messages.
+// A page is full when it reaches the bytes that it may have, even with few messages.
 func TestLargeMessages(t *testing.T) {
 	s := start(t, "none")
 	const mails = 100
@@ -247,7 +247,7 @@ func TestTheFieldsAreThoseOfValidate(t *testing.T) {
 	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}, Options{}), ".")
 }
 
-// A server without STARTTLS may answer BAD. That is a refusal, and is told as it was said.
+// A server without STARTTLS may answer BAD. That is a refusal, and the error quotes it.
 func TestStartTLSAnsweredBad(t *testing.T) {
 	server, conn := net.Pipe()
 	defer server.Close()

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// reader prints what Python's library reads in mails: an object each, in their order.
+// reader prints what Python's library reads in mails: one object for each mail, in their
+// order.
 const reader = `
 import email, email.policy, json, sys
 for name in sys.argv[1:]:
@@ -26,11 +27,10 @@ for name in sys.argv[1:]:
     print(json.dumps(read))
 `
 
-// Mails that others wrote for tests of their own software, in the folder that
-// ROUNDS_TEST_MAILS names, are read as Python's library reads them: the subject, the
-// text if it finds one, and attachments' names. Where that library fails, only the bounds
-// are judged.
-// The night run fetches such mails.
+// ROUNDS_TEST_MAILS names a folder of mails that others wrote to test their own software.
+// They are read as Python's library reads them: the subject, the text if it finds one,
+// and attachments' names. Where that library fails, only the bounds are judged. The night
+// run fetches such mails.
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("ROUNDS_TEST_MAILS")
 	if dir == "" {

@@ -54,8 +54,8 @@ func on(t *testing.T, conn net.Conn) *session {
 	return s
 }
 
-// Once a greeting has refused, the library says at random that, or that the connection
-// has ended.
+// After a greeting that refuses, the library reports at random either the refusal or the
+// end of the connection.
 func TestRefusalIsNeverAnEnd(t *testing.T) {
 	for greeting, want := range map[string]imap.Error{
 		"* BYE [UNAVAILABLE] later\r\n":               {Type: imap.StatusResponseTypeBye, Code: imap.ResponseCodeUnavailable},
@@ -81,8 +81,8 @@ func TestRefusalIsNeverAnEnd(t *testing.T) {
 	}
 }
 
-// A connection to which nothing can be written is one that broke, whatever reading
-// says, and says too late.
+// A connection that cannot be written to is broken, whatever reading reports, and however
+// late.
 func TestWriteToACutConnection(t *testing.T) {
 	for _, reason := range []error{syscall.ECONNRESET, syscall.EPIPE} {
 		silence := make(chan struct{})

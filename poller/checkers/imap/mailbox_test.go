@@ -14,8 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
 
-// A server that offers ID is told the name and the version before a mailbox is opened.
-// NetEase's opens none otherwise.
+// The check tells a server that offers ID the name and the version before it opens a
+// mailbox. The server of NetEase opens none otherwise.
 func TestIdentifies(t *testing.T) {
 	for _, encryption := range []string{"implicit", "none"} {
 		s := start(t, encryption)
@@ -142,7 +142,7 @@ func TestRefusalsOfDovecot(t *testing.T) {
 	}
 }
 
-// The suite of every kind, with a server that nobody here wrote.
+// The suite that every kind passes, against a server that others wrote.
 func TestSuiteOnDovecot(t *testing.T) {
 	checktest.Run(t, checktest.Kind{
 		Start: func(t *testing.T) checktest.Party {

@@ -39,7 +39,7 @@ func TestDecodeWords(t *testing.T) {
 	}
 }
 
-// Every name under which GBK goes is understood.
+// GBK is recognized under each of its names.
 func TestNamesOfGBK(t *testing.T) {
 	for _, name := range []string{"gb2312", "GBK", "gb18030", "cp936", "CP-936", "windows-936", "ms936", "x-gbk", "GB_2312-80", "EUC-CN", "gb18030-2022", `"gbk"`} {
 		if got := decodeBytes([]byte("\xe9\x46\x84\x31\xa4\x39"), name, nil); !strings.HasPrefix(got, "镕") || len([]rune(got)) != 2 {
@@ -48,7 +48,7 @@ func TestNamesOfGBK(t *testing.T) {
 	}
 }
 
-// Of a text in GBK, one wrong byte costs one character, wherever a character ends.
+// One wrong byte in a text in GBK costs one character, wherever a character ends.
 func TestOneBadByte(t *testing.T) {
 	const text = "您好，附件是本月的发票。"
 	raw, err := simplifiedchinese.GBK.NewEncoder().Bytes([]byte(text))
@@ -143,7 +143,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Guessing by statistics is dear, so one mail has it done a few times only.
+// Guessing by statistics is expensive, so it is done only a few times for one mail.
 func TestGuessesAreBounded(t *testing.T) {
 	hint := new(hint)
 	words := decodeWords(strings.Repeat("=?x1?Q?=CF=F0=E8=E2=E5=F2?= =?x2?Q?=CF=F0=E8=E2=E5=F2?=", maxGuesses), hint)
@@ -152,7 +152,7 @@ func TestGuessesAreBounded(t *testing.T) {
 	}
 }
 
-// Elements and depth are bounded, not only bytes, and what is left out is told.
+// Elements and depth are bounded, not only bytes, and the message says what was left out.
 func TestBoundsOfParts(t *testing.T) {
 	many := "Content-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat("--x\nContent-Type: image/png; name="+strings.Repeat("\x01", 2*maxName)+"\n\nx\n", 3*maxParts) + "--x--"
 	if d := decoded(t, many); len(d.Attachments) != maxParts-1 || len(d.Attachments[0].Name) != maxName || !d.Truncated {
@@ -171,7 +171,7 @@ func TestBoundsOfParts(t *testing.T) {
 	}
 }
 
-// The size of an attachment that was not read to its end is not told.
+// An attachment that was not read to its end is reported without a size.
 func TestAttachmentThatIsCutOff(t *testing.T) {
 	mail := "Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\ntext\r\n--x\r\nContent-Type: image/png; name=a.png\r\n\r\nxxx"
 	var d data
@@ -183,7 +183,7 @@ func TestAttachmentThatIsCutOff(t *testing.T) {
 	}
 }
 
-// A field in any charset becomes valid UTF-8, and nothing else is done to one in ASCII.
+// A field in any charset becomes valid UTF-8. A field in plain ASCII stays as it is.
 func FuzzWords(f *testing.F) {
 	f.Add("=?gbk?B?xA==?= =?GBK?Q?=E3?=", "gbk")
 	f.Add("\xd5\xc5\xc8\xfd <z@example.com>, \"", "")

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever is read of a page, the pool accepts, and its cursor confirms nothing that was not
-// found.
+// The pool accepts whatever is read of a page. The cursor confirms no update that was not found.
 func FuzzUpdates(f *testing.F) {
 	for _, seed := range []string{
 		`[{"update_id":1099511627777,"message":{"message_id":1,"date":1795370936,"chat":{"id":-1001234567890123}}}]`,
@@ -51,7 +50,7 @@ func FuzzUpdates(f *testing.F) {
 	})
 }
 
-// Whatever a cursor says, what is read of it is written again as it was.
+// Whatever a cursor says, the part of it that is read is written again unchanged.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"", "17", "0", "-1", `{"offset":17}`, `{"offset":17,"queue":"x","recent":"AAAAAA"}`, `{"offset":1,"recent":"A"}`, `{"offset":1e3}`, `{`} {
 		f.Add([]byte(seed))

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// tokenOf is the token of an account, kept as the secret T_account.
+// tokenOf returns the token of an account, which is stored as the secret T_account.
 func tokenOf(account string) string { return "7654321098:t0ken-of-" + account }
 
 // source has the tokens of all accounts.
@@ -145,7 +145,7 @@ func offsetOf(t *testing.T, raw []byte) string {
 	return strconv.FormatInt(c.Offset, 10)
 }
 
-// A conflict is the fault of the bot's setup, and it is said which.
+// A conflict is the fault of the bot's setup, and the error says which conflict it is.
 func TestAConflictSaysWithWhom(t *testing.T) {
 	w := telegram.New(telegram.Options{})
 	w.AddBot(tokenOf("a"))

@@ -18,7 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
-// line is a replica's network, which ends with its life.
+// line is a replica's network, which ends when the replica dies.
 type line struct {
 	*telegram.Telegram
 	life   context.Context
@@ -39,7 +39,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// start runs a replica, which has no effect any more once it is killed.
+// start runs a replica. Once it is killed, nothing that it does has any effect.
 func start(b *faketime.World, fake *telegram.Telegram, fate func(faketime.Step, context.CancelFunc) faketime.Fate) (l *line, kill context.CancelFunc, stop func()) {
 	b.Helper()
 	server := &faketime.Faulty{Server: b.Redis}

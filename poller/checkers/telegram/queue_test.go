@@ -100,7 +100,7 @@ func TestAnOffsetAloneIsACursor(t *testing.T) {
 }
 
 // A server that was set up anew from an old copy gives updates again, and then goes on with ids
-// that were used. Only what has not been found is found.
+// that were used before. Only updates that are new are found.
 func TestARepeatIsToldFromANewUpdate(t *testing.T) {
 	w := telegram.New(telegram.Options{})
 	w.AddBot(tokenOf("a"))

@@ -139,8 +139,8 @@ func TestStaleHealsByNotifyStart(t *testing.T) {
 	}
 }
 
-// Code -14 that comes again means that somebody has to scan. It is said at once, and not tried
-// for an hour.
+// A second code -14 means that somebody has to scan. The check says so at once, and the next try is
+// an hour later.
 func TestStaleIsParkedAndSaysScanAgain(t *testing.T) {
 	w := newFake(ilink.Options{Hold: -1})
 	w.Void(tokenOf("a"))
@@ -151,7 +151,7 @@ func TestStaleIsParkedAndSaysScanAgain(t *testing.T) {
 	if w.Calls(ilink.GetUpdates) != 2 || w.Calls(ilink.NotifyStart) != 1 {
 		t.Errorf("%d and %d calls", w.Calls(ilink.GetUpdates), w.Calls(ilink.NotifyStart))
 	}
-	// That notifystart fails is no proof that the token is void.
+	// A failed notifystart does not prove that the token is void.
 	w.Fail(ilink.NotifyStart, ilink.Fault{Status: 502})
 	_, err = asked(t.Context(), w, []byte("1:x"))
 	if e := checktest.Failure(t, err); e.Kind != poller.Transient {
@@ -186,7 +186,7 @@ func TestATrialFetchesNothing(t *testing.T) {
 	}
 }
 
-// Only a trial is one. A call that may not be held fetches what there is.
+// A call that may not be held is no trial: it fetches what there is.
 func TestACallThatIsNotHeldFetches(t *testing.T) {
 	w := newFake(ilink.Options{Hold: -1})
 	w.Post(tokenOf("a"), "text")

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// tokenOf is the token of an account, kept as the secret T_account.
+// tokenOf returns the token of an account, which is stored as the secret T_account.
 func tokenOf(account string) string { return "t0ken-of-" + account + "@im.bot" }
 
 // source has the tokens of all accounts.

@@ -86,7 +86,7 @@ func (r *replica) set(fate func(faketime.Step) faketime.Fate) {
 	r.fate = fate
 }
 
-// monitored runs a monitor that reaches Redis by a server.
+// monitored runs a monitor that reaches Redis through a server.
 func monitored(b *faketime.World, by circulate.Server) (stop func()) {
 	m, err := monitor.New(b.Open(by), monitor.Config{}, monitor.Options{Log: faketime.Log(b.T)})
 	if err != nil {
@@ -107,9 +107,8 @@ func found(b *faketime.World, id string) (numbers []int) {
 	return numbers
 }
 
-// A replica is killed at each step between the server's answer and the commit. What is lost is
-// the page in hand and nothing else, and nothing comes twice. Only where Redis did not have the
-// page is it lost.
+// A replica is killed at each step between the server's answer and the commit. It loses at most the
+// page in hand, and only if Redis does not have that page. Nothing comes twice.
 func TestKilledWithAPageInHand(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answered bool // killed when the answer has arrived
@@ -308,8 +307,8 @@ func failures(b *faketime.World, id string) int {
 	return b.Look(id).Failures
 }
 
-// A hold ends by a time-out, a cut connection, a 502 or a 524: that is no failure, and the
-// account is asked again at once.
+// A hold may end with a time-out, a cut connection, a 502 or a 524. That is no failure, and the
+// account is checked again at once.
 func TestTheEndOfAHoldIsNoFailure(t *testing.T) {
 	for name, f := range map[string]ilink.Fault{
 		"524": {Status: 524, After: 30 * time.Second}, "502": {Status: 502, After: 20 * time.Second},
@@ -387,8 +386,8 @@ func TestOneReplicaAsksAtATime(t *testing.T) {
 	})
 }
 
-// After a -14 the same is asked once more within the check if there is time for a whole hold.
-// Otherwise the next check asks: a call that outlasts its check could lose what it brings.
+// After code -14 the check repeats its call once if there is time for a whole hold. Otherwise the
+// next check makes the call, because a call that outlasts its check could lose what it brings.
 func TestTheSecondCallAfterAStaleCode(t *testing.T) {
 	for after, again := range map[time.Duration]bool{time.Second: true, 4 * time.Second: true, 6 * time.Second: false, 30 * time.Second: false} {
 		t.Run(after.String(), func(t *testing.T) {

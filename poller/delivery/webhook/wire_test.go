@@ -176,7 +176,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// What an answer's header says counts, whatever becomes of its body.
+// The header of an answer counts, whatever becomes of its body.
 func TestBrokenAnswers(t *testing.T) {
 	for status, want := range map[int]webhook.Outcome{http.StatusOK: webhook.Delivered, http.StatusGone: webhook.Disabled, http.StatusTooManyRequests: webhook.Throttled, http.StatusBadRequest: webhook.Rejected} {
 		var asked atomic.Int32

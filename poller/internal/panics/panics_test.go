@@ -11,7 +11,7 @@ import (
 // none is a map that cannot be written, which the linter must not see.
 func none() map[string]int { return nil }
 
-// Own texts of Go say what is wrong and hold no value of the program's. Any other text is left out.
+// Go's own texts say what is wrong and hold no value of the program. Any other text is left out.
 func TestOnlyGosOwnTextsAreShown(t *testing.T) {
 	const secret = "s3cret"
 	for want, f := range map[string]func(){

@@ -30,7 +30,7 @@ func inFakeTime(t *testing.T, test func(b *book)) {
 	})
 }
 
-// fail has messages refused for a while, one a second, and then none wait.
+// fail lets some time pass with a refused message a second. At its end none wait.
 func (b *book) fail(why string, lasts time.Duration) {
 	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(time.Second) {
 		b.Refused(errors.New(why), []any{"account", "a"}, []any{"error", why})
@@ -38,7 +38,7 @@ func (b *book) fail(why string, lasts time.Duration) {
 	b.calm(2 * time.Second)
 }
 
-// calm has a while pass in which no message is refused.
+// calm lets some time pass in which no message is refused.
 func (b *book) calm(lasts time.Duration) {
 	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(time.Second) {
 		b.End(time.Second, true)
