@@ -48,7 +48,7 @@ func TestAnAccountIsTried(t *testing.T) {
 	if string(asked.Config) != "{}" || asked.Pages != 1 || asked.Limit != 20 || asked.Cursor != nil || asked.Hint != nil {
 		t.Errorf("asked %+v", asked)
 	}
-	// Nothing of it is kept.
+	// Nothing of it is stored.
 	f.call("GET", "/v1/accounts/new", "", 404, nil)
 	if kept := f.trail(""); len(kept) != 0 {
 		t.Errorf("the trail has %+v", kept)

@@ -177,7 +177,7 @@ func TestGetMessage(t *testing.T) {
 	if d := got.Deliveries[0]; d.Group != "crm" || d.State != "dead" || d.DeadID == "" || d.Error != "answered 400 Bad Request" || d.Deliveries != 8 {
 		t.Errorf("%+v", d)
 	}
-	// Those who are bound to labels meet only messages of accounts with them, and no groups.
+	// A caller who is bound to labels sees only messages of accounts with them, and no groups.
 	bound := f.as(f.key(key.New{Name: "press", Role: access.Viewer, Labels: access.Labels{"team": "press"}}))
 	bound.call("GET", "/v1/messages/"+ref, "", 404, nil)
 	f.call("PUT", "/v1/accounts/a", `{"id":"a","kind":"plain","labels":{"team":"press"}}`, 200, nil)

@@ -114,7 +114,8 @@ func TestMatrix(t *testing.T) {
 	})
 	world := func() {
 		for _, id := range []string{"press-1", "press-2", "sales-1", "sales-2"} {
-			// What an account found before it was removed is not shown of the one that is made again.
+			// Messages that an account found before it was removed are not shown for a new account
+			// of its id.
 			if _, err := f.api.options.Registry.Get(t.Context(), id); errors.Is(err, accounts.ErrNotFound) {
 				f.find(id, "m")
 			}
@@ -360,9 +361,9 @@ func TestAnAccountsTrailTellsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// An account that is registered again under an id shows a bound caller nothing of the one
-// before it, which may have been somebody else's: no message, also not one that is replayed,
-// and no entry of the trail.
+// An account that is registered again shows a bound caller nothing of the earlier account of its
+// id, which may have been somebody else's: no message, not even a replayed one, and no entry of the
+// trail.
 func TestAnIdTellsNothingOfWhoHadIt(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Token = "the-token-of-this-test" })
 	f.world()

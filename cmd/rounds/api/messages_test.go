@@ -116,7 +116,7 @@ func (f *fixture) typed(account, id, kind string) {
 	}
 }
 
-// Pages from the newest message back, and on from where the first one began, leave nothing
+// Pages back from the newest message, and pages on from where the first one began, leave nothing
 // out and show nothing twice.
 func TestMessagesFromTheNewestBack(t *testing.T) {
 	f := newFixture(t, nil)

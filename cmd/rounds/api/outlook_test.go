@@ -10,8 +10,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// What is wrong is told with the faults of Redis, which the service knows of, and it is gone
-// when somebody has put it right.
+// The concerns include the faults of Redis that the service knows of. A concern is gone when
+// somebody has mended it.
 func TestConcerns(t *testing.T) {
 	data := Data{Concerns: []RedisConcern{{Node: "n", Concern: "memory", Value: "97", Text: "it is filling"}}}
 	f := newFixture(t, func(o *Options) { o.Data = func(context.Context) Data { return data } })

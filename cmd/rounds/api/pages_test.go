@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 )
 
-// asking is a page that asks the API who asks.
+// asking is a page that asks the API who its visitor is.
 func asking(inside http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://inside/v1/whoami", nil)

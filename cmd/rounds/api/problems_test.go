@@ -59,8 +59,8 @@ func TestProblems(t *testing.T) {
 	f.call("GET", "/v1/problems?state=asleep", "", 422, nil)
 }
 
-// A key with labels sees the problems of its own accounts, as somebody without labels sees those
-// of all.
+// A key with labels sees the problems of its own accounts, as a caller without labels sees those of
+// all.
 func TestProblemsOfLabels(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.ProbeParked = time.Hour })
 	for _, id := range []string{"press-1", "press-2", "press-3", "sales-1", "sales-2"} {
@@ -102,7 +102,7 @@ func TestProblemsOfLabels(t *testing.T) {
 			t.Errorf("group %+v", g)
 		}
 	}
-	// Another may not be shown what this one narrowed.
+	// One request narrowed the list. The next one must not get the narrowed list.
 	bound.call("GET", "/v1/problems?state=parked", "", 200, &p)
 	if len(p.Groups) != 1 {
 		t.Errorf("narrowed: %+v", p.Groups)

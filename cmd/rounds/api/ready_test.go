@@ -78,8 +78,8 @@ func TestFullRedisIsNotReady(t *testing.T) {
 	probe(200, "ready")
 }
 
-// A process that keeps everything itself, and cannot save it, says so in every refusal. It does
-// not speak of a Redis, which its operator has none of.
+// A process that stores everything itself, and cannot save it, says so in every refusal. It does
+// not mention a Redis, because its operator has none.
 func TestRefusalsNameTheDataDirectory(t *testing.T) {
 	var unsaved error
 	f := newFixture(t, func(o *Options) { o.Unsaved = func() error { return unsaved } })

@@ -75,8 +75,8 @@ func TestReshard(t *testing.T) {
 		t.Fatal(moved, err)
 	}
 	refused("abort", "POST", "/v1/reshard:abort", "", "point of no return")
-	// The trail has what was changed and each order to end a change, but no change to the number
-	// that there is.
+	// The trail has each change that was begun and each order to end one, but no change to the
+	// number that the ring has already.
 	var kept TrailPage
 	f.call("GET", "/v1/trail?limit=100", "", 200, &kept)
 	done := make(map[string]int)
@@ -137,7 +137,8 @@ func TestReshardingThatDrains(t *testing.T) {
 		}
 	}
 	for source := range ring.Sources() {
-		// What has arrived can be confirmed, as if that were long ago.
+		// Accounts that have arrived can be confirmed once that is long ago, so the test sets their
+		// time back.
 		departed := f.ring.Tag(source) + ":departed"
 		pairs, _ := redis.Strings(do("HGETALL", departed), nil)
 		for i := 0; i+1 < len(pairs); i += 2 {

@@ -16,8 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
-// The stats say how many accounts fail as the problems do, of the same moment, and what only the
-// scan knows beside it. Parked accounts are in neither.
+// The stats count failing accounts as the problems do, at the same moment, and add what only the
+// scan knows. Neither counts parked accounts.
 func TestStatsTellWhatTheProblemsTell(t *testing.T) {
 	f := newFixture(t, nil)
 	if err := f.ring.KeepStaleness(t.Context(), []byte(`{"at":"2026-11-20T08:00:00Z","failing":{"accounts":22920,"newly":9,"never_succeeded":8,"behind":3,"missed_slots_max":9,"most_missed":"z","kinds":[{"kind":"feed","accounts":22920,"behind":3}]}}`)); err != nil {

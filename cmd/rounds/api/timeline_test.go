@@ -13,7 +13,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
 )
 
-// told returns an account's timeline in pages of so many, and what is said of each event.
+// told returns an account's timeline, read in pages of so many, with the text of each
+// event.
 func (f *fixture) told(path string, limit int) (events []string) {
 	f.Helper()
 	for next := ""; ; {
@@ -31,7 +32,8 @@ func (f *fixture) told(path string, limit int) (events []string) {
 	}
 }
 
-// tick returns in another millisecond. Lines and orders of the same one have no order.
+// tick returns in another millisecond, because lines and orders of the same one have no
+// order.
 func (f *fixture) tick() {
 	f.Helper()
 	now := func() int64 {
@@ -92,7 +94,7 @@ func TestScheduleEstimates(t *testing.T) {
 			f.call("POST", "/v1/accounts", fmt.Sprintf(`{"id":%q,"kind":"plain"}`, id), 201, nil)
 		}
 	}
-	// A claim of one promotes another, and one more that finds nothing moves no one.
+	// A claim promotes one account. Another claim finds nothing and promotes none.
 	if _, err := f.ring.Claim(ctx, 1, "replica001", 2, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (f *fixture) register(id string) {
 	f.must(err)
 }
 
-// ordered keeps an entry of the trail, in a later millisecond than what was done before.
+// ordered adds an entry to the trail, in a later millisecond than everything before.
 func (f *fixture) ordered(e trail.Entry) {
 	f.Helper()
 	f.tick()

@@ -47,7 +47,8 @@ func secretive(t *testing.T, ring *circulate.Ring, seal *secret.PublicKey) (keyT
 	ref := credential.Ref{Owner: "wecom-kf|corp", Name: theName}
 	known, err := credential.Of(ring).Take(ctx, ref, time.Minute)
 	must(t, err)
-	// A kind seals what it settles. One that forgets it must not be the end of the secret.
+	// A kind should seal the credential that it settles. If it forgets that, a backup must still
+	// not show the secret.
 	held, err := credential.Of(ring).Settle(ctx, ref, known.Fence, credential.Settlement{As: credential.Fetched, Value: []byte(theToken), For: time.Hour, Refresh: time.Minute})
 	if err != nil || !held {
 		t.Fatal(held, err)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A command that is typed behind the one that starts the service waits until it answers, and not
-// for a service elsewhere, or for one that has said what is wrong.
+// A command that is typed right after the one that starts the service waits until the service
+// answers. It does not wait for a service elsewhere, or for one that has said what is wrong.
 func TestAwait(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

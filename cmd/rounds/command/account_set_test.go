@@ -26,7 +26,7 @@ func TestAccountSet(t *testing.T) {
 	if out := s.must("account", "set", "a", "b", "--label", "x="); out != "a saved, revision 4\nb saved, revision 2\n" {
 		t.Errorf("got %q", out)
 	}
-	// A field that is not there cannot be removed, and that is said.
+	// The output says that a field which is not there cannot be removed.
 	for _, c := range []struct{ args, want string }{
 		{"--unset NOSUCH --unset in.z", "a unchanged: its config has no field NOSUCH, in.z\n"},
 		{"--unset in --unset NOSUCH", "a saved, revision 5: its config has no field NOSUCH\n"},
@@ -105,7 +105,7 @@ func TestAccountEdit(t *testing.T) {
 			t.Errorf("revision %d was saved", a.Revision)
 		}
 	}
-	// Without a terminal nobody can be asked, so the edited text is kept.
+	// Without a terminal nobody can be asked, so the edited text stays in its file.
 	_, left, err = s.editing("sed -i s/url/uri/", "", false)
 	kept(err, left, "config.url: must not be empty")
 	_, left, err = s.editing("sed -i /kind/s/,//", "", false)

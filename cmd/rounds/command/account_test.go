@@ -101,7 +101,7 @@ func TestAccountAddRefused(t *testing.T) {
 			}
 		}
 	}
-	// With the record that it has, nothing is to be done.
+	// An account that has this record already needs nothing done.
 	same := []string{"account", "add", "there", "--kind", "feed", "--set", "url=u", "--set", "b=[1.0]", "--set", "a=1", "--label", "l=v", "--retry-budget", "3"}
 	s.must(append(same, "--replace")...)
 	if got := s.must(append(same, "--priority", "normal")...); got != "there is already registered with this record\n" {

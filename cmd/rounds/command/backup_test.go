@@ -69,7 +69,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := restore("-", "--shards", "-1"); err == nil || !strings.Contains(err.Error(), "--shards: must be 1 to 16384") {
 		t.Errorf("shards: %v", err)
 	}
-	// What was written in part is used by nobody.
+	// A namespace that was written in part is used by nobody.
 	server := redistest.Connect(t, process)
 	ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "partly", Restoring: true})
 	if err != nil {
@@ -172,7 +172,7 @@ func TestBackupWithSecrets(t *testing.T) {
 	}
 }
 
-// What arrives in part is no backup, and leaves nothing behind.
+// A backup that arrives in part is refused, and leaves nothing behind.
 func TestWhatIsIncompleteIsNotWritten(t *testing.T) {
 	const header = `{"header":{"is":"rounds backup","format":1,"namespace":"n","shards":1,"time":"2026-11-22T10:00:00Z"}}` + "\n"
 	lost := errors.New("the connection was lost")

@@ -98,8 +98,8 @@ func checkOwn(t *testing.T, o own) (output, error) {
 	return output{out.String(), errs.String()}, err
 }
 
-// The developer of a kind sees on the own terminal what nothing else shows: the text of an error
-// that is no *CheckError, and the stack of a panic, also of one in Validate.
+// The developer of a kind sees at a terminal what nothing else shows: the text of an error that is
+// no *CheckError, and the stack of a panic, also of one in Validate.
 func TestCheckTellsADeveloperTheError(t *testing.T) {
 	plain := func() (poller.Result, error) { return poller.Result{}, errors.New("dial pigeon:7: no\x1b[31m route") }
 	got, err := checkOwn(t, own{check: plain})
@@ -168,7 +168,7 @@ func TestCheckThatCannotBegin(t *testing.T) {
 	}
 }
 
-// A missing secret is named where to put it, and is not looked for in the store.
+// The error for a missing secret says where to put it. The store is not searched.
 func TestCheckWithoutItsSecret(t *testing.T) {
 	got, err := runWith(t.Context(), private, "", "check", "--kind", "http", "--set", "url=http://127.0.0.1:1/", "--set", `signing_secret={"secret":"ACME"}`)
 	if !errors.Is(err, errCheckFailed) || !strings.HasSuffix(err.Error(), "; stored secrets are in Redis and are not found here") ||

@@ -245,7 +245,7 @@ func TestMessagesTailSaysWhyNothingComes(t *testing.T) {
 			t.Errorf("%q: %q", args, got)
 		}
 	}
-	// Only what may have the messages that are wanted is named.
+	// Only accounts that could have the wanted messages are named.
 	s.must("account", "add", "mine", "--kind", "feed", "--set", "url=u")
 	const none, fails = "nothing yet; none of these accounts fails\n", "nothing yet; news fails: see rounds account why news\n"
 	for args, want := range map[string]string{"--account mine": none, "--account mine --account news": fails, "--kind feed": fails, "--kind imap": none} {
@@ -595,7 +595,7 @@ func TestDoctorOfAServiceWithoutRedis(t *testing.T) {
 	}
 }
 
-// A kind's fields are listed, as somebody needs them who has none of the pages.
+// A kind's fields are listed for somebody who has none of the pages at hand.
 func TestKinds(t *testing.T) {
 	feed := strict.Kind{Name: "feed", Fields: []strict.Field{
 		{Name: "url", Type: strict.URL, Required: true, Example: "https://example.com/feed.xml", Help: strict.Words{EN: "The feed's address."}},

@@ -136,8 +136,8 @@ func expectUser(t *testing.T, server *redistest.Server, password string) {
 	}
 }
 
-// TestUsersOfRedisAreTheGuides compares the shipped Redis user with the guide's, as which the
-// whole service is tested.
+// TestUsersOfRedisAreTheGuides compares the shipped Redis user with the guide's. The test of the
+// whole service runs as the guide's user.
 func TestUsersOfRedisAreTheGuides(t *testing.T) {
 	rules, _ := guideACL(t)
 	want := strings.Replace(strings.Join(rules, " "), ">PASSWORD", "#PASSWORD_SHA256", 1)

@@ -297,7 +297,7 @@ func serveProxy(t *testing.T, target string, lose func(n int) bool) string {
 	return server.URL
 }
 
-// What is one is not said as if it were several.
+// A question about one group is in the singular.
 func TestOneOfAKindIsSaidAsOne(t *testing.T) {
 	s := startAPI(t)
 	s.finds("a", 1)

@@ -66,7 +66,8 @@ func TestCommandsFollowTheLanguageOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// Who cannot reach the service, or may not, reads why in the language of the environment.
+// The error for a service that cannot be reached, or that refuses, is in the language of the
+// environment.
 func TestWhyACommandGotNoAnswerFollowsTheEnvironment(t *testing.T) {
 	s := startAPI(t)
 	for want, variables := range map[string]map[string]string{

@@ -106,7 +106,7 @@ func freeLoopback(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// What somebody meant is said, not what a library calls it.
+// Errors say what the user meant, and not what a library calls it.
 func TestMistakesAreExplained(t *testing.T) {
 	for line, want := range map[string]string{
 		"tail":          `rounds has no command "tail": did you mean rounds messages tail?`,
@@ -137,7 +137,8 @@ func TestMistakesAreExplained(t *testing.T) {
 	}
 }
 
-// An unknown flag has the flags that may be meant in its error, as an unknown command has.
+// The error for an unknown flag suggests the flags that may be meant, like the one for an
+// unknown command.
 func TestAnUnknownFlagNamesThoseThatAreNear(t *testing.T) {
 	for want, args := range map[string][]string{
 		"unknown flag: --addr: did you mean --api-addr or --ops-addr?": {"serve", "--addr", ":1"},

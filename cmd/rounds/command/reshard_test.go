@@ -67,7 +67,8 @@ func TestReshardOfAService(t *testing.T) {
 		{[]string{"reshard", "--finish"}, "5 shards, 5 accounts; 1 messages in the old shards were dropped"},
 	} {
 		if slices.Contains(step.args, "--finish") {
-			// The tail has it in hand while the old shards go, and with them the number of its shard.
+			// The tail has this message in hand while the old shards go away, and with them the
+			// number of its shard.
 			find("during", func(ring *circulate.Ring) int { return ring.Shards() - 1 })
 			tail.out.Await(t, `"during"`)
 		}
@@ -127,8 +128,8 @@ func TestReshardCommandGivesUp(t *testing.T) {
 	}
 }
 
-// Whoever changes the number of shards while no monitor is alive is told so, before and during
-// the change.
+// While no monitor is alive, the command that changes the number of shards says so, before and
+// during the change.
 func TestReshardCommandNeedsAMonitor(t *testing.T) {
 	s := startAPI(t)
 	const none = "no monitor is alive, and nothing moves until one is: start a process with the role monitor"

@@ -128,7 +128,7 @@ func TestSecretRotate(t *testing.T) {
 	}
 }
 
-// The key that is missing is the service's. Somebody who reads this has another terminal.
+// The service lacks the key. Somebody who reads this error is at another terminal.
 func TestSecretWithoutTheServicesKey(t *testing.T) {
 	s := startAPI(t, func(o *api.Options) { o.Seal = nil })
 	want := "the service at " + s.url + " has no key to seal secrets with: start `rounds serve` with ROUNDS_SECRETS_KEY=… (from `rounds secret keygen`)"

@@ -51,7 +51,8 @@ func TestADeadReplicaShowsNoRates(t *testing.T) {
 	}
 }
 
-// While the number of shards changes, a scan may count an account twice, and that is told.
+// While the number of shards changes, a scan may count an account twice, and the output
+// says so.
 func TestStatsSayThatAScanMayCountTwice(t *testing.T) {
 	for moving, want := range map[bool]string{true: "; the number of shards was changing, so some of them may be counted twice\n", false: "of 5 accounts at " + clockTime(time.Time{}) + "\n"} {
 		var out strings.Builder
@@ -87,7 +88,7 @@ func TestOldFiguresHaveTheirTime(t *testing.T) {
 	}
 }
 
-// What is wrong with Redis is told once, among what is wrong now.
+// A fault of Redis is shown once, among the current concerns.
 func TestConcernsOfRedisAreToldOnce(t *testing.T) {
 	const text = "redis 127.0.0.1:6379: appendonly is no, and no snapshots are made: a restart loses everything; set appendonly to yes"
 	stats := shownStats{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Tools and Kind are aliases, of which go doc shows the comment alone: it must say what they have.
+// For the aliases Tools and Kind go doc shows the comment alone, so it must say what they have.
 func TestTheCommentsOfAliasesSayWhatTheyAre(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", nil, parser.ParseComments)
 	if err != nil {

@@ -138,7 +138,7 @@ func TestCrewLosesAPollerAndGetsAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// There was no other left, so one comes soon.
+	// No other poller was left, so one comes soon.
 	if next := r.names(1); slices.Contains(names, next[0]) {
 		t.Errorf("%s is back from the dead", next[0])
 	}

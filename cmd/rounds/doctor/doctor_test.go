@@ -203,7 +203,7 @@ func TestExamineWithoutRedis(t *testing.T) {
 	examined(t, given).says(t, fault, "api", "demands a token or key, but none is set here")
 }
 
-// During a change the old shards are not counted with those that there will be.
+// During a change the old shards are not added to the new ones.
 func TestExamineCountsShardsAsStatsDo(t *testing.T) {
 	server := redistest.Embedded(t)
 	ring, err := circulate.Open(t.Context(), server, circulate.Options{Shards: 1})
@@ -251,7 +251,7 @@ func TestExamineSaysHowManyAccountsItLookedAt(t *testing.T) {
 	}
 }
 
-// Faults of settings are lines, and what can be looked at is looked at all the same.
+// Faults of settings become lines of the report, and everything else is looked at all the same.
 func TestExamineFaultySettings(t *testing.T) {
 	t.Parallel()
 	r := examined(t, map[string]string{"ROUNDS_DATA_DIR": t.TempDir(), "ROUNDS_CHECK_TIMEOUT": "soon", "ROUNDS_SHARDS": "-1"})
@@ -270,7 +270,6 @@ func TestExamineFaultySettings(t *testing.T) {
 	}
 }
 
-// Every concern of the service has a part, and what is not only a note says what to do.
 // nothing is a source of secrets that has none.
 type nothing struct{}
 
@@ -278,7 +277,7 @@ func (nothing) Get(context.Context, string, secrets.Use) (string, error) {
 	return "", errors.New("is not there")
 }
 
-// A secret that the doctor does not find is told with the code that checks fail with.
+// A secret that the doctor does not find is reported with the code that checks fail with.
 func TestASecretThatIsMissingHasTheCodeOfItsChecks(t *testing.T) {
 	d := &doctor{}
 	d.Settings.API.Roles = settings.Roles{settings.RolePoller}
@@ -302,7 +301,8 @@ func TestHostsThatCouldNotBeReadAreNotSaidToBeNone(t *testing.T) {
 	}
 }
 
-// The last audit is told with how much it looked at, and one that looked at little is no proof.
+// The last audit is reported with how much it looked at. An audit that looked at little proves
+// nothing.
 func TestTheLastAuditIsToldWithItsSize(t *testing.T) {
 	now := time.Date(2026, 11, 25, 1, 0, 0, 0, time.UTC)
 	for audited, want := range map[int]Check{
@@ -315,7 +315,7 @@ func TestTheLastAuditIsToldWithItsSize(t *testing.T) {
 	}
 }
 
-// Figures that are not of this moment are told with their time, as in rounds stats.
+// Figures that are not of this moment are shown with their time, as in rounds stats.
 func TestOldFiguresHaveTheirTime(t *testing.T) {
 	now := time.Date(2026, 11, 25, 1, 0, 0, 0, time.UTC)
 	d := &doctor{}
@@ -331,6 +331,7 @@ func TestOldFiguresHaveTheirTime(t *testing.T) {
 	}
 }
 
+// Every concern of the service has a part, and all that are more than a note say what to do.
 func TestEveryConcernHasAPart(t *testing.T) {
 	for _, code := range concern.Codes() {
 		found := strings.HasPrefix(string(code), "redis_")

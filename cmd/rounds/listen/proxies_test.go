@@ -52,7 +52,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// Whatever a caller sends, it comes from somewhere, and not from where it says itself.
+// Whatever a caller sends, it has an address, and not the one that it claims.
 func FuzzCaller(f *testing.F) {
 	for _, text := range []string{"198.51.100.7", "a, b", ",,", "[::1]:4", "::ffff:10.0.0.1", "fe80::1%eth0"} {
 		f.Add(text)

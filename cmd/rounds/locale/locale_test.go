@@ -110,7 +110,7 @@ func TestTranslate(t *testing.T) {
 		"%s saved, revision 7":                      "已保存 %s，第 7 版",
 		"missing saved, revision 7":                 "已保存 missing，第 7 版",
 
-		// What has no text stays English, whole.
+		// A message that has no text stays English as a whole.
 		"the moon is down":                        "the moon is down",
 		"news: the moon is down: no cheese there": "news: the moon is down: no cheese there",
 		"a saved, revision two":                   "a saved, revision two",

@@ -17,8 +17,8 @@ import (
 	"unicode"
 )
 
-// says lists the functions that make texts for people, with which of their arguments is the text. Those
-// without a package are known by their names alone.
+// says lists the functions that make texts for people, and which of their arguments is the text. A
+// function without a package is known by its name alone.
 var says = map[string]int{
 	"errors.New": 0, "fmt.Errorf": 0, "misuse": 0, "refusal": 0,
 	"newErrorReply": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
@@ -26,7 +26,7 @@ var says = map[string]int{
 	"ask": 1, "answer": 0, "says": 0, "spoken": 0,
 }
 
-// formats are those of them whose text is a format.
+// formats are those functions whose text is a format.
 var formats = []string{"fmt.Errorf", "says"}
 
 // members lists the fields of composite literals that are texts for people.
@@ -38,15 +38,15 @@ var variables = []string{"detail"}
 // returns lists the functions that return texts for people.
 var returns = []string{"reasonOf"}
 
-// source is the templates of texts that Go files have, by where each stands first.
+// source has the templates of the texts in Go files, with the place where each stands first.
 type source struct {
 	files     *token.FileSet
 	constants map[string]string // by package and name
 	templates map[string]string
 }
 
-// template returns the template of an expression, and whether it is a text. In a format the verbs
-// stand already.
+// template returns the template of an expression, and whether it is a text. A format has its verbs
+// already.
 func (s *source) template(pkg string, e ast.Expr, format bool) (string, bool) {
 	text, ok := "", false
 	switch e := e.(type) {
@@ -85,7 +85,7 @@ func (s *source) template(pkg string, e ast.Expr, format bool) (string, bool) {
 	return text, ok
 }
 
-// verbOf returns the verb with which an operand of a sum stands in its template.
+// verbOf returns the verb that stands in the template for an operand of a sum.
 func verbOf(e ast.Expr) string {
 	if call, ok := e.(*ast.CallExpr); ok && nameOf(call.Fun) == "Error" {
 		return "%w"
@@ -93,7 +93,7 @@ func verbOf(e ast.Expr) string {
 	return "%s"
 }
 
-// nameOf returns the name of a function as it is called: of a method without what it is called on.
+// nameOf returns the name of a called function, and for a method only the method's name.
 func nameOf(fun ast.Expr) string {
 	switch fun := fun.(type) {
 	case *ast.Ident:
@@ -126,7 +126,7 @@ func (s *source) add(pkg string, e ast.Expr, format bool) {
 	}
 }
 
-// read notes the texts of a package's files. Of functions those that only admits are read; nil: all.
+// read notes the texts of a package's files. only selects the functions that it reads; nil: all.
 func (s *source) read(files fs.FS, dir string, only []string) error {
 	names, err := fs.Glob(files, path.Join(dir, "*.go"))
 	if err != nil {
@@ -214,7 +214,7 @@ var kinds = []string{
 // faults are the functions that make a kind's faults.
 var faults = []string{"Fault", "fault", "Add", "Matching"}
 
-// unspoken are texts that only those see who write programs.
+// unspoken are texts that only people see who write programs.
 var unspoken = []string{
 	"%w: %q at %s", // a key's name and the time of an entry that cannot be read
 	"role: there is no %d",
@@ -314,8 +314,8 @@ func reasonOf() string { return "Toys cannot be reached" }
 	}
 }
 
-// Outside composed and library, which have what no one place of the source has, every text is still
-// needed.
+// Every text is still needed, except in composed and library, whose texts stand in no single place
+// of the source.
 func TestEveryTextIsNeeded(t *testing.T) {
 	names, err := fs.Glob(assets, "assets/text/*.json")
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// desk is the pages on a real API, for somebody of this machine.
+// desk is the pages on a real API, for a user of this machine.
 type desk struct {
 	*testing.T
 	ring     *circulate.Ring

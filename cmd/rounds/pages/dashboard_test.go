@@ -323,8 +323,8 @@ func TestNothingIsInline(t *testing.T) {
 	}
 }
 
-// TestStyleSheetsEndWhatTheyBegin holds because they are concatenated: a block that one leaves
-// open has all that follow.
+// TestStyleSheetsEndWhatTheyBegin holds because they are concatenated: a block that one leaves open
+// would contain all that follow.
 func TestStyleSheetsEndWhatTheyBegin(t *testing.T) {
 	depth := func(sheet string) int { return strings.Count(sheet, "{") - strings.Count(sheet, "}") }
 	for name, content := range files(t, "assets/css/*.css") {

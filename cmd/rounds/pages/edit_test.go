@@ -88,7 +88,8 @@ func TestAnAccountIsEdited(t *testing.T) {
 		if status, to, _ := d.post(at, form...); status != 303 || to != link("/account", "id", id, "said", "edit.saved") {
 			t.Errorf("%s: %d %s", id, status, to)
 		}
-		// Somebody else was faster: nothing is overwritten unless it is said again.
+		// Another change came first: nothing is overwritten unless the visitor confirms
+		// it.
 		status, _, body = d.post(at, append(form, "cadence", "every 9m")...)
 		saying(t, status, 412, body, "Somebody else has changed the account", "other.xml", `value="every 9m"`, "Save all the same")
 		etag = html.UnescapeString(regexp.MustCompile(`name="etag" value="([^"]*)"`).FindStringSubmatch(body)[1])

@@ -39,7 +39,8 @@ func TestProblemsShowsGroupsAndWhatCanBeDone(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	// A group without a selection has nothing to select it by, and what has passed is not told.
+	// Accounts of a group without a selection cannot be selected, and a step that has passed is not
+	// shown.
 	if strings.Count(body, "accounts:export") != 1 || strings.Contains(body, "<script>alert") || strings.Contains(body, "is checked again") {
 		t.Errorf("too much in\n%s", body)
 	}

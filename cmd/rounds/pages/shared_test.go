@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestSharedRepliesEndWithAChange: what was asked before somebody changed something is shown
-// to nobody afterwards, also if the reply comes later.
+// TestSharedRepliesEndWithAChange changes something while a reply is shared. A reply to a request
+// from before the change is shown to nobody afterwards, even if it comes later.
 func TestSharedRepliesEndWithAChange(t *testing.T) {
 	s := newShared()
 	get := func(key, reply string) string {

@@ -140,7 +140,8 @@ func TestSystemWithoutTheLaw(t *testing.T) {
 	}
 }
 
-// A number of shards is tried first, then begun, with the number that was tried.
+// A change of the number of shards is tried first, and then begun with the number that
+// was tried.
 func TestShardsAreChangedStepByStep(t *testing.T) {
 	api := &systemAPI{law: someLaw, reshard: `{"phase":"steady","from":4,"to":8,"accounts":9,"left":7,"room":[{"node":"<n>","need_bytes":1024,"free_bytes":2048},{"need_bytes":4096,"free_bytes":2048}]}`}
 	site := siteFor(t, access.Admin, api)

@@ -183,7 +183,7 @@ func TestASignInThatIsRefused(t *testing.T) {
 	}
 }
 
-// Who may not sign accounts in is offered no button, and refused.
+// A visitor who may not sign accounts in sees no button, and is refused.
 func TestWhoMaySignIn(t *testing.T) {
 	inside := &scanned{kinds: map[string]string{"me": "weixin"}}
 	for _, may := range []bool{true, false} {

@@ -24,8 +24,8 @@ func (w *world) look(d *scan.Desk, l *scan.Login) *scan.Login {
 	return now
 }
 
-// Any number of looks at one process make one call, which goes on behind them. What it tells is
-// found by the next look, and digits that are typed in wait no longer than they may.
+// Any number of looks at one process share one call, which goes on behind them. The next look finds
+// its result, and digits that are typed in wait no longer than they may.
 func TestLooksGoOnBehindThePage(t *testing.T) {
 	run(t, func(w *world) {
 		l, d := w.begin("me"), w.desk()
@@ -64,8 +64,8 @@ func TestLooksGoOnBehindThePage(t *testing.T) {
 	})
 }
 
-// A server that answers at once is not asked more than once a second, however often somebody
-// looks. What goes wrong behind a look is told by the next one, until it goes right.
+// A server that answers at once is not asked more than once a second, however often somebody looks.
+// If a call behind a look fails, the next look says so, until a call succeeds.
 func TestLooksAreNoHotLoop(t *testing.T) {
 	run(t, func(w *world) {
 		l, d := w.begin("me"), w.desk()
@@ -91,8 +91,8 @@ func TestLooksAreNoHotLoop(t *testing.T) {
 	})
 }
 
-// Two processes have asked about one code. One is told the token, the other one that the code
-// has expired: the token counts, whichever comes first.
+// Two processes have asked about one code. One gets the token, and the other learns that the code
+// has expired. The token counts, whichever comes first.
 func TestATokenCountsAboveAll(t *testing.T) {
 	for _, tokenFirst := range []bool{true, false} {
 		run(t, func(w *world) {
@@ -135,8 +135,8 @@ func answering(answer <-chan scan.Told) func(context.Context, string, string, st
 	}
 }
 
-// What is abandoned while a call is held stays so, even if the phone confirms then. Calls end
-// with their process.
+// A sign-in that is abandoned while a call is held stays abandoned, even if the phone confirms
+// then. Calls end with their process.
 func TestAbandonedWhileHeld(t *testing.T) {
 	run(t, func(w *world) {
 		l, d := w.begin("me"), w.desk()

@@ -192,7 +192,7 @@ func TestNothingIsLostBehindTheConfirmation(t *testing.T) {
 	})
 }
 
-// What is abandoned leaves nothing behind. Neither does what runs out.
+// A sign-in that is abandoned leaves nothing behind, and neither does one that runs out.
 func TestAbandoned(t *testing.T) {
 	run(t, func(w *world) {
 		first, second := w.begin("me"), w.begin("you")
@@ -471,7 +471,7 @@ func TestOneCallAtATime(t *testing.T) {
 	})
 }
 
-// Who begins many sign-ins pushes out none of others.
+// A user who begins many sign-ins pushes out none of other users.
 func TestSignInsAreBoundedForEach(t *testing.T) {
 	run(t, func(w *world) {
 		d := w.desk()

@@ -145,8 +145,8 @@ func TestACrowdOfHalfSentRequestsKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// TestRepliesThatAreNotReadKeepNobodyOut fills all connections with replies of which nothing is
-// read. A caller that reads, if slowly, keeps its connection.
+// TestRepliesThatAreNotReadKeepNobodyOut fills all connections with replies that nobody reads. A
+// caller that reads, if slowly, keeps its connection.
 func TestRepliesThatAreNotReadKeepNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, part = 16, 64 << 10
@@ -212,8 +212,8 @@ func TestRepliesThatAreNotReadKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// TestServeThroughRepliesThatAreNotRead is the same over real connections, to none of which an
-// end is in sight.
+// TestServeThroughRepliesThatAreNotRead is the same over real connections, none of which would end
+// by itself.
 func TestServeThroughRepliesThatAreNotRead(t *testing.T) {
 	t.Parallel()
 	const most = 16

@@ -14,7 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
-// Everything that a service has to do without an account is passing, and an account is not.
+// Keys that change without any account are passing, and keys of accounts are not.
 func TestPassing(t *testing.T) {
 	for _, key := range []string{"rounds:replicas", "{rounds:replicas}:left", "{rounds:00}:clock", "rounds:bulletins", "rounds:series:10s"} {
 		if !passing(key) {
@@ -28,7 +28,8 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// A directory has a namespace from one process to the next, and nobody else meanwhile.
+// A directory carries a namespace from one process to the next. No other process can use it
+// meanwhile.
 func TestNamespaceInADirectory(t *testing.T) {
 	s := settings.Redis{DataDir: filepath.Join(t.TempDir(), "data"), DataGiven: true, DataWithin: time.Hour}
 	own, err := openOwn(t.Context(), s, "v1", "rounds serve", slog.New(slog.DiscardHandler))
@@ -65,8 +66,8 @@ func TestNamespaceInADirectory(t *testing.T) {
 	}
 }
 
-// A directory that cannot be written, a file that was damaged: everybody is told, by readiness,
-// stats, concerns and metrics, and no longer once it is over.
+// Readiness, stats, concerns and metrics report a directory that cannot be written and a file that
+// was damaged, as long as that lasts.
 func TestDataConcerns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	s := settings.Redis{DataDir: path, DataGiven: true, DataWithin: time.Hour}

@@ -187,7 +187,8 @@ func TestANewEndpointMayBeginNow(t *testing.T) {
 	}
 }
 
-// Who names an endpoint whose secret is missing is told at once, before there is a message.
+// A process says at once that the secret of an endpoint is missing, before there is a
+// message.
 func TestServeSaysAtOnceThatASecretIsMissing(t *testing.T) {
 	p := start(t, map[string]string{"ROUNDS_ROLES": "delivery",
 		"ROUNDS_WEBHOOKS_FILE": writeFile(t, `{"endpoints":[{"name":"crm","url":"https://crm.example/","secrets":[{"secret":"CRM"}]}]}`)})

@@ -45,7 +45,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// What the runtime says is read under the names that it has.
+// The runtime's figures are read under the names that it gives them.
 func TestReadHeap(t *testing.T) {
 	before := readHeap(time.Now())
 	kept := make([]byte, 8<<20)

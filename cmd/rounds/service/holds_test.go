@@ -7,7 +7,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 )
 
-// What the settings refuse is what a pool refuses.
+// The settings and a pool refuse the same long timeouts.
 func TestTheLeastLongTimeoutIsThePools(t *testing.T) {
 	if settings.LeastLongTimeout != poller.LeastLongTimeout {
 		t.Errorf("%v and %v", settings.LeastLongTimeout, poller.LeastLongTimeout)

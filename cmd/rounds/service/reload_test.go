@@ -126,14 +126,14 @@ func TestReload(t *testing.T) {
 		t.Errorf("the token that was refused: %v", err)
 	}
 
-	// A signal does the same, and never ends the process. Its fault is another one, because
-	// only that tells when the file has been read.
+	// A signal does the same, and never ends the process. The file has another fault this time,
+	// because only its line in the log shows that the file has been read.
 	r.write(with("ROUNDS_API_TOKEN=" + tokenTwo + "\nROUNDS_CONCURRENCY=-1\n"))
 	r.hangups <- syscall.SIGHUP
 	r.log.Await(t, "nothing changes\",\"fault\":\"ROUNDS_CONCURRENCY is \\\"-1\\\": must be")
 
-	// A file that is read while it is written, and is empty, does not stand for defaults: the
-	// token would fall away.
+	// A file that is empty while somebody writes it does not stand for defaults: the token would be
+	// gone.
 	r.write("")
 	if _, err := one.Reload(t.Context()); !errors.As(err, &refused) || !strings.Contains(err.Error(), "had settings") {
 		t.Errorf("an empty file: %v", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Stats say where everything is kept, so that a wrong variable shows there.
+// Stats say where everything is stored, so that a wrong variable shows there.
 func TestStoreSaysWhereEverythingIsKept(t *testing.T) {
 	embedded := &store{server: redistest.Embedded(t)}
 	if d := embedded.data(t.Context()); !d.Forgets || len(d.Concerns) > 0 {

@@ -44,7 +44,8 @@ func TestCompared(t *testing.T) {
 	if front := read(map[string]string{"ROUNDS_ROLES": "api", "ROUNDS_REDIS_URL": "redis://h", "ROUNDS_SECRETS_PUBLIC_KEY": "one", "ROUNDS_SECRETS_KEY": "two"}).Compared(); front["ROUNDS_SECRETS_PUBLIC_KEY"] != "one" || front["ROUNDS_SECRETS_KEY"] != "" {
 		t.Errorf("an API tells %v", front)
 	}
-	// What decides where calls may go holds in all processes that judge it or make them.
+	// Settings that decide where calls may go are compared in all processes that judge
+	// calls or make them.
 	for _, role := range []string{"api", "poller", "delivery"} {
 		told := read(map[string]string{
 			"ROUNDS_ROLES": role, "ROUNDS_REDIS_URL": "redis://h", "ROUNDS_ALLOW_NETWORKS": "10.1.0.0/16", "ROUNDS_PROXY": "http://user:verysecret@proxy:3128",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is kept from one run to the next is where the operating system wants it.
+// Data that outlives a process is where the operating system wants it.
 func TestStateDir(t *testing.T) {
 	for name, tt := range map[string]struct {
 		system    string

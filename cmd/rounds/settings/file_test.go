@@ -65,7 +65,8 @@ func TestFaultsOfASettingsFile(t *testing.T) {
 	}
 }
 
-// A process reads its file while somebody writes it. What is missing then is no default.
+// A process reads its file while somebody writes it. A setting that is missing then does not have
+// its default.
 func TestASettingsFileThatLostSomethingIsRefused(t *testing.T) {
 	const full = "# all of it\nROUNDS_API_TOKEN=one-0123456789abc\nROUNDS_LIMITS=feed rate=2/s\n"
 	path := writeSettings(t, "# nothing yet\n")
@@ -89,7 +90,8 @@ func TestASettingsFileThatLostSomethingIsRefused(t *testing.T) {
 		}
 	}
 	for n := len("# all of it\nROUNDS_API_TOKEN="); n < len(full)-1; n++ {
-		// What was a whole line before is a setting less. Nothing tells that it is not meant.
+		// A file that ends after a whole line only lacks settings. Nothing shows that this is not
+		// meant.
 		if err := read(full[:n]); (err == nil) != strings.HasSuffix(full[:n], "\n") {
 			t.Errorf("%q: %v", full[:n], err)
 		}

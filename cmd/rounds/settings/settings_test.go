@@ -228,7 +228,8 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// The table of settings is kept by hand, in struct tags that the compiler does not check.
+// The table of settings is written by hand, in struct tags that the compiler does not
+// check.
 func TestSettingsTable(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range all() {
@@ -331,7 +332,8 @@ func TestSettingsOfAnIdentityProvider(t *testing.T) {
 	}
 }
 
-// One mistake is one line: an address that is none says nothing about where data is kept.
+// One mistake is one line: an address that is none says nothing about where data is
+// stored.
 func TestAnAddressThatIsNone(t *testing.T) {
 	_, err := Read(func(name string) (string, bool) {
 		value, ok := map[string]string{"ROUNDS_API_ADDR": "18101"}[name]

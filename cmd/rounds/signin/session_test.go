@@ -297,7 +297,7 @@ func TestSignInsThatFailAreBounded(t *testing.T) {
 	if n := strings.Count(f.logs.String(), "refused"); n != attemptsAtOnce {
 		t.Errorf("%d lines of the log", n)
 	}
-	// Strangers who have failed from an address lock nobody out who shares it.
+	// Strangers who fail to sign in lock out nobody who shares their address.
 	if _, err := f.signIn(f.request("localhost:8080"), "open-sesame"); err != nil {
 		t.Errorf("with the right secret: %v", err)
 	}

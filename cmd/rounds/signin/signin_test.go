@@ -59,8 +59,8 @@ func newFixture(t *testing.T, people bool) *fixture {
 	return f
 }
 
-// newFixtureWith returns the pages with the identity provider that start starts for a base
-// URL, and returns the issuer of; nil: there is none.
+// newFixtureWith returns the pages with an identity provider, which start starts for a
+// base URL. start returns the issuer; nil: there is none.
 func newFixtureWith(t *testing.T, start func(base string) string) *fixture {
 	t.Helper()
 	redis := redistest.Embedded(t)
@@ -344,8 +344,9 @@ func TestPeopleComeBackOnce(t *testing.T) {
 	}
 }
 
-// Any page can make browsers send callbacks, and anybody can begin sign-ins. Nobody is kept
-// out by that: not from the same address, and not who is at the provider meanwhile.
+// Any page can make browsers send callbacks, and anybody can begin sign-ins. That keeps
+// nobody out: neither users of the same address, nor a user who is at the provider
+// meanwhile.
 func TestStrangersLockNobodyOut(t *testing.T) {
 	f := newFixture(t, true)
 	f.far.Person(oidctest.Claims{"groups": "ops"})

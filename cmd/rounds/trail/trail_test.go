@@ -261,8 +261,7 @@ func TestATrailThatIsOff(t *testing.T) {
 	}
 }
 
-// Keeping an entry succeeds after the caller has gone. If Redis does not accept the entry, the
-// log has it.
+// An entry is added after the caller has gone. If Redis does not accept the entry, the log has it.
 func TestRedisTakesNoEntry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 0)
