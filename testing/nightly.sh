@@ -2,7 +2,7 @@
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every rule in Go broken in turn, every published search
-# of the protocol, a night of simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
+# of the protocol, the conformance suite behind Sentinels, a night of simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
 # runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
 # provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
 # a service that keeps everything itself, a release that is made twice and tried, and two versions
@@ -109,7 +109,7 @@ served() {
 			failed+=("$server")
 			continue
 		}
-		run "$("$server" --version)" env ROUNDS_TEST_REQUIRE_REDIS=1 ROUNDS_TEST_REDIS_SERVER="$server" go test -count=1 "${stores[@]}"
+		run "$("$server" --version)" env ROUNDS_TEST_REQUIRE_REDIS=1 ROUNDS_TEST_REDIS_SERVER="$server" go test -count=1 -tags night "${stores[@]}"
 	done
 	[ -z "$folder" ] || rm -rf "$folder"
 }
@@ -210,6 +210,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "mails of others" mailed
 	run "feeds of others" fed
 	run "an identity provider of others" signed
+	run "the conformance suite behind Sentinels" go test -count=1 -tags night ./circulate -run '^TestRingBehindSentinels$'
 	served newer
 	run "a hundred kills" env DATA_KILLS=100 go test -C testing/endtoend -count=1 . -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi
