@@ -22,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // secret is what a checker of these tests knows and must not reveal.
@@ -30,6 +31,12 @@ const secret = "0pen-sesame-42"
 // flaw names the flaw of the checker in a process that condemned starts. It has a suffix, as
 // each sort of checker has flaws of its own.
 const flaw = "CHECKTEST_FLAW"
+
+// The suite runs on each flaw without the race detector. The detector watches it where there is
+// none, in TestModel, TestOverHTTP, TestOverABase and TestDeclaring.
+func TestMain(m *testing.M) {
+	os.Exit(processes.Apart(m, "TestTheSuiteCondemns", "TestTheSuiteOverHTTPCondemns", "TestTheSuiteOverABaseCondemns", "TestDeclaredCondemns").Run())
+}
 
 // condemned runs a test again in a process of its own, with a flaw in its checker, and expects
 // that it fails and says a text. Without a text it must pass.
