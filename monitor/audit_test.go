@@ -62,7 +62,7 @@ func TestAuditShowsAndRepairsOnlyIfTold(t *testing.T) {
 func TestAuditSoonAfterAccountsCame(t *testing.T) {
 	inFakeTime(t, 64, func(w *world) {
 		w.register("a", "b", "c")
-		stop := w.run(monitor.Config{})
+		stop := w.run(monitor.Config{SweepInterval: time.Minute})
 		audited := func() (int, time.Time) {
 			w.Helper()
 			l, err := concern.Read(w.Context(), w.Ring)
@@ -106,7 +106,7 @@ func TestAuditIsKeptAndContinued(t *testing.T) {
 			return l
 		}
 		holds(concern.Never)
-		stop := w.run(monitor.Config{})
+		stop := w.run(monitor.Config{SweepInterval: time.Minute})
 		time.Sleep(11 * time.Second)
 		first := holds(concern.First).Running
 		if first.Audited == 0 || first.Audited == 256 {
@@ -114,7 +114,7 @@ func TestAuditIsKeptAndContinued(t *testing.T) {
 		}
 		stop()
 		w.NewMetrics()
-		stop = w.run(monitor.Config{})
+		stop = w.run(monitor.Config{SweepInterval: time.Minute})
 		time.Sleep(2 * time.Second)
 		second := holds(concern.First).Running
 		if !second.Began.Equal(first.Began) || second.Audited < first.Audited {

@@ -27,7 +27,7 @@ func TestDeadLettersAreKeptForTheirRetentionAndShown(t *testing.T) {
 		w.die(0, 3)
 		time.Sleep(time.Hour)
 		w.die(1, 2)
-		stop := w.run(monitor.Config{DeadRetention: 2 * time.Hour})
+		stop := w.run(monitor.Config{DeadRetention: 2 * time.Hour, SweepInterval: time.Minute})
 		time.Sleep(time.Second)
 		w.dead(`
 			# TYPE rounds_dead_letter_oldest_seconds gauge
@@ -64,7 +64,7 @@ func TestDeadLettersAreKeptUpToANumber(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		w.die(0, 50)
 		stop := w.run(monitor.Config{})
-		time.Sleep(time.Hour)
+		time.Sleep(11 * time.Minute) // longer than every interval
 		if n := w.Do("XLEN", w.Key(0, "dead")); n != int64(50) {
 			t.Errorf("without a limit %d are left", n)
 		}

@@ -46,7 +46,7 @@ func TestFailingShows(t *testing.T) {
 		if _, err := w.Ring.Park(w.Context(), w.Ring.ShardOf("parked"), "auth", []string{"parked"}); err != nil {
 			w.Fatal(err)
 		}
-		stop := w.run(monitor.Config{})
+		stop := w.run(monitor.Config{SweepInterval: time.Minute})
 		time.Sleep(time.Minute)
 		text, err := w.Ring.LastStaleness(w.Context())
 		if err != nil {

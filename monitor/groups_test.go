@@ -90,7 +90,7 @@ func TestGroupsShowHowFarTheyAre(t *testing.T) {
 		w.read(0, "crm", 1, false)
 		w.read(0, "crm", 1, true)
 		w.read(1, "crm", 2, true)
-		stop := w.run(monitor.Config{Retention: 100 * time.Minute})
+		stop := w.run(monitor.Config{Retention: 100 * time.Minute, SweepInterval: time.Minute})
 		time.Sleep(time.Minute + time.Second)
 		// At the last look, a minute after the messages, no group is near its retention.
 		w.exposedGroups(map[string][5]int{"crm": {1, 0, 60, 60, 1}, "billing": {2, 0, 0, 60, 0}})

@@ -127,9 +127,9 @@ func TestParkedAccountsAreTriedAgain(t *testing.T) {
 				w.Fatal(outcomes, err)
 			}
 		}
-		stopA := w.run(monitor.Config{ProbeInterval: time.Hour, ProbeRate: 1})
+		stopA := w.run(monitor.Config{ProbeInterval: time.Hour, ProbeRate: 1, SweepInterval: time.Minute})
 		w.NewMetrics()
-		stopB := w.run(monitor.Config{ProbeInterval: time.Hour, ProbeRate: 1}) // a second one changes nothing
+		stopB := w.run(monitor.Config{ProbeInterval: time.Hour, ProbeRate: 1, SweepInterval: time.Minute}) // a second one changes nothing
 		time.Sleep(time.Hour - time.Second)
 		w.Placed(circulate.Parked, "a", "b", "c", "p", "q", "g")
 		time.Sleep(2 * time.Minute)

@@ -257,7 +257,7 @@ func TestMessagesAreKeptForTheirRetention(t *testing.T) {
 				}
 			}
 		}
-		stop := w.run(monitor.Config{Retention: time.Hour, TrimInterval: 10 * time.Minute})
+		stop := w.run(monitor.Config{Retention: time.Hour, TrimInterval: 10 * time.Minute, SweepInterval: time.Minute})
 		find("old")
 		time.Sleep(30*time.Minute + time.Second)
 		find("new")

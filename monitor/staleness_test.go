@@ -43,7 +43,7 @@ func TestStalenessFindsWhoFellOutOfTheRing(t *testing.T) {
 		if s := w.staleness(); s != nil {
 			w.Errorf("there is %+v before the first scan", s)
 		}
-		stop := w.run(monitor.Config{})
+		stop := w.run(monitor.Config{SweepInterval: time.Minute})
 		time.Sleep(time.Minute)
 		s := w.staleness()
 		if s == nil {

@@ -83,7 +83,7 @@ func TestAJumpOfFailuresIsToldWithItsBeginning(t *testing.T) {
 		for i := range 20 {
 			w.enter(fmt.Sprint("well", i), time.Minute, "+", `{"kind":"feed","cadence":"every 5m"}`)
 		}
-		stop := w.run(monitor.Config{})
+		stop := w.run(monitor.Config{SweepInterval: time.Minute})
 		failing := func() concern.Failing {
 			t.Helper()
 			told, _ := w.watched()
@@ -107,7 +107,7 @@ func TestAJumpOfFailuresIsToldWithItsBeginning(t *testing.T) {
 		}
 		stop()
 		w.NewMetrics()
-		stop = w.run(monitor.Config{})
+		stop = w.run(monitor.Config{SweepInterval: time.Minute})
 		defer stop()
 		time.Sleep(3 * time.Minute)
 		if f := failing(); !f.Since.Equal(first.Since) || !f.At.After(first.At) {

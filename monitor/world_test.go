@@ -14,14 +14,16 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// Tests of hours and days run without the race detector, which sees the same steps in the
+// Tests of hours, days and many accounts run without the race detector, which sees the same steps in the
 // others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
 	goleak.VerifyTestMain(processes.Apart(m,
 		"TestWithoutProbeIntervalParkedStaysParked", "TestWithoutRetentionMessagesStay", "TestMessagesAreKeptForTheirRetention", "TestGroupsShowHowFarTheyAre",
 		"TestParkedAccountsAreTriedAgain", "TestAuditIsKeptAndContinued", "TestStalenessFindsWhoFellOutOfTheRing", "TestFailingShows",
-		"TestDeadLettersAreKeptForTheirRetentionAndShown"))
+		"TestDeadLettersAreKeptForTheirRetentionAndShown", "TestNothingIsTooOldWhileTheClockIsAhead", "TestTheClockThatWasJudgedIsCountedFrom",
+		"TestAJumpOfFailuresIsToldWithItsBeginning", "TestNightsAreNoReasonToKeepEverything", "TestTheMonitorOnDutyKeepsSamples",
+		"TestDeadLettersAreKeptUpToANumber", "TestMoreThanOneStepOfEntries"))
 }
 
 const (
@@ -74,7 +76,7 @@ func (w *world) beat(replicas ...string) {
 	}
 }
 
-// pass lets time pass while replicas beat every second.
+// pass lets time pass while replicas beat so often that none counts as dead.
 func (w *world) pass(d time.Duration, replicas ...string) {
 	w.Helper()
 	for end := time.Now().Add(d); ; {
@@ -83,7 +85,7 @@ func (w *world) pass(d time.Duration, replicas ...string) {
 		if left <= 0 {
 			return
 		}
-		time.Sleep(min(left, time.Second))
+		time.Sleep(min(left, 3*time.Second))
 	}
 }
 
