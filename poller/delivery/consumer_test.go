@@ -224,7 +224,7 @@ func TestPanicsAreContainedAndBlamedOnOne(t *testing.T) {
 			}
 			return nil
 		})})
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		for account, want := range map[string]int{"a": 20, "b": 19, "c": 20} {
 			if got := j.of(account); len(got) != want {
 				t.Errorf("%s: %d handled, want %d", account, len(got), want)

@@ -18,11 +18,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// Tests of many deaths or groups run without the race detector, which sees the same steps in
+// Tests of many deaths, groups, shards or messages run without the race detector, which sees the same steps in
 // the others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(processes.Apart(m, "TestEffectsAreAppliedOnceWhereverConsumersDie", "TestManyIdleGroupsCostLittle", "TestHangingHandlersAreNoHindranceToPeers"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestEffectsAreAppliedOnceWhereverConsumersDie", "TestManyIdleGroupsCostLittle", "TestHangingHandlersAreNoHindranceToPeers",
+		"TestOneProbeTellsWhetherATargetIsBack", "TestATakeOverStopsWhereTheTargetIsAway", "TestAHandlerThatFailsIsTold", "TestGroupMadeIsOneLine",
+		"TestIdleConsumersAreQuickAndAskLittle", "TestWhatIsHeldIsBounded"))
 }
 
 // world is a ring with messages in it.
