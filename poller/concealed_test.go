@@ -40,7 +40,7 @@ func TestACheckerThatEndsItsGoroutineHasFailed(t *testing.T) {
 				if v := w.look("a"); v.Place != circulate.Scheduled || v.Failures != 1 || v.Error != "panic: the checker ended its goroutine" {
 					t.Errorf("after the first: %+v", v)
 				}
-				time.Sleep(10 * time.Minute)
+				time.Sleep(5 * time.Minute)
 				stop()
 				if n := len(w.checker.calls("a")); n < 5 {
 					t.Errorf("%d checks", n)

@@ -78,6 +78,7 @@ func (w *world) lookPast(id string) circulate.View {
 func TestClaimsRememberedByAnotherServerAreGivenBack(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		const replica = "forgotten0"
+		w.faulty.quiet = false // by its silence a lost connection shows
 		for _, id := range names("a", 20) {
 			w.registerDue(id, "every 1h", time.Now().Add(time.Hour))
 		}

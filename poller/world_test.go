@@ -34,7 +34,7 @@ type world struct {
 func inFakeTime(t *testing.T, test func(w *world)) {
 	t.Helper()
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
-		w := &world{T: t, server: server, faulty: &faulty{Server: server}, checker: &scripted{seen: make(map[string][]call)}, metrics: prometheus.NewRegistry()}
+		w := &world{T: t, server: server, faulty: &faulty{Server: server, quiet: true}, checker: &scripted{seen: make(map[string][]call)}, metrics: prometheus.NewRegistry()}
 		ring, err := circulate.Open(t.Context(), w.faulty, circulate.Options{Shards: 2, Log: testLog(t)})
 		if err != nil {
 			t.Fatal(err)
