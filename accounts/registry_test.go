@@ -18,9 +18,11 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A list of many accounts takes long. So it runs without the race detector.
+// Tests of many accounts run without the race detector, which sees the same steps in those of
+// few.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestLargeShardsAreListedInWindows"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestLargeShardsAreListedInWindows", "TestImport", "TestImportTellsRepeatedIDs", "TestBulk", "TestList",
+		"TestListsWhileTheNumberOfShardsChanges", "TestBulkWhileTheNumberOfShardsChanges"))
 }
 
 // testKinds knows "plain", which accepts any config, and "web", which needs a url.
