@@ -90,6 +90,9 @@ func (w *world) startChecking(config poller.Config, checker poller.Checker, log 
 // pool returns a pool that does not run yet.
 func (w *world) pool(config poller.Config, o poller.Options, all ...poller.Checker) *poller.Pool {
 	w.Helper()
+	if config.Heartbeat == 0 {
+		config.Heartbeat = 4 * time.Second // rarer than in a service, which makes hours cheaper
+	}
 	checkers, err := poller.NewCheckers(all...)
 	if err != nil {
 		w.Fatal(err)
