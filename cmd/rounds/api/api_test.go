@@ -20,10 +20,15 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Tests of all routes for all callers, of many megabytes and of the description's every line run
+// without the race detector, which sees the same steps in the others.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestMatrix", "TestExportIsCutOff", "TestCallersThatGoAreNotLogged", "TestTheDescriptionPassesLint"))
+}
 
 // testKinds knows "plain", which accepts any config, and "web", which needs a url.
 type testKinds struct{}
