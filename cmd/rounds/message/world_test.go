@@ -9,9 +9,14 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Tests of many or of large messages run without the race detector, which sees the same steps
+// in the others.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestDropGroup", "TestReadGroupTogether", "TestDeliveredSaysWhereItDidNotLook", "TestTailsAreBounded"))
+}
 
 // world is a ring with accounts whose messages are read.
 type world struct {
