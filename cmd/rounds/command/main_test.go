@@ -68,7 +68,11 @@ func TestMain(m *testing.M) {
 		Main()
 		return
 	}
-	os.Exit(m.Run())
+	// These start the program several times, or read all of the repository. The race detector
+	// watches the same code where it runs once.
+	os.Exit(processes.Apart(m, "TestDemoSurvivesTheDeathOfAPoller", "TestDemoShowsMessagesAndEndsWithAllItsPollers", "TestNothingOthersWroteIsObeyed",
+		"TestSocketsOfSystemd", "TestImageIsBuiltWithoutSecrets", "TestPagesNameOnlyCommandsThatExist", "TestServeSaysWhoHasTheAddress",
+		"TestFeedsThatAreMalformedOrHaveMoved", "TestSameFaultsOfAnImportArePrintedSomeTimes", "TestImageBuilds").Run())
 }
 
 // program is the program, run in the background.
