@@ -16,9 +16,12 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// Tests of large answers, which are decoded by one goroutine, run without the race detector.
+// Tests that only decode answers, which one goroutine does, run without the race detector. It
+// watches the suite on one of the three formats.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestHostileBodies", "TestDataIsBounded", "TestLargeFeed"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestHostileBodies", "TestDataIsBounded", "TestLargeFeed", "TestNotAFeed",
+		"TestControlBytesHideNothing", "TestEscapedItemsAreCutAgain", "TestEachLimitIsNamed", "TestItemsThatDepartAreKnownForAWhile",
+		"TestSuite/atom", "TestSuite/jsonfeed"))
 }
 
 func TestSuite(t *testing.T) {
