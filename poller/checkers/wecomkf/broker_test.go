@@ -38,7 +38,7 @@ func eachStore(t *testing.T, test func(*testing.T, Tokens, redistest.Redis)) {
 func TestTokensAreFetchedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, tokens Tokens, _ redistest.Redis) {
 		w := newWorld(t, tokens, 3, noLimits)
-		ids := w.accounts(500, 1)
+		ids := w.accounts(200, 1)
 		if codes := w.round(ids); len(codes) != 0 {
 			t.Errorf("failed: %v", codes)
 		}

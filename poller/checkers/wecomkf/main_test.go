@@ -12,10 +12,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// An hour of pools runs without the race detector, which watches the checker where many ask at
+// once, and pools in their own tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestPools")) }
 
 const (
 	corp   = "ww0123456789abcdef"
