@@ -11,9 +11,15 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Tests of bodies of many megabytes and of thousands of names run without the race detector,
+// which sees the same steps in those of small ones.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestPackedBodyLimit", "TestBodyLimit", "TestWindowsAreBounded", "TestNamesAreBounded"))
+}
 
 // networks reads a valid list.
 func networks(list string) Networks {
