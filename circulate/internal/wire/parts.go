@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -9,6 +10,7 @@ import (
 type part struct {
 	text    string
 	defines []string // the names of its locals
+	uses    []string // all names in it
 }
 
 // parts cuts a shared text into its statements. A statement begins with "local" at the
@@ -30,21 +32,18 @@ func parts(text string) []part {
 		comment = ""
 	}
 	current.text += comment
-	return append(found, current)
+	found = append(found, current)
+	for i := range found {
+		found[i].uses = words(found[i].text)
+	}
+	return found
 }
 
 // names returns the names that a statement declares, given the text after its "local".
 func names(declared string) []string {
-	if function, ok := strings.CutPrefix(declared, "function "); ok {
-		name, _, _ := strings.Cut(function, "(")
-		return []string{strings.TrimSpace(name)}
-	}
-	list, _, _ := strings.Cut(declared, "=")
-	all := strings.Split(list, ",")
-	for i := range all {
-		all[i] = strings.TrimSpace(all[i])
-	}
-	return all
+	list, _, _ := strings.Cut(strings.TrimPrefix(declared, "function "), "(")
+	list, _, _ = strings.Cut(list, "=")
+	return words(list)
 }
 
 // rareHere is a line in a script's own text that begins a block. Shared parts that only
@@ -81,19 +80,19 @@ func assemble(shared []part, own string) string {
 // taken.
 func used(shared []part, text string, taken []bool) string {
 	wanted := make(map[string]bool)
-	want := func(text string) {
-		for _, word := range words(text) {
+	want := func(words []string) {
+		for _, word := range words {
 			wanted[word] = true
 		}
 	}
-	want(text)
+	want(words(text))
 	var found []string
 	for i, p := range slices.Backward(shared) { // a statement uses only earlier ones
 		if taken[i] || len(p.defines) > 0 && !slices.ContainsFunc(p.defines, func(name string) bool { return wanted[name] }) {
 			continue
 		}
 		taken[i] = true
-		want(p.text)
+		want(p.uses)
 		found = append(found, p.text)
 	}
 	slices.Reverse(found)
@@ -126,80 +125,18 @@ func pieces(own string) []piece {
 	return append(found, current)
 }
 
+// luaToken is a part of a Lua text that is one for words. What other programs may write, such as
+// texts in brackets of more than two levels, only makes a script longer.
+var luaToken = regexp.MustCompile(`(?s)(?:--)?(?:\[\[.*?\]\]|\[=\[.*?\]=\]|\[==\[.*?\]==\])` + // text or comment in long brackets
+	`|--[^\n]*` +
+	`|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"` +
+	`|\.\.|[.:]?\w+`)
+
 // words returns the names in a Lua text. It leaves out texts, comments, and names of
 // fields after a dot.
 func words(lua string) []string {
-	var found []string
-	for i := 0; i < len(lua); {
-		switch c := lua[i]; {
-		case strings.HasPrefix(lua[i:], "--"):
-			if end := longEnd(lua, i+2); end > 0 {
-				i = end
-			} else {
-				i += lineLength(lua[i:])
-			}
-		case c == '\'' || c == '"':
-			i = textEnd(lua, i)
-		case c == '[' && longEnd(lua, i) > 0:
-			i = longEnd(lua, i)
-		case wordByte(c):
-			end := i
-			for end < len(lua) && wordByte(lua[end]) {
-				end++
-			}
-			field := i > 0 && (lua[i-1] == '.' || lua[i-1] == ':') && !strings.HasSuffix(lua[:i], "..")
-			if (c < '0' || c > '9') && !field {
-				found = append(found, lua[i:end])
-			}
-			i = end
-		default:
-			i++
-		}
-	}
-	return found
-}
-
-func wordByte(c byte) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-
-func lineLength(text string) int {
-	if end := strings.IndexByte(text, '\n'); end >= 0 {
-		return end
-	}
-	return len(text)
-}
-
-// textEnd returns the end of a quoted text that begins at a place.
-func textEnd(lua string, at int) int {
-	for i := at + 1; i < len(lua); i++ {
-		switch lua[i] {
-		case '\\':
-			i++
-		case lua[at], '\n':
-			return i + 1
-		}
-	}
-	return len(lua)
-}
-
-// longEnd returns the end of a text or comment in long brackets that begin at a place, or
-// 0 if none do.
-func longEnd(lua string, at int) int {
-	if at >= len(lua) || lua[at] != '[' {
-		return 0
-	}
-	level := 0
-	for at+1+level < len(lua) && lua[at+1+level] == '=' {
-		level++
-	}
-	if !strings.HasPrefix(lua[at+1+level:], "[") {
-		return 0
-	}
-	closing := "]" + strings.Repeat("=", level) + "]"
-	end := strings.Index(lua[at:], closing)
-	if end < 0 {
-		return len(lua)
-	}
-	return at + end + len(closing)
+	return slices.DeleteFunc(luaToken.FindAllString(lua, -1), func(word string) bool {
+		first := word[0]
+		return first != '_' && (first < 'A' || first > 'Z') && (first < 'a' || first > 'z')
+	})
 }
