@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -99,10 +98,7 @@ func (Account) counted(n int, err error) error {
 	return err
 }
 
-//go:embed nudge.lua
-var nudgeLua string
-
-var nudgeScript = wire.NewTellingScript("nudge", nudgeLua)
+var nudgeScript = wire.NewTellingScript("nudge", lua("nudge"))
 
 // ErrParked reports that an account is out of circulation.
 var ErrParked = wire.Finding("circulate: account is parked")

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,13 +14,8 @@ import (
 )
 
 var (
-	//go:embed archive_dump.lua
-	archiveDumpLua string
-	//go:embed archive_load.lua
-	archiveLoadLua string
-
-	archiveDumpScript = wire.NewScript("dump", archiveDumpLua)
-	archiveLoadScript = wire.NewScript("load", archiveLoadLua)
+	archiveDumpScript = wire.NewScript("dump", lua("archive_dump"))
+	archiveLoadScript = wire.NewScript("load", lua("archive_load"))
 )
 
 // Archive reads and writes everything in the shards, for backups. It knows nothing of

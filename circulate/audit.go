@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,13 +13,8 @@ import (
 )
 
 var (
-	//go:embed audit.lua
-	auditLua string
-	//go:embed repair.lua
-	repairLua string
-
-	auditScript  = wire.NewScript("audit", byKindLua, auditLua)
-	repairScript = wire.NewScript("repair", repairLua)
+	auditScript  = wire.NewScript("audit", lua("bykind"), lua("audit"))
+	repairScript = wire.NewScript("repair", lua("repair"))
 )
 
 // Violation is a way to break the conservation law.

@@ -3,7 +3,6 @@ package circulate
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,10 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed claim.lua
-var claimLua string
-
-var claimScript = wire.NewVitalScript("claim", byKindLua, claimLua)
+var claimScript = wire.NewVitalScript("claim", lua("bykind"), lua("claim"))
 
 // Claim is an account claimed by a replica. It ends when the replica returns or releases
 // the account, or when the monitor takes it away.

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,19 +13,10 @@ import (
 )
 
 var (
-	//go:embed clock.lua
-	clockLua string
-	//go:embed clock_far.lua
-	clockFarLua string
-	//go:embed clock_move.lua
-	clockMoveLua string
-	//go:embed clock_rewind.lua
-	clockRewindLua string
-
-	clockScript       = wire.NewScript("clock", clockLua)
-	clockFarScript    = wire.NewScript("far", clockFarLua)
-	clockMoveScript   = wire.NewScript("move", clockMoveLua)
-	clockRewindScript = wire.NewScript("rewind", clockRewindLua)
+	clockScript       = wire.NewScript("clock", lua("clock"))
+	clockFarScript    = wire.NewScript("far", lua("clock_far"))
+	clockMoveScript   = wire.NewScript("move", lua("clock_move"))
+	clockRewindScript = wire.NewScript("rewind", lua("clock_rewind"))
 )
 
 // ClockStep is the smallest step of Redis' clock that counts. A smaller step has passed

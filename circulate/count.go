@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -28,10 +27,7 @@ type Count struct {
 	Overdue time.Duration
 }
 
-//go:embed count.lua
-var countLua string
-
-var countScript = wire.NewScript("count", byKindLua, countLua)
+var countScript = wire.NewScript("count", lua("bykind"), lua("count"))
 
 // Count counts a shard at one moment, so that no account is counted twice.
 func (r *Ring) Count(ctx context.Context, shard int) (Count, error) {

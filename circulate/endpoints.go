@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,10 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed disable.lua
-var disableLua string
-
-var disableScript = wire.NewScript("disable endpoint", disableLua)
+var disableScript = wire.NewScript("disable endpoint", lua("disable"))
 
 // maxReason is how many bytes of a reason are stored.
 const maxReason = 256

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,10 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed failing.lua
-var failingLua string
-
-var failingScript = wire.NewScript("failing", failingLua)
+var failingScript = wire.NewScript("failing", lua("failing"))
 
 // Failing finds the accounts of a ring whose last check failed, at a cost that grows with their
 // number, not with the number of all accounts.

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,10 +47,7 @@ func (s Streams) EnsureGroup(ctx context.Context, shard int, group, after string
 	return true, nil
 }
 
-//go:embed group_state.lua
-var groupStateLua string
-
-var groupStateScript = wire.NewGroupScript("group state", groupStateLua)
+var groupStateScript = wire.NewGroupScript("group state", lua("group_state"))
 
 // GroupState is how far a consumer group has read in one shard.
 type GroupState struct {

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strings"
 	"time"
@@ -13,15 +12,8 @@ import (
 )
 
 var (
-	//go:embed bykind.lua
-	byKindLua string
-	//go:embed handover.lua
-	handOverLua string
-	//go:embed recallkind.lua
-	recallKindLua string
-
-	handOverScript   = wire.NewVitalScript("handover", listLua, byKindLua, handOverLua)
-	recallKindScript = wire.NewScript("recallkind", byKindLua, recallKindLua)
+	handOverScript   = wire.NewVitalScript("handover", lua("list"), lua("bykind"), lua("handover"))
+	recallKindScript = wire.NewScript("recallkind", lua("bykind"), lua("recallkind"))
 )
 
 const (

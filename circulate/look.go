@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,10 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed look.lua
-var lookLua string
-
-var lookScript = wire.NewScript("look", lookLua)
+var lookScript = wire.NewScript("look", lua("look"))
 
 // Place is where in its life an account is.
 type Place string
@@ -216,10 +212,7 @@ func readScan(reply any) (ids []string, next string, err error) {
 	return ids, next, nil
 }
 
-//go:embed lookbrief.lua
-var lookBriefLua string
-
-var lookBriefScript = wire.NewScript("lookbrief", lookBriefLua)
+var lookBriefScript = wire.NewScript("lookbrief", lua("lookbrief"))
 
 // BriefView is what LookBrief returns of an account.
 type BriefView struct {
@@ -302,10 +295,7 @@ func (r *Ring) lookBriefIn(ctx context.Context, shard int, ids []string) ([]Brie
 	return views, time.UnixMilli(now), nil
 }
 
-//go:embed snapshot.lua
-var snapshotLua string
-
-var snapshotScript = wire.NewScript("snapshot", snapshotLua)
+var snapshotScript = wire.NewScript("snapshot", lua("snapshot"))
 
 // Snapshot is an account with everything that moves with it to another ring.
 type Snapshot struct {
@@ -384,10 +374,7 @@ func (r *Ring) snapshotsIn(ctx context.Context, shard int, ids []string) ([]Snap
 // search would cost the replicas more than it is worth.
 const queueDepth = 5000
 
-//go:embed turn.lua
-var turnLua string
-
-var turnScript = wire.NewScript("turn", byKindLua, turnLua)
+var turnScript = wire.NewScript("turn", lua("bykind"), lua("turn"))
 
 // QueuePosition is what a due account waits behind, and its cadence's state.
 type QueuePosition struct {

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,13 +17,8 @@ import (
 const ReasonPaused = "paused"
 
 var (
-	//go:embed park.lua
-	parkLua string
-	//go:embed resume.lua
-	resumeLua string
-
-	parkScript   = wire.NewTellingScript("park", parkLua)
-	resumeScript = wire.NewTellingScript("resume", resumeLua)
+	parkScript   = wire.NewTellingScript("park", lua("park"))
+	resumeScript = wire.NewTellingScript("resume", lua("resume"))
 )
 
 // Park takes accounts of one shard out of circulation. The reason replaces an earlier
@@ -129,10 +123,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	return outcomes, nil
 }
 
-//go:embed parked.lua
-var parkedLua string
-
-var parkedScript = wire.NewScript("parked", parkedLua)
+var parkedScript = wire.NewScript("parked", lua("parked"))
 
 // ParkedAccount is an account out of circulation.
 type ParkedAccount struct {

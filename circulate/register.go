@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
@@ -11,10 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed register.lua
-var registerLua string
-
-var registerScript = wire.NewTellingScript("register", registerLua)
+var registerScript = wire.NewTellingScript("register", lua("register"))
 
 // Registration is an account to register.
 type Registration struct {
@@ -148,10 +144,7 @@ func (it *Registration) appendOps(args []any, place int) []any {
 	return args
 }
 
-//go:embed deregister.lua
-var deregisterLua string
-
-var deregisterScript = wire.NewTellingScript("deregister", deregisterLua)
+var deregisterScript = wire.NewTellingScript("deregister", lua("deregister"))
 
 // Deregister removes accounts of one shard for good, with all their data except their
 // messages. A check under way will not be written. It returns how many were registered.

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strings"
 	"time"
@@ -12,12 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-var (
-	//go:embed replicas.lua
-	replicasLua string
-
-	replicasScript = wire.NewVitalScript("replicas", replicasLua)
-)
+var replicasScript = wire.NewVitalScript("replicas", lua("replicas"))
 
 // Replica is one running poller process.
 type Replica struct {
@@ -111,20 +105,10 @@ func rendezvous(replica string, shard int) uint64 {
 	return h ^ h>>31
 }
 
-//go:embed attend.lua
-var attendLua string
-
-//go:embed roster.lua
-var rosterLua string
-
-//go:embed members.lua
-var membersLua string
-
 var (
-	attendScript = wire.NewScript("attend", attendLua)
-	rosterScript = wire.NewScript("roster", rosterLua)
-
-	membersScript = wire.NewScript("members", membersLua)
+	attendScript  = wire.NewScript("attend", lua("attend"))
+	rosterScript  = wire.NewScript("roster", lua("roster"))
+	membersScript = wire.NewScript("members", lua("members"))
 )
 
 const (
@@ -257,10 +241,7 @@ func (r Roster) Forget(ctx context.Context, p Process) (bool, error) {
 	return redis.Bool(replies[0], nil)
 }
 
-//go:embed duty.lua
-var dutyLua string
-
-var dutyScript = wire.NewScript("duty", dutyLua)
+var dutyScript = wire.NewScript("duty", lua("duty"))
 
 // OnDuty asks for the duty that one monitor has at a time, for ttl from now. It reports
 // whether the caller has it. The duty saves work and protects nothing: for a moment two

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
@@ -11,10 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed requeue.lua
-var requeueLua string
-
-var requeueScript = wire.NewTellingScript("requeue", requeueLua)
+var requeueScript = wire.NewTellingScript("requeue", lua("requeue"))
 
 // Held is an entry seen in processing_list. It may have left the list since.
 type Held struct {
@@ -227,10 +223,7 @@ func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Comman
 	return results, nil
 }
 
-//go:embed quarantine.lua
-var quarantineLua string
-
-var quarantineScript = wire.NewTellingScript("quarantine", quarantineLua)
+var quarantineScript = wire.NewTellingScript("quarantine", lua("quarantine"))
 
 // Quarantine parks an account right after its entry was requeued, if it has at least that
 // many strikes. Unlike Park it does not change an account that was claimed, changed or

@@ -3,7 +3,6 @@ package circulate
 import (
 	"bufio"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"math"
@@ -16,10 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed reshard_meta.lua
-var reshardMetaLua string
-
-var reshardMetaScript = wire.NewScript("change meta", reshardMetaLua)
+var reshardMetaScript = wire.NewScript("change meta", lua("reshard_meta"))
 
 // ErrReshardingOther reports that another change of the number of shards is still under
 // way.
@@ -266,13 +262,8 @@ func (m Mover) Remaining(ctx context.Context, source int) (Leftover, error) {
 }
 
 var (
-	//go:embed reshard_stay.lua
-	reshardStayLua string
-	//go:embed reshard_unstay.lua
-	reshardUnstayLua string
-
-	reshardStayScript   = wire.NewScript("stay", reshardStayLua)
-	reshardUnstayScript = wire.NewScript("unstay", reshardUnstayLua)
+	reshardStayScript   = wire.NewScript("stay", lua("reshard_stay"))
+	reshardUnstayScript = wire.NewScript("unstay", lua("reshard_unstay"))
 )
 
 var (

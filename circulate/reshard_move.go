@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,22 +16,11 @@ import (
 )
 
 var (
-	//go:embed reshard_receive.lua
-	reshardReceiveLua string
-	//go:embed reshard_leave.lua
-	reshardLeaveLua string
-	//go:embed reshard_depart.lua
-	reshardDepartLua string
-	//go:embed reshard_arrive.lua
-	reshardArriveLua string
-	//go:embed reshard_settle.lua
-	reshardSettleLua string
-
-	reshardReceiveScript = wire.NewScript("receive", reshardReceiveLua)
-	reshardLeaveScript   = wire.NewScript("leave", reshardLeaveLua)
-	reshardDepartScript  = wire.NewScript("depart", reshardDepartLua)
-	reshardArriveScript  = wire.NewScript("arrive", reshardArriveLua)
-	reshardSettleScript  = wire.NewScript("settle", reshardSettleLua)
+	reshardReceiveScript = wire.NewScript("receive", lua("reshard_receive"))
+	reshardLeaveScript   = wire.NewScript("leave", lua("reshard_leave"))
+	reshardDepartScript  = wire.NewScript("depart", lua("reshard_depart"))
+	reshardArriveScript  = wire.NewScript("arrive", lua("reshard_arrive"))
+	reshardSettleScript  = wire.NewScript("settle", lua("reshard_settle"))
 )
 
 const (
@@ -254,10 +242,7 @@ func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) 
 	return max(0, came), err
 }
 
-//go:embed reshard_kept.lua
-var reshardKeptLua string
-
-var reshardKeptScript = wire.NewScript("kept", reshardKeptLua)
+var reshardKeptScript = wire.NewScript("kept", lua("reshard_kept"))
 
 const (
 	// keptFor is how long the old shard retains copies of accounts that have arrived in
@@ -411,10 +396,7 @@ func (r *Ring) arriveAgain(ctx context.Context, source, target int, field string
 	return nil
 }
 
-//go:embed reshard_carry.lua
-var reshardCarryLua string
-
-var reshardCarryScript = wire.NewScript("carry", reshardCarryLua)
+var reshardCarryScript = wire.NewScript("carry", lua("reshard_carry"))
 
 // carryPage is how many dead letters are read at once. Each may have 256 KiB.
 const carryPage = 16

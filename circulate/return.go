@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -12,13 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed list.lua
-var listLua string
-
-//go:embed return.lua
-var returnLua string
-
-var returnScript = wire.NewTellingScript("return", listLua, returnLua).Vitally()
+var returnScript = wire.NewTellingScript("return", lua("list"), lua("return")).Vitally()
 
 // Outcome is the outcome of returning one account.
 type Outcome uint8
@@ -249,10 +242,7 @@ func (it *Return) event() (event Event, text string) {
 	return "", ""
 }
 
-//go:embed release.lua
-var releaseLua string
-
-var releaseScript = wire.NewVitalScript("release", listLua, releaseLua)
+var releaseScript = wire.NewVitalScript("release", lua("list"), lua("release"))
 
 // Release releases claims of one shard: unchecked, next in line and as late as they were,
 // as a replica does at shutdown. It returns how many were still claimed.
@@ -288,10 +278,7 @@ func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, erro
 		append(r.wakeArgs(shard), entries...)...))
 }
 
-//go:embed progress.lua
-var progressLua string
-
-var progressScript = wire.NewVitalScript("progress", progressLua)
+var progressScript = wire.NewVitalScript("progress", lua("progress"))
 
 // Page is one page of a check that has more pages, or one call of a held check.
 type Page struct {

@@ -2,7 +2,6 @@ package circulate
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"math"
@@ -13,10 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed staleness.lua
-var stalenessLua string
-
-var stalenessScript = wire.NewScript("staleness", stalenessLua)
+var stalenessScript = wire.NewScript("staleness", lua("staleness"))
 
 // staleBuckets cover 2^34 seconds, eight to each doubling.
 const staleBuckets = 34*8 + 2

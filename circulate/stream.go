@@ -3,7 +3,6 @@ package circulate
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -250,10 +249,7 @@ func (m *Message) appendFields(args []any) []any {
 	return wire.AppendMessage(args, m.ID, m.Type, m.Time, []byte(m.Data))
 }
 
-//go:embed trim.lua
-var trimLua string
-
-var trimScript = wire.NewScript("trim", trimLua)
+var trimScript = wire.NewScript("trim", lua("trim"))
 
 // trimStep is how many messages one step drops, which takes about a millisecond.
 const trimStep = 512

@@ -9,7 +9,6 @@ package credential
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,26 +21,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed credential.lua
-var credentialLua string
-
-//go:embed take.lua
-var takeLua string
-
-//go:embed settle.lua
-var settleLua string
-
-//go:embed drop.lua
-var dropLua string
-
-//go:embed owner_pause.lua
-var ownerPauseLua string
-
 var (
-	takeScript       = wire.NewScript("take credential", credentialLua, takeLua)
-	settleScript     = wire.NewScript("settle credential", credentialLua, settleLua)
-	dropScript       = wire.NewScript("drop credential", credentialLua, dropLua)
-	ownerPauseScript = wire.NewScript("pause owner", credentialLua, ownerPauseLua)
+	takeScript       = wire.NewScript("take credential", lua("credential"), lua("take"))
+	settleScript     = wire.NewScript("settle credential", lua("credential"), lua("settle"))
+	dropScript       = wire.NewScript("drop credential", lua("credential"), lua("drop"))
+	ownerPauseScript = wire.NewScript("pause owner", lua("credential"), lua("owner_pause"))
 )
 
 // Ref names a credential. If the name is derived from the secret, a new secret makes a

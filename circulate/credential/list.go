@@ -2,7 +2,6 @@ package credential
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,15 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed note.lua
-var noteLua string
-
-//go:embed look.lua
-var lookLua string
-
 var (
-	noteScript = wire.NewScript("note credential", noteLua)
-	lookScript = wire.NewScript("look at credential", lookLua)
+	noteScript = wire.NewScript("note credential", lua("note"))
+	lookScript = wire.NewScript("look at credential", lua("look"))
 )
 
 const (

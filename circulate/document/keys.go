@@ -3,7 +3,6 @@ package document
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,16 +16,9 @@ import (
 )
 
 var (
-	//go:embed key_add.lua
-	keyAddLua string
-	//go:embed key_remove.lua
-	keyRemoveLua string
-	//go:embed key_note.lua
-	keyNoteLua string
-
-	keyAddScript    = wire.NewScript("add key", keyAddLua)
-	keyRemoveScript = wire.NewScript("remove key", keyRemoveLua)
-	keyNoteScript   = wire.NewScript("note key", keyNoteLua)
+	keyAddScript    = wire.NewScript("add key", lua("key_add"))
+	keyRemoveScript = wire.NewScript("remove key", lua("key_remove"))
+	keyNoteScript   = wire.NewScript("note key", lua("key_note"))
 )
 
 const (

@@ -2,7 +2,6 @@ package document
 
 import (
 	"context"
-	_ "embed"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -13,12 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-var (
-	//go:embed series_append.lua
-	seriesAppendLua string
-
-	seriesAppendScript = wire.NewScript("append point", seriesAppendLua)
-)
+var seriesAppendScript = wire.NewScript("append point", lua("series_append"))
 
 const (
 	// MaxPoint is the most bytes of data that a point may have.

@@ -3,7 +3,6 @@ package document
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,16 +14,9 @@ import (
 )
 
 var (
-	//go:embed session_store.lua
-	sessionStoreLua string
-	//go:embed session_recall.lua
-	sessionRecallLua string
-	//go:embed session_replace.lua
-	sessionReplaceLua string
-
-	sessionStoreScript   = wire.NewScript("store session", sessionStoreLua)
-	sessionRecallScript  = wire.NewScript("recall session", sessionRecallLua)
-	sessionReplaceScript = wire.NewScript("replace session", sessionReplaceLua)
+	sessionStoreScript   = wire.NewScript("store session", lua("session_store"))
+	sessionRecallScript  = wire.NewScript("recall session", lua("session_recall"))
+	sessionReplaceScript = wire.NewScript("replace session", lua("session_replace"))
 )
 
 // SessionKind is a sort of session. Each kind has its own names and limits.

@@ -2,7 +2,6 @@ package document
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,13 +15,8 @@ import (
 )
 
 var (
-	//go:embed vault_put.lua
-	vaultPutLua string
-	//go:embed vault_remove.lua
-	vaultRemoveLua string
-
-	vaultPutScript    = wire.NewScript("put value", vaultPutLua)
-	vaultRemoveScript = wire.NewScript("remove value", vaultRemoveLua)
+	vaultPutScript    = wire.NewScript("put value", lua("vault_put"))
+	vaultRemoveScript = wire.NewScript("remove value", lua("vault_remove"))
 )
 
 const (

@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,19 +13,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed bury.lua
-var buryLua string
-
-//go:embed replay.lua
-var replayLua string
-
-//go:embed skip.lua
-var skipLua string
-
 var (
-	buryScript   = wire.NewGroupScript("bury", buryLua)
-	replayScript = wire.NewGroupScript("replay", replayLua)
-	skipScript   = wire.NewGroupScript("skip", skipLua)
+	buryScript   = wire.NewGroupScript("bury", lua("bury"))
+	replayScript = wire.NewGroupScript("replay", lua("replay"))
+	skipScript   = wire.NewGroupScript("skip", lua("skip"))
 )
 
 // maxDeadError is how many bytes of an error a dead letter stores.

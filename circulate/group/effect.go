@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -13,9 +12,6 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
-
-//go:embed effect.lua
-var effectLua string
 
 // Effect is what a consumer group does with a message inside Redis, in the step that
 // acknowledges it.
@@ -35,7 +31,7 @@ type Effect struct {
 // Lua cannot roll back: the writes of an effect that fails stay, and are repeated when
 // the message is delivered again. So check first, then write.
 func NewEffect(name, body string) *Effect {
-	script := wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+effectLua)
+	script := wire.NewGroupScript("effect "+name, "local function effect(message, KEYS, ARGV)\n"+body+"\nend\n"+lua("effect"))
 	return &Effect{script, script.LinesBefore("local function effect(") + 1}
 }
 

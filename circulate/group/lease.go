@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -13,19 +12,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed lease.lua
-var leaseLua string
-
-//go:embed release.lua
-var releaseLua string
-
-//go:embed forget.lua
-var forgetLua string
-
 var (
-	leaseScript   = wire.NewGroupScript("lease", leaseLua)
-	releaseScript = wire.NewGroupScript("release lease", releaseLua)
-	forgetScript  = wire.NewGroupScript("forget consumers", forgetLua)
+	leaseScript   = wire.NewGroupScript("lease", lua("lease"))
+	releaseScript = wire.NewGroupScript("release lease", lua("release"))
+	forgetScript  = wire.NewGroupScript("forget consumers", lua("forget"))
 )
 
 // Lease is the exclusive right of a consumer to read a shard for its group. It is valid
@@ -112,12 +102,9 @@ func (g *Groups) withLease(ctx context.Context, s *wire.Script, l *Lease, args .
 	return reply, noGroup(err)
 }
 
-//go:embed renew.lua
-var renewLua string
-
 // renewScript is vital, like heartbeats: a lease that is not renewed in time is lost, and
 // messages under way are delivered again.
-var renewScript = wire.NewGroupScript("renew", renewLua).Vitally()
+var renewScript = wire.NewGroupScript("renew", lua("renew")).Vitally()
 
 // Renewed is what a renewal reports about a group in a shard.
 type Renewed struct {
@@ -180,10 +167,7 @@ func (g *Groups) renew(shard int, all []*renewal) {
 	}
 }
 
-//go:embed begin.lua
-var beginLua string
-
-var beginScript = wire.NewGroupScript("begin", beginLua)
+var beginScript = wire.NewGroupScript("begin", lua("begin"))
 
 // Begun is the result of asking for a shard's lease.
 type Begun struct {

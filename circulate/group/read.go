@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,19 +15,10 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed read.lua
-var readLua string
-
-//go:embed pending.lua
-var pendingLua string
-
-//go:embed redeliver.lua
-var redeliverLua string
-
 var (
-	readScript      = wire.NewGroupScript("read group", readLua)
-	pendingScript   = wire.NewGroupScript("pending", pendingLua)
-	redeliverScript = wire.NewGroupScript("redeliver", redeliverLua)
+	readScript      = wire.NewGroupScript("read group", lua("read"))
+	pendingScript   = wire.NewGroupScript("pending", lua("pending"))
+	redeliverScript = wire.NewGroupScript("redeliver", lua("redeliver"))
 )
 
 // MaxRead is the most messages that one Read or Pending returns.

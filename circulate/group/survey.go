@@ -2,7 +2,6 @@ package group
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,10 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed survey.lua
-var surveyLua string
-
-var surveyScript = wire.NewGroupScript("survey", surveyLua)
+var surveyScript = wire.NewGroupScript("survey", lua("survey"))
 
 // survey is a group that a caller asks about, and the result.
 type survey struct {

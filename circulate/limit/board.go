@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,10 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-//go:embed look.lua
-var lookLua string
-
-var lookScript = wire.NewScript("look at limit", lookLua)
+var lookScript = wire.NewScript("look at limit", lua("look"))
 
 const (
 	reportLives = time.Minute // a process that is silent for so long no longer counts

@@ -54,7 +54,6 @@ package limit
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -130,10 +129,7 @@ func textOf(name string) string {
 
 var plainPattern = regexp.MustCompile(`^[A-Za-z0-9_./:@*-]{1,100}$`)
 
-//go:embed acquire.lua
-var acquireLua string
-
-var acquireScript = wire.NewScript("acquire", acquireLua)
+var acquireScript = wire.NewScript("acquire", lua("acquire"))
 
 // Limits are the limits of a namespace.
 type Limits struct{ wire *wire.Wire }
@@ -243,10 +239,7 @@ func (l Limits) run(ctx context.Context, s *wire.Script, calls []wire.Call) []wi
 	return replies
 }
 
-//go:embed finish.lua
-var finishLua string
-
-var finishScript = wire.NewScript("finish", finishLua)
+var finishScript = wire.NewScript("finish", lua("finish"))
 
 // Finished are checks that one limit let start and that have ended.
 type Finished struct {

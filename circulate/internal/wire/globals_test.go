@@ -87,42 +87,39 @@ func scriptsOfSources(t *testing.T, root string) map[string]*Script {
 	}
 	scripts := make(map[string]*Script)
 	files := token.NewFileSet()
-	packages := make(map[string][]*ast.File) // by folder
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
-		packages[filepath.Dir(path)] = append(packages[filepath.Dir(path)], file)
-		return err
+		source, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		texts := TextsOf(os.DirFS(filepath.Dir(path)))
+		ast.Inspect(source, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			maker := makers[called(call)]
+			if maker == nil || len(call.Args) < 2 || call.Ellipsis.IsValid() {
+				return true
+			}
+			where := fmt.Sprint(files.Position(call.Pos()))
+			args := make([]string, len(call.Args))
+			for i, arg := range call.Args {
+				args[i] = textOf(arg, texts)
+			}
+			if args[len(args)-1] == "" {
+				t.Errorf("%s: no text of its own", where)
+			}
+			scripts[where] = maker(args[0], args[1:]...)
+			return true
+		})
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for folder, sources := range packages {
-		texts := embedded(t, folder, sources)
-		for _, source := range sources {
-			ast.Inspect(source, func(node ast.Node) bool {
-				call, ok := node.(*ast.CallExpr)
-				if !ok {
-					return true
-				}
-				maker := makers[called(call)]
-				if maker == nil || len(call.Args) < 2 || call.Ellipsis.IsValid() {
-					return true
-				}
-				where := fmt.Sprint(files.Position(call.Pos()))
-				args := make([]string, len(call.Args))
-				for i, arg := range call.Args {
-					args[i] = textOf(arg, texts)
-				}
-				if args[len(args)-1] == "" {
-					t.Errorf("%s: no text of its own", where)
-				}
-				scripts[where] = maker(args[0], args[1:]...)
-				return true
-			})
-		}
 	}
 	return scripts
 }
@@ -142,54 +139,17 @@ func called(call *ast.CallExpr) string {
 
 // textOf returns the text of an expression; what is not known before the program runs, as
 // what users write, is empty.
-func textOf(e ast.Expr, texts map[string]string) string {
+func textOf(e ast.Expr, texts func(name string) string) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, _ := strconv.Unquote(e.Value)
 		return text
-	case *ast.Ident:
-		return texts[e.Name]
+	case *ast.CallExpr:
+		if f, ok := e.Fun.(*ast.Ident); ok && (f.Name == "lua" || f.Name == "luaFile") {
+			return texts(textOf(e.Args[0], texts))
+		}
 	case *ast.BinaryExpr:
 		return textOf(e.X, texts) + textOf(e.Y, texts)
-	}
-	return ""
-}
-
-// embedded returns the texts of files that a package's variables embed, by the variable.
-func embedded(t *testing.T, folder string, sources []*ast.File) map[string]string {
-	t.Helper()
-	texts := make(map[string]string)
-	for _, source := range sources {
-		for _, decl := range source.Decls {
-			of, ok := decl.(*ast.GenDecl)
-			if !ok || of.Tok != token.VAR {
-				continue
-			}
-			for _, spec := range of.Specs {
-				value := spec.(*ast.ValueSpec)
-				for _, doc := range []*ast.CommentGroup{of.Doc, value.Doc} {
-					if name := embeddedBy(doc); name != "" {
-						text, err := os.ReadFile(filepath.Join(folder, name))
-						if err != nil {
-							t.Fatal(err)
-						}
-						texts[value.Names[0].Name] = string(text)
-					}
-				}
-			}
-		}
-	}
-	return texts
-}
-
-// embeddedBy returns the file of Lua that a comment has embedded, if any.
-func embeddedBy(doc *ast.CommentGroup) string {
-	if doc != nil {
-		for _, comment := range doc.List {
-			if name, ok := strings.CutPrefix(comment.Text, "//go:embed "); ok && strings.HasSuffix(name, ".lua") {
-				return name
-			}
-		}
 	}
 	return ""
 }

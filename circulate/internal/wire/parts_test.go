@@ -99,7 +99,7 @@ return b() + c
 
 // A shared text whose parts are all used is the text.
 func TestPartsAreTheWholeText(t *testing.T) {
-	for name, text := range map[string]string{"entry": entryLua, "group": groupLua, "timeline": timelineLua} {
+	for name, text := range map[string]string{"entry": luaFile("entry"), "group": luaFile("group"), "timeline": luaFile("timeline")} {
 		var whole strings.Builder
 		for _, p := range parts(text) {
 			whole.WriteString(p.text)

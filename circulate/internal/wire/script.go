@@ -3,8 +3,9 @@ package wire
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +15,25 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-//go:embed entry.lua
-var entryLua string
+//go:embed *.lua
+var scripts embed.FS
 
-//go:embed group.lua
-var groupLua string
+var luaFile = TextsOf(scripts)
+
+// TextsOf returns a function that returns the text of an embedded script by its name, without
+// .lua. It panics if there is no such script, which happens before anything else does.
+func TextsOf(scripts fs.FS) func(name string) string {
+	return func(name string) string {
+		text, err := fs.ReadFile(scripts, name+".lua")
+		if err != nil {
+			panic(err)
+		}
+		return string(text)
+	}
+}
 
 // entryParts and groupParts are shared by many scripts.
-var entryParts, groupParts, timelineParts = parts(entryLua), parts(groupLua), parts(timelineLua)
+var entryParts, groupParts, timelineParts = parts(luaFile("entry")), parts(luaFile("group")), parts(luaFile("timeline"))
 
 // Script is a step that Redis runs atomically: the step's own text, and the parts of
 // entry.lua that it uses.
@@ -198,10 +210,7 @@ func (w *Wire) evalOnNode(ctx context.Context, s *Script, calls []Call, items []
 	w.noteCall(key, began, refused)
 }
 
-//go:embed setaside.lua
-var setAsideLua string
-
-var setAsideScript = NewScript("set aside", setAsideLua)
+var setAsideScript = NewScript("set aside", luaFile("setaside"))
 
 // SetAside renames the keys with a wrong type, and returns how many there are. So the
 // step can go on, and nothing is destroyed. About are further attributes for the log.

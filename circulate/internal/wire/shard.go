@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
@@ -90,9 +89,6 @@ func AppendMessage(args []any, id, kind string, at time.Time, data []byte) []any
 	return append(args, id, kind, when, data)
 }
 
-//go:embed timeline.lua
-var timelineLua string
-
 // Timeline is the keys of a shard's two streams of lines.
 type Timeline struct {
 	Mattered string // rare events of an account
@@ -132,13 +128,8 @@ func NewTellingScript(name string, texts ...string) *Script {
 }
 
 var (
-	//go:embed heartbeat.lua
-	heartbeatLua string
-	//go:embed retire.lua
-	retireLua string
-
-	heartbeatScript = NewVitalScript("heartbeat", heartbeatLua)
-	retireScript    = NewVitalScript("retire", retireLua)
+	heartbeatScript = NewVitalScript("heartbeat", luaFile("heartbeat"))
+	retireScript    = NewVitalScript("retire", luaFile("retire"))
 )
 
 // presenceMemory is how long a silent member is remembered. A forgotten member counts as
