@@ -23,7 +23,18 @@ import (
 // serve a slot, when a node cannot be reached, and when a connection is lost. There is no
 // goroutine for it: the next caller that asks for a connection reads the map again, while
 // others use the old one.
+//
+// A lent connection goes to the node that serves the key's slot, or to any node if the key
+// is empty. A single command that the node redirects, by MOVED, ASK or TRYAGAIN, was not
+// done and is sent to the right node. In a pipeline the caller gets such a reply: only the
+// refused commands were not done. A transaction was not done at all if one of its commands
+// or its EXEC was refused. The map is read again, so that the caller's next try succeeds.
+//
+// A node that has left the map may still answer. Its answer is returned as an error, like
+// the error of a cut connection. A master that was frozen while its replica took its
+// place still does the commands that it received, but they will be lost.
 type Cluster struct {
+	lender
 	seeds []string
 	dial  *dialer
 	o     Options
@@ -60,49 +71,16 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.SentinelPasswordFile != "" {
-		return nil, errNoSentinels
-	}
-	if !s.tls {
-		if err := refuseUnusedFiles(o); err != nil {
-			return nil, err
-		}
+	if err := o.unused(s.tls, false); err != nil {
+		return nil, err
 	}
 	d, err := newDialer(s.nodes, o.PasswordFile, 0, s.tls, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{seeds: s.addresses, dial: d, o: o, nodes: make(map[string]*node), reading: make(chan struct{}, 1)}, nil
-}
-
-// Conn lends a connection to the node that serves the key's slot, or to any node if key
-// is empty.
-//
-// A single command that the node redirects, by MOVED, ASK or TRYAGAIN, was not done and
-// is sent to the right node. In a pipeline the caller gets such a reply: only the refused
-// commands were not done. A transaction was not done at all if one of its commands or its
-// EXEC was refused. The map is read again, so that the caller's next try succeeds.
-//
-// A node that has left the map may still answer. Its answer is returned as an error, like
-// the error of a cut connection. A master that was frozen while its replica took its
-// place still does the commands that it received, but they will be lost.
-func (c *Cluster) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	return c.connFor(ctx, key, ordinary)
-}
-
-// VitalConn lends a connection for heartbeats, claims and steps that end claims.
-func (c *Cluster) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
-	return c.connFor(ctx, key, vital)
-}
-
-// GroupConn lends a connection for a step of a consumer group.
-func (c *Cluster) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
-	return c.connFor(ctx, key, groups)
-}
-
-// BlockingConn lends a connection for a call that blocks, or a subscription.
-func (c *Cluster) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
-	return c.connFor(ctx, key, blocking)
+	c := &Cluster{seeds: s.addresses, dial: d, o: o, nodes: make(map[string]*node), reading: make(chan struct{}, 1)}
+	c.lender = c.connFor
+	return c, nil
 }
 
 func (c *Cluster) connFor(ctx context.Context, key string, p purpose) (redis.Conn, error) {
@@ -334,7 +312,7 @@ func (c *Cluster) nodeAt(address string) *node {
 	n := c.nodes[address]
 	if n == nil {
 		dial := func(ctx context.Context) (redis.Conn, error) { return c.dial.dial(ctx, address) }
-		n = &node{address: address, pools: newPools(c.o, dial, nil)}
+		n = &node{address: address, pools: newPools(c.o, dial, pingIdle)}
 		c.nodes[address] = n
 	}
 	return n

@@ -199,10 +199,8 @@ func (q *questions) info(section string) string {
 
 // do asks, unless the server went away or refused a question of that kind before.
 func (q *questions) do(command, arg string, args ...any) (any, error) {
-	for _, refused := range q.refused {
-		if refused == command {
-			return nil, redis.ErrNil
-		}
+	if slices.Contains(q.refused, command) {
+		return nil, redis.ErrNil
 	}
 	if q.err != nil {
 		return nil, q.err
@@ -255,27 +253,20 @@ type Node struct {
 // the list too, and the error names it. A server with a Survey of its own, such as the
 // embedded one, is not asked.
 func Survey(ctx context.Context, server Server) ([]Node, error) {
-	switch s := server.(type) {
-	case interface {
+	if own, ok := server.(interface {
 		Survey(ctx context.Context) ([]Node, error)
-	}:
-		return s.Survey(ctx)
-	case *Cluster:
-		addresses, err := s.Nodes(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var all []Node
-		var errs []error
-		for _, address := range addresses {
-			node, err := surveyOf(ctx, address, func(ctx context.Context) (redis.Conn, error) { return s.ConnTo(ctx, address) })
-			all, errs = append(all, node), append(errs, err)
-		}
-		return all, errors.Join(errs...)
-	default:
-		node, err := surveyOf(ctx, server.Name(), func(ctx context.Context) (redis.Conn, error) { return server.Conn(ctx, "") })
-		return []Node{node}, err
+	}); ok {
+		return own.Survey(ctx)
 	}
+	masters, err := mastersOf(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	all, errs := make([]Node, len(masters)), make([]error, len(masters))
+	for i, m := range masters {
+		all[i], errs[i] = surveyOf(ctx, m)
+	}
+	return all, errors.Join(errs...)
 }
 
 // ConcernsOf returns the concerns of all nodes.
@@ -287,19 +278,19 @@ func ConcernsOf(nodes []Node) (all []Concern) {
 }
 
 // surveyOf asks one server.
-func surveyOf(ctx context.Context, name string, lend func(context.Context) (redis.Conn, error)) (Node, error) {
+func surveyOf(ctx context.Context, m master) (Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, concernsWithin)
 	defer cancel()
-	conn, err := lend(ctx)
+	conn, err := m.lend(ctx)
 	if err != nil {
-		return Node{Name: name, Away: true}, fmt.Errorf("redis %s: %w", name, err)
+		return Node{Name: m.name, Away: true}, fmt.Errorf("redis %s: %w", m.name, err)
 	}
 	defer conn.Close()
-	node := Node{Name: name}
+	node := Node{Name: m.name}
 	q := questions{ctx: ctx, conn: conn, node: &node}
 	q.ask()
 	if q.err != nil {
-		return Node{Name: name, Away: true}, fmt.Errorf("redis %s: %w", name, q.err)
+		return Node{Name: m.name, Away: true}, fmt.Errorf("redis %s: %w", m.name, q.err)
 	}
 	return node, nil
 }

@@ -7,6 +7,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,19 +41,22 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.MaxConns == 0 {
-		o.MaxConns = 64
-	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = 3 * time.Second
-	}
-	if o.ReadTimeout == 0 {
-		o.ReadTimeout = 10 * time.Second
-	}
-	if o.WriteTimeout == 0 {
-		o.WriteTimeout = 5 * time.Second
-	}
+	o.MaxConns = cmp.Or(o.MaxConns, 64)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 3*time.Second)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 10*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 5*time.Second)
 	return o
+}
+
+// unused returns an error if a file is set that a URL has no use for.
+func (o Options) unused(tls, sentinels bool) error {
+	switch {
+	case o.SentinelPasswordFile != "" && !sentinels:
+		return errors.New("redis URL: a file for the sentinels' password is set, but the URL names no sentinels: it does not begin with redis+sentinel://")
+	case !tls && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""):
+		return errors.New("redis URL: certificates are given, but only rediss:// uses them")
+	}
+	return nil
 }
 
 // Server lends connections to Redis, however it is reached.
@@ -103,6 +107,7 @@ func orNil[S Server](s S, err error) (Server, error) {
 
 // Single is one Redis server, and pools of connections to it.
 type Single struct {
+	lender
 	pools *pools
 	name  string
 }
@@ -115,44 +120,16 @@ func OpenSingle(rawURL string, o Options) (*Single, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.SentinelPasswordFile != "" {
-		return nil, errNoSentinels
-	}
-	if !target.tls {
-		if err := refuseUnusedFiles(o); err != nil {
-			return nil, err
-		}
+	if err := o.unused(target.tls, false); err != nil {
+		return nil, err
 	}
 	d, err := newDialer(credentials{target.user, target.password}, o.PasswordFile, target.database, target.tls, o)
 	if err != nil {
 		return nil, err
 	}
 	dial := func(ctx context.Context) (redis.Conn, error) { return d.dial(ctx, target.address) }
-	return &Single{name: target.address, pools: newPools(o, dial, nil)}, nil
-}
-
-// Conn lends a connection. All keys live on the one server.
-func (s *Single) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, ordinary)
-}
-
-// VitalConn lends a connection for heartbeats, claims and steps that end claims.
-func (s *Single) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, vital)
-}
-
-// GroupConn lends a connection for a step of a consumer group.
-func (s *Single) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, groups)
-}
-
-// BlockingConn lends a connection for a call that blocks, or a subscription.
-func (s *Single) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, blocking)
-}
-
-func (s *Single) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
-	return s.pools.lend(ctx, p)
+	pools := newPools(o, dial, pingIdle)
+	return &Single{lender: pools.connFor, name: target.address, pools: pools}, nil
 }
 
 // Name returns the server's address, without a password.
@@ -165,31 +142,48 @@ func (s *Single) Close() error { return s.pools.Close() }
 // the other: all masters of a cluster, or the one server. It closes the connections. If a
 // server cannot be reached, or fn fails, the error names it, and the others are still
 // called.
-func EachServer(ctx context.Context, server interface {
-	Conn(ctx context.Context, key string) (redis.Conn, error)
-}, fn func(ctx context.Context, name string, conn redis.Conn) error) error {
-	with := func(name string, lend func() (redis.Conn, error)) error {
-		conn, err := lend()
-		if err != nil {
-			return fmt.Errorf("redis %s: %w", name, err)
-		}
-		return errors.Join(fn(ctx, name, conn), conn.Close())
+func EachServer(ctx context.Context, server connector, fn func(ctx context.Context, name string, conn redis.Conn) error) error {
+	all, err := mastersOf(ctx, server)
+	if err != nil {
+		return err
 	}
+	var errs []error
+	for _, m := range all {
+		conn, err := m.lend(ctx)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("redis %s: %w", m.name, err))
+			continue
+		}
+		errs = append(errs, fn(ctx, m.name, conn), conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// connector is any server that lends connections.
+type connector interface {
+	Conn(ctx context.Context, key string) (redis.Conn, error)
+}
+
+// master is a server that accepts writes.
+type master struct {
+	name string // as configured, or its address in a cluster
+	lend func(ctx context.Context) (redis.Conn, error)
+}
+
+// mastersOf returns all masters of a cluster, or the one server.
+func mastersOf(ctx context.Context, server connector) ([]master, error) {
 	cluster, ok := server.(*Cluster)
 	if !ok {
 		name := ""
 		if named, ok := server.(interface{ Name() string }); ok {
 			name = named.Name()
 		}
-		return with(name, func() (redis.Conn, error) { return server.Conn(ctx, "") })
+		return []master{{name, func(ctx context.Context) (redis.Conn, error) { return server.Conn(ctx, "") }}}, nil
 	}
 	addresses, err := cluster.Nodes(ctx)
-	if err != nil {
-		return err
+	all := make([]master, len(addresses))
+	for i, address := range addresses {
+		all[i] = master{address, func(ctx context.Context) (redis.Conn, error) { return cluster.ConnTo(ctx, address) }}
 	}
-	var errs []error
-	for _, address := range addresses {
-		errs = append(errs, with(address, func() (redis.Conn, error) { return cluster.ConnTo(ctx, address) }))
-	}
-	return errors.Join(errs...)
+	return all, err
 }

@@ -114,22 +114,9 @@ func ReadPassword(path string) (string, error) {
 	return password, nil
 }
 
-var errNoSentinels = errors.New("redis URL: a file for the sentinels' password is set, but the URL names no sentinels: it does not begin with redis+sentinel://")
-
-// refuseUnusedFiles returns an error if certificates are set but not used.
-func refuseUnusedFiles(o Options) error {
-	if o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" {
-		return errors.New("redis URL: certificates are given, but only rediss:// uses them")
-	}
-	return nil
-}
-
 // newPool makes a pool of connections that dial opens. Test checks each connection before
-// it is lent; nil accepts all that have not been idle for long.
-func newPool(o Options, dial func(context.Context) (redis.Conn, error), test func(context.Context, redis.Conn, time.Time) error) *redis.Pool {
-	if test == nil {
-		test = pingIdle
-	}
+// it is lent.
+func newPool(o Options, dial func(context.Context) (redis.Conn, error), test tester) *redis.Pool {
 	pool := &redis.Pool{
 		MaxIdle:             o.MaxConns,
 		MaxActive:           o.MaxConns,

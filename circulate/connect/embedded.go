@@ -23,6 +23,7 @@ import (
 // listens nowhere unless Listen is called, and its data ends with the process unless
 // package datadir saves it.
 type Embedded struct {
+	lender
 	server *miniredis.Miniredis
 	clock  *embeddedClock
 	pools  *pools
@@ -94,7 +95,8 @@ func NewEmbedded() *Embedded {
 	e.pools = newPools(Options{}.withDefaults(), func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", "embedded", redis.DialReadTimeout(10*time.Second),
 			redis.DialContextFunc(func(context.Context, string, string) (net.Conn, error) { return e.dial() }))
-	}, nil)
+	}, pingIdle)
+	e.lender = e.pools.connFor
 	return e
 }
 
@@ -130,30 +132,6 @@ func (e *Embedded) hook(srv *server.Server) {
 		}
 		return l.hook(c, name, args)
 	})
-}
-
-// Conn lends a connection.
-func (e *Embedded) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	return e.connFor(ctx, key, ordinary)
-}
-
-// VitalConn lends a connection for a heartbeat, a claim or what returns a claim.
-func (e *Embedded) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
-	return e.connFor(ctx, key, vital)
-}
-
-// GroupConn lends a connection for a step of a consumer group.
-func (e *Embedded) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
-	return e.connFor(ctx, key, groups)
-}
-
-// BlockingConn lends a connection for a call that blocks, or a subscription.
-func (e *Embedded) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
-	return e.connFor(ctx, key, blocking)
-}
-
-func (e *Embedded) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
-	return e.pools.lend(ctx, p)
 }
 
 // Name returns "embedded".

@@ -34,32 +34,25 @@ func (u *Unfit) Error() string { return "redis " + u.Node + " " + u.Why }
 // say counts as fit, and so does a node of a cluster that is away. Other errors mean that
 // no server was reached.
 func Fit(ctx context.Context, server Server) error {
-	switch s := server.(type) {
-	case *Embedded:
+	if _, ok := server.(*Embedded); ok {
 		return nil
-	case *Cluster:
-		addresses, err := s.Nodes(ctx)
-		if err != nil {
-			return err
-		}
-		for _, address := range addresses {
-			conn, err := s.ConnTo(ctx, address)
-			if err != nil {
-				continue
-			}
-			if unfit := new(Unfit); errors.As(fitOf(ctx, address, false, conn), &unfit) {
-				return unfit
-			}
-		}
-		return nil
-	default:
-		conn, err := server.Conn(ctx, "")
-		if err != nil {
-			return err
-		}
-		_, alone := server.(*Single)
-		return fitOf(ctx, server.Name(), alone, conn)
 	}
+	masters, err := mastersOf(ctx, server)
+	if err != nil {
+		return err
+	}
+	_, alone := server.(*Single)
+	_, several := server.(*Cluster)
+	for _, m := range masters {
+		conn, err := m.lend(ctx)
+		if err == nil {
+			err = fitOf(ctx, m.name, alone, conn)
+		}
+		if err != nil && (!several || errors.As(err, new(*Unfit))) {
+			return err
+		}
+	}
+	return nil
 }
 
 // fitOf asks one server, and returns the connection.

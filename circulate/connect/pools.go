@@ -40,9 +40,6 @@ type tester func(ctx context.Context, c redis.Conn, used time.Time) error
 // needed.
 func newPools(o Options, dial func(context.Context) (redis.Conn, error), test tester) *pools {
 	all := &pools{test: test}
-	if test == nil {
-		all.test = pingIdle
-	}
 	lent := func(ctx context.Context) (redis.Conn, error) {
 		conn, err := dial(ctx)
 		if err != nil {
@@ -58,6 +55,34 @@ func newPools(o Options, dial func(context.Context) (redis.Conn, error), test te
 		all.of[i] = newPool(o, lent, all.good)
 	}
 	return all
+}
+
+// lender lends connections: for each purpose there is a method.
+type lender func(ctx context.Context, key string, p purpose) (redis.Conn, error)
+
+// Conn lends a connection for everything that the others are not for.
+func (lend lender) Conn(ctx context.Context, key string) (redis.Conn, error) {
+	return lend(ctx, key, ordinary)
+}
+
+// VitalConn lends a connection for heartbeats, claims and steps that end claims.
+func (lend lender) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
+	return lend(ctx, key, vital)
+}
+
+// GroupConn lends a connection for a step of a consumer group.
+func (lend lender) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
+	return lend(ctx, key, groups)
+}
+
+// BlockingConn lends a connection for a call that blocks, or a subscription.
+func (lend lender) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
+	return lend(ctx, key, blocking)
+}
+
+// connFor is a lender, of the one server that has all keys.
+func (all *pools) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
+	return all.lend(ctx, p)
 }
 
 func (all *pools) lend(ctx context.Context, p purpose) (redis.Conn, error) {

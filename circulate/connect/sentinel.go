@@ -24,6 +24,7 @@ import (
 // place, even if it still answers. Its answers to calls under way are returned as errors,
 // like the errors of a cut connection: its writes will be lost.
 type Sentinel struct {
+	lender
 	addresses []string
 	master    string
 	data      *dialer
@@ -65,10 +66,8 @@ func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !t.tls && !t.sentinelTLS {
-		if err := refuseUnusedFiles(o); err != nil {
-			return nil, err
-		}
+	if err := o.unused(t.tls || t.sentinelTLS, true); err != nil {
+		return nil, err
 	}
 	data, err := newDialer(t.nodes, o.PasswordFile, t.database, t.tls, o)
 	if err != nil {
@@ -94,30 +93,11 @@ func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
 	for _, address := range t.addresses {
 		s.sentinels = append(s.sentinels, newPool(quick, func(ctx context.Context) (redis.Conn, error) {
 			return word.dial(ctx, address)
-		}, nil))
+		}, pingIdle))
 	}
 	s.pools = newPools(o, s.dialMaster, s.stillMaster)
+	s.lender = s.connFor
 	return s, nil
-}
-
-// Conn lends a connection to the master.
-func (s *Sentinel) Conn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, ordinary)
-}
-
-// VitalConn lends a connection for heartbeats, claims and steps that end claims.
-func (s *Sentinel) VitalConn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, vital)
-}
-
-// GroupConn lends a connection for a step of a consumer group.
-func (s *Sentinel) GroupConn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, groups)
-}
-
-// BlockingConn lends a connection for a call that blocks, or a subscription.
-func (s *Sentinel) BlockingConn(ctx context.Context, key string) (redis.Conn, error) {
-	return s.connFor(ctx, key, blocking)
 }
 
 func (s *Sentinel) connFor(ctx context.Context, _ string, p purpose) (redis.Conn, error) {
