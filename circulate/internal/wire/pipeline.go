@@ -67,7 +67,11 @@ func (w *Wire) pipelineOnce(ctx context.Context, p Purpose, key string, commands
 		reply, err := call(ctx, conn, commands[0][0].(string), commands[0][1:]...)
 		return []any{reply}, err
 	}
-	return exchange(ctx, conn, commands)
+	replies, err := exchange(ctx, conn, commands)
+	if len(replies) < len(commands) {
+		return nil, err
+	}
+	return replies, err
 }
 
 // noneDone reports whether the replies say that no command on a key was done: each was
@@ -92,7 +96,7 @@ func noneDone(commands []Command, replies []any) bool {
 }
 
 // exchange sends commands at once and returns their replies. An error reply takes the
-// place of a reply.
+// place of a reply. If the connection is cut, there are the replies that came before.
 func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, error) {
 	timeout, err := Remaining(ctx)
 	if err != nil {
@@ -113,7 +117,7 @@ func exchange(ctx context.Context, conn redis.Conn, commands []Command) ([]any, 
 		// All of them share one deadline; 0 would mean none.
 		replies[i], err = redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 		if err != nil && !Replied(err) {
-			return nil, err
+			return replies[:i], err
 		}
 		if err != nil {
 			replies[i] = err
@@ -143,6 +147,18 @@ type Replies struct {
 // replies to each. The commands must be safe to repeat, as reads are: if a batch's keys
 // have moved to another node, the whole batch is sent there.
 func (w *Wire) PipelineEach(ctx context.Context, p Purpose, batches []Batch) []Replies {
+	replies := w.eachNode(ctx, p, batches)
+	for i := range replies {
+		r := &replies[i]
+		for moves := 0; moves < maxMoves && r.redirected(); moves++ {
+			r.Values, r.Err = w.PipelineFor(ctx, p, batches[i].Key, batches[i].Commands...)
+		}
+	}
+	return replies
+}
+
+// eachNode sends all batches, to all nodes at once.
+func (w *Wire) eachNode(ctx context.Context, p Purpose, batches []Batch) []Replies {
 	replies := make([]Replies, len(batches))
 	byNode := make(map[string][]int)
 	for i := range batches {
@@ -158,12 +174,6 @@ func (w *Wire) PipelineEach(ctx context.Context, p Purpose, batches []Batch) []R
 		others.Go(func() { w.pipelineOnNode(ctx, p, batches, items, replies) })
 	}
 	others.Wait()
-	for i := range replies {
-		r := &replies[i]
-		for moves := 0; moves < maxMoves && r.redirected(); moves++ {
-			r.Values, r.Err = w.PipelineFor(ctx, p, batches[i].Key, batches[i].Commands...)
-		}
-	}
 	return replies
 }
 
@@ -191,18 +201,26 @@ func (w *Wire) pipelineOnNode(ctx context.Context, p Purpose, batches []Batch, i
 		values, err = exchange(ctx, conn, all)
 		_ = conn.Close() // it goes back to its pool
 	}
+	scripts := all[0][0] == "EVALSHA"
+	served := slices.ContainsFunc(values, func(value any) bool {
+		_, refused := value.(error)
+		return !refused
+	})
 	for _, i := range items {
-		if values == nil { // the connection was cut, or there is none
-			replies[i].Err = err
+		n := len(batches[i].Commands)
+		if len(values) < n { // the connection was cut, or there is none
+			replies[i].Err, values = err, nil
 			continue
 		}
-		n := len(batches[i].Commands)
 		replies[i].Values, values = values[:n:n], values[n:]
 		for _, value := range replies[i].Values {
 			if refused, ok := value.(error); ok && replies[i].Err == nil {
 				replies[i].Err = refused
 			}
 		}
+	}
+	if scripts && served && Replied(err) {
+		err = nil // other calls were refused, but Redis serves
 	}
 	w.notePipeline(key, began, all, err)
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -98,17 +97,12 @@ func (w *Wire) Eval(ctx context.Context, s *Script, keys []string, args []any) (
 		return nil, err
 	}
 	defer conn.Close()
-	full := make([]any, 0, 2+len(keys)+len(args))
-	full = append(full, s.sha, len(keys))
-	for _, k := range keys {
-		full = append(full, k)
-	}
-	full = append(full, args...)
-	reply, err := call(ctx, conn, "EVALSHA", full...)
+	c := s.command(keys, args)
+	reply, err := call(ctx, conn, "EVALSHA", c[1:]...)
 	if HasCode(err, "NOSCRIPT") {
 		w.resent.Add(1)
-		full[0] = s.text
-		reply, err = call(ctx, conn, "EVAL", full...)
+		c[1] = s.text
+		reply, err = call(ctx, conn, "EVAL", c[1:]...)
 	}
 	w.noteCall(keys[0], began, err)
 	return reply, err
@@ -131,83 +125,28 @@ type Reply struct {
 // was refused because Redis did not have the script, or because the keys had moved, was
 // not done, and is repeated here.
 func (w *Wire) EvalEach(ctx context.Context, s *Script, calls []Call) []Reply {
+	batches := make([]Batch, len(calls))
+	for i, c := range calls {
+		batches[i] = Batch{Key: c.Keys[0], Commands: []Command{s.command(c.Keys, c.Args)}}
+	}
 	replies := make([]Reply, len(calls))
-	byNode := make(map[string][]int)
-	for i := range calls {
-		node := w.NodeOf(calls[i].Keys[0])
-		byNode[node] = append(byNode[node], i)
-	}
-	var others sync.WaitGroup
-	for _, items := range byNode {
-		if len(byNode) == 1 {
-			w.evalOnNode(ctx, s, calls, items, replies)
-			break
-		}
-		others.Go(func() { w.evalOnNode(ctx, s, calls, items, replies) })
-	}
-	others.Wait()
-	for i := range replies {
-		if r := &replies[i]; HasCode(r.Err, "NOSCRIPT") || Redirected(r.Err) {
-			r.Value, r.Err = w.Eval(ctx, s, calls[i].Keys, calls[i].Args)
+	for i, r := range w.eachNode(ctx, s.purpose, batches) {
+		if HasCode(r.Err, "NOSCRIPT") || Redirected(r.Err) {
+			replies[i].Value, replies[i].Err = w.Eval(ctx, s, calls[i].Keys, calls[i].Args)
+		} else if replies[i].Err = r.Err; r.Err == nil {
+			replies[i].Value = r.Values[0]
 		}
 	}
 	return replies
 }
 
-// evalOnNode runs the calls that one node serves.
-func (w *Wire) evalOnNode(ctx context.Context, s *Script, calls []Call, items []int, replies []Reply) {
-	key, began := calls[items[0]].Keys[0], time.Now()
-	fail := func(from int, err error) {
-		for _, i := range items[from:] {
-			replies[i].Err = err
-		}
-		w.noteCall(key, began, err)
+// command returns a call of the script, which Redis must know.
+func (s *Script) command(keys []string, args []any) Command {
+	c := append(make(Command, 0, 3+len(keys)+len(args)), "EVALSHA", s.sha, len(keys))
+	for _, k := range keys {
+		c = append(c, k)
 	}
-	conn, err := w.Lend(ctx, key, s.purpose)
-	if err != nil {
-		fail(0, err)
-		return
-	}
-	defer conn.Close()
-	timeout, err := Remaining(ctx)
-	if err != nil {
-		fail(0, err)
-		return
-	}
-	for _, i := range items {
-		c := &calls[i]
-		full := append(make([]any, 0, 2+len(c.Keys)+len(c.Args)), s.sha, len(c.Keys))
-		for _, k := range c.Keys {
-			full = append(full, k)
-		}
-		if err := conn.Send("EVALSHA", append(full, c.Args...)...); err != nil {
-			fail(0, err)
-			return
-		}
-	}
-	if err := conn.Flush(); err != nil {
-		fail(0, err)
-		return
-	}
-	deadline := time.Now().Add(timeout)
-	var refused error // of the first call
-	serves := false
-	for n, i := range items {
-		value, err := redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
-		if err != nil && !Replied(err) {
-			fail(n, err)
-			return
-		}
-		replies[i] = Reply{value, err}
-		serves = serves || err == nil
-		if n == 0 {
-			refused = err
-		}
-	}
-	if serves {
-		refused = nil
-	}
-	w.noteCall(key, began, refused)
+	return append(c, args...)
 }
 
 var setAsideScript = NewScript("set aside", luaFile("setaside"))
