@@ -181,20 +181,10 @@ func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration, first
 // KeepStep stores what is known of the last steps of Redis' clock, for LastStep. The ring
 // does not interpret it.
 func (c Clocks) KeepStep(ctx context.Context, found []byte) error {
-	key := clockStepKey(c.ring.namespace)
-	if _, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
-		return fmt.Errorf("keep clock step: %w", err)
-	}
-	return nil
+	return c.ring.store(ctx, "keep clock step", clockStepKey(c.ring.namespace), found)
 }
 
 // LastStep returns what KeepStep stored, or nil.
 func (c Clocks) LastStep(ctx context.Context) ([]byte, error) {
-	key := clockStepKey(c.ring.namespace)
-	replies, err := c.ring.wire.Pipeline(ctx, key, wire.Command{"GET", key})
-	if err != nil {
-		return nil, fmt.Errorf("last clock step: %w", err)
-	}
-	found, _ := replies[0].([]byte)
-	return found, nil
+	return c.ring.stored(ctx, "last clock step", clockStepKey(c.ring.namespace))
 }

@@ -103,11 +103,7 @@ func readFailing(answer []any) (FailingPage, error) {
 	p.Now, p.Accounts = time.UnixMilli(now), make([]FailingAccount, 0, len(texts)/width)
 	for ; len(texts) > 0; texts = texts[width:] {
 		a := FailingAccount{ID: string(texts[0]), Record: texts[2]}
-		if failed := texts[1]; len(failed) > stampWidth {
-			if ms, err := strconv.ParseInt(string(failed[:stampWidth]), 10, 64); err == nil {
-				a.Error, a.ErrorAt = string(failed[stampWidth+1:]), time.UnixMilli(ms)
-			}
-		}
+		a.Error, a.ErrorAt = readError(texts[1])
 		a.Failures, _ = strconv.Atoi(string(texts[3]))
 		if ms, err := strconv.ParseFloat(string(texts[4]), 64); err == nil {
 			a.Due = time.UnixMilli(int64(ms))

@@ -87,14 +87,7 @@ func (s Streams) GroupState(ctx context.Context, shard int, group string) (Group
 
 // GroupsOf returns the names of a shard's consumer groups, sorted.
 func (s Streams) GroupsOf(ctx context.Context, shard int) ([]string, error) {
-	names, err := s.ring.groupsOf(ctx, shard)
-	slices.Sort(names)
-	return names, err
-}
-
-// groupsOf returns the names of a shard's consumer groups.
-func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
-	groups, err := r.groupInfos(ctx, r.keys[shard].messages)
+	groups, err := s.ring.groupInfos(ctx, s.ring.keys[shard].messages)
 	if err != nil {
 		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
 	}
@@ -102,6 +95,7 @@ func (r *Ring) groupsOf(ctx context.Context, shard int) ([]string, error) {
 	for i, g := range groups {
 		names[i] = g.name
 	}
+	slices.Sort(names)
 	return names, nil
 }
 

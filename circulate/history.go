@@ -114,3 +114,16 @@ func readHistory(text string) History {
 	}
 	return h
 }
+
+// readError reads a field of the errors HASH: why an account's last check failed, and when.
+// An empty text is of an account whose check did not fail.
+func readError(field []byte) (why string, at time.Time) {
+	if len(field) <= stampWidth {
+		return "", time.Time{}
+	}
+	ms, err := digits(string(field[:stampWidth]))
+	if err != nil {
+		return "", time.Time{}
+	}
+	return string(field[stampWidth+1:]), time.UnixMilli(ms)
+}

@@ -1,12 +1,11 @@
 package circulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -54,11 +53,7 @@ func (r *Ring) Look(ctx context.Context, shard int, ids []string) ([]View, error
 	if err := wire.CheckBatch("look", len(ids)); err != nil {
 		return nil, err
 	}
-	views, err := r.lookIn(ctx, shard, ids)
-	if err != nil || len(views) == len(ids) {
-		return views, err
-	}
-	return r.lookBeyond(ctx, shard, ids, views)
+	return everywhere(ctx, r, shard, ids, func(v *View) string { return v.ID }, r.lookIn)
 }
 
 // lookIn is Look in exactly this shard.
@@ -99,18 +94,15 @@ func readView(id string, now time.Time, fields [][]byte) View {
 	v.Failures, _ = strconv.Atoi(string(fields[4]))
 	v.Strikes, _ = strconv.Atoi(string(fields[5]))
 	if behind := string(fields[7]); len(behind) > 2 {
-		v.Priority, v.Rule, v.History = Priority(behind[0]), Rule(behind[1]), readHistory(behind[2:])
+		v.Priority = Priority(behind[0])
+		v.Rule, v.History = ReadHistory(behind)
 	}
 	if nudge := fields[8]; len(nudge) > stampWidth {
 		if ms, err := digits(string(nudge[:stampWidth])); err == nil && ms > 0 {
 			v.NudgedTo = time.UnixMilli(ms)
 		}
 	}
-	if failed := fields[9]; len(failed) > stampWidth {
-		if ms, err := digits(string(failed[:stampWidth])); err == nil {
-			v.Error, v.ErrorAt = string(failed[stampWidth+1:]), time.UnixMilli(ms)
-		}
-	}
+	v.Error, v.ErrorAt = readError(fields[9])
 	due, dueErr := score(fields[1])
 	since, sinceErr := score(fields[2])
 	entry, entryErr := ParseEntry(string(fields[6]))
@@ -185,11 +177,7 @@ func (r *Ring) ScanWindow(ctx context.Context, shard int, cursor string, count i
 		return w, fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
 	text, _ := redis.String(info[0], err) // not every server reports its run
-	for line := range strings.Lines(text) {
-		if run, ok := strings.CutPrefix(strings.TrimSpace(line), "run_id:"); ok {
-			w.Server = run
-		}
-	}
+	w.Server = infoFields(text)["run_id"]
 	return w, nil
 }
 
@@ -230,38 +218,14 @@ func (r *Ring) LookBrief(ctx context.Context, shard int, ids []string) ([]BriefV
 	if err := wire.CheckBatch("lookbrief", len(ids)); err != nil {
 		return nil, time.Time{}, err
 	}
-	views, now, err := r.lookBriefIn(ctx, shard, ids)
-	if err != nil || len(views) == len(ids) {
-		return views, now, err
-	}
-	views, err = r.lookBriefBeyond(ctx, shard, ids, views)
+	var now time.Time
+	views, err := everywhere(ctx, r, shard, ids, func(v *BriefView) string { return v.ID },
+		func(ctx context.Context, shard int, ids []string) ([]BriefView, error) {
+			views, then, err := r.lookBriefIn(ctx, shard, ids)
+			now = cmp.Or(now, then)
+			return views, err
+		})
 	return views, now, err
-}
-
-// lookBriefBeyond looks for the accounts that are not among the views of a shard.
-func (r *Ring) lookBriefBeyond(ctx context.Context, shard int, ids []string, views []BriefView) ([]BriefView, error) {
-	known := make(map[string]bool, len(views))
-	for i := range views {
-		known[views[i].ID] = true
-	}
-	var missing []string
-	for _, id := range ids {
-		if !known[id] {
-			missing = append(missing, id)
-		}
-	}
-	next, err := r.beyond(ctx, shard, missing)
-	if err != nil {
-		return nil, err
-	}
-	for target, places := range next {
-		more, _, err := r.LookBrief(ctx, target, pick(missing, places))
-		if err != nil {
-			return nil, err
-		}
-		views = append(views, more...)
-	}
-	return views, nil
 }
 
 // lookBriefIn is LookBrief in exactly this shard.
@@ -310,27 +274,7 @@ func (r *Ring) Snapshots(ctx context.Context, shard int, ids []string) ([]Snapsh
 	if err := wire.CheckBatch("snapshot", len(ids)); err != nil {
 		return nil, err
 	}
-	snapshots, err := r.snapshotsIn(ctx, shard, ids)
-	if err != nil || len(snapshots) == len(ids) {
-		return snapshots, err
-	}
-	known := make(map[string]bool, len(snapshots))
-	for i := range snapshots {
-		known[snapshots[i].ID] = true
-	}
-	missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return known[id] })
-	next, err := r.beyond(ctx, shard, missing)
-	if err != nil {
-		return nil, err
-	}
-	for target, places := range next {
-		more, err := r.Snapshots(ctx, target, pick(missing, places))
-		if err != nil {
-			return nil, err
-		}
-		snapshots = append(snapshots, more...)
-	}
-	return snapshots, nil
+	return everywhere(ctx, r, shard, ids, func(s *Snapshot) string { return s.ID }, r.snapshotsIn)
 }
 
 // snapshotsIn is Snapshots in exactly this shard.

@@ -47,12 +47,7 @@ func (r *Ring) Memory(ctx context.Context, shard int) (Memory, error) {
 }
 
 func parseMemory(info string) (Memory, error) {
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
+	fields := infoFields(info)
 	used, err := strconv.ParseInt(fields["used_memory"], 10, 64)
 	if err != nil {
 		return Memory{}, errors.New("it does not report used_memory")
@@ -64,6 +59,17 @@ func parseMemory(info string) (Memory, error) {
 		limit = 0
 	}
 	return Memory{Used: max(0, used-apart), Limit: limit}, nil
+}
+
+// infoFields returns the fields of a reply to INFO, by name.
+func infoFields(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
 }
 
 // Node returns the name of the Redis node that serves a shard, or "" if there is only one

@@ -196,9 +196,14 @@ func (m Migration) Begin(ctx context.Context, era int, name, needs string) (bool
 	if err != nil || l.era != era || l.migrating != "" || l.next > 0 || l.previous > 0 {
 		return false, err
 	}
+	key := metaKey(m.ring.namespace)
+	replies, err := m.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, needsField})
+	if err != nil {
+		return false, fmt.Errorf("migrate: %w", err)
+	}
 	becomes := l
 	becomes.era, becomes.migrating = era+1, name
-	return m.change(ctx, l, becomes, needsField, needs)
+	return m.ring.changeMeta(ctx, "migrate", l, becomes, needsField, string(wire.BytesAt(replies, 0)), needs)
 }
 
 // End says that a migration is over. It returns false if the migration was over already.
@@ -209,26 +214,5 @@ func (m Migration) End(ctx context.Context, name string) (bool, error) {
 	}
 	becomes := l
 	becomes.migrating = ""
-	return m.change(ctx, l, becomes)
-}
-
-// change writes a layout and further fields to meta, if meta still has the old layout.
-func (m Migration) change(ctx context.Context, was, becomes layout, more ...string) (bool, error) {
-	key := metaKey(m.ring.namespace)
-	args := []any{"format", was.format(), becomes.format(), migratingField, was.migrating, becomes.migrating}
-	for i, field := range metaFields {
-		args = append(args, field, was.values()[i], becomes.values()[i])
-	}
-	for i := 0; i+1 < len(more); i += 2 {
-		replies, err := m.ring.wire.Pipeline(ctx, key, wire.Command{"HGET", key, more[i]})
-		if err != nil {
-			return false, fmt.Errorf("migrate: %w", err)
-		}
-		args = append(args, more[i], string(wire.BytesAt(replies, 0)), more[i+1])
-	}
-	done, err := redis.Bool(m.ring.wire.Eval(ctx, reshardMetaScript, []string{key}, args))
-	if err != nil {
-		return false, fmt.Errorf("migrate: %w", err)
-	}
-	return done, nil
+	return m.ring.changeMeta(ctx, "migrate", l, becomes)
 }

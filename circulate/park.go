@@ -98,11 +98,7 @@ func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule R
 	}
 	args := append(r.wakeArgs(shard), string(rule), keep, r.told())
 	for _, it := range items {
-		forget := 0
-		if it.ForgetCursor && keep == 0 {
-			forget = 1
-		}
-		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason, forget, it.State)
+		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason, wire.Flag(it.ForgetCursor && keep == 0), it.State)
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.wire.Run(ctx, resumeScript, shard,

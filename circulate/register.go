@@ -87,11 +87,7 @@ func (r *Ring) register(ctx context.Context, shard int, items []Registration, ch
 		if err := ValidateID(items[i].ID); err != nil {
 			return nil, fmt.Errorf("%w: register: id %q: %w", wire.ErrInput, items[i].ID, err)
 		}
-		forget := 0
-		if items[i].ForgetCursor {
-			forget = 1
-		}
-		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), forget, items[i].Priority.lane())
+		args = append(args, items[i].ID, items[i].Record, max(0, items[i].Due.UnixMilli()), wire.Flag(items[i].ForgetCursor), items[i].Priority.lane())
 	}
 	for i := range items {
 		args = items[i].appendOps(args, i+1)

@@ -1,13 +1,11 @@
 package circulate
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -115,20 +113,29 @@ func (m Mover) FinishMove(ctx context.Context) (bool, error) {
 
 // changeLayout writes meta if meta has not changed.
 func (r *Ring) changeLayout(ctx context.Context, was, becomes layout) (Resharding, error) {
-	before, after := was.values(), becomes.values()
-	var args []any
-	for i, field := range metaFields {
-		args = append(args, field, before[i], after[i])
-	}
-	args = append(args, "format", was.format(), becomes.format(), migratingField, was.migrating, becomes.migrating)
-	done, err := redis.Bool(r.wire.Eval(ctx, reshardMetaScript, []string{metaKey(r.namespace)}, args))
+	done, err := r.changeMeta(ctx, "reshard", was, becomes)
 	if err != nil {
-		return Resharding{}, fmt.Errorf("reshard: %w", err)
+		return Resharding{}, err
 	}
 	if !done {
 		return Resharding{}, fmt.Errorf("%w: it was changed at the same time", ErrReshardingOther)
 	}
 	return becomes.resharding(), nil
+}
+
+// changeMeta replaces a layout in meta, and more fields: each with its name, the value that
+// it must have, and its new one. It reports whether meta was as expected.
+func (r *Ring) changeMeta(ctx context.Context, doing string, was, becomes layout, more ...any) (bool, error) {
+	args := append([]any{"format", was.format(), becomes.format(), migratingField, was.migrating, becomes.migrating}, more...)
+	before, after := was.values(), becomes.values()
+	for i, field := range metaFields {
+		args = append(args, field, before[i], after[i])
+	}
+	done, err := redis.Bool(r.wire.Eval(ctx, reshardMetaScript, []string{metaKey(r.namespace)}, args))
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", doing, err)
+	}
+	return done, nil
 }
 
 // afterlife is how long a shard's leaving key lives, so that a process that slept for as
@@ -179,7 +186,7 @@ func (r *Ring) drained(ctx context.Context, shard int, drop bool) (bool, error) 
 	if replies[1] != int64(0) || replies[0] != int64(0) && !drop {
 		return false, nil
 	}
-	groups, err := r.groupsOf(ctx, shard)
+	groups, err := r.Streams().GroupsOf(ctx, shard)
 	if err != nil {
 		return false, err
 	}
@@ -202,7 +209,7 @@ func (r *Ring) forget(ctx context.Context, shard int) error {
 		return nil
 	}
 	commands := expiry(k)
-	groups, err := r.groupsOf(ctx, shard)
+	groups, err := r.Streams().GroupsOf(ctx, shard)
 	if err != nil {
 		return err
 	}
@@ -452,18 +459,9 @@ func (r *Ring) freeMemory(ctx context.Context, key string) (bytes int64, limited
 	if err != nil {
 		return 0, false, fmt.Errorf("memory: %w: %w", wire.ErrReply, err)
 	}
-	var used, most int64
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), ":")
-		n, err := strconv.ParseInt(value, 10, 64)
-		switch {
-		case err != nil:
-		case name == "used_memory":
-			used = n
-		case name == "maxmemory":
-			most = n
-		}
-	}
+	fields := infoFields(text)
+	used, _ := strconv.ParseInt(fields["used_memory"], 10, 64)
+	most, _ := strconv.ParseInt(fields["maxmemory"], 10, 64)
 	if most == 0 {
 		return math.MaxInt64, false, nil
 	}

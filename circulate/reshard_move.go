@@ -45,7 +45,7 @@ func (k *shardKeys) accountFields() []string {
 func (m Mover) Receive(ctx context.Context) error {
 	groups := make(map[string]bool)
 	for source := range m.ring.sources {
-		names, err := m.ring.groupsOf(ctx, source)
+		names, err := m.ring.Streams().GroupsOf(ctx, source)
 		if err != nil {
 			return err
 		}

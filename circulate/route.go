@@ -98,42 +98,42 @@ func (r *Ring) countAnywhere(ctx context.Context, shard int, ids []string,
 	return min(n, len(ids)), err // an account that moved in between was found twice
 }
 
-// lookBeyond looks for the accounts that are missing from the views of a shard, and
-// returns all views in the order of the ids.
-func (r *Ring) lookBeyond(ctx context.Context, shard int, ids []string, views []View) ([]View, error) {
-	known := make(map[string]View, len(ids))
-	for _, v := range views {
-		known[v.ID] = v
+// everywhere looks at accounts in a shard, and for those that are missing there in the
+// shards that they move to. What it finds is in the order of ids.
+func everywhere[T any](ctx context.Context, r *Ring, shard int, ids []string, id func(*T) string,
+	look func(ctx context.Context, shard int, ids []string) ([]T, error)) ([]T, error) {
+	found, err := look(ctx, shard, ids)
+	if err != nil || len(found) == len(ids) {
+		return found, err
 	}
-	var missing []string
-	for _, id := range ids {
-		if _, ok := known[id]; !ok {
-			missing = append(missing, id)
-		}
+	known := make(map[string]T, len(ids))
+	for i := range found {
+		known[id(&found[i])] = found[i]
 	}
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+		_, ok := known[id]
+		return ok
+	})
 	next, err := r.beyond(ctx, shard, missing)
 	if err != nil {
 		return nil, err
 	}
-	if len(next) == 0 {
-		return views, nil
-	}
 	for target, places := range next {
-		more, err := r.Look(ctx, target, pick(missing, places))
+		more, err := everywhere(ctx, r, target, pick(missing, places), id, look)
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range more {
-			known[v.ID] = v
+		for i := range more {
+			known[id(&more[i])] = more[i]
 		}
 	}
-	views = views[:0]
+	found = found[:0]
 	for _, id := range ids {
-		if v, ok := known[id]; ok {
-			views = append(views, v)
+		if one, ok := known[id]; ok {
+			found = append(found, one)
 		}
 	}
-	return views, nil
+	return found, nil
 }
 
 func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
@@ -251,7 +251,7 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 	if len(origins) == 0 || after == StreamStart {
 		return after, nil
 	}
-	if names, err := r.groupsOf(ctx, shard); err != nil || slices.Contains(names, group) {
+	if names, err := r.Streams().GroupsOf(ctx, shard); err != nil || slices.Contains(names, group) {
 		return after, err
 	}
 	if after == StreamEnd {
@@ -264,7 +264,7 @@ func (r *Ring) groupStart(ctx context.Context, shard int, group, after string) (
 		after = last
 	}
 	for _, source := range origins {
-		names, err := r.groupsOf(ctx, source)
+		names, err := r.Streams().GroupsOf(ctx, source)
 		if err != nil {
 			return "", err
 		}

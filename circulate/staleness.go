@@ -245,22 +245,27 @@ func readStale(told []any) ([]Stale, error) {
 // KeepStaleness stores the result of a whole scan, for LastStaleness. The result is
 // opaque to the ring; the newest wins.
 func (r *Ring) KeepStaleness(ctx context.Context, found []byte) error {
-	key := stalenessKey(r.namespace)
+	return r.store(ctx, "keep staleness", stalenessKey(r.namespace), found)
+}
+
+// LastStaleness returns what KeepStaleness stored last, or nil.
+func (r *Ring) LastStaleness(ctx context.Context) ([]byte, error) {
+	return r.stored(ctx, "last staleness", stalenessKey(r.namespace))
+}
+
+// store stores something for the whole namespace.
+func (r *Ring) store(ctx context.Context, doing, key string, found []byte) error {
 	if _, err := r.wire.Pipeline(ctx, key, wire.Command{"SET", key, found}); err != nil {
-		return fmt.Errorf("keep staleness: %w", err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }
 
-// LastStaleness returns the stored result of the last whole scan, or nil.
-func (r *Ring) LastStaleness(ctx context.Context) ([]byte, error) {
-	key := stalenessKey(r.namespace)
+// stored returns what store stored last, or nil.
+func (r *Ring) stored(ctx context.Context, doing, key string) ([]byte, error) {
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"GET", key})
 	if err != nil {
-		return nil, fmt.Errorf("last staleness: %w", err)
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	if replies[0] == nil {
-		return nil, nil
-	}
-	return redis.Bytes(replies[0], nil)
+	return wire.BytesAt(replies, 0), nil
 }

@@ -43,11 +43,7 @@ func (g *Groups) Read(ctx context.Context, l *Lease, n, bytes int, end bool) (Ba
 	if n < 0 || n > MaxRead {
 		return Batch{}, fmt.Errorf("%w: read group: n: must be 0 to %d, is %d", wire.ErrInput, MaxRead, n)
 	}
-	askEnd := 0
-	if end {
-		askEnd = 1
-	}
-	reply, err := redis.Values(g.withLease(ctx, readScript, l, n, bytes, askEnd))
+	reply, err := redis.Values(g.withLease(ctx, readScript, l, n, bytes, wire.Flag(end)))
 	if err != nil {
 		return Batch{}, err
 	}

@@ -288,14 +288,11 @@ func (l Limits) finish(ctx context.Context, step string, all []Refund) error {
 			return err
 		}
 		ended += len(f.CheckIDs)
-		granted, leased := int64(0), 0
+		granted := int64(0)
 		if !f.Granted.IsZero() {
 			granted = f.Granted.UnixMicro()
 		}
-		if f.Limit.Concurrency > 0 {
-			leased = 1
-		}
-		args := append(make([]any, 0, 4+len(f.CheckIDs)), f.Limit.Lease.Milliseconds(), f.Limit.Every.Microseconds(), leased, granted)
+		args := append(make([]any, 0, 4+len(f.CheckIDs)), f.Limit.Lease.Milliseconds(), f.Limit.Every.Microseconds(), wire.Flag(f.Limit.Concurrency > 0), granted)
 		for _, id := range f.CheckIDs {
 			args = append(args, id)
 		}

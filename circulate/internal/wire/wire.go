@@ -188,6 +188,14 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
+// Flag returns 1 for what is so, as scripts take it, and 0 for what is not.
+func Flag(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // BytesAt returns the i-th value of a reply that may be shorter or have nil there.
 func BytesAt(values []any, i int) []byte {
 	if i >= len(values) {
