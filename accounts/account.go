@@ -82,13 +82,16 @@ func (a Account) Encode() ([]byte, error) {
 	if a.Priority == PriorityNormal {
 		a.Priority = "" // the default is never written, so that naming it changes nothing
 	}
-	var record bytes.Buffer
-	e := json.NewEncoder(&record)
-	e.SetEscapeHTML(false) // so that an address with & stays readable
-	if err := e.Encode(a); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(record.Bytes(), []byte("\n")), nil
+	return encodeJSON(a)
+}
+
+// encodeJSON returns a value as one line of JSON, in which an address with & stays readable.
+func encodeJSON(value any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 // Validate returns every fault of the record as Faults, or nil.
@@ -123,10 +126,7 @@ func (a Account) Validate(kinds Kinds) error {
 	} else if err := kinds.Validate(a.Kind, a.Config); err != nil {
 		faults = append(faults, flatten(err)...)
 	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
+	return faults.Err()
 }
 
 var retryBudgetFault = Fault{Field: "retry_budget", Reason: fmt.Sprintf("must be a whole number from 1 to %d", cadence.MaxRetryBudget)}

@@ -2,7 +2,6 @@ package accounts
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -74,7 +73,7 @@ func (r *Registry) audit(ctx context.Context, q AuditQuery, budget int) (Audited
 		done.add(&one)
 	}
 	if done.Audited = shard; shard < shards {
-		done.Next = SealCursor(CursorAudit, binary.AppendUvarint(binary.AppendUvarint(nil, uint64(shards)), uint64(shard)))
+		done.Next = SealCursor(CursorAudit, appendShard(nil, shards, shard))
 	}
 	return done, nil
 }
@@ -117,12 +116,11 @@ func auditPlace(text string, shards int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	of, n := binary.Uvarint(content)
-	shard, m := binary.Uvarint(content[max(0, n):])
-	if n <= 0 || m <= 0 || n+m != len(content) || of != uint64(shards) || shard >= of {
+	shard, rest, err := cutShard(content, shards)
+	if err != nil || len(rest) > 0 {
 		return 0, fmt.Errorf("%w: it is one of another ring", ErrCursor)
 	}
-	return int(shard), nil
+	return shard, nil
 }
 
 // Restored returns how to register an account again if only its record is left. The

@@ -92,29 +92,6 @@ func (r *Registry) bind(a *Account, err error) error {
 	return nil
 }
 
-// deleteBound deletes an account that the bound principal sees. The check and the
-// deletion are one step.
-func (r *Registry) deleteBound(ctx context.Context, id string, m Match) error {
-	account := r.ring.Account(id)
-	for range saveTries {
-		before, err := account.Look(ctx)
-		if err != nil {
-			return translate(err, id)
-		}
-		plain, revision := SplitRevision(before.Record)
-		switch {
-		case !r.sees(before.Record):
-			return fmt.Errorf("%w: %q", ErrNotFound, id)
-		case !m.holds(revision.tag(plain)):
-			return fmt.Errorf("%w: %q", ErrChanged, id)
-		}
-		if err = account.DeregisterIf(ctx, before.Record); !errors.Is(err, circulate.ErrNotRegistered) {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %q", ErrContended, id)
-}
-
 // Seen returns the ids whose accounts the bound principal sees, with the time when each
 // was registered, or the zero time if that is unknown. Before that time the id belonged
 // to somebody else. Seen takes at most circulate.MaxBatch ids of a shard.

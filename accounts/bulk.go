@@ -83,10 +83,7 @@ func (b Bulk) Validate() error {
 	case !b.Selector.Empty() && b.All:
 		faults.Add("all", "must not be true if the selector is not empty")
 	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
+	return faults.Err()
 }
 
 // Progress is how far a Bulk is, and at the end its result. At the end Matched is the

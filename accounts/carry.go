@@ -46,14 +46,12 @@ func appendCarried(record []byte, b circulate.Begin) ([]byte, error) {
 		since := b.Since.UTC()
 		c.Since = &since
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(c); err != nil {
+	text, err := encodeJSON(c)
+	if err != nil {
 		return nil, err
 	}
 	line := append(bytes.TrimSuffix(bytes.Clone(record), []byte("}")), `,"`+stateField+`":`...)
-	return append(append(line, bytes.TrimSpace(text.Bytes())...), '}'), nil
+	return append(append(line, text...), '}'), nil
 }
 
 // plainText reports whether a cursor can be stored as a JSON string.

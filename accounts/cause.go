@@ -45,7 +45,7 @@ type Cause struct {
 // words of 32 bytes or more. Several # in a row, with only punctuation between them,
 // become one, and so do several spaces.
 func CauseOf(text, host string) Cause {
-	code, rest := split(clip(text))
+	code, rest := split(clip(text, maxText))
 	rest = strings.TrimSpace(rest)
 	digest := sha256.Sum256([]byte(code + "\x00" + pattern(rest, host)))
 	return Cause{Name: code + "~" + hex.EncodeToString(digest[:4]), Code: code, Text: rest}
@@ -53,7 +53,7 @@ func CauseOf(text, host string) Cause {
 
 // codeOf returns the code of the cause in a text, which costs less than the whole cause.
 func codeOf(text string) string {
-	code, _ := split(clip(text))
+	code, _ := split(clip(text, maxText))
 	return code
 }
 
@@ -173,11 +173,11 @@ func addressEnd(text string) int {
 }
 
 // clip cuts a text between two runes.
-func clip(text string) string {
-	if len(text) <= maxText {
+func clip(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	cut := maxText
+	cut := most
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}

@@ -56,3 +56,22 @@ func UnsealCursor(kind CursorKind, sealed string) ([]byte, error) {
 	}
 	return body[1:], nil
 }
+
+// appendShard appends a shard of so many to what a cursor holds.
+func appendShard(content []byte, shards, shard int) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(content, uint64(shards)), uint64(shard))
+}
+
+// cutShard returns the shard that a cursor's content begins with, and the rest. The ring must
+// have as many shards as when the cursor was made.
+func cutShard(content []byte, shards int) (shard int, rest []byte, err error) {
+	of, n := binary.Uvarint(content)
+	if n <= 0 || of != uint64(shards) {
+		return 0, nil, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
+	}
+	at, m := binary.Uvarint(content[n:])
+	if m <= 0 || at >= of {
+		return 0, nil, fmt.Errorf("%w: it names no shard", ErrCursor)
+	}
+	return int(at), content[n+m:], nil
+}

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -55,11 +56,9 @@ type Page struct {
 // server takes over during a walk, or many accounts leave a large shard, the walk may
 // return accounts of that shard twice.
 func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
-	if q.Limit == 0 {
-		q.Limit = ListLimit
-	}
-	if q.Limit < 0 || q.Limit > MaxListLimit {
-		return Page{}, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+	var err error
+	if q.Limit, err = pageLimit(q.Limit); err != nil {
+		return Page{}, err
 	}
 	if err := q.Selector.Validate(); err != nil {
 		return Page{}, err
@@ -67,7 +66,6 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	q.Selector = r.within(q.Selector)
 	at := listCursor{}
 	if q.Cursor != "" {
-		var err error
 		if at, err = parseListCursor(q.Cursor, r.ring.Shards()); err != nil {
 			return Page{}, err
 		}
@@ -88,6 +86,14 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	return l.page, r.complete(ctx)
+}
+
+// pageLimit returns the most accounts of a page, given what a query asks for.
+func pageLimit(asked int) (int, error) {
+	if asked < 0 || asked > MaxListLimit {
+		return 0, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, asked)}}
+	}
+	return cmp.Or(asked, ListLimit), nil
 }
 
 // listing is a page that is being made.
@@ -279,9 +285,7 @@ func (c listCursor) window() (w listWindow, ok bool) {
 }
 
 func (c listCursor) String(shards int) string {
-	content := binary.AppendUvarint(nil, uint64(shards))
-	content = binary.AppendUvarint(content, uint64(c.shard))
-	return SealCursor(CursorList, append(content, c.after...))
+	return SealCursor(CursorList, append(appendShard(nil, shards, c.shard), c.after...))
 }
 
 func parseListCursor(text string, shards int) (listCursor, error) {
@@ -289,15 +293,11 @@ func parseListCursor(text string, shards int) (listCursor, error) {
 	if err != nil {
 		return listCursor{}, err
 	}
-	of, n := binary.Uvarint(content)
-	if n <= 0 || of != uint64(shards) {
-		return listCursor{}, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
+	shard, after, err := cutShard(content, shards)
+	if err != nil {
+		return listCursor{}, err
 	}
-	shard, m := binary.Uvarint(content[n:])
-	if m <= 0 || shard >= of {
-		return listCursor{}, fmt.Errorf("%w: it names no shard", ErrCursor)
-	}
-	c := listCursor{int(shard), string(content[n+m:])}
+	c := listCursor{shard, string(after)}
 	if _, windowed := c.window(); !windowed && strings.HasPrefix(c.after, "\x00") {
 		return listCursor{}, fmt.Errorf("%w: it names no place in a shard", ErrCursor)
 	}
@@ -358,9 +358,7 @@ func (r *Registry) countPlaces(ctx context.Context) (circulate.Count, error) {
 	var all circulate.Count
 	counts, err := r.ring.CountAll(ctx)
 	for _, c := range counts {
-		all.Registered += c.Registered
-		all.Scheduled += c.Scheduled
-		all.Parked += c.Parked
+		all.Add(c)
 	}
 	return all, err
 }

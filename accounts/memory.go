@@ -54,15 +54,8 @@ func (m Memory) Encode() string {
 	if rhythm := m.Cadence.Encode(); rhythm != "" {
 		words = append(words, rhythm)
 	}
-	if text := m.Warning; text != "" {
-		if len(text) > maxWarning {
-			cut := maxWarning
-			for cut > 0 && !utf8.RuneStart(text[cut]) {
-				cut--
-			}
-			text = text[:cut]
-		}
-		words = append(words, warningLetter+base64.RawURLEncoding.EncodeToString([]byte(text)))
+	if m.Warning != "" {
+		words = append(words, warningLetter+base64.RawURLEncoding.EncodeToString([]byte(clip(m.Warning, maxWarning))))
 	}
 	return strings.Join(words, " ")
 }

@@ -38,11 +38,9 @@ type ParkedPage struct {
 // returns Faults for a limit that is not valid, and ErrCursor for a cursor that this ring
 // never returned.
 func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error) {
-	if q.Limit == 0 {
-		q.Limit = ListLimit
-	}
-	if q.Limit < 0 || q.Limit > MaxListLimit {
-		return ParkedPage{}, Faults{{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, is %d", MaxListLimit, q.Limit)}}
+	var err error
+	if q.Limit, err = pageLimit(q.Limit); err != nil {
+		return ParkedPage{}, err
 	}
 	var at parkedPlace
 	if q.Cursor != "" {
@@ -125,8 +123,7 @@ func (p parkedPlace) after(page []circulate.ParkedAccount, asked int) parkedPlac
 }
 
 func (p parkedPlace) append(content []byte, shards int) []byte {
-	content = binary.AppendUvarint(content, uint64(shards))
-	content = binary.AppendUvarint(content, uint64(p.shard))
+	content = appendShard(content, shards, p.shard)
 	since := int64(0)
 	if p.behind.ID != "" {
 		since = p.behind.Since.UnixMilli()
@@ -135,20 +132,15 @@ func (p parkedPlace) append(content []byte, shards int) []byte {
 }
 
 func parseParkedPlace(content []byte, shards int) (parkedPlace, error) {
-	of, n := binary.Uvarint(content)
-	if n <= 0 || of != uint64(shards) {
-		return parkedPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", ErrCursor)
+	shard, content, err := cutShard(content, shards)
+	if err != nil {
+		return parkedPlace{}, err
 	}
-	shard, m := binary.Uvarint(content[n:])
-	if m <= 0 || shard >= of {
-		return parkedPlace{}, fmt.Errorf("%w: it names no shard", ErrCursor)
-	}
-	content = content[n+m:]
 	since, k := binary.Varint(content)
 	if k <= 0 {
 		return parkedPlace{}, fmt.Errorf("%w: it names no place", ErrCursor)
 	}
-	p := parkedPlace{shard: int(shard)}
+	p := parkedPlace{shard: shard}
 	if id := string(content[k:]); id != "" {
 		p.behind = circulate.ParkedAccount{ID: id, Since: time.UnixMilli(since)}
 	}

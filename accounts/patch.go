@@ -69,13 +69,7 @@ func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 			merged[name] = value
 		}
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(merged); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+	return encodeJSON(merged)
 }
 
 // Move writes a new address into the field url of an account's config, after its third

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -52,10 +53,7 @@ func processesOf(members []circulate.Member) []Process {
 		_ = json.Unmarshal(m.About, &all[i].Report)
 	}
 	slices.SortFunc(all, func(a, b Process) int {
-		if c := a.Report.Since.Compare(b.Report.Since); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(a.Report.Since.Compare(b.Report.Since), strings.Compare(a.Name, b.Name))
 	})
 	return all
 }

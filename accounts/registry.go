@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,20 +86,23 @@ func (r *Registry) Get(ctx context.Context, id string) (View, error) {
 // Delete deregisters an account for good. Its messages stay. It returns ErrNotFound for an
 // id that no account has.
 func (r *Registry) Delete(ctx context.Context, id string) error {
-	if len(r.labels) > 0 {
-		return r.deleteBound(ctx, id, Match{})
-	}
-	return translate(r.ring.Account(id).Deregister(ctx), id)
+	return r.DeleteIf(ctx, id, Match{})
 }
 
 // Pause takes an account out of circulation until Resume. A change of its record does not
 // bring it back. The result of a check under way is dropped. Pause returns ErrNotFound for
 // an id that no account has.
 func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
+	return r.change(ctx, id, func(account circulate.Account) error { return account.Park(ctx, circulate.ReasonPaused) })
+}
+
+// change makes a step on an account that the bound principal sees, and returns how the
+// account is then.
+func (r *Registry) change(ctx context.Context, id string, step func(circulate.Account) error) (View, error) {
 	if err := r.check(ctx, id); err != nil {
 		return View{}, err
 	}
-	if err := r.ring.Account(id).Park(ctx, circulate.ReasonPaused); err != nil {
+	if err := step(r.ring.Account(id)); err != nil {
 		return View{}, translate(err, id)
 	}
 	return r.Get(ctx, id)
@@ -108,13 +112,7 @@ func (r *Registry) Pause(ctx context.Context, id string) (View, error) {
 // slate. An account that circulates stays as it is. Resume returns ErrNotFound for an id
 // that no account has.
 func (r *Registry) Resume(ctx context.Context, id string) (View, error) {
-	if err := r.check(ctx, id); err != nil {
-		return View{}, err
-	}
-	if err := r.ring.Account(id).Resume(ctx, circulate.Resumption{}); err != nil {
-		return View{}, translate(err, id)
-	}
-	return r.Get(ctx, id)
+	return r.ResumeFrom(ctx, id, ResumeCursor)
 }
 
 // Nudge asks for a check before an account is due. It returns Faults for a nudge that is
@@ -123,18 +121,9 @@ func (r *Registry) Nudge(ctx context.Context, id string, n Nudge) (View, error) 
 	if err := n.Validate(); err != nil {
 		return View{}, err
 	}
-	if err := r.check(ctx, id); err != nil {
-		return View{}, err
-	}
-	lives := n.Lives
-	if lives == 0 {
-		lives = HintLife
-	}
-	err := r.ring.Account(id).Nudge(ctx, circulate.Nudge{Within: n.Within, Hint: n.Hint, Lives: lives})
-	if err != nil {
-		return View{}, translate(err, id)
-	}
-	return r.Get(ctx, id)
+	return r.change(ctx, id, func(account circulate.Account) error {
+		return account.Nudge(ctx, circulate.Nudge{Within: n.Within, Hint: n.Hint, Lives: cmp.Or(n.Lives, HintLife)})
+	})
 }
 
 // encode judges an account and returns its record.

@@ -69,20 +69,15 @@ func (r *Registry) ResumeFrom(ctx context.Context, id string, from ResumeFrom) (
 	if err := from.Validate(); err != nil {
 		return View{}, err
 	}
-	if err := r.check(ctx, id); err != nil {
-		return View{}, err
-	}
-	account := r.ring.Account(id)
-	item := circulate.Resumption{ForgetCursor: from == ResumeBackfill}
-	if from == ResumeNow {
-		now, err := account.Now(ctx)
-		if err != nil {
-			return View{}, err
+	return r.change(ctx, id, func(account circulate.Account) error {
+		item := circulate.Resumption{ForgetCursor: from == ResumeBackfill}
+		if from == ResumeNow {
+			now, err := account.Now(ctx)
+			if err != nil {
+				return err
+			}
+			item.State = Memory{SkipBefore: now}.Encode()
 		}
-		item.State = Memory{SkipBefore: now}.Encode()
-	}
-	if err := account.Resume(ctx, item); err != nil {
-		return View{}, translate(err, id)
-	}
-	return r.Get(ctx, id)
+		return account.Resume(ctx, item)
+	})
 }

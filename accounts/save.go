@@ -221,21 +221,23 @@ func differing(a, b map[string]json.RawMessage, fn func(string)) {
 	}
 }
 
-// DeleteIf is Delete if m holds. Otherwise it returns ErrChanged.
+// DeleteIf is Delete if m holds. Otherwise it returns ErrChanged. What it demands, and
+// whether the bound principal sees the account, is checked in one step with the deletion.
 func (r *Registry) DeleteIf(ctx context.Context, id string, m Match) error {
-	switch {
-	case len(r.labels) > 0:
-		return r.deleteBound(ctx, id, m)
-	case !m.demands():
-		return r.Delete(ctx, id)
-	}
 	account := r.ring.Account(id)
+	if len(r.labels) == 0 && !m.demands() {
+		return translate(account.Deregister(ctx), id)
+	}
 	for range saveTries {
 		before, err := account.Look(ctx)
 		if err != nil {
 			return translate(err, id)
 		}
-		if plain, revision := SplitRevision(before.Record); !m.holds(revision.tag(plain)) {
+		plain, revision := SplitRevision(before.Record)
+		switch {
+		case !r.sees(before.Record):
+			return fmt.Errorf("%w: %q", ErrNotFound, id)
+		case !m.holds(revision.tag(plain)):
 			return fmt.Errorf("%w: %q", ErrChanged, id)
 		}
 		if err = account.DeregisterIf(ctx, before.Record); !errors.Is(err, circulate.ErrNotRegistered) {

@@ -103,10 +103,7 @@ func ParseSelector(fields map[string][]string) (Selector, error) {
 	var invalid Faults
 	errors.As(s.Validate(), &invalid) // it returns only Faults
 	faults = append(faults, invalid...)
-	if len(faults) > 0 {
-		return s, faults
-	}
-	return s, nil
+	return s, faults.Err()
 }
 
 func comparedHosts(texts []string) (hosts []string) {
@@ -156,10 +153,7 @@ func (s Selector) Validate() error {
 	values("cause", maxReason, s.Causes)
 	values("host", maxReason, s.Hosts)
 	values("except_host", maxReason, s.Except)
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
+	return faults.Err()
 }
 
 // Empty reports whether the selector selects every account.

@@ -14,16 +14,10 @@ const ghostsShown = 10 * time.Minute
 
 // Stats are the figures of a ring.
 type Stats struct {
-	Now    time.Time        // Redis' clock
-	Outage circulate.Outage // the last one that this process saw
-	Shards int
-
-	Registered, Scheduled, Waiting, Claimed, Parked int
-	Urgent, Low                                     int // waiting accounts in these lanes
-	ByKind                                          int // waiting accounts that only some replicas check
-	Messages                                        int
-	// Overdue is how long the longest overdue account has waited to be claimed.
-	Overdue time.Duration
+	Now             time.Time        // Redis' clock
+	Outage          circulate.Outage // the last one that this process saw
+	Shards          int
+	circulate.Count // of all shards together
 
 	Replicas []Replica
 
@@ -66,7 +60,7 @@ func (r *Registry) Stats(ctx context.Context) (Stats, error) {
 	}
 	counts, err := r.ring.CountAll(ctx)
 	for _, c := range counts {
-		s.add(c)
+		s.Add(c)
 	}
 	return s, err
 }
@@ -109,19 +103,6 @@ func (r *Registry) Reported(ctx context.Context) (Stats, error) {
 		s.ClockStep = step
 	}
 	return s, nil
-}
-
-func (s *Stats) add(c circulate.Count) {
-	s.Registered += c.Registered
-	s.Scheduled += c.Scheduled
-	s.Waiting += c.Waiting
-	s.Urgent += c.Urgent
-	s.Low += c.Low
-	s.ByKind += c.ByKind
-	s.Claimed += c.Claimed
-	s.Parked += c.Parked
-	s.Messages += c.Messages
-	s.Overdue = max(s.Overdue, c.Overdue)
 }
 
 // Report is what a replica reports about itself with each heartbeat. Its figures cover the

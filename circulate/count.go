@@ -27,6 +27,20 @@ type Count struct {
 	Overdue time.Duration
 }
 
+// Add adds the count of another shard. The longest wait of both is Overdue.
+func (c *Count) Add(other Count) {
+	c.Registered += other.Registered
+	c.Scheduled += other.Scheduled
+	c.Waiting += other.Waiting
+	c.Urgent += other.Urgent
+	c.Low += other.Low
+	c.ByKind += other.ByKind
+	c.Claimed += other.Claimed
+	c.Parked += other.Parked
+	c.Messages += other.Messages
+	c.Overdue = max(c.Overdue, other.Overdue)
+}
+
 var countScript = wire.NewScript("count", lua("bykind"), lua("count"))
 
 // Count counts a shard at one moment, so that no account is counted twice.

@@ -118,13 +118,11 @@ func (f *facts) forgotten() bool {
 func (f *facts) has(role string) (there bool, since time.Time) {
 	for i := range f.stats.Processes {
 		p := &f.stats.Processes[i]
-		for _, r := range p.Roles {
-			if r == role && f.alive(p.Beat) {
-				if !there || p.Report.Since.Before(since) {
-					since = p.Report.Since
-				}
-				there = true
+		if slices.Contains(p.Roles, role) && f.alive(p.Beat) {
+			if !there || p.Report.Since.Before(since) {
+				since = p.Report.Since
 			}
+			there = true
 		}
 	}
 	return there, since

@@ -32,13 +32,6 @@ const (
 
 func (f *facts) ofLaw() []Concern {
 	l := &f.law
-	of := func(a *AuditResult, kinds ...circulate.Violation) (n int) {
-		for _, kind := range kinds {
-			found, repaired := a.Found(kind)
-			n += found - repaired
-		}
-		return n
-	}
 	switch l.State {
 	case Violated:
 		worst := Concern{Code: LawViolated, Level: Bad}
@@ -46,7 +39,7 @@ func (f *facts) ofLaw() []Concern {
 			if a == nil {
 				continue
 			}
-			if n := of(a, circulate.Lost, circulate.Doubled); n > worst.Accounts {
+			if n := a.left(circulate.Lost, circulate.Doubled); n > worst.Accounts {
 				worst.Accounts, worst.Since = n, a.At
 				if i := slices.IndexFunc(a.Findings, func(f circulate.Finding) bool { return !f.Repaired }); i >= 0 {
 					worst.Account = a.Findings[i].ID
@@ -59,7 +52,7 @@ func (f *facts) ofLaw() []Concern {
 	case Old:
 		return []Concern{{Code: AuditOld, Level: Warn, Since: l.Last.At, Seconds: l.Now.Sub(l.Last.At).Seconds()}}
 	case Flawed:
-		return []Concern{{Code: LawFlawed, Level: Warn, Since: l.Last.At, Count: of(l.Last, circulate.Violations()...)}}
+		return []Concern{{Code: LawFlawed, Level: Warn, Since: l.Last.At, Count: l.Last.left()}}
 	}
 	return nil
 }
@@ -103,13 +96,8 @@ func (f *facts) ofProcesses() (all []Concern) {
 }
 
 func (f *facts) ofReplicas() (all []Concern) {
-	kinds, living := f.kinds(), 0
-	for i := range f.stats.Replicas {
-		r := &f.stats.Replicas[i]
-		if !f.alive(r.Beat) {
-			continue
-		}
-		living++
+	kinds, living := f.kinds(), f.replicas()
+	for _, r := range living {
 		if r.Report.Outage {
 			all = append(all, Concern{Code: Outage, Level: Bad, Subject: r.Name, Value: r.Report.Host})
 		}
@@ -117,10 +105,10 @@ func (f *facts) ofReplicas() (all []Concern) {
 			all = append(all, Concern{Code: MemoryShort, Level: Bad, Subject: r.Name, Value: r.Report.Host})
 		}
 	}
-	if living == 0 && f.forgotten() {
+	if len(living) == 0 && f.forgotten() {
 		return all
 	}
-	if living == 0 {
+	if len(living) == 0 {
 		return append(all, Concern{Code: NoReplica, Level: Bad})
 	}
 	all = append(all, f.ofRecent()...)
@@ -148,14 +136,22 @@ func (f *facts) ofReplicas() (all []Concern) {
 // kinds returns the kinds that living replicas check.
 func (f *facts) kinds() map[string]bool {
 	kinds := make(map[string]bool)
-	for i := range f.stats.Replicas {
-		if r := &f.stats.Replicas[i]; f.alive(r.Beat) {
-			for _, kind := range r.Report.Kinds {
-				kinds[kind] = true
-			}
+	for _, r := range f.replicas() {
+		for _, kind := range r.Report.Kinds {
+			kinds[kind] = true
 		}
 	}
 	return kinds
+}
+
+// replicas returns the living replicas.
+func (f *facts) replicas() (living []*accounts.Replica) {
+	for i := range f.stats.Replicas {
+		if r := &f.stats.Replicas[i]; f.alive(r.Beat) {
+			living = append(living, r)
+		}
+	}
+	return living
 }
 
 // warned is what warnings that are counted together have in common.
@@ -165,15 +161,13 @@ type warned struct{ kind, code string }
 // together.
 func (f *facts) ofRecent() (all []Concern) {
 	denials, warnings := make(map[string]int), make(map[warned]accounts.Recent)
-	for i := range f.stats.Replicas {
-		if r := &f.stats.Replicas[i]; f.alive(r.Beat) {
-			for _, d := range r.Report.Denials {
-				denials[d.Name] += d.PerMinute
-			}
-			for _, w := range r.Report.Warnings {
-				of := warned{w.Name, w.Code}
-				warnings[of] = accounts.Recent{PerMinute: warnings[of].PerMinute + w.PerMinute, Account: cmp.Or(warnings[of].Account, w.Account)}
-			}
+	for _, r := range f.replicas() {
+		for _, d := range r.Report.Denials {
+			denials[d.Name] += d.PerMinute
+		}
+		for _, w := range r.Report.Warnings {
+			of := warned{w.Name, w.Code}
+			warnings[of] = accounts.Recent{PerMinute: warnings[of].PerMinute + w.PerMinute, Account: cmp.Or(warnings[of].Account, w.Account)}
 		}
 	}
 	for name, n := range denials {
@@ -262,8 +256,7 @@ func (f *facts) ofScan() (all []Concern) {
 }
 
 func (f *facts) ofWatched() (all []Concern) {
-	living := slices.ContainsFunc(f.stats.Replicas, func(r accounts.Replica) bool { return f.alive(r.Beat) })
-	if c := f.watched.Counted; c != nil && living && c.Overdue >= overdueFrom.Seconds() {
+	if c := f.watched.Counted; c != nil && len(f.replicas()) > 0 && c.Overdue >= overdueFrom.Seconds() {
 		level := Warn
 		if c.Overdue >= overdueBad.Seconds() {
 			level = Bad

@@ -83,7 +83,7 @@ func (r *Run) Wait(ctx context.Context, one *circulate.Audited) error {
 
 // Shard notes the result of the next shard.
 func (r *Run) Shard(one *circulate.Audited) {
-	r.Add(one.Accounts, one.Unjudged, CountsOf(one.Count), one.Findings)
+	r.Partly(one)
 	r.Audited++
 }
 

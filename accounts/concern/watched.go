@@ -208,25 +208,12 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	if w, told, now, err = lastPosted(ctx, ring); err != nil {
 		return w, told, now, fmt.Errorf("concerns: %w", err)
 	}
-	old := func(age Age, lasts time.Duration) bool { return now.Sub(age.At) >= lasts }
-	if w.Counted != nil && old(w.Counted.Age, watchLasts) {
-		w.Counted = nil
-	}
-	if w.Groups != nil && old(w.Groups.Age, groupsLast) {
-		w.Groups = nil
-	}
-	if w.Dead != nil && old(w.Dead.Age, watchLasts) {
-		w.Dead = nil
-	}
-	if w.Trimmed != nil && old(w.Trimmed.Age, trimLasts) {
-		w.Trimmed = nil
-	}
-	if w.Quarantined != nil && old(w.Quarantined.Age, watchLasts) {
-		w.Quarantined = nil
-	}
-	if w.Failing != nil && old(w.Failing.Age, watchLasts) {
-		w.Failing = nil
-	}
+	w.Counted = young(w.Counted, now, watchLasts)
+	w.Groups = young(w.Groups, now, groupsLast)
+	w.Dead = young(w.Dead, now, watchLasts)
+	w.Trimmed = young(w.Trimmed, now, trimLasts)
+	w.Quarantined = young(w.Quarantined, now, watchLasts)
+	w.Failing = young(w.Failing, now, watchLasts)
 	return w, told, now, nil
 }
 
@@ -252,11 +239,12 @@ func lastPosted(ctx context.Context, ring *circulate.Ring) (w Watched, posted, n
 
 // date fills in when each part was found, for reports of earlier versions, which have its age only.
 func (w *Watched) date(told time.Time) {
-	for _, age := range w.ages() {
-		if age.At.IsZero() {
-			age.At = told.Add(-seconds(age.Seconds))
-		}
-	}
+	date(w.Counted, told)
+	date(w.Groups, told)
+	date(w.Dead, told)
+	date(w.Trimmed, told)
+	date(w.Quarantined, told)
+	date(w.Failing, told)
 	if w.Groups != nil {
 		for i := range w.Groups.All {
 			if g := &w.Groups.All[i]; g.Arrived.IsZero() && g.Oldest > 0 {
@@ -266,25 +254,26 @@ func (w *Watched) date(told time.Time) {
 	}
 }
 
-// ages returns those of all parts that there are.
-func (w *Watched) ages() (all []*Age) {
-	if w.Counted != nil {
-		all = append(all, &w.Counted.Age)
+// part is a pointer to a part of what is watched, which has an Age; nil: there is none.
+type part interface {
+	comparable
+	age() *Age
+}
+
+func (a *Age) age() *Age { return a }
+
+// young returns a part, or nil if it is outdated.
+func young[P part](p P, now time.Time, lasts time.Duration) P {
+	var none P
+	if p == none || now.Sub(p.age().At) >= lasts {
+		return none
 	}
-	if w.Groups != nil {
-		all = append(all, &w.Groups.Age)
+	return p
+}
+
+func date[P part](p P, told time.Time) {
+	var none P
+	if p != none && p.age().At.IsZero() {
+		p.age().At = told.Add(-seconds(p.age().Seconds))
 	}
-	if w.Dead != nil {
-		all = append(all, &w.Dead.Age)
-	}
-	if w.Trimmed != nil {
-		all = append(all, &w.Trimmed.Age)
-	}
-	if w.Quarantined != nil {
-		all = append(all, &w.Quarantined.Age)
-	}
-	if w.Failing != nil {
-		all = append(all, &w.Failing.Age)
-	}
-	return all
 }
