@@ -173,22 +173,8 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 	return n, err
 }
 
-// Letter is an entry of a shard's stream of dead letters: its fields as alternating names
-// and values.
-type Letter struct {
-	Position string
-	Fields   []string
-}
-
-// Account returns the id of the account that the message belongs to.
-func (l *Letter) Account() string {
-	for i := 0; i+1 < len(l.Fields); i += 2 {
-		if l.Fields[i] == "account" {
-			return l.Fields[i+1]
-		}
-	}
-	return ""
-}
+// Letter is an entry of a shard's stream of dead letters.
+type Letter = wire.Entry
 
 // GroupPosition is how far a consumer group has read in a shard. The group has read all
 // messages up to and including After, and has acknowledged those that are not in Pending.
@@ -318,22 +304,9 @@ func (a Archive) Letters(ctx context.Context, shard int, after string, n int) ([
 	if err != nil {
 		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
-	entries, err := redis.Values(replies[0], nil)
+	letters, err := wire.Entries(replies[0])
 	if err != nil {
-		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
-	}
-	letters := make([]Letter, len(entries))
-	for i, e := range entries {
-		pair, err := redis.Values(e, nil)
-		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("dead letters, shard %d: %w", shard, wire.ErrReply)
-		}
-		if letters[i].Position, err = redis.String(pair[0], nil); err == nil {
-			letters[i].Fields, err = redis.Strings(pair[1], nil)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("dead letters, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
-		}
+		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
 	return letters, nil
 }

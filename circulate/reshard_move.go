@@ -420,7 +420,7 @@ func (m Mover) CarryDead(ctx context.Context, source int) (came int, err error) 
 				return came, err
 			}
 			came += n
-			gone = append(gone, l.position)
+			gone = append(gone, l.Position)
 		}
 		if _, err := m.ring.wire.Pipeline(ctx, m.ring.keys[source].dead, gone); err != nil {
 			return came, fmt.Errorf("carry, shard %d: %w", source, err)
@@ -428,49 +428,24 @@ func (m Mover) CarryDead(ctx context.Context, source int) (came int, err error) 
 	}
 }
 
-// carriedLetter is a dead letter with its position in the old stream.
-type carriedLetter struct {
-	position, account string
-	fields            []any
-}
-
-func (r *Ring) carryPage(ctx context.Context, source int) ([]carriedLetter, error) {
+func (r *Ring) carryPage(ctx context.Context, source int) ([]Letter, error) {
 	key := r.keys[source].dead
 	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, key, wire.Command{"XRANGE", key, "-", "+", "COUNT", carryPage})
 	if err != nil {
 		return nil, fmt.Errorf("carry, shard %d: %w", source, err)
 	}
-	entries, err := redis.Values(replies[0], nil)
+	letters, err := wire.Entries(replies[0])
 	if err != nil {
-		return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(wire.ErrReply, err))
-	}
-	letters := make([]carriedLetter, len(entries))
-	for i, e := range entries {
-		l := &letters[i]
-		pair, err := redis.Values(e, nil)
-		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(wire.ErrReply, err))
-		}
-		position, err := redis.String(pair[0], nil)
-		fields, fieldsErr := redis.Values(pair[1], nil)
-		if err := errors.Join(err, fieldsErr); err != nil {
-			return nil, fmt.Errorf("carry, shard %d: %w", source, errors.Join(wire.ErrReply, err))
-		}
-		l.position, l.fields = position, fields
-		for j := 0; j+1 < len(fields); j += 2 {
-			if name, _ := redis.String(fields[j], nil); name == "account" {
-				l.account, _ = redis.String(fields[j+1], nil)
-			}
-		}
+		return nil, fmt.Errorf("carry, shard %d: %w", source, err)
 	}
 	return letters, nil
 }
 
-func (r *Ring) carry(ctx context.Context, source int, l carriedLetter) (int, error) {
-	target := r.target(l.account)
+func (r *Ring) carry(ctx context.Context, source int, l Letter) (int, error) {
+	target := r.target(l.Field("account"))
 	k := &r.keys[target]
 	came, err := redis.Int(r.wire.Run(ctx, reshardCarryScript, target, []string{k.dead, k.carried, k.arrivals},
-		append([]any{r.shardName(source), l.position}, l.fields...)...))
+		append([]any{r.shardName(source), l.Position}, anyOf(l.Fields)...)...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("carry, shard %d: %w", target, errNotReceiving)
 	}

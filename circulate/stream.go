@@ -178,31 +178,22 @@ func (r *Ring) oldestUnread(ctx context.Context, key string) (*StreamID, error) 
 }
 
 func readStream(shard int, reply any) ([]Found, error) {
-	entries, err := redis.Values(reply, nil)
+	entries, err := wire.Entries(reply)
 	if err != nil {
 		return nil, err
 	}
-	found := make([]Found, 0, len(entries))
-	for _, e := range entries {
-		pair, err := redis.Values(e, nil)
-		if err != nil || len(pair) != 2 {
-			return nil, wire.ErrReply
+	found := make([]Found, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		m := Message{ID: e.Field("id"), Type: e.Field("type")}
+		m.Time, _ = time.Parse(time.RFC3339Nano, e.Field("time"))
+		if data := e.Field("data"); data != "" {
+			m.Data = json.RawMessage(data)
 		}
-		at, err := redis.String(pair[0], nil)
-		if err != nil {
-			return nil, wire.ErrReply
+		found[i] = Found{
+			Shard: shard, Position: e.Position, Account: e.Field("account"), Kind: e.Field("kind"), Message: m,
+			Only: e.Field("group"), First: e.Field("origin"),
 		}
-		fields, err := redis.StringMap(pair[1], nil)
-		if err != nil {
-			return nil, wire.ErrReply
-		}
-		f := Found{Shard: shard, Position: at, Account: fields["account"], Kind: fields["kind"], Only: fields["group"], First: fields["origin"]}
-		f.Message.ID, f.Message.Type = fields["id"], fields["type"]
-		f.Message.Time, _ = time.Parse(time.RFC3339Nano, fields["time"])
-		if data := fields["data"]; data != "" {
-			f.Message.Data = json.RawMessage(data)
-		}
-		found = append(found, f)
 	}
 	return found, nil
 }

@@ -2,13 +2,10 @@ package circulate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
@@ -190,12 +187,12 @@ func (s *lineStream) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := redis.Values(replies[0], nil)
+	entries, err := wire.Entries(replies[0])
 	if err != nil {
-		return errors.Join(wire.ErrReply, err)
+		return err
 	}
-	for _, reply := range entries {
-		e, err := s.read(reply)
+	for i := range entries {
+		e, err := s.read(&entries[i])
 		if err != nil {
 			return err
 		}
@@ -205,23 +202,12 @@ func (s *lineStream) fill(ctx context.Context) error {
 	return nil
 }
 
-func (s *lineStream) read(reply any) (lineEntry, error) {
-	pair, err := redis.Values(reply, nil)
-	if err != nil || len(pair) != 2 {
-		return lineEntry{}, wire.ErrReply
-	}
-	place, err := redis.String(pair[0], nil)
+func (s *lineStream) read(entry *wire.Entry) (lineEntry, error) {
+	id, err := ParseStreamID(entry.Position)
 	if err != nil {
-		return lineEntry{}, errors.Join(wire.ErrReply, err)
-	}
-	e := lineEntry{line: Line{stream: s.n}}
-	if e.line.ID, err = ParseStreamID(place); err != nil {
 		return lineEntry{}, err
 	}
-	fields, err := redis.Strings(pair[1], nil)
-	if err != nil {
-		return lineEntry{}, errors.Join(wire.ErrReply, err)
-	}
+	e, fields := lineEntry{line: Line{ID: id, stream: s.n}}, entry.Fields
 	if len(fields) > 2 && fields[0] == "event" && fields[1] == string(EventFound) {
 		// The accounts that found something in the same step, and how many messages each
 		// found.
@@ -233,17 +219,10 @@ func (s *lineStream) read(reply any) (lineEntry, error) {
 		}
 		return e, nil
 	}
-	for i := 0; i+1 < len(fields); i += 2 {
-		switch value := fields[i+1]; fields[i] {
-		case "account":
-			e.account = value
-		case "event":
-			e.line.Event = Event(strings.ToValidUTF8(value, "�"))
-		case "n":
-			e.line.N, _ = strconv.Atoi(value)
-		case "text":
-			e.line.Text = strings.ToValidUTF8(value[:min(len(value), wire.MaxTimelineText)], "")
-		}
-	}
+	e.account = entry.Field("account")
+	e.line.Event = Event(strings.ToValidUTF8(entry.Field("event"), "�"))
+	e.line.N, _ = strconv.Atoi(entry.Field("n"))
+	text := entry.Field("text")
+	e.line.Text = strings.ToValidUTF8(text[:min(len(text), wire.MaxTimelineText)], "")
 	return e, nil
 }

@@ -148,37 +148,6 @@ func (s stream) append(ctx context.Context, doing string, most int, life time.Du
 	return id, nil
 }
 
-// entry is an entry of a stream.
-type entry struct {
-	id     string
-	fields map[string]string
-}
-
-// entries reads the reply to XRANGE or XREVRANGE.
-func entries(reply any) ([]entry, error) {
-	values, err := redis.Values(reply, nil)
-	if errors.Is(err, redis.ErrNil) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, errors.Join(wire.ErrReply, err)
-	}
-	all := make([]entry, len(values))
-	for i, value := range values {
-		pair, err := redis.Values(value, nil)
-		if err != nil || len(pair) != 2 {
-			return nil, fmt.Errorf("entry %d: %w", i, wire.ErrReply)
-		}
-		var badID, badFields error
-		all[i].id, badID = redis.String(pair[0], nil)
-		all[i].fields, badFields = redis.StringMap(pair[1], nil)
-		if err := errors.Join(badID, badFields); err != nil {
-			return nil, fmt.Errorf("entry %d: %w", i, errors.Join(wire.ErrReply, err))
-		}
-	}
-	return all, nil
-}
-
 // refused returns what is wrong with a caller's input to a step, or nil.
 func refused(step string, errs ...error) error {
 	if err := errors.Join(errs...); err != nil {

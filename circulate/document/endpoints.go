@@ -182,14 +182,14 @@ func (e Endpoints) Orders(ctx context.Context, after string) (orders []Order, ne
 	if err != nil {
 		return nil, after, now, err
 	}
-	given, badGiven := entries(replies[0])
-	last, badLast := entries(replies[1])
+	given, badGiven := wire.Entries(replies[0])
+	last, badLast := wire.Entries(replies[1])
 	if err := errors.Join(badGiven, badLast); err != nil {
 		return nil, after, now, fmt.Errorf("orders: %w", err)
 	}
 	end := "0-0"
 	if len(last) > 0 {
-		end = last[0].id
+		end = last[0].Position
 	}
 	switch {
 	case after == "", len(last) == 0, circulate.ComparePositions(end, after) < 0:
@@ -200,7 +200,7 @@ func (e Endpoints) Orders(ctx context.Context, after string) (orders []Order, ne
 		return nil, after, now, nil
 	}
 	for _, g := range given {
-		orders = append(orders, Order{Endpoint: g.fields[orderEndpoint], Action: Action(g.fields[orderAction]), Account: g.fields[orderAccount]})
+		orders = append(orders, Order{Endpoint: g.Field(orderEndpoint), Action: Action(g.Field(orderAction)), Account: g.Field(orderAccount)})
 	}
-	return orders, given[len(given)-1].id, now, nil
+	return orders, given[len(given)-1].Position, now, nil
 }

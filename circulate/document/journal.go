@@ -67,16 +67,16 @@ func (j Journal) Before(ctx context.Context, place circulate.StreamID, since tim
 	if err != nil {
 		return nil, err
 	}
-	found, err := entries(replies[0])
+	found, err := wire.Entries(replies[0])
 	if err != nil {
 		return nil, fmt.Errorf("read notes: %w", err)
 	}
 	notes := make([]Note, len(found))
 	for i, e := range found {
-		if notes[i].ID, err = circulate.ParseStreamID(e.id); err != nil {
+		if notes[i].ID, err = circulate.ParseStreamID(e.Position); err != nil {
 			return nil, fmt.Errorf("read notes: %w", err)
 		}
-		if text, ok := e.fields[noteField]; ok {
+		if text := e.Field(noteField); text != "" {
 			notes[i].Text = []byte(text)
 		}
 	}

@@ -62,16 +62,15 @@ func (g *Groups) DeadLetters(ctx context.Context, shard int, after string, n int
 	if err != nil {
 		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
 	}
-	entries, _ := redis.Values(replies[0], nil)
+	entries, err := wire.Entries(replies[0])
+	if err != nil {
+		return nil, fmt.Errorf("dead letters, shard %d: %w", shard, err)
+	}
 	letters := make([]DeadLetter, len(found))
 	for i, f := range found {
-		pair, _ := redis.Values(entries[i], nil)
-		fields, err := redis.StringMap(pair[1], nil)
-		if err != nil {
-			return nil, wire.ErrReply
-		}
-		deliveries, _ := strconv.Atoi(fields["deliveries"])
-		letters[i] = DeadLetter{Found: f, Group: fields["for"], Error: fields["error"], Deliveries: deliveries, Origin: fields["position"]}
+		e := &entries[i]
+		deliveries, _ := strconv.Atoi(e.Field("deliveries"))
+		letters[i] = DeadLetter{Found: f, Group: e.Field("for"), Error: e.Field("error"), Deliveries: deliveries, Origin: e.Field("position")}
 	}
 	return letters, nil
 }

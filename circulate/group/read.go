@@ -223,11 +223,11 @@ func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]st
 		case wire.HasMoved(err):
 			ready = append(ready, arrival{shard: shard})
 		case err == nil && reply != nil:
-			position, err := onlyArrival(reply)
+			first, err := firstPositions(reply)
 			if err != nil {
 				return nil, err
 			}
-			ready = append(ready, arrival{shard, position})
+			ready = append(ready, arrival{shard, first[g.streams.Keys(shard).Messages]})
 		case err != nil && !wire.Redirected(err):
 			failed = err
 		}
@@ -237,19 +237,6 @@ func (g *Groups) readyShards(ctx context.Context, shards []int, after map[int]st
 		return ready, nil
 	}
 	return nil, failed
-}
-
-// onlyArrival returns the position in XREAD's reply for one stream.
-func onlyArrival(reply any) (string, error) {
-	streams, err := redis.Values(reply, nil)
-	if err != nil || len(streams) != 1 {
-		return "", wire.ErrReply
-	}
-	pair, err := redis.Values(streams[0], nil)
-	if err != nil || len(pair) != 2 {
-		return "", wire.ErrReply
-	}
-	return firstPosition(pair[1])
 }
 
 // awaitMargin is how much longer than a block its reply may take.
@@ -288,10 +275,8 @@ func (g *Groups) await(ctx context.Context, after map[int]string, block time.Dur
 		return g.pollMessages(ctx, shards, after, block)
 	}
 	args := append(make([]any, 0, 5+2*len(shards)), "COUNT", 1, "BLOCK", block.Milliseconds(), "STREAMS")
-	byKey := make(map[string]int, len(shards))
 	for _, shard := range shards {
 		args = append(args, g.streams.Keys(shard).Messages)
-		byKey[g.streams.Keys(shard).Messages] = shard
 	}
 	for _, shard := range shards {
 		args = append(args, after[shard])
@@ -310,33 +295,38 @@ func (g *Groups) await(ctx context.Context, after map[int]string, block time.Dur
 	if err != nil {
 		return nil, fmt.Errorf("await messages: %w", err)
 	}
-	arrived := make([]arrival, 0, len(streams))
-	for _, s := range streams {
-		pair, err := redis.Values(s, nil)
-		if err != nil || len(pair) != 2 {
-			return nil, wire.ErrReply
-		}
-		key, _ := redis.String(pair[0], nil)
-		position, err := firstPosition(pair[1])
-		if err != nil {
-			return nil, err
-		}
-		if shard, ok := byKey[key]; ok {
+	first, err := firstPositions(streams)
+	if err != nil {
+		return nil, err
+	}
+	arrived := make([]arrival, 0, len(first))
+	for _, shard := range shards {
+		if position, ok := first[g.streams.Keys(shard).Messages]; ok {
 			arrived = append(arrived, arrival{shard, position})
 		}
 	}
 	return arrived, nil
 }
 
-// firstPosition returns the position of the first of a stream's entries.
-func firstPosition(entries any) (string, error) {
-	list, err := redis.Values(entries, nil)
-	if err != nil || len(list) == 0 {
-		return "", wire.ErrReply
+// firstPositions returns the position of the first entry of each stream in XREAD's reply, by
+// the stream's key.
+func firstPositions(reply any) (map[string]string, error) {
+	streams, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, wire.ErrReply
 	}
-	entry, err := redis.Values(list[0], nil)
-	if err != nil || len(entry) != 2 {
-		return "", wire.ErrReply
+	first := make(map[string]string, len(streams))
+	for _, s := range streams {
+		pair, err := redis.Values(s, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, wire.ErrReply
+		}
+		key, badKey := redis.String(pair[0], nil)
+		entries, err := wire.Entries(pair[1])
+		if err = errors.Join(badKey, err); err != nil || len(entries) == 0 {
+			return nil, errors.Join(wire.ErrReply, err)
+		}
+		first[key] = entries[0].Position
 	}
-	return redis.String(entry[0], nil)
+	return first, nil
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,6 +79,44 @@ type Stream struct {
 // Applied returns the key of the messages that a group's effects remember in a shard: a
 // ZSET, account NUL message id -> until when, unix ms.
 func (s Stream) Applied(group string) string { return s.Messages + ":applied:" + group }
+
+// Entry is an entry of a STREAM.
+type Entry struct {
+	Position string
+	Fields   []string // names and values by turns
+}
+
+// Field returns the value of a field; empty if there is none.
+func (e *Entry) Field(name string) string {
+	for i := 0; i+1 < len(e.Fields); i += 2 {
+		if e.Fields[i] == name {
+			return e.Fields[i+1]
+		}
+	}
+	return ""
+}
+
+// Entries reads the entries in a reply, such as one to XRANGE.
+func Entries(reply any) ([]Entry, error) {
+	values, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, errors.Join(ErrReply, err)
+	}
+	entries := make([]Entry, len(values))
+	for i, value := range values {
+		pair, err := redis.Values(value, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, errors.Join(ErrReply, err)
+		}
+		position, badPosition := redis.String(pair[0], nil)
+		fields, badFields := redis.Strings(pair[1], nil)
+		if err := errors.Join(badPosition, badFields); err != nil {
+			return nil, errors.Join(ErrReply, err)
+		}
+		entries[i] = Entry{position, fields}
+	}
+	return entries, nil
+}
 
 // AppendMessage appends a message in the form that scripts take: id, type, time in RFC
 // 3339 (empty = unknown), data.

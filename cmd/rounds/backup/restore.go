@@ -128,7 +128,7 @@ func (t *target) take(ctx context.Context, l *line, r *reader) error {
 		letter.Fields[i] = string(f)
 		size += len(f)
 	}
-	shard := t.ring.ShardOf(letter.Account())
+	shard := t.ring.ShardOf(letter.Field("account"))
 	t.shards[shard].letters = append(t.shards[shard].letters, letter)
 	return t.held(ctx, shard, size)
 }
