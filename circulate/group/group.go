@@ -39,9 +39,9 @@ type Groups struct {
 	streams circulate.Streams
 
 	lookouts   lookouts
-	beginnings gathering[*beginning]
-	renewals   gathering[*renewal]
-	surveys    gathering[*survey]
+	beginnings gathering[Lease, Begun]
+	renewals   gathering[*Lease, Renewed]
+	surveys    gathering[string, circulate.GroupState]
 }
 
 // besideRing is the key under which a ring's groups are found.

@@ -112,33 +112,19 @@ type Renewed struct {
 	Pending int  // how many messages are delivered and not acknowledged
 }
 
-// renewal is a requested renewal of a lease and its result.
-type renewal struct {
-	lease   *Lease
-	renewed Renewed
-	err     error
-	done    chan struct{}
-}
-
 // Renew renews a lease that its consumer is not reading with just now. Renewals of one
 // shard's leases at about the same time, of any groups, are done in one step. So the cost
 // does not grow with the number of groups.
 func (g *Groups) Renew(ctx context.Context, l *Lease) (Renewed, error) {
-	n := &renewal{lease: l, done: make(chan struct{})}
-	g.renewals.ask(l.Shard, n, g.renew)
-	select {
-	case <-n.done:
-		return n.renewed, n.err
-	case <-ctx.Done():
-		return Renewed{}, ctx.Err()
-	}
+	return g.renewals.ask(ctx, l.Shard, l, g.renew)
 }
 
 // renew renews leases of one shard.
-func (g *Groups) renew(shard int, all []*renewal) {
+func (g *Groups) renew(shard int, all []*asked[*Lease, Renewed]) {
 	args := make([]any, 0, 4*len(all))
 	for _, n := range all {
-		args = append(args, n.lease.Group, n.lease.Consumer, n.lease.token, n.lease.TTL.Milliseconds())
+		l := n.question
+		args = append(args, l.Group, l.Consumer, l.token, l.TTL.Milliseconds())
 	}
 	k := g.streams.Keys(shard)
 	reply, err := redis.Values(g.wire.Run(context.Background(), renewScript, shard, []string{k.Leases, k.Messages}, args...))
@@ -161,9 +147,8 @@ func (g *Groups) renew(shard int, all []*renewal) {
 		case verdict[i] == '0':
 			n.err = ErrLeaseLost
 		default:
-			n.renewed = Renewed{Behind: verdict[i] == '2', Pending: pending[i]}
+			n.answer = Renewed{Behind: verdict[i] == '2', Pending: pending[i]}
 		}
-		close(n.done)
 	}
 }
 
@@ -180,14 +165,6 @@ type Begun struct {
 	End string
 }
 
-// beginning is a requested lease and its result.
-type beginning struct {
-	lease Lease
-	begun Begun
-	err   error
-	done  chan struct{}
-}
-
 // Begin is [Member.Lease], and also returns whether there is anything to do in the shard.
 // Requests for leases of one shard at about the same time, of any groups, are done in one
 // step.
@@ -198,16 +175,7 @@ func (m Member) Begin(ctx context.Context, shard int) (Begun, error) {
 	if pause, err := m.groups.streams.Ahead(ctx, shard, m.group); err != nil || pause > 0 {
 		return Begun{After: pause}, err
 	}
-	b := &beginning{lease: m.leaseOf(shard), done: make(chan struct{})}
-	m.groups.beginnings.ask(shard, b, m.groups.begin)
-	select {
-	case <-b.done:
-		return b.begun, b.err
-	case <-ctx.Done():
-		// If the lease is taken after all, it ends by itself, and the same consumer can
-		// take it again at any time.
-		return Begun{}, ctx.Err()
-	}
+	return m.groups.beginnings.ask(ctx, shard, m.leaseOf(shard), m.groups.begin)
 }
 
 func (m Member) checkLease() error {
@@ -221,32 +189,32 @@ func (m Member) checkLease() error {
 }
 
 // begin takes leases of one shard.
-func (g *Groups) begin(shard int, all []*beginning) {
+func (g *Groups) begin(shard int, all []*asked[Lease, Begun]) {
 	args := make([]any, 0, 3*len(all))
 	for _, b := range all {
-		args = append(args, b.lease.Group, b.lease.Consumer, b.lease.TTL.Milliseconds())
+		l := &b.question
+		args = append(args, l.Group, l.Consumer, l.TTL.Milliseconds())
 	}
-	k, asked := g.streams.Keys(shard), time.Now()
+	k, now := g.streams.Keys(shard), time.Now()
 	reply, err := redis.Values(g.wire.Run(context.Background(), beginScript, shard, []string{k.Leases, k.Tickets[0], k.Tickets[1], k.Messages}, args...))
 	if err == nil && len(reply) != 3*len(all) {
 		err = fmt.Errorf("begin, shard %d: %w", shard, wire.ErrReply)
 	}
 	for i, b := range all {
 		if b.err = err; err == nil {
-			b.err = b.read(asked, reply[3*i:][:3])
+			b.err = readBegun(b, now, reply[3*i:][:3])
 		}
-		close(b.done)
 	}
 }
 
-func (b *beginning) read(asked time.Time, values []any) error {
+func readBegun(b *asked[Lease, Begun], now time.Time, values []any) error {
 	var left int64
-	if _, err := redis.Scan(values, &b.lease.token, &left, &b.begun.End); err != nil {
-		return fmt.Errorf("begin, shard %d: %w", b.lease.Shard, err)
+	if _, err := redis.Scan(values, &b.question.token, &left, &b.answer.End); err != nil {
+		return fmt.Errorf("begin, shard %d: %w", b.question.Shard, err)
 	}
-	b.begun.Asked, b.begun.After = asked, time.Duration(left)*time.Millisecond
-	if b.lease.token != "" {
-		b.begun.Lease = &b.lease
+	b.answer.Asked, b.answer.After = now, time.Duration(left)*time.Millisecond
+	if b.question.token != "" {
+		b.answer.Lease = &b.question
 	}
 	return nil
 }

@@ -325,20 +325,41 @@ const (
 
 // gathering answers questions about a shard in one step, when many groups of a process
 // ask at about the same time.
-type gathering[Q any] struct {
+type gathering[Q, A any] struct {
 	mu      sync.Mutex
-	waiting map[int][]Q // by shard
+	waiting map[int][]*asked[Q, A] // by shard
 	slots   chan struct{}
 }
 
-// ask adds a question. Answer is soon called with a batch of questions that includes it.
-func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questions []Q)) {
+// asked is a question, and its answer or error.
+type asked[Q, A any] struct {
+	question Q
+	answer   A
+	err      error
+	done     chan struct{}
+}
+
+// ask asks a question and waits. Answer is soon called with a batch of questions that
+// includes it.
+func (g *gathering[Q, A]) ask(ctx context.Context, shard int, question Q, answer func(shard int, all []*asked[Q, A])) (A, error) {
+	one := &asked[Q, A]{question: question, done: make(chan struct{})}
+	g.add(shard, one, answer)
+	select {
+	case <-one.done:
+		return one.answer, one.err
+	case <-ctx.Done():
+		var none A
+		return none, ctx.Err()
+	}
+}
+
+func (g *gathering[Q, A]) add(shard int, one *asked[Q, A], answer func(shard int, all []*asked[Q, A])) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waiting == nil {
-		g.waiting, g.slots = make(map[int][]Q), make(chan struct{}, gatherAtOnce)
+		g.waiting, g.slots = make(map[int][]*asked[Q, A]), make(chan struct{}, gatherAtOnce)
 	}
-	g.waiting[shard] = append(g.waiting[shard], question)
+	g.waiting[shard] = append(g.waiting[shard], one)
 	if len(g.waiting[shard]) > 1 {
 		return // the first question takes the others along
 	}
@@ -351,6 +372,9 @@ func (g *gathering[Q]) ask(shard int, question Q, answer func(shard int, questio
 		g.mu.Unlock()
 		for some := range slices.Chunk(all, gatherMax) {
 			answer(shard, some)
+			for _, one := range some {
+				close(one.done)
+			}
 		}
 	})
 }

@@ -16,24 +16,12 @@ import (
 var surveyScript = wire.NewGroupScript("survey", lua("survey"))
 
 // survey is a group that a caller asks about, and the result.
-type survey struct {
-	group string
-	state circulate.GroupState
-	err   error
-	done  chan struct{}
-}
+type survey = asked[string, circulate.GroupState]
 
 // Survey is [circulate.Streams.GroupState] without the holder. It reads the groups of
 // calls made at about the same time in one step.
 func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate.GroupState, error) {
-	s := &survey{group: group, done: make(chan struct{})}
-	g.surveys.ask(shard, s, g.survey)
-	select {
-	case <-s.done:
-		return s.state, s.err
-	case <-ctx.Done():
-		return circulate.GroupState{}, ctx.Err()
-	}
+	return g.surveys.ask(ctx, shard, group, g.survey)
 }
 
 // surveyColumns is how many values the script replies for each group.
@@ -46,13 +34,13 @@ func (g *Groups) surveyAll(ctx context.Context, shard int, groups []string) (map
 	for names := range slices.Chunk(groups, gatherMax) {
 		all := make([]*survey, len(names))
 		for i, name := range names {
-			all[i] = &survey{group: name, done: make(chan struct{})}
+			all[i] = &survey{question: name}
 		}
 		g.surveyThese(ctx, shard, all)
 		for _, s := range all {
 			switch {
 			case s.err == nil:
-				states[s.group] = s.state
+				states[s.question] = s.answer
 			case !errors.Is(s.err, circulate.ErrNoGroup):
 				return nil, s.err
 			}
@@ -67,35 +55,40 @@ func (g *Groups) survey(shard int, all []*survey) { g.surveyThese(context.Backgr
 func (g *Groups) surveyThese(ctx context.Context, shard int, all []*survey) {
 	args := make([]any, len(all))
 	for i, s := range all {
-		args[i] = s.group
+		args[i] = s.question
 	}
 	k := g.streams.Keys(shard)
-	reply, err := redis.Values(g.wire.Run(ctx, surveyScript, shard, []string{k.Messages, k.Dead}, args...))
-	if err == nil && len(reply) != 2+surveyColumns*len(all) {
+	reply, err := g.wire.Run(ctx, surveyScript, shard, []string{k.Messages, k.Dead}, args...)
+	readSurveys(shard, all, reply, err)
+}
+
+// readSurveys reads the script's reply to several questions about a shard.
+func readSurveys(shard int, all []*survey, reply any, err error) {
+	values, err := redis.Values(reply, err)
+	if err == nil && len(values) != 2+surveyColumns*len(all) {
 		err = fmt.Errorf("survey, shard %d: %w", shard, wire.ErrReply)
 	}
 	for i, s := range all {
 		if s.err = err; err == nil {
-			s.err = s.read(reply[:2], reply[2+surveyColumns*i:][:surveyColumns])
+			s.err = readSurvey(&s.answer, values[:2], values[2+surveyColumns*i:][:surveyColumns])
 		}
-		close(s.done)
 	}
 }
 
-func (s *survey) read(head, values []any) error {
+func readSurvey(s *circulate.GroupState, head, values []any) error {
 	var now int64
-	if _, err := redis.Scan(head, &now, &s.state.Dead); err != nil {
+	if _, err := redis.Scan(head, &now, &s.Dead); err != nil {
 		return fmt.Errorf("survey: %w", err)
 	}
 	var unread, pending string
-	if _, err := redis.Scan(values, &s.state.Lag, &s.state.Pending, &s.state.Last, &unread, &pending); err != nil {
+	if _, err := redis.Scan(values, &s.Lag, &s.Pending, &s.Last, &unread, &pending); err != nil {
 		return fmt.Errorf("survey: %w", err)
 	}
-	if s.state.Lag < 0 {
+	if s.Lag < 0 {
 		return circulate.ErrNoGroup
 	}
-	s.state.Now = time.UnixMilli(now)
-	s.state.OldestUnread, s.state.OldestPending = circulate.PositionAge(s.state.Now, unread), circulate.PositionAge(s.state.Now, pending)
+	s.Now = time.UnixMilli(now)
+	s.OldestUnread, s.OldestPending = circulate.PositionAge(s.Now, unread), circulate.PositionAge(s.Now, pending)
 	return nil
 }
 
@@ -193,36 +186,29 @@ func (g *Groups) surveyUnread(ctx context.Context, found []map[string]*standing)
 		var unread []*survey
 		for name, s := range standings {
 			if s.unread {
-				unread = append(unread, &survey{group: name})
+				unread = append(unread, &survey{question: name})
 			}
 		}
 		k := g.streams.Keys(shard)
 		for some := range slices.Chunk(unread, gatherMax) {
 			args := make([]any, len(some))
 			for i, s := range some {
-				args[i] = s.group
+				args[i] = s.question
 			}
 			calls, asked, shards = append(calls, wire.Call{Keys: []string{k.Messages, k.Dead}, Args: args}), append(asked, some), append(shards, shard)
 		}
 	}
 	for i, reply := range g.wire.EvalEach(ctx, surveyScript, calls) {
-		values, err := redis.Values(reply.Value, reply.Err)
-		if err == nil && len(values) != 2+surveyColumns*len(asked[i]) {
-			err = wire.ErrReply
-		}
-		if err != nil {
-			return fmt.Errorf("groups, shard %d: %w", shards[i], err)
-		}
-		for j, s := range asked[i] {
-			err := s.read(values[:2], values[2+surveyColumns*j:][:surveyColumns])
+		readSurveys(shards[i], asked[i], reply.Value, reply.Err)
+		for _, s := range asked[i] {
 			switch {
-			case errors.Is(err, circulate.ErrNoGroup): // removed meanwhile
-				delete(found[shards[i]], s.group)
-			case err != nil:
-				return fmt.Errorf("groups, shard %d: %w", shards[i], err)
+			case errors.Is(s.err, circulate.ErrNoGroup): // removed meanwhile
+				delete(found[shards[i]], s.question)
+			case s.err != nil:
+				return fmt.Errorf("groups, shard %d: %w", shards[i], s.err)
 			default:
-				s.state.Holder = found[shards[i]][s.group].state.Holder
-				found[shards[i]][s.group].state = s.state
+				s.answer.Holder = found[shards[i]][s.question].state.Holder
+				found[shards[i]][s.question].state = s.answer
 			}
 		}
 	}
