@@ -18,17 +18,9 @@ type ParkedQuery struct {
 	Reason string // only accounts whose reason begins with this; empty: all
 }
 
-// ParkedAccount is an account out of circulation. Its State says why and since when it is
-// parked.
-type ParkedAccount struct {
-	View
-	Error   string // why its last check failed; empty: it did not
-	ErrorAt time.Time
-}
-
 // ParkedPage is a part of a list of parked accounts.
 type ParkedPage struct {
-	Accounts []ParkedAccount
+	Accounts []View // their State says why and since when they are parked, and how the last check failed
 	Next     string // the next page's Cursor; empty: this page is the last
 }
 
@@ -52,7 +44,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 			return ParkedPage{}, err
 		}
 	}
-	page := ParkedPage{Accounts: make([]ParkedAccount, 0, min(q.Limit, ListLimit))}
+	page := ParkedPage{Accounts: make([]View, 0, min(q.Limit, ListLimit))}
 	for looked := 0; at.shard < r.ring.Shards(); {
 		if len(page.Accounts) == q.Limit || looked >= lookBudget {
 			page.Next = SealCursor(CursorParked, at.append(nil, r.ring.Shards()))
@@ -74,7 +66,7 @@ func (r *Registry) Parked(ctx context.Context, q ParkedQuery) (ParkedPage, error
 			return ParkedPage{}, err
 		}
 		for i := range views {
-			page.Accounts = append(page.Accounts, ParkedAccount{viewOf(&views[i]), views[i].Error, views[i].ErrorAt})
+			page.Accounts = append(page.Accounts, viewOf(&views[i]))
 		}
 		looked += len(parked)
 		at = at.after(parked, want)

@@ -108,7 +108,7 @@ func TestParkedTells(t *testing.T) {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	a := page.Accounts[0]
-	if a.ID != "a" || a.Fault == "" || a.State.Reason != "config: broken" || a.State.Failures != 4 || a.Error != "broken" || time.Since(a.ErrorAt) > time.Minute {
+	if a.ID != "a" || a.Fault == "" || a.State.Reason != "config: broken" || a.State.Failures != 4 || a.State.Error != "broken" || time.Since(a.State.ErrorAt) > time.Minute {
 		t.Errorf("%+v", a)
 	}
 }

@@ -65,26 +65,20 @@ func (r *Ring) lookIn(ctx context.Context, shard int, ids []string) ([]View, err
 	if err != nil {
 		return nil, err
 	}
-	if len(answer) != len(ids)+1 {
-		return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
-	}
-	now, ok := answer[0].(int64)
-	if !ok {
-		return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
+	malformed := fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
+	now, answer, err := cutNow(answer)
+	if err != nil || len(answer) != len(ids) {
+		return nil, malformed
 	}
 	views := make([]View, 0, len(ids))
 	for i, id := range ids {
-		fields, err := redis.ByteSlices(answer[i+1], nil)
-		if err != nil {
-			return nil, fmt.Errorf("look, shard %d: %w", shard, err)
+		fields, err := redis.ByteSlices(answer[i], nil)
+		if err != nil || len(fields) != 0 && len(fields) != 11 {
+			return nil, malformed
 		}
-		if len(fields) == 0 {
-			continue
+		if len(fields) > 0 {
+			views = append(views, readView(id, now, fields))
 		}
-		if len(fields) != 11 {
-			return nil, fmt.Errorf("look, shard %d: %w", shard, wire.ErrReply)
-		}
-		views = append(views, readView(id, time.UnixMilli(now), fields))
 	}
 	return views, nil
 }
@@ -117,6 +111,13 @@ func readView(id string, now time.Time, fields [][]byte) View {
 		v.Place = Waiting
 	}
 	return v
+}
+
+// cutNow returns the time that an answer begins with, and the rest.
+func cutNow(answer []any) (now time.Time, rest []any, err error) {
+	var ms int64
+	rest, err = redis.Scan(answer, &ms)
+	return time.UnixMilli(ms), rest, err
 }
 
 func score(text []byte) (time.Time, error) {
@@ -236,16 +237,13 @@ func (r *Ring) lookBriefIn(ctx context.Context, shard int, ids []string) ([]Brie
 		return nil, time.Time{}, err
 	}
 	malformed := fmt.Errorf("lookbrief, shard %d: %w", shard, wire.ErrReply)
-	if len(answer) != len(ids)+1 {
-		return nil, time.Time{}, malformed
-	}
-	now, ok := answer[0].(int64)
-	if !ok {
+	now, answer, err := cutNow(answer)
+	if err != nil || len(answer) != len(ids) {
 		return nil, time.Time{}, malformed
 	}
 	views := make([]BriefView, 0, len(ids))
 	for i, id := range ids {
-		fields, err := redis.ByteSlices(answer[i+1], nil)
+		fields, err := redis.ByteSlices(answer[i], nil)
 		if err != nil || len(fields) > 2 {
 			return nil, time.Time{}, malformed
 		}
@@ -256,7 +254,7 @@ func (r *Ring) lookBriefIn(ctx context.Context, shard int, ids []string) ([]Brie
 			views = append(views, BriefView{ID: id, Record: fields[0], Parked: true, Reason: string(fields[1])})
 		}
 	}
-	return views, time.UnixMilli(now), nil
+	return views, now, nil
 }
 
 var snapshotScript = wire.NewScript("snapshot", lua("snapshot"))

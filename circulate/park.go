@@ -147,15 +147,9 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 		return nil, time.Time{}, err
 	}
 	malformed := fmt.Errorf("parked, shard %d: %w", shard, wire.ErrReply)
-	if len(answer)%3 != 1 {
-		return nil, time.Time{}, malformed
-	}
-	now, ok := answer[0].(int64)
-	if !ok {
-		return nil, time.Time{}, malformed
-	}
-	texts, err := redis.ByteSlices(answer[1:], nil)
-	if err != nil {
+	now, rest, err := cutNow(answer)
+	texts, badTexts := redis.ByteSlices(rest, nil)
+	if errors.Join(err, badTexts) != nil || len(texts)%3 != 0 {
 		return nil, time.Time{}, malformed
 	}
 	page := make([]ParkedAccount, 0, len(texts)/3)
@@ -166,7 +160,7 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 		}
 		page = append(page, ParkedAccount{ID: string(texts[i]), Since: at, Reason: string(texts[i+2])})
 	}
-	return page, time.UnixMilli(now), nil
+	return page, now, nil
 }
 
 // LongestParked skips that many of a shard's longest parked accounts and returns the

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"crypto/hpke"
 	"fmt"
 )
 
@@ -24,12 +23,7 @@ func (k *PublicKey) SealBox(about string, value []byte) (*Box, error) {
 	if len(value) == 0 || len(value) > maxBox {
 		return nil, fmt.Errorf("box: must hold 1 to %d bytes, not %d", maxBox, len(value))
 	}
-	_, kdf, aead := Suite()
-	enc, sender, err := hpke.NewSender(k.key, kdf, aead, []byte(boxInfo))
-	if err != nil {
-		return nil, fmt.Errorf("box: seal: %w", err)
-	}
-	sealed, err := sender.Seal([]byte(about), value)
+	enc, sealed, err := k.seal(boxInfo, []byte(about), value)
 	if err != nil {
 		return nil, fmt.Errorf("box: seal: %w", err)
 	}

@@ -100,16 +100,23 @@ func (k *PublicKey) Seal(name string, b Binding, by string, value []byte) (*Reco
 	if len(value) == 0 || len(value) > MaxValue {
 		return nil, fmt.Errorf("secret %s: value: must have 1 to %d bytes, has %d", name, MaxValue, len(value))
 	}
-	_, kdf, aead := Suite()
-	enc, sender, err := hpke.NewSender(k.key, kdf, aead, []byte(sealInfo))
-	if err != nil {
-		return nil, fmt.Errorf("secret %s: seal: %w", name, err)
-	}
-	r := &Record{Binding: b, By: by, Key: k.id, Enc: enc}
-	if r.Sealed, err = sender.Seal(r.AdditionalData(name), value); err != nil {
+	r := &Record{Binding: b, By: by, Key: k.id}
+	var err error
+	if r.Enc, r.Sealed, err = k.seal(sealInfo, r.AdditionalData(name), value); err != nil {
 		return nil, fmt.Errorf("secret %s: seal: %w", name, err)
 	}
 	return r, nil
+}
+
+// seal seals a value by HPKE: about is the additional data.
+func (k *PublicKey) seal(info string, about, value []byte) (enc, sealed []byte, err error) {
+	_, kdf, aead := Suite()
+	enc, sender, err := hpke.NewSender(k.key, kdf, aead, []byte(info))
+	if err != nil {
+		return nil, nil, err
+	}
+	sealed, err = sender.Seal(about, value)
+	return enc, sealed, err
 }
 
 // AdditionalData returns the additional data of the seal: the name and the binding.

@@ -96,33 +96,44 @@ func (s Store) List(ctx context.Context, skip, most int) (listed []Listed, passe
 	if err != nil || len(members) == 0 {
 		return nil, 0, now, err
 	}
-	calls := make([]wire.Call, 0, len(members))
+	keys := make([][]string, 0, len(members))
 	for _, m := range members {
 		if len(m) <= tailWidth {
 			continue // not ours
 		}
 		owner := m[tailWidth:]
 		_, pause := keysOf(s.wire.Namespace(), Ref{Owner: owner})
-		calls = append(calls, wire.Call{Keys: []string{pause[:len(pause)-len("pause")] + m[:tailWidth], pause}})
+		keys = append(keys, []string{s.keyAt(owner, m[:tailWidth]), pause})
 		listed = append(listed, Listed{Owner: owner, ID: m[:8]})
 	}
-	kept := listed[:0]
+	listed, err = s.look(ctx, "list credentials", listed, keys)
+	return listed, len(members), now, err
+}
+
+// look adds what is known, given the keys of each credential. Those of which nothing is known
+// are left out.
+func (s Store) look(ctx context.Context, doing string, listed []Listed, keys [][]string) ([]Listed, error) {
+	calls := make([]wire.Call, len(keys))
+	for i := range keys {
+		calls[i].Keys = keys[i]
+	}
+	found := listed[:0]
 	for i, reply := range s.wire.EvalEach(ctx, lookScript, calls) {
 		if wire.HasCode(reply.Err, "WRONGTYPE") {
 			continue // the next Take sets it aside
 		}
-		if reply.Err != nil {
-			return nil, 0, now, fmt.Errorf("list credentials: %w", reply.Err)
+		known, err := false, reply.Err
+		if err == nil {
+			known, err = listed[i].read(reply.Value)
 		}
-		known, err := listed[i].read(reply.Value)
 		if err != nil {
-			return nil, 0, now, fmt.Errorf("list credentials: %w", err)
+			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
 		if known {
-			kept = append(kept, listed[i])
+			found = append(found, listed[i])
 		}
 	}
-	return kept, len(members), now, nil
+	return found, nil
 }
 
 // read reads the reply of look.lua, and reports whether anything is known.
@@ -179,24 +190,17 @@ func (s Store) Paused(ctx context.Context, most int) (pauses []Pause, more int, 
 	if err != nil || len(owners) == 0 {
 		return nil, 0, now, err
 	}
-	calls := make([]wire.Call, len(owners))
+	listed, keys := make([]Listed, len(owners)), make([][]string, len(owners))
 	for i, owner := range owners {
 		_, pause := keysOf(s.wire.Namespace(), Ref{Owner: owner})
-		calls[i].Keys = []string{pause, pause}
+		listed[i].Owner, keys[i] = owner, []string{pause, pause}
 	}
-	for i, reply := range s.wire.EvalEach(ctx, lookScript, calls) {
-		if wire.HasCode(reply.Err, "WRONGTYPE") {
-			continue
-		}
-		if reply.Err != nil {
-			return nil, 0, now, fmt.Errorf("list pauses: %w", reply.Err)
-		}
-		var l Listed
-		if _, err := l.read(reply.Value); err != nil {
-			return nil, 0, now, fmt.Errorf("list pauses: %w", err)
-		}
+	if listed, err = s.look(ctx, "list pauses", listed, keys); err != nil {
+		return nil, 0, now, err
+	}
+	for _, l := range listed {
 		if !l.Paused.IsZero() {
-			pauses = append(pauses, Pause{owners[i], l.Paused, l.PauseReason})
+			pauses = append(pauses, Pause{l.Owner, l.Paused, l.PauseReason})
 		}
 	}
 	if len(owners) == most {

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -113,7 +114,7 @@ func (l *look) key(name string) error {
 	k.kind = kind.status()
 	left := l.ask("PTTL", name)
 	ms := left.number()
-	if err := first(kind.err, left.err); err != nil {
+	if err := cmp.Or(kind.err, left.err); err != nil {
 		return err
 	}
 	if ms >= 0 {
@@ -153,7 +154,7 @@ func (l *look) stream(k *key) error {
 		oldest.length()
 		k.first = oldest.text()
 	}
-	if err := first(about.err, oldest.err); err != nil {
+	if err := cmp.Or(about.err, oldest.err); err != nil {
 		return err
 	}
 	k.history = l.taker.streams[k.name]
@@ -239,17 +240,7 @@ func (l *look) group(stream string, g *groupImage) error {
 		}
 		g.Pending = append(g.Pending, p)
 	}
-	return first(consumers.err, left.err)
-}
-
-// first returns the first error.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(consumers.err, left.err)
 }
 
 var errReply = errors.New("a reply of the embedded server cannot be read")

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ func (i *Image) Write(out io.Writer, program string) (Counts, error) {
 	}
 	w.lines.line(&line{End: &w.counts})
 	w.lines.push()
-	if err := first(w.lines.err, p.close()); err != nil {
+	if err := cmp.Or(w.lines.err, p.close()); err != nil {
 		return w.counts, fmt.Errorf("image: %w", err)
 	}
 	return w.counts, nil
@@ -68,7 +69,7 @@ func (w *writer) key(k *key, r *replies) error {
 		}
 	}
 	w.lines.flush()
-	return first(r.err, w.lines.err)
+	return cmp.Or(r.err, w.lines.err)
 }
 
 func (w *writer) stream(k *key) {

@@ -84,7 +84,7 @@ func (s *Server) listParked(ctx context.Context, r *parkedRequest) (*parkedReply
 	for i, a := range page.Accounts {
 		list.Parked[i] = ParkedAccount{
 			ID: a.ID, Kind: a.Kind, Reason: a.State.Reason, Since: inUTC(a.State.Since),
-			Failures: a.State.Failures, Strikes: a.State.Strikes, Error: a.Error, ErrorAt: inUTC(a.ErrorAt),
+			Failures: a.State.Failures, Strikes: a.State.Strikes, Error: a.State.Error, ErrorAt: inUTC(a.State.ErrorAt),
 		}
 	}
 	return &parkedReply{list}, nil
