@@ -46,11 +46,7 @@ func (r *Registry) countSeen(ctx context.Context, shard int, ids []string, c *bo
 	if err != nil || len(chosen) == 0 {
 		return err
 	}
-	ids = ids[:0]
-	for i := range chosen {
-		ids = append(ids, chosen[i].ID)
-	}
-	views, err := r.ring.Look(ctx, shard, ids)
+	views, err := r.ring.Look(ctx, shard, idsIn(chosen))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,8 +59,6 @@ type Bulk struct {
 const (
 	// NudgeRate is the rate of NudgeAll unless the caller asks otherwise.
 	NudgeRate = ReviveRate
-	// CountBudget is the number of accounts that Count looks at.
-	CountBudget = 100_000
 )
 
 // Validate returns every fault as Faults, or nil.
@@ -206,15 +205,13 @@ func (w *bulkWalk) work(ctx context.Context, shard int) error {
 		w.done <- Progress{Seen: seen - len(ids)}
 	}
 	w.left.Add(-int64((seen - len(ids)) / passedPerLook))
-	for len(ids) > 0 {
+	for step := range slices.Chunk(ids, bulkStep) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if w.enough && w.left.Add(-int64(min(len(ids), bulkStep))) < 0 {
+		if w.enough && w.left.Add(-int64(len(step))) < 0 {
 			return errEnough
 		}
-		step := ids[:min(len(ids), bulkStep)]
-		ids = ids[len(step):]
 		did, err := w.step(ctx, shard, step)
 		w.done <- did
 		if err != nil {
@@ -276,10 +273,7 @@ func (w *bulkWalk) means(g *circulate.BriefView) bool {
 // change does the action, and returns the number of accounts that it changed.
 func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.BriefView, now time.Time) (int, error) {
 	ring := w.registry.ring
-	ids := make([]string, len(meant))
-	for i := range meant {
-		ids[i] = meant[i].ID
-	}
+	ids := idsIn(meant)
 	switch w.Action {
 	case PauseAll:
 		// Only if they are as they were seen: a newer reason says more than a pause.
@@ -387,4 +381,13 @@ func (r *Registry) chooseLooked(ctx context.Context, shard int, ids []string, s 
 		}
 	}
 	return chosen, now, nil
+}
+
+// idsIn returns the ids of chosen accounts.
+func idsIn(chosen []circulate.BriefView) []string {
+	ids := make([]string, len(chosen))
+	for i := range chosen {
+		ids[i] = chosen[i].ID
+	}
+	return ids
 }

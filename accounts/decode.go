@@ -57,13 +57,9 @@ func ReadKept(record []byte) (a Account, unknown []string, err error) {
 	return a, unknown, nil
 }
 
-// Read decodes and judges a record. It returns the faults of both at once, as Faults.
-func Read(record []byte, kinds Kinds) (Account, error) {
-	return readAs("", record, kinds)
-}
-
-// readAs is Read for the account with an id: the record may leave its id out, and must not
-// name another one. With an empty id it is Read.
+// readAs decodes and judges the record of the account with an id: the record may leave its id
+// out, and must not name another one. With an empty id it may name any. It returns the faults
+// of both at once, as Faults.
 func readAs(id string, record []byte, kinds Kinds) (Account, error) {
 	a, err := decode(record)
 	return judged(id, a, err, kinds)

@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 		"half in a name":    {`{"id":"a","kind":"plain","labels":{"\ud83d":"b"}}`, []string{"labels.\ufffd"}},
 		"control in an id":  {`{"id":"a\u0000","kind":"plain"}`, []string{"id"}},
 	} {
-		a, err := Read([]byte(tt.record), testKinds{})
+		a, err := readAs("", []byte(tt.record), testKinds{})
 		var faults Faults
 		if err != nil && !errors.As(err, &faults) {
 			t.Fatalf("%s: %v", name, err)

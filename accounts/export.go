@@ -26,16 +26,11 @@ type Exporting struct {
 	State bool
 }
 
-// export writes the record of every selected account, one a line, as Import reads them.
-// An account that stays registered is written once, or twice if it moves to another shard
-// while the number of shards changes. An account that comes or leaves meanwhile may be
-// missing. Export returns Faults for a selector that is not valid.
-func (r *Registry) export(ctx context.Context, s Selector, out io.Writer) (Exported, error) {
-	return r.ExportWith(ctx, Exporting{Selector: s}, out)
-}
-
-// ExportWith is Export with options. It writes each account's state at the moment of
-// writing: a check under way changes it later.
+// ExportWith writes the record of every selected account, one a line, as Import reads them,
+// and its state at the moment of writing: a check under way changes it later. An account that
+// stays registered is written once, or twice if it moves to another shard while the number of
+// shards changes. An account that comes or leaves meanwhile may be missing. It returns Faults
+// for a selector that is not valid.
 func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (Exported, error) {
 	var done Exported
 	if err := o.Selector.Validate(); err != nil {
@@ -75,9 +70,7 @@ func (r *Registry) readAll(ctx context.Context, from, to int, o *Exporting, batc
 		if err != nil {
 			return err
 		}
-		for ids = o.Selector.passes(ids); len(ids) > 0; {
-			some := ids[:min(len(ids), lookCount)]
-			ids = ids[len(some):]
+		for some := range slices.Chunk(o.Selector.passes(ids), lookCount) {
 			batch, err := r.snapshots(ctx, shard, some, o)
 			if err != nil {
 				return err
@@ -99,11 +92,7 @@ func (r *Registry) snapshots(ctx context.Context, shard int, ids []string, o *Ex
 		return nil, err
 	}
 	if o.State {
-		those := make([]string, len(chosen))
-		for i := range chosen {
-			those[i] = chosen[i].ID
-		}
-		batch, err := r.ring.Snapshots(ctx, shard, those)
+		batch, err := r.ring.Snapshots(ctx, shard, idsIn(chosen))
 		// As they are now: one may have lost a label since.
 		return slices.DeleteFunc(batch, func(s circulate.Snapshot) bool { return !r.sees(s.Record) }), err
 	}

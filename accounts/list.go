@@ -311,15 +311,9 @@ type Counted struct {
 	Estimate int  // of all selected accounts, if not complete; 0: no estimate
 }
 
-// count counts the accounts that a selector selects, without changing any. It looks at
-// CountBudget accounts or a few more, and counts all that are registered, or in one place,
-// without a look. It returns Faults for a selector that is not valid.
-func (r *Registry) count(ctx context.Context, s Selector) (Counted, error) {
-	return r.CountWithin(ctx, s, CountBudget)
-}
-
-// CountWithin is Count that looks at budget accounts or a few more. A smaller budget
-// takes less time.
+// CountWithin counts the accounts that a selector selects, without changing any. It looks at
+// budget accounts or a few more, and counts all that are registered, or in one place, without
+// a look. A smaller budget takes less time. It returns Faults for a selector that is not valid.
 func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Counted, error) {
 	if err := s.Validate(); err != nil {
 		return Counted{}, err

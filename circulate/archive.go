@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -87,13 +88,12 @@ func (a Archive) Accounts(ctx context.Context, shard int, cursor string, count i
 		return nil, "", err
 	}
 	const most = 512 // ids of one call; HSCAN returns a small HASH as a whole
-	for len(ids) > 0 {
-		n := min(most, len(ids))
-		some, err := a.dump(ctx, shard, ids[:n])
+	for some := range slices.Chunk(ids, most) {
+		dumped, err := a.dump(ctx, shard, some)
 		if err != nil {
 			return nil, "", err
 		}
-		all, ids = append(all, some...), ids[n:]
+		all = append(all, dumped...)
 	}
 	return all, next, nil
 }
@@ -265,16 +265,14 @@ func (a Archive) LoadGroup(ctx context.Context, p GroupPosition) error {
 		return err
 	}
 	key := a.ring.keys[p.Shard].messages
-	for rest := p.Pending; len(rest) > 0; {
-		n := min(len(rest), wire.MaxBatch)
-		commands := make([]wire.Command, n)
-		for i, m := range rest[:n] {
+	for some := range slices.Chunk(p.Pending, wire.MaxBatch) {
+		commands := make([]wire.Command, len(some))
+		for i, m := range some {
 			commands[i] = wire.Command{"XCLAIM", key, p.Group, restorer, 0, m.Position.String(), "RETRYCOUNT", m.Deliveries, "FORCE", "JUSTID"}
 		}
 		if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {
 			return fmt.Errorf("load group %s, shard %d: %w", p.Group, p.Shard, err)
 		}
-		rest = rest[n:]
 	}
 	return nil
 }

@@ -67,26 +67,6 @@ func TestRolesAreWords(t *testing.T) {
 func TestPrincipal(t *testing.T) {
 	press := access.Principal{Name: "press", Role: access.Editor, Labels: access.Labels{"team": "press"}, Via: access.ViaKey}
 	both := access.Principal{Name: "both", Role: access.Viewer, Labels: access.Labels{"team": "press", "env": ""}, Via: access.ViaKey}
-	for _, c := range []struct {
-		who    access.Principal
-		labels map[string]string
-		want   bool
-	}{
-		{access.Principal{}, nil, false},
-		{access.Principal{}, map[string]string{"team": "press"}, false},
-		{access.Token(), nil, true},
-		{access.Local(), map[string]string{"team": "press"}, true},
-		{press, map[string]string{"team": "press", "env": "test"}, true},
-		{press, map[string]string{"team": "sales"}, false},
-		{press, map[string]string{"Team": "press"}, false},
-		{press, nil, false},
-		{both, map[string]string{"team": "press"}, false}, // a missing label is not the same as an empty one
-		{both, map[string]string{"team": "press", "env": ""}, true},
-	} {
-		if got := c.who.Sees(c.labels); got != c.want {
-			t.Errorf("%s sees %v: got %t", c.who.Name, c.labels, got)
-		}
-	}
 	if press.Bound() != true || access.Token().Bound() || access.Local().Bound() {
 		t.Error("bound: only press is")
 	}
@@ -105,7 +85,7 @@ func TestPrincipal(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	if p, ok := access.From(context.Background()); ok || p.May(access.Viewer) || p.Sees(nil) {
+	if p, ok := access.From(context.Background()); ok || p.May(access.Viewer) {
 		t.Errorf("nobody: got %+v, %t", p, ok)
 	}
 	ctx := access.With(context.Background(), access.Token())

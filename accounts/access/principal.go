@@ -38,16 +38,6 @@ func (l Labels) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// In reports whether another set of labels has all of these.
-func (l Labels) In(all map[string]string) bool {
-	for name, value := range l {
-		if has, ok := all[name]; !ok || has != value {
-			return false
-		}
-	}
-	return true
-}
-
 // Principal is a caller on whose behalf something is done. The zero Principal is nobody,
 // and may do nothing.
 type Principal struct {
@@ -69,10 +59,6 @@ func (p Principal) May(role Role) bool { return p.Role.Includes(role) }
 
 // Bound reports whether the principal is limited to accounts with its labels.
 func (p Principal) Bound() bool { return len(p.Labels) > 0 }
-
-// Sees reports whether the principal may see an account with these labels. The zero
-// Principal sees no account.
-func (p Principal) Sees(labels map[string]string) bool { return p.Role.Valid() && p.Labels.In(labels) }
 
 type principalKey struct{}
 

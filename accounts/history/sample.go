@@ -29,9 +29,6 @@ func (s *Sample) Set(f Field, value float64) {
 	s.values[f] = value
 }
 
-// Get returns a figure, or NaN if it is missing.
-func (s *Sample) Get(f Field) float64 { return s.values[f] }
-
 // spread is a figure over some time: its mean and its extremes, NaN if it is missing.
 type spread struct{ mean, least, most float64 }
 

@@ -91,7 +91,7 @@ func (n *node) replaced() error {
 // inner returns the current connection. It is nil only after a single command.
 func (k *clusterConn) inner() redis.Conn {
 	if err := k.lendAgain(0); err != nil {
-		return failed{err}
+		return failed(err)
 	}
 	return k.conn
 }
@@ -298,16 +298,8 @@ func (k *clusterConn) ask(address string, timeout time.Duration, name string, ar
 	return redis.ReceiveWithTimeout(conn, max(time.Nanosecond, time.Until(deadline)))
 }
 
-// failed is a connection that could not be opened: every call on it fails.
-type failed struct{ err error }
-
-func (f failed) Do(string, ...any) (any, error)                           { return nil, f.err }
-func (f failed) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, f.err }
-func (f failed) DoContext(context.Context, string, ...any) (any, error)   { return nil, f.err }
-func (f failed) Send(string, ...any) error                                { return f.err }
-func (f failed) Flush() error                                             { return f.err }
-func (f failed) Receive() (any, error)                                    { return nil, f.err }
-func (f failed) ReceiveWithTimeout(time.Duration) (any, error)            { return nil, f.err }
-func (f failed) ReceiveContext(context.Context) (any, error)              { return nil, f.err }
-func (f failed) Err() error                                               { return f.err }
-func (f failed) Close() error                                             { return nil }
+// failed returns a connection on which every call fails.
+func failed(err error) redis.Conn {
+	pool := redis.Pool{Dial: func() (redis.Conn, error) { return nil, err }}
+	return pool.Get()
+}

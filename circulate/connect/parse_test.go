@@ -12,20 +12,20 @@ import (
 
 func TestURLsAreRead(t *testing.T) {
 	for text, want := range map[string]target{
-		"redis://localhost":                      {address: "localhost:6379", host: "localhost"},
-		"redis://localhost:":                     {address: "localhost:6379", host: "localhost"},
-		"redis://localhost/":                     {address: "localhost:6379", host: "localhost"},
-		"redis://localhost:7000":                 {address: "localhost:7000", host: "localhost"},
-		"redis://10.0.0.1:7000/3":                {address: "10.0.0.1:7000", host: "10.0.0.1", database: 3},
-		"redis://localhost/15/":                  {address: "localhost:6379", host: "localhost", database: 15},
-		"rediss://redis.example.com":             {address: "redis.example.com:6379", host: "redis.example.com", tls: true},
-		"redis://[::1]":                          {address: "[::1]:6379", host: "::1"},
-		"redis://[2001:db8::7]:7000/1":           {address: "[2001:db8::7]:7000", host: "2001:db8::7", database: 1},
-		"redis://:secret@localhost":              {address: "localhost:6379", host: "localhost", password: "secret"},
-		"redis://user:secret@localhost":          {address: "localhost:6379", host: "localhost", user: "user", password: "secret"},
-		"redis://us%40er:p%3A%2F%3F%23%25@h:1/2": {address: "h:1", host: "h", user: "us@er", password: "p:/?#%", database: 2},
-		"redis://user:se:cret@localhost":         {address: "localhost:6379", host: "localhost", user: "user", password: "se:cret"},
-		"REDIS://localhost":                      {address: "localhost:6379", host: "localhost"},
+		"redis://localhost":                      {address: "localhost:6379"},
+		"redis://localhost:":                     {address: "localhost:6379"},
+		"redis://localhost/":                     {address: "localhost:6379"},
+		"redis://localhost:7000":                 {address: "localhost:7000"},
+		"redis://10.0.0.1:7000/3":                {address: "10.0.0.1:7000", database: 3},
+		"redis://localhost/15/":                  {address: "localhost:6379", database: 15},
+		"rediss://redis.example.com":             {address: "redis.example.com:6379", tls: true},
+		"redis://[::1]":                          {address: "[::1]:6379"},
+		"redis://[2001:db8::7]:7000/1":           {address: "[2001:db8::7]:7000", database: 1},
+		"redis://:secret@localhost":              {address: "localhost:6379", password: "secret"},
+		"redis://user:secret@localhost":          {address: "localhost:6379", user: "user", password: "secret"},
+		"redis://us%40er:p%3A%2F%3F%23%25@h:1/2": {address: "h:1", user: "us@er", password: "p:/?#%", database: 2},
+		"redis://user:se:cret@localhost":         {address: "localhost:6379", user: "user", password: "se:cret"},
+		"REDIS://localhost":                      {address: "localhost:6379"},
 	} {
 		t.Run(text, func(t *testing.T) {
 			if got, err := parse(text); err != nil || got != want {

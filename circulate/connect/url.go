@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +11,7 @@ import (
 )
 
 type target struct {
-	address, host  string
+	address        string
 	user, password string
 	database       int
 	tls            bool
@@ -28,20 +29,9 @@ func parse(rawURL string) (target, error) {
 	default:
 		return target{}, fmt.Errorf("redis URL: must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://, begins with %q", u.Scheme)
 	}
-	if t.host = u.Hostname(); t.host == "" {
-		return target{}, errors.New("redis URL: host is missing")
+	if t.address, err = addressOf(u, "6379", "one host and one port"); err != nil {
+		return target{}, err
 	}
-	if strings.Contains(t.host, ":") && !strings.HasPrefix(u.Host, "[") {
-		return target{}, errors.New("redis URL: one host and one port, an IPv6 address in brackets")
-	}
-	port := u.Port()
-	if port == "" {
-		port = "6379"
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return target{}, errors.New("redis URL: the port must be 1 to 65535")
-	}
-	t.address = net.JoinHostPort(t.host, port)
 	t.user = u.User.Username()
 	t.password, _ = u.User.Password()
 	if database := strings.Trim(u.Path, "/"); database != "" {
@@ -104,7 +94,11 @@ func parseSet(rawURL, kind, defaultPort, looksLike string) (set, *url.URL, error
 	}
 	s.tls = u.Scheme == "rediss"+kind
 	for _, host := range hosts {
-		address, err := addressOf(host, defaultPort)
+		u, err := url.Parse("redis://" + host)
+		if err != nil || u.Host != host {
+			return s, nil, errors.New("redis URL: the hosts cannot be read; they look like HOST:PORT,HOST:PORT, an IPv6 address in brackets")
+		}
+		address, err := addressOf(u, defaultPort, "one port for each host")
 		if err != nil {
 			return s, nil, err
 		}
@@ -118,22 +112,15 @@ func parseSet(rawURL, kind, defaultPort, looksLike string) (set, *url.URL, error
 	return s, u, nil
 }
 
-// addressOf reads HOST or HOST:PORT.
-func addressOf(host, defaultPort string) (string, error) {
-	u, err := url.Parse("redis://" + host)
-	if err != nil || u.Host != host {
-		return "", errors.New("redis URL: the hosts cannot be read; they look like HOST:PORT,HOST:PORT, an IPv6 address in brackets")
-	}
-	name, port := u.Hostname(), u.Port()
-	switch {
+// addressOf returns the host and port of a URL. Only is what there may be, for an error.
+func addressOf(u *url.URL, defaultPort, only string) (string, error) {
+	name, port := u.Hostname(), cmp.Or(u.Port(), defaultPort)
+	switch n, err := strconv.ParseUint(port, 10, 16); {
 	case name == "":
 		return "", errors.New("redis URL: host is missing")
-	case strings.Contains(name, ":") && !strings.HasPrefix(host, "["):
-		return "", errors.New("redis URL: one port for each host, an IPv6 address in brackets")
-	case port == "":
-		port = defaultPort
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+	case strings.Contains(name, ":") && !strings.HasPrefix(u.Host, "["):
+		return "", errors.New("redis URL: " + only + ", an IPv6 address in brackets")
+	case err != nil || n == 0:
 		return "", errors.New("redis URL: the port must be 1 to 65535")
 	}
 	return net.JoinHostPort(name, port), nil
