@@ -204,6 +204,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
 	run "rules in Go, each broken" go test -count=1 -tags night -timeout 40m ./testing/mutants
 	run "every published search" go run ./testing/explore --published testing/README.md --check
+	run "simulated replicas, seeds that failed" go test -count=1 -tags night -timeout 30m ./testing/simulate
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched

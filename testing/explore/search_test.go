@@ -24,12 +24,12 @@ func TestSearches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config.Replays = 30
+			config.Replays = 10
 			r := find(t, config)
 			if r.Fault != "" {
 				t.Fatalf("%s\n%s", r.Fault, r.Text)
 			}
-			if !r.Complete || r.Replayed != 30 {
+			if !r.Complete || r.Replayed != 10 {
 				t.Errorf("%+v", r)
 			}
 			if want := published[s.String()]; r.States != want {

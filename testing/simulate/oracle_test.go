@@ -226,7 +226,11 @@ func TestTheOracleSees(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			spoil(t, plan{seed: 1, replicas: 1, monitors: 1, shards: 1, accounts: 4}, (*simulation).someoneScheduled, tt.sees, tt.spoil, tt.by)
+			p := plan{seed: 1, replicas: 1, shards: 1, accounts: 4} // a monitor has nothing to do, and takes half of the time
+			if tt.sees == " audit: " {
+				p.monitors = 1
+			}
+			spoil(t, p, (*simulation).someoneScheduled, tt.sees, tt.spoil, tt.by)
 		})
 	}
 }
@@ -261,7 +265,7 @@ func TestTheOracleSeesCallsThatAreHeld(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			spoil(t, plan{seed: 1, replicas: 1, monitors: 1, shards: 1, accounts: 1, held: 1, places: 16}, (*simulation).someoneHeld, tt.sees, tt.spoil, nil)
+			spoil(t, plan{seed: 1, replicas: 1, shards: 1, accounts: 1, held: 1, places: 16}, (*simulation).someoneHeld, tt.sees, tt.spoil, nil)
 		})
 	}
 }

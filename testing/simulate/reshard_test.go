@@ -131,7 +131,7 @@ func TestReshardUnderWay(t *testing.T) {
 		late  time.Duration // the most; what a dead process held is requeued within 20 s
 	}{
 		{"in peace", 1, false, circulate.MoveGate + time.Second},
-		{"while processes are killed", 2, true, 25 * time.Second},
+		{"while processes are killed", killedSeeds, true, 25 * time.Second},
 	} {
 		for seed := range uint64(test.seeds) {
 			t.Run(fmt.Sprintf("%s, seed %d", test.name, seed), func(t *testing.T) {
