@@ -2,8 +2,8 @@
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every rule in Go broken in turn, every published search
-# of the protocol, the conformance suite behind Sentinels, a night of simulated replicas, ten minutes under every error of third parties, the tests that testing/run.sh
-# runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
+# of the protocol, the conformance suite behind Sentinels, a night of simulated replicas, every fault of chaos, ten minutes under
+# every error of third parties, the tests that testing/run.sh runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
 # provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
 # a service that keeps everything itself, a release that is made twice and tried, and two versions
 # side by side.
@@ -204,8 +204,9 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
 	run "rules in Go, each broken" go test -count=1 -tags night -timeout 40m ./testing/mutants
 	run "every published search" go run ./testing/explore --published testing/README.md --check
-	run "simulated replicas, seeds that failed" go test -count=1 -tags night -timeout 30m ./testing/simulate
+	run "simulated replicas, seeds that failed before" go test -count=1 -tags night -timeout 30m ./testing/simulate
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
+	run "every fault of chaos, seed $seed" go run -C testing/chaos . --for 10m --seed "$seed"
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "mails of others" mailed

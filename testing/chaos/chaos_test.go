@@ -19,14 +19,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
-// quick are the faults of TestShortRun: some of each sort, which take little time.
+// quick are the faults of TestShortRun: some of each sort, which take little time. Every fault
+// there is comes at night.
 func quick() []string {
 	return []string{
-		"poller-kill-holding-many", "poller-freeze-past-dead", "monitor-kill", "poller-sigterm-mid-check",
-		"redis-kill-always", "redis-power-loss-everysec", "redis-script-flush",
-		"net-replies-lost-all", "check-severed", "storm-register-race",
-		"sentinel-master-kill", "sentinel-writes-lost", "sentinel-all-down",
-		"cluster-slots-move", "cluster-slot-half-moved", "cluster-master-kill",
+		"pollers-kill-all", "redis-kill-always", "net-replies-lost-all",
+		"sentinel-writes-lost",
+		"cluster-slot-half-moved", "cluster-master-kill",
 	}
 }
 
@@ -36,7 +35,7 @@ func TestShortRun(t *testing.T) {
 	redistest.LookPath(t)
 	var progress strings.Builder
 	r, err := unleash(t.Context(), options{
-		length: 100 * time.Second, seed: 20261121, on: topologies(), faults: quick(), rounds: 1, accounts: 90, dir: t.TempDir(), log: &progress,
+		length: 100 * time.Second, seed: 20261121, on: topologies(), faults: quick(), rounds: 1, accounts: 60, dir: t.TempDir(), log: &progress,
 	})
 	t.Log(progress.String())
 	if err != nil {
