@@ -20,14 +20,17 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/demo"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
 // pollerVariable has the test binary act as a poller of a demo.
 const pollerVariable = "ROUNDS_TEST_BROWSER_POLLER"
 
+// TestMain has what happens in the browser run without the race detector: the service's own tests
+// make the same requests with it.
 func TestMain(m *testing.M) {
 	if os.Getenv(pollerVariable) == "" {
-		os.Exit(m.Run())
+		os.Exit(processes.Apart(m, "TestInBrowser").Run())
 	}
 	if err := demo.RunPoller(context.Background(), os.Stdin, os.Stdout, service.Options{}, hasten); err != nil {
 		fmt.Fprintln(os.Stderr, err)
