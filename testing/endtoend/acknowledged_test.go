@@ -186,6 +186,7 @@ func botID(token string) string {
 // moment, under registrations, removals and messages. Whatever it answered is so afterwards,
 // and so is what it confirmed to a third party that gives each message once.
 func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	third, stop, err := telegram.Serve(telegram.Options{})
 	if err != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +32,9 @@ import (
 // tests. It is set in the process's environment.
 const consumerVariable = "ROUNDS_ENDTOEND_CONSUMER"
 
+// atOnce is how many tests run at once. They wait for other processes most of the time.
+const atOnce = 8
+
 // TestMain has most tests run without the race detector, as what they test are other processes.
 // It watches the consumers.
 func TestMain(m *testing.M) {
@@ -40,9 +45,15 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := processes.Apart(m,
-		"TestKilledProcessGoesOn", "TestThirdPartyThatAlwaysHasMoreStopsNobody", "TestHostileAnswersStopNobody", "TestIdleEndpointsHoldNothingUp",
-		"TestKilledProcessesLoseNothing", "TestNoSecretAppears", "TestTheWayAroundLosesNothing", "TestSlowCheckWhileShardsChangeOnAFullRedis").Run()
+		"TestKilledProcessGoesOn", "TestKilledProcessKeepsWhatItAcknowledged", "TestThirdPartyThatAlwaysHasMoreStopsNobody", "TestHostileAnswersStopNobody",
+		"TestIdleEndpointsHoldNothingUp", "TestKilledProcessesLoseNothing", "TestNoSecretAppears", "TestTheWayAroundLosesNothing",
+		"TestSlowCheckWhileShardsChangeOnAFullRedis", "TestReadmeCommands", "TestReadmeProgram").Run()
 	removeBinary()
 	os.Exit(code)
 }

@@ -27,7 +27,7 @@ import (
 const (
 	deliveryShards   = 8
 	deliveryAccounts = 40
-	postInterval     = 5 * time.Millisecond
+	postInterval     = 20 * time.Millisecond
 )
 
 // death is where a consumer dies, and at which time of getting there.

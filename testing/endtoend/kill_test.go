@@ -15,10 +15,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-const accounts = 2000
+const accounts = 800
 
 // TestKilledProcessesLoseNothing tests the main job with real processes: an API, three
-// pollers and two monitors on one Redis, with 2,000 accounts of both kinds. A poller and
+// pollers and two monitors on one Redis, with 800 accounts of both kinds. A poller and
 // a monitor are killed and another poller is told to end, while the upstream still posts.
 // Every account must be checked again, and every message must be in the stream exactly
 // once.
@@ -31,7 +31,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	}
 	defer closeThird()
 	addr := freeAddress(t)
-	settings := []string{"ROUNDS_REDIS_URL=" + server.URL(), "ROUNDS_API_ADDR=" + addr, "ROUNDS_API_URL=http://" + addr, "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true"}
+	settings := []string{"ROUNDS_REDIS_URL=" + server.URL(), "ROUNDS_API_ADDR=" + addr, "ROUNDS_API_URL=http://" + addr, "ROUNDS_ALLOW_PRIVATE_ADDRESSES=true", "ROUNDS_SHARDS=16"}
 
 	start(t, "api", binary, settings, "serve", "--roles", "api")
 	pollers := make([]*process, 3)
@@ -65,7 +65,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	posted := make(chan struct{})
 	go func() {
 		defer close(posted)
-		for tick := time.Tick(2 * time.Millisecond); posting.Err() == nil; <-tick {
+		for tick := time.Tick(5 * time.Millisecond); posting.Err() == nil; <-tick {
 			third.Post(ids[rand.IntN(len(ids))])
 		}
 	}()
