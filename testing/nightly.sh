@@ -142,11 +142,15 @@ released() {
 	return $tried
 }
 
-# watched has the race detector watch what testing/run.sh runs without it.
+# watched has the race detector watch what testing/run.sh runs without it. Some of these packages
+# are modules of their own.
 watched() {
-	local folders=()
-	while read -r folder; do folders+=("$folder"); done < <(grep -rl --include='*_test.go' 'processes\.Apart(' . | xargs -n 1 dirname | sort -u)
-	[ ${#folders[@]} -gt 0 ] && ROUNDS_TEST_RACE_ALL=1 go test -race -count=1 -timeout 30m "${folders[@]}"
+	local folder ran=0 bad=0
+	while read -r folder; do
+		ran=1
+		ROUNDS_TEST_RACE_ALL=1 go test -C "$folder" -race -count=1 -timeout 30m . </dev/null || bad=1
+	done < <(grep -rl --include='*_test.go' 'processes\.Apart(' . | xargs -n 1 dirname | sort -u)
+	[ $ran -eq 1 ] && return $bad
 }
 
 # upgraded has the version that was released last and this one run side by side.
