@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/circulate/datadir"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
@@ -78,7 +79,7 @@ func (a *acknowledged) clients(ctx context.Context, base string) {
 // its way to a process that was killed is lost, and no program can help that. What the next call
 // says it has got must be there.
 type persons struct {
-	third  *ilink.Ilink
+	third  *ilinkd.Server
 	tokens []string
 	gone   []map[int]bool // of each: messages of pages that nobody confirmed before the kill
 	there  int            // messages that were confirmed, at the last look
@@ -194,7 +195,7 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	defer stop()
 	persons := &persons{}
-	if persons.third, stop, err = ilink.Serve(ilink.Options{}); err != nil {
+	if persons.third, stop, err = ilinkd.Serve(ilink.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer stop()

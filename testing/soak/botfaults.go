@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
 // weixinErrors are the errors of WeChat's bots that pass. A few calls have them, of any bot.
-func weixinErrors() map[string]ilink.Fault {
-	return map[string]ilink.Fault{
+func weixinErrors() map[string]ilinkd.Fault {
+	return map[string]ilinkd.Fault{
 		"524 at the end of a hold": {Status: 524, After: holdOf, Times: 3}, // with the time-out that the client's would be
 		"502":                      {Status: 502, Times: 3},
 		"504":                      {Status: 504, Times: 1},
@@ -73,7 +73,7 @@ func (b *bots) breakSomething(ctx context.Context) error {
 		b.weixin.Idle(tokenOf("weixin", healthy))
 	} else {
 		b.injected["weixin: "+name]++
-		b.weixin.Fail(ilink.GetUpdates, faults[name])
+		b.weixin.Fail(ilinkd.GetUpdates, faults[name])
 	}
 	token := tokenOf("telegram", healthy)
 	b.telegram.SetWebhook(b.hooked, "") // after one turn

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // bots are accounts whose third parties hold calls.
 type bots struct {
-	weixin   *ilink.Ilink
+	weixin   *ilinkd.Server
 	telegram *telegram.Telegram
 	random   *rand.Rand
 	stops    []func()
@@ -38,7 +39,7 @@ type bots struct {
 
 func newBots(random *rand.Rand) (*bots, error) {
 	b := &bots{random: random, injected: make(map[string]int), hooked: tokenOf("telegram", botsEach-1)}
-	w, stop, err := ilink.Serve(ilink.Options{Hold: holdOf, NextHold: holdOf})
+	w, stop, err := ilinkd.Serve(ilink.Options{Hold: holdOf, NextHold: holdOf})
 	if err != nil {
 		return nil, err
 	}

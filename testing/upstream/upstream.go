@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Options are the settings of an Upstream. The zero Options are usable.

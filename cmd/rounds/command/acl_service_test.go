@@ -22,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -74,7 +75,7 @@ var withoutRedis = []string{"check", "completion", "connector", "demo", "help", 
 // signIn signs a WeChat account in, whose owner scans the code and confirms.
 func (u *underACL) signIn() {
 	u.Helper()
-	fake, stop, err := ilink.Serve(ilink.Options{Hold: 50 * time.Millisecond})
+	fake, stop, err := ilinkd.Serve(ilink.Options{Hold: 50 * time.Millisecond})
 	if err != nil {
 		u.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 // look looks at a sign-in at a desk without waiting for the phone.
@@ -34,7 +34,7 @@ func TestLooksGoOnBehindThePage(t *testing.T) {
 				t.Errorf("got %+v", now)
 			}
 		}
-		if n := w.fake.Calls(ilink.GetStatus); n != 1 {
+		if n := w.fake.Calls(ilinkd.GetStatus); n != 1 {
 			t.Errorf("5 looks have made %d calls", n)
 		}
 		w.fake.Scan(w.code(), "U", "4711")
@@ -69,12 +69,12 @@ func TestLooksGoOnBehindThePage(t *testing.T) {
 func TestLooksAreNoHotLoop(t *testing.T) {
 	run(t, func(w *world) {
 		l, d := w.begin("me"), w.desk()
-		w.fake.Fail(ilink.GetStatus, ilink.Fault{Status: 500})
+		w.fake.Fail(ilinkd.GetStatus, ilinkd.Fault{Status: 500})
 		for range 40 {
 			w.look(d, l)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := w.fake.Calls(ilink.GetStatus); n < 3 || n > 5 {
+		if n := w.fake.Calls(ilinkd.GetStatus); n < 3 || n > 5 {
 			t.Errorf("%d calls in four seconds", n)
 		}
 		if now := w.look(d, l); now.State != scan.Waiting || now.Trouble == "" || now.Link == "" {

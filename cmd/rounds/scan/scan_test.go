@@ -20,6 +20,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +39,7 @@ func (kinds) Validate(kind string, _ json.RawMessage) error {
 // world is a ring, the fake, and what signing in has stored.
 type world struct {
 	*faketime.World
-	fake     *ilink.Ilink
+	fake     *ilinkd.Server
 	client   *fetch.Client
 	registry *accounts.Registry
 
@@ -50,7 +51,7 @@ type world struct {
 
 func run(t *testing.T, test func(w *world)) {
 	faketime.Run(t, 2, func(b *faketime.World) {
-		w := &world{World: b, fake: ilink.New(ilink.Options{Host: "https://far.example"}), stored: make(map[string]string)}
+		w := &world{World: b, fake: ilinkd.New(ilink.Options{Host: "https://far.example"}), stored: make(map[string]string)}
 		w.client = fetch.New(fetch.Options{Transport: w.fake})
 		w.registry = accounts.NewRegistry(b.Ring, kinds{})
 		test(w)
@@ -231,8 +232,8 @@ func TestCodesRunOut(t *testing.T) {
 		w.fake.Expire(w.code())
 		l = w.step(l, "", scan.Expired)
 		w.step(l, "", scan.Expired)
-		if w.fake.Calls(ilink.GetCode) != 3 || l.Link != "" {
-			t.Errorf("%d codes", w.fake.Calls(ilink.GetCode))
+		if w.fake.Calls(ilinkd.GetCode) != 3 || l.Link != "" {
+			t.Errorf("%d codes", w.fake.Calls(ilinkd.GetCode))
 		}
 	})
 }
@@ -305,12 +306,12 @@ func TestWhatIsRefused(t *testing.T) {
 				t.Errorf("%q: got %v", digits, err)
 			}
 		}
-		w.fake.Fail(ilink.GetStatus, ilink.Fault{Garbage: true, Times: 1})
+		w.fake.Fail(ilinkd.GetStatus, ilinkd.Fault{Garbage: true, Times: 1})
 		if _, err := w.desk().Follow(w.Context(), w.registry, l.Name, scan.MaxHold); err == nil {
 			t.Error("garbage is no error")
 		}
-		for _, f := range []ilink.Fault{{Status: 524, After: 30 * time.Second}, {Reset: true, After: 20 * time.Second}, {Hang: true}} {
-			w.fake.Fail(ilink.GetStatus, f)
+		for _, f := range []ilinkd.Fault{{Status: 524, After: 30 * time.Second}, {Reset: true, After: 20 * time.Second}, {Hang: true}} {
+			w.fake.Fail(ilinkd.GetStatus, f)
 			w.step(l, "", scan.Waiting)
 			w.fake.Heal()
 			synctest.Wait() // a call that hung is answered before the next fault
@@ -322,7 +323,7 @@ func TestWhatIsRefused(t *testing.T) {
 // bound has a person scan whose account is bound to this client already.
 func (w *world) bound(l *scan.Login) {
 	w.Helper()
-	w.fake.Fail(ilink.GetStatus, ilink.Fault{Body: `{"status":"binded_redirect"}`})
+	w.fake.Fail(ilinkd.GetStatus, ilinkd.Fault{Body: `{"status":"binded_redirect"}`})
 	w.step(l, "", scan.Bound)
 	if w.registered("me") != "" {
 		w.Error("it is registered")

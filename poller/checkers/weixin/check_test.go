@@ -14,22 +14,23 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 // asked lets a checker ask the fake once, as a pool does.
-func asked(ctx context.Context, w *ilink.Ilink, cursor []byte) (poller.Result, error) {
+func asked(ctx context.Context, w *ilinkd.Server, cursor []byte) (poller.Result, error) {
 	return New(fetch.New(fetch.Options{Transport: w}), source()).Check(ctx, poller.Request{
 		Account: "a", CheckID: "c", Config: configOf("", "a"), Cursor: cursor, Limit: 200, Attempt: 1, Hold: hold,
 	})
 }
 
-func newFake(o ilink.Options) *ilink.Ilink {
-	w := ilink.New(o)
+func newFake(o ilink.Options) *ilinkd.Server {
+	w := ilinkd.New(o)
 	w.AddBot(tokenOf("a"))
 	return w
 }
 
-func result(t *testing.T, w *ilink.Ilink, cursor []byte) poller.Result {
+func result(t *testing.T, w *ilinkd.Server, cursor []byte) poller.Result {
 	t.Helper()
 	r, err := asked(t.Context(), w, cursor)
 	if err != nil {
@@ -89,7 +90,7 @@ func TestOddElementsAreKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFake(ilink.Options{Hold: -1})
-			w.Fail(ilink.GetUpdates, ilink.Fault{Body: `{"ret":0,"msgs":[` + tt.element + `,{"message_id":8}],"get_updates_buf":"next"}`})
+			w.Fail(ilinkd.GetUpdates, ilinkd.Fault{Body: `{"ret":0,"msgs":[` + tt.element + `,{"message_id":8}],"get_updates_buf":"next"}`})
 			r := result(t, w, nil)
 			if len(r.Messages) != 2 || r.Messages[1].ID != "8" || string(r.Cursor) != "1:next" || tt.warned != (len(r.Warnings) > 0) {
 				t.Fatalf("got %+v", r)
@@ -114,14 +115,14 @@ func TestAnswersAreReadAsFarAsTheyCan(t *testing.T) {
 		`{"ret":0,"get_updates_buf":"` + strings.Repeat("b", 61<<10) + `"}`:        0,
 	} {
 		w := newFake(ilink.Options{Hold: -1})
-		w.Fail(ilink.GetUpdates, ilink.Fault{Body: body})
+		w.Fail(ilinkd.GetUpdates, ilinkd.Fault{Body: body})
 		if r := result(t, w, nil); len(r.Messages) != want || r.Cursor != nil || r.Hold != 0 {
 			t.Errorf("%.80s: got %+v", body, r)
 		}
 	}
 	for _, body := range []string{`[]`, `{}`, `{"msgs":[`, `null`, `7`, `{"msgs":[` + strings.Repeat("{},", 30_000) + `{}]}`} {
 		w := newFake(ilink.Options{Hold: -1})
-		w.Fail(ilink.GetUpdates, ilink.Fault{Body: body})
+		w.Fail(ilinkd.GetUpdates, ilinkd.Fault{Body: body})
 		if _, err := asked(t.Context(), w, nil); checktest.Failure(t, err).Kind != poller.Protocol {
 			t.Errorf("%.80s: got %v", body, err)
 		}
@@ -148,11 +149,11 @@ func TestStaleIsParkedAndSaysScanAgain(t *testing.T) {
 	if e := checktest.Failure(t, err); e.Kind != poller.AuthFailed || !e.Final || e.Message != "bound elsewhere or signed out: scan again, with rounds weixin login ID or on the account's page" {
 		t.Errorf("got %+v", e)
 	}
-	if w.Calls(ilink.GetUpdates) != 2 || w.Calls(ilink.NotifyStart) != 1 {
-		t.Errorf("%d and %d calls", w.Calls(ilink.GetUpdates), w.Calls(ilink.NotifyStart))
+	if w.Calls(ilinkd.GetUpdates) != 2 || w.Calls(ilinkd.NotifyStart) != 1 {
+		t.Errorf("%d and %d calls", w.Calls(ilinkd.GetUpdates), w.Calls(ilinkd.NotifyStart))
 	}
 	// A failed notifystart does not prove that the token is void.
-	w.Fail(ilink.NotifyStart, ilink.Fault{Status: 502})
+	w.Fail(ilinkd.NotifyStart, ilinkd.Fault{Status: 502})
 	_, err = asked(t.Context(), w, []byte("1:x"))
 	if e := checktest.Failure(t, err); e.Kind != poller.Transient {
 		t.Errorf("got %+v", e)
@@ -164,7 +165,7 @@ func TestTheServerTellsTheNextHold(t *testing.T) {
 	if r := result(t, w, nil); r.Hold != 50*time.Second {
 		t.Errorf("got %v", r.Hold)
 	}
-	w.Fail(ilink.GetUpdates, ilink.Fault{Body: `{"ret":0,"longpolling_timeout_ms":9223372036854775807}`})
+	w.Fail(ilinkd.GetUpdates, ilinkd.Fault{Body: `{"ret":0,"longpolling_timeout_ms":9223372036854775807}`})
 	if r := result(t, w, nil); r.Hold != maxHold {
 		t.Errorf("got %v", r.Hold)
 	}
@@ -199,7 +200,7 @@ func TestACallThatIsNotHeldFetches(t *testing.T) {
 
 // An answer whose first byte has come is read to its end, although the replica goes down.
 func TestAnAnswerThatHasBegunIsRead(t *testing.T) {
-	w, stop, err := ilink.Serve(ilink.Options{})
+	w, stop, err := ilinkd.Serve(ilink.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestAnAnswerThatHasBegunIsRead(t *testing.T) {
 func TestADripEndsWithTheCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFake(ilink.Options{})
-		w.Fail(ilink.GetUpdates, ilink.Fault{Drip: true})
+		w.Fail(ilinkd.GetUpdates, ilinkd.Fault{Drip: true})
 		ctx, cancel := context.WithTimeout(t.Context(), hold+10*time.Second)
 		defer cancel()
 		began := time.Now()

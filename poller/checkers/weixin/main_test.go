@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 func TestMain(m *testing.M) {
@@ -80,14 +81,14 @@ func TestTheFieldsAreThoseOfValidate(t *testing.T) {
 }
 
 func startParty(t *testing.T) checktest.Party {
-	w, stop, err := ilink.Serve(ilink.Options{Hold: -1, Page: 7})
+	w, stop, err := ilinkd.Serve(ilink.Options{Hold: -1, Page: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
 	client := checktest.Client(t, fetch.Options{})
-	fault := func(name string, f ilink.Fault, kind poller.ErrorKind, scope poller.ErrorScope, code string) checktest.Fault {
-		return checktest.Fault{Name: name, Kind: kind, Scope: scope, Code: code, Hangs: f.Hang || f.Drip, Break: func(string) { w.Fail(ilink.GetUpdates, f) }}
+	fault := func(name string, f ilinkd.Fault, kind poller.ErrorKind, scope poller.ErrorScope, code string) checktest.Fault {
+		return checktest.Fault{Name: name, Kind: kind, Scope: scope, Code: code, Hangs: f.Hang || f.Drip, Break: func(string) { w.Fail(ilinkd.GetUpdates, f) }}
 	}
 	return checktest.Party{
 		New: func() poller.Checker { return New(client, source()) },
@@ -103,15 +104,15 @@ func startParty(t *testing.T) checktest.Party {
 		Heal: func(string) { w.Heal() },
 		Hold: time.Second, Once: true,
 		Faults: []checktest.Fault{
-			fault("garbage", ilink.Fault{Garbage: true}, poller.Protocol, poller.ScopeRateKey, "protocol"),
-			fault("too large", ilink.Fault{Bytes: 9 << 20}, poller.Protocol, poller.ScopeRateKey, "too_large"),
-			fault("429", ilink.Fault{Status: 429}, poller.RateLimited, poller.ScopeRateKey, "http_429"),
-			fault("524", ilink.Fault{Status: 524}, poller.Transient, poller.ScopeRateKey, "http_524"),
-			fault("401", ilink.Fault{Status: 401}, poller.AuthFailed, poller.ScopeAccount, "http_401"),
-			fault("reset", ilink.Fault{Reset: true}, poller.Transient, poller.ScopeRateKey, "reset"),
-			fault("stale", ilink.Fault{Code: -14}, poller.AuthFailed, poller.ScopeAccount, "weixin_-14"),
-			fault("unheard of", ilink.Fault{Code: -99}, poller.Transient, poller.ScopeAccount, "weixin_-99"),
-			fault("hang", ilink.Fault{Hang: true}, "", "", ""),
+			fault("garbage", ilinkd.Fault{Garbage: true}, poller.Protocol, poller.ScopeRateKey, "protocol"),
+			fault("too large", ilinkd.Fault{Bytes: 9 << 20}, poller.Protocol, poller.ScopeRateKey, "too_large"),
+			fault("429", ilinkd.Fault{Status: 429}, poller.RateLimited, poller.ScopeRateKey, "http_429"),
+			fault("524", ilinkd.Fault{Status: 524}, poller.Transient, poller.ScopeRateKey, "http_524"),
+			fault("401", ilinkd.Fault{Status: 401}, poller.AuthFailed, poller.ScopeAccount, "http_401"),
+			fault("reset", ilinkd.Fault{Reset: true}, poller.Transient, poller.ScopeRateKey, "reset"),
+			fault("stale", ilinkd.Fault{Code: -14}, poller.AuthFailed, poller.ScopeAccount, "weixin_-14"),
+			fault("unheard of", ilinkd.Fault{Code: -99}, poller.Transient, poller.ScopeAccount, "weixin_-99"),
+			fault("hang", ilinkd.Fault{Hang: true}, "", "", ""),
 		},
 		Secrets: []string{tokenOf("a"), tokenOf("0")},
 	}

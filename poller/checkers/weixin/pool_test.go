@@ -20,12 +20,13 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 // replica is a poller that can be killed: from then on nothing that it does has any effect.
 type replica struct {
 	*faketime.Faulty
-	fake   *ilink.Ilink
+	fake   *ilinkd.Server
 	life   context.Context
 	kill   context.CancelFunc
 	answer atomic.Pointer[context.CancelFunc] // called when an answer with messages has arrived, before the checker has it
@@ -52,7 +53,7 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // start runs a replica.
-func start(b *faketime.World, fake *ilink.Ilink, config poller.Config) (r *replica, stop func()) {
+func start(b *faketime.World, fake *ilinkd.Server, config poller.Config) (r *replica, stop func()) {
 	b.Helper()
 	r = &replica{Faulty: &faketime.Faulty{Server: b.Redis}, fake: fake}
 	r.life, r.kill = context.WithCancel(context.Background())
@@ -310,7 +311,7 @@ func failures(b *faketime.World, id string) int {
 // A hold may end with a time-out, a cut connection, a 502 or a 524. That is no failure, and the
 // account is checked again at once.
 func TestTheEndOfAHoldIsNoFailure(t *testing.T) {
-	for name, f := range map[string]ilink.Fault{
+	for name, f := range map[string]ilinkd.Fault{
 		"524": {Status: 524, After: 30 * time.Second}, "502": {Status: 502, After: 20 * time.Second},
 		"reset": {Reset: true, After: 25 * time.Second}, "no answer": {Hang: true}, "an empty answer": {Empty: true, After: 35 * time.Second},
 	} {
@@ -321,9 +322,9 @@ func TestTheEndOfAHoldIsNoFailure(t *testing.T) {
 				_, stop := start(b, fake, poller.Config{})
 				defer stop()
 				time.Sleep(time.Minute)
-				fake.Fail(ilink.GetUpdates, f)
+				fake.Fail(ilinkd.GetUpdates, f)
 				time.Sleep(10 * time.Minute)
-				if polls := fake.Calls(ilink.GetUpdates); polls < 10 || polls > 40 || failures(b, "a") != 0 {
+				if polls := fake.Calls(ilinkd.GetUpdates); polls < 10 || polls > 40 || failures(b, "a") != 0 {
 					t.Errorf("%d calls in ten minutes, %d failures", polls, failures(b, "a"))
 				}
 				fake.Heal()
@@ -393,7 +394,7 @@ func TestTheSecondCallAfterAStaleCode(t *testing.T) {
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newFake(ilink.Options{})
-				w.Fail(ilink.GetUpdates, ilink.Fault{Times: 1, After: after, Code: -14})
+				w.Fail(ilinkd.GetUpdates, ilinkd.Fault{Times: 1, After: after, Code: -14})
 				ctx, cancel := context.WithTimeout(t.Context(), hold+10*time.Second)
 				defer cancel()
 				r, err := asked(ctx, w, nil)
@@ -401,8 +402,8 @@ func TestTheSecondCallAfterAStaleCode(t *testing.T) {
 				if again {
 					calls = 2
 				}
-				if err != nil || r.HasMore == again || w.Calls(ilink.GetUpdates) != calls || w.Calls(ilink.NotifyStart) != 1 {
-					t.Errorf("%d calls: %+v, %v", w.Calls(ilink.GetUpdates), r, err)
+				if err != nil || r.HasMore == again || w.Calls(ilinkd.GetUpdates) != calls || w.Calls(ilinkd.NotifyStart) != 1 {
+					t.Errorf("%d calls: %+v, %v", w.Calls(ilinkd.GetUpdates), r, err)
 				}
 			})
 		})

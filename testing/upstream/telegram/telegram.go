@@ -26,7 +26,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Options are the settings of a fake. With the zero Options it behaves as the real one.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 const (

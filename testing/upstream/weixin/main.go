@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 	flag.Parse()
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, os.Interrupt, syscall.SIGTERM)
-	w, stop, err := ilink.ServeAt(*addr, ilink.Options{Hold: *hold, NextHold: *told, Page: *page}, steered)
+	w, stop, err := ilinkd.ServeAt(*addr, ilink.Options{Hold: *hold, NextHold: *told, Page: *page}, steered)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "weixin:", err)
 		os.Exit(1)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
 // steered returns a handler that serves the fake, and below /fake/ lets anybody play the
@@ -24,7 +24,7 @@ import (
 //	POST /fake/expire?qrcode=Q
 //	POST /fake/fail?call=getupdates        with a Fault as JSON: {"Status":524,"Times":3}
 //	POST /fake/heal
-func steered(w *ilink.Ilink) http.Handler {
+func steered(w *ilinkd.Server) http.Handler {
 	routes := http.NewServeMux()
 	routes.Handle("/", w)
 	handle := func(pattern string, do func(r *http.Request) (any, bool)) {
@@ -74,7 +74,7 @@ func steered(w *ilink.Ilink) http.Handler {
 	handle("POST /fake/confirm", of("qrcode", func(_ *http.Request, code string) bool { return w.Confirm(code) }))
 	handle("POST /fake/expire", of("qrcode", func(_ *http.Request, code string) bool { return w.Expire(code) }))
 	handle("POST /fake/fail", func(r *http.Request) (any, bool) {
-		var f ilink.Fault
+		var f ilinkd.Fault
 		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(&f); err != nil {
 			return nil, false
 		}

@@ -3,7 +3,6 @@ package ilink
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -138,11 +137,4 @@ func (w *Ilink) GivenAt(token string, n int) time.Time {
 		return time.Time{}
 	}
 	return b.givenAt[n-1]
-}
-
-// Cuts returns when answers broke in the middle.
-func (w *Ilink) Cuts() []time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.cuts)
 }

@@ -1,6 +1,5 @@
 // Package ilink is a fake of iLink, the interface of WeChat's bots (personal accounts): held
-// getupdates, notifystart and notifystop, and signing in by a scan, with every status and
-// error on demand.
+// getupdates, notifystart and notifystop, and signing in by a scan, with every status.
 //
 // It behaves as the real server is known to behave:
 //
@@ -16,7 +15,7 @@
 // A bot's messages are numbered from 1, whatever their type, and have the number as seq; see Number
 // and MessageID.
 //
-// In the demo, people sign in to it. In tests, it fails on demand.
+// In the demo, people sign in to it. For tests, package ilinkd serves it and makes it fail on demand.
 //
 // # What it was compared with
 //
@@ -35,8 +34,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
 // DefaultHold is how long the real server holds getupdates and get_qrcode_status.
@@ -65,17 +62,12 @@ type Options struct {
 type Ilink struct {
 	options Options
 	routes  *http.ServeMux
-	base    string // where it is served, set once by Serve
 
 	mu     sync.Mutex
 	bots   map[string]*bot  // by token; without void tokens
 	owners map[string]*bot  // by the person's id
 	codes  map[string]*code // by qrcode
 	issued int              // codes and tokens so far
-	faults map[string]*fault
-	healed chan struct{} // closed by Heal
-	calls  map[string]int
-	cuts   []time.Time
 }
 
 // New makes a fake, to be used as an http.Handler.
@@ -93,71 +85,15 @@ func New(options Options) *Ilink {
 	}
 	w := &Ilink{
 		options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), owners: make(map[string]*bot),
-		codes: make(map[string]*code), faults: make(map[string]*fault), healed: make(chan struct{}), calls: make(map[string]int),
+		codes: make(map[string]*code),
 	}
-	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.counted(GetUpdates, w.getUpdates))
-	w.routes.HandleFunc("POST /ilink/bot/msg/notifystart", w.counted(NotifyStart, w.notify(false)))
-	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.counted(NotifyStop, w.notify(true)))
-	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.counted(GetCode, w.getCode))
-	w.routes.HandleFunc("GET /ilink/bot/get_qrcode_status", w.counted(GetStatus, w.getStatus))
+	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.getUpdates)
+	w.routes.HandleFunc("POST /ilink/bot/msg/notifystart", w.notify(false))
+	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.notify(true))
+	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.getCode)
+	w.routes.HandleFunc("GET /ilink/bot/get_qrcode_status", w.getStatus)
 	return w
-}
-
-// counted counts the calls of one kind, and lets calls fail as ordered.
-func (w *Ilink) counted(call string, handle http.HandlerFunc) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		w.mu.Lock()
-		w.calls[call]++
-		f := w.faults[call].next()
-		healed := w.healed
-		w.mu.Unlock()
-		if f != nil && !f.Cut {
-			f.answer(rw, r, healed)
-			return
-		}
-		if f != nil {
-			rw = &cutting{rw, func() {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.cuts = append(w.cuts, w.options.Now())
-			}}
-		}
-		handle(rw, r)
-	}
-}
-
-// Calls returns how often a call was made.
-func (w *Ilink) Calls(call string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.calls[call]
 }
 
 // ServeHTTP answers one request.
 func (w *Ilink) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.routes.ServeHTTP(rw, r) }
-
-// Serve starts a fake on a free port of 127.0.0.1. The returned function stops it and
-// cuts off running calls.
-func Serve(options Options) (*Ilink, func(), error) {
-	return ServeAt("127.0.0.1:0", options, func(w *Ilink) http.Handler { return w })
-}
-
-// ServeAt is Serve at an address, with a handler around the fake.
-func ServeAt(addr string, options Options, around func(*Ilink) http.Handler) (*Ilink, func(), error) {
-	w := New(options)
-	stop, err := serving.Serve(addr, func(base string) http.Handler {
-		w.base = base
-		return around(w)
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return w, stop, nil
-}
-
-// URL returns where the fake is served, or "" if it was not started by Serve.
-func (w *Ilink) URL() string { return w.base }
-
-// RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
-// A caller that gives up before the answer gets none.
-func (w *Ilink) RoundTrip(r *http.Request) (*http.Response, error) { return serving.RoundTrip(w, r) }

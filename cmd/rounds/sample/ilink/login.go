@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
 // maxWrong is the number of wrong digits that block a code.
@@ -93,7 +91,7 @@ func (w *Ilink) getStatus(rw http.ResponseWriter, r *http.Request) {
 			w.answer(rw, r, map[string]any{"status": status})
 			return
 		}
-		ended, gone := serving.Await(&w.mu, r, c.news, ends.C)
+		ended, gone := w.await(r, c.news, ends.C)
 		if gone {
 			return
 		}

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/rounds-dev/rounds/cmd/rounds/sample/serving"
 )
 
 const maxRequest = 1 << 20 // bytes
@@ -90,7 +88,7 @@ func (w *Ilink) getUpdates(rw http.ResponseWriter, r *http.Request) {
 			w.answer(rw, r, w.told(map[string]any{"ret": 0, "msgs": []any{}, "get_updates_buf": ""}))
 			return
 		}
-		ended, gone := serving.Await(&w.mu, r, b.news, ends.C)
+		ended, gone := w.await(r, b.news, ends.C)
 		if gone {
 			return
 		}
@@ -126,22 +124,17 @@ func (w *Ilink) told(answer map[string]any) map[string]any {
 func (w *Ilink) answer(rw http.ResponseWriter, r *http.Request, body map[string]any) {
 	w.mu.Unlock()
 	defer w.mu.Lock()
-	if w.options.Latency > 0 {
-		timer := time.NewTimer(w.options.Latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-			return
-		}
+	if w.options.Latency > 0 && !wait(r, w.options.Latency) {
+		return
 	}
 	if flusher, ok := rw.(http.Flusher); ok && w.options.Slow > 0 {
 		flusher.Flush()
-		if !wait(r, nil, w.options.Slow) {
+		if !wait(r, w.options.Slow) {
 			return
 		}
 	}
-	reply(rw, body)
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(body)
 }
 
 // notify answers notifystart and notifystop.
@@ -169,7 +162,28 @@ func (w *Ilink) notify(stop bool) http.HandlerFunc {
 	}
 }
 
-func reply(rw http.ResponseWriter, body any) {
-	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(body)
+// await holds a call, without the lock, until there is news or the hold ends. It reports
+// whether the hold is over, and whether the caller has gone.
+func (w *Ilink) await(r *http.Request, news <-chan struct{}, ends <-chan time.Time) (over, gone bool) {
+	w.mu.Unlock()
+	select {
+	case <-news:
+	case <-ends:
+		over = true
+	case <-r.Context().Done():
+	}
+	w.mu.Lock()
+	return over, r.Context().Err() != nil
+}
+
+// wait reports false if the client is gone before d has passed.
+func wait(r *http.Request, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
 }

@@ -1,4 +1,4 @@
-package ilink
+package ilinkd
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 )
 
 type answer struct {
@@ -28,7 +30,7 @@ type answer struct {
 	Base    string            `json:"baseurl"`
 }
 
-func send(ctx context.Context, w *Ilink, method, path, token string, body any) (a answer, err error) {
+func send(ctx context.Context, w *Server, method, path, token string, body any) (a answer, err error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return a, err
@@ -56,7 +58,7 @@ func send(ctx context.Context, w *Ilink, method, path, token string, body any) (
 	return a, nil
 }
 
-func must(t *testing.T, w *Ilink, method, path, token string, body any) answer {
+func must(t *testing.T, w *Server, method, path, token string, body any) answer {
 	t.Helper()
 	a, err := send(t.Context(), w, method, path, token, body)
 	if err != nil {
@@ -65,26 +67,26 @@ func must(t *testing.T, w *Ilink, method, path, token string, body any) answer {
 	return a
 }
 
-func poll(t *testing.T, w *Ilink, token string) answer {
+func poll(t *testing.T, w *Server, token string) answer {
 	t.Helper()
 	return must(t, w, "POST", "/ilink/bot/getupdates", token, map[string]any{"get_updates_buf": "old"})
 }
 
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Options{NextHold: 20 * time.Second})
+		w := New(ilink.Options{NextHold: 20 * time.Second})
 		w.AddBot("T")
 		began := time.Now()
-		if a := poll(t, w, "T"); len(a.Msgs) != 0 || time.Since(began) != DefaultHold || a.Told != 20_000 {
+		if a := poll(t, w, "T"); len(a.Msgs) != 0 || time.Since(began) != ilink.DefaultHold || a.Told != 20_000 {
 			t.Errorf("got %+v after %v", a, time.Since(began))
 		}
 		time.AfterFunc(3*time.Second, func() { w.Post("T", "image") })
 		began = time.Now()
 		a := poll(t, w, "T")
-		if len(a.Msgs) != 1 || time.Since(began) != 3*time.Second || a.Buf == "" || Number(a.Msgs[0]) != 1 {
+		if len(a.Msgs) != 1 || time.Since(began) != 3*time.Second || a.Buf == "" || ilink.Number(a.Msgs[0]) != 1 {
 			t.Errorf("got %+v after %v", a, time.Since(began))
 		}
-		if !strings.Contains(string(a.Msgs[0]), `"message_id":`+MessageID("T", 1)+`,`) {
+		if !strings.Contains(string(a.Msgs[0]), `"message_id":`+ilink.MessageID("T", 1)+`,`) {
 			t.Errorf("got %s", a.Msgs[0])
 		}
 	})
@@ -92,7 +94,7 @@ func TestHold(t *testing.T) {
 
 // What was handed out is not given again, even if the answer broke.
 func TestAMessageIsGivenOnce(t *testing.T) {
-	w := New(Options{Hold: -1})
+	w := New(ilink.Options{Hold: -1})
 	w.AddBot("T")
 	w.PostN("T", 2)
 	w.Fail(GetUpdates, Fault{Cut: true, Times: 1})
@@ -106,7 +108,7 @@ func TestAMessageIsGivenOnce(t *testing.T) {
 
 func TestTwoPollersStealFromEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Options{})
+		w := New(ilink.Options{})
 		w.AddBot("T")
 		found := make(chan int, 2)
 		for range 2 {
@@ -122,7 +124,7 @@ func TestTwoPollersStealFromEachOther(t *testing.T) {
 
 // Code -14 has two meanings: one heals with notifystart, the other does not.
 func TestStale(t *testing.T) {
-	w := New(Options{Hold: -1})
+	w := New(ilink.Options{Hold: -1})
 	w.AddBot("T")
 	w.Idle("T")
 	start := func(token string) int {
@@ -146,7 +148,7 @@ func TestStale(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Options{})
+		w := New(ilink.Options{})
 		w.AddBot("T")
 		for _, c := range []struct {
 			f    Fault
@@ -175,7 +177,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestHeadersAreChecked(t *testing.T) {
-	w := New(Options{Hold: -1})
+	w := New(ilink.Options{Hold: -1})
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/ilink/bot/getupdates", strings.NewReader("{}"))
 	rw := httptest.NewRecorder()
 	if w.ServeHTTP(rw, r); rw.Code != http.StatusBadRequest {

@@ -1,6 +1,7 @@
-package ilink
+package ilinkd
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -45,14 +46,14 @@ func (f *fault) next() *Fault {
 }
 
 // Fail makes calls of one kind fail, for all bots.
-func (w *Ilink) Fail(call string, f Fault) {
+func (w *Server) Fail(call string, f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults[call] = &fault{f, f.Times}
 }
 
 // Heal ends all faults and releases hanging calls.
-func (w *Ilink) Heal() {
+func (w *Server) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.faults)
@@ -122,4 +123,9 @@ func (c *cutting) Write(p []byte) (int, error) {
 		flusher.Flush()
 	}
 	panic(http.ErrAbortHandler)
+}
+
+func reply(rw http.ResponseWriter, body any) {
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(body)
 }
