@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/circulate"
 )
 
 const (
@@ -155,10 +154,7 @@ func (f *flight) putOff(reason string, due time.Time) {
 	if !ok {
 		rule = 0
 	}
-	f.flights.writer.submit(circulate.Return{
-		Claim: f.claim, Kind: f.record.account.Kind, Due: due, Rule: rule,
-		Failures: f.claim.Failures, State: f.claim.State,
-	}, nil)
+	f.flights.writer.submit(unchecked(f.claim, f.record.account.Kind, due, rule), nil)
 }
 
 // putOffUnknown puts off an account that this version does not know. During a rolling restart a
@@ -167,11 +163,9 @@ func (f *flight) putOffUnknown(reason, unknown string) {
 	fs := f.flights
 	fs.metrics.putOff.WithLabelValues(reason).Inc()
 	fs.timetable.yield(f.claim.Shard, time.Now().Add(yieldLong))
-	fs.writer.submit(circulate.Return{
-		Claim: f.claim, Kind: f.record.account.Kind, Due: f.now().Add(upTo(unknownPause)),
-		Failures: f.claim.Failures, State: f.claim.State,
-		Error: reason + ": " + unknown,
-	}, nil)
+	item := unchecked(f.claim, f.record.account.Kind, f.now().Add(upTo(unknownPause)), 0)
+	item.Error = reason + ": " + unknown
+	fs.writer.submit(item, nil)
 }
 
 // afterOutage returns when to try an account again that our own network does not reach: at the next

@@ -26,7 +26,7 @@ type committer struct {
 	write  func(shard int, items []circulate.Return)
 
 	slots chan struct{} // one for each unwritten return, to bound them
-	kick  chan struct{} // has a value when the dispatcher should look again
+	kick  signal        // has a value when the dispatcher should look again
 	jobs  chan batchOfShard
 
 	mu      sync.Mutex
@@ -52,18 +52,15 @@ func newCommitter(linger func(time.Time) time.Duration, limit int, write func(in
 		linger:  linger,
 		write:   write,
 		slots:   make(chan struct{}, limit),
-		kick:    make(chan struct{}, 1),
+		kick:    newSignal(),
 		jobs:    make(chan batchOfShard),
 		pending: make(map[int]*gathering),
 		then:    make(map[*circulate.Claim]func()),
 	}
 }
 
-// submit takes over a return. It blocks while too many are unwritten.
-func (c *committer) submit(item circulate.Return) { c.submitWith(item, nil) }
-
-// submitWith is submit with a function to call once the return is written or dropped. The function
-// may be nil.
+// submitWith takes over a return, with a function to call once it is written or dropped, which may
+// be nil. It blocks while too many are unwritten.
 func (c *committer) submitWith(item circulate.Return, written func()) {
 	c.slots <- struct{}{}
 	c.mu.Lock()
@@ -86,10 +83,7 @@ func (c *committer) submitWith(item circulate.Return, written func()) {
 	}
 	c.mu.Unlock()
 	if wake {
-		select {
-		case c.kick <- struct{}{}:
-		default:
-		}
+		c.kick.give()
 	}
 }
 

@@ -29,6 +29,8 @@ type batch struct {
 	ids   []string
 }
 
+func (c *committer) submit(item circulate.Return) { c.submitWith(item, nil) }
+
 func (w *written) write(shard int, items []circulate.Return) {
 	b := batch{after: time.Since(w.began), shard: shard}
 	for _, item := range items {

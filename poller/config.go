@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -48,29 +49,22 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.Replica, circulate.NewReplica())
-	setDefault(&c.Concurrency, 256)
-	setDefault(&c.HeldChecks, 20_000)
-	setDefault(&c.CheckTimeout, 30*time.Second)
-	setDefault(&c.Heartbeat, 2*time.Second)
-	setDefault(&c.GracePeriod, 20*time.Second)
-	setDefault(&c.MemoryMark, 85)
-	setDefault(&c.AccountShare, 64<<20)
-	setDefault(&c.LongTimeout, 5*time.Minute)
-	setDefault(&c.PageLimit, 200)
-	setDefault(&c.RecordsKept, 500_000)
-	setDefault(&c.RecordBytes, 256<<20)
-	setDefault(&c.IdleInterval, 30*time.Second)
-	setDefault(&c.CommitInterval, 2*time.Millisecond)
-	setDefault(&c.GatherInterval, 150*time.Millisecond)
+	c.Replica = cmp.Or(c.Replica, circulate.NewReplica())
+	c.Concurrency = cmp.Or(c.Concurrency, 256)
+	c.HeldChecks = cmp.Or(c.HeldChecks, 20_000)
+	c.CheckTimeout = cmp.Or(c.CheckTimeout, 30*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 2*time.Second)
+	c.GracePeriod = cmp.Or(c.GracePeriod, 20*time.Second)
+	c.MemoryMark = cmp.Or(c.MemoryMark, 85)
+	c.AccountShare = cmp.Or(c.AccountShare, 64<<20)
+	c.LongTimeout = cmp.Or(c.LongTimeout, 5*time.Minute)
+	c.PageLimit = cmp.Or(c.PageLimit, 200)
+	c.RecordsKept = cmp.Or(c.RecordsKept, 500_000)
+	c.RecordBytes = cmp.Or(c.RecordBytes, 256<<20)
+	c.IdleInterval = cmp.Or(c.IdleInterval, 30*time.Second)
+	c.CommitInterval = cmp.Or(c.CommitInterval, 2*time.Millisecond)
+	c.GatherInterval = cmp.Or(c.GatherInterval, 150*time.Millisecond)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (c Config) validate() error {

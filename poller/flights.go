@@ -140,13 +140,13 @@ func (fs *flights) release(settled []*flight) {
 type running struct {
 	mu      sync.Mutex
 	flights map[*flight]struct{}
-	ended   []*flight     // flights that the shutdown called off, to be released
-	stops   chan struct{} // has a value after another has ended
-	empty   chan struct{} // has a value after the last flight was removed
+	ended   []*flight // flights that the shutdown called off, to be released
+	stops   signal    // has a value after another has ended
+	empty   signal    // has a value after the last flight was removed
 }
 
 func newRunning() *running {
-	return &running{flights: make(map[*flight]struct{}), stops: make(chan struct{}, 1), empty: make(chan struct{}, 1)}
+	return &running{flights: make(map[*flight]struct{}), stops: newSignal(), empty: newSignal()}
 }
 
 func (r *running) add(f *flight) {
@@ -168,10 +168,7 @@ func (r *running) stopped(f *flight) {
 	if _, ok := r.flights[f]; ok {
 		r.ended = append(r.ended, f)
 		r.removeLocked(f)
-		select {
-		case r.stops <- struct{}{}:
-		default:
-		}
+		r.stops.give()
 	}
 }
 
@@ -187,10 +184,7 @@ func (r *running) takeEnded() []*flight {
 func (r *running) removeLocked(f *flight) {
 	delete(r.flights, f)
 	if len(r.flights) == 0 {
-		select {
-		case r.empty <- struct{}{}:
-		default:
-		}
+		r.empty.give()
 	}
 }
 

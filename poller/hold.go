@@ -34,22 +34,13 @@ const holdMargin = 10 * time.Second
 // be held for a second, the least that a third party accepts.
 const LeastLongTimeout = 3 * time.Second
 
-// holdOf asks a checker how long an account's calls are held. If the checker panics, it returns
-// zero and passes the panic to panicked, unless that is nil.
-func holdOf(c Checker, config json.RawMessage, panicked func(method string, reason any)) (hold time.Duration) {
+// holdOf asks a checker how long an account's calls are held. See answer for panicked.
+func holdOf(c Checker, config json.RawMessage, panicked func(method string, reason any)) time.Duration {
 	holder, ok := c.(Holder)
 	if !ok {
 		return 0
 	}
-	defer func() {
-		if reason := recover(); reason != nil {
-			hold = 0
-			if panicked != nil {
-				panicked("Hold", reason)
-			}
-		}
-	}()
-	return max(0, holder.Hold(orEmpty(config)))
+	return max(0, answer("Hold", holder.Hold, config, panicked))
 }
 
 // holdMargin returns how much longer than its hold a call may take. A short LongTimeout has a

@@ -52,9 +52,6 @@ func (l *limiter) set(limits Limits) {
 	l.limits.Store(&leased)
 }
 
-// of returns the limits of an account.
-func (l *limiter) of(kind, rateKey string) limitsOfCheck { return l.limits.Load().of(kind, rateKey) }
-
 // run releases the leases of ended checks until ctx is done. Then it releases the rest, while
 // writes lasts.
 func (l *limiter) run(ctx, writes context.Context) { l.finisher.run(ctx, writes) }
@@ -228,7 +225,7 @@ type finisher struct {
 	log    *slog.Logger
 	failed prometheus.Counter
 
-	kick chan struct{} // has a value when there is something to send
+	kick signal // has a value when there is something to send
 
 	mu      sync.Mutex
 	pending map[string]*limit.Finished // by limit
@@ -238,7 +235,7 @@ type finisher struct {
 func newFinisher(send func(context.Context, []limit.Finished) error, log *slog.Logger, failed prometheus.Counter) *finisher {
 	return &finisher{
 		send: send, log: log, failed: failed,
-		kick: make(chan struct{}, 1), pending: make(map[string]*limit.Finished),
+		kick: newSignal(), pending: make(map[string]*limit.Finished),
 	}
 }
 
@@ -262,10 +259,7 @@ func (f *finisher) add(of limit.Limit, checkIDs ...string) {
 	if room < len(checkIDs) {
 		f.failed.Add(float64(len(checkIDs) - room))
 	}
-	select {
-	case f.kick <- struct{}{}:
-	default:
-	}
+	f.kick.give()
 }
 
 // run sends until ctx is done. Then it tries once to send what is left, while writes lasts. Nothing

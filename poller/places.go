@@ -9,11 +9,11 @@ import (
 type places struct {
 	mu   sync.Mutex
 	free int
-	more chan struct{} // has a value after places became free
+	more signal // has a value after places became free
 }
 
 func newPlaces(n int) *places {
-	return &places{free: n, more: make(chan struct{}, 1)}
+	return &places{free: n, more: newSignal()}
 }
 
 // take waits for at least one free place and takes up to n. It takes none if ctx is done.
@@ -37,7 +37,7 @@ func (p *places) tryTake(n int) int {
 	got := min(n, p.free)
 	p.free -= got
 	if got > 0 && p.free > 0 {
-		p.signal()
+		p.more.give()
 	}
 	return got
 }
@@ -50,12 +50,17 @@ func (p *places) give(n int) {
 	p.mu.Lock()
 	p.free += n
 	p.mu.Unlock()
-	p.signal()
+	p.more.give()
 }
 
-func (p *places) signal() {
+// signal has a value after something has happened that a goroutine waits for.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) give() {
 	select {
-	case p.more <- struct{}{}:
-	default:
+	case s <- struct{}{}:
+	default: // it has one
 	}
 }

@@ -83,7 +83,9 @@ func (c *claimer) decode(id string, text []byte) *record {
 	case len(unknown) > 0:
 		r.unknown, r.reason = fmt.Sprintf("this version does not know the record's %s", strings.Join(unknown, ", ")), reasonField
 	default:
-		r.rateKey, r.hold = rateKey(r.checker, account.Config, c.panicked(account.Kind)), min(holdOf(r.checker, account.Config, c.panicked(account.Kind)), c.config.longestHold())
+		panicked := c.panicked(account.Kind)
+		r.rateKey = answer("RateKey", r.checker.RateKey, account.Config, panicked)
+		r.hold = min(holdOf(r.checker, account.Config, panicked), c.config.longestHold())
 	}
 	return r
 }
@@ -97,16 +99,15 @@ func (c *claimer) cadenceOf(a *accounts.Account) string {
 	return a.Cadence
 }
 
-// rateKey asks a checker, which is somebody else's code. If the checker panics, rateKey returns ""
-// and passes the panic to panicked.
-func rateKey(c Checker, config json.RawMessage, panicked func(method string, reason any)) (key string) {
+// answer asks a method of a checker, which is somebody else's code, about a config. If it panics,
+// answer returns zero and passes the panic to panicked, unless that is nil.
+func answer[T any](method string, ask func(json.RawMessage) T, config json.RawMessage, panicked func(method string, reason any)) (_ T) {
 	defer func() {
-		if reason := recover(); reason != nil {
-			key = ""
-			panicked("RateKey", reason)
+		if reason := recover(); reason != nil && panicked != nil {
+			panicked(method, reason)
 		}
 	}()
-	return c.RateKey(orEmpty(config))
+	return ask(orEmpty(config))
 }
 
 // panicked returns a function for panics of a checker that was asked about a config. It counts

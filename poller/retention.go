@@ -31,17 +31,12 @@ func (c Checkers) Retaining() []string {
 
 // Retention returns how long the third party retains the messages of an account, as the kind's
 // Retainer says. It is 0 without a Retainer, or if the Retainer panics.
-func (c Checkers) Retention(kind string, config json.RawMessage) (keeps time.Duration) {
+func (c Checkers) Retention(kind string, config json.RawMessage) time.Duration {
 	retainer, ok := c[kind].(Retainer)
 	if !ok {
 		return 0
 	}
-	defer func() {
-		if recover() != nil {
-			keeps = 0
-		}
-	}()
-	return max(0, retainer.Retention(orEmpty(config)))
+	return max(0, answer("Retention", retainer.Retention, config, nil))
 }
 
 // A Once is a Checker whose third party gives each message only once, whatever the cursor. If its

@@ -41,10 +41,10 @@ type room struct {
 	log     *slog.Logger
 	metrics *Metrics
 
-	some  atomic.Bool   // there is such a node
-	calm  atomic.Bool   // the next look is in roomCalm
-	bytes atomic.Int64  // bytes written since the last look
-	kick  chan struct{} // has a value when it is time for another look
+	some  atomic.Bool  // there is such a node
+	calm  atomic.Bool  // the next look is in roomCalm
+	bytes atomic.Int64 // bytes written since the last look
+	kick  signal       // has a value when it is time for another look
 
 	mu    sync.Mutex
 	nodes map[string]*nodeRoom
@@ -61,7 +61,7 @@ type nodeRoom struct {
 
 func newRoom(redis gauged, percent int, log *slog.Logger, metrics *Metrics) *room {
 	return &room{redis: redis, mark: float64(percent) / 100, log: log, metrics: metrics,
-		kick: make(chan struct{}, 1), nodes: make(map[string]*nodeRoom)}
+		kick: newSignal(), nodes: make(map[string]*nodeRoom)}
 }
 
 // run looks every now and then, until ctx is done.
@@ -94,10 +94,7 @@ func (r *room) wrote(bytes int) {
 		return
 	}
 	if r.bytes.Add(int64(bytes)) >= roomBytes || r.calm.Swap(false) {
-		select {
-		case r.kick <- struct{}{}:
-		default:
-		}
+		r.kick.give()
 	}
 }
 

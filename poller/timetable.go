@@ -19,9 +19,9 @@ type timetable struct {
 	mu      sync.Mutex
 	at      []time.Time // when to claim next; for a busy shard: the time that was asked for meanwhile
 	busy    []bool
-	claimed []time.Time   // when a claim last began
-	next    int           // the shard to look at first
-	sooner  chan struct{} // has a value after a shard's time was brought forward
+	claimed []time.Time // when a claim last began
+	next    int         // the shard to look at first
+	sooner  signal      // has a value after a shard's time was brought forward
 
 	peers []string // the replicas that share the shards, sorted
 	ours  []bool   // shard -> it is this replica's part
@@ -38,7 +38,7 @@ var never = time.Unix(1<<40, 0)
 func newTimetable(shards int, now time.Time) *timetable {
 	t := &timetable{
 		at: make([]time.Time, shards), busy: make([]bool, shards), ours: make([]bool, shards), claimed: make([]time.Time, shards),
-		yielded: make([]time.Time, shards), sooner: make(chan struct{}, 1),
+		yielded: make([]time.Time, shards), sooner: newSignal(),
 	}
 	for i := range t.at {
 		t.at[i], t.ours[i] = now, true
@@ -75,7 +75,7 @@ func (t *timetable) put(shard int, at time.Time) {
 	defer t.mu.Unlock()
 	t.busy[shard] = false
 	t.bringLocked(shard, at)
-	t.signal()
+	t.sooner.give()
 }
 
 // bring brings a shard's next claim forward to the given time, unless it is earlier already.
@@ -107,14 +107,7 @@ func (t *timetable) bringAll(at time.Time) {
 func (t *timetable) bringLocked(shard int, at time.Time) {
 	if at.Before(t.at[shard]) {
 		t.at[shard] = at
-		t.signal()
-	}
-}
-
-func (t *timetable) signal() {
-	select {
-	case t.sooner <- struct{}{}:
-	default:
+		t.sooner.give()
 	}
 }
 

@@ -92,9 +92,8 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 			}
 			w.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
 			for i := range items {
-				w.claims.remove(items[i].Claim.ID)
+				w.forget(items[i].Claim)
 			}
-			w.claims.lose(shard)
 			w.log.Error("results could not be written and are dropped; the accounts will be requeued",
 				"shard", shard, "accounts", len(items), "first", items[0].Claim.ID, "error", err)
 			return
@@ -113,12 +112,14 @@ func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
 		}
 		any = true
 		w.metrics.putOff.WithLabelValues(accounts.RuleMemory).Inc()
-		*it = circulate.Return{
-			Claim: it.Claim, Kind: it.Kind, Due: w.clocks.now().Add(w.room.pause(shard)), Rule: w.codes.Rule(accounts.RuleMemory),
-			Failures: it.Claim.Failures, State: it.Claim.State,
-		}
+		*it = unchecked(it.Claim, it.Kind, w.clocks.now().Add(w.room.pause(shard)), w.codes.Rule(accounts.RuleMemory))
 	}
 	return any
+}
+
+// unchecked returns the return of an account that stays as it was until it is due.
+func unchecked(claim *circulate.Claim, kind string, due time.Time, rule circulate.Rule) circulate.Return {
+	return circulate.Return{Claim: claim, Kind: kind, Due: due, Rule: rule, Failures: claim.Failures, State: claim.State}
 }
 
 // commit writes a page while the account stays claimed. If an earlier try wrote the page, the claim
@@ -302,8 +303,7 @@ func (w *writer) tryOn(shard int, items []circulate.Return, unknown bool) {
 		unknown = unknown || circulate.Unknown(err)
 	}
 	w.metrics.returns.WithLabelValues("given_up").Inc()
-	w.claims.remove(items[0].Claim.ID)
-	w.claims.lose(shard)
+	w.forget(items[0].Claim)
 	w.log.Error("messages are lost: Redis did not take them, and the third party gives each once",
 		"account", items[0].Claim.ID, "kind", items[0].Kind, "shard", shard, "messages", len(items[0].Messages))
 }
