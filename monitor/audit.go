@@ -96,7 +96,7 @@ func (m *Monitor) auditOn(ctx context.Context) error {
 	}
 	o := circulate.AuditOptions{
 		Repair:       m.config.AuditRepair,
-		Registration: m.registration,
+		Registration: m.options.Registration,
 		Beyond:       beyond,
 		Pause: func(ctx context.Context) error {
 			rest(ctx, auditPause(int(m.registered.Load()), m.ring.Shards(), m.config.AuditInterval))

@@ -28,7 +28,7 @@ type concernWatch struct {
 }
 
 func (w *concernWatch) look(ctx context.Context) error {
-	found, err := w.concerns(ctx)
+	found, err := w.options.Concerns(ctx)
 	if !w.duty.held() {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -48,26 +49,16 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&c.LongTimeout, 5 * time.Minute}, {&c.DeadAfter, 10 * time.Second}, {&c.SweepInterval, 5 * time.Second},
-		{&c.CountInterval, time.Minute}, {&c.TrimInterval, c.trimInterval()}, {&c.AuditInterval, 10 * time.Minute}, {&c.ProblemsInterval, problemsInterval},
-	} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
-	if c.MemoryMark == 0 {
-		c.MemoryMark = 85
-	}
-	if c.Quarantine == 0 {
-		c.Quarantine = 5
-	}
-	if c.ProbeRate == 0 {
-		c.ProbeRate = 10
-	}
+	c.LongTimeout = cmp.Or(c.LongTimeout, 5*time.Minute)
+	c.DeadAfter = cmp.Or(c.DeadAfter, 10*time.Second)
+	c.SweepInterval = cmp.Or(c.SweepInterval, 5*time.Second)
+	c.CountInterval = cmp.Or(c.CountInterval, time.Minute)
+	c.TrimInterval = cmp.Or(c.TrimInterval, c.trimInterval())
+	c.AuditInterval = cmp.Or(c.AuditInterval, 10*time.Minute)
+	c.ProblemsInterval = cmp.Or(c.ProblemsInterval, problemsInterval)
+	c.MemoryMark = cmp.Or(c.MemoryMark, 85)
+	c.Quarantine = cmp.Or(c.Quarantine, 5)
+	c.ProbeRate = cmp.Or(c.ProbeRate, 10)
 	return c
 }
 
@@ -80,6 +71,11 @@ func (c Config) trimInterval() time.Duration {
 
 func (c Config) validate() error {
 	var errs []error
+	must := func(ok bool, format string, value any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, value))
+		}
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -88,33 +84,15 @@ func (c Config) validate() error {
 		{"count interval", c.CountInterval}, {"trim interval", c.TrimInterval},
 		{"audit interval", c.AuditInterval}, {"problems interval", c.ProblemsInterval},
 	} {
-		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s: must be more than 0, is %v", d.name, d.value))
-		}
+		must(d.value > 0, d.name+": must be more than 0, is %v", d.value)
 	}
-	if c.Retention < 0 {
-		errs = append(errs, fmt.Errorf("retention: must not be negative, is %v", c.Retention))
-	}
-	if c.Kept < 0 {
-		errs = append(errs, fmt.Errorf("kept: must not be negative, is %d", c.Kept))
-	}
-	if c.MemoryMark < 10 || c.MemoryMark > 100 {
-		errs = append(errs, fmt.Errorf("memory mark: must be 10 to 100 per cent, is %d", c.MemoryMark))
-	}
-	if c.DeadRetention < 0 {
-		errs = append(errs, fmt.Errorf("dead retention: must not be negative, is %v", c.DeadRetention))
-	}
-	if c.DeadKept < 0 {
-		errs = append(errs, fmt.Errorf("dead kept: must not be negative, is %d", c.DeadKept))
-	}
-	if c.Quarantine < Never {
-		errs = append(errs, fmt.Errorf("quarantine: must be more than 0, or Never, is %d", c.Quarantine))
-	}
-	if c.ProbeInterval < 0 {
-		errs = append(errs, fmt.Errorf("probe interval: must not be negative, is %v", c.ProbeInterval))
-	}
-	if !(c.ProbeRate > 0 && c.ProbeRate <= 1000) {
-		errs = append(errs, fmt.Errorf("probe rate: must be more than 0 and at most 1000, is %v", c.ProbeRate))
-	}
+	must(c.Retention >= 0, "retention: must not be negative, is %v", c.Retention)
+	must(c.Kept >= 0, "kept: must not be negative, is %d", c.Kept)
+	must(c.MemoryMark >= 10 && c.MemoryMark <= 100, "memory mark: must be 10 to 100 per cent, is %d", c.MemoryMark)
+	must(c.DeadRetention >= 0, "dead retention: must not be negative, is %v", c.DeadRetention)
+	must(c.DeadKept >= 0, "dead kept: must not be negative, is %d", c.DeadKept)
+	must(c.Quarantine >= Never, "quarantine: must be more than 0, or Never, is %d", c.Quarantine)
+	must(c.ProbeInterval >= 0, "probe interval: must not be negative, is %v", c.ProbeInterval)
+	must(c.ProbeRate > 0 && c.ProbeRate <= 1000, "probe rate: must be more than 0 and at most 1000, is %v", c.ProbeRate)
 	return errors.Join(errs...)
 }

@@ -98,7 +98,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	tasks.Go(func() { newSampler(m).run(ctx) })
 	tasks.Go(func() { m.repeat(ctx, "tell what is watched", concern.WatchEvery, m.tell) })
 	tasks.Go(func() { m.audits(ctx) })
-	if m.concerns != nil {
+	if m.options.Concerns != nil {
 		tasks.Go(func() {
 			m.repeat(ctx, "look at Redis' settings", concernsLook, (&concernWatch{Monitor: m}).look)
 		})
@@ -106,7 +106,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	if m.config.ProbeInterval > 0 {
 		tasks.Go(func() { m.repeat(ctx, "probe", m.probePause(), m.probe) })
 	}
-	if len(m.steps) > 0 {
+	if len(m.options.Steps) > 0 {
 		tasks.Go(func() { m.repeat(ctx, "migrate", dutyRest, newMigrator(m).turn) })
 	}
 	if m.ring.Sources() > 0 {

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/rounds-dev/rounds/accounts"
 )
@@ -14,16 +13,13 @@ type failingMetrics struct {
 	missed                         *prometheus.GaugeVec // by share
 }
 
-func newFailingMetrics(f promauto.Factory) failingMetrics {
-	gauge := func(name, label, help string) *prometheus.GaugeVec {
-		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, []string{label})
-	}
+func newFailingMetrics(gauges func(name, help string, labels ...string) *prometheus.GaugeVec) failingMetrics {
 	return failingMetrics{
-		accounts: gauge("accounts_failing", "kind", "Accounts whose last check failed, whatever the cause, by kind. Parked ones are left out."),
-		newly:    gauge("accounts_newly_failing", "kind", "Accounts of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind."),
-		never:    gauge("accounts_never_succeeded", "kind", "Accounts that were checked, but never with complete success, by kind. Parked ones are left out."),
-		behind:   gauge("accounts_behind", "kind", "Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, by kind. Parked ones are left out."),
-		missed:   gauge("missed_slots", "share", "The most slots of their cadences that have passed since accounts were last checked with complete success, by share of the accounts: 0.99, or 1 for all. Anything above a thousand shows as a thousand."),
+		accounts: gauges("accounts_failing", "Accounts whose last check failed, whatever the cause, by kind. Parked ones are left out.", "kind"),
+		newly:    gauges("accounts_newly_failing", "Accounts of rounds_accounts_failing whose first slot since a check last succeeded was within the last hour, by kind.", "kind"),
+		never:    gauges("accounts_never_succeeded", "Accounts that were checked, but never with complete success, by kind. Parked ones are left out.", "kind"),
+		behind:   gauges("accounts_behind", "Accounts for which three slots of their cadence or more have passed since a check last succeeded completely, by kind. Parked ones are left out.", "kind"),
+		missed:   gauges("missed_slots", "The most slots of their cadences that have passed since accounts were last checked with complete success, by share of the accounts: 0.99, or 1 for all. Anything above a thousand shows as a thousand.", "share"),
 	}
 }
 

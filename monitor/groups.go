@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
@@ -24,17 +23,14 @@ type groupMetrics struct {
 	lag, unread, pending, unsettled, near *prometheus.GaugeVec
 }
 
-func newGroupMetrics(f promauto.Factory) groupMetrics {
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return f.NewGaugeVec(prometheus.GaugeOpts{Namespace: "rounds", Name: name, Help: help}, []string{"group"})
-	}
+func newGroupMetrics(gauges func(name, help string, labels ...string) *prometheus.GaugeVec) groupMetrics {
 	return groupMetrics{
-		lag:       gauge("group_lag", "Messages that a consumer group has not read."),
-		unread:    gauge("group_oldest_unread_seconds", "How long the oldest message that a consumer group has not read has waited."),
-		pending:   gauge("group_pending", "Messages that a consumer group has read and not acknowledged."),
-		unsettled: gauge("group_oldest_pending_seconds", "Age of the oldest message that a consumer group has read and not acknowledged."),
-		near: gauge("group_near_retention", "1 if a consumer group has not dealt with messages that are past 80 % of their retention, "+
-			"or with 80 % of the number that may stay: it will soon hold the streams back."),
+		lag:       gauges("group_lag", "Messages that a consumer group has not read.", "group"),
+		unread:    gauges("group_oldest_unread_seconds", "How long the oldest message that a consumer group has not read has waited.", "group"),
+		pending:   gauges("group_pending", "Messages that a consumer group has read and not acknowledged.", "group"),
+		unsettled: gauges("group_oldest_pending_seconds", "Age of the oldest message that a consumer group has read and not acknowledged.", "group"),
+		near: gauges("group_near_retention", "1 if a consumer group has not dealt with messages that are past 80 % of their retention, "+
+			"or with 80 % of the number that may stay: it will soon hold the streams back.", "group"),
 	}
 }
 

@@ -14,7 +14,7 @@ type migrator struct {
 }
 
 func newMigrator(m *Monitor) *migrator {
-	return &migrator{Monitor: m, migration: m.ring.Migrator(m.steps)}
+	return &migrator{Monitor: m, migration: m.ring.Migrator(m.options.Steps)}
 }
 
 // turn continues for a moment, and logs when a migration begins and ends. Once all are over

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -36,19 +37,13 @@ type Options struct {
 type Monitor struct {
 	ring    *circulate.Ring
 	config  Config
+	options Options
 	log     *slog.Logger
 	metrics *Metrics
 	duty    *duty
 
-	registration func(id string, record []byte, now time.Time) circulate.Registration
-
-	concerns func(context.Context) ([]Concern, error)
-
-	steps []circulate.Step // of Options
-
-	retentions accounts.Retentions
-	warned     map[string]warning // by kind; used by the scan alone
-	scanned    scanSize           // used by the scan alone
+	warned  map[string]warning // by kind; used by the scan alone
+	scanned scanSize           // used by the scan alone
 
 	problemSteps int // of the last turn of problems; used by that task alone
 
@@ -73,14 +68,11 @@ func New(ring *circulate.Ring, config Config, o Options) (*Monitor, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	return &Monitor{ring: ring, config: config, log: o.Log.With("role", "monitor"), metrics: o.Metrics,
-		duty: newDuty(ring), registration: o.Registration, concerns: o.Concerns, retentions: o.Retentions, steps: o.Steps, warned: make(map[string]warning)}, nil
+	return &Monitor{ring: ring, config: config, options: o, log: o.Log.With("role", "monitor"), metrics: o.Metrics, duty: newDuty(ring), warned: make(map[string]warning)}, nil
 }
 
 // Run sweeps at once, then every interval, and when a silent replica counts as dead,

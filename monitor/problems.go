@@ -89,7 +89,7 @@ func (m *Monitor) problems(ctx context.Context) error {
 			}
 		}
 		if parked[shard] > 0 {
-			if _, err := t.parked(ctx, shard, parked[shard], mayPark[shard]); err != nil {
+			if err := t.parked(ctx, shard, parked[shard], mayPark[shard]); err != nil {
 				return err
 			}
 		}
@@ -144,20 +144,20 @@ func (t *problemTurn) failing(ctx context.Context, shard, all, most int) (looked
 
 // parked adds the accounts of a shard that are parked for a failure. If there are more
 // than most, it looks at the last parked ones.
-func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked int, err error) {
+func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (err error) {
 	var behind circulate.ParkedAccount
 	if all > most {
 		t.leftOut += all - most
 		if behind, err = t.ring.LongestParked(ctx, shard, all-most-1); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	for more := true; more && ctx.Err() == nil; {
 		page, _, err := t.ring.ParkedPage(ctx, shard, behind, parkedPage)
 		if err != nil {
-			return looked, err
+			return err
 		}
-		more, looked = len(page) == parkedPage, looked+len(page)
+		more = len(page) == parkedPage
 		var ill []circulate.ParkedAccount
 		resting := 0
 		for _, p := range page {
@@ -172,11 +172,11 @@ func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (looked 
 		}
 		t.gathering.AtRest(resting)
 		if err := t.lookAt(ctx, shard, ill); err != nil {
-			return looked, err
+			return err
 		}
 		t.rest(ctx)
 	}
-	return looked, nil
+	return nil
 }
 
 // lookAt adds parked accounts.

@@ -209,7 +209,7 @@ func (s *reshard) left(ctx context.Context, source int, left circulate.Leftover)
 	if left.Records > 0 {
 		// Accounts whose tickets were lost get new ones, and move in the next turn.
 		if _, err := s.ring.AuditShard(ctx, source, circulate.AuditOptions{
-			Records: true, Repair: true, Registration: s.registration,
+			Records: true, Repair: true, Registration: s.options.Registration,
 		}); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (m *Monitor) scan(ctx context.Context) error {
 	began := time.Now()
 	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
 	var all circulate.Ages
-	rooms, failing := newHeadrooms(m.retentions), accounts.NewFailingCount()
+	rooms, failing := newHeadrooms(m.options.Retentions), accounts.NewFailingCount()
 	tell := rooms.tell()
 	tell.Slow, tell.Sound = accounts.SlowFrom, accounts.SoundMarks()
 	for shard := range m.ring.Shards() {

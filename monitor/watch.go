@@ -37,37 +37,33 @@ func (w *watch) now(now time.Time) concern.Watched {
 		}
 	}
 	told := &w.last
-	if told.Counted != nil {
-		told.Counted = copied(told.Counted)
-		age(&told.Counted.Age, w.taken.counted)
+	if part := copied(&told.Counted); part != nil {
+		age(&part.Age, w.taken.counted)
 	}
-	if told.Groups != nil {
-		told.Groups = copied(told.Groups)
-		age(&told.Groups.Age, w.taken.groups)
+	if part := copied(&told.Groups); part != nil {
+		age(&part.Age, w.taken.groups)
 	}
-	if told.Dead != nil {
-		told.Dead = copied(told.Dead)
-		age(&told.Dead.Age, w.taken.dead)
+	if part := copied(&told.Dead); part != nil {
+		age(&part.Age, w.taken.dead)
 	}
-	if told.Trimmed != nil {
-		told.Trimmed = copied(told.Trimmed)
-		age(&told.Trimmed.Age, w.taken.trimmed)
+	if part := copied(&told.Trimmed); part != nil {
+		age(&part.Age, w.taken.trimmed)
 	}
-	if told.Quarantined != nil {
-		told.Quarantined = copied(told.Quarantined)
-		age(&told.Quarantined.Age, w.taken.quarantined)
+	if part := copied(&told.Quarantined); part != nil {
+		age(&part.Age, w.taken.quarantined)
 	}
-	if told.Failing != nil {
-		told.Failing = copied(told.Failing)
-		age(&told.Failing.Age, w.taken.failing)
+	if part := copied(&told.Failing); part != nil {
+		age(&part.Age, w.taken.failing)
 	}
 	return *told
 }
 
-// copied copies a part, because one that was told may still be read.
-func copied[T any](part *T) *T {
-	c := *part
-	return &c
+// copied replaces a part by a copy, because one that was told may still be read. Nil has none.
+func copied[T any](part **T) *T {
+	if *part != nil {
+		*part = new(**part)
+	}
+	return *part
 }
 
 // recall reads what a monitor told before this one was on duty, once: what was a concern then,
