@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,33 +66,19 @@ type Consumer struct {
 }
 
 func (c Consumer) withDefaults() Consumer {
-	set := func(field *int, value int) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	setTime := func(field *time.Duration, value time.Duration) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	set(&c.Batch, 256)
-	set(&c.BatchBytes, 1<<20)
-	set(&c.Concurrency, 16)
-	set(&c.Parallel, 1)
-	set(&c.MaxDeliveries, MaxDeliveries)
-	set(&c.HeldMax, 10_000)
-	setTime(&c.HandlerTimeout, 30*time.Second)
-	setTime(&c.TakeOver, 15*time.Second)
-	setTime(&c.Grace, 10*time.Second)
-	if c.Start == "" {
-		c.Start = circulate.StreamStart
-	}
+	c.Start = cmp.Or(c.Start, circulate.StreamStart)
+	c.Batch = cmp.Or(c.Batch, 256)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 1<<20)
+	c.Concurrency = cmp.Or(c.Concurrency, 16)
+	c.Parallel = cmp.Or(c.Parallel, 1)
+	c.MaxDeliveries = cmp.Or(c.MaxDeliveries, MaxDeliveries)
+	c.HeldMax = cmp.Or(c.HeldMax, 10_000)
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, 30*time.Second)
+	c.TakeOver = cmp.Or(c.TakeOver, 15*time.Second)
+	c.Grace = cmp.Or(c.Grace, 10*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Backoff == nil {
 		c.Backoff = backoff
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
@@ -61,12 +62,7 @@ func public(addr netip.Addr) bool {
 	if addr.Is6() && !globalIPv6.Contains(addr) {
 		return false
 	}
-	for _, prefix := range refused {
-		if prefix.Contains(addr) {
-			return false
-		}
-	}
-	return addr.IsValid()
+	return addr.IsValid() && !slices.ContainsFunc(refused, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
 // guard returns the dialer's hook between name resolution and connect, for the requested host.

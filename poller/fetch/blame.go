@@ -50,8 +50,8 @@ func CheckError(err error) *poller.CheckError {
 		Kind: poller.Transient, Scope: poller.ScopeAccount,
 		Code: string(CodeHTTP), Message: "the call failed",
 	}
-	var failed *Error
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*Error](err)
+	if !ok {
 		return result // the error's origin is unknown, and its text may hold secrets
 	}
 	result.Code, result.Message, result.Err = string(failed.Code), failed.text, failed

@@ -58,8 +58,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // newError returns the Error for an error, without that error's text.
 func newError(ctx context.Context, err error, connected bool) *Error {
-	var ours *Error
-	if errors.As(err, &ours) {
+	if ours, ok := errors.AsType[*Error](err); ok {
 		return ours
 	}
 	// The context's error comes first, because a call that the context ends may fail in many ways.
@@ -72,15 +71,13 @@ func newError(ctx context.Context, err error, connected bool) *Error {
 	if e := known(err); e != nil {
 		return e
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return dnsError(dns)
 	}
 	if certificate(err) {
 		return &Error{Code: CodeTLS, text: "the host's TLS certificate or handshake is not acceptable", blame: blameHost}
 	}
-	var timed net.Error
-	if errors.As(err, &timed) && timed.Timeout() {
+	if timed, ok := errors.AsType[net.Error](err); ok && timed.Timeout() {
 		return timeout(connected)
 	}
 	return networkError(err, connected)
@@ -123,8 +120,7 @@ func known(err error) *Error {
 	if errors.Is(err, ErrTooLarge) {
 		return &Error{Code: CodeTooLarge, text: ErrTooLarge.Error(), cause: ErrTooLarge}
 	}
-	var address refusal
-	if errors.As(err, &address) {
+	if address, ok := errors.AsType[refusal](err); ok {
 		return &Error{Code: CodeRefusedAddress, text: address.Error(), cause: ErrRefusedAddress}
 	}
 	if errors.Is(err, ErrRefusedAddress) {
@@ -155,24 +151,20 @@ func dnsError(err *net.DNSError) *Error {
 }
 
 func certificate(err error) bool {
-	var (
-		verify *tls.CertificateVerificationError
-		record tls.RecordHeaderError
-		alert  tls.AlertError
-		name   x509.HostnameError
-		signer x509.UnknownAuthorityError
-		cert   x509.CertificateInvalidError
-	)
-	return errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert) ||
-		errors.As(err, &name) || errors.As(err, &signer) || errors.As(err, &cert) ||
+	return has[*tls.CertificateVerificationError](err) || has[tls.RecordHeaderError](err) || has[tls.AlertError](err) ||
+		has[x509.HostnameError](err) || has[x509.UnknownAuthorityError](err) || has[x509.CertificateInvalidError](err) ||
 		errors.Is(err, http.ErrSchemeMismatch)
 }
 
+// has reports whether an error is of a type, or wraps one.
+func has[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 func networkError(err error, connected bool) *Error {
-	var errno syscall.Errno
-	errors.As(err, &errno)
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	errno, _ := errors.AsType[syscall.Errno](err)
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		e := &Error{Code: CodeConnect, text: "no connection to the host", blame: blameHost}
 		if errno != 0 {
 			e.text, e.cause = e.text+": "+errno.Error(), errno
@@ -182,8 +174,7 @@ func networkError(err error, connected bool) *Error {
 		}
 		return e
 	}
-	var corrupt flate.CorruptInputError
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || has[flate.CorruptInputError](err) {
 		return errCoding
 	}
 	if errno != 0 {

@@ -131,15 +131,31 @@ func (ln *line) end() {
 // lineBody is the body of an answer. It notes that it was read to its end.
 type lineBody struct {
 	io.ReadCloser
-	line *line
-	last bool // no other answer may follow
+	line *line // nil: it was lent, and is closed
+	last bool  // no other answer may follow
+	lent bool  // closing the body ends the call
 }
 
 // Read implements io.Reader.
 func (b *lineBody) Read(p []byte) (int, error) {
+	if b.line == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) && !b.last {
 		b.line.ended = true
 	}
 	return n, err
+}
+
+// Close implements io.Closer.
+func (b *lineBody) Close() error {
+	if !b.lent {
+		return b.ReadCloser.Close()
+	}
+	if b.line != nil {
+		b.line.end()
+		b.line = nil
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -122,7 +123,7 @@ func disguised(name string) bool {
 	name = plainName(name)
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	_, err := strconv.ParseUint(last, 0, 64)
-	return err == nil || last != "" && strings.Trim(last, "0123456789") == ""
+	return err == nil || last != "" && digits(last)
 }
 
 // on reports whether an entry's port is the one in question; 0 stands for any.
@@ -130,41 +131,23 @@ func on(entry, port uint16) bool { return entry == 0 || port == 0 || entry == po
 
 // contain reports whether an address is in one of the networks.
 func (n Networks) contain(addr netip.Addr, port uint16) bool {
-	for _, e := range n.prefixes {
-		if on(e.port, port) && e.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.prefixes, func(e networkEntry) bool { return on(e.port, port) && e.Contains(addr) })
 }
 
 // name reports whether a host's name is one of the entries.
 func (n Networks) name(host string, port uint16) bool {
-	for _, p := range n.names[plainName(host)] {
-		if on(p, port) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.names[plainName(host)], func(p uint16) bool { return on(p, port) })
 }
 
 // pierce reports whether an entry within a guarded network has the address. A wider entry does not
 // count: it names something else and only happens to cover the address.
 func (n Networks) pierce(guard netip.Prefix, addr netip.Addr, port uint16) bool {
-	for _, e := range n.prefixes {
-		if on(e.port, port) && e.Bits() >= guard.Bits() && guard.Contains(e.Addr()) && e.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.prefixes, func(e networkEntry) bool {
+		return on(e.port, port) && e.Bits() >= guard.Bits() && guard.Contains(e.Addr()) && e.Contains(addr)
+	})
 }
 
 // exactly reports whether an entry is exactly this address with exactly this port.
 func (n Networks) exactly(addr netip.Addr, port uint16) bool {
-	for _, e := range n.prefixes {
-		if e.port == port && port != 0 && e.Addr() == addr {
-			return true
-		}
-	}
-	return false
+	return port != 0 && slices.ContainsFunc(n.prefixes, func(e networkEntry) bool { return e.port == port && e.Addr() == addr })
 }

@@ -124,8 +124,7 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 // unreachedProxy returns the error for a failed connection to the proxy. The fault is ours.
 func unreachedProxy(err error) *Error {
 	e := &Error{Code: CodeProxy, text: "no connection to the proxy", blame: blameUs}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		e.text, e.cause = e.text+": "+errno.Error(), errno
 	}
 	return e

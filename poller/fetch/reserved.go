@@ -50,14 +50,8 @@ func (r *Reserved) holds(addr netip.Addr, port uint16) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reserved := r.ports[port]
-	if len(reserved) == 0 {
-		return false
-	}
-	if reserved[addr] {
-		return true
-	}
-	if !ownAddress(addr) {
-		return false
+	if len(reserved) == 0 || reserved[addr] || !ownAddress(addr) {
+		return reserved[addr]
 	}
 	for other := range reserved {
 		if ownAddress(other) {

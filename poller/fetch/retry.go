@@ -44,11 +44,4 @@ func ClampRetryAfter(wait time.Duration) time.Duration {
 	return min(max(wait, MinRetryAfter), MaxRetryAfter)
 }
 
-func digits(text string) bool {
-	for _, char := range []byte(text) {
-		if char < '0' || char > '9' {
-			return false
-		}
-	}
-	return true
-}
+func digits(text string) bool { return strings.Trim(text, "0123456789") == "" }

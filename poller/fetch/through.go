@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 )
@@ -59,33 +58,10 @@ func (l *lines) roundTrip(request *http.Request) (answer *http.Response, again b
 		return nil, kept && untouched && ctx.Err() == nil && (request.Method == http.MethodGet || request.Method == http.MethodHead), err
 	}
 	answer.Request = request
-	if answer.Body == http.NoBody {
+	if body, ok := answer.Body.(*lineBody); ok {
+		body.lent = true
+	} else {
 		ln.end()
-		return answer, false, nil
 	}
-	answer.Body = &lentBody{ReadCloser: answer.Body, line: ln}
 	return answer, false, nil
-}
-
-// lentBody is the body of an answer that returns its line when it is closed.
-type lentBody struct {
-	io.ReadCloser
-	line *line
-}
-
-// Read implements io.Reader.
-func (b *lentBody) Read(p []byte) (int, error) {
-	if b.line == nil {
-		return 0, http.ErrBodyReadAfterClose
-	}
-	return b.ReadCloser.Read(p)
-}
-
-// Close implements io.Closer.
-func (b *lentBody) Close() error {
-	if b.line != nil {
-		b.line.end()
-		b.line = nil
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package sqlonce
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -37,15 +38,9 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Table == "" {
-		o.Table = defaultTable
-	}
-	if o.MaxBatch == 0 {
-		o.MaxBatch = 256
-	}
-	if o.ConflictWait == 0 {
-		o.ConflictWait = 5 * time.Second
-	}
+	o.Table = cmp.Or(o.Table, defaultTable)
+	o.MaxBatch = cmp.Or(o.MaxBatch, 256)
+	o.ConflictWait = cmp.Or(o.ConflictWait, 5*time.Second)
 	return o
 }
 

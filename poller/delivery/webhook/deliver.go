@@ -139,8 +139,7 @@ func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 
 // harmless returns an error that reveals nothing, and replaces any other.
 func harmless(err error) error {
-	var known *fetch.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*fetch.Error](err); ok {
 		return known
 	}
 	return errors.New("the call failed")

@@ -78,13 +78,12 @@ func (e *Error) answer() error {
 
 // outcomeOf returns the outcome of an error of Handle.
 func outcomeOf(err error) Outcome {
-	var e *Error
-	switch {
+	switch e, ok := errors.AsType[*Error](err); {
 	case err == nil:
 		return Delivered
 	case errors.Is(err, delivery.ErrHeld):
 		return Held
-	case errors.As(err, &e):
+	case ok:
 		return e.Outcome
 	}
 	return Failed

@@ -86,8 +86,8 @@ func (g *gate) look() (state string, until time.Time) {
 }
 
 func is(err error, outcome Outcome) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Outcome == outcome
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Outcome == outcome
 }
 
 // enter waits for a slot, which leave frees.

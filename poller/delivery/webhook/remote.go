@@ -1,8 +1,10 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -54,10 +56,7 @@ type post struct {
 
 // NewRemote returns a Remote without endpoints. A nil log is silent.
 func NewRemote(board Board, log *slog.Logger) *Remote {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &Remote{board: board, log: log, process: circulate.NewReplica(), posts: make(map[string]post)}
+	return &Remote{board: board, log: cmp.Or(log, slog.New(slog.DiscardHandler)), process: circulate.NewReplica(), posts: make(map[string]post)}
 }
 
 // Add adds a sink and its consumer's control. A message is a dead letter after maxDeliveries failed
@@ -80,11 +79,7 @@ func (r *Remote) Remove(sink *Sink) {
 func (r *Remote) all() map[string]post {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	posts := make(map[string]post, len(r.posts))
-	for name, p := range r.posts {
-		posts[name] = p
-	}
-	return posts
+	return maps.Clone(r.posts)
 }
 
 // Run looks for orders every second and reports changes, until ctx is done. Then it removes its

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,22 +73,15 @@ func New(endpoint Endpoint, o Options) (*Sink, error) {
 	if err := r.Err(); err != nil {
 		return nil, fmt.Errorf("webhook %q: %w", strict.Printable(endpoint.Name), err)
 	}
-	if endpoint.Timeout == 0 {
-		endpoint.Timeout = defaultTimeout
-	}
-	if endpoint.Concurrency == 0 {
-		endpoint.Concurrency = defaultConcurrency
-	}
+	endpoint.Timeout = cmp.Or(endpoint.Timeout, defaultTimeout)
+	endpoint.Concurrency = cmp.Or(endpoint.Concurrency, defaultConcurrency)
 	if o.AttemptWindow <= 0 {
 		o.AttemptWindow = defaultAttemptWindow
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	log := o.Log.With("endpoint", endpoint.Name)
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("endpoint", endpoint.Name)
 	record := newRecord(log)
 	return &Sink{
 		endpoint: endpoint,
