@@ -152,36 +152,15 @@ type Dropped struct {
 // DropGroup is DropDead for all dead letters that a group has when it begins, some at a
 // time. If the result has a Next, call it again with that cursor. It returns
 // cursor.ErrInvalid for a cursor that this ring never returned.
-func (r *Reader) DropGroup(ctx context.Context, name, cursor string) (Dropped, error) {
-	at, err := r.deadBegin(ctx, cursor)
-	if err != nil {
-		return Dropped{}, err
-	}
-	var done Dropped
-	for looked := 0; at.shard < r.ring.Shards(); {
-		if done.Dropped >= dropBudget || looked >= lookBudget {
-			done.Next = at.seal(r.ring.Shards())
-			return done, nil
-		}
-		letters, asked, err := r.deadBefore(ctx, at)
-		if err != nil {
-			return done, err
-		}
-		var positions []string
+func (r *Reader) DropGroup(ctx context.Context, name, cursor string) (done Dropped, err error) {
+	done.Next, err = r.walkGroup(ctx, name, cursor, func(shard int, letters []group.DeadLetter) (enough bool, err error) {
+		positions := make([]string, len(letters))
 		for i := range letters {
-			if letters[i].Group == name {
-				positions = append(positions, letters[i].Position)
-			}
+			positions[i] = letters[i].Position
 		}
-		n, err := group.Of(r.ring).DropDead(ctx, at.shard, positions...)
+		n, err := group.Of(r.ring).DropDead(ctx, shard, positions...)
 		done.Dropped += n
-		if err != nil {
-			return done, err
-		}
-		looked += len(letters)
-		if at, err = at.after(letters, asked); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
+		return done.Dropped >= dropBudget, err
+	})
+	return done, err
 }

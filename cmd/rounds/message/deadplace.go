@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -81,6 +82,37 @@ func (r *Reader) deadBefore(ctx context.Context, at deadPlace) (letters []group.
 		}
 	}
 	return letters, deadAhead, err
+}
+
+// walkGroup walks through the dead letters that a group has when the walk begins, and passes them to
+// a function, those of a shard together, until that has done enough. It returns the cursor from
+// which another call goes on, or nothing at the end.
+func (r *Reader) walkGroup(ctx context.Context, name, cursor string, do func(shard int, letters []group.DeadLetter) (enough bool, err error)) (next string, err error) {
+	at, err := r.deadBegin(ctx, cursor)
+	if err != nil {
+		return "", err
+	}
+	enough := false
+	for looked := 0; at.shard < r.ring.Shards(); {
+		if enough || looked >= lookBudget {
+			return at.seal(r.ring.Shards()), nil
+		}
+		letters, asked, err := r.deadBefore(ctx, at)
+		if err != nil {
+			return "", err
+		}
+		looked += len(letters)
+		behind, err := at.after(letters, asked)
+		if err != nil {
+			return "", err
+		}
+		of := slices.DeleteFunc(letters, func(l group.DeadLetter) bool { return l.Group != name })
+		if enough, err = do(at.shard, of); err != nil {
+			return "", err
+		}
+		at = behind
+	}
+	return "", nil
 }
 
 // deadEntries returns the places of the dead letters with ids, or Faults.

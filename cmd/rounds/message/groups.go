@@ -68,30 +68,16 @@ func (r *Reader) groupsOf(ctx context.Context, wanted func(group string) bool) (
 	if err != nil {
 		return nil, err
 	}
-	byName := make(map[string]*Group)
-	for _, shard := range states {
-		for name, s := range shard {
-			g := byName[name]
-			if g == nil {
-				g = &Group{Name: name}
-				byName[name] = g
-			}
-			g.Lag += s.Lag
-			g.Pending += s.Pending
-			g.OldestUnread = max(g.OldestUnread, s.OldestUnread)
-			g.OldestPending = max(g.OldestPending, s.OldestPending)
-		}
-	}
-	names := slices.Sorted(maps.Keys(byName))
+	sums := group.Sum(states)
+	names := slices.Sorted(maps.Keys(sums))
 	present, err := group.Of(r.ring).PresentIn(ctx, names, groupWindow)
 	if err != nil {
 		return nil, err
 	}
 	groups := make([]Group, 0, len(names))
 	for _, name := range names {
-		g := byName[name]
-		g.Consumers = consumersOf(name, present[name], states)
-		groups = append(groups, *g)
+		sum := sums[name]
+		groups = append(groups, Group{name, sum.Lag, sum.Pending, sum.OldestUnread, sum.OldestPending, consumersOf(name, present[name], states)})
 	}
 	return groups, nil
 }

@@ -49,36 +49,17 @@ func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error)
 // ReplayGroup is ReplayDead for all dead letters that a group has when it begins, some at a
 // time. If the result has a Next, call it again with that cursor. It returns
 // cursor.ErrInvalid for a cursor that this ring never returned.
-func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (Replayed, error) {
-	at, err := r.deadBegin(ctx, cursor)
-	if err != nil {
-		return Replayed{}, err
-	}
-	var done Replayed
+func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (done Replayed, err error) {
 	known := make(groupsKnown)
-	for looked := 0; at.shard < r.ring.Shards(); {
-		if done.Replayed >= replayBudget || looked >= lookBudget {
-			done.Next = at.seal(r.ring.Shards())
-			return done, nil
-		}
-		letters, asked, err := r.deadBefore(ctx, at)
-		if err != nil {
-			return done, err
-		}
+	done.Next, err = r.walkGroup(ctx, name, cursor, func(_ int, letters []group.DeadLetter) (enough bool, err error) {
 		for i := range letters {
-			if letters[i].Group != name {
-				continue
-			}
 			if err := r.replay(ctx, &letters[i], known, &done); err != nil {
-				return done, err
+				return false, err
 			}
 		}
-		looked += len(letters)
-		if at, err = at.after(letters, asked); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
+		return done.Replayed >= replayBudget, nil
+	})
+	return done, err
 }
 
 // groupsKnown remembers whether a shard has a group.
