@@ -123,14 +123,10 @@ func newRedisMetrics(registry prometheus.Registerer, server circulate.Server) re
 	}
 	registry.MustRegister(m.seconds, m.failed)
 	if s, ok := server.(interface{ Redirected() int64 }); ok {
-		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Name: "redis_redirects_total",
-			Help: "Commands that a node of a cluster refused because another serves their slot, or because it is on its way."},
-			func() float64 { return float64(s.Redirected()) }))
+		counts(registry, "redis_redirects_total", "Commands that a node of a cluster refused because another serves their slot, or because it is on its way.", s.Redirected)
 	}
 	if s, ok := server.(interface{ Silent() int64 }); ok {
-		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Name: "redis_sentinels_silent_total",
-			Help: "Times that a sentinel could not be reached or returned nothing; each is asked every second."},
-			func() float64 { return float64(s.Silent()) }))
+		counts(registry, "redis_sentinels_silent_total", "Times that a sentinel could not be reached or returned nothing; each is asked every second.", s.Silent)
 	}
 	return m
 }

@@ -113,8 +113,7 @@ func (o *ownRedis) export(registry prometheus.Registerer) {
 	gauge("save_seconds", "How long the last image took, without the disk's syncing.", func(s datadir.State) float64 { return s.Took.Seconds() })
 	gauge("file_bytes", "The size of the newest image.", func(s datadir.State) float64 { return float64(s.Packed) })
 	gauge("log_bytes", "What is in the log since the newest image.", func(s datadir.State) float64 { return float64(s.Log) })
-	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Subsystem: "data", Name: "saves_failed_total", Help: "Images and writes to the log that failed."},
-		func() float64 { return float64(o.dir.State().Fails) }))
+	counts(registry, "data_saves_failed_total", "Images and writes to the log that failed.", func() int64 { return int64(o.dir.State().Fails) })
 }
 
 // failing returns why changes cannot be saved, without the path; nil: they can.

@@ -352,9 +352,9 @@ func TestRedisConcernsAreTheSameEverywhere(t *testing.T) {
 		t.Errorf("stats tell %q, concerns are %q", told, codes)
 	}
 	help := deployment(t, "../monitor/metrics.go")
-	_, help, _ = strings.Cut(help, `Name: "redis_concerns"`)
+	_, help, _ = strings.Cut(help, `gauges("redis_concerns"`)
 	_, help, _ = strings.Cut(help, "by node and concern: ")
-	help, _, _ = strings.Cut(help, `."}`)
+	help, _, _ = strings.Cut(help, `."`)
 	help = strings.Replace(help, "and for a process with an embedded Redis ", "", 1)
 	shown := strings.Split(help, ", ")
 	slices.Sort(shown)

@@ -23,24 +23,18 @@ func newPeople(sealer signin.Sealer, s settings.Settings) (*signin.Provider, str
 
 // peopleConfig reads who the provider is and who may do what. The error is settings.Faults.
 func peopleConfig(s settings.OIDC) (signin.ProviderConfig, error) {
-	var faults settings.Faults
 	config := signin.ProviderConfig{Issuer: s.Issuer, ClientID: s.ClientID, ClientSecret: s.ClientSecret, RedirectURL: s.RedirectURL, GroupsClaim: s.GroupsClaim}
 	grants, err := signin.ParseGrants(s.Roles)
-	if err != nil {
-		for line := range strings.Lines(err.Error()) {
-			faults = append(faults, settings.Fault{Name: "ROUNDS_OIDC_ROLES", Reason: strings.TrimSpace(line)})
-		}
-	}
+	faults := faultsAbout("ROUNDS_OIDC_ROLES", "", err)
 	config.Grants = grants
 	names := map[string]string{
 		"Issuer": "ROUNDS_OIDC_ISSUER", "ClientID": "ROUNDS_OIDC_CLIENT_ID", "ClientSecret": "ROUNDS_OIDC_CLIENT_SECRET", "RedirectURL": "ROUNDS_OIDC_REDIRECT_URL",
 	}
 	for _, fault := range config.Faults() {
-		name, ok := names[fault.Field]
 		if fault.Field == "RedirectURL" && s.RedirectURL == "" {
 			fault.Reason = "must be set, as https://HOST" + signin.CallbackPath + ", where ROUNDS_PUBLIC_URL is not"
 		}
-		if ok {
+		if name, ok := names[fault.Field]; ok { // the grants were read above
 			faults = append(faults, settings.Fault{Name: name, Reason: fault.Reason})
 		}
 	}

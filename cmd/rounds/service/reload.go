@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -35,9 +34,7 @@ type part func(s settings.Settings, lookup settings.Lookup) (change func(), note
 // reloader reads settings again and makes the parts of the service apply them: all of them, or
 // none.
 type reloader struct {
-	read    Read
 	options Options
-	log     *slog.Logger
 	applied func(settings.Settings)
 	lookup  atomic.Pointer[settings.Lookup]
 	trail   atomic.Pointer[trail.Trail] // nil until the ring is open
@@ -50,7 +47,7 @@ type reloader struct {
 }
 
 func newReloader(s settings.Settings, o Options) *reloader {
-	r := &reloader{read: o.Read, options: o, log: o.Log, applied: o.Applied, current: s, parts: make(map[*part]bool)}
+	r := &reloader{options: o, current: s, parts: make(map[*part]bool)}
 	r.lookup.Store(&o.Lookup)
 	return r
 }
@@ -155,22 +152,22 @@ func (r *reloader) reload(context.Context) (api.Reloaded, error) {
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			r.log.Error("settings were read again and are refused; nothing changes", "fault", f.Error())
+			r.options.Log.Error("settings were read again and are refused; nothing changes", "fault", f.Error())
 		}
 	case err != nil:
-		r.log.Error("settings were not read again; nothing changes", "error", err)
+		r.options.Log.Error("settings were not read again; nothing changes", "error", err)
 	default:
-		r.log.Info("settings were read again", "changed", strings.Join(done.Changed, ", "), "needs_restart", strings.Join(done.Restart, ", "))
+		r.options.Log.Info("settings were read again", "changed", strings.Join(done.Changed, ", "), "needs_restart", strings.Join(done.Restart, ", "))
 	}
 	return done, err
 }
 
 // change changes the settings. The caller holds mu.
 func (r *reloader) change() (api.Reloaded, error) {
-	if r.read == nil {
+	if r.options.Read == nil {
 		return api.Reloaded{}, errNoReload
 	}
-	read, lookup, err := r.read()
+	read, lookup, err := r.options.Read()
 	if err != nil {
 		return api.Reloaded{}, faultsOf(err)
 	}
@@ -201,8 +198,8 @@ func (r *reloader) change() (api.Reloaded, error) {
 	for _, change := range changes {
 		change()
 	}
-	if r.applied != nil {
-		r.applied(merged)
+	if r.options.Applied != nil {
+		r.options.Applied(merged)
 	}
 	return api.Reloaded{Changed: changed, Restart: restart}, nil
 }

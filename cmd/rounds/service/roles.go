@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -271,12 +272,13 @@ func quarantine(s settings.Monitor) int {
 
 // countRing shows the ring's own counts as metrics.
 func countRing(registry prometheus.Registerer, ring *circulate.Ring) {
-	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "rounds", Name: "set_aside_total",
-		Help: "Keys of a wrong type and texts that were no entry, moved out of the way.",
-	}, func() float64 { return float64(ring.SetAside()) }))
-	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "rounds", Name: "scripts_sent_total",
-		Help: "Scripts whose text had to be sent because Redis did not have them: at their first use, and after it forgot them.",
-	}, func() float64 { return float64(ring.ScriptsSent()) }))
+	counts(registry, "set_aside_total", "Keys of a wrong type and texts that were no entry, moved out of the way.",
+		func() int64 { return int64(ring.SetAside()) })
+	counts(registry, "scripts_sent_total", "Scripts whose text had to be sent because Redis did not have them: at their first use, and after it forgot them.",
+		func() int64 { return int64(ring.ScriptsSent()) })
+}
+
+// counts shows a count as a metric.
+func counts(registry prometheus.Registerer, name, help string, count func() int64) {
+	promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Name: name, Help: help}, func() float64 { return float64(count()) })
 }

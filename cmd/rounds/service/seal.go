@@ -20,11 +20,8 @@ const (
 // sealKeys reads the keys of stored secrets: the keys that open, and the one that
 // seals, which is nil if there is none. The error is settings.Faults.
 func sealKeys(s settings.Seal) (secrets.Keys, *secret.PublicKey, error) {
-	var faults settings.Faults
 	keys, err := secrets.ParseKeys(s.PrivateKeys)
-	if err != nil {
-		faults = append(faults, settings.Fault{Name: privateKeys, Reason: err.Error()})
-	}
+	faults := faultsAbout(privateKeys, "", err)
 	public := keys.Newest()
 	if s.PublicKey != "" {
 		if public, err = secret.ParsePublicKey(s.PublicKey); err != nil {

@@ -6,6 +6,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,14 +88,10 @@ type Options struct {
 
 // withDefaults returns the options with defaults for what was left out.
 func (o Options) withDefaults() Options {
-	if o.Version == "" {
-		o.Version = "(devel)"
-	}
+	o.Version = cmp.Or(o.Version, "(devel)")
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Lookup == nil {
 		o.Lookup = os.LookupEnv
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Serving == nil {
 		o.Serving = func(string) {}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
@@ -34,22 +33,25 @@ func Validate(s settings.Settings, o Options) error {
 	return faults
 }
 
-// reachFaults validates which ways calls may take, and where they may lead.
-func reachFaults(s settings.Poller) (faults settings.Faults) {
-	if s.Proxy != "" {
-		if err := fetch.ValidateProxy(s.Proxy); err != nil {
-			faults = append(faults, settings.Fault{Name: "ROUNDS_PROXY", Reason: err.Error()})
-		}
+// faultsAbout returns a fault of a setting for each line of an error, without a prefix.
+func faultsAbout(name, prefix string, err error) (faults settings.Faults) {
+	if err == nil {
+		return nil
 	}
-	if err := fetch.ValidateNoProxy(s.NoProxy); err != nil {
-		faults = append(faults, settings.Fault{Name: "ROUNDS_NO_PROXY", Reason: err.Error()})
-	}
-	if _, err := fetch.ParseNetworks(s.AllowNetworks); err != nil {
-		for fault := range strings.Lines(err.Error()) {
-			faults = append(faults, settings.Fault{Name: allowNetworks, Reason: strings.TrimSpace(fault)})
-		}
+	for line := range strings.Lines(err.Error()) {
+		faults = append(faults, settings.Fault{Name: name, Reason: strings.TrimPrefix(strings.TrimSpace(line), prefix)})
 	}
 	return faults
+}
+
+// reachFaults validates which ways calls may take, and where they may lead.
+func reachFaults(s settings.Poller) settings.Faults {
+	var proxy error
+	if s.Proxy != "" {
+		proxy = fetch.ValidateProxy(s.Proxy)
+	}
+	_, networks := fetch.ParseNetworks(s.AllowNetworks)
+	return slices.Concat(faultsAbout("ROUNDS_PROXY", "", proxy), faultsAbout("ROUNDS_NO_PROXY", "", fetch.ValidateNoProxy(s.NoProxy)), faultsAbout(allowNetworks, "", networks))
 }
 
 // redisFaults reads the URL and the passwords of Redis to find their faults; openRedis
@@ -66,11 +68,9 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 	for _, file := range []struct{ name, path string }{
 		{"ROUNDS_REDIS_PASSWORD_FILE", s.PasswordFile}, {"ROUNDS_REDIS_SENTINEL_PASSWORD_FILE", s.SentinelPasswordFile},
 	} {
-		if file.path == "" {
-			continue
-		}
-		if _, err := connect.ReadPassword(file.path); err != nil {
-			faults = append(faults, settings.Fault{Name: file.name, Reason: err.Error()})
+		if file.path != "" {
+			_, err := connect.ReadPassword(file.path)
+			faults = append(faults, faultsAbout(file.name, "", err)...)
 		}
 	}
 	return faults
@@ -79,13 +79,7 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 // limitFaults reads the limits to find their faults; newPool reads them for use.
 func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults {
 	_, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
-	var faults settings.Faults
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, fault := range joined.Unwrap() {
-			faults = append(faults, settings.Fault{Name: "ROUNDS_LIMITS", Reason: strings.TrimPrefix(fault.Error(), "limits: ")})
-		}
-	}
-	return faults
+	return faultsAbout("ROUNDS_LIMITS", "limits: ", err)
 }
 
 // webhookFaults reads the endpoints to find their faults; startDelivery reads them for
@@ -97,17 +91,7 @@ func webhookFaults(s settings.Settings, o Options) settings.Faults {
 	if err == nil && s.API.Roles.Has(settings.RoleDelivery) {
 		err = webhook.Misplaced(context.Background(), endpoints, newSecrets(s.Poller, o).Service())
 	}
-	found := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		found = joined.Unwrap()
-	}
-	var faults settings.Faults
-	for _, fault := range found {
-		if fault != nil {
-			faults = append(faults, settings.Fault{Name: webhooksFile, Reason: strings.TrimPrefix(fault.Error(), "webhooks: ")})
-		}
-	}
-	return faults
+	return faultsAbout(webhooksFile, "webhooks: ", err)
 }
 
 // sealFaults reads the keys of stored secrets to find their faults; seals.take reads them
@@ -125,16 +109,5 @@ func callbackFaults(s settings.Settings, o Options) settings.Faults {
 		return nil
 	}
 	_, err := readCallbacks(context.Background(), s.API.CallbacksFile, callbackSecrets(s.Poller, o))
-	var found accounts.Faults
-	if !errors.As(err, &found) {
-		if err == nil {
-			return nil
-		}
-		return settings.Faults{{Name: callbacksFile, Reason: err.Error()}}
-	}
-	faults := make(settings.Faults, len(found))
-	for i, f := range found {
-		faults[i] = settings.Fault{Name: callbacksFile, Reason: f.Error()}
-	}
-	return faults
+	return faultsAbout(callbacksFile, "", err)
 }
