@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -222,7 +221,7 @@ func listAccounts(v *visit) (any, error) {
 		}
 		err = v.get(address("/v1/accounts", ask), &page)
 	}
-	if errors.As(err, &l.Refused) && l.Refused.Status == http.StatusUnprocessableEntity {
+	if l.Refused = refusedFor(err, http.StatusUnprocessableEntity); l.Refused != nil {
 		l.Counting, l.Count, l.First = "", nil, ""
 		return l, nil
 	}

@@ -1,9 +1,8 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
-	"net/url"
+	"slices"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
@@ -41,26 +40,20 @@ func (a *auditing) add(done *api.Audit) {
 	a.Unjudged += done.Unjudged
 	a.Audited, a.Shards = done.Audited, done.Shards
 	for _, more := range done.Kinds {
-		known := false
-		for i := range a.Kinds {
-			if a.Kinds[i].Kind == more.Kind {
-				a.Kinds[i].Found += more.Found
-				a.Kinds[i].Repaired += more.Repaired
-				known = true
-			}
-		}
-		if !known {
+		i := slices.IndexFunc(a.Kinds, func(k api.FindingCount) bool { return k.Kind == more.Kind })
+		if i < 0 {
 			a.Kinds = append(a.Kinds, more)
+			continue
 		}
+		a.Kinds[i].Found += more.Found
+		a.Kinds[i].Repaired += more.Repaired
 	}
 	a.Findings = append(a.Findings, done.Findings[:max(0, min(len(done.Findings), auditShown-len(a.Findings)))]...)
 }
 
 // auditRunPage is the page of an audit under way. Readers cannot open it by an address.
 func auditRunPage() *page {
-	p := &page{name: "auditrun", path: auditRun, menu: "system", data: func(v *visit) (any, error) {
-		return nil, refusal(http.StatusNotFound, v.lang.text("auditrun.again"))
-	}}
+	p := &page{name: "auditrun", path: auditRun, menu: "system", data: unopened("auditrun.again")}
 	p.raw = map[string]func(*visit, http.ResponseWriter){
 		"POST " + auditRun:  func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, false) },
 		"POST " + repairRun: func(v *visit, w http.ResponseWriter) { v.runAudit(w, p, true) },
@@ -79,17 +72,12 @@ func (v *visit) runAudit(w http.ResponseWriter, p *page, repair bool) {
 	}
 	for cursor := ""; ; {
 		var done api.Audit
-		q := url.Values{}
-		if cursor != "" {
-			q.Set("cursor", cursor)
-		}
-		err := v.do(method, address(path, q), nil, &done)
-		var refused *problem
-		switch {
+		err := v.do(method, link(path, "cursor", cursor), nil, &done)
+		switch refused := refusedFor(err); {
 		case err != nil && !out.begun:
 			v.fail(w, v, err)
 			return
-		case errors.As(err, &refused):
+		case refused != nil:
 			a.Failed = refused.Error()
 		case err != nil:
 			a.Failed = v.lang.text("auditrun.cut")

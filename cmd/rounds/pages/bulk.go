@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -41,9 +40,7 @@ func bulkPage() *page {
 
 // bulkRunPage is the page of a change under way. Readers cannot open it by an address.
 func bulkRunPage() *page {
-	p := &page{name: "bulkrun", path: bulkRun, menu: "accounts", data: func(v *visit) (any, error) {
-		return nil, refusal(http.StatusNotFound, v.lang.text("bulkrun.again"))
-	}}
+	p := &page{name: "bulkrun", path: bulkRun, menu: "accounts", data: unopened("bulkrun.again")}
 	p.raw = map[string]func(*visit, http.ResponseWriter){"POST " + bulkRun: func(v *visit, w http.ResponseWriter) { v.runBulk(w, p) }}
 	return p
 }
@@ -112,7 +109,7 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 		selection.Set("looks", countLooks)
 		err = v.get(address("/v1/accounts:count", selection), &b.Count)
 	}
-	if errors.As(err, &b.Refused) && b.Refused.Status == http.StatusUnprocessableEntity {
+	if b.Refused = refusedFor(err, http.StatusUnprocessableEntity); b.Refused != nil {
 		return b, nil
 	}
 	b.Changes = b.Count.Count > 0 || !b.Count.Complete
@@ -123,9 +120,7 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 // hides the one before. When the visitor leaves the page, or stops loading it, the change stops
 // too.
 func (v *visit) runBulk(w http.ResponseWriter, p *page) {
-	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
-	if err := v.r.ParseForm(); err != nil {
-		v.fail(w, v, refusal(http.StatusBadRequest, v.lang.text("layout.unreadable")))
+	if !v.readForm(w) {
 		return
 	}
 	b, err := readBulk(v, v.r.PostForm)
@@ -144,12 +139,11 @@ func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 	} else {
 		err = v.stream(http.MethodPost, address("/v1/accounts:"+b.Do, q), page.line)
 	}
-	var refused *problem
-	switch {
-	case errors.As(err, &refused) && !page.begun:
+	switch refused := refusedFor(err); {
+	case refused != nil && !page.begun:
 		v.fail(w, v, err)
 		return
-	case errors.As(err, &refused):
+	case refused != nil:
 		b.Failed = refused.Error()
 	case err != nil && !b.Ended:
 		b.Failed = v.lang.text("bulkrun.cut")

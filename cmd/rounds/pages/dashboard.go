@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -55,12 +56,7 @@ type Dashboard struct {
 
 // New makes the pages. An error means that an embedded asset is wrong.
 func New(o Options) (*Dashboard, error) {
-	if o.MaxLive == 0 {
-		o.MaxLive = 256
-	}
-	if o.Turn == 0 {
-		o.Turn = 2 * time.Second
-	}
+	o.MaxLive, o.Turn = cmp.Or(o.MaxLive, 256), cmp.Or(o.Turn, 2*time.Second)
 	static, err := newStatic(assets)
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)

@@ -108,13 +108,7 @@ func deliveryPage() *page {
 			var wrong *api.Concerns
 			v.ifMay("GET /v1/concerns", "/v1/concerns", &wrong)
 			d.NoRole = wrong != nil && slices.ContainsFunc(wrong.Concerns, func(c api.Concern) bool { return c.Code == "no_delivery_role" })
-			q := url.Values{"limit": {strconv.Itoa(lettersShown)}}
-			for _, name := range []string{"group", "cursor"} {
-				if value := v.Query(name); value != "" {
-					q.Set(name, value)
-				}
-			}
-			if err := v.shared(address("/v1/dead", q), &d.Letters); err != nil {
+			if err := v.shared(link("/v1/dead", "limit", strconv.Itoa(lettersShown), "group", d.Of, "cursor", v.Query("cursor")), &d.Letters); err != nil {
 				return nil, err
 			}
 			if d.Page = v.Query("cursor") != ""; d.Letters.Next != "" {
@@ -126,7 +120,8 @@ func deliveryPage() *page {
 	}
 }
 
-// segment returns a name as a part of a path of the API.
+// segment returns a name as a part of a path of the API. A name of dots alone is escaped, because it
+// would mean another folder.
 func segment(name string) string {
 	if name == "." || name == ".." {
 		return strings.ReplaceAll(name, ".", "%2E")

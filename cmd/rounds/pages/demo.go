@@ -2,6 +2,7 @@ package pages
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -12,12 +13,7 @@ type demoPollers struct{ api.DemoPollers }
 
 // Kills reports whether a replica is a poller of the demo, which visitors may kill.
 func (d *demoPollers) Kills(replica string) bool {
-	for _, p := range d.Pollers {
-		if p.State == "running" && p.Replica == replica {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Pollers, func(p api.DemoPoller) bool { return p.State == "running" && p.Replica == replica })
 }
 
 // Next returns when the first poller starts that replaces a killed one; the zero time: all places

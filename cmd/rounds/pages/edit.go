@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -284,11 +283,11 @@ func (e *edited) save(v *visit, r record) (string, error) {
 	}
 	var saved api.Account
 	_, err := v.exchange(method, path, header, r, &saved)
-	var refused *problem
+	refused := refusedFor(err)
 	switch {
 	case err == nil:
 		return link("/account", "id", saved.ID, "said", "edit.saved"), nil
-	case !errors.As(err, &refused):
+	case refused == nil:
 		return "", err
 	case refused.Status == http.StatusPreconditionFailed:
 		now, err := e.load(v)

@@ -1,8 +1,8 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -23,20 +23,14 @@ type failed struct {
 }
 
 func (s *site) failurePage() *page {
-	for _, p := range s.pages {
-		if p.name == "failure" {
-			return p
-		}
-	}
-	panic("dashboard: no page for failures")
+	return s.pages[slices.IndexFunc(s.pages, func(p *page) bool { return p.name == "failure" })]
 }
 
 // fail shows why something was refused, with the status that the API gave.
 func (s *site) fail(w http.ResponseWriter, v *visit, err error) {
-	var refused *problem
 	shown := failed{Status: http.StatusInternalServerError, Detail: v.lang.text("layout.broken")}
-	switch {
-	case errors.As(err, &refused):
+	switch refused := refusedFor(err); {
+	case refused != nil:
 		shown.Status, shown.Detail, shown.Faults = refused.Status, refused.Detail, refused.Errors
 	case v.r.Context().Err() != nil:
 		shown.Status = http.StatusServiceUnavailable
@@ -72,7 +66,5 @@ func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 
 // failurePage is the page about refusals. It has no address of its own.
 func failurePage() *page {
-	return &page{name: "failure", path: "/failure", data: func(v *visit) (any, error) {
-		return nil, refusal(http.StatusNotFound, v.lang.text("layout.missing"))
-	}}
+	return &page{name: "failure", path: "/failure", data: unopened("layout.missing")}
 }

@@ -27,6 +27,7 @@ func (l *language) functions() template.FuncMap {
 		"concern": l.concern,
 		"add":     func(a, b int) int { return a + b },
 		"known":   known,
+		"ranges":  ranges,
 		"join":    strings.Join,
 	}
 }

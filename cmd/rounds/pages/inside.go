@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -35,6 +34,16 @@ func (p *problem) Error() string {
 	return text
 }
 
+// refusedFor returns the refusal of the API in an error, if it has one of some statuses; without
+// any: whatever its status. Otherwise it returns nil.
+func refusedFor(err error, statuses ...int) *problem {
+	refused, ok := errors.AsType[*problem](err)
+	if !ok || len(statuses) > 0 && !slices.Contains(statuses, refused.Status) {
+		return nil
+	}
+	return refused
+}
+
 // Of returns what is wrong with a field of the body, or an empty text.
 func (p *problem) Of(field string) string {
 	if p == nil {
@@ -51,8 +60,8 @@ func (p *problem) Of(field string) string {
 // said returns an error in the visitor's language, if it is a refusal of the API. Other visitors
 // may have the same one.
 func (v *visit) said(err error) error {
-	refused, ok := errors.AsType[*problem](err)
-	if !ok || v.lang.spoken() == locale.English {
+	refused := refusedFor(err)
+	if refused == nil || v.lang.spoken() == locale.English {
 		return err
 	}
 	p := *refused
@@ -92,14 +101,9 @@ func decode(path string, reply []byte, into any) error {
 	return nil
 }
 
-// accountPath returns the API's path of an account. An id of dots alone is escaped, because it
-// would mean another folder.
+// accountPath returns the API's path of an account.
 func accountPath(id string) string {
-	escaped := url.PathEscape(id)
-	if id == "." || id == ".." {
-		escaped = strings.ReplaceAll(id, ".", "%2E")
-	}
-	return "/v1/accounts/" + escaped
+	return "/v1/accounts/" + segment(id)
 }
 
 // exchange is do with headers for the request. It returns the headers of the reply.

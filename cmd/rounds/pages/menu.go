@@ -1,6 +1,10 @@
 package pages
 
-import "github.com/rounds-dev/rounds/cmd/rounds/api"
+import (
+	"slices"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+)
 
 // figures are the counts in the menu.
 type figures struct {
@@ -74,10 +78,5 @@ func (v *visit) Menu() []entry {
 
 // offers reports whether there is a page at a path.
 func (v *visit) offers(path string) bool {
-	for _, p := range v.pages {
-		if p.path == path || path == "/" && p.path == "/{$}" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.pages, func(p *page) bool { return p.path == path || path == "/" && p.path == "/{$}" })
 }

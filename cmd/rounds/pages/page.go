@@ -82,7 +82,16 @@ func (p *page) view(v *visit) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: data, Live: p.lives(), Files: v.static, Script: p.scripts}, nil
+	return p.shown(v, data, p.lives()), nil
+}
+
+func (p *page) shown(v *visit, data any, live bool) *view {
+	return &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: data, Live: live, Files: v.static, Script: p.scripts}
+}
+
+// unopened is the data of a page that no address opens.
+func unopened(key string) func(*visit) (any, error) {
+	return func(v *visit) (any, error) { return nil, refusal(http.StatusNotFound, v.lang.text(key)) }
 }
 
 // shows answers a request for a page.
@@ -123,23 +132,30 @@ func (s *site) write(w http.ResponseWriter, v *visit, status int, p *page, shown
 func (s *site) acts(p *page, do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
-			s.fail(w, v, refusal(http.StatusBadRequest, v.lang.text("layout.unreadable")))
+		if !v.readForm(w) {
 			return
 		}
 		next, err := do(v)
 		var again *again
 		switch {
 		case errors.As(err, &again):
-			shown := &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: again.data, Live: false, Files: v.static, Script: p.scripts}
-			s.write(w, v, again.status, p, shown)
+			s.write(w, v, again.status, p, p.shown(v, again.data, false))
 		case err != nil:
 			s.fail(w, v, err)
 		default:
 			http.Redirect(w, r, local(next), http.StatusSeeOther)
 		}
 	}
+}
+
+// readForm reads the posted form. If it cannot be read, the page about that is shown.
+func (v *visit) readForm(w http.ResponseWriter) bool {
+	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
+	if err := v.r.ParseForm(); err != nil {
+		v.fail(w, v, refusal(http.StatusBadRequest, v.lang.text("layout.unreadable")))
+		return false
+	}
+	return true
 }
 
 // again is the error of an action whose page is shown again, with other data, such as a form and

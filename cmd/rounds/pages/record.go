@@ -42,16 +42,22 @@ type record map[string]any
 
 // readRecord decodes a record.
 func readRecord(text []byte) (record, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
 	var r record
-	if err := d.Decode(&r); err != nil {
+	d, err := decodeOne(text, &r)
+	if err != nil {
 		return nil, err
 	}
 	if r == nil || d.More() {
 		return nil, errors.New("one object is expected")
 	}
 	return r, nil
+}
+
+// decodeOne decodes a value, with its numbers as json.Number. The decoder has what follows it.
+func decodeOne(text []byte, into any) (*json.Decoder, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d, d.Decode(into)
 }
 
 // recordOf returns the record of an account: the API's reply without the state.
@@ -263,10 +269,8 @@ func fieldValue(values url.Values, f *api.Field) (any, error) {
 	case "number":
 		return numberOf(strings.TrimSpace(text)), nil
 	case "choice", "object":
-		d := json.NewDecoder(strings.NewReader(text))
-		d.UseNumber()
 		var value any
-		if err := d.Decode(&value); err != nil {
+		if _, err := decodeOne([]byte(text), &value); err != nil {
 			return nil, err
 		}
 		return value, nil

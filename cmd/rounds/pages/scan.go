@@ -3,7 +3,6 @@ package pages
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -98,10 +97,8 @@ func showScan(v *visit) (any, error) {
 		s.Gone = true
 		return s, nil
 	}
-	err := v.get(loginPath(name)+"?hold=0", &s.Login)
-	var refused *problem
-	switch {
-	case errors.As(err, &refused) && refused.Status == http.StatusNotFound:
+	switch err := v.get(loginPath(name)+"?hold=0", &s.Login); {
+	case refusedFor(err, http.StatusNotFound) != nil:
 		s.Gone = true
 		return s, nil
 	case err != nil:
@@ -129,8 +126,7 @@ func typeDigits(v *visit) (string, error) {
 		return here, nil // the page there says that it is gone
 	}
 	err := v.do(http.MethodPost, loginPath(name)+"/code?hold="+typedWithin, map[string]string{"digits": v.r.PostForm.Get("digits")}, nil)
-	var refused *problem
-	if errors.As(err, &refused) && refused.Status != http.StatusForbidden && refused.Status != http.StatusUnprocessableEntity {
+	if refusedFor(err) != nil && refusedFor(err, http.StatusForbidden, http.StatusUnprocessableEntity) == nil {
 		return here, nil // the page there says what the trouble is
 	}
 	return here, err

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 )
@@ -12,11 +11,11 @@ func search(v *visit, w http.ResponseWriter) {
 	id := strings.TrimSpace(v.Query("q"))
 	to := link("/accounts", "prefix", id)
 	if id != "" {
-		var refused *problem
-		switch err := v.get(accountPath(id), nil); {
+		err := v.get(accountPath(id), nil)
+		switch refused := refusedFor(err); {
 		case err == nil:
 			to = link("/account", "id", id)
-		case !errors.As(err, &refused) || refused.Status != http.StatusNotFound && refused.Status < 500:
+		case refused == nil || refused.Status != http.StatusNotFound && refused.Status < 500:
 			v.fail(w, v, err)
 			return
 		}

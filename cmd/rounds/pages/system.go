@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,21 +14,12 @@ const shardsPath = "/system/reshard"
 
 // system is what the page about the service itself shows.
 type system struct {
-	System  systemFacts
+	System  api.System
 	Law     *lawState // nil: it is unknown now
 	Shards  resharding
 	Differ  int // settings in which processes differ
 	Reshard *reshardForm
 }
-
-// systemFacts are facts about the service itself.
-type systemFacts struct {
-	api.System
-	Nodes []redisNode `json:"nodes"`
-}
-
-// redisNode is a Redis server.
-type redisNode struct{ api.RedisNode }
 
 // resharding is how far a change of the number of shards has got.
 type resharding struct{ api.Resharding }
@@ -79,17 +69,17 @@ func showSystem(v *visit) (any, error) {
 	return s, nil
 }
 
-// Ranges returns the numbers of a server's shards in short: 0–21, 40.
-func (n *redisNode) Ranges() string {
+// ranges returns ascending numbers in short: 0–21, 40.
+func ranges(numbers []int) string {
 	var parts []string
-	for i := 0; i < len(n.Numbers); {
+	for i := 0; i < len(numbers); {
 		last := i
-		for last+1 < len(n.Numbers) && n.Numbers[last+1] == n.Numbers[last]+1 {
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
 			last++
 		}
-		part := strconv.Itoa(n.Numbers[i])
+		part := strconv.Itoa(numbers[i])
 		if last > i {
-			part = fmt.Sprintf("%d–%d", n.Numbers[i], n.Numbers[last])
+			part = fmt.Sprintf("%d–%d", numbers[i], numbers[last])
 		}
 		parts, i = append(parts, part), last+1
 	}
@@ -111,9 +101,8 @@ func reshard(v *visit) (string, error) {
 	body := api.ReshardRequest{Shards: shards, DryRun: !begin, Force: begin && v.r.PostForm.Get("force") != ""}
 	var plan resharding
 	err = v.do(http.MethodPost, "/v1/reshard", body, &plan)
-	var refused *problem
-	switch {
-	case errors.As(err, &refused) && (refused.Status == http.StatusConflict || refused.Status == http.StatusUnprocessableEntity):
+	switch refused := refusedFor(err, http.StatusConflict, http.StatusUnprocessableEntity); {
+	case refused != nil:
 		form.Tight = refused.Status == http.StatusConflict && begin
 		return "", v.reshardAgain(form, refused)
 	case err != nil:

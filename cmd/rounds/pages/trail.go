@@ -1,9 +1,7 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -49,15 +47,10 @@ func (e *trailEntry) Class() string {
 
 func trailOfAllPage() *page {
 	return &page{name: "trail", path: "/trail", menu: "system", data: func(v *visit) (any, error) {
-		q := url.Values{"limit": {strconv.Itoa(trailShown)}}
-		for _, name := range []string{"by", "account", "since", "cursor"} {
-			if value := v.Query(name); value != "" {
-				q.Set(name, value)
-			}
-		}
 		var t trailPage
-		if err := v.get(address("/v1/trail", q), &t); err != nil {
-			if errors.As(err, &t.Refused) && t.Refused.Status == http.StatusUnprocessableEntity {
+		asked := link("/v1/trail", "limit", strconv.Itoa(trailShown), "by", v.Query("by"), "account", v.Query("account"), "since", v.Query("since"), "cursor", v.Query("cursor"))
+		if err := v.get(asked, &t); err != nil {
+			if t.Refused = refusedFor(err, http.StatusUnprocessableEntity); t.Refused != nil {
 				return &t, nil
 			}
 			return nil, err

@@ -3,7 +3,6 @@ package pages
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -13,9 +12,8 @@ import (
 func (e *edited) try(v *visit, r record) error {
 	e.Tried = new(api.Trial)
 	err := v.do(http.MethodPost, "/v1/accounts:check", map[string]any{"account": r}, e.Tried)
-	var refused *problem
-	switch {
-	case errors.As(err, &refused):
+	switch refused := refusedFor(err); {
+	case refused != nil:
 		e.Tried = nil
 		e.refuse(refused)
 		return e.again(v, refused.Status)

@@ -1,9 +1,9 @@
 package pages
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -31,13 +31,7 @@ type signingIn struct {
 
 // Wrong returns the fields with faults, for the summary at the top of the form.
 func (s *signingIn) Wrong() []string {
-	var wrong []string
-	for _, name := range weixinFields {
-		if s.Faults[name] != "" {
-			wrong = append(wrong, name)
-		}
-	}
-	return wrong
+	return slices.DeleteFunc(slices.Clone(weixinFields), func(name string) bool { return s.Faults[name] == "" })
 }
 
 // weixinFields are the fields of the form.
@@ -64,10 +58,8 @@ func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 		return s, nil
 	}
 	var there api.Account
-	err := v.get(accountPath(id), &there)
-	var refused *problem
-	switch {
-	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusUnprocessableEntity):
+	switch err := v.get(accountPath(id), &there); {
+	case refusedFor(err, http.StatusNotFound, http.StatusUnprocessableEntity) != nil:
 		return s, nil // the API judges an invalid id
 	case err != nil:
 		return nil, err
@@ -105,11 +97,10 @@ func beginScan(v *visit) (string, error) {
 	}
 	var l api.Login
 	err = v.do(http.MethodPost, "/v1/weixin/logins", sent, &l)
-	var refused *problem
-	switch {
-	case errors.As(err, &refused) && refused.Status == http.StatusForbidden:
+	switch refused := refusedFor(err); {
+	case refusedFor(err, http.StatusForbidden) != nil:
 		return "", err
-	case errors.As(err, &refused):
+	case refused != nil:
 		s.blame(refused)
 		return "", &again{status: refused.Status, data: s}
 	case err != nil:
@@ -129,7 +120,7 @@ func (s *signingIn) blame(p *problem) {
 		switch {
 		case s.Faults[field] != "":
 			s.Faults[field] += "; " + f.Message
-		case strings.Contains(" "+strings.Join(weixinFields, " ")+" ", " "+field+" "):
+		case slices.Contains(weixinFields, field):
 			s.Faults[field] = f.Message
 		default:
 			s.Others = append(s.Others, &api.Fault{Location: at, Message: f.Message})
