@@ -249,13 +249,5 @@ func only(query url.Values, name string) string {
 
 // isTimestamp reports whether a text is Unix seconds in WeCom's form.
 func isTimestamp(text string) bool {
-	if len(text) != 10 {
-		return false
-	}
-	for _, c := range []byte(text) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
+	return len(text) == 10 && strings.Trim(text, "0123456789") == ""
 }

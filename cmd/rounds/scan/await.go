@@ -117,11 +117,10 @@ func (d *Desk) begin(ctx context.Context, registry *accounts.Registry, name, dig
 
 // tell returns what may be shown of an error.
 func (d *Desk) tell(ctx context.Context, err error) string {
-	var shown *Error
-	switch {
-	case d.Tell != nil:
+	if d.Tell != nil {
 		return d.Tell(ctx, err)
-	case errors.As(err, &shown):
+	}
+	if shown, ok := errors.AsType[*Error](err); ok {
 		return shown.Error()
 	}
 	return "something went wrong in the service, whose log has more"

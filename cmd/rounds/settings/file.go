@@ -156,10 +156,7 @@ func readWhole(file fs.File) (string, error) {
 // parse reads NAME=VALUE lines, in the form of systemd's EnvironmentFile: empty lines
 // and those that begin with # are skipped, and quotes around a value are not part of it.
 func parse(text string) (values map[string]string, faults []string) {
-	known := make(map[string]bool)
-	for _, s := range all() {
-		known[s.Name] = true
-	}
+	known := namesOf(all())
 	values = make(map[string]string)
 	n := 0
 	for line := range strings.Lines(text) {

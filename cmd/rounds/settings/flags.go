@@ -2,6 +2,7 @@ package settings
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,52 +12,36 @@ import (
 // AddFlags adds a flag for every setting that is not a secret, except the flags of
 // AddAccessFlags.
 func AddFlags(flags *pflag.FlagSet) {
-	access := make(map[string]bool)
-	for _, s := range settingsOf(reflect.TypeFor[Access]()) {
-		access[s.Name] = true
-	}
-	for _, s := range all() {
-		if !access[s.Name] {
-			addFlag(flags, s)
-		}
-	}
+	access := namesOf(settingsOf(reflect.TypeFor[Access]()))
+	addSome(flags, all(), func(name string) bool { return !access[name] })
 }
 
 // AddAccessFlags adds the flags that every command has.
 func AddAccessFlags(flags *pflag.FlagSet) {
-	for _, s := range settingsOf(reflect.TypeFor[Access]()) {
-		addFlag(flags, s)
-	}
+	addSome(flags, settingsOf(reflect.TypeFor[Access]()), func(string) bool { return true })
 }
 
 // AddRedisFlags adds the flags of the settings that callers of ReadRedis use.
 func AddRedisFlags(flags *pflag.FlagSet) {
-	for _, s := range settingsOf(reflect.TypeFor[Redis]()) {
-		switch s.Name {
-		case "ROUNDS_NAMESPACE", "ROUNDS_SHARDS":
-		default:
-			addFlag(flags, s)
-		}
-	}
+	addSome(flags, settingsOf(reflect.TypeFor[Redis]()), func(name string) bool { return name != "ROUNDS_NAMESPACE" && name != "ROUNDS_SHARDS" })
 }
 
 // AddSealFlags adds the flags of the settings that callers of ReadSeal use besides
 // those of AddRedisFlags.
 func AddSealFlags(flags *pflag.FlagSet) {
-	for _, s := range all() {
-		switch s.Name {
-		case "ROUNDS_NAMESPACE", "ROUNDS_SECRETS_KEY_FILE":
-			addFlag(flags, s)
-		}
-	}
+	addSome(flags, all(), func(name string) bool { return name == "ROUNDS_NAMESPACE" || name == "ROUNDS_SECRETS_KEY_FILE" })
 }
 
 // AddCheckerFlags adds the flags of the settings that callers of ReadPoller use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
-	for _, s := range all() {
-		switch s.Name {
-		case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS",
-			"ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY":
+	used := []string{"ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS",
+		"ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY"}
+	addSome(flags, all(), func(name string) bool { return slices.Contains(used, name) })
+}
+
+func addSome(flags *pflag.FlagSet, from []setting, wanted func(name string) bool) {
+	for _, s := range from {
+		if wanted(s.Name) {
 			addFlag(flags, s)
 		}
 	}

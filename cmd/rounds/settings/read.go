@@ -78,30 +78,28 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 // ReadAccess reads only what a command needs to call the API, because a fault in the service's
 // settings must not prevent that.
 func ReadAccess(lookup Lookup, flags *pflag.FlagSet) (Access, error) {
-	var a Access
-	r := newReading(lookup, flags)
-	r.fill(&a)
-	r.checkAccess(&a)
-	return a, errors.Join(r.faults...)
+	return readPart(lookup, flags, (*reading).checkAccess)
 }
 
 // ReadPoller reads only the settings of checkers, for a check without the service.
 func ReadPoller(lookup Lookup, flags *pflag.FlagSet) (Poller, error) {
-	var p Poller
-	r := newReading(lookup, flags)
-	r.fill(&p)
-	return p, errors.Join(r.faults...)
+	return readPart[Poller](lookup, flags)
 }
 
 // ReadRedis reads only where Redis is and the namespace's name, for a command that uses
 // Redis without the service.
 func ReadRedis(lookup Lookup, flags *pflag.FlagSet) (Redis, error) {
-	var s Redis
+	return readPart(lookup, flags, (*reading).checkRedis, (*reading).placeData)
+}
+
+func readPart[T any](lookup Lookup, flags *pflag.FlagSet, checks ...func(*reading, *T)) (T, error) {
+	var part T
 	r := newReading(lookup, flags)
-	r.fill(&s)
-	r.checkRedis(&s)
-	r.placeData(&s)
-	return s, errors.Join(r.faults...)
+	r.fill(&part)
+	for _, check := range checks {
+		check(r, &part)
+	}
+	return part, errors.Join(r.faults...)
 }
 
 // add notes the faults that another check found.

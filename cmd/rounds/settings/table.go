@@ -54,6 +54,15 @@ func settingsOf(t reflect.Type) []setting {
 // all returns every setting of the service.
 func all() []setting { return settingsOf(reflect.TypeFor[Settings]()) }
 
+// namesOf returns the names of settings.
+func namesOf(settings []setting) map[string]bool {
+	names := make(map[string]bool)
+	for _, s := range settings {
+		names[s.Name] = true
+	}
+	return names
+}
+
 // namedByUsers are the table's rows for variables whose names users choose.
 func namedByUsers() []setting {
 	return []setting{
@@ -66,12 +75,7 @@ func namedByUsers() []setting {
 
 // isUsers reports whether a variable is one whose name users choose.
 func isUsers(name string) bool {
-	for _, s := range namedByUsers() {
-		if prefix := strings.TrimSuffix(s.Name, "NAME"); strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(namedByUsers(), func(s setting) bool { return strings.HasPrefix(name, strings.TrimSuffix(s.Name, "NAME")) })
 }
 
 // flag returns the setting's flag. A secret has none, because everybody on a machine can read the
@@ -140,11 +144,7 @@ func serviceLinks() *regexp.Regexp {
 // UnknownVariables returns the ROUNDS_ variables that mean nothing, probably because
 // they are misspelt.
 func UnknownVariables(environ []string) []string {
-	known := make(map[string]bool)
-	for _, s := range all() {
-		known[s.Name] = true
-	}
-	links := serviceLinks()
+	known, links := namesOf(all()), serviceLinks()
 	var unknown []string
 	for _, assignment := range environ {
 		name, _, _ := strings.Cut(assignment, "=")
