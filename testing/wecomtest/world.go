@@ -17,11 +17,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 // Corp is a corporation.
@@ -57,7 +57,7 @@ type World struct {
 	settings []string
 	api      string
 	base     string // where the fake is
-	crypts   map[string]*wecomcrypt.Crypt
+	crypts   map[string]*wecomseal.Crypt
 	client   *http.Client
 	closing  []func()
 }
@@ -65,7 +65,7 @@ type World struct {
 // Open starts a world in a directory and registers its accounts. Close ends what was
 // started, even after an error.
 func Open(ctx context.Context, dir string, o Options) (*World, error) {
-	w := &World{options: o, crypts: make(map[string]*wecomcrypt.Crypt), client: &http.Client{Timeout: 10 * time.Second}}
+	w := &World{options: o, crypts: make(map[string]*wecomseal.Crypt), client: &http.Client{Timeout: 10 * time.Second}}
 	for _, step := range []func(context.Context, string) error{w.serveFake, w.configure, w.startProcesses, w.register} {
 		if err := step(ctx, dir); err != nil {
 			return w, err
@@ -139,7 +139,7 @@ func (w *World) configure(_ context.Context, dir string) error {
 	}
 	for _, c := range w.options.Corps {
 		token, key := rand.Text(), (rand.Text() + rand.Text())[:43]
-		if w.crypts[c.ID], err = wecomcrypt.New(token, key, c.ID); err != nil {
+		if w.crypts[c.ID], err = wecomseal.New(token, key, c.ID); err != nil {
 			return err
 		}
 		known := c.Known

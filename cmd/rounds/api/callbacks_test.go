@@ -12,12 +12,13 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 // calling is an API with one callback, and WeCom's side of the callback.
 type calling struct {
 	*fixture
-	crypt    *wecomcrypt.Crypt
+	crypt    *wecomseal.Crypt
 	registry *prometheus.Registry
 }
 
@@ -26,7 +27,7 @@ func startCalling(t *testing.T) *calling {
 	const token, key = "QDG6eK", "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C"
 	c := &calling{registry: prometheus.NewRegistry()}
 	var err error
-	if c.crypt, err = wecomcrypt.New(token, key, "ww1"); err != nil {
+	if c.crypt, err = wecomseal.New(token, key, "ww1"); err != nil {
 		t.Fatal(err)
 	}
 	address, err := callback.NewAddress(callback.Config{Name: "acme", CorpID: "ww1", Account: callback.DefaultAccount}, token, key)
@@ -114,7 +115,7 @@ func TestForgersAreToldNothing(t *testing.T) {
 	c := startCalling(t)
 	query, body := c.event("wk1")
 	none := url.Values{}
-	wrongReceiver, err := wecomcrypt.New("QDG6eK", "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C", "ww2")
+	wrongReceiver, err := wecomseal.New("QDG6eK", "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C", "ww2")
 	if err != nil {
 		t.Fatal(err)
 	}

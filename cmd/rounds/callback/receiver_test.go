@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +31,7 @@ const (
 type called struct {
 	*faketime.World
 	callbacks *Receiver
-	crypt     *wecomcrypt.Crypt
+	crypt     *wecomseal.Crypt
 	log       *bytes.Buffer
 	seq       int
 }
@@ -45,7 +46,9 @@ func inCallbackTime(t *testing.T, test func(c *called)) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.crypt = callback.crypt
+		if c.crypt, err = wecomseal.New(sampleToken, sampleKey, config.CorpID); err != nil {
+			b.Fatal(err)
+		}
 		if c.callbacks, err = New(b.Ring, []*Address{callback}, slog.New(slog.NewTextHandler(c.log, nil))); err != nil {
 			b.Fatal(err)
 		}
@@ -215,7 +218,7 @@ func TestCallbacksThatAreRefused(t *testing.T) {
 			c.receive("acme", signed, body, Refused)
 		}
 		for _, credentials := range [][3]string{{"other", sampleKey, "ww1"}, {sampleToken, strings.Repeat("b", 43), "ww1"}, {sampleToken, sampleKey, "ww2"}} {
-			forged, err := wecomcrypt.New(credentials[0], credentials[1], credentials[2])
+			forged, err := wecomseal.New(credentials[0], credentials[1], credentials[2])
 			if err != nil {
 				c.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/processes"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 const (
@@ -51,7 +52,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 	if got := awaitCheck(t, hints); got != "null" {
 		t.Errorf("the first check had the hint %s", got)
 	}
-	crypt, err := wecomcrypt.New(callbackToken, callbackKey, "ww1")
+	crypt, err := wecomseal.New(callbackToken, callbackKey, "ww1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 // CallbackToken returns a token as the event kf_msg_or_event carries it.
@@ -18,7 +19,7 @@ func (w *WeCom) CallbackToken(openKfID string) string {
 
 // Callback returns the query and the body of the POST with which WeCom announces that an
 // account has messages to fetch. The crypt is that of the receiving address.
-func (w *WeCom) Callback(crypt *wecomcrypt.Crypt, openKfID string) (url.Values, []byte, error) {
+func (w *WeCom) Callback(crypt *wecomseal.Crypt, openKfID string) (url.Values, []byte, error) {
 	token, now := w.CallbackToken(openKfID), w.options.Now()
 	w.mu.Lock()
 	corp := w.accounts[openKfID].corp

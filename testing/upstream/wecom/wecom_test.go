@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 type answer struct {
@@ -186,7 +187,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestCallback(t *testing.T) {
-	crypt, err := wecomcrypt.New("token", strings.Repeat("a", 43), "c")
+	crypt, err := wecomseal.New("token", strings.Repeat("a", 43), "c")
 	if err != nil {
 		t.Fatal(err)
 	}

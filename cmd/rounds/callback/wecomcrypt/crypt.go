@@ -1,4 +1,4 @@
-// Package wecomcrypt reads and writes the encrypted callbacks of WeCom (企业微信): the
+// Package wecomcrypt reads the encrypted callbacks of WeCom (企业微信): the
 // signature, the encryption, and the events inside.
 //
 // The protocol is WeCom's own, "Encryption and decryption scheme" and "Callback
@@ -19,7 +19,6 @@ package wecomcrypt
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"crypto/sha1"
 	"crypto/subtle"
 	"encoding/base64"
@@ -162,22 +161,4 @@ func (c *Crypt) Decrypt(encrypted string) ([]byte, error) {
 		return nil, ErrReceiver
 	}
 	return rest[:length:length], nil
-}
-
-// Encrypt returns the encrypted text of a message, as WeCom would send it.
-func (c *Crypt) Encrypt(message []byte) string {
-	var salt [random]byte
-	_, _ = rand.Read(salt[:]) // never fails
-	return c.encrypt(salt, message)
-}
-
-func (c *Crypt) encrypt(salt [random]byte, message []byte) string {
-	text := binary.BigEndian.AppendUint32(salt[:], uint32(len(message)))
-	text = append(append(text, message...), c.receiver...)
-	pad := block - len(text)%block
-	for range pad {
-		text = append(text, byte(pad))
-	}
-	cipher.NewCBCEncrypter(c.block, c.iv).CryptBlocks(text, text)
-	return base64.StdEncoding.EncodeToString(text)
 }

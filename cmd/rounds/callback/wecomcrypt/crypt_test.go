@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/callback/wecomcrypt"
+	"github.com/rounds-dev/rounds/testing/upstream/wecomseal"
 )
 
 // The credentials of WeCom's own sample.
@@ -20,9 +21,9 @@ const (
 	sampleCorp  = "wx5823bf96d3bd56c7"
 )
 
-func crypt(t testing.TB, token, key, receiver string) *wecomcrypt.Crypt {
+func crypt(t testing.TB, token, key, receiver string) *wecomseal.Crypt {
 	t.Helper()
-	c, err := wecomcrypt.New(token, key, receiver)
+	c, err := wecomseal.New(token, key, receiver)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestCredentialsAreJudged(t *testing.T) {
 		{sampleToken, sampleKey + "=", wecomcrypt.ErrKey},
 		{sampleToken, sampleKey[:42] + "/", wecomcrypt.ErrKey},
 	} {
-		_, err := wecomcrypt.New(c.token, c.key, sampleCorp)
+		_, err := wecomseal.New(c.token, c.key, sampleCorp)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%q, %q: %v, want %v", c.token, c.key, err, c.want)
 		}

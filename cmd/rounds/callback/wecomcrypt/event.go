@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
-	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -42,10 +39,8 @@ var ErrXML = errors.New("wecomcrypt: it is not the XML of a callback")
 
 // envelope is the body of a callback.
 type envelope struct {
-	XMLName    xml.Name `xml:"xml"`
-	ToUserName string   `xml:"ToUserName"`
-	Encrypt    string   `xml:"Encrypt"`
-	AgentID    string   `xml:"AgentID,omitempty"`
+	XMLName xml.Name `xml:"xml"`
+	Encrypt string   `xml:"Encrypt"`
 }
 
 // ParseBody returns the encrypted text of a callback's body, or ErrXML.
@@ -85,36 +80,5 @@ func decode(text []byte, into any) error {
 		if more, ok := token.(xml.CharData); !ok || len(bytes.TrimSpace(more)) > 0 {
 			return ErrXML
 		}
-	}
-}
-
-// Seal returns the callback of an event as WeCom would send it: the query and the body of a
-// POST. It is for tests and fakes.
-func (c *Crypt) Seal(e Event, nonce string, now time.Time) (query url.Values, body []byte, err error) {
-	message, err := xml.Marshal(e)
-	if err != nil {
-		return nil, nil, fmt.Errorf("wecomcrypt: %w", err)
-	}
-	encrypted := c.Encrypt(message)
-	body, err = xml.Marshal(envelope{ToUserName: e.ToUserName, Encrypt: encrypted})
-	if err != nil {
-		return nil, nil, fmt.Errorf("wecomcrypt: %w", err)
-	}
-	return c.query(encrypted, nonce, now), body, nil
-}
-
-// SealEcho returns the query of the GET with which WeCom verifies an address. It is for
-// tests and fakes.
-func (c *Crypt) SealEcho(echo, nonce string, now time.Time) url.Values {
-	encrypted := c.Encrypt([]byte(echo))
-	query := c.query(encrypted, nonce, now)
-	query.Set("echostr", encrypted)
-	return query
-}
-
-func (c *Crypt) query(encrypted, nonce string, now time.Time) url.Values {
-	timestamp := strconv.FormatInt(now.Unix(), 10)
-	return url.Values{
-		"msg_signature": {c.Sign(timestamp, nonce, encrypted)}, "timestamp": {timestamp}, "nonce": {nonce},
 	}
 }
