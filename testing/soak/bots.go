@@ -87,7 +87,7 @@ func (b *bots) records() *bytes.Buffer {
 // post sends a message to one healthy bot of each kind.
 func (b *bots) post() {
 	n := voided + b.random.IntN(botsEach-voided)
-	b.weixin.Post(tokenOf("weixin", n), anyOf(b.random, ilink.Types()))
+	b.weixin.Post(tokenOf("weixin", n), anyOf(b.random, ilinkd.Types()))
 	b.telegram.Post(tokenOf("telegram", n), "message")
 }
 
@@ -103,7 +103,7 @@ func (b *bots) count(ctx context.Context, ring *circulate.Ring) (weixin, telegra
 	found, err := foundBy(ctx, ring, func(kind string, data json.RawMessage) int {
 		switch kind {
 		case "weixin":
-			return ilink.Number(data)
+			return ilinkd.Number(data)
 		case "telegram":
 			return telegram.Number(data)
 		}

@@ -45,7 +45,7 @@ func result(t *testing.T, w *ilinkd.Server, cursor []byte) poller.Result {
 // Ids have 64 bits. Neither they nor any other number go through a float.
 func TestIDsAreExact(t *testing.T) {
 	w := newFake(ilink.Options{Hold: -1})
-	for _, kind := range ilink.Types() {
+	for _, kind := range ilinkd.Types() {
 		w.Post(tokenOf("a"), kind)
 	}
 	r := result(t, w, nil)
@@ -53,7 +53,7 @@ func TestIDsAreExact(t *testing.T) {
 		if want := ilink.MessageID("", i+1); m.ID != want || !strings.Contains(string(m.Data), `"message_id":`+want+`,`) {
 			t.Errorf("got %s, want %s: %s", m.ID, want, m.Data)
 		}
-		if m.Type != ilink.Types()[i] || !strings.Contains(string(m.Data), fmt.Sprintf(`"context_token":"context-%d"`, i+1)) || time.Since(m.Time) > time.Minute {
+		if m.Type != ilinkd.Types()[i] || !strings.Contains(string(m.Data), fmt.Sprintf(`"context_token":"context-%d"`, i+1)) || time.Since(m.Time) > time.Minute {
 			t.Errorf("got %s at %v: %s", m.Type, m.Time, m.Data)
 		}
 	}

@@ -103,7 +103,7 @@ func register(b *faketime.World, id string) {
 // found returns the numbers of an account's messages, as they are in the stream.
 func found(b *faketime.World, id string) (numbers []int) {
 	for _, f := range b.Found(id) {
-		numbers = append(numbers, ilink.Number(f.Message.Data))
+		numbers = append(numbers, ilinkd.Number(f.Message.Data))
 	}
 	return numbers
 }

@@ -2,6 +2,7 @@
 package ilinkd
 
 import (
+	"encoding/json"
 	"net/http"
 	"path"
 	"slices"
@@ -96,3 +97,33 @@ func (w *Server) URL() string { return w.base }
 // RoundTrip answers one request without a network, as an http.RoundTripper in fake time.
 // A caller that gives up before the answer gets none.
 func (w *Server) RoundTrip(r *http.Request) (*http.Response, error) { return serving.RoundTrip(w, r) }
+
+// AddBot adds a bot with a token, as if a person had scanned for it.
+func (w *Server) AddBot(token string) {
+	if !w.Known(token) {
+		w.Bind("user-of-"+token, token)
+	}
+}
+
+// PostN sends n texts to a bot and returns the number of the last.
+func (w *Server) PostN(token string, n int) int {
+	last := 0
+	for range n {
+		last = w.Post(token, "text")
+	}
+	return last
+}
+
+// Number returns the number of a message from its JSON, or 0.
+func Number(data json.RawMessage) int {
+	var m struct {
+		Seq int `json:"seq"`
+	}
+	if json.Unmarshal(data, &m) != nil {
+		return 0
+	}
+	return m.Seq
+}
+
+// Types are the types of items that a message may have.
+func Types() []string { return []string{"text", "image", "voice", "file", "video"} }

@@ -83,7 +83,7 @@ func TestHold(t *testing.T) {
 		time.AfterFunc(3*time.Second, func() { w.Post("T", "image") })
 		began = time.Now()
 		a := poll(t, w, "T")
-		if len(a.Msgs) != 1 || time.Since(began) != 3*time.Second || a.Buf == "" || ilink.Number(a.Msgs[0]) != 1 {
+		if len(a.Msgs) != 1 || time.Since(began) != 3*time.Second || a.Buf == "" || Number(a.Msgs[0]) != 1 {
 			t.Errorf("got %+v after %v", a, time.Since(began))
 		}
 		if !strings.Contains(string(a.Msgs[0]), `"message_id":`+ilink.MessageID("T", 1)+`,`) {

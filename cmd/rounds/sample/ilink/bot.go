@@ -33,15 +33,6 @@ type Stats struct {
 	Version string // the last iLink-App-ClientVersion that a client sent
 }
 
-// AddBot adds a bot with a token, as if a person had scanned for it.
-func (w *Ilink) AddBot(token string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.bots[token] == nil {
-		w.bind("user-of-"+token, token)
-	}
-}
-
 // Bind gives a person's bot a token. The token before is void.
 func (w *Ilink) Bind(user, token string) {
 	w.mu.Lock()

@@ -12,8 +12,8 @@
 //   - message_id is a 64-bit number, and those of this fake are beyond what a float or a
 //     signed integer holds.
 //
-// A bot's messages are numbered from 1, whatever their type, and have the number as seq; see Number
-// and MessageID.
+// A bot's messages are numbered from 1, whatever their type, and have the number as seq; see
+// MessageID.
 //
 // In the demo, people sign in to it. For tests, package ilinkd serves it and makes it fail on demand.
 //

@@ -12,29 +12,6 @@ const firstID uint64 = 1<<63 + 1<<53
 // MessageID returns the message_id of a bot's n-th message, counted from 1.
 func MessageID(_ string, n int) string { return strconv.FormatUint(firstID+uint64(n), 10) }
 
-// Number returns the number of a message from its JSON, or 0.
-func Number(data json.RawMessage) int {
-	var m struct {
-		Seq int `json:"seq"`
-	}
-	if json.Unmarshal(data, &m) != nil {
-		return 0
-	}
-	return m.Seq
-}
-
-// Types are the types of items that a message may have.
-func Types() []string { return []string{"text", "image", "voice", "file", "video"} }
-
-// PostN sends n texts to a bot and returns the number of the last.
-func (w *Ilink) PostN(token string, n int) int {
-	last := 0
-	for range n {
-		last = w.Post(token, "text")
-	}
-	return last
-}
-
 // Post sends a message of a type to a bot and returns its number.
 func (w *Ilink) Post(token, kind string) int { return w.post(token, kind, "") }
 
