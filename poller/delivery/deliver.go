@@ -200,8 +200,7 @@ func (s *session) contain(ctx context.Context, batch []Delivery) (errs []error, 
 // tellPanic counts and logs the first panic of a batch.
 func (s *session) tellPanic(errs []error) {
 	for _, err := range errs {
-		var p panicked
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[panicked](err); ok {
 			s.meters.panics.Inc()
 			s.Log.Error("handler panicked", "shard", s.shard, "error", p, "stack", string(p.PanicStack()))
 			return

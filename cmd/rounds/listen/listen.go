@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"errors"
 	"io/fs"
 	"net"
 )
@@ -26,3 +27,6 @@ func Open(a Address, o Options) (net.Listener, error) {
 	}
 	return net.Listen("tcp", a.Name) // its error has the address
 }
+
+// errNothingPassed reports a process that systemd did not start with sockets.
+var errNothingPassed = errors.New("systemd has passed no socket to this process: is the socket unit started, and does the service belong to it?")

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -174,3 +175,30 @@ func (m *moved) Error() string { return "dashboard: the page leads elsewhere" }
 
 // maxForm is the most bytes of a form: a record and its name in a form's encoding.
 const maxForm = 512 << 10
+
+// allPages returns all pages.
+func allPages() []*page {
+	return []*page{
+		overviewPage(),
+		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), limitsPage(),
+		problemsPage(),
+		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(), weixinPage(), scanPage(),
+		systemPage(),
+		auditRunPage(),
+		trailOfAllPage(),
+		accountPage(),
+		failurePage(),
+	}
+}
+
+// link returns an address within the dashboard: a path and pairs of a parameter and a value.
+// Empty values are left out.
+func link(path string, pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return address(path, q)
+}

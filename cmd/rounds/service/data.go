@@ -136,8 +136,7 @@ func consequence(s datadir.State) string {
 
 // reasonOf returns the operating system's error, which names no path, or else the whole error.
 func reasonOf(err error) error {
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number
 	}
 	return err

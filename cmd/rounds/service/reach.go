@@ -2,8 +2,10 @@ package service
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -66,4 +68,37 @@ func warnOfReach(s settings.Settings, log *slog.Logger) {
 	if s.Poller.AllowPrivate {
 		log.Warn("ROUNDS_ALLOW_PRIVATE_ADDRESSES lets everybody who may register accounts reach everything in this network; instead, name the needed networks in ROUNDS_ALLOW_NETWORKS, such as 10.1.0.0/16,connector.local")
 	}
+}
+
+// keptConnections returns how many connections a client may keep open: the setting's number, but at
+// most half of the files that the process may have open. The other half is for running calls, for
+// Redis and for our callers. files is 0 if the limit is unknown.
+func keptConnections(allowed, files int) int {
+	if files > 0 {
+		allowed = min(allowed, files/2)
+	}
+	return max(1, allowed)
+}
+
+// openFiles returns how many files the process may have open; 0: that is unknown, or there is no
+// limit. root has /proc.
+func openFiles(root fs.FS) int {
+	limits, err := fs.ReadFile(root, "proc/self/limits")
+	if err != nil {
+		return 0 // not Linux
+	}
+	for line := range strings.Lines(string(limits)) {
+		rest, ok := strings.CutPrefix(line, "Max open files")
+		if !ok {
+			continue
+		}
+		// The soft limit comes first, then the hard one, to which the runtime has raised the soft one.
+		if fields := strings.Fields(rest); len(fields) > 0 {
+			n, err := strconv.Atoi(fields[0])
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
 }

@@ -29,8 +29,7 @@ func scanAt(client *fetch.Client, base string) *scan.Server {
 
 // toldOf turns a checker's error into one that may be shown.
 func toldOf(err error) error {
-	var failed *poller.CheckError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*poller.CheckError](err); ok {
 		return &scan.Error{Code: failed.Code, Text: failed.Message}
 	}
 	return err

@@ -217,8 +217,7 @@ func (p *Provider) End(ctx context.Context, state, sealed, code, issuer string) 
 	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := k.config.Exchange(ctx, code, oauth2.VerifierOption(u.Verifier))
 	if err != nil {
-		var refused *oauth2.RetrieveError
-		if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
+		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
 			return Person{}, fmt.Errorf("%w: the code was refused: %s", errRefused, p.told(err))
 		}
 		return Person{}, p.away("the code", err)
