@@ -228,16 +228,8 @@ func (m *Monitor) count(ctx context.Context) error {
 		return nil
 	}
 	for shard, c := range counts {
-		sum.Registered += c.Registered
-		sum.Scheduled += c.Scheduled
-		sum.Waiting += c.Waiting
-		sum.Urgent += c.Urgent
-		sum.Low += c.Low
-		sum.Claimed += c.Claimed
-		sum.Parked += c.Parked
-		sum.Messages += c.Messages
-		sum.Overdue = max(sum.Overdue, c.Overdue)
-		if sum.ByKind += c.ByKind; c.ByKind > 0 {
+		sum.Add(c)
+		if c.ByKind > 0 {
 			byKind = append(byKind, shard)
 		}
 	}
