@@ -35,7 +35,6 @@ type part func(s settings.Settings, lookup settings.Lookup) (change func(), note
 // none.
 type reloader struct {
 	options Options
-	applied func(settings.Settings)
 	lookup  atomic.Pointer[settings.Lookup]
 	trail   atomic.Pointer[trail.Trail] // nil until the ring is open
 	lines   atomic.Int64                // how many lines the timelines may have
