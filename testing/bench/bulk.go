@@ -40,14 +40,14 @@ func (b *bulkBench) run(ctx context.Context) error {
 		do   func() (int, error)
 	}{
 		{"import", func() (int, error) {
-			s, err := calls.Import(ctx, records(b.accounts), noBadLine)
+			s, err := calls.Import(ctx, records(b.accounts), "", noBadLine)
 			return s.Created, err
 		}},
 		{"import_unchanged", func() (int, error) {
-			s, err := calls.Import(ctx, records(b.accounts), noBadLine)
+			s, err := calls.Import(ctx, records(b.accounts), "", noBadLine)
 			return s.Unchanged, err
 		}},
-		{"export", func() (int, error) { return calls.Export(ctx, accounts.Selector{}, io.Discard) }},
+		{"export", func() (int, error) { return calls.Export(ctx, accounts.Exporting{}, io.Discard) }},
 		{"pause", func() (int, error) { return bulkOf(ctx, calls, accounts.PauseAll) }},
 		{"resume", func() (int, error) { return bulkOf(ctx, calls, accounts.ResumeAll) }},
 		{"delete", func() (int, error) { return bulkOf(ctx, calls, accounts.DeleteAll) }},

@@ -102,7 +102,7 @@ func (b *dashboardBench) prepare(ctx context.Context, calls *client.Client, base
 	if err := awaitServed(ctx, base); err != nil {
 		return err
 	}
-	summary, err := calls.Import(ctx, dashboardRecords(b.accounts, b.failing), noBadLine)
+	summary, err := calls.Import(ctx, dashboardRecords(b.accounts, b.failing), "", noBadLine)
 	if err == nil && summary.Created != b.accounts {
 		err = fmt.Errorf("%d accounts of %d", summary.Created, b.accounts)
 	}

@@ -45,14 +45,14 @@ func expectRequests(t *testing.T, got []string, want ...string) {
 func TestRequestsOfSingleAccounts(t *testing.T) {
 	c, got := recorded(t, http.StatusOK, "application/json", `{"id":"a","kind":"feed"}`)
 	ctx := t.Context()
-	added, err := c.Add(ctx, accounts.Account{ID: "a", Kind: "feed"})
-	_, err2 := c.AddFrom(ctx, accounts.Account{ID: "a"}, accounts.BeginNow)
-	_, err3 := c.PutFrom(ctx, accounts.Account{ID: "a"}, accounts.BeginNow)
+	added, err := c.Add(ctx, accounts.Account{ID: "a", Kind: "feed"}, "")
+	_, err2 := c.Add(ctx, accounts.Account{ID: "a"}, accounts.BeginNow)
+	_, err3 := c.Put(ctx, accounts.Account{ID: "a"}, accounts.BeginNow)
 	_, err4 := c.PutRecord(ctx, "a", json.RawMessage(`{"kind":"imap"}`), `"6"`)
 	_, err5 := c.Patch(ctx, "a", map[string]any{"labels": map[string]any{"team": nil}})
 	read, err6 := c.Get(ctx, "a/b")
 	_, tag, err7 := c.GetTagged(ctx, "a")
-	if err := errors.Join(err, err2, err3, err4, err5, err6, err7, c.ResumeFrom(ctx, "a", accounts.ResumeNow)); err != nil {
+	if err := errors.Join(err, err2, err3, err4, err5, err6, err7, c.Resume(ctx, "a", accounts.ResumeNow)); err != nil {
 		t.Fatal(err)
 	}
 	if added.Kind != "feed" || read.ID != "a" || tag != `"7"` {

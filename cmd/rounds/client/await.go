@@ -32,12 +32,7 @@ func (c *Client) Await(ctx context.Context, patience time.Duration) {
 		default:
 			return
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Since(began) >= most {
+		if !sleep(ctx, 20*time.Millisecond) || time.Since(began) >= most {
 			return
 		}
 	}

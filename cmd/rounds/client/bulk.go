@@ -25,15 +25,10 @@ type importLine struct {
 // errCutOff reports that an answer ended before it was complete.
 var errCutOff = errors.New("the API's answer was cut off")
 
-// Import registers or changes an account for each line of records. It calls bad for each
-// line that was not accepted, while the rest is still being sent. Without an error every
-// line was answered.
-func (c *Client) Import(ctx context.Context, records io.Reader, bad func(api.BadLine) error) (api.ImportSummary, error) {
-	return c.ImportFrom(ctx, records, "", bad)
-}
-
-// ImportFrom is Import with a choice of where new accounts begin.
-func (c *Client) ImportFrom(ctx context.Context, records io.Reader, from accounts.BeginFrom, bad func(api.BadLine) error) (api.ImportSummary, error) {
+// Import registers or changes an account for each line of records. New accounts begin at from;
+// empty: with everything that there is. It calls bad for each line that was not accepted, while the
+// rest is still being sent. Without an error every line was answered.
+func (c *Client) Import(ctx context.Context, records io.Reader, from accounts.BeginFrom, bad func(api.BadLine) error) (api.ImportSummary, error) {
 	header := http.Header{"Content-Type": {"application/x-ndjson"}, "Accept": {"application/x-ndjson"}}
 	// The reader is wrapped so that nothing guesses a length from its type.
 	answer, err := c.send(ctx, http.MethodPost, queryPath("/v1/accounts:import", "from", string(from)), header, io.MultiReader(records))
@@ -127,13 +122,8 @@ func (l answerLines) next(into any) error {
 }
 
 // Export writes the record of every selected account, one a line, in the form that Import
-// reads.
-func (c *Client) Export(ctx context.Context, chosen accounts.Selector, w io.Writer) (lines int, err error) {
-	return c.ExportWith(ctx, accounts.Exporting{Selector: chosen}, w)
-}
-
-// ExportWith is Export that can write the accounts' states as well.
-func (c *Client) ExportWith(ctx context.Context, o accounts.Exporting, w io.Writer) (lines int, err error) {
+// reads, and the accounts' states as well if they are asked for.
+func (c *Client) Export(ctx context.Context, o accounts.Exporting, w io.Writer) (lines int, err error) {
 	pairs := selection(o.Selector)
 	if o.State {
 		pairs = append(pairs, "with_state", "true")

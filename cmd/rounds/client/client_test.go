@@ -53,14 +53,14 @@ func TestRequests(t *testing.T) {
 		Kinds: []string{"a b", "c"}, States: []string{"parked"}, Labels: map[string]string{"x": "=", "team": "a&b"}, Prefixes: []string{"p/"}, Reasons: []string{"auth"},
 	}, Cursor: "x", Limit: 5})
 	_, err2 := c.List(ctx, Query{})
-	_, err3 := c.Put(ctx, accounts.Account{ID: "a/b?c", Kind: "feed"})
+	_, err3 := c.Put(ctx, accounts.Account{ID: "a/b?c", Kind: "feed"}, "")
 	_, err4 := c.Schedule(ctx, "a/b")
 	_, err5 := c.Parked(ctx, ParkedQuery{Kind: "a b", Reason: "auth: &", Cursor: "x", Limit: 5})
 	_, err6 := c.Parked(ctx, ParkedQuery{})
 	_, err7 := c.Revive(ctx, api.ReviveRequest{Reason: "auth", Rate: 2.5})
 	_, err8 := c.Trail(ctx, TrailQuery{Account: "a/b", By: "press", Since: time.Hour, Cursor: "x", Limit: 5})
 	_, err9 := c.AccountTrail(ctx, "a/b", 5)
-	err = errors.Join(err, err2, err3, err4, err5, err6, err7, err8, err9, c.Remove(ctx, ".."), c.Pause(ctx, "."), c.Resume(ctx, "ü%"),
+	err = errors.Join(err, err2, err3, err4, err5, err6, err7, err8, err9, c.Remove(ctx, ".."), c.Pause(ctx, "."), c.Resume(ctx, "ü%", ""),
 		c.Nudge(ctx, "a", api.NudgeRequest{Within: "5s", Hint: []byte(`{}`)}))
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestImportTellsWhileItSends(t *testing.T) {
 	})
 	records, sender := io.Pipe()
 	go func() { _, _ = io.WriteString(sender, "{}\n") }()
-	summary, err := c.Import(t.Context(), records, func(bad api.BadLine) error {
+	summary, err := c.Import(t.Context(), records, "", func(bad api.BadLine) error {
 		if bad.Line != 1 || len(bad.Errors) != 1 {
 			t.Errorf("got %+v", bad)
 		}
@@ -175,7 +175,7 @@ func TestImportThatFails(t *testing.T) {
 		{"the caller's", `{"line":9,"errors":[]}` + "\n", "stop"},
 	} {
 		client := faked(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "application/x-ndjson", c.body) })
-		_, err := client.Import(t.Context(), strings.NewReader("{}"), func(bad api.BadLine) error {
+		_, err := client.Import(t.Context(), strings.NewReader("{}"), "", func(bad api.BadLine) error {
 			if bad.Line == 9 {
 				return stop
 			}
@@ -197,7 +197,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 			}
 			panic(http.ErrAbortHandler)
 		})
-		if _, err := c.Export(t.Context(), accounts.Selector{}, io.Discard); !errors.Is(err, errCutOff) {
+		if _, err := c.Export(t.Context(), accounts.Exporting{}, io.Discard); !errors.Is(err, errCutOff) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestExportThatIsCutOff(t *testing.T) {
 	c := faked(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "{\"id\":\"a\"}\n{\"id\":\"b\"}")
 	})
-	if lines, err := c.Export(t.Context(), accounts.Selector{}, &out); err != nil || lines != 2 || out.String() != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n" {
+	if lines, err := c.Export(t.Context(), accounts.Exporting{}, &out); err != nil || lines != 2 || out.String() != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n" {
 		t.Errorf("got %d, %v, %q", lines, err, out.String())
 	}
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -30,7 +29,7 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 	path := namedPath("/v1/groups/", group) + "/read"
 	// The caller chooses the name, so that the first call can be repeated too.
 	turn := api.GroupReadRequest{Consumer: circulate.NewReplica(), From: from, Wait: groupWait.String()}
-	pause, given, connected := c.firstPause, 0, false
+	again, given, connected := backoff{c.firstPause}, 0, false
 	for {
 		turn.Limit = groupPage
 		if limit > 0 {
@@ -47,17 +46,12 @@ func (c *Client) Consume(ctx context.Context, group, from string, limit int, rea
 		default:
 			// The call may have been done. Repeating it acknowledges nothing twice, and
 			// returns the messages of the lost reply.
-			wait := pause/2 + rand.N(pause/2)
-			lost(err, wait)
-			select {
-			case <-ctx.Done():
+			if !again.wait(ctx, err, lost) {
 				return c.leave(ctx, path, turn, context.Cause(ctx))
-			case <-time.After(wait):
 			}
-			pause = min(2*pause, lastPause)
 			continue
 		}
-		pause, connected = c.firstPause, true
+		again, connected = backoff{c.firstPause}, true
 		turn = api.GroupReadRequest{Consumer: batch.Consumer, Wait: groupWait.String()}
 		for _, m := range batch.Messages {
 			if ctx.Err() != nil {
@@ -85,10 +79,8 @@ func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadReque
 	turn.From, turn.Limit, turn.Wait, turn.Leave = "", 0, "", true
 	err := c.call(ctx, http.MethodPost, path, turn, nil)
 	for err != nil && !Refused(err) {
-		select {
-		case <-ctx.Done():
-			return cmp.Or(why, err)
-		case <-time.After(c.firstPause):
+		if !sleep(ctx, c.firstPause) {
+			break
 		}
 		err = c.call(ctx, http.MethodPost, path, turn, nil)
 	}

@@ -34,7 +34,7 @@ type errRead struct{ error }
 // connection fails or the API refuses. It returns what read returned, or ctx's cause.
 func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) error, lost func(err error, pause time.Duration)) error {
 	place := ""
-	pause := c.firstPause
+	again := backoff{c.firstPause}
 	for connected := false; ; {
 		began := place
 		err := c.tailOnce(ctx, from, &place, &connected, read)
@@ -48,17 +48,33 @@ func (c *Client) Tail(ctx context.Context, from string, read func(api.Message) e
 			return err
 		}
 		if place != began {
-			pause = c.firstPause
+			again = backoff{c.firstPause}
 		}
-		// Half of the wait is random, so that not all clients return at the same moment as the API.
-		wait := pause/2 + rand.N(pause/2)
-		lost(err, wait)
-		select {
-		case <-ctx.Done():
+		if !again.wait(ctx, err, lost) {
 			return context.Cause(ctx)
-		case <-time.After(wait):
 		}
-		pause = min(2*pause, lastPause)
+	}
+}
+
+// backoff is the pause before a lost connection is tried again.
+type backoff struct{ pause time.Duration }
+
+// wait calls lost and waits, the next time for longer. It reports false if ctx ended first.
+func (b *backoff) wait(ctx context.Context, err error, lost func(err error, pause time.Duration)) bool {
+	// Half of the wait is random, so that not all clients return at the same moment as the API.
+	wait := b.pause/2 + rand.N(b.pause/2)
+	b.pause = min(2*b.pause, lastPause)
+	lost(err, wait)
+	return sleep(ctx, wait)
+}
+
+// sleep waits, and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

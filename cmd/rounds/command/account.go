@@ -125,9 +125,9 @@ cadence or a field of the config, gets its default. "account set" changes only w
 			if accounts.BeginFrom(from).Validate() != nil {
 				return errors.New("--from must be backfill or now")
 			}
-			register, done := calls.AddFrom, "added"
+			register, done := calls.Add, "added"
 			if replace {
-				register, done = calls.PutFrom, "saved"
+				register, done = calls.Put, "saved"
 			}
 			view, err := register(cmd.Context(), account, accounts.BeginFrom(from))
 			if client.Status(err) == http.StatusConflict && !replace {

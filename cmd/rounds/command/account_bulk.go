@@ -56,7 +56,9 @@ func newResumeCommand(env environment) *cobra.Command {
 	var named resumption
 	return named.declare(newBulkCommand(env, bulkCommand{
 		name: "resume", done: "resumed", action: accounts.ResumeAll,
-		one: func(calls *client.Client, ctx context.Context, id string) error { return named.resume(ctx, calls, id) },
+		one: func(calls *client.Client, ctx context.Context, id string) error {
+			return calls.Resume(ctx, id, accounts.ResumeFrom(named.from))
+		},
 	}, &cobra.Command{
 		Short: "Put parked accounts back into circulation, including paused ones",
 		Long: `Put parked accounts back into circulation. A named account is due at once, for
@@ -223,13 +225,6 @@ again.`
 
 // resumption says where named accounts go on.
 type resumption struct{ from string }
-
-func (r *resumption) resume(ctx context.Context, calls *client.Client, id string) error {
-	if r.from == "" {
-		return calls.Resume(ctx, id)
-	}
-	return calls.ResumeFrom(ctx, id, accounts.ResumeFrom(r.from))
-}
 
 // declare adds the flag. It is only for named accounts, because nobody can see at a
 // glance how far each of many accounts has got.

@@ -47,7 +47,7 @@ error says what is left out.`,
 				fmt.Fprintln(env.stderr, env.says("records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too"))
 			}
 			if len(args) == 0 || args[0] == "-" {
-				_, err := calls.ExportWith(cmd.Context(), export, env.stdout)
+				_, err := calls.Export(cmd.Context(), export, env.stdout)
 				return exportError(err)
 			}
 			lines := 0
@@ -55,7 +55,7 @@ error says what is left out.`,
 				bar := newProgress(env, "lines written")
 				defer bar.done()
 				var err error
-				lines, err = calls.ExportWith(cmd.Context(), export, io.MultiWriter(w, bar))
+				lines, err = calls.Export(cmd.Context(), export, io.MultiWriter(w, bar))
 				return err
 			})
 			if err != nil {
@@ -146,7 +146,7 @@ now they skip everything from before their registration.`,
 			}
 			bar := newProgress(env, "lines sent")
 			faults := &badLines{out: env.stdout, in: locale.OfEnvironment(env.lookup)}
-			summary, err := calls.ImportFrom(cmd.Context(), bar.counting(records), begin, func(bad api.BadLine) error {
+			summary, err := calls.Import(cmd.Context(), bar.counting(records), begin, func(bad api.BadLine) error {
 				bar.clear()
 				if jsonOutput {
 					return printJSON(env.stdout, bad)

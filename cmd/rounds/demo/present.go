@@ -68,7 +68,7 @@ or in another terminal: a pretend phone scans the code. What reaches the demo fr
 	if err != nil {
 		return err
 	}
-	summary, err := calls.Import(ctx, bytes.NewReader(lines), func(bad api.BadLine) error {
+	summary, err := calls.Import(ctx, bytes.NewReader(lines), "", func(bad api.BadLine) error {
 		return fmt.Errorf("an account of the demo is refused: %w", bad.Errors)
 	})
 	if err == nil && summary.Created != all {

@@ -46,7 +46,7 @@ func TestServeObeysCallbacks(t *testing.T) {
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
 	calls := client.New(base, "bearer-0123456789")
 	defer calls.Close()
-	if _, err := calls.Add(t.Context(), accounts.Account{ID: "kf:wk1", Kind: "http", Cadence: "every 24h", Config: fmt.Appendf(nil, `{"url":%q}`, connector.URL)}); err != nil {
+	if _, err := calls.Add(t.Context(), accounts.Account{ID: "kf:wk1", Kind: "http", Cadence: "every 24h", Config: fmt.Appendf(nil, `{"url":%q}`, connector.URL)}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := awaitCheck(t, hints); got != "null" {

@@ -64,7 +64,7 @@ func TestReloadOfNetworks(t *testing.T) {
 	defer calls.Close()
 	expect := func(id, at string, refused bool) {
 		t.Helper()
-		_, err := calls.Add(t.Context(), accounts.Account{ID: id, Kind: "http", Cadence: "every 1h", Config: fmt.Appendf(nil, `{"url":"http://%s/"}`, at)})
+		_, err := calls.Add(t.Context(), accounts.Account{ID: id, Kind: "http", Cadence: "every 1h", Config: fmt.Appendf(nil, `{"url":"http://%s/"}`, at)}, "")
 		if got := err != nil && strings.Contains(err.Error(), "must not be a private address"); got != refused || err != nil && !got {
 			t.Errorf("%s: %v", at, err)
 		}

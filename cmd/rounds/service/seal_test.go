@@ -57,7 +57,7 @@ func TestStoredSecretsReachTheirHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := fmt.Appendf(nil, `{"url":%q,"headers":{"X-Key":{"secret":"KEY"}}}`, connector.URL)
-	if _, err := calls.Add(t.Context(), accounts.Account{ID: "a", Kind: "http", Cadence: "every 24h", Config: config}); err != nil {
+	if _, err := calls.Add(t.Context(), accounts.Account{ID: "a", Kind: "http", Cadence: "every 24h", Config: config}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := awaitCheck(t, seen); got != "stored-secret" {

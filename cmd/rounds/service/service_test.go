@@ -106,7 +106,7 @@ func TestServeWithoutRedisUntilThereIsOne(t *testing.T) {
 		route := map[string]string{"feed": "feed", "http": "connector"}[kind]
 		third.Post(kind)
 		if _, err := calls.Add(t.Context(), accounts.Account{ID: kind, Kind: kind, Cadence: "every 1s",
-			Config: fmt.Appendf(nil, `{"url":%q}`, third.URL(route, kind))}); err != nil {
+			Config: fmt.Appendf(nil, `{"url":%q}`, third.URL(route, kind))}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
