@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
@@ -34,26 +36,92 @@ type createRequest struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-type createReply struct {
+// savedReply is the reply for an account that was registered or changed.
+type savedReply struct {
+	Status   int
 	Location string `header:"Location" doc:"The address of the account."`
 	ETag     string `header:"ETag" doc:"The ETag of the record, for If-Match."`
 	Body     Account
 }
 
-func (s *Server) createAccount(ctx context.Context, r *createRequest) (*createReply, error) {
+// accountRoutes adds the routes of accounts.
+func (s *Server) accountRoutes(api huma.API) {
+	register(s, api, "create account", takesBody(huma.Operation{
+		OperationID: "create-account", Method: http.MethodPost, Path: "/v1/accounts", Tags: []string{"accounts"},
+		Summary: "Register an account", Description: "It is due at once. 409 if the id is taken.",
+		DefaultStatus: http.StatusCreated, Errors: []int{400, 401, 409, 413, 503},
+	}), s.createAccount)
+	answer(s, api, "list accounts", huma.Operation{
+		OperationID: "list-accounts", Method: http.MethodGet, Path: "/v1/accounts", Tags: []string{"accounts"},
+		Summary: "List accounts", Description: "A page of accounts, in an order that stays the same: an account that stays registered during a walk is in it once.",
+		Errors: []int{401, 422, 503},
+	}, s.listAccounts)
+	answer(s, api, "count accounts", huma.Operation{
+		OperationID: "count-accounts", Method: http.MethodGet, Path: "/v1/accounts:count", Tags: []string{"accounts"},
+		Summary: "Count accounts", Description: "How many accounts the parameters select. At most about 100,000 are looked at. If there are more, the reply has what was counted, and an estimate of all.",
+		Errors: []int{401, 422, 503},
+	}, s.countAccounts)
+	register(s, api, "put account", takesBody(huma.Operation{
+		OperationID: "put-account", Method: http.MethodPut, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary:     "Register or change an account",
+		Description: "The account is due at once if anything changed. 201 if it is new, 200 if it existed. Fields that the body leaves out are reset; with PATCH they stay. The cursor stays unless the kind changes.",
+		Errors:      []int{400, 401, 412, 413, 428, 503},
+	}), s.putAccount)
+	register(s, api, "patch account", takesBody(huma.Operation{
+		OperationID: "patch-account", Method: http.MethodPatch, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary: "Change parts of an account",
+		Description: "A JSON merge patch (RFC 7396): it changes the fields that it names, null removes a field, and the rest stays. The account is due at once if anything changed. " +
+			"Two changes at once are both applied; with If-Match the second is refused.",
+		Errors: []int{400, 401, 404, 412, 413, 428, 503},
+	}), s.patchAccount)
+	register(s, api, "get account", huma.Operation{
+		OperationID: "get-account", Method: http.MethodGet, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary: "Get an account and where it is", Errors: []int{401, 404, 503},
+	}, s.getAccount)
+	register(s, api, "delete account", huma.Operation{
+		OperationID: "delete-account", Method: http.MethodDelete, Path: "/v1/accounts/{id}", Tags: []string{"accounts"},
+		Summary: "Delete an account", Description: "For good. Its messages stay. The result of a check under way is dropped.",
+		Errors: []int{400, 401, 404, 412, 428, 503},
+	}, s.deleteAccount)
+
+	register(s, api, "pause account", huma.Operation{
+		OperationID: "pause-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/pause", Tags: []string{"circulation"},
+		Summary: "Take an account out of circulation", Description: "Until it is resumed. A change of its record does not bring it back. The result of a check under way is dropped.",
+		Errors: []int{401, 404, 503},
+	}, s.pauseAccount)
+	register(s, api, "resume account", takesBody(huma.Operation{
+		OperationID: "resume-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/resume", Tags: []string{"circulation"},
+		Summary: "Bring a parked account back", Description: "Whatever the reason, it is due at once, and its failures are forgotten. A circulating account stays as it is. The body may be left out.",
+		Errors: []int{400, 401, 404, 413, 503},
+	}), s.resumeAccount)
+	register(s, api, "nudge account", takesBody(huma.Operation{
+		OperationID: "nudge-account", Method: http.MethodPost, Path: "/v1/accounts/{id}/nudge", Tags: []string{"circulation"},
+		Summary: "Check an account sooner", Description: "At once, or within the given time. The body may be left out. 409 if the account is parked.",
+		Errors: []int{400, 401, 404, 409, 413, 503},
+	}), s.nudgeAccount)
+
+	answer(s, api, "explain account", huma.Operation{
+		OperationID: "get-schedule", Method: http.MethodGet, Path: "/v1/accounts/{id}/schedule", Tags: []string{"circulation"},
+		Summary: "Why an account is checked when it is", Description: "Where it is now, when it is checked next, which rule decided that, and how its last checks went.",
+		Errors: []int{401, 404, 503},
+	}, s.getSchedule)
+}
+
+func (s *Server) createAccount(ctx context.Context, r *createRequest) (*savedReply, error) {
 	a, err := s.registry(ctx).Read(ctx, "", r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "create account", err)
+		return nil, err
 	}
 	trail.Of(ctx).Account(a.ID)
 	view, _, err := s.registry(ctx).Save(ctx, a, accounts.Save{New: true, From: r.From.From})
 	if errors.Is(err, accounts.ErrExists) {
 		return nil, newErrorReply(http.StatusConflict, fmt.Sprintf("an account already has the id %q", a.ID))
 	}
-	if err != nil {
-		return nil, s.errorReply(ctx, "create account", err)
-	}
-	return &createReply{Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}, nil
+	return saved(http.StatusCreated, &view), err
+}
+
+func saved(status int, view *accounts.View) *savedReply {
+	return &savedReply{Status: status, Location: addressOf(view.ID), ETag: etagOf(view), Body: accountOf(view)}
 }
 
 // noteChange adds the result of a change to the change's entry in the trail.
@@ -89,21 +157,14 @@ type putRequest struct {
 	RawBody     []byte `contentType:"application/json"`
 }
 
-type putReply struct {
-	Status   int
-	Location string `header:"Location" doc:"The address of the account."`
-	ETag     string `header:"ETag" doc:"The ETag of the record, for If-Match."`
-	Body     Account
-}
-
-func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, error) {
+func (s *Server) putAccount(ctx context.Context, r *putRequest) (*savedReply, error) {
 	match, err := r.match()
 	if err != nil {
 		return nil, err
 	}
 	a, err := s.registry(ctx).Read(ctx, r.ID, r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "put account", err)
+		return nil, err
 	}
 	// A new account needs no If-Match.
 	save := accounts.Save{Match: match, From: r.From.From, New: r.IfNoneMatch != "" || s.misses(r.IfMatch)}
@@ -114,14 +175,14 @@ func (s *Server) putAccount(ctx context.Context, r *putRequest) (*putReply, erro
 	case save.New && errors.Is(err, accounts.ErrExists):
 		return nil, matchMissing()
 	case err != nil:
-		return nil, s.errorReply(ctx, "put account", err)
+		return nil, err
 	}
 	noteChange(ctx, &view, change)
-	reply := &putReply{Status: http.StatusOK, Location: addressOf(a.ID), ETag: etagOf(&view), Body: accountOf(&view)}
+	status := http.StatusOK
 	if change == circulate.Created {
-		reply.Status = http.StatusCreated
+		status = http.StatusCreated
 	}
-	return reply, nil
+	return saved(status, &view), nil
 }
 
 type patchRequest struct {
@@ -139,11 +200,11 @@ func (s *Server) patchAccount(ctx context.Context, r *patchRequest) (*accountRep
 	if err == nil {
 		noteChange(ctx, &view, change)
 	}
-	return s.viewed(ctx, "patch account")(view, err)
+	return viewed(view, err)
 }
 
 func (s *Server) getAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
-	return s.viewed(ctx, "get account")(s.registry(ctx).Get(ctx, r.ID))
+	return viewed(s.registry(ctx).Get(ctx, r.ID))
 }
 
 type deleteRequest struct {
@@ -156,14 +217,11 @@ func (s *Server) deleteAccount(ctx context.Context, r *deleteRequest) (*struct{}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.registry(ctx).DeleteIf(ctx, r.ID, match); err != nil {
-		return nil, s.errorReply(ctx, "delete account", err)
-	}
-	return nil, nil
+	return nil, s.registry(ctx).DeleteIf(ctx, r.ID, match)
 }
 
 func (s *Server) pauseAccount(ctx context.Context, r *AccountID) (*accountReply, error) {
-	return s.viewed(ctx, "pause account")(s.registry(ctx).Pause(ctx, r.ID))
+	return viewed(s.registry(ctx).Pause(ctx, r.ID))
 }
 
 type nudgeInput struct {
@@ -174,19 +232,14 @@ type nudgeInput struct {
 func (s *Server) nudgeAccount(ctx context.Context, r *nudgeInput) (*accountReply, error) {
 	nudge, err := accounts.DecodeNudge(r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "nudge account", err)
+		return nil, err
 	}
-	return s.viewed(ctx, "nudge account")(s.registry(ctx).Nudge(ctx, r.ID, nudge))
+	return viewed(s.registry(ctx).Nudge(ctx, r.ID, nudge))
 }
 
 // viewed turns a result of the registry into a reply.
-func (s *Server) viewed(ctx context.Context, doing string) func(accounts.View, error) (*accountReply, error) {
-	return func(view accounts.View, err error) (*accountReply, error) {
-		if err != nil {
-			return nil, s.errorReply(ctx, doing, err)
-		}
-		return &accountReply{ETag: etagOf(&view), Body: accountOf(&view)}, nil
-	}
+func viewed(view accounts.View, err error) (*accountReply, error) {
+	return &accountReply{ETag: etagOf(&view), Body: accountOf(&view)}, err
 }
 
 // Selecting says which accounts are meant. It is exported because huma ignores unexported embedded
@@ -212,25 +265,18 @@ func (r *Selecting) selector() (accounts.Selector, error) {
 	})
 }
 
-type countReply struct {
-	Body AccountCount
-}
-
 type countRequest struct {
 	Looks int `query:"looks" default:"100000" minimum:"1000" maximum:"100000" doc:"About the most accounts to look at. With fewer the reply comes sooner, but is an estimate if there are more."`
 	Selecting
 }
 
-func (s *Server) countAccounts(ctx context.Context, r *countRequest) (*countReply, error) {
+func (s *Server) countAccounts(ctx context.Context, r *countRequest) (AccountCount, error) {
 	chosen, err := r.selector()
 	if err != nil {
-		return nil, badQuery(err)
+		return AccountCount{}, badQuery(err)
 	}
 	counted, err := s.registry(ctx).CountWithin(ctx, chosen, r.Looks)
-	if err != nil {
-		return nil, s.errorReply(ctx, "count accounts", err)
-	}
-	return &countReply{AccountCount(counted)}, nil
+	return AccountCount(counted), err
 }
 
 type listRequest struct {
@@ -239,14 +285,10 @@ type listRequest struct {
 	Selecting
 }
 
-type listReply struct {
-	Body AccountList
-}
-
-func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, error) {
+func (s *Server) listAccounts(ctx context.Context, r *listRequest) (AccountList, error) {
 	chosen, err := r.selector()
 	if err != nil {
-		return nil, badQuery(err)
+		return AccountList{}, badQuery(err)
 	}
 	cursor, err := s.reveal(ctx, r.Cursor)
 	var page accounts.Page
@@ -256,15 +298,5 @@ func (s *Server) listAccounts(ctx context.Context, r *listRequest) (*listReply, 
 	if err == nil {
 		page.Next, err = s.conceal(ctx, page.Next)
 	}
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("query.cursor", err)
-	}
-	if err != nil {
-		return nil, s.errorReply(ctx, "list accounts", err)
-	}
-	list := AccountList{Accounts: make([]Account, len(page.Views)), Next: page.Next}
-	for i := range page.Views {
-		list.Accounts[i] = accountOf(&page.Views[i])
-	}
-	return &listReply{list}, nil
+	return AccountList{Accounts: each(page.Views, accountOf), Next: page.Next}, err
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -25,41 +24,41 @@ type Audit struct {
 	Next     string              `json:"next,omitempty" doc:"The cursor for the next request; left out when the audit is complete."`
 }
 
-// auditRoutes adds the routes that check the conservation law.
+// auditRoutes adds the routes that check the conservation law, and say whether it holds.
 func (s *Server) auditRoutes(api huma.API) {
 	const bound = " A request ends after the shard that brings it to 20,000 accounts. If the reply has a next, ask again with it. Repeating a request is safe."
-	huma.Register(api, huma.Operation{
+	answer(s, api, "audit", huma.Operation{
 		OperationID: "get-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"service"},
 		Summary: "Check the conservation law",
 		Description: "Every registered account is in exactly one place: scheduled, waiting, claimed or parked. " +
 			"lost: in no place; doubled: in several; orphan: scheduled or parked but not registered; no_record: registered without a record; garbage: a text in a list that is not an entry; beyond: scheduled later than it can be due." + bound,
 		Errors: []int{401, 422, 503},
-	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, false) })
-	huma.Register(api, huma.Operation{
+	}, func(ctx context.Context, r *auditRequest) (Audit, error) { return s.audit(ctx, r, false) })
+	answer(s, api, "audit", huma.Operation{
 		OperationID: "repair-audit", Method: http.MethodPost, Path: "/v1/audit:repair", Tags: []string{"service"},
 		Summary: "Check the conservation law, and repair the findings",
 		Description: "A lost account is due at once, or registered again from its record. A doubled one stays in one place. An orphan is set aside. An account without a record is parked until it is registered again or deleted. An account scheduled beyond its time is due at its next slot. " +
 			"The next claim sets garbage aside." + bound,
 		Errors: []int{401, 422, 503},
-	}, func(ctx context.Context, r *auditRequest) (*auditReply, error) { return s.audit(ctx, r, true) })
+	}, func(ctx context.Context, r *auditRequest) (Audit, error) { return s.audit(ctx, r, true) })
+	answer(s, api, "read law", huma.Operation{
+		OperationID: "get-law", Method: http.MethodGet, Path: "/v1/law", Tags: []string{"service"},
+		Summary: "What audits have found about the conservation law",
+		Description: "The law: every registered account is in exactly one place. The monitor on duty audits all accounts again and again, slowly. The reply has the last complete audit, and how far the running one is. " +
+			"An audit over this API, GET /v1/audit or POST /v1/audit:repair, counts as the last one when it is complete.",
+		Errors: []int{401, 503},
+	}, func(ctx context.Context, _ *struct{}) (concern.Law, error) { return concern.Read(ctx, s.options.Ring) })
 }
 
 type auditRequest struct {
 	Cursor string `query:"cursor" doc:"The previous reply's next."`
 }
 
-type auditReply struct {
-	Body Audit
-}
-
-func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*auditReply, error) {
+func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (Audit, error) {
 	began := time.Now()
 	done, err := s.registry(ctx).Audit(ctx, accounts.AuditQuery{Repair: repair, Cursor: r.Cursor})
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("query.cursor", err)
-	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "audit", err)
+		return Audit{}, err
 	}
 	kinds := concern.CountsOf(func(kind circulate.Violation) (found, repaired int) { return done.Found[kind], done.Repaired[kind] })
 	s.noteAudit(ctx, &done, kinds, time.Since(began))
@@ -73,7 +72,7 @@ func (s *Server) audit(ctx context.Context, r *auditRequest, repair bool) (*audi
 		draft.Count(string(c.Kind), c.Found)
 		draft.Count("repaired", c.Repaired)
 	}
-	return &auditReply{reply}, nil
+	return reply, nil
 }
 
 // noteAudit stores what a call has found, for GET /v1/law. The audit goes on if that fails.

@@ -34,6 +34,18 @@ const (
 	shownData, shownInAll = 16 << 10, 512 << 10
 )
 
+// Kind is a kind of accounts, and what a form for it needs.
+type Kind struct {
+	Name     string         `json:"name"`
+	Fields   []strict.Field `json:"fields,omitempty" doc:"The fields of its config, in the order in which people fill them in; left out if the kind declares none."`
+	Replicas int            `json:"replicas" doc:"How many living pollers check it."`
+}
+
+// KindList are the kinds that accounts can have.
+type KindList struct {
+	Kinds []Kind `json:"kinds" nullable:"false"`
+}
+
 // CheckRequest is an account to try.
 type CheckRequest struct {
 	_       struct{}        `additionalProperties:"false"`
@@ -48,13 +60,18 @@ type checkInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-type checkReply struct{ Body trial.Report }
-
-func (r Intake) addCheck() {
-	if r.Try == nil {
+// kindRoutes adds the routes with which somebody prepares an account before it is registered: which
+// kinds there are and what their configs hold, and a trial that shows what a poller would find.
+func (s *Server) kindRoutes(api huma.API) {
+	answer(s, api, "list kinds", huma.Operation{
+		OperationID: "list-kinds", Method: http.MethodGet, Path: "/v1/kinds", Tags: []string{"accounts"},
+		Summary: "List the kinds of accounts", Description: "The kinds that this process knows, and so can register, with the fields of their configs for a form.",
+		Errors: []int{401, 503},
+	}, s.listKinds)
+	if s.options.Try == nil {
 		return
 	}
-	huma.Register(r.API, huma.Operation{
+	answer(s, api, "check account", huma.Operation{
 		OperationID: "check-account", Method: http.MethodPost, Path: "/v1/accounts:check", Tags: []string{"accounts"},
 		Summary: "Try an account before it is registered",
 		Description: "Asks the third party as a poller would, and returns what a poller would find. The account need not be registered. Nothing is stored: no message, no cursor, no failure. " +
@@ -62,31 +79,31 @@ func (r Intake) addCheck() {
 			"A check that fails is a 200 with an error in the reply. A trial takes 45 seconds at most. 503 if several are already under way.",
 		MaxBodyBytes: maxCheck, BodyReadTimeout: 30 * time.Second, SkipValidateBody: true,
 		Errors: []int{400, 401, 404, 413, 422, 503},
-	}, r.checkAccount)
+	}, s.checkAccount)
 }
 
-func (r Intake) checkAccount(ctx context.Context, in *checkInput) (*checkReply, error) {
+func (s *Server) checkAccount(ctx context.Context, in *checkInput) (trial.Report, error) {
 	trail.Of(ctx).LookOnly()
-	request, err := r.readCheck(ctx, in.RawBody)
+	request, err := s.readCheck(ctx, in.RawBody)
 	if err != nil {
-		return nil, r.Problem(ctx, "check account", err)
+		return trial.Report{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	report, err := r.Try(ctx, request)
+	report, err := s.options.Try(ctx, request)
 	switch {
 	case errors.Is(err, trial.ErrBusy):
-		return nil, r.Busy("several accounts are being tried already: try again")
+		return trial.Report{}, unavailable("several accounts are being tried already: try again")
 	case err != nil:
-		return nil, r.Problem(ctx, "check account", err)
+		return trial.Report{}, s.errorReply(ctx, "check account", err) // of this context, whose time may be over
 	}
 	report.Bound(request.Limit, shownData, shownInAll)
-	return &checkReply{*report}, nil
+	return *report, nil
 }
 
 // readCheck reads a trial that the caller may make: its record must be one that the caller could
 // save. It returns every fault at once, as accounts.Faults.
-func (r Intake) readCheck(ctx context.Context, text []byte) (trial.Request, error) {
+func (s *Server) readCheck(ctx context.Context, text []byte) (trial.Request, error) {
 	body, faults := trialDecoder.Decode(text)
 	if len(faults) > 0 && faults[0].Field == accounts.RecordField {
 		return trial.Request{}, faults
@@ -109,7 +126,7 @@ func (r Intake) readCheck(ctx context.Context, text []byte) (trial.Request, erro
 		faults.Add("account", "missing")
 		return request, faults
 	}
-	err = r.readRecord(ctx, body.Account, &request)
+	err = s.readRecord(ctx, body.Account, &request)
 	if more := (accounts.Faults{}); len(faults) > 0 && !errors.As(err, &more) {
 		err = nil // the faults have precedence
 	}
@@ -129,8 +146,8 @@ var (
 )
 
 // readRecord reads the record into a trial. It returns its faults as accounts.Faults.
-func (r Intake) readRecord(ctx context.Context, record json.RawMessage, into *trial.Request) error {
-	registry := r.Registry(ctx)
+func (s *Server) readRecord(ctx context.Context, record json.RawMessage, into *trial.Request) error {
+	registry := s.registry(ctx)
 	a, err := registry.Read(ctx, "", record)
 	var faults accounts.Faults
 	switch {
@@ -148,4 +165,24 @@ func (r Intake) readRecord(ctx context.Context, record json.RawMessage, into *tr
 		into.Config = json.RawMessage("{}")
 	}
 	return registry.Concerns(ctx, a.ID)
+}
+
+func (s *Server) listKinds(ctx context.Context, _ *struct{}) (KindList, error) {
+	replicas, now, err := s.options.Ring.Replicas(ctx)
+	if err != nil {
+		return KindList{}, err
+	}
+	checked, outage := make(map[string]int), s.options.Ring.LastOutage(now)
+	for _, one := range replicas {
+		var report accounts.Report
+		// A replica of another version may report something else, and is then not counted.
+		if !outage.Alive(one.Beat, now, s.options.DeadAfter) || json.Unmarshal(one.Report, &report) != nil {
+			continue
+		}
+		for _, kind := range report.Kinds {
+			checked[kind]++
+		}
+	}
+	kind := func(k *strict.Kind) Kind { return Kind{Name: k.Name, Fields: k.Fields, Replicas: checked[k.Name]} }
+	return KindList{each(s.options.Kinds, kind)}, nil
 }

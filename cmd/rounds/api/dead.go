@@ -67,65 +67,64 @@ type deadRequest struct {
 	Group  string `query:"group" doc:"Only letters of this consumer group."`
 }
 
-type deadReply struct {
-	Body DeadList
+// deadRoutes adds the routes of dead letters.
+func (s *Server) deadRoutes(api huma.API) {
+	answer(s, api, "list dead letters", huma.Operation{
+		OperationID: "list-dead", Method: http.MethodGet, Path: "/v1/dead", Tags: []string{"delivery"},
+		Summary: "List dead letters", Description: "Messages that a consumer group could not handle, a page at a time, shard by shard, the oldest first.",
+		Errors: []int{401, 422, 503},
+	}, s.listDead)
+	answer(s, api, "get dead letter", huma.Operation{
+		OperationID: "get-dead", Method: http.MethodGet, Path: "/v1/dead/{id}", Tags: []string{"delivery"},
+		Summary: "Get a dead letter", Errors: []int{401, 404, 422, 503},
+	}, s.getDead)
+	answer(s, api, "replay dead letters", takesBody(huma.Operation{
+		OperationID: "replay-dead", Method: http.MethodPost, Path: "/v1/dead:replay", Tags: []string{"delivery"},
+		Summary: "Deliver dead letters again",
+		Description: "The named ones, or all that a group has now. They are put at the end of their streams, for the group that could not handle them. " +
+			"If the reply has a next, ask again with it. Repeating a request is safe.",
+		Errors: []int{400, 401, 413, 422, 503},
+	}), s.replayDead)
+	answer(s, api, "drop dead letters", takesBody(huma.Operation{
+		OperationID: "drop-dead", Method: http.MethodPost, Path: "/v1/dead:drop", Tags: []string{"delivery"},
+		Summary: "Remove dead letters", Description: "The named ones, or all that a group has now, for good. If the reply has a next, ask again with it. Repeating a request is safe.",
+		Errors: []int{400, 401, 413, 422, 503},
+	}), s.dropDead)
 }
 
-func (s *Server) listDead(ctx context.Context, r *deadRequest) (*deadReply, error) {
+func (s *Server) listDead(ctx context.Context, r *deadRequest) (DeadList, error) {
 	page, err := s.messages.Dead(ctx, message.DeadQuery{Limit: r.Limit, Cursor: r.Cursor, Group: r.Group})
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("query.cursor", err)
-	}
-	if err != nil {
-		return nil, s.errorReply(ctx, "list dead letters", err)
-	}
-	list := DeadList{Dead: make([]DeadLetter, len(page.Letters)), Next: page.Next}
-	for i := range page.Letters {
-		list.Dead[i] = deadLetterOf(&page.Letters[i])
-	}
-	if r.Cursor == "" {
-		total, err := s.messages.DeadCount(ctx)
-		if err != nil {
-			return nil, s.errorReply(ctx, "list dead letters", err)
-		}
+	list := DeadList{Dead: each(page.Letters, deadLetterOf), Next: page.Next}
+	if err == nil && r.Cursor == "" {
+		var total int
+		total, err = s.messages.DeadCount(ctx)
 		list.Total = &total
 	}
-	return &deadReply{list}, nil
+	return list, err
 }
 
 func deadLetterOf(l *message.DeadLetter) DeadLetter {
 	return DeadLetter{DeadID: l.ID, Group: l.Group, Error: l.Error, Deliveries: l.Deliveries, Origin: l.Origin, Message: messageOf(&l.Found)}
 }
 
-type deadLetterReply struct {
-	Body DeadLetter
-}
-
 func (s *Server) getDead(ctx context.Context, r *struct {
 	ID string `path:"id" maxLength:"64" example:"12:1767225600000-0" doc:"The letter's dead_id."`
-}) (*deadLetterReply, error) {
+}) (DeadLetter, error) {
 	letter, err := s.messages.DeadLetter(ctx, r.ID)
 	if faults, ok := errors.AsType[accounts.Faults](err); ok {
-		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.id", Message: faults[0].Reason})
+		return DeadLetter{}, invalid("path.id", faults[0].Reason)
 	}
-	if err != nil {
-		return nil, s.errorReply(ctx, "get dead letter", err)
-	}
-	return &deadLetterReply{deadLetterOf(&letter)}, nil
+	return deadLetterOf(&letter), err
 }
 
 type deadInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-type replayReply struct {
-	Body Replayed
-}
-
-func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, error) {
+func (s *Server) replayDead(ctx context.Context, r *deadInput) (Replayed, error) {
 	choice, err := message.DecodeDeadChoice(r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "replay dead letters", err)
+		return Replayed{}, err
 	}
 	draft := trail.Of(ctx)
 	draft.Subject("dead letters", choice.Group)
@@ -135,26 +134,19 @@ func (s *Server) replayDead(ctx context.Context, r *deadInput) (*replayReply, er
 	} else {
 		done, err = s.messages.ReplayDead(ctx, choice.IDs)
 	}
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("body.cursor", err)
-	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "replay dead letters", err)
+		return Replayed{}, inBody(err)
 	}
 	draft.Count("replayed", done.Replayed)
 	draft.Count("not_found", done.NotFound)
 	draft.Count("no_group", done.NoGroup)
-	return &replayReply{Replayed{Replayed: done.Replayed, NotFound: done.NotFound, NoGroup: done.NoGroup, Next: done.Next}}, nil
+	return Replayed{Replayed: done.Replayed, NotFound: done.NotFound, NoGroup: done.NoGroup, Next: done.Next}, nil
 }
 
-type dropReply struct {
-	Body Dropped
-}
-
-func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error) {
+func (s *Server) dropDead(ctx context.Context, r *deadInput) (Dropped, error) {
 	choice, err := message.DecodeDeadChoice(r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "drop dead letters", err)
+		return Dropped{}, err
 	}
 	var reply Dropped
 	if choice.Group != "" {
@@ -170,12 +162,9 @@ func (s *Server) dropDead(ctx context.Context, r *deadInput) (*dropReply, error)
 		draft.Subject("dead letters", choice.Group)
 		draft.Count("dropped", reply.Dropped)
 	}
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("body.cursor", err)
-	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "drop dead letters", err)
+		return Dropped{}, inBody(err)
 	}
 	draft.Count("not_found", reply.NotFound)
-	return &dropReply{reply}, nil
+	return reply, nil
 }

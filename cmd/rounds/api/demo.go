@@ -51,20 +51,19 @@ type DemoKillRequest struct {
 	Replica string   `json:"replica" minLength:"1" maxLength:"64" doc:"The poller's name as a replica."`
 }
 
-type demoPollersReply struct{ Body DemoPollers }
-
-// addDemo adds the routes of a demonstration, if this is one.
-func (r Outlook) addDemo() {
-	if r.Demo == nil {
+// demoRoutes adds the routes of a demonstration, if this is one.
+func (s *Server) demoRoutes(api huma.API) {
+	demo := s.options.Demo
+	if demo == nil {
 		return
 	}
-	huma.Register(r.API, huma.Operation{
+	answer(s, api, "get demo", huma.Operation{
 		OperationID: "get-demo", Method: http.MethodGet, Path: "/v1/demo", Tags: []string{"service"},
 		Summary: "The pollers of rounds demo", Description: "Only rounds demo has this route.", Errors: []int{401},
-	}, func(context.Context, *struct{}) (*demoPollersReply, error) {
-		return &demoPollersReply{DemoPollers{append([]DemoPoller{}, r.Demo.Pollers()...)}}, nil
+	}, func(context.Context, *struct{}) (DemoPollers, error) {
+		return DemoPollers{append([]DemoPoller{}, demo.Pollers()...)}, nil
 	})
-	huma.Register(r.API, huma.Operation{
+	register(s, api, "kill a poller of the demo", huma.Operation{
 		OperationID: "demo-kill", Method: http.MethodPost, Path: "/v1/demo:kill", Tags: []string{"service"},
 		Summary: "Kill a poller of rounds demo",
 		Description: "Only rounds demo has this route. The process ends at once, as after kill -9, with everything that it has. The monitor gives its accounts to the other pollers, and another process " +
@@ -72,9 +71,6 @@ func (r Outlook) addDemo() {
 		DefaultStatus: http.StatusNoContent, Errors: []int{401, 404, 422},
 	}, func(ctx context.Context, request *struct{ Body DemoKillRequest }) (*struct{}, error) {
 		trail.Of(ctx).Subject("replica", request.Body.Replica)
-		if err := r.Demo.Kill(ctx, request.Body.Replica); err != nil {
-			return nil, r.Problem(ctx, "kill a poller of the demo", err)
-		}
-		return nil, nil
+		return nil, demo.Kill(ctx, request.Body.Replica)
 	})
 }

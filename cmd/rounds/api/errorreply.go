@@ -97,6 +97,8 @@ func (s *Server) errorReply(ctx context.Context, doing string, err error) *error
 	switch {
 	case errors.As(err, &faults):
 		return faulty(faults)
+	case errors.Is(err, accounts.ErrCursor):
+		return badCursor("query.cursor", err)
 	case errors.Is(err, accounts.ErrNotFound):
 		return newErrorReply(http.StatusNotFound, "no account has this id")
 	case errors.Is(err, accounts.ErrExists):
@@ -190,10 +192,22 @@ func detailsOf(faults accounts.Faults, within string) []*huma.ErrorDetail {
 	return details
 }
 
+// invalid returns the reply for one wrong part of a request, such as query.cursor.
+func invalid(location, reason string) *errorReply {
+	return newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: location, Message: reason})
+}
+
 // badCursor returns the reply for a cursor that this ring never returned.
 func badCursor(location string, err error) *errorReply {
-	return newErrorReply(http.StatusUnprocessableEntity, "validation failed",
-		&huma.ErrorDetail{Location: location, Message: strings.TrimPrefix(err.Error(), "cursor: ")})
+	return invalid(location, strings.TrimPrefix(err.Error(), "cursor: "))
+}
+
+// inBody returns an error of a request whose body may have a cursor.
+func inBody(err error) error {
+	if errors.Is(err, accounts.ErrCursor) {
+		return badCursor("body.cursor", err)
+	}
+	return err
 }
 
 // replyOf returns Redis' error reply, if the error is one.

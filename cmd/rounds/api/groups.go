@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 )
 
@@ -65,8 +67,25 @@ type GroupName struct {
 	Name string `path:"name" pattern:"^[A-Za-z0-9_.-]{1,64}$" doc:"The group's name."`
 }
 
-type groupsReply struct {
-	Body GroupList
+// groupRoutes adds the routes of consumer groups.
+func (s *Server) groupRoutes(api huma.API) {
+	answer(s, api, "list groups", huma.Operation{
+		OperationID: "list-groups", Method: http.MethodGet, Path: "/v1/groups", Tags: []string{"delivery"},
+		Summary: "List consumer groups and how far they have read", Errors: []int{401, 503},
+	}, s.listGroups)
+	register(s, api, "remove group", huma.Operation{
+		OperationID: "delete-group", Method: http.MethodDelete, Path: "/v1/groups/{name}", Tags: []string{"delivery"},
+		Summary: "Remove a consumer group", Description: "With its position and its pending messages. Its dead letters stay. 409 while its consumers are running.",
+		Errors: []int{401, 404, 409, 503},
+	}, s.deleteGroup)
+	answer(s, api, "read group", takesBody(huma.Operation{
+		OperationID: "read-group", Method: http.MethodPost, Path: "/v1/groups/{name}/read", Tags: []string{"delivery"},
+		Summary: "Read messages as a consumer of a group",
+		Description: "A round: it acknowledges the messages that the consumer has handled, and returns more. A consumer has one round at a time, and must begin the next within 15 s. " +
+			"Messages that it has not acknowledged by then are delivered again, to it or to another consumer. Messages of an account come in order. " +
+			"Repeating a round whose reply was lost is safe.",
+		Errors: []int{400, 401, 404, 413, 422, 503},
+	}), s.readGroup)
 }
 
 func groupOf(g *message.Group) Group {
@@ -81,23 +100,13 @@ func groupOf(g *message.Group) Group {
 	return out
 }
 
-func (s *Server) listGroups(ctx context.Context, _ *struct{}) (*groupsReply, error) {
+func (s *Server) listGroups(ctx context.Context, _ *struct{}) (GroupList, error) {
 	groups, err := s.messages.Groups(ctx)
-	if err != nil {
-		return nil, s.errorReply(ctx, "list groups", err)
-	}
-	list := GroupList{Groups: make([]Group, len(groups))}
-	for i := range groups {
-		list.Groups[i] = groupOf(&groups[i])
-	}
-	return &groupsReply{list}, nil
+	return GroupList{each(groups, groupOf)}, err
 }
 
 func (s *Server) deleteGroup(ctx context.Context, r *GroupName) (*struct{}, error) {
-	if err := s.messages.RemoveGroup(ctx, r.Name); err != nil {
-		return nil, s.errorReply(ctx, "remove group", err)
-	}
-	return nil, nil
+	return nil, s.messages.RemoveGroup(ctx, r.Name)
 }
 
 type groupReadInput struct {
@@ -105,28 +114,23 @@ type groupReadInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-type groupReadReply struct {
-	Body GroupBatch
-}
-
-func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (*groupReadReply, error) {
+func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (GroupBatch, error) {
 	round, err := message.DecodeGroupRead(r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "read group", err)
+		return GroupBatch{}, err
 	}
 	ctx, end := s.lasting(ctx)
 	defer end()
 	batch, err := s.messages.ReadGroup(ctx, r.Name, round)
 	if errors.Is(err, message.ErrNoGroup) {
-		return nil, newErrorReply(http.StatusNotFound, "there is no such consumer group; from, as in {\"from\": \"start\"}, creates it")
+		return GroupBatch{}, newErrorReply(http.StatusNotFound, "there is no such consumer group; from, as in {\"from\": \"start\"}, creates it")
 	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "read group", err)
+		return GroupBatch{}, s.errorReply(ctx, "read group", err) // of this context, which may have ended with the server
 	}
-	reply := GroupBatch{Consumer: batch.Consumer, Acknowledged: batch.Acknowledged, Messages: make([]GroupMessage, len(batch.Messages))}
-	for i := range batch.Messages {
-		m := &batch.Messages[i]
-		reply.Messages[i] = GroupMessage{Handle: m.ID, Delivery: m.Delivery, Message: messageOf(&m.Found)}
-	}
-	return &groupReadReply{reply}, nil
+	return GroupBatch{Consumer: batch.Consumer, Acknowledged: batch.Acknowledged, Messages: each(batch.Messages, groupMessageOf)}, nil
+}
+
+func groupMessageOf(m *message.GroupMessage) GroupMessage {
+	return GroupMessage{Handle: m.ID, Delivery: m.Delivery, Message: messageOf(&m.Found)}
 }

@@ -84,60 +84,54 @@ type historyRequest struct {
 	Fields string `query:"fields" maxLength:"1024" example:"checks_per_second,lateness_p99_seconds" doc:"Names of fields, separated by commas. Left out: all."`
 }
 
-type historyReply struct {
-	Body History
-}
-
-// addHistory adds the route that returns figures over time.
-func (r Outlook) addHistory() {
+// historyRoutes adds the route that returns figures over time.
+func (s *Server) historyRoutes(api huma.API) {
 	var names []string
 	for _, f := range history.Fields() {
 		names = append(names, f.String())
 	}
-	huma.Register(r.API, huma.Operation{
+	answer(s, api, "get history", huma.Operation{
 		OperationID: "get-history", Method: http.MethodGet, Path: "/v1/history", Tags: []string{"service"},
 		Summary: "Figures over time",
 		Description: "For charts. The monitor on duty stores a sample every ten seconds, for a day, and one every two minutes, for a month. The fields are " + strings.Join(names, ", ") + ". " +
 			"Accounts by place and overdue_seconds are counted once a minute; staleness and failing_accounts are from the last scan. Numbers are exact within 0.05 %.",
 		Errors: []int{401, 422, 503},
-	}, func(ctx context.Context, request *historyRequest) (*historyReply, error) {
-		return r.history(ctx, r.History, request)
-	})
+	}, s.getHistory)
 }
 
-func (r Outlook) history(ctx context.Context, reader *history.Reader, request *historyRequest) (*historyReply, error) {
+func (s *Server) getHistory(ctx context.Context, r *historyRequest) (History, error) {
 	var q history.Query
 	for _, part := range []struct {
 		name string
 		read func() error
 	}{
-		{"from", func() (err error) { q.From, q.Before, err = moment(request.From); return err }},
-		{"to", func() (err error) { q.To, q.Until, err = moment(request.To); return err }},
-		{"step", func() (err error) { q.Step, err = span(request.Step); return err }},
-		{"fields", func() (err error) { q.Fields, err = fieldsOf(request.Fields); return err }},
+		{"from", func() (err error) { q.From, q.Before, err = pointInTime(r.From); return err }},
+		{"to", func() (err error) { q.To, q.Until, err = pointInTime(r.To); return err }},
+		{"step", func() (err error) { q.Step, err = span(r.Step); return err }},
+		{"fields", func() (err error) { q.Fields, err = fieldsOf(r.Fields); return err }},
 	} {
 		if err := part.read(); err != nil {
-			return nil, r.Invalid("query."+part.name, err.Error())
+			return History{}, invalid("query."+part.name, err.Error())
 		}
 	}
-	found, err := reader.Look(ctx, q)
+	found, err := s.history.Look(ctx, q)
 	switch {
 	case errors.Is(err, history.ErrFrom):
-		return nil, r.Invalid("query.from", err.Error())
+		return History{}, invalid("query.from", err.Error())
 	case errors.Is(err, history.ErrStep), errors.Is(err, history.ErrFine):
-		return nil, r.Invalid("query.step", err.Error())
+		return History{}, invalid("query.step", err.Error())
 	case err != nil:
-		return nil, r.Problem(ctx, "get history", err)
+		return History{}, err
 	}
 	reply := History{Now: found.Now.UTC().Truncate(time.Millisecond), From: found.From.UTC(), Seconds: int(found.Step / time.Second), Points: found.Points, Fields: []HistoryField{}}
 	for _, c := range found.Curves {
 		reply.Fields = append(reply.Fields, HistoryField{Name: c.Field.String(), Values: c.Mean, Min: c.Least, Max: c.Most})
 	}
-	return &historyReply{reply}, nil
+	return reply, nil
 }
 
-// moment reads a time, or how long ago it was.
-func moment(text string) (at time.Time, ago time.Duration, err error) {
+// pointInTime reads a time, or how long ago it was.
+func pointInTime(text string) (at time.Time, ago time.Duration, err error) {
 	if text == "" {
 		return at, 0, nil
 	}

@@ -76,18 +76,6 @@ func (s *Service) String() string {
 	return s.Version + " (with everything in " + s.Kept + ")"
 }
 
-type newKeyReply struct {
-	Body NewKey
-}
-
-type keysReply struct {
-	Body KeyList
-}
-
-type callerReply struct {
-	Body Caller
-}
-
 // KeyName is the key in a path.
 type KeyName struct {
 	Name string `path:"name" maxLength:"128" doc:"The key's name."`
@@ -95,29 +83,29 @@ type KeyName struct {
 
 // keyRoutes adds the routes of keys and of the caller's rights.
 func (s *Server) keyRoutes(api huma.API) {
-	huma.Register(api, huma.Operation{
+	answer(s, api, "whoami", huma.Operation{
 		OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Tags: []string{"access"},
 		Summary: "Who makes this request, and what it may do",
 	}, s.whoami)
-	huma.Register(api, huma.Operation{
+	answer(s, api, "list keys", huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Tags: []string{"access"},
 		Summary: "List keys", Description: "Including expired ones, until they are revoked or their room is needed.",
 	}, s.listKeys)
-	huma.Register(api, huma.Operation{
+	answer(s, api, "create key", huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Tags: []string{"access"},
 		Summary: "Make a key",
 		Description: "Only the reply ever has the key itself: Redis stores its SHA-256. " +
 			"409 if another key has the name, or there are 1000 keys. If the reply was lost, revoke the key by its name, and make another.",
 		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxKeyBody, Errors: []int{409, 422},
 	}, s.createKey)
-	huma.Register(api, huma.Operation{
+	register(s, api, "revoke key", huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{name}", Tags: []string{"access"},
 		Summary: "Revoke a key", Description: "For good. Within three seconds the key admits nobody, and within ten its running requests end.",
 		Errors: []int{404},
 	}, s.revokeKey)
 }
 
-func (s *Server) whoami(ctx context.Context, _ *struct{}) (*callerReply, error) {
+func (s *Server) whoami(ctx context.Context, _ *struct{}) (Caller, error) {
 	p, _ := access.From(ctx) // always there: the mux refuses requests without a principal
 	caller := callerOf(p)
 	if len(p.Labels) == 0 {
@@ -130,7 +118,7 @@ func (s *Server) whoami(ctx context.Context, _ *struct{}) (*callerReply, error) 
 			}
 		}
 	}
-	return &callerReply{caller}, nil
+	return caller, nil
 }
 
 func callerOf(p access.Principal) Caller {
@@ -144,19 +132,12 @@ func keyAt(k *key.Key, now time.Time) Key {
 	}
 }
 
-func (s *Server) listKeys(ctx context.Context, _ *struct{}) (*keysReply, error) {
+func (s *Server) listKeys(ctx context.Context, _ *struct{}) (KeyList, error) {
 	keys, now, err := s.options.Keys.List(ctx)
-	if err != nil {
-		return nil, s.errorReply(ctx, "list keys", err)
-	}
-	list := KeyList{Keys: make([]Key, len(keys))}
-	for i := range keys {
-		list.Keys[i] = keyAt(&keys[i], now)
-	}
-	return &keysReply{list}, nil
+	return KeyList{each(keys, func(k *key.Key) Key { return keyAt(k, now) })}, err
 }
 
-func (s *Server) createKey(ctx context.Context, r *struct{ Body KeyRequest }) (*newKeyReply, error) {
+func (s *Server) createKey(ctx context.Context, r *struct{ Body KeyRequest }) (NewKey, error) {
 	caller, _ := access.From(ctx)
 	trail.Of(ctx).Subject("key", r.Body.Name)
 	role, _ := access.ParseRole(r.Body.Role) // Validate reports an unknown role
@@ -171,19 +152,19 @@ func (s *Server) createKey(ctx context.Context, r *struct{ Body KeyRequest }) (*
 	var more accounts.Faults
 	errors.As(n.Validate(), &more) // Validate returns no other error
 	if faults = append(faults, more...); len(faults) > 0 {
-		return nil, faulty(faults)
+		return NewKey{}, faulty(faults)
 	}
 	text, k, err := s.options.Keys.Create(ctx, n)
 	switch {
 	case errors.Is(err, key.ErrTaken):
-		return nil, newErrorReply(http.StatusConflict, "another key has this name; revoke it first, or take another name")
+		return NewKey{}, newErrorReply(http.StatusConflict, "another key has this name; revoke it first, or take another name")
 	case errors.Is(err, key.ErrFull):
-		return nil, newErrorReply(http.StatusConflict, fmt.Sprintf("there are %d keys, which is the most there may be; revoke one first", key.Most))
+		return NewKey{}, newErrorReply(http.StatusConflict, fmt.Sprintf("there are %d keys, which is the most there may be; revoke one first", key.Most))
 	case err != nil:
-		return nil, s.errorReply(ctx, "create key", err)
+		return NewKey{}, err
 	}
 	s.options.Log.InfoContext(ctx, "a key was made", "key", k.Name, "role", k.Role.String(), "labels", k.Labels.String(), "by", caller.Name)
-	return &newKeyReply{NewKey{keyAt(&k, k.Created), text}}, nil
+	return NewKey{keyAt(&k, k.Created), text}, nil
 }
 
 func (s *Server) revokeKey(ctx context.Context, r *KeyName) (*struct{}, error) {
@@ -192,7 +173,7 @@ func (s *Server) revokeKey(ctx context.Context, r *KeyName) (*struct{}, error) {
 		return nil, newErrorReply(http.StatusNotFound, "no key has this name")
 	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "revoke key", err)
+		return nil, err
 	}
 	caller, _ := access.From(ctx)
 	s.options.Log.InfoContext(ctx, "a key was revoked", "key", k.Name, "role", k.Role.String(), "by", caller.Name)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,37 +65,32 @@ type LimitList struct {
 	PausedToo int       `json:"more_paused" doc:"How many pauses are left out."`
 }
 
-type limitsReply struct {
-	Body LimitList
-}
-
-// addLimits adds the route that lists limits.
-func (r Outlook) addLimits() {
-	huma.Register(r.API, huma.Operation{
+// limitRoutes adds the routes that list limits and credentials.
+func (s *Server) limitRoutes(api huma.API) {
+	answer(s, api, "list limits", huma.Operation{
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits", Tags: []string{"service"},
 		Summary:     "Limits, how they are used, and who is paused",
 		Description: "Limits that replicas share, the checks that wait for them, and owners that their third party asked to leave alone. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
 		Errors:      []int{401, 422, 503},
-	}, func(ctx context.Context, request *struct {
-		Limit int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most limits, and the most pauses."`
-	}) (*limitsReply, error) {
-		states, more, now, err := limit.BoardOf(r.Ring).States(ctx, request.Limit)
-		if err != nil {
-			return nil, r.Problem(ctx, "list limits", err)
-		}
-		pauses, morePaused, _, err := credential.Of(r.Ring).Paused(ctx, request.Limit)
-		if err != nil {
-			return nil, r.Problem(ctx, "list limits", err)
-		}
-		list := LimitList{Now: now.UTC(), Limits: make([]Limit, len(states)), More: more, Paused: make([]Pause, len(pauses)), PausedToo: morePaused}
-		for i := range states {
-			list.Limits[i] = limitOf(&states[i])
-		}
-		for i, p := range pauses {
-			list.Paused[i] = Pause{ownerOf(p.Owner), p.Until.UTC(), p.Reason}
-		}
-		return &limitsReply{list}, nil
-	})
+	}, s.listLimits)
+	answer(s, api, "list credentials", huma.Operation{
+		OperationID: "list-credentials", Method: http.MethodGet, Path: "/v1/credentials", Tags: []string{"service"},
+		Summary:     "Credentials that third parties issued, and their age",
+		Description: "Access tokens and the like that replicas fetched in the last week and share, at most 10000, without their values, which are sealed: the API cannot open them. A credential that is fetched during a walk may be on two pages.",
+		Errors:      []int{401, 422, 503},
+	}, s.listCredentials)
+}
+
+func (s *Server) listLimits(ctx context.Context, r *struct {
+	Limit int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most limits, and the most pauses."`
+}) (LimitList, error) {
+	states, more, now, err := limit.BoardOf(s.options.Ring).States(ctx, r.Limit)
+	if err != nil {
+		return LimitList{}, err
+	}
+	pauses, morePaused, _, err := credential.Of(s.options.Ring).Paused(ctx, r.Limit)
+	paused := func(p *credential.Pause) Pause { return Pause{ownerOf(p.Owner), p.Until.UTC(), p.Reason} }
+	return LimitList{Now: now.UTC(), Limits: each(states, limitOf), More: more, Paused: each(pauses, paused), PausedToo: morePaused}, err
 }
 
 func limitOf(s *limit.State) Limit {
@@ -107,4 +103,69 @@ func limitOf(s *limit.State) Limit {
 		l.Until = s.Last.UTC().Truncate(time.Millisecond)
 	}
 	return l
+}
+
+// Credential is a credential that a third party issued and all replicas share, without its value.
+type Credential struct {
+	Owner
+	ID    string `json:"id" doc:"Distinguishes the credentials of an owner. Another secret has another id."`
+	State string `json:"state" enum:"valid,due,fetching,failed,refused,paused,expired" doc:"refused: the third party refuses the secret. paused: the third party asked to leave the owner alone; there may still be a value. failed: the last fetch failed; there may still be a value. fetching: a replica fetches it, and there is no value yet. due: it is due to be replaced. expired: nobody has asked for it since."`
+
+	Fetched time.Time `json:"fetched,omitzero" doc:"When the fetch of the value began."`
+	Expires time.Time `json:"expires,omitzero" doc:"When the value expires; left out if there is none."`
+	Refresh time.Time `json:"refresh,omitzero" doc:"When the value is due to be replaced."`
+
+	Retry  time.Time `json:"retry,omitzero" doc:"No replica tries again before this time."`
+	Reason string    `json:"reason,omitempty" doc:"Why the last fetch failed, the secret is refused or the owner is paused: the third party's code."`
+}
+
+// CredentialList is a page of credentials.
+type CredentialList struct {
+	Now         time.Time    `json:"now" doc:"By Redis' clock."`
+	Credentials []Credential `json:"credentials" nullable:"false" doc:"The most recently fetched or tried ones first."`
+	Next        string       `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
+}
+
+func (s *Server) listCredentials(ctx context.Context, r *struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most credentials on the page."`
+	Cursor string `query:"cursor" maxLength:"16" doc:"The previous page's next."`
+}) (CredentialList, error) {
+	skip := 0
+	if r.Cursor != "" {
+		var err error
+		if skip, err = strconv.Atoi(r.Cursor); err != nil || skip < 1 || skip > 1_000_000 || strconv.Itoa(skip) != r.Cursor {
+			return CredentialList{}, invalid("query.cursor", "must be the field next of a page before")
+		}
+	}
+	listed, passed, now, err := credential.Of(s.options.Ring).List(ctx, skip, r.Limit)
+	list := CredentialList{Now: now.UTC(), Credentials: each(listed, func(l *credential.Listed) Credential { return credentialOf(l, now) })}
+	if passed == r.Limit {
+		list.Next = strconv.Itoa(skip + passed)
+	}
+	return list, err
+}
+
+func credentialOf(l *credential.Listed, now time.Time) Credential {
+	c := Credential{
+		Owner: ownerOf(l.Owner), ID: l.ID, Fetched: inUTC(l.Fetched), Expires: inUTC(l.Expires), Refresh: inUTC(l.Refresh),
+		Reason: l.Reason,
+	}
+	switch {
+	case !l.Refused.IsZero():
+		c.State, c.Retry = "refused", inUTC(l.Refused)
+	case !l.Paused.IsZero():
+		c.State, c.Retry = "paused", inUTC(l.Paused)
+		c.Reason = l.PauseReason
+	case !l.Failed.IsZero():
+		c.State, c.Retry = "failed", inUTC(l.Failed)
+	case !l.Expires.IsZero() && l.Refresh.After(now):
+		c.State = "valid"
+	case !l.Expires.IsZero():
+		c.State = "due"
+	case !l.Fetching.IsZero():
+		c.State = "fetching"
+	default:
+		c.State = "expired"
+	}
+	return c
 }

@@ -58,10 +58,9 @@ type LoginHold struct {
 
 func (h LoginHold) time() time.Duration { return time.Duration(h.Hold) * time.Second }
 
-type loginReply struct{ Body Login }
-
-func (r Intake) addLogins() {
-	if r.Logins == nil {
+// loginRoutes adds the routes that sign WeChat accounts in, if there is where to do that.
+func (s *Server) loginRoutes(api huma.API) {
+	if s.logins == nil {
 		return
 	}
 	operation := func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
@@ -70,17 +69,17 @@ func (r Intake) addLogins() {
 			DefaultStatus: status, MaxBodyBytes: 16 << 10, SkipValidateBody: true, Errors: append([]int{401, 422, 503}, errors...),
 		}
 	}
-	huma.Register(r.API, operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
+	answer(s, api, "begin sign-in", operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
 		"Draws a code. Nothing is registered before a phone has scanned and confirmed it. An existing account of that id is signed in again, with its id, cursor and history. "+
 			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which only an admin may replace; 502 if the server does not draw a code.",
-		http.StatusCreated, 409, 502), r.beginLogin)
-	huma.Register(r.API, operation("follow-weixin-login", http.MethodGet, "/{login}", "Follow a sign-in",
+		http.StatusCreated, 409, 502), s.beginLogin)
+	answer(s, api, "sign in", operation("follow-weixin-login", http.MethodGet, "/{login}", "Follow a sign-in",
 		"Waits up to hold seconds, 45 at most, until the phone has done something. hold=0 replies at once, and asks the server after that. Once the phone has confirmed, this registers the account, with its token as a stored secret that is bound to its server.",
-		http.StatusOK, 404, 409, 502), r.followLogin)
-	huma.Register(r.API, operation("type-weixin-login", http.MethodPost, "/{login}/code", "Type in the digits that the phone shows",
-		"Waits as GET does. Wrong digits are asked for again; after too many wrong ones there is another code.", http.StatusOK, 404, 409, 502), r.typeLogin)
-	huma.Register(r.API, operation("abandon-weixin-login", http.MethodDelete, "/{login}", "Abandon a sign-in",
-		"Nothing of it remains. Repeating the request is safe.", http.StatusNoContent), r.abandonLogin)
+		http.StatusOK, 404, 409, 502), s.followLogin)
+	answer(s, api, "type digits", operation("type-weixin-login", http.MethodPost, "/{login}/code", "Type in the digits that the phone shows",
+		"Waits as GET does. Wrong digits are asked for again; after too many wrong ones there is another code.", http.StatusOK, 404, 409, 502), s.typeLogin)
+	register(s, api, "abandon sign-in", operation("abandon-weixin-login", http.MethodDelete, "/{login}", "Abandon a sign-in",
+		"Nothing of it remains. Repeating the request is safe.", http.StatusNoContent), s.abandonLogin)
 }
 
 var (
@@ -101,84 +100,81 @@ func faulted(faults strict.Faults, field string) bool {
 	return slices.ContainsFunc(faults, func(f strict.Fault) bool { return f.Field == field })
 }
 
-func (r Intake) beginLogin(ctx context.Context, in *struct {
+func (s *Server) beginLogin(ctx context.Context, in *struct {
 	RawBody []byte `contentType:"application/json"`
-}) (*loginReply, error) {
+}) (Login, error) {
 	given, faults := loginDecoder.Decode(strict.OrEmpty(in.RawBody))
 	if given.ID == "" && !faulted(faults, "id") {
 		faults.Add("id", "missing")
 	}
 	if err := faults.Err(); err != nil {
-		return nil, r.Problem(ctx, "begin sign-in", err)
+		return Login{}, err
 	}
 	trail.Of(ctx).Account(given.ID)
-	if err := r.MayKeep(); err != nil {
-		return nil, err
+	if s.sealer() == nil {
+		return Login{}, noSealer()
 	}
 	caller, _ := access.From(ctx)
 	by := scan.By{Name: caller.Name, MayReplace: caller.Role.Includes(access.Admin) && !caller.Bound()}
 	account := accounts.Account{ID: given.ID, Cadence: cmp.Or(given.Cadence, "every 0"), Labels: given.Labels}
-	l, err := r.Logins.Begin(ctx, r.Registry(ctx), by, account, given.BaseURL)
-	return r.loggedIn(ctx, l, err)
+	l, err := s.logins.Begin(ctx, s.registry(ctx), by, account, given.BaseURL)
+	return s.loggedIn(ctx, l, err)
 }
 
-func (r Intake) followLogin(ctx context.Context, in *struct {
+func (s *Server) followLogin(ctx context.Context, in *struct {
 	LoginName
 	LoginHold
-}) (*loginReply, error) {
-	l, err := r.Logins.Follow(ctx, r.Registry(ctx), in.Login, in.time())
-	return r.loggedIn(ctx, l, err)
+}) (Login, error) {
+	l, err := s.logins.Follow(ctx, s.registry(ctx), in.Login, in.time())
+	return s.loggedIn(ctx, l, err)
 }
 
-func (r Intake) typeLogin(ctx context.Context, in *struct {
+func (s *Server) typeLogin(ctx context.Context, in *struct {
 	LoginName
 	LoginHold
 	RawBody []byte `contentType:"application/json"`
-}) (*loginReply, error) {
+}) (Login, error) {
 	given, faults := digitsDecoder.Decode(strict.OrEmpty(in.RawBody))
 	if !faulted(faults, "digits") && !digits.MatchString(given.Digits) {
 		faults.Add("digits", "must be 1 to 16 digits, as the phone shows them")
 	}
 	if err := faults.Err(); err != nil {
-		return nil, r.Problem(ctx, "type digits", err)
+		return Login{}, err
 	}
-	l, err := r.Logins.Type(ctx, r.Registry(ctx), in.Login, given.Digits, in.time())
+	l, err := s.logins.Type(ctx, s.registry(ctx), in.Login, given.Digits, in.time())
 	if err == nil {
 		trail.Of(ctx).Account(l.Account)
 	}
-	return r.loggedIn(ctx, l, err)
+	return s.loggedIn(ctx, l, err)
 }
 
-func (r Intake) abandonLogin(ctx context.Context, in *LoginName) (*struct{}, error) {
-	if err := r.Logins.Abandon(ctx, in.Login); err != nil {
-		return nil, r.Problem(ctx, "abandon sign-in", err)
-	}
-	return nil, nil
+func (s *Server) abandonLogin(ctx context.Context, in *LoginName) (*struct{}, error) {
+	return nil, s.logins.Abandon(ctx, in.Login)
 }
 
-// LoginTrouble returns what the caller may see of an error of a step that nobody waited for.
-func (r Intake) LoginTrouble(ctx context.Context, err error) string {
-	_, err = r.loggedIn(ctx, nil, err)
+// loginTrouble returns what the caller may see of an error of a step that nobody waited for.
+func (s *Server) loginTrouble(ctx context.Context, err error) string {
+	_, err = s.loggedIn(ctx, nil, err)
 	return err.Error()
 }
 
 // loggedIn returns the reply to a step.
-func (r Intake) loggedIn(ctx context.Context, l *scan.Login, err error) (*loginReply, error) {
+func (s *Server) loggedIn(ctx context.Context, l *scan.Login, err error) (Login, error) {
 	var told *scan.Error
 	var status huma.StatusError
 	switch {
 	case errors.Is(err, scan.ErrNone):
-		return nil, huma.Error404NotFound("there is no such sign-in, or it has ended: begin another one")
+		return Login{}, huma.Error404NotFound("there is no such sign-in, or it has ended: begin another one")
 	case errors.Is(err, scan.ErrKind):
-		return nil, huma.Error409Conflict("an account of another kind has this id")
+		return Login{}, huma.Error409Conflict("an account of another kind has this id")
 	case errors.Is(err, scan.ErrTaken):
-		return nil, huma.Error409Conflict(err.Error())
+		return Login{}, huma.Error409Conflict(err.Error())
 	case errors.As(err, &told):
-		return nil, huma.Error502BadGateway("signing in at WeChat: " + told.Error())
+		return Login{}, huma.Error502BadGateway("signing in at WeChat: " + told.Error())
 	case errors.As(err, &status):
-		return nil, err
+		return Login{}, err
 	case err != nil:
-		return nil, r.Problem(ctx, "sign in", err)
+		return Login{}, s.errorReply(ctx, "sign in", err)
 	}
-	return &loginReply{Login{Login: l.Name, Account: l.Account, State: l.State, Link: l.Link, Drawn: l.Drawn, Wrong: l.Wrong, Trouble: l.Trouble, Until: l.Until.UTC()}}, nil
+	return Login{Login: l.Name, Account: l.Account, State: l.State, Link: l.Link, Drawn: l.Drawn, Wrong: l.Wrong, Trouble: l.Trouble, Until: l.Until.UTC()}, nil
 }

@@ -187,25 +187,31 @@ type MessageRef struct {
 	Ref string `path:"ref" maxLength:"64" example:"12:1767225600000-0" doc:"SHARD:POSITION of the message, as the fields shard and position have it."`
 }
 
-type deliveredReply struct {
-	Body DeliveredMessage
+// messageRoutes adds the route of a single message.
+func (s *Server) messageRoutes(api huma.API) {
+	answer(s, api, "get message", huma.Operation{
+		OperationID: "get-message", Method: http.MethodGet, Path: "/v1/messages/{ref}", Tags: []string{"messages"},
+		Summary:     "Get a message, and its state in each consumer group",
+		Description: "A message that is read and not acknowledged is pending, and one that a group could not handle is dead. A key that is bound to labels gets only the message.",
+		Errors:      []int{401, 404, 422, 503},
+	}, s.getMessage)
 }
 
-func (s *Server) getMessage(ctx context.Context, r *MessageRef) (*deliveredReply, error) {
+func (s *Server) getMessage(ctx context.Context, r *MessageRef) (DeliveredMessage, error) {
 	shard, position, err := message.ParseRef(r.Ref)
 	if err != nil {
-		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.ref", Message: err.Error()})
+		return DeliveredMessage{}, invalid("path.ref", err.Error())
 	}
 	d, err := s.messages.Delivered(ctx, shard, position)
 	if err != nil {
-		return nil, s.errorReply(ctx, "get message", err)
+		return DeliveredMessage{}, err
 	}
 	visible, err := s.visible(ctx, []circulate.Found{d.Found})
 	if err == nil && len(visible) == 0 {
 		err = message.ErrNoMessage
 	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "get message", err)
+		return DeliveredMessage{}, err
 	}
 	reply := DeliveredMessage{Message: messageOf(&d.Found), Written: inUTC(position.Time())}
 	if boundTo(ctx) == "" {
@@ -217,5 +223,5 @@ func (s *Server) getMessage(ctx context.Context, r *MessageRef) (*deliveredReply
 			})
 		}
 	}
-	return &deliveredReply{reply}, nil
+	return reply, nil
 }

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
-	"errors"
+	"net/http"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
@@ -61,11 +63,25 @@ type parkedRequest struct {
 	Reason string `query:"reason" doc:"Only accounts whose reason begins with this."`
 }
 
-type parkedReply struct {
-	Body ParkedList
+// parkedRoutes adds the routes of parked accounts.
+func (s *Server) parkedRoutes(api huma.API) {
+	answer(s, api, "list parked accounts", huma.Operation{
+		OperationID: "list-parked", Method: http.MethodGet, Path: "/v1/parked", Tags: []string{"circulation"},
+		Summary: "List parked accounts", Description: "A page of them, in an order that stays the same: an account that stays parked during a walk is in it once.",
+		Errors: []int{401, 422, 503},
+	}, s.listParked)
+	revive := takesBody(huma.Operation{
+		OperationID: "revive-parked", Method: http.MethodPost, Path: "/v1/parked:revive", Tags: []string{"circulation"},
+		Summary: "Bring parked accounts back, at a rate",
+		Description: "The named accounts, or those that a reason, a cause, a kind or a host selects. They circulate again at once, with their failures forgotten, and become due one after another. " +
+			"Paused accounts are selected only if they are named, or the reason begins with \"paused\". If the reply has a next, ask again with it. Repeating a request is safe.",
+		Errors: []int{400, 401, 413, 422, 503},
+	})
+	revive.MaxBodyBytes = maxRevival
+	answer(s, api, "revive parked accounts", revive, s.reviveParked)
 }
 
-func (s *Server) listParked(ctx context.Context, r *parkedRequest) (*parkedReply, error) {
+func (s *Server) listParked(ctx context.Context, r *parkedRequest) (ParkedList, error) {
 	cursor, err := s.reveal(ctx, r.Cursor)
 	var page accounts.ParkedPage
 	if err == nil {
@@ -74,34 +90,24 @@ func (s *Server) listParked(ctx context.Context, r *parkedRequest) (*parkedReply
 	if err == nil {
 		page.Next, err = s.conceal(ctx, page.Next)
 	}
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("query.cursor", err)
+	return ParkedList{Parked: each(page.Accounts, parkedOf), Next: page.Next}, err
+}
+
+func parkedOf(a *accounts.View) ParkedAccount {
+	return ParkedAccount{
+		ID: a.ID, Kind: a.Kind, Reason: a.State.Reason, Since: inUTC(a.State.Since),
+		Failures: a.State.Failures, Strikes: a.State.Strikes, Error: a.State.Error, ErrorAt: inUTC(a.State.ErrorAt),
 	}
-	if err != nil {
-		return nil, s.errorReply(ctx, "list parked accounts", err)
-	}
-	list := ParkedList{Parked: make([]ParkedAccount, len(page.Accounts)), Next: page.Next}
-	for i, a := range page.Accounts {
-		list.Parked[i] = ParkedAccount{
-			ID: a.ID, Kind: a.Kind, Reason: a.State.Reason, Since: inUTC(a.State.Since),
-			Failures: a.State.Failures, Strikes: a.State.Strikes, Error: a.State.Error, ErrorAt: inUTC(a.State.ErrorAt),
-		}
-	}
-	return &parkedReply{list}, nil
 }
 
 type reviveInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-type reviveReply struct {
-	Body Revived
-}
-
-func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply, error) {
+func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (Revived, error) {
 	revival, err := accounts.DecodeRevival(r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "revive parked accounts", err)
+		return Revived{}, err
 	}
 	draft := trail.Of(ctx)
 	if revival.DryRun {
@@ -119,18 +125,13 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (*reviveReply
 	if err == nil {
 		done.Next, err = s.conceal(ctx, done.Next)
 	}
-	if errors.Is(err, accounts.ErrCursor) {
-		return nil, badCursor("body.cursor", err)
-	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "revive parked accounts", err)
+		return Revived{}, inBody(err)
 	}
 	draft.Count("revived", done.Revived)
 	draft.Count("skipped", done.Skipped)
 	draft.Count("not_found", done.NotFound)
-	return &reviveReply{Revived{
-		Revived: done.Revived, Skipped: done.Skipped, NotFound: done.NotFound, LastDue: inUTC(done.LastDue), Next: done.Next,
-	}}, nil
+	return Revived{Revived: done.Revived, Skipped: done.Skipped, NotFound: done.NotFound, LastDue: inUTC(done.LastDue), Next: done.Next}, nil
 }
 
 // ResumeRequest says where a resumed account goes on.
@@ -147,7 +148,7 @@ type resumeInput struct {
 func (s *Server) resumeAccount(ctx context.Context, r *resumeInput) (*accountReply, error) {
 	from, err := accounts.DecodeResumption(r.RawBody)
 	if err != nil {
-		return nil, s.errorReply(ctx, "resume account", err)
+		return nil, err
 	}
-	return s.viewed(ctx, "resume account")(s.registry(ctx).ResumeFrom(ctx, r.ID, from))
+	return viewed(s.registry(ctx).ResumeFrom(ctx, r.ID, from))
 }

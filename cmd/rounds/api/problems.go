@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/problem"
 )
 
@@ -58,13 +59,9 @@ func (r *problemsRequest) has(g *problem.FailingGroup) bool {
 		(len(r.State) == 0 || slices.ContainsFunc(r.State, func(state string) bool { return states[state] > 0 }))
 }
 
-type problemsReply struct {
-	Body Problems
-}
-
-// addProblems adds the route that shows what is checked in vain.
-func (r Outlook) addProblems() {
-	huma.Register(r.API, huma.Operation{
+// problemRoutes adds the routes that show what is checked in vain, and what is wrong now.
+func (s *Server) problemRoutes(api huma.API) {
+	answer(s, api, "read problems", huma.Operation{
 		OperationID: "get-problems", Method: http.MethodGet, Path: "/v1/problems", Tags: []string{"service"},
 		Summary: "Failing and parked accounts, grouped",
 		Description: "Accounts that fail, and those that are parked for a failure, grouped by kind, by the host or corporation that they are checked at, and by what went wrong. " +
@@ -75,49 +72,61 @@ func (r Outlook) addProblems() {
 			"The field select of a group has the parameters for GET /v1/accounts, GET /v1/accounts:export, POST /v1/accounts:pause and the like that select its accounts.\n\n" +
 			"With a key that is bound to labels, the answer is only about the key's own accounts. They are counted for the request, and the counts are used for half a minute.",
 		Errors: []int{401, 422, 503},
-	}, func(ctx context.Context, request *problemsRequest) (*problemsReply, error) {
-		found, now, late, err := r.problems(ctx, request.Counts)
-		if err != nil {
-			return nil, r.Problem(ctx, "read problems", err)
-		}
-		if request.Counts {
-			found.Groups = nil
-		}
-		found.Groups = slices.DeleteFunc(found.Groups, func(g problem.FailingGroup) bool { return !request.has(&g) })
-		if found.Groups == nil {
-			found.Groups = []problem.FailingGroup{}
-		}
-		return &problemsReply{Problems{Now: now.UTC().Truncate(time.Millisecond), Summary: found, Late: late}}, nil
+	}, s.getProblems)
+	answer(s, api, "list concerns", huma.Operation{
+		OperationID: "list-concerns", Method: http.MethodGet, Path: "/v1/concerns", Tags: []string{"service"},
+		Summary: "What is wrong now",
+		Description: "Each concern is a code with parameters, and an English sentence. Similar concerns are one, with a count. They come from what replicas, processes and the monitor on duty report; no account is looked at. " +
+			"A concern ends when its cause has ended. Without a monitor, what only a monitor sees is left out, and that is a concern itself.",
+		Errors: []int{401, 503},
+	}, s.listConcerns)
+}
+
+func (s *Server) getProblems(ctx context.Context, r *problemsRequest) (Problems, error) {
+	found, now, late, err := s.problems(ctx, r.Counts)
+	if r.Counts {
+		found.Groups = nil
+	}
+	// A copy: callers with the same labels share the groups.
+	found.Groups = slices.DeleteFunc(append([]problem.FailingGroup{}, found.Groups...), func(g problem.FailingGroup) bool { return !r.has(&g) })
+	return Problems{Now: now.UTC().Truncate(time.Millisecond), Summary: found, Late: late}, err
+}
+
+func (s *Server) listConcerns(ctx context.Context, _ *struct{}) (concern.Concerns, error) {
+	return concern.Collect(ctx, concern.Sources{
+		Ring: s.options.Ring, Registry: s.registry(ctx), Redis: s.faultsOfRedis, DeadAfter: s.options.DeadAfter,
+		Webhooks: s.options.Webhooks != nil && s.options.Webhooks(),
+		Sole:     s.options.Data != nil && s.options.Data(ctx).Dir != "", // one process at a time has a data directory
 	})
 }
 
 // problems returns the problems of the accounts that the caller sees, the time now, and which
 // of the accounts are late.
-func (r Outlook) problems(ctx context.Context, countsOnly bool) (problem.Summary, time.Time, Late, error) {
-	found, stats, bound, err := r.ProblemsSeen(ctx)
+func (s *Server) problems(ctx context.Context, countsOnly bool) (problem.Summary, time.Time, Late, error) {
+	found, stats, bound, err := s.problemsSeen(ctx)
 	if err != nil {
 		return found, time.Time{}, Late{}, err
 	}
 	if bound {
-		now, err := r.Ring.Now(ctx, 0)
+		now, err := s.options.Ring.Now(ctx, 0)
 		return found, now, lateOf(stats.Now, stats.Failing), err
 	}
 	last := problem.Last
 	if countsOnly {
 		last = problem.LastCounts
 	}
-	found, now, _, err := last(ctx, r.Ring)
+	found, now, _, err := last(ctx, s.options.Ring)
 	if err != nil {
 		return found, now, Late{}, err
 	}
-	late, err := r.late(ctx)
+	late, err := s.late(ctx)
 	return found, now, late, err
 }
 
 // late reads the last scan of all accounts.
-func (r Outlook) late(ctx context.Context) (Late, error) {
+func (s *Server) late(ctx context.Context) (Late, error) {
 	var scan accounts.Scan
-	text, err := r.Ring.LastStaleness(ctx)
+	text, err := s.options.Ring.LastStaleness(ctx)
 	if err == nil && text != nil {
 		err = json.Unmarshal(text, &scan)
 	}

@@ -17,16 +17,12 @@ type Reloaded struct {
 	Restart []string `json:"restart" nullable:"false" doc:"Changed variables that take effect after a restart."`
 }
 
-type reloadReply struct {
-	Body Reloaded
-}
-
 // reloadRoute adds the route if the process can read its settings again.
 func (s *Server) reloadRoute(api huma.API) {
 	if s.options.Reload == nil {
 		return
 	}
-	huma.Register(api, huma.Operation{
+	answer(s, api, "reload", huma.Operation{
 		OperationID: "reload", Method: http.MethodPost, Path: "/v1/reload", Tags: []string{"service"},
 		Summary: "Read settings and their files again",
 		Description: "Only for the process that answers: each process has its own settings and files. Everything is judged before any of it takes effect. If there is a fault, " +
@@ -35,16 +31,16 @@ func (s *Server) reloadRoute(api huma.API) {
 	}, s.reload)
 }
 
-func (s *Server) reload(ctx context.Context, _ *struct{}) (*reloadReply, error) {
+func (s *Server) reload(ctx context.Context, _ *struct{}) (Reloaded, error) {
 	done, err := s.options.Reload(ctx)
 	var faults accounts.Faults
 	if errors.As(err, &faults) {
-		return nil, newErrorReply(http.StatusUnprocessableEntity, "the settings are refused, and nothing has changed", detailsOf(faults, "")...)
+		return Reloaded{}, newErrorReply(http.StatusUnprocessableEntity, "the settings are refused, and nothing has changed", detailsOf(faults, "")...)
 	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "reload", err)
+		return Reloaded{}, err
 	}
 	trail.Of(ctx).Fields(done.Changed)
 	done.Changed, done.Restart = append([]string{}, done.Changed...), append([]string{}, done.Restart...)
-	return &reloadReply{done}, nil
+	return done, nil
 }

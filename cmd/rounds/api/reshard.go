@@ -49,71 +49,66 @@ type ReshardRequest struct {
 	Force  bool     `json:"force,omitempty" doc:"Begin even if Redis seems to have too little memory below its limit."`
 }
 
-type reshardingReply struct{ Body Resharding }
-
 // reshardRoutes adds the routes that change the number of shards.
 func (s *Server) reshardRoutes(api huma.API) {
-	huma.Register(api, huma.Operation{
+	answer(s, api, "reshard", huma.Operation{
 		OperationID: "get-resharding", Method: http.MethodGet, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "How far a change of the number of shards has got", Errors: []int{401, 503},
-	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
-		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
-		return s.resharding(ctx, done, err)
+	}, func(ctx context.Context, _ *struct{}) (Resharding, error) {
+		return s.resharding(ctx)
 	})
-	huma.Register(api, huma.Operation{
+	answer(s, api, "reshard", huma.Operation{
 		OperationID: "reshard", Method: http.MethodPost, Path: "/v1/reshard", Tags: []string{"service"},
 		Summary: "Change the number of shards",
 		Description: "The monitors move the accounts while the service runs. The reply only says that the change has begun. Repeating the request is safe. " +
 			"409, also for a dry run, while another change is under way, or if Redis has too little memory below its limit. force begins it even with too little memory.",
 		Errors: []int{401, 409, 422, 503},
-	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (*reshardingReply, error) {
+	}, func(ctx context.Context, r *struct{ Body ReshardRequest }) (Resharding, error) {
 		trail.Of(ctx).Count("shards", r.Body.Shards)
 		if now := s.change(ctx); r.Body.DryRun || now.To == r.Body.Shards {
 			trail.Of(ctx).LookOnly() // it changes nothing
 		}
 		done, err := s.registry(ctx).Reshard(ctx, r.Body.Shards, s.options.DeadAfter,
 			accounts.ReshardOptions{Dry: r.Body.DryRun, Force: r.Body.Force})
-		return s.resharding(ctx, done, err)
+		return s.reshardingOf(ctx, done, err)
 	})
-	huma.Register(api, huma.Operation{
+	answer(s, api, "abort resharding", huma.Operation{
 		OperationID: "abort-resharding", Method: http.MethodPost, Path: "/v1/reshard:abort", Tags: []string{"service"},
 		Summary: "Abort a change of the number of shards",
 		Description: "It works until the first account moves, which is the point of no return. Then everything is as before, and another change may begin. Repeating the request is safe. " +
 			"409 once accounts have begun to move: the change can only go on, and the number can be changed back once it is complete.",
 		Errors: []int{401, 409, 503},
-	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+	}, func(ctx context.Context, _ *struct{}) (Resharding, error) {
 		err := s.registry(ctx).AbortResharding(ctx)
 		if errors.Is(err, accounts.ErrNoReturn) {
-			return nil, s.underWay(ctx, "accounts have moved, which is the point of no return")
+			err = s.underWay(ctx, "accounts have moved, which is the point of no return")
 		}
 		if err != nil {
-			return nil, s.errorReply(ctx, "abort resharding", err)
+			return Resharding{}, err
 		}
-		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
-		return s.resharding(ctx, done, err)
+		return s.resharding(ctx)
 	})
-	huma.Register(api, huma.Operation{
+	answer(s, api, "finish resharding", huma.Operation{
 		OperationID: "finish-resharding", Method: http.MethodPost, Path: "/v1/reshard:finish", Tags: []string{"service"},
 		Summary: "Remove the old shards now",
 		Description: "It works once all accounts have moved. Messages in the old shards that every consumer group has handled are dropped. Without this request that happens when their retention is over. " +
 			"409 while accounts are moving, or a group has messages to handle there. Dead letters move to the new shards.",
 		Errors: []int{401, 409, 503},
-	}, func(ctx context.Context, _ *struct{}) (*reshardingReply, error) {
+	}, func(ctx context.Context, _ *struct{}) (Resharding, error) {
 		before, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
 		if err != nil {
-			return nil, s.errorReply(ctx, "finish resharding", err)
+			return Resharding{}, err
 		}
 		over, err := s.registry(ctx).FinishResharding(ctx)
 		if err == nil && !over {
-			return nil, s.underWay(ctx, "the old shards are still needed")
+			err = s.underWay(ctx, "the old shards are still needed")
 		}
 		if err != nil {
-			return nil, s.errorReply(ctx, "finish resharding", err)
+			return Resharding{}, err
 		}
-		done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
-		reply, err := s.resharding(ctx, done, err)
-		if err == nil && before.Phase != circulate.Steady {
-			reply.Body.Dropped = before.Messages
+		reply, err := s.resharding(ctx)
+		if before.Phase != circulate.Steady {
+			reply.Dropped = before.Messages
 		}
 		return reply, err
 	})
@@ -164,25 +159,28 @@ func (s *Server) underWay(ctx context.Context, refused string) *errorReply {
 	return newErrorReply(http.StatusConflict, what)
 }
 
-func (s *Server) resharding(ctx context.Context, done accounts.Resharding, err error) (*reshardingReply, error) {
+// resharding says how far a change of the number of shards has got.
+func (s *Server) resharding(ctx context.Context) (Resharding, error) {
+	done, err := s.registry(ctx).Resharding(ctx, s.options.DeadAfter)
+	return s.reshardingOf(ctx, done, err)
+}
+
+func (s *Server) reshardingOf(ctx context.Context, done accounts.Resharding, err error) (Resharding, error) {
 	if errors.Is(err, accounts.ErrResharding) {
-		return nil, s.underWay(ctx, "another change of the number of shards is not over")
+		return Resharding{}, s.underWay(ctx, "another change of the number of shards is not over")
 	}
 	if errors.Is(err, accounts.ErrNoRoom) {
-		return nil, newErrorReply(http.StatusConflict, err.Error()+", or force it")
+		return Resharding{}, newErrorReply(http.StatusConflict, err.Error()+", or force it")
 	}
 	if err != nil {
-		return nil, s.errorReply(ctx, "reshard", err)
+		return Resharding{}, s.errorReply(ctx, "reshard", err)
 	}
 	reply := Resharding{
 		Phase: done.Phase, From: done.From, To: done.To, Accounts: done.Accounts, Left: done.Left,
-		Transit: done.Transit, Kept: done.Kept, Messages: done.Messages, Behind: done.Behind, NoMonitor: done.NoMonitor,
+		Transit: done.Transit, Kept: done.Kept, Messages: done.Messages, Behind: append([]string{}, done.Behind...), NoMonitor: done.NoMonitor,
 	}
 	for _, server := range done.Room {
 		reply.Room = append(reply.Room, Room(server))
 	}
-	if reply.Behind == nil {
-		reply.Behind = []string{}
-	}
-	return &reshardingReply{reply}, nil
+	return reply, nil
 }

@@ -75,23 +75,19 @@ type Lanes struct {
 	Seconds *float64 `json:"estimate_seconds,omitempty" doc:"About how long that takes at the rate of the last minute; left out if the rate is unknown or zero."`
 }
 
-type scheduleReply struct {
-	Body Schedule
-}
-
-func (s *Server) getSchedule(ctx context.Context, r *AccountID) (*scheduleReply, error) {
+func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error) {
 	e, err := s.registry(ctx).Explain(ctx, r.ID)
 	if err != nil {
-		return nil, s.errorReply(ctx, "explain account", err)
+		return Schedule{}, err
 	}
-	reply := scheduleReply{scheduleOf(&e)}
-	if lanes := reply.Body.Lanes; lanes != nil && lanes.Before != nil {
+	schedule := scheduleOf(&e)
+	if lanes := schedule.Lanes; lanes != nil && lanes.Before != nil {
 		if rate := s.rate(ctx); rate > 0 {
 			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
 			lanes.Seconds = &seconds
 		}
 	}
-	return &reply, nil
+	return schedule, nil
 }
 
 // rate returns how many checks a second all replicas made in the last minute. It is 0 if

@@ -47,10 +47,6 @@ type SecretList struct {
 	Next    string   `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one."`
 }
 
-type secretsReply struct {
-	Body SecretList
-}
-
 type secretReply struct {
 	Status int
 	Body   Secret
@@ -68,26 +64,26 @@ type putSecretRequest struct {
 
 // secretRoutes adds the routes of stored secrets. They write values and never read them.
 func (s *Server) secretRoutes(api huma.API) {
-	huma.Register(api, huma.Operation{
+	answer(s, api, "list secrets", huma.Operation{
 		OperationID: "list-secrets", Method: http.MethodGet, Path: "/v1/secrets", Tags: []string{"access"},
 		Summary: "List stored secrets", Description: "Their names and bindings, in the order of names. Nobody gets the values: the API cannot open them.",
 		Errors: []int{422},
 	}, s.listSecrets)
-	huma.Register(api, huma.Operation{
+	register(s, api, "put secret", huma.Operation{
 		OperationID: "put-secret", Method: http.MethodPut, Path: "/v1/secrets/{name}", Tags: []string{"access"},
 		Summary: "Store a secret",
 		Description: "201 if it is new, 200 if one was replaced: value and binding change together, and take effect with the next check, within three seconds. It is sealed for the pollers' key, with its name and " +
 			"binding. A file or a variable of the same name has precedence. 409 if the process has no key to seal with, or if 10000 secrets or 64 MiB are stored. Repeating the request is safe.",
 		MaxBodyBytes: maxSecretBody, Errors: []int{409, 422},
 	}, s.putSecret)
-	huma.Register(api, huma.Operation{
+	register(s, api, "delete secret", huma.Operation{
 		OperationID: "delete-secret", Method: http.MethodDelete, Path: "/v1/secrets/{name}", Tags: []string{"access"},
 		Summary: "Delete a stored secret", Description: "For good. Checks that need it fail, within three seconds, and count against no account.",
 		Errors: []int{404, 422},
 	}, s.deleteSecret)
 }
 
-func secretOf(stored secret.Stored) Secret {
+func secretOf(stored *secret.Stored) Secret {
 	return Secret{
 		Name: stored.Name, Hosts: stored.Hosts, Kinds: stored.Kinds, Set: inUTC(stored.Set), By: stored.By, Revision: stored.Revision, Key: stored.Key,
 	}
@@ -109,24 +105,18 @@ func noSealer() *errorReply {
 func (s *Server) listSecrets(ctx context.Context, r *struct {
 	Cursor string `query:"cursor" maxLength:"128" doc:"The previous page's next."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"At most this many."`
-}) (*secretsReply, error) {
+}) (SecretList, error) {
 	page, next, err := secret.Of(s.options.Ring).Page(ctx, r.Cursor, r.Limit)
-	if err != nil {
-		return nil, s.errorReply(ctx, "list secrets", err)
-	}
-	list := SecretList{Secrets: make([]Secret, len(page)), Next: next}
-	for i, stored := range page {
-		list.Secrets[i] = secretOf(stored)
-	}
+	list := SecretList{Secrets: each(page, secretOf), Next: next}
 	if k := s.sealer(); k != nil {
 		list.Key = k.ID()
 	}
-	return &secretsReply{list}, nil
+	return list, err
 }
 
 func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretReply, error) {
 	if err := secret.ValidateFullName(r.Name); err != nil {
-		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.name", Message: err.Error()})
+		return nil, invalid("path.name", err.Error())
 	}
 	var faults accounts.Faults
 	value := strings.TrimSuffix(strings.TrimSuffix(r.Body.Value, "\n"), "\r")
@@ -152,13 +142,10 @@ func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretRep
 	}
 	caller, _ := access.From(ctx)
 	stored, created, err := secret.Of(s.options.Ring).Put(ctx, k, r.Name, binding, caller.Name, []byte(value))
-	switch {
-	case errors.Is(err, secret.ErrFull):
-		return nil, newErrorReply(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
-	case err != nil:
-		return nil, s.errorReply(ctx, "put secret", err)
+	if err != nil {
+		return nil, notStored(err)
 	}
-	reply := &secretReply{Status: http.StatusOK, Body: secretOf(stored)}
+	reply := &secretReply{Status: http.StatusOK, Body: secretOf(&stored)}
 	if created {
 		reply.Status = http.StatusCreated
 	}
@@ -167,16 +154,13 @@ func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretRep
 
 func (s *Server) deleteSecret(ctx context.Context, r *SecretName) (*struct{}, error) {
 	if err := secret.ValidateFullName(r.Name); err != nil {
-		return nil, newErrorReply(http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "path.name", Message: err.Error()})
+		return nil, invalid("path.name", err.Error())
 	}
 	removed, err := secret.Of(s.options.Ring).Remove(ctx, r.Name)
-	if err != nil {
-		return nil, s.errorReply(ctx, "delete secret", err)
-	}
-	if !removed {
+	if err == nil && !removed {
 		return nil, newErrorReply(http.StatusNotFound, "no stored secret has this name")
 	}
-	return nil, nil
+	return nil, err
 }
 
 // newLogins returns the desk that signs WeChat accounts in, or nil.
@@ -184,7 +168,7 @@ func (s *Server) newLogins() *scan.Desk {
 	if s.options.Scan == nil {
 		return nil
 	}
-	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Stored: s.isStored, Tell: s.intake(nil).LoginTrouble, Note: func(ctx context.Context, id string, again bool) {
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Stored: s.isStored, Tell: s.loginTrouble, Note: func(ctx context.Context, id string, again bool) {
 		caller, _ := access.From(ctx)
 		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
 		if again {
@@ -216,6 +200,11 @@ func (s *Server) keepToken(ctx context.Context, name, base, token string) error 
 	}
 	caller, _ := access.From(ctx)
 	_, _, err = secret.Of(s.options.Ring).Put(ctx, k, name, binding, caller.Name, []byte(token))
+	return notStored(err)
+}
+
+// notStored returns the reply for an error of storing a secret if there is no room, or else the error.
+func notStored(err error) error {
 	if errors.Is(err, secret.ErrFull) {
 		return newErrorReply(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
 	}

@@ -3,8 +3,11 @@ package api
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
@@ -12,8 +15,12 @@ import (
 	"github.com/rounds-dev/rounds/accounts/problem"
 )
 
-type statsReply struct {
-	Body Stats
+// statsRoutes adds the route of the figures of a ring.
+func (s *Server) statsRoutes(api huma.API) {
+	answer(s, api, "get stats", huma.Operation{
+		OperationID: "get-stats", Method: http.MethodGet, Path: "/v1/stats", Tags: []string{"service"},
+		Summary: "Accounts by place, lateness, replicas", Errors: []int{401, 503},
+	}, s.getStats)
 }
 
 // faultsOfRedis returns what is wrong with the Redis servers, as far as the service knows.
@@ -28,10 +35,10 @@ func (s *Server) faultsOfRedis(ctx context.Context) concern.Redis {
 	return all
 }
 
-func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error) {
+func (s *Server) getStats(ctx context.Context, _ *struct{}) (Stats, error) {
 	stats, err := s.stats(ctx)
 	if err != nil {
-		return nil, s.errorReply(ctx, "get stats", err)
+		return Stats{}, err
 	}
 	reply := Stats{
 		Now: inUTC(stats.Now), Shards: stats.Shards, Messages: stats.Messages,
@@ -53,7 +60,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 		reply.Data = &data
 	}
 	if err := s.addFailing(ctx, &reply); err != nil {
-		return nil, s.errorReply(ctx, "get stats", err)
+		return Stats{}, err
 	}
 	for i, r := range stats.Replicas {
 		r.Report.Totals = nil // only sums over time use them
@@ -71,7 +78,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (*statsReply, error)
 			LastHeartbeat: inUTC(p.Beat.Truncate(time.Millisecond)), Alive: alive(p), Differs: p.Differs,
 		}
 	}
-	return &statsReply{reply}, nil
+	return reply, nil
 }
 
 // addFailing has the stats say how many accounts fail as the last summary of problems does, which

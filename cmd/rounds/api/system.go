@@ -6,12 +6,14 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // shardsNamed is the number of shards of a server from which they are no longer named one by one.
@@ -75,61 +77,53 @@ type Running struct {
 	Alive         bool      `json:"alive"`
 }
 
-type systemReply struct {
-	Body System
-}
-
-// addSystem adds the route that shows what the service runs on.
-func (r Outlook) addSystem() {
-	huma.Register(r.API, huma.Operation{
+// systemRoutes adds the route that shows what the service runs on.
+func (s *Server) systemRoutes(api huma.API) {
+	answer(s, api, "get system", huma.Operation{
 		OperationID: "get-system", Method: http.MethodGet, Path: "/v1/system", Tags: []string{"service"},
 		Summary: "Redis servers, shards, settings and versions",
 		Description: "What the service runs on: the Redis servers that hold its data, judged by whether they could lose it, and the shards of each; the settings in force in all processes, and where they differ; processes and their versions. " +
 			"It holds no secret.",
 		Errors: []int{401, 503},
-	}, func(ctx context.Context, _ *struct{}) (*systemReply, error) {
-		stats, err := r.Registry(ctx).Reported(ctx)
-		if err != nil {
-			return nil, r.Problem(ctx, "get system", err)
-		}
-		return &systemReply{r.system(ctx, &stats)}, nil
-	})
+	}, s.getSystem)
 }
 
-// system returns what is known. Store is called even if Redis does not answer, because it remembers
-// its last answer.
-func (r Outlook) system(ctx context.Context, stats *accounts.Stats) System {
-	s := System{
-		Now: stats.Now.UTC(), Namespace: r.Ring.Namespace(), Shards: stats.Shards,
+func (s *Server) getSystem(ctx context.Context, _ *struct{}) (System, error) {
+	stats, err := s.registry(ctx).Reported(ctx)
+	if err != nil {
+		return System{}, err
+	}
+	reply := System{
+		Now: stats.Now.UTC(), Namespace: s.options.Ring.Namespace(), Shards: stats.Shards,
 		Nodes: []RedisNode{}, Processes: make([]Running, len(stats.Processes)),
 	}
-	if r.Store != nil {
-		store := r.Store(ctx)
-		s.Store, s.Forgets = store.Name, store.Forgets
-		s.Nodes = r.nodes(store.Nodes)
+	if s.options.Store != nil {
+		store := s.options.Store(ctx) // while servers do not answer, it returns what it last knew
+		reply.Store, reply.Forgets = store.Name, store.Forgets
+		reply.Nodes = s.nodes(store.Nodes)
 	}
 	var living []*accounts.Process
 	for i := range stats.Processes {
 		p := &stats.Processes[i]
-		alive := stats.Alive(p.Beat, r.DeadAfter)
+		alive := stats.Alive(p.Beat, s.options.DeadAfter)
 		if alive {
 			living = append(living, p)
 		}
-		s.Processes[i] = Running{
+		reply.Processes[i] = Running{
 			Name: p.Name, Roles: p.Roles, Version: p.Report.Version, Host: p.Report.Host, Since: p.Report.Since.UTC(),
 			LastHeartbeat: p.Beat.Truncate(time.Millisecond).UTC(), Alive: alive,
 		}
 	}
-	s.Settings, s.Versions = settingsOf(living), versionsOf(living)
-	return s
+	reply.Settings, reply.Versions = settingsOf(living), versionsOf(living)
+	return reply, nil
 }
 
 // nodes returns the servers with the shards that each serves.
-func (r Outlook) nodes(known []StoreNode) []RedisNode {
+func (s *Server) nodes(known []StoreNode) []RedisNode {
 	all := make([]RedisNode, len(known))
 	serving := make(map[string][]int)
-	for shard := range r.Ring.Shards() {
-		node := r.Ring.Node(shard)
+	for shard := range s.options.Ring.Shards() {
+		node := s.options.Ring.Node(shard)
 		serving[node] = append(serving[node], shard)
 	}
 	for i := range known {
@@ -192,4 +186,112 @@ func versionsOf(living []*accounts.Process) []Version {
 		return cmp.Or(b.Processes-a.Processes, strings.Compare(a.Version, b.Version))
 	})
 	return all
+}
+
+// Store says where everything is stored, and in which Redis servers.
+type Store struct {
+	Name    string // the Redis, without its password
+	Forgets bool   // the data is in the memory of a process of the service, and lost when the process ends
+	Nodes   []StoreNode
+}
+
+// StoreNode is a Redis server that holds data. Fields that the server does not report are empty or
+// zero.
+type StoreNode struct {
+	Name string // its address in a cluster
+	Away bool   // it cannot be reached
+
+	Software string  // such as Valkey
+	Version  string  // of the software
+	Up       float64 // seconds since its start
+
+	Used, Limit  int64  // bytes of memory; Limit 0: there is none
+	Policy       string // maxmemory-policy
+	AppendOnly   string // yes or no
+	AppendStatus string // of the last write of the append-only file: ok, or an error
+	Fsync        string // always, everysec or no
+	Replicas     int    // that are connected
+	Guarded      bool   // min-replicas-to-write is not 0
+}
+
+// Verdict judges one property of a Redis server.
+type Verdict struct {
+	About string `json:"about" enum:"memory,persistence,eviction,replicas"`
+	Level string `json:"level" enum:"good,note,warn,bad"`
+	Code  string `json:"code" enum:"within,unlimited,filling,full,appends,append_fails,no_fsync,no_append,keeps,may_evict,evicts,none,waits_for_replicas,may_forget,unknown" doc:"memory: within, filling (from 80 %) or full (from 95 %) of maxmemory, or unlimited. persistence: appends (an append-only file is written), append_fails, no_fsync (only the system decides when writes reach the disk), no_append. eviction: keeps (noeviction), evicts (keys are dropped when memory is full), may_evict (they would be dropped, but there is no maxmemory). replicas: none, waits_for_replicas (min-replicas-to-write is 1 or more), may_forget (it is 0: a master that is cut off accepts writes that a failover forgets). unknown: the server does not say."`
+	Value string `json:"value,omitempty" doc:"The percentage in use, the policy, the error, or the number of replicas."`
+}
+
+// These are the marks of memory in use, in per cent of maxmemory.
+const (
+	fillingFrom = 80
+	fullFrom    = 95
+)
+
+// judge returns the verdicts about a server.
+func (n *StoreNode) judge() []Verdict {
+	if n.Away {
+		return []Verdict{}
+	}
+	return []Verdict{n.memory(), n.persistence(), n.eviction(), n.replicas()}
+}
+
+func (n *StoreNode) memory() Verdict {
+	v := Verdict{About: "memory", Level: "good", Code: "within"}
+	switch share := share(n.Used, n.Limit); {
+	case n.Used == 0:
+		v.Level, v.Code = "note", "unknown"
+	case n.Limit == 0:
+		v.Level, v.Code = "note", "unlimited"
+	default:
+		v.Value = strconv.Itoa(int(100 * share))
+		if 100*share >= fillingFrom {
+			v.Level, v.Code = "warn", "filling"
+		}
+		if 100*share >= fullFrom {
+			v.Level, v.Code = "bad", "full"
+		}
+	}
+	return v
+}
+
+func share(used, limit int64) float64 { return circulate.Memory{Used: used, Limit: limit}.Share() }
+
+func (n *StoreNode) persistence() Verdict {
+	switch {
+	case n.AppendOnly == "yes" && n.AppendStatus != "" && n.AppendStatus != "ok":
+		return Verdict{About: "persistence", Level: "bad", Code: "append_fails", Value: n.AppendStatus}
+	case n.AppendOnly == "yes" && n.Fsync == "no":
+		return Verdict{About: "persistence", Level: "warn", Code: "no_fsync"}
+	case n.AppendOnly == "yes":
+		return Verdict{About: "persistence", Level: "good", Code: "appends"}
+	case n.AppendOnly == "no":
+		return Verdict{About: "persistence", Level: "warn", Code: "no_append"}
+	}
+	return Verdict{About: "persistence", Level: "note", Code: "unknown"}
+}
+
+func (n *StoreNode) eviction() Verdict {
+	switch {
+	case n.Policy == "":
+		return Verdict{About: "eviction", Level: "note", Code: "unknown"}
+	case n.Policy == "noeviction":
+		return Verdict{About: "eviction", Level: "good", Code: "keeps"}
+	case n.Limit == 0:
+		return Verdict{About: "eviction", Level: "note", Code: "may_evict", Value: n.Policy}
+	}
+	return Verdict{About: "eviction", Level: "bad", Code: "evicts", Value: n.Policy}
+}
+
+func (n *StoreNode) replicas() Verdict {
+	v := Verdict{About: "replicas", Level: "note", Value: strconv.Itoa(n.Replicas)}
+	switch {
+	case n.Replicas == 0:
+		v.Code, v.Value = "none", ""
+	case !n.Guarded:
+		v.Level, v.Code = "warn", "may_forget"
+	default:
+		v.Level, v.Code = "good", "waits_for_replicas"
+	}
+	return v
 }

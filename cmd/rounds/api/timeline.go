@@ -2,13 +2,16 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -35,18 +38,58 @@ const (
 	registered = "registered" // somebody registered the account
 )
 
-// TimelineMoment is something that mattered to an account.
-type TimelineMoment struct {
-	At   time.Time // by Redis' clock
-	ID   string    // unique within the account's timeline
-	What string    // one of the ring's events, or of those above
-	N    int
-	Text string
+// TimelineEvent is something that mattered to an account.
+type TimelineEvent struct {
+	ID     string    `json:"id" doc:"The event's id within the account's timeline."`
+	Time   time.Time `json:"time"`
+	Event  string    `json:"event" doc:"failed (text: what went wrong; count: how many in a row), cursor_reset (the same, and the cursor was dropped; without a count: the check succeeded, and the third party began anew), hindered (failed, and that does not count against the account), recovered (after count failures), found (count messages), parked (text: the reason), resumed (text: now or backfill, changed if a change of the record did it, otherwise empty), probed (back on probation), nudged (count: within how many ms), requeued (text: the replica that it was taken from), moved (text: the third party's new address), changed, registered, deregistered. There may be others."`
+	Count  int       `json:"count,omitempty"`
+	Text   string    `json:"text,omitempty"`
+	By     string    `json:"by,omitempty" doc:"Who ordered it: the name of a key or a person, token, or local."`
+	Via    string    `json:"via,omitempty" doc:"How they were authenticated, as in the trail."`
+	Fields []string  `json:"fields,omitempty" doc:"The names of the fields that a change of the record changed."`
+}
 
-	By     string     // who ordered it; empty: nobody, or it is unknown
-	Via    access.Via // how they were authenticated
-	Fields []string   // the fields of the record that were changed
+// TimelinePage is a page of an account's timeline.
+type TimelinePage struct {
+	Events []TimelineEvent `json:"events" nullable:"false" doc:"The latest first."`
+	Looked int             `json:"looked" doc:"How many lines, of any accounts, were looked at for this page."`
+	Back   time.Time       `json:"back,omitzero" doc:"How far back this page looked. Left out if it looked at everything."`
+	Next   string          `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page may be short, even empty, and not be the last."`
+}
 
+type timelineRequest struct {
+	ID     string `path:"id" maxLength:"256" doc:"Percent-encoded: any id can be addressed, %2F is a slash in it."`
+	Limit  int    `query:"limit" default:"30" minimum:"1" maximum:"200" doc:"At most this many."`
+	Cursor string `query:"cursor" doc:"The previous page's next."`
+}
+
+// timelineRoutes adds the route that shows what mattered to an account.
+func (s *Server) timelineRoutes(api huma.API) {
+	answer(s, api, "get timeline", huma.Operation{
+		OperationID: "get-timeline", Method: http.MethodGet, Path: "/v1/accounts/{id}/timeline", Tags: []string{"accounts"},
+		Summary: "What mattered to an account lately",
+		Description: "Failures, messages found, recoveries, and what people and monitors did with the account, the latest first, as far back as ROUNDS_TIMELINE and the trail go. " +
+			"Of failures in a row only some are events: the first, the tenth, the hundredth and so on, and each failure of another sort than the one before. A check that succeeded and found nothing is no event. " +
+			"The trail says who ordered something. Orders about many accounts at once have no name here.",
+		Errors: []int{401, 404, 422, 503},
+	}, s.getTimeline)
+}
+
+func (s *Server) getTimeline(ctx context.Context, r *timelineRequest) (TimelinePage, error) {
+	if _, err := s.registry(ctx).Get(ctx, r.ID); err != nil {
+		return TimelinePage{}, err
+	}
+	page, err := NewTimeline(s.options.Ring, s.options.Trail).Look(ctx, TimelineQuery{Account: r.ID, Limit: r.Limit, Cursor: r.Cursor})
+	if errors.Is(err, accounts.ErrCursor) {
+		return TimelinePage{}, invalid("query.cursor", "is not a cursor of an account's timeline")
+	}
+	return page, err
+}
+
+// moment is an event with the places of the line and of the entry that report it.
+type moment struct {
+	TimelineEvent
 	place circulate.LinePlace
 	entry circulate.StreamID
 }
@@ -56,14 +99,6 @@ type TimelineQuery struct {
 	Account string
 	Limit   int    // of a page, 1 to MaxLimit
 	Cursor  string // the Next of the page before; empty: begin with the latest
-}
-
-// MomentPage is a page of events, the latest first.
-type MomentPage struct {
-	Events []TimelineMoment
-	Next   string    // the cursor of the next page; empty: there is none
-	Back   time.Time // how far back the page looked; zero: at everything
-	Looked int       // how many lines and entries of any accounts were looked at
 }
 
 // Timeline shows the timelines of a namespace. It is safe for concurrent use.
@@ -77,21 +112,21 @@ func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timelin
 
 // Look returns a page of events. It reads a bounded amount, so a page may be short or empty and not
 // be the last. The error for a cursor that it never returned is cursor.ErrInvalid.
-func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error) {
+func (t Timeline) Look(ctx context.Context, q TimelineQuery) (TimelinePage, error) {
 	if q.Limit < 1 || q.Limit > MaxLimit {
-		return MomentPage{}, fmt.Errorf("timeline: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
+		return TimelinePage{}, fmt.Errorf("timeline: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
 	}
 	from, err := unsealed(q.Cursor)
 	if err != nil {
-		return MomentPage{}, err
+		return TimelinePage{}, err
 	}
-	var page MomentPage
-	var events []TimelineMoment
+	var page TimelinePage
+	var events []moment
 	next := from
 	if !from.linesEnd {
 		found, err := t.lines.Before(ctx, q.Account, from.line, min(q.Limit+ahead, circulate.MaxLines))
 		if err != nil {
-			return MomentPage{}, err
+			return TimelinePage{}, err
 		}
 		for i := range found.Lines {
 			events = append(events, ofLine(&found.Lines[i]))
@@ -105,7 +140,7 @@ func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error)
 	if !from.ordersEnd {
 		orders, err := t.trail.Look(ctx, trail.Query{Account: q.Account, Limit: q.Limit + ahead, Before: from.order, Scan: MaxOrders})
 		if err != nil {
-			return MomentPage{}, err
+			return TimelinePage{}, err
 		}
 		for i := range orders.Entries {
 			events = join(events, &orders.Entries[i])
@@ -122,8 +157,8 @@ func (t Timeline) Look(ctx context.Context, q TimelineQuery) (MomentPage, error)
 
 // cut takes, of the events that were found between two places, at most limit that no unread event
 // can precede.
-func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) {
-	slices.SortStableFunc(events, func(a, b TimelineMoment) int { return b.At.Compare(a.At) })
+func (p *TimelinePage) cut(events []moment, from, next places, limit int) {
+	slices.SortStableFunc(events, func(a, b moment) int { return b.Time.Compare(a.Time) })
 	horizon := next.ends // events of an earlier account with the same id are not shown
 	if !next.linesEnd {
 		horizon = later(horizon, next.line.ID.Time())
@@ -132,10 +167,10 @@ func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) 
 		horizon = later(horizon, next.order.Time())
 	}
 	shown := 0
-	for shown < min(len(events), limit) && !events[shown].At.Before(horizon) {
+	for shown < min(len(events), limit) && !events[shown].Time.Before(horizon) {
 		shown++
 	}
-	ended := !next.ends.IsZero() && !slices.ContainsFunc(events[shown:], func(e TimelineMoment) bool { return !e.At.Before(next.ends) })
+	ended := !next.ends.IsZero() && !slices.ContainsFunc(events[shown:], func(e moment) bool { return !e.Time.Before(next.ends) })
 	became := next.goneBack(from, events, shown)
 	if became == from && shown == 0 && len(events) > 0 && !ended {
 		// A line and its order may both be older than the rest of what was read. They are
@@ -143,19 +178,19 @@ func (p *MomentPage) cut(events []TimelineMoment, from, next places, limit int) 
 		shown = 1
 		became = next.goneBack(from, events, shown)
 	}
-	p.Events = events[:shown:shown]
+	p.Events = each(events[:shown], func(e *moment) TimelineEvent { return e.TimelineEvent })
 	left := len(events) - shown
 	passed := !next.ends.IsZero() && next.order.Time().Before(next.ends)
 	if ended && left > 0 || became.linesEnd && (became.ordersEnd || passed && left == 0) {
 		return
 	}
-	p.Back, p.Next = horizon, became.sealed()
+	p.Back, p.Next = inUTC(horizon), became.sealed()
 }
 
 // goneBack returns the places where the next page begins if only some of the events are shown.
 // Events that were found and not shown are found again: each place goes back to its own last event
 // that is shown.
-func (p places) goneBack(from places, events []TimelineMoment, shown int) places {
+func (p places) goneBack(from places, events []moment, shown int) places {
 	back := from
 	for _, e := range events[:shown] {
 		if e.place != (circulate.LinePlace{}) {
@@ -183,13 +218,15 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-func ofLine(l *circulate.Line) TimelineMoment {
-	return TimelineMoment{At: l.ID.Time(), ID: fmt.Sprintf("%s.%d", l.ID, l.Place().Stream), What: string(l.Event), N: l.N, Text: l.Text, place: l.Place()}
+func ofLine(l *circulate.Line) moment {
+	return moment{place: l.Place(), TimelineEvent: TimelineEvent{
+		ID: fmt.Sprintf("%s.%d", l.ID, l.Place().Stream), Time: l.ID.Time().UTC(), Event: string(l.Event), Count: l.N, Text: l.Text,
+	}}
 }
 
 // join adds an entry of the trail to the events. The entry says who ordered what a line reports, or
 // it becomes an event of its own. Orders that were refused or failed changed nothing.
-func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
+func join(events []moment, e *trail.Entry) []moment {
 	if e.Outcome != trail.Done && e.Outcome != trail.Unknown {
 		return events
 	}
@@ -204,18 +241,18 @@ func join(events []TimelineMoment, e *trail.Entry) []TimelineMoment {
 	nearest := -1
 	for i := range events {
 		line := &events[i]
-		if line.By != "" || line.entry != (circulate.StreamID{}) || !slices.Contains(caused, circulate.Event(line.What)) || line.What == string(circulate.EventParked) && line.Text != circulate.ReasonPaused {
+		if line.By != "" || line.entry != (circulate.StreamID{}) || !slices.Contains(caused, circulate.Event(line.Event)) || line.Event == string(circulate.EventParked) && line.Text != circulate.ReasonPaused {
 			continue
 		}
-		if away := e.At.Sub(line.At).Abs(); away < apart && (nearest < 0 || away < e.At.Sub(events[nearest].At).Abs()) {
+		if away := e.At.Sub(line.Time).Abs(); away < apart && (nearest < 0 || away < e.At.Sub(events[nearest].Time).Abs()) {
 			nearest = i
 		}
 	}
 	if nearest >= 0 {
-		events[nearest].By, events[nearest].Via, events[nearest].entry = e.By, e.Via, id
+		events[nearest].By, events[nearest].Via, events[nearest].entry = e.By, string(e.Via), id
 		return events
 	}
-	event := TimelineMoment{At: e.At, ID: "t" + e.ID, What: what, By: e.By, Via: e.Via, Fields: e.Fields, entry: id}
+	event := moment{entry: id, TimelineEvent: TimelineEvent{ID: "t" + e.ID, Time: e.At.UTC(), Event: what, By: e.By, Via: string(e.Via), Fields: e.Fields}}
 	if what == string(circulate.EventParked) {
 		event.Text = circulate.ReasonPaused
 	}

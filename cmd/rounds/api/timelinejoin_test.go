@@ -88,7 +88,7 @@ func (f *fixture) all(id string, limit int) (events []string) {
 				f.Errorf("%s comes twice: %+v", e.ID, e)
 			}
 			seen[e.ID] = true
-			text := e.What
+			text := e.Event
 			if e.Text != "" {
 				text += " (" + e.Text + ")"
 			}

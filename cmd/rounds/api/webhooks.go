@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
@@ -89,17 +92,40 @@ type WebhookList struct {
 	Webhooks []Webhook `json:"webhooks" nullable:"false"`
 }
 
-type webhooksReply struct {
-	Body WebhookList
-}
-
-type webhookReply struct {
-	Body Webhook
-}
-
 // WebhookName is the endpoint in a path.
 type WebhookName struct {
 	Name string `path:"name" maxLength:"56" doc:"The endpoint's name."`
+}
+
+// webhookRoutes adds the routes of webhook endpoints.
+func (s *Server) webhookRoutes(api huma.API) {
+	answer(s, api, "list webhooks", huma.Operation{
+		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{"delivery"},
+		Summary: "List webhook endpoints", Description: "Endpoints that messages were delivered to, and disabled ones: how far each has got, its last answer, and its waiting messages.", Errors: []int{401, 503},
+	}, s.listWebhooks)
+	answer(s, api, "get webhook", huma.Operation{
+		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
+		Summary: "Get a webhook endpoint", Description: "With the messages that wait to be tried again, the first of each account.", Errors: []int{401, 404, 503},
+	}, s.getWebhook)
+	answer(s, api, "retry webhook", takesBody(huma.Operation{
+		OperationID: "retry-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/retry", Tags: []string{"delivery"},
+		Summary: "Retry the waiting messages of a webhook endpoint now",
+		Description: "All processes that deliver to it do so within a second or two, even if its breaker is open or it asked for a pause. " +
+			"Messages of an account keep their order, and a failed try counts like any other. 409 if the endpoint is disabled, or no process delivers to it. The body may be left out.",
+		Errors: []int{400, 401, 404, 409, 413, 422, 503},
+	}), s.retryWebhook)
+	answer(s, api, "skip webhook", takesBody(huma.Operation{
+		OperationID: "skip-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/skip", Tags: []string{"delivery"},
+		Summary: "Skip waiting messages of a webhook endpoint",
+		Description: "The first waiting message of an account, or of each account, becomes a dead letter, and its next one is tried. Nothing is lost: replay-dead delivers it again. " +
+			"409 for several messages unless the body has all. A message that is being sent at that moment may still arrive.",
+		Errors: []int{400, 401, 404, 409, 413, 422, 503},
+	}), s.skipWebhook)
+	answer(s, api, "enable webhook", huma.Operation{
+		OperationID: "enable-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/enable", Tags: []string{"delivery"},
+		Summary: "Deliver to a disabled webhook endpoint again", Description: "From where it stopped, within a second or two. An enabled endpoint stays as it is.",
+		Errors: []int{401, 404, 503},
+	}, s.enableWebhook)
 }
 
 // webhookOf returns the endpoint in the form of replies, with the waiting messages if
@@ -135,32 +161,19 @@ func standingOf(s *message.WebhookStanding, waiting bool) *WebhookStanding {
 	return out
 }
 
-func (s *Server) listWebhooks(ctx context.Context, _ *struct{}) (*webhooksReply, error) {
+func (s *Server) listWebhooks(ctx context.Context, _ *struct{}) (WebhookList, error) {
 	webhooks, err := s.messages.Webhooks(ctx)
-	if err != nil {
-		return nil, s.errorReply(ctx, "list webhooks", err)
-	}
-	list := WebhookList{Webhooks: make([]Webhook, len(webhooks))}
-	for i := range webhooks {
-		list.Webhooks[i] = webhookOf(&webhooks[i], false)
-	}
-	return &webhooksReply{list}, nil
+	return WebhookList{each(webhooks, func(w *message.Webhook) Webhook { return webhookOf(w, false) })}, err
 }
 
-func (s *Server) enableWebhook(ctx context.Context, r *WebhookName) (*webhookReply, error) {
+func (s *Server) enableWebhook(ctx context.Context, r *WebhookName) (Webhook, error) {
 	w, err := s.messages.EnableWebhook(ctx, r.Name)
-	if err != nil {
-		return nil, s.errorReply(ctx, "enable webhook", err)
-	}
-	return &webhookReply{webhookOf(&w, false)}, nil
+	return webhookOf(&w, false), err
 }
 
-func (s *Server) getWebhook(ctx context.Context, r *WebhookName) (*webhookReply, error) {
+func (s *Server) getWebhook(ctx context.Context, r *WebhookName) (Webhook, error) {
 	w, err := s.messages.Webhook(ctx, r.Name)
-	if err != nil {
-		return nil, s.errorReply(ctx, "get webhook", err)
-	}
-	return &webhookReply{webhookOf(&w, true)}, nil
+	return webhookOf(&w, true), err
 }
 
 type webhookInput struct {
@@ -168,32 +181,23 @@ type webhookInput struct {
 	RawBody []byte `contentType:"application/json"`
 }
 
-type webhookRetriedReply struct {
-	Body WebhookRetried
-}
-
-func (s *Server) retryWebhook(ctx context.Context, r *webhookInput) (*webhookRetriedReply, error) {
+func (s *Server) retryWebhook(ctx context.Context, r *webhookInput) (WebhookRetried, error) {
 	choice, err := message.DecodeWebhookChoice(r.RawBody, false)
 	if err != nil {
-		return nil, s.errorReply(ctx, "retry webhook", err)
+		return WebhookRetried{}, err
 	}
 	trail.Of(ctx).Account(choice.Account)
 	done, err := s.messages.RetryWebhook(ctx, r.Name, choice.Account)
-	if err != nil {
-		return nil, s.errorReply(ctx, "retry webhook", err)
+	if err == nil {
+		trail.Of(ctx).Count("accounts", done.Accounts)
 	}
-	trail.Of(ctx).Count("accounts", done.Accounts)
-	return &webhookRetriedReply{WebhookRetried{Processes: done.Processes, Accounts: done.Accounts}}, nil
+	return WebhookRetried{Processes: done.Processes, Accounts: done.Accounts}, err
 }
 
-type webhookSkippedReply struct {
-	Body WebhookSkipped
-}
-
-func (s *Server) skipWebhook(ctx context.Context, r *webhookInput) (*webhookSkippedReply, error) {
+func (s *Server) skipWebhook(ctx context.Context, r *webhookInput) (WebhookSkipped, error) {
 	choice, err := message.DecodeWebhookChoice(r.RawBody, true)
 	if err != nil {
-		return nil, s.errorReply(ctx, "skip webhook", err)
+		return WebhookSkipped{}, err
 	}
 	draft := trail.Of(ctx)
 	draft.Account(choice.Account)
@@ -205,12 +209,6 @@ func (s *Server) skipWebhook(ctx context.Context, r *webhookInput) (*webhookSkip
 		s.options.Log.WarnContext(ctx, "messages to a webhook endpoint are skipped, as ordered", "endpoint", r.Name, "messages", n,
 			"account", done.Skipped[0].Account, "dead_id", done.Skipped[0].DeadID)
 	}
-	if err != nil {
-		return nil, s.errorReply(ctx, "skip webhook", err)
-	}
-	reply := WebhookSkipped{Skipped: make([]SkippedMessage, len(done.Skipped)), Gone: done.Gone, Left: done.Left}
-	for i, m := range done.Skipped {
-		reply.Skipped[i] = SkippedMessage{Account: m.Account, DeadID: m.DeadID}
-	}
-	return &webhookSkippedReply{reply}, nil
+	skipped := func(m *message.Skipped) SkippedMessage { return SkippedMessage{Account: m.Account, DeadID: m.DeadID} }
+	return WebhookSkipped{Skipped: each(done.Skipped, skipped), Gone: done.Gone, Left: done.Left}, err
 }
