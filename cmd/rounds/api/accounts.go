@@ -224,12 +224,13 @@ func (s *Server) pauseAccount(ctx context.Context, r *AccountID) (*accountReply,
 	return viewed(s.registry(ctx).Pause(ctx, r.ID))
 }
 
-type nudgeInput struct {
+// accountInput is an account and a body about it.
+type accountInput struct {
 	AccountID
 	RawBody []byte `contentType:"application/json"`
 }
 
-func (s *Server) nudgeAccount(ctx context.Context, r *nudgeInput) (*accountReply, error) {
+func (s *Server) nudgeAccount(ctx context.Context, r *accountInput) (*accountReply, error) {
 	nudge, err := accounts.DecodeNudge(r.RawBody)
 	if err != nil {
 		return nil, err

@@ -88,13 +88,13 @@ func (s sighted) found(f *circulate.Found) bool {
 	return s.seen && err == nil && !id.Time().Before(s.since)
 }
 
-// visible returns the messages whose accounts the caller sees. A bound caller sees no messages of
-// deleted accounts, because their labels are no longer known. Nor does it see messages of an
-// earlier account with the same id, which may have had other labels.
-func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circulate.Found, error) {
+// visible returns a function that reports whether the caller sees one of these messages. A bound
+// caller sees no messages of deleted accounts, because their labels are no longer known. Nor does it
+// see messages of an earlier account with the same id, which may have had other labels.
+func (s *Server) visible(ctx context.Context, found []circulate.Found) (func(*circulate.Found) bool, error) {
 	labels := boundTo(ctx)
 	if labels == "" || len(found) == 0 {
-		return found, nil
+		return func(*circulate.Found) bool { return true }, nil
 	}
 	seen := make(map[string]sighted)
 	var unknown []string
@@ -122,13 +122,7 @@ func (s *Server) visible(ctx context.Context, found []circulate.Found) ([]circul
 			seen[id] = sightedIn(looked, id)
 		}
 	}
-	shown := found[:0:0]
-	for i := range found {
-		if seen[found[i].Account].found(&found[i]) {
-			shown = append(shown, found[i])
-		}
-	}
-	return shown, nil
+	return func(f *circulate.Found) bool { return seen[f.Account].found(f) }, nil
 }
 
 func (s *sight) keep(labels string, ids []string, seen map[string]time.Time, at time.Time) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -30,6 +29,10 @@ type BulkLine struct {
 	Progress *BulkProgress `json:"progress,omitempty" doc:"The progress, twice a second."`
 	Error    string        `json:"error,omitempty" doc:"With the summary: why the change stopped before its end. Repeating the request is safe."`
 	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: the result."`
+}
+
+func bulkActions() []accounts.Action {
+	return []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll, accounts.NudgeAll}
 }
 
 // bulk applies an action to all accounts that the query selects, and replies with its progress.
@@ -82,12 +85,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 
 // noteBulk adds the result of a change of many accounts to its entry in the trail.
 func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
-	for _, c := range []struct {
-		what string
-		n    int
-	}{{"matched", done.Matched}, {"changed", done.Changed}, {"unchanged", done.Unchanged}, {"failed", done.Failed}, {"unknown", done.Unknown}} {
-		draft.Count(c.what, c.n)
-	}
+	draft.Counts(map[string]int{"matched": done.Matched, "changed": done.Changed, "unchanged": done.Unchanged, "failed": done.Failed, "unknown": done.Unknown})
 	switch {
 	case done.Unknown > 0:
 		draft.End(trail.Unknown)
@@ -99,37 +97,27 @@ func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
 // readBulk reads a Bulk from the query alone. It refuses a body, because a selector in a body would
 // be ignored.
 func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
-	job := accounts.Bulk{Action: action}
 	others := []string{"all", "dry_run"}
 	if action == accounts.NudgeAll {
 		others = append(others, "rate")
 	}
-	var values map[string]string
-	var err error
-	var faults accounts.Faults
-	if job.Selector, values, err = readQuery(r, others...); err != nil {
-		errors.As(err, &faults)
-	}
-	var more accounts.Faults
-	job.All, more = readFlag(values, "all")
-	faults = append(faults, more...)
-	job.DryRun, more = readFlag(values, "dry_run")
-	faults = append(faults, more...)
-	if text, ok := values["rate"]; ok {
+	q := readQuery(r, true, others...)
+	job := accounts.Bulk{Action: action, Selector: q.selector, All: q.flag("all"), DryRun: q.flag("dry_run")}
+	if text, ok := q.values["rate"]; ok {
 		// Once parsed, 0 and a missing parameter would look the same.
-		if rate, err := strconv.ParseFloat(text, 64); err != nil || rate == 0 {
-			faults = append(faults, accounts.Fault{Field: "rate", Reason: "must be a number of accounts a second, more than 0"})
-		} else {
-			job.Rate = rate
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || rate == 0 {
+			q.faults.Add("rate", "must be a number of accounts a second, more than 0")
 		}
+		job.Rate = rate
 	}
 	if r.ContentLength != 0 {
-		faults = append(faults, accounts.Fault{Field: accounts.RecordField, Reason: "must have everything: the route takes no body"})
+		q.faults.Add(accounts.RecordField, "must have everything: the route takes no body")
 	}
-	if len(faults) == 0 {
-		return job, job.Validate()
+	if len(q.faults) > 0 {
+		return job, q.faults
 	}
-	return job, faults
+	return job, job.Validate()
 }
 
 // bulk describes one of the routes.

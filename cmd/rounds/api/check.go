@@ -56,10 +56,6 @@ type CheckRequest struct {
 	Limit   int             `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20" doc:"Messages wanted in one page."`
 }
 
-type checkInput struct {
-	RawBody []byte `contentType:"application/json"`
-}
-
 // kindRoutes adds the routes with which somebody prepares an account before it is registered: which
 // kinds there are and what their configs hold, and a trial that shows what a poller would find.
 func (s *Server) kindRoutes(api huma.API) {
@@ -82,7 +78,7 @@ func (s *Server) kindRoutes(api huma.API) {
 	}, s.checkAccount)
 }
 
-func (s *Server) checkAccount(ctx context.Context, in *checkInput) (trial.Report, error) {
+func (s *Server) checkAccount(ctx context.Context, in *bodyInput) (trial.Report, error) {
 	trail.Of(ctx).LookOnly()
 	request, err := s.readCheck(ctx, in.RawBody)
 	if err != nil {

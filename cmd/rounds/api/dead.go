@@ -117,11 +117,7 @@ func (s *Server) getDead(ctx context.Context, r *struct {
 	return deadLetterOf(&letter), err
 }
 
-type deadInput struct {
-	RawBody []byte `contentType:"application/json"`
-}
-
-func (s *Server) replayDead(ctx context.Context, r *deadInput) (Replayed, error) {
+func (s *Server) replayDead(ctx context.Context, r *bodyInput) (Replayed, error) {
 	choice, err := message.DecodeDeadChoice(r.RawBody)
 	if err != nil {
 		return Replayed{}, err
@@ -137,13 +133,11 @@ func (s *Server) replayDead(ctx context.Context, r *deadInput) (Replayed, error)
 	if err != nil {
 		return Replayed{}, inBody(err)
 	}
-	draft.Count("replayed", done.Replayed)
-	draft.Count("not_found", done.NotFound)
-	draft.Count("no_group", done.NoGroup)
+	draft.Counts(map[string]int{"replayed": done.Replayed, "not_found": done.NotFound, "no_group": done.NoGroup})
 	return Replayed{Replayed: done.Replayed, NotFound: done.NotFound, NoGroup: done.NoGroup, Next: done.Next}, nil
 }
 
-func (s *Server) dropDead(ctx context.Context, r *deadInput) (Dropped, error) {
+func (s *Server) dropDead(ctx context.Context, r *bodyInput) (Dropped, error) {
 	choice, err := message.DecodeDeadChoice(r.RawBody)
 	if err != nil {
 		return Dropped{}, err

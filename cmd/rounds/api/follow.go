@@ -110,7 +110,7 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 		return false, err
 	}
 	f.position = f.position.Clone() // the opening event keeps the position from before
-	shown, err := f.server.visible(ctx, found)
+	visible, err := f.server.visible(ctx, found)
 	if err != nil {
 		return false, err
 	}
@@ -118,15 +118,9 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 		if err := f.position.Pass(&found[i]); err != nil {
 			return false, err
 		}
-		if len(shown) == 0 || shown[0].Shard != found[i].Shard || shown[0].Position != found[i].Position {
-			f.passed = true
+		if f.passed = !visible(&found[i]) || !f.filter.Selects(&found[i]); f.passed {
 			continue
 		}
-		if shown = shown[1:]; !f.filter.Selects(&found[i]) {
-			f.passed = true
-			continue
-		}
-		f.passed = false
 		fmt.Fprintf(&f.buffer, "id: %s\ndata: ", f.position.String())
 		e := json.NewEncoder(&f.buffer) // it ends the line
 		e.SetEscapeHTML(false)

@@ -23,13 +23,13 @@ func FuzzParameters(f *testing.F) {
 		}
 		r := httptest.NewRequest("POST", "http://localhost/", nil)
 		r.URL.RawQuery = query
-		if _, more, err := readQuery(r, "all", "dry_run"); err == nil {
-			for name := range more {
+		if q := readQuery(r, true, "all", "dry_run"); len(q.faults) == 0 {
+			for name := range q.values {
 				if name != "all" && name != "dry_run" {
 					t.Errorf("%q: there is %q", query, name)
 				}
 			}
-		} else if p := badQuery(err); len(p.Errors) == 0 || p.Status != 422 {
+		} else if p := badQuery(q.faults); len(p.Errors) == 0 || p.Status != 422 {
 			t.Errorf("%q: %+v", query, p)
 		}
 		if from, err := importFrom(r); err == nil && from.Validate() != nil {

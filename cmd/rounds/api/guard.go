@@ -1,10 +1,14 @@
 package api
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
@@ -96,7 +100,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		begun := &begunWriter{ResponseWriter: w}
+		reply := &statusWriter{ResponseWriter: w}
 		defer func() {
 			switch v := recover(); v {
 			case nil:
@@ -104,33 +108,95 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(v)
 			default:
 				s.options.Log.ErrorContext(r.Context(), "panic in a request", "route", r.Pattern, "panic", v, "stack", string(debug.Stack()))
-				if begun.begun {
+				if reply.begun {
 					panic(http.ErrAbortHandler)
 				}
 				newErrorReply(http.StatusInternalServerError, "an error in the server; its log has more").write(w, r)
 			}
 		}()
-		next.ServeHTTP(begun, r)
+		next.ServeHTTP(reply, r)
 	})
 }
 
-// begunWriter knows whether a reply has begun.
-type begunWriter struct {
+// statusWriter remembers the status of a reply, and whether it has begun.
+type statusWriter struct {
 	http.ResponseWriter
-	begun bool
+	status int
+	begun  bool
 }
 
 // Unwrap is for http.ResponseController.
-func (w *begunWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader begins the reply.
-func (w *begunWriter) WriteHeader(status int) {
-	w.begun = true
+// WriteHeader remembers the status and sends it.
+func (w *statusWriter) WriteHeader(status int) {
+	if !w.begun && status >= http.StatusOK {
+		w.status, w.begun = status, true
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the reply, or goes on with it.
-func (w *begunWriter) Write(p []byte) (int, error) {
+// Write writes a part of the reply's body. After that the status no longer changes.
+func (w *statusWriter) Write(p []byte) (int, error) {
 	w.begun = true
 	return w.ResponseWriter.Write(p)
+}
+
+// askAgain is how often a long request checks that its caller is still allowed.
+const askAgain = 5 * time.Second
+
+// errRevoked reports that the credential with which a request began is no longer valid.
+var errRevoked = errors.New("api: the caller may no longer do this")
+
+// againKey is the context key of a function that authenticates the request again.
+type againKey struct{}
+
+func withAgain(ctx context.Context, again func() (access.Principal, error)) context.Context {
+	return context.WithValue(ctx, againKey{}, again)
+}
+
+// stream returns the context of a long request. It also ends when the server closes, and when the
+// caller's key is revoked. The caller of stream must call the function at the end.
+func (s *Server) stream(r *http.Request) (context.Context, context.CancelFunc) {
+	return s.lasting(r.Context())
+}
+
+func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	stop := context.AfterFunc(closing, func() { cancel(context.Cause(closing)) })
+	go stillAllowed(ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// stillAllowed ends a request when its caller is no longer admitted, or when the caller's role or
+// labels have changed. If that cannot be found out, the request goes on.
+func stillAllowed(ctx context.Context, cancel context.CancelCauseFunc) {
+	again, ok := ctx.Value(againKey{}).(func() (access.Principal, error))
+	principal, _ := access.From(ctx)
+	if !ok || principal.Via == access.ViaLocal || principal.Via == access.ViaToken {
+		return // Update ends these requests itself when the token changes
+	}
+	tick := time.NewTicker(askAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, err := again()
+		var why refusal
+		switch {
+		case errors.Is(err, errNobody), errors.As(err, &why):
+			cancel(errRevoked)
+		case err == nil && (now.Role != principal.Role || !maps.Equal(now.Labels, principal.Labels)):
+			cancel(errRevoked)
+		}
+	}
 }

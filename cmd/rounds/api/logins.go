@@ -100,9 +100,7 @@ func faulted(faults strict.Faults, field string) bool {
 	return slices.ContainsFunc(faults, func(f strict.Fault) bool { return f.Field == field })
 }
 
-func (s *Server) beginLogin(ctx context.Context, in *struct {
-	RawBody []byte `contentType:"application/json"`
-}) (Login, error) {
+func (s *Server) beginLogin(ctx context.Context, in *bodyInput) (Login, error) {
 	given, faults := loginDecoder.Decode(strict.OrEmpty(in.RawBody))
 	if given.ID == "" && !faulted(faults, "id") {
 		faults.Add("id", "missing")

@@ -152,10 +152,7 @@ func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate
 		if err != nil {
 			return nil, err
 		}
-		if len(visible) == 0 || visible[0].Shard != found[i].Shard || visible[0].Position != found[i].Position {
-			continue
-		}
-		if visible = visible[1:]; selected {
+		if selected && visible(&found[i]) {
 			shown = append(shown, messageOf(&found[i]))
 		}
 	}
@@ -207,7 +204,7 @@ func (s *Server) getMessage(ctx context.Context, r *MessageRef) (DeliveredMessag
 		return DeliveredMessage{}, err
 	}
 	visible, err := s.visible(ctx, []circulate.Found{d.Found})
-	if err == nil && len(visible) == 0 {
+	if err == nil && !visible(&d.Found) {
 		err = message.ErrNoMessage
 	}
 	if err != nil {

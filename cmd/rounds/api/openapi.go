@@ -8,7 +8,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 )
 
@@ -74,7 +73,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	doc.AddOperation(schemas.importing())
 	doc.AddOperation(schemas.exporting())
 	doc.AddOperation(schemas.backup())
-	for _, action := range []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll, accounts.NudgeAll} {
+	for _, action := range bulkActions() {
 		doc.AddOperation(schemas.bulk(action))
 	}
 	doc.AddOperation(schemas.messages())

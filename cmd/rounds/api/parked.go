@@ -100,11 +100,7 @@ func parkedOf(a *accounts.View) ParkedAccount {
 	}
 }
 
-type reviveInput struct {
-	RawBody []byte `contentType:"application/json"`
-}
-
-func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (Revived, error) {
+func (s *Server) reviveParked(ctx context.Context, r *bodyInput) (Revived, error) {
 	revival, err := accounts.DecodeRevival(r.RawBody)
 	if err != nil {
 		return Revived{}, err
@@ -128,9 +124,7 @@ func (s *Server) reviveParked(ctx context.Context, r *reviveInput) (Revived, err
 	if err != nil {
 		return Revived{}, inBody(err)
 	}
-	draft.Count("revived", done.Revived)
-	draft.Count("skipped", done.Skipped)
-	draft.Count("not_found", done.NotFound)
+	draft.Counts(map[string]int{"revived": done.Revived, "skipped": done.Skipped, "not_found": done.NotFound})
 	return Revived{Revived: done.Revived, Skipped: done.Skipped, NotFound: done.NotFound, LastDue: inUTC(done.LastDue), Next: done.Next}, nil
 }
 
@@ -140,12 +134,7 @@ type ResumeRequest struct {
 	From accounts.ResumeFrom `json:"from,omitempty" enum:"cursor,now,backfill" default:"cursor" doc:"cursor: where its last check ended. now: messages from before the resumption are dropped, by their own times; messages without a time are dropped until the account has caught up, for a day at most. backfill: the cursor is forgotten, so that checks find everything that the third party still has; messages that were found before have the same ids again."`
 }
 
-type resumeInput struct {
-	AccountID
-	RawBody []byte `contentType:"application/json"`
-}
-
-func (s *Server) resumeAccount(ctx context.Context, r *resumeInput) (*accountReply, error) {
+func (s *Server) resumeAccount(ctx context.Context, r *accountInput) (*accountReply, error) {
 	from, err := accounts.DecodeResumption(r.RawBody)
 	if err != nil {
 		return nil, err

@@ -48,10 +48,9 @@ func (s *Server) routes(t terms) (*serving, error) {
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
-	mux.HandleFunc("POST /v1/accounts:pause", s.bulk(accounts.PauseAll))
-	mux.HandleFunc("POST /v1/accounts:resume", s.bulk(accounts.ResumeAll))
-	mux.HandleFunc("POST /v1/accounts:delete", s.bulk(accounts.DeleteAll))
-	mux.HandleFunc("POST /v1/accounts:nudge", s.bulk(accounts.NudgeAll))
+	for _, action := range bulkActions() {
+		mux.HandleFunc("POST /v1/accounts:"+string(action), s.bulk(action))
+	}
 	mux.HandleFunc("GET /v1/backup", s.getBackup)
 	mux.HandleFunc("GET /v1/messages", s.getMessages)
 	if s.options.Metrics != nil {
@@ -134,6 +133,11 @@ func each[A, B any](items []A, convert func(*A) B) []B {
 		made[i] = convert(&items[i])
 	}
 	return made
+}
+
+// bodyInput is a request of which the handler reads the body.
+type bodyInput struct {
+	RawBody []byte `contentType:"application/json"`
 }
 
 // takesBody returns an operation whose handler reads the body itself, because huma would not report

@@ -13,46 +13,54 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 )
 
-// readQuery reads the parameters that select accounts, and the others that the route
-// knows, each at most once. It returns every fault as accounts.Faults.
-func readQuery(r *http.Request, others ...string) (accounts.Selector, map[string]string, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return accounts.Selector{}, nil, accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
-	}
-	chosen, err := accounts.ParseSelector(query)
-	var faults accounts.Faults
-	errors.As(err, &faults)
-	more := make(map[string]string)
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		switch {
-		case slices.Contains(accounts.SelectorFields(), name):
-		case !slices.Contains(others, name):
-			// If a misspelt parameter were ignored, more accounts would be selected.
-			faults = append(faults, accounts.Fault{Field: name, Reason: "is not a parameter of this route"})
-		case len(query[name]) > 1:
-			faults = append(faults, accounts.Fault{Field: name, Reason: "must be given once"})
-		default:
-			more[name] = query[name][0]
-		}
-	}
-	if len(faults) > 0 {
-		return chosen, more, faults
-	}
-	return chosen, more, nil
+// query is the parameters of a request that no handler of huma reads, and what is wrong with them.
+type query struct {
+	selector accounts.Selector
+	values   map[string]string // of the others
+	faults   accounts.Faults
 }
 
-// readFlag reads a parameter that is true or false. It is false if it is not given.
-func readFlag(values map[string]string, name string) (bool, accounts.Faults) {
-	text, ok := values[name]
+// readQuery reads the parameters that a route knows, each at most once, and those that select accounts
+// if the route selects.
+func readQuery(r *http.Request, selects bool, names ...string) *query {
+	q := &query{values: make(map[string]string)}
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		q.faults.Add(accounts.RecordField, "must be parameters, percent-encoded")
+		return q
+	}
+	var fields []string
+	if selects {
+		fields = accounts.SelectorFields()
+		q.selector, err = accounts.ParseSelector(given)
+		errors.As(err, &q.faults)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case slices.Contains(fields, name):
+		case !slices.Contains(names, name):
+			// If a misspelt parameter were ignored, more accounts would be selected.
+			q.faults.Add(name, "is not a parameter of this route")
+		case len(given[name]) > 1:
+			q.faults.Add(name, "must be given once")
+		default:
+			q.values[name] = given[name][0]
+		}
+	}
+	return q
+}
+
+// flag returns a parameter that is true or false. It is false if it is not given.
+func (q *query) flag(name string) bool {
+	text, ok := q.values[name]
 	if !ok {
-		return false, nil
+		return false
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, accounts.Faults{{Field: name, Reason: "must be true or false"}}
+		q.faults.Add(name, "must be true or false")
 	}
-	return on, nil
+	return on
 }
 
 // badQuery is the reply for parameters with faults.
@@ -64,7 +72,7 @@ func badQuery(err error) *errorReply {
 	return newErrorReply(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "query.")...)
 }
 
-// selecting describes the parameters of readQuery.
+// selecting describes the parameters of a route that selects.
 func selecting(others ...*huma.Param) []*huma.Param {
 	explode := true
 	param := func(name, description string, words ...any) *huma.Param {

@@ -77,7 +77,7 @@ func (s *Server) trailed(actions map[string]string, pattern string, next http.Ha
 		} else if kind := kindOfName(pattern); kind != "" {
 			draft.Subject(kind, r.PathValue("name"))
 		}
-		reply := &outcomeWriter{ResponseWriter: w, status: http.StatusOK}
+		reply := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		ended := false
 		defer func() {
 			as := outcomeOf(reply.status)
@@ -121,30 +121,6 @@ func outcomeOf(status int) trail.Outcome {
 		return trail.Refused
 	}
 	return trail.Failed
-}
-
-// outcomeWriter remembers the status of a reply.
-type outcomeWriter struct {
-	http.ResponseWriter
-	status int
-	begun  bool
-}
-
-// Unwrap is for http.ResponseController.
-func (w *outcomeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader remembers the status and sends it.
-func (w *outcomeWriter) WriteHeader(status int) {
-	if !w.begun && status >= http.StatusOK {
-		w.status, w.begun = status, true
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write writes a part of the reply's body. After that the status no longer changes.
-func (w *outcomeWriter) Write(p []byte) (int, error) {
-	w.begun = true
-	return w.ResponseWriter.Write(p)
 }
 
 // TrailEntry is one change that somebody ordered.

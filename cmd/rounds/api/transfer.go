@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -75,12 +73,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 
 // noteImport adds the result of an import to its entry in the trail.
 func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
-	for _, c := range []struct {
-		what string
-		n    int
-	}{{"lines", done.Lines}, {"created", done.Created}, {"updated", done.Updated}, {"unchanged", done.Unchanged}, {"failed", done.Failed}} {
-		draft.Count(c.what, c.n)
-	}
+	draft.Counts(map[string]int{"lines": done.Lines, "created": done.Created, "updated": done.Updated, "unchanged": done.Unchanged, "failed": done.Failed})
 	switch {
 	case errors.Is(err, accounts.ErrNotLines):
 		draft.End(trail.Refused)
@@ -93,22 +86,10 @@ func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
 
 // importFrom reads where new accounts begin, the one parameter of an import.
 func importFrom(r *http.Request) (accounts.BeginFrom, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return "", accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
-	}
-	var faults accounts.Faults
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		switch {
-		case name != "from":
-			faults = append(faults, accounts.Fault{Field: name, Reason: "is not a parameter of this route"})
-		case len(query[name]) > 1:
-			faults = append(faults, accounts.Fault{Field: name, Reason: "must be given once"})
-		}
-	}
-	from := accounts.BeginFrom(query.Get("from"))
-	if len(faults) > 0 {
-		return from, faults
+	q := readQuery(r, false, "from")
+	from := accounts.BeginFrom(q.values["from"])
+	if len(q.faults) > 0 {
+		return from, q.faults
 	}
 	return from, from.Validate()
 }
@@ -124,46 +105,29 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done; importing everything again is safe: %s", done.Done(), done.Lines, why)
 }
 
-// exportAccounts writes the records of all selected accounts. If that fails half way,
-// the connection is cut, because a reply that ended properly would look complete.
+// exportAccounts writes the records of all selected accounts.
 func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
-	chosen, more, err := readQuery(r, "with_state")
-	withState, faults := readFlag(more, "with_state")
-	if len(faults) > 0 {
-		err = errors.Join(err, faults)
-	}
-	if err != nil {
-		badQuery(err).write(w, r)
+	q := readQuery(r, true, "with_state")
+	export := accounts.Exporting{Selector: q.selector, State: q.flag("with_state")}
+	if len(q.faults) > 0 {
+		badQuery(q.faults).write(w, r)
 		return
 	}
-	ctx, end := s.stream(r)
-	defer end()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	if r.Method == http.MethodHead {
-		return
-	}
-	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
-	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a read deadline must not end the reply
-	done, err := s.registry(ctx).ExportWith(ctx, accounts.Exporting{Selector: chosen, State: withState}, out)
-	switch {
-	case out.err != nil: // the caller has gone
-		panic(http.ErrAbortHandler)
-	case err != nil && out.begun:
-		_ = s.errorReply(ctx, "export accounts", err) // logs
-		panic(http.ErrAbortHandler)
-	case err != nil:
-		s.errorReply(ctx, "export accounts", err).write(w, r)
-	case done.Unreadable > 0:
-		s.options.Log.WarnContext(ctx, "records that are not JSON were left out of an export", "count", done.Unreadable)
-	}
+	s.send(w, r, "export accounts", func(ctx context.Context, out io.Writer) error {
+		done, err := s.registry(ctx).ExportWith(ctx, export, out)
+		if err == nil && done.Unreadable > 0 {
+			s.options.Log.WarnContext(ctx, "records that are not JSON were left out of an export", "count", done.Unreadable)
+		}
+		return err
+	}, nil)
 }
 
-// getBackup streams a backup of everything. If it fails half way, the connection is cut, and the
-// file has no trailer.
+// getBackup streams a backup of everything.
 func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
-	withSecrets, err := backupParameter(r)
-	if err != nil {
-		badQuery(err).write(w, r)
+	q := readQuery(r, false, "with_secrets")
+	withSecrets := q.flag("with_secrets")
+	if len(q.faults) > 0 {
+		badQuery(q.faults).write(w, r)
 		return
 	}
 	options := backup.Options{Program: s.options.Version}
@@ -173,6 +137,21 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	s.send(w, r, "back up", func(ctx context.Context, out io.Writer) error {
+		_, err := backup.Write(ctx, s.options.Ring, out, options)
+		return err
+	}, func(ctx context.Context, err error) *errorReply {
+		if errors.Is(err, circulate.ErrResharding) || errors.Is(context.Cause(ctx), circulate.ErrResharding) {
+			return s.underWay(r.Context(), "no backup can be taken now")
+		}
+		return s.errorReply(ctx, "back up", err)
+	})
+}
+
+// send streams the lines of JSON that write writes. If that fails half way, the connection is cut,
+// because a reply that ended properly would look complete. If nothing was sent yet, refuse makes the
+// reply to the error; nil: errorReply.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, doing string, write func(context.Context, io.Writer) error, refuse func(context.Context, error) *errorReply) {
 	ctx, end := s.stream(r)
 	defer end()
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -181,45 +160,18 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 	}
 	out := &patientWriter{out: w, connection: http.NewResponseController(w)}
 	_ = out.connection.SetReadDeadline(time.Time{}) // nothing more is read, and a read deadline must not end the reply
-	_, err = backup.Write(ctx, s.options.Ring, out, options)
+	err := write(ctx, out)
 	switch {
-	case err == nil:
 	case out.err != nil: // the caller has gone
 		panic(http.ErrAbortHandler)
-	case out.begun:
-		_ = s.errorReply(ctx, "back up", err) // logs
+	case err != nil && out.begun:
+		_ = s.errorReply(ctx, doing, err) // logs
 		panic(http.ErrAbortHandler)
-	case errors.Is(err, circulate.ErrResharding), errors.Is(context.Cause(ctx), circulate.ErrResharding):
-		s.underWay(r.Context(), "no backup can be taken now").write(w, r)
-	default:
-		s.errorReply(ctx, "back up", err).write(w, r)
+	case err != nil && refuse != nil:
+		refuse(ctx, err).write(w, r)
+	case err != nil:
+		s.errorReply(ctx, doing, err).write(w, r)
 	}
-}
-
-// backupParameter reads whether a backup should have secrets, its one parameter.
-func backupParameter(r *http.Request) (withSecrets bool, err error) {
-	const name = "with_secrets"
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return false, accounts.Faults{{Field: accounts.RecordField, Reason: "must be parameters, percent-encoded"}}
-	}
-	given := make(map[string]string)
-	var faults accounts.Faults
-	for _, field := range slices.Sorted(maps.Keys(query)) {
-		switch {
-		case field != name:
-			faults = append(faults, accounts.Fault{Field: field, Reason: "is not a parameter of this route"})
-		case len(query[field]) > 1:
-			faults = append(faults, accounts.Fault{Field: field, Reason: "must be given once"})
-		default:
-			given[field] = query[field][0]
-		}
-	}
-	on, more := readFlag(given, name)
-	if faults = append(faults, more...); len(faults) > 0 {
-		return false, faults
-	}
-	return on, nil
 }
 
 // lineWriter writes values, one a line, and sends them when flush is called.

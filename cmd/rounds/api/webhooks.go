@@ -202,9 +202,7 @@ func (s *Server) skipWebhook(ctx context.Context, r *webhookInput) (WebhookSkipp
 	draft := trail.Of(ctx)
 	draft.Account(choice.Account)
 	done, err := s.messages.SkipWebhook(ctx, r.Name, choice)
-	draft.Count("skipped", len(done.Skipped))
-	draft.Count("gone", done.Gone)
-	draft.Count("left", done.Left)
+	draft.Counts(map[string]int{"skipped": len(done.Skipped), "gone": done.Gone, "left": done.Left})
 	if n := len(done.Skipped); n > 0 {
 		s.options.Log.WarnContext(ctx, "messages to a webhook endpoint are skipped, as ordered", "endpoint", r.Name, "messages", n,
 			"account", done.Skipped[0].Account, "dead_id", done.Skipped[0].DeadID)

@@ -78,17 +78,22 @@ func (d *Draft) Select(fields map[string][]string) {
 // Fields sets the names of the fields that the order changed.
 func (d *Draft) Fields(names []string) { d.change(func(e *Entry) { e.Fields = slices.Clone(names) }) }
 
-// Count sets how many accounts or other things had an outcome. A count of 0 is left out.
-func (d *Draft) Count(what string, n int) {
-	if n == 0 {
-		return
-	}
+// Count adds how many accounts or other things had an outcome. A count of 0 is left out.
+func (d *Draft) Count(what string, n int) { d.Counts(map[string]int{what: n}) }
+
+// Counts adds how many accounts or other things had each outcome. Counts of 0 are left out.
+func (d *Draft) Counts(more map[string]int) {
 	d.change(func(e *Entry) {
-		counts := maps.Clone(e.Counts)
-		if counts == nil {
-			counts = make(map[string]int)
+		counts := maps.Clone(e.Counts) // callers may have a copy of the entry
+		for what, n := range more {
+			if n == 0 {
+				continue
+			}
+			if counts == nil {
+				counts = make(map[string]int)
+			}
+			counts[what] += n
 		}
-		counts[what] += n
 		e.Counts = counts
 	})
 }
