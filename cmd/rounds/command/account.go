@@ -20,16 +20,13 @@ import (
 
 // newAccountCommand makes the commands about accounts.
 func newAccountCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "account",
 		Short: "Register, look at, change and remove accounts",
 		Example: `  rounds account add news --kind feed --set url=https://example.com/feed.xml --every 1m
   rounds account set news --every 5m --label team=press
   rounds account list`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(
-		newAddCommand(env),
+	}, newAddCommand(env),
 		newSetCommand(env),
 		newEditCommand(env),
 		newGetCommand(env),
@@ -40,9 +37,7 @@ func newAccountCommand(env environment) *cobra.Command {
 		newExportCommand(env),
 		newRemoveCommand(env),
 		newPauseCommand(env),
-		newResumeCommand(env),
-	)
-	return cmd
+		newResumeCommand(env))
 }
 
 func newNudgeCommand(env environment) *cobra.Command {
@@ -68,8 +63,7 @@ later; an account that is being checked is checked once more.`,
 			if err := calls.Nudge(cmd.Context(), args[0], nudge); err != nil {
 				return ofAccount(args[0], err)
 			}
-			fmt.Fprintln(env.stdout, env.says("%s nudged", oneLine(args[0])))
-			return nil
+			return env.tell("%s nudged", oneLine(args[0]))
 		}),
 	}
 	cmd.Flags().StringVar(&nudge.Within, "within", "", "check it within this `duration`; default: at once")
@@ -144,8 +138,7 @@ cadence or a field of the config, gets its default. "account set" changes only w
 			if jsonOutput {
 				return printJSON(env.stdout, view)
 			}
-			fmt.Fprintln(env.stdout, env.says("%s %s", oneLine(account.ID), done))
-			return nil
+			return env.tell("%s %s", oneLine(account.ID), done)
 		}),
 	}
 	flags := cmd.Flags()
@@ -217,25 +210,30 @@ func buildConfig(env environment, config string, sets []string) (json.RawMessage
 			return nil, errors.New("--config must be an object if --set adds to it")
 		}
 	}
-	var faults []error
+	if err := errors.Join(setFields(object, sets)...); err != nil {
+		return nil, err
+	}
+	return encoded(object)
+}
+
+// encoded returns JSON without the escapes that only HTML needs.
+func encoded(value any) (json.RawMessage, error) {
+	var text bytes.Buffer
+	err := printJSON(&text, value)
+	return bytes.TrimSpace(text.Bytes()), err
+}
+
+// setFields sets the fields of --set. It returns a fault for each that cannot be set.
+func setFields(object map[string]any, sets []string) (faults []error) {
 	for _, assignment := range sets {
 		key, value, ok := strings.Cut(assignment, "=")
 		if !ok || key == "" {
 			faults = append(faults, fmt.Errorf("--set %q must be key=value", assignment))
-			continue
-		}
-		if err := setField(object, strings.Split(key, "."), valueOf(value)); err != nil {
+		} else if err := setField(object, strings.Split(key, "."), valueOf(value)); err != nil {
 			faults = append(faults, fmt.Errorf("--set %s: %w", key, err))
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	err := e.Encode(object)
-	return bytes.TrimSpace(text.Bytes()), err
+	return faults
 }
 
 // setField sets a field, and creates the objects around it.

@@ -160,11 +160,7 @@ func (b bulkCommand) confirm(ctx context.Context, env environment, calls *client
 	if err != nil {
 		return err
 	}
-	yes, err := env.ask(calls, fmt.Sprintf("%s will be %s for good. Go on?", numberOf(found.Changed, "account"), b.done), otherwise)
-	if err == nil && !yes {
-		err = fmt.Errorf("nothing was %s", b.done)
-	}
-	return err
+	return env.confirm(calls, fmt.Sprintf("%s will be %s for good. Go on?", numberOf(found.Changed, "account"), b.done), otherwise, fmt.Errorf("nothing was %s", b.done))
 }
 
 // all applies the action to the selected accounts.
@@ -192,15 +188,16 @@ func (b bulkCommand) all(ctx context.Context, env environment, calls *client.Cli
 	if did.Unknown > 0 {
 		counts += fmt.Sprintf(", %d unknown: run it again", did.Unknown)
 	}
+	var said error
 	switch {
 	case did.Seen == 1:
-		fmt.Fprintln(env.stdout, env.says("%s; %d of %d account was selected", counts, did.Matched, did.Seen))
+		said = env.tell("%s; %d of %d account was selected", counts, did.Matched, did.Seen)
 	case did.Matched == 1:
-		fmt.Fprintln(env.stdout, env.says("%s; %d of %d accounts was selected", counts, did.Matched, did.Seen))
+		said = env.tell("%s; %d of %d accounts was selected", counts, did.Matched, did.Seen)
 	default:
-		fmt.Fprintln(env.stdout, env.says("%s; %d of %d accounts were selected", counts, did.Matched, did.Seen))
+		said = env.tell("%s; %d of %d accounts were selected", counts, did.Matched, did.Seen)
 	}
-	return err
+	return errors.Join(said, err)
 }
 
 // run applies the action to the selected accounts, and shows the progress.
@@ -230,7 +227,7 @@ type resumption struct{ from string }
 // glance how far each of many accounts has got.
 func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&r.from, "from", "", "where a named account goes on: cursor, now or backfill (default cursor)")
-	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"cursor", "now", "backfill"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	offer(cmd, "from", "cursor", "now", "backfill")
 	cmd.PreRunE = func(cmd *cobra.Command, ids []string) error {
 		if !cmd.Flags().Changed("from") {
 			return nil

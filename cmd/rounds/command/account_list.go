@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,65 +24,62 @@ import (
 )
 
 func newGetCommand(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	return showing(env, &cobra.Command{
 		Use:               "get ID",
 		Aliases:           []string{"show"},
 		Short:             "Show an account and where it is",
 		Example:           `  rounds account get news`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
-		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			account, err := calls.Get(cmd.Context(), args[0])
-			if err != nil {
-				return ofAccount(args[0], err)
-			}
-			if jsonOutput {
-				return printJSON(env.stdout, account)
-			}
-			return printAccount(env.stdout, account)
-		}),
+	}, "print it as JSON", func(ctx context.Context, calls *client.Client, args []string) (api.Account, error) {
+		account, err := calls.Get(ctx, args[0])
+		return account, ofAccount(args[0], err)
+	}, func(a api.Account) error { return printAccount(env.stdout, a) })
+}
+
+// facts are names and values, one a line.
+type facts struct{ *tabwriter.Writer }
+
+// add adds a fact, unless its value is empty.
+func (f facts) add(name, value string) {
+	if value != "" {
+		fmt.Fprintf(f, "%s\t%s\n", name, oneLine(value))
 	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
-	return cmd
+}
+
+// addTime adds a time, unless it is zero.
+func (f facts) addTime(name string, at time.Time) {
+	if !at.IsZero() {
+		f.add(name, clockTime(at))
+	}
 }
 
 func printAccount(w io.Writer, v api.Account) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(value))
-		}
-	}
-	row("id", v.ID)
-	row("kind", v.Kind)
-	row("cadence", cadenceOf(v))
-	row("priority", cmp.Or(v.Priority, accounts.PriorityNormal))
-	row("state", stateOf(v.State))
+	table := facts{newTable(w)}
+	table.add("id", v.ID)
+	table.add("kind", v.Kind)
+	table.add("cadence", cadenceOf(v))
+	table.add("priority", cmp.Or(v.Priority, accounts.PriorityNormal))
+	table.add("state", stateOf(v.State))
 	if v.State.Failures > 0 {
-		row("failures", fmt.Sprintf("%d in a row", v.State.Failures))
+		table.add("failures", fmt.Sprintf("%d in a row", v.State.Failures))
 	}
 	if v.State.Strikes > 0 {
-		row("strikes", fmt.Sprint(v.State.Strikes))
+		table.add("strikes", fmt.Sprint(v.State.Strikes))
 	}
 	if last := lastSuccess(v.State); last != "-" {
-		row("last success", last)
+		table.add("last success", last)
 	}
-	row("last error", oneLine(v.State.LastError))
-	row("warning", oneLine(v.State.Warning))
+	table.add("last error", oneLine(v.State.LastError))
+	table.add("warning", oneLine(v.State.Warning))
 	if v.Revision > 0 {
-		row("revision", fmt.Sprint(v.Revision))
+		table.add("revision", fmt.Sprint(v.Revision))
 	}
-	rowTime := func(name string, at time.Time) {
-		if !at.IsZero() {
-			row(name, clockTime(at))
-		}
-	}
-	rowTime("created", v.Created)
-	rowTime("updated", v.Updated)
-	row("fault", oneLine(v.Fault))
+	table.addTime("created", v.Created)
+	table.addTime("updated", v.Updated)
+	table.add("fault", oneLine(v.Fault))
 	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
-		row("label", name+"="+v.Labels[name])
+		table.add("label", name+"="+v.Labels[name])
 	}
 	if len(v.Config) > 0 {
 		var indented bytes.Buffer
@@ -311,7 +309,7 @@ func (l *accountRows) flush() error {
 	l.bar.clear()
 	l.sort()
 	var out io.Writer = l.env.stdout
-	table := tabwriter.NewWriter(l.env.stdout, 0, 0, 2, ' ', 0)
+	table := newTable(l.env.stdout)
 	if !l.json {
 		out = table
 		if !l.printed {

@@ -142,16 +142,8 @@ func (c *recordChange) declare(flags *pflag.FlagSet) {
 // patch returns the JSON merge patch of the flags that were given.
 func (c *recordChange) patch(flags *pflag.FlagSet) (map[string]any, error) {
 	patch := make(map[string]any)
-	var faults []error
 	config := make(map[string]any)
-	for _, assignment := range c.sets {
-		key, value, ok := strings.Cut(assignment, "=")
-		if !ok || key == "" {
-			faults = append(faults, fmt.Errorf("--set %q must be key=value", assignment))
-		} else if err := setField(config, strings.Split(key, "."), valueOf(value)); err != nil {
-			faults = append(faults, fmt.Errorf("--set %s: %w", key, err))
-		}
-	}
+	faults := setFields(config, c.sets)
 	for _, key := range c.unsets {
 		if err := setField(config, strings.Split(key, "."), nil); err != nil {
 			faults = append(faults, fmt.Errorf("--unset %q: %w", key, err))

@@ -46,35 +46,29 @@ error says what is left out.`,
 			if !export.State {
 				fmt.Fprintln(env.stderr, env.says("records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too"))
 			}
-			if len(args) == 0 || args[0] == "-" {
-				_, err := calls.Export(cmd.Context(), export, env.stdout)
-				return exportError(err)
+			toStdout, lines := len(args) == 0 || args[0] == "-", 0
+			if toStdout {
+				_, err = calls.Export(cmd.Context(), export, env.stdout)
+			} else {
+				err = writeWhole(args[0], func(w io.Writer) (err error) {
+					bar := newProgress(env, "lines written")
+					defer bar.done()
+					lines, err = calls.Export(cmd.Context(), export, io.MultiWriter(w, bar))
+					return err
+				})
 			}
-			lines := 0
-			err = writeWhole(args[0], func(w io.Writer) error {
-				bar := newProgress(env, "lines written")
-				defer bar.done()
-				var err error
-				lines, err = calls.Export(cmd.Context(), export, io.MultiWriter(w, bar))
-				return err
-			})
 			if err != nil {
-				return exportError(err)
+				return fmt.Errorf("export: %w", err)
 			}
-			fmt.Fprintln(env.stdout, env.says("%d accounts written to %s", lines, args[0]))
-			return nil
+			if toStdout {
+				return nil
+			}
+			return env.tell("%d accounts written to %s", lines, args[0])
 		}),
 	}
 	chosen.declare(env, cmd)
 	cmd.Flags().BoolVar(&export.State, "with-state", false, "also write how far each account has got")
 	return cmd
-}
-
-func exportError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("export: %w", err)
 }
 
 // writeWhole writes a file beside its final path, and moves it there once it is
@@ -272,10 +266,7 @@ func printSummary(env environment, s api.ImportSummary, jsonOutput bool) error {
 		repeated = fmt.Sprintf("; %d have the id of an earlier line", s.Repeated)
 	}
 	if s.Lines == 1 {
-		_, err := fmt.Fprintln(env.stdout, env.says("1 line: %d created, %d updated, %d unchanged, %d failed%s", s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
-		return err
+		return env.tell("1 line: %d created, %d updated, %d unchanged, %d failed%s", s.Created, s.Updated, s.Unchanged, s.Failed, repeated)
 	}
-	_, err := fmt.Fprintln(env.stdout, env.says("%d lines: %d created, %d updated, %d unchanged, %d failed%s",
-		s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated))
-	return err
+	return env.tell("%d lines: %d created, %d updated, %d unchanged, %d failed%s", s.Lines, s.Created, s.Updated, s.Unchanged, s.Failed, repeated)
 }

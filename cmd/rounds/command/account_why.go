@@ -1,12 +1,12 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,9 +16,17 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
+// shownWhy is what is known about why an account is checked when it is.
+type shownWhy struct {
+	api.Schedule
+	Timeline []api.TimelineEvent `json:"timeline,omitempty"`
+	Trail    []api.TrailEntry    `json:"trail,omitempty"`
+
+	changes api.TrailPage
+}
+
 func newWhyCommand(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	return showing(env, &cobra.Command{
 		Use:   "why ID",
 		Short: "Show when an account is checked next, and why at that time",
 		Long: `Show where an account is, when it is checked next and which rule decided that, how
@@ -28,37 +36,29 @@ backoff, retry-after, limit, nudge or priority, with a sentence that explains it
   rounds account why news --json | jq -r .rule`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
-		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			schedule, err := calls.Schedule(cmd.Context(), args[0])
-			if err != nil {
-				return ofAccount(args[0], err)
-			}
-			// An API of an earlier version has no trail, and some principals may not read
-			// it.
-			changes, err := calls.AccountTrail(cmd.Context(), args[0], whyChanges)
-			if refused := new(client.Error); err != nil && !errors.As(err, &refused) {
-				return err
-			}
-			lately, err := calls.AccountTimeline(cmd.Context(), args[0], whyEvents)
-			if refused := new(client.Error); err != nil && !errors.As(err, &refused) {
-				return err
-			}
-			if jsonOutput {
-				return printJSON(env.stdout, struct {
-					api.Schedule
-					Timeline []api.TimelineEvent `json:"timeline,omitempty"`
-					Trail    []api.TrailEntry    `json:"trail,omitempty"`
-				}{schedule, lately.Events, changes.Entries})
-			}
-			if err := printSchedule(env.stdout, schedule); err != nil {
-				return err
-			}
-			printTimeline(env.stdout, lately)
-			return printChanges(env.stdout, changes)
-		}),
-	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
-	return cmd
+	}, "print it as JSON", func(ctx context.Context, calls *client.Client, args []string) (why shownWhy, err error) {
+		if why.Schedule, err = calls.Schedule(ctx, args[0]); err != nil {
+			return why, ofAccount(args[0], err)
+		}
+		// An API of an earlier version has no trail, and some principals may not read
+		// it.
+		refused := new(client.Error)
+		if why.changes, err = calls.AccountTrail(ctx, args[0], whyChanges); err != nil && !errors.As(err, &refused) {
+			return why, err
+		}
+		lately, err := calls.AccountTimeline(ctx, args[0], whyEvents)
+		if err != nil && !errors.As(err, &refused) {
+			return why, err
+		}
+		why.Timeline, why.Trail = lately.Events, why.changes.Entries
+		return why, nil
+	}, func(why shownWhy) error {
+		if err := printSchedule(env.stdout, why.Schedule); err != nil {
+			return err
+		}
+		printTimeline(env.stdout, why.Timeline)
+		return printChanges(env.stdout, why.changes)
+	})
 }
 
 // whyChanges is how many changes of an account are shown, and whyEvents how many events of
@@ -70,12 +70,12 @@ const (
 
 // printTimeline prints what mattered to an account lately. An error in writing shows up when the
 // changes are printed.
-func printTimeline(w io.Writer, page api.TimelinePage) {
-	if len(page.Events) == 0 {
+func printTimeline(w io.Writer, events []api.TimelineEvent) {
+	if len(events) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "\nlately, the latest first:")
-	for _, e := range page.Events {
+	for _, e := range events {
 		line := clockTime(e.Time) + "  " + e.Event
 		switch {
 		case e.Event == "nudged" && e.Count > 0:
@@ -129,44 +129,39 @@ func parksOf(s *api.Schedule) string {
 }
 
 func printSchedule(w io.Writer, s api.Schedule) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(table, "%s\t%s\n", name, oneLine(value))
-		}
-	}
-	row("id", s.ID)
-	row("kind", s.Kind)
-	row("state", stateOf(api.State{Place: s.Place, Due: s.Due, Since: s.Since, Replica: s.Replica, Reason: s.Reason}))
-	row("rule", s.Rule)
-	row("why", localTimes(s.Why, s.Error, s.Reason))
-	row("fault", s.Fault)
-	row("cadence", s.Cadence)
-	row("next slots", timesOf(s.Slots))
-	row("priority", s.Priority)
+	table := facts{newTable(w)}
+	table.add("id", s.ID)
+	table.add("kind", s.Kind)
+	table.add("state", stateOf(api.State{Place: s.Place, Due: s.Due, Since: s.Since, Replica: s.Replica, Reason: s.Reason}))
+	table.add("rule", s.Rule)
+	table.add("why", localTimes(s.Why, s.Error, s.Reason))
+	table.add("fault", s.Fault)
+	table.add("cadence", s.Cadence)
+	table.add("next slots", timesOf(s.Slots))
+	table.add("priority", s.Priority)
 	if l := s.Lanes; l != nil && l.Kind != "" {
-		row("waiting", fmt.Sprintf("for a replica that checks the kind %q, behind %d others in shard %d", l.Kind, l.Ahead, s.Shard))
+		table.add("waiting", fmt.Sprintf("for a replica that checks the kind %q, behind %d others in shard %d", l.Kind, l.Ahead, s.Shard))
 	} else if l != nil {
-		row("waiting", fmt.Sprintf("%d urgent, %d normal, %d low in shard %d", l.Urgent, l.Normal, l.Low, s.Shard))
+		table.add("waiting", fmt.Sprintf("%d urgent, %d normal, %d low in shard %d", l.Urgent, l.Normal, l.Low, s.Shard))
 	}
 	if !s.Nudged.IsZero() {
-		row("nudged", "to be checked by "+clockTime(s.Nudged))
+		table.add("nudged", "to be checked by "+clockTime(s.Nudged))
 	}
-	row("last checks", strings.Join(s.Checks, ", "))
-	row("last success", successOf(s))
-	row("headroom", headroomOf(s))
+	table.add("last checks", strings.Join(s.Checks, ", "))
+	table.add("last success", successOf(s))
+	table.add("headroom", headroomOf(s))
 	if !s.Skip.IsZero() {
-		row("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
+		table.add("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
 	}
 	if s.Failures > 0 {
-		row("failures", fmt.Sprintf("%d in a row", s.Failures)+parksOf(&s))
+		table.add("failures", fmt.Sprintf("%d in a row", s.Failures)+parksOf(&s))
 	}
 	if s.Strikes > 0 {
-		row("strikes", fmt.Sprint(s.Strikes))
+		table.add("strikes", fmt.Sprint(s.Strikes))
 	}
-	row("warning", s.Warning)
-	row("last error", errorOf(s.Error, s.ErrorAt))
-	row("shard", fmt.Sprint(s.Shard))
+	table.add("warning", s.Warning)
+	table.add("last error", errorOf(s.Error, s.ErrorAt))
+	table.add("shard", fmt.Sprint(s.Shard))
 	return table.Flush()
 }
 

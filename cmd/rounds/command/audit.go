@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -108,16 +108,10 @@ func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
 		return printJSON(w, a)
 	}
 	if len(a.Findings) > 0 {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "FINDING\tSHARD\tREPAIRED\tID")
-		for _, f := range a.Findings {
-			repaired := "no"
-			if f.Repaired {
-				repaired = "yes"
-			}
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", oneLine(string(f.Kind)), f.Shard, repaired, oneLine(f.ID))
-		}
-		if err := table.Flush(); err != nil {
+		err := printTable(w, "FINDING\tSHARD\tREPAIRED\tID", a.Findings, func(f circulate.Finding) string {
+			return fmt.Sprintf("%s\t%d\t%s\t%s", oneLine(string(f.Kind)), f.Shard, yesOrNo(f.Repaired), oneLine(f.ID))
+		})
+		if err != nil {
 			return err
 		}
 		if n := totalOf(a.Kinds) - len(a.Findings); n > 0 {
@@ -132,6 +126,13 @@ func printAudit(w io.Writer, a api.Audit, jsonOutput bool) error {
 	return err
 }
 
+func yesOrNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
 func totalOf(kinds []api.FindingCount) (n int) {
 	for _, c := range kinds {
 		n += c.Found
@@ -141,15 +142,13 @@ func totalOf(kinds []api.FindingCount) (n int) {
 
 // countsOf returns what was found, in one line.
 func countsOf(kinds []api.FindingCount) string {
-	text := ""
+	var texts []string
 	for _, c := range kinds {
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("%d %s", c.Found, oneLine(string(c.Kind)))
+		text := fmt.Sprintf("%d %s", c.Found, oneLine(string(c.Kind)))
 		if c.Repaired > 0 {
 			text += fmt.Sprintf(" (%d repaired)", c.Repaired)
 		}
+		texts = append(texts, text)
 	}
-	return cmp.Or(text, "nothing found, every account is in one place")
+	return cmp.Or(strings.Join(texts, ", "), "nothing found, every account is in one place")
 }

@@ -47,9 +47,8 @@ because they are in Redis. The exit code is 1 if the check fails.`,
   rounds check --kind http --set url=http://127.0.0.1:9000/ --cursor '"42"' --allow-private-addresses`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
-			s, err := settings.ReadPoller(lookup, cmd.Flags())
-			if err := errors.Join(faults, err); err != nil {
+			s, lookup, err := readAs(env, cmd, settings.ReadPoller)
+			if err != nil {
 				return err
 			}
 			env := env
@@ -178,13 +177,11 @@ func masked(config json.RawMessage) json.RawMessage {
 	if decodeExactly(config, &value) != nil {
 		return json.RawMessage("null")
 	}
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(maskedValue(value)) != nil {
+	text, err := encoded(maskedValue(value))
+	if err != nil {
 		return json.RawMessage("null")
 	}
-	return json.RawMessage(strings.TrimSpace(b.String()))
+	return text
 }
 
 func maskedValue(value any) any {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -36,35 +37,26 @@ func completeIDs(env environment) cobra.CompletionFunc {
 
 // completeGroups offers the names of consumer groups.
 func completeGroups(env environment) cobra.CompletionFunc {
-	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
-		list, err := calls.Groups(ctx)
-		var names []string
-		for _, g := range list.Groups {
-			names = append(names, g.Name)
-		}
-		return names, err
-	})
+	return completeNames(env, (*client.Client).Groups, func(l api.GroupList) []api.Group { return l.Groups }, func(g api.Group) string { return g.Name })
 }
 
 // completeWebhooks offers the names of webhook endpoints.
 func completeWebhooks(env environment) cobra.CompletionFunc {
-	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
-		list, err := calls.Webhooks(ctx)
-		var names []string
-		for _, w := range list.Webhooks {
-			names = append(names, w.Name)
-		}
-		return names, err
-	})
+	return completeNames(env, (*client.Client).Webhooks, func(l api.WebhookList) []api.Webhook { return l.Webhooks }, func(w api.Webhook) string { return w.Name })
 }
 
 // completeKeys offers the names of keys.
 func completeKeys(env environment) cobra.CompletionFunc {
+	return completeNames(env, (*client.Client).Keys, func(l api.KeyList) []api.Key { return l.Keys }, func(k api.Key) string { return k.Name })
+}
+
+// completeNames offers the names of everything that a call returns.
+func completeNames[L, T any](env environment, ask func(*client.Client, context.Context) (L, error), items func(L) []T, name func(T) string) cobra.CompletionFunc {
 	return completing(env, func(ctx context.Context, calls *client.Client, _ string) ([]string, error) {
-		list, err := calls.Keys(ctx)
+		all, err := ask(calls, ctx)
 		var names []string
-		for _, k := range list.Keys {
-			names = append(names, k.Name)
+		for _, item := range items(all) {
+			names = append(names, name(item))
 		}
 		return names, err
 	})
@@ -89,9 +81,8 @@ func completeLabels(env environment) cobra.CompletionFunc {
 // given yet.
 func completing(env environment, ask func(ctx context.Context, calls *client.Client, begun string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
-		access, err := settings.ReadAccess(lookup, cmd.Flags())
-		if faults != nil || err != nil {
+		access, _, err := readAs(env, cmd, settings.ReadAccess)
+		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		calls := client.New(access.URL, access.Token)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -19,15 +18,12 @@ import (
 
 // newConnectorCommand makes the commands that help authors of connectors.
 func newConnectorCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "connector",
 		Short: "Help to write connectors, the programs behind the kind http",
 		Example: `  rounds connector verify http://127.0.0.1:9000/ --secret CRM
   rounds connector schema`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newConnectorVerifyCommand(env), newConnectorSchemaCommand(env))
-	return cmd
+	}, newConnectorVerifyCommand(env), newConnectorSchemaCommand(env))
 }
 
 func newConnectorSchemaCommand(env environment) *cobra.Command {
@@ -85,9 +81,8 @@ Exit codes:
   rounds connector verify https://connector.example.com/check --set 'headers.Authorization={"secret":"TOKEN"}' --json`,
 		Args: func(cmd *cobra.Command, args []string) error { return notJudged(exactly(1)(cmd, args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
-			s, err := settings.ReadPoller(lookup, cmd.Flags())
-			if err := errors.Join(faults, err); err != nil {
+			s, lookup, err := readAs(env, cmd, settings.ReadPoller)
+			if err != nil {
 				return notJudged(err)
 			}
 			config, err := connectorConfig(env, args[0], secret, sets)
@@ -196,7 +191,7 @@ func (r verifyReport) write(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s\n→ %s\n", oneLine(r.Findings[0].Seen), r.Findings[0].Advice)
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	for _, f := range r.Findings {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", strings.ToUpper(string(f.Verdict)), f.Name, oneLine(f.Seen))
 		if f.Verdict == connector.Fail {

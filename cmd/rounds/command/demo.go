@@ -112,10 +112,8 @@ func (e environment) self(args ...string) (*exec.Cmd, error) {
 // awaitReady asks until the service is ready.
 func awaitReady(ctx context.Context, base string) error {
 	for ready(ctx, base) != nil {
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, 20*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return nil

@@ -75,6 +75,12 @@ func (e environment) says(format string, args ...any) string {
 	return e.spoken(fmt.Sprintf(format, args...))
 }
 
+// tell prints a formatted text in the language of the environment.
+func (e environment) tell(format string, args ...any) error {
+	_, err := fmt.Fprintln(e.stdout, e.says(format, args...))
+	return err
+}
+
 // report prints why the program failed.
 func (e environment) report(err error) {
 	fmt.Fprintln(terminal.NewWriter(e.stderr), "rounds:", e.spoken(err.Error())) // the error may hold text that others wrote
@@ -90,6 +96,15 @@ func (e environment) ask(calls *client.Client, question, otherwise string) (bool
 		return true, err
 	}
 	return false, err
+}
+
+// confirm is ask with the error of a person who does not agree.
+func (e environment) confirm(calls *client.Client, question, otherwise string, declined error) error {
+	agreed, err := e.ask(calls, question, otherwise)
+	if err == nil && !agreed {
+		return declined
+	}
+	return err
 }
 
 // bare returns the stream for the program's own terminal commands. No text that others wrote may go

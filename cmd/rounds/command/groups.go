@@ -16,38 +16,26 @@ import (
 )
 
 func newGroupsCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "groups",
 		Short: "Look at the consumer groups that read found messages",
 		Example: `  rounds groups list
   rounds groups rm old-crm`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newGroupsListCommand(env), newGroupsRemoveCommand(env))
-	return cmd
+	}, newGroupsListCommand(env), newGroupsRemoveCommand(env))
 }
 
 func newGroupsListCommand(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	return listingCommand(env, &cobra.Command{
 		Use:   "list",
 		Short: "List consumer groups and how far they have read",
 		Example: `  rounds groups list
   rounds groups list --json | jq 'select(.lag > 1000)'`,
 		Aliases: []string{"ls"},
-		Args:    cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			list, err := calls.Groups(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return newListing(env.stdout, jsonOutput, "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tERROR", func(g api.Group) string {
-				return g.Name + "\t" + progressOf(g) + troubleOf(g)
-			}).print(list.Groups)
-		}),
-	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
-	return cmd
+	}, list[api.Group]{
+		header: "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tERROR",
+		row:    func(g api.Group) string { return g.Name + "\t" + progressOf(g) + troubleOf(g) },
+		page:   whole((*client.Client).Groups, func(l api.GroupList) []api.Group { return l.Groups }),
+	})
 }
 
 // progressOf returns the columns that show how far a group has read, and its consumers.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,16 +26,13 @@ const byRedis = "redis"
 
 // newKeyCommand makes the command that creates, lists and revokes keys.
 func newKeyCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "key",
 		Short: "Make, list and revoke keys of the API",
 		Example: `  rounds key create ci --role editor --label team=press --expires 90d
   rounds key list
   rounds key revoke ci`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newKeyCreate(env), newKeyList(env), newKeyRevoke(env))
-	return cmd
+	}, newKeyCreate(env), newKeyList(env), newKeyRevoke(env))
 }
 
 func newKeyCreate(env environment) *cobra.Command {
@@ -65,26 +63,20 @@ to the Redis of ROUNDS_REDIS_URL itself, and asks no API.`,
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds key create me --role admin --in-redis`,
 		Args: exactly(1),
 	}
-	withAPI := withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-		wanted, err := labelsOf(labels)
-		if err != nil {
-			return err
-		}
-		made, err := calls.CreateKey(cmd.Context(), api.KeyRequest{Name: args[0], Role: role, Labels: wanted, ExpiresIn: expires})
-		if err != nil {
-			return err
-		}
-		return printKey(env, &made, jsonOutput)
-	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !inRedis {
-			return withAPI(cmd, args)
-		}
 		wanted, err := labelsOf(labels)
 		if err != nil {
 			return err
 		}
-		made, err := createInRedis(cmd, env, key.New{Name: args[0], Labels: wanted, By: byRedis}, role, expires)
+		var made api.NewKey
+		if inRedis {
+			made, err = createInRedis(cmd, env, key.New{Name: args[0], Labels: wanted, By: byRedis}, role, expires)
+		} else {
+			err = withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) (err error) {
+				made, err = calls.CreateKey(cmd.Context(), api.KeyRequest{Name: args[0], Role: role, Labels: wanted, ExpiresIn: expires})
+				return err
+			})(cmd, nil)
+		}
 		if err != nil {
 			return err
 		}
@@ -141,9 +133,8 @@ func createInRedis(cmd *cobra.Command, env environment, n key.New, role, expires
 // keyring calls use with the keys in the Redis that flags and settings name, and notes the order in
 // the trail there.
 func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
-	lookup, faults := settings.Layer(e.lookup, cmd.Flags())
-	s, err := settings.ReadRedis(lookup, cmd.Flags())
-	if err := errors.Join(faults, err); err != nil {
+	s, _, err := readAs(e, cmd, settings.ReadRedis)
+	if err != nil {
 		return err
 	}
 	there, err := service.OpenNamespace(cmd.Context(), s, s.Namespace)
@@ -196,8 +187,7 @@ func labelsOf(pairs []string) (map[string]string, error) {
 }
 
 func newKeyList(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	return listingCommand(env, &cobra.Command{
 		Use:     "list",
 		Short:   "List keys: their roles, labels, and when they were last used",
 		Aliases: []string{"ls"},
@@ -207,21 +197,10 @@ LAST USED is accurate to an hour. A key that has expired stays in the list until
 revoked, or its room is needed.`,
 		Example: `  rounds key list
   rounds key list --json | jq -r 'select(.last_used == null) | .name'`,
-		Args: cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			list, err := calls.Keys(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if len(list.Keys) == 0 && !jsonOutput {
-				fmt.Fprintln(env.stdout, env.says("no keys"))
-				return nil
-			}
-			return newListing(env.stdout, jsonOutput, "NAME\tROLE\tLABELS\tCREATED\tBY\tEXPIRES\tLAST USED", keyRow).print(list.Keys)
-		}),
-	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
-	return cmd
+	}, list[api.Key]{
+		header: "NAME\tROLE\tLABELS\tCREATED\tBY\tEXPIRES\tLAST USED", row: keyRow, none: "no keys",
+		page: whole((*client.Client).Keys, func(l api.KeyList) []api.Key { return l.Keys }),
+	})
 }
 
 func keyRow(k api.Key) string {
@@ -243,11 +222,7 @@ func keyRow(k api.Key) string {
 		}
 		labels = strings.Join(pairs, ",")
 	}
-	by := k.By
-	if by == "" {
-		by = "-"
-	}
-	return strings.Join([]string{oneLine(k.Name), k.Role, oneLine(labels), at(k.Created, "-"), oneLine(by), expires, at(k.Used, "never")}, "\t")
+	return strings.Join([]string{oneLine(k.Name), k.Role, oneLine(labels), at(k.Created, "-"), oneLine(cmp.Or(k.By, "-")), expires, at(k.Used, "never")}, "\t")
 }
 
 func newKeyRevoke(env environment) *cobra.Command {

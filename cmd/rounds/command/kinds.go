@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -82,16 +81,9 @@ func printKind(w io.Writer, k api.Kind) error {
 		_, err := fmt.Fprintf(w, "%s declares no fields: its config is JSON\n", oneLine(k.Name))
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "FIELD\tREQUIRED\tFOR EXAMPLE\tWHAT IT IS")
-	for _, f := range k.Fields {
-		required := "no"
-		if f.Required {
-			required = "yes"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", oneLine(f.Name), required, oneLine(exampleOf(f)), oneLine(f.Help.EN))
-	}
-	return table.Flush()
+	return printTable(w, "FIELD\tREQUIRED\tFOR EXAMPLE\tWHAT IT IS", k.Fields, func(f strict.Field) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s", oneLine(f.Name), yesOrNo(f.Required), oneLine(exampleOf(f)), oneLine(f.Help.EN))
+	})
 }
 
 // exampleOf returns a field's example in the form of --set.

@@ -174,12 +174,19 @@ const codeMisuse = 2
 
 func misuse(text string) error { return codeError{errors.New(text), codeMisuse} }
 
+// readAs reads settings of one sort from flags, the environment and the settings file. The lookup finds
+// other variables in the same places.
+func readAs[T any](env environment, cmd *cobra.Command, as func(settings.Lookup, *pflag.FlagSet) (T, error)) (T, settings.Lookup, error) {
+	lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+	s, err := as(lookup, cmd.Flags())
+	return s, lookup, errors.Join(faults, err)
+}
+
 // withClient turns a function that calls the API into a command's function.
 func withClient(env environment, fn func(cmd *cobra.Command, args []string, calls *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
-		access, err := settings.ReadAccess(lookup, cmd.Flags())
-		if err := errors.Join(faults, err); err != nil {
+		access, _, err := readAs(env, cmd, settings.ReadAccess)
+		if err != nil {
 			return err
 		}
 		calls := client.New(access.URL, access.Token)

@@ -14,15 +14,12 @@ import (
 )
 
 func newNamespaceCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "namespace",
 		Short: "Remove everything that a service has in Redis",
 		Example: `  ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds namespace rm rounds-test --dry-run
   ROUNDS_REDIS_URL=redis://127.0.0.1:6379 rounds namespace rm rounds-test`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newNamespaceRemoveCommand(env))
-	return cmd
+	}, newNamespaceRemoveCommand(env))
 }
 
 func newNamespaceRemoveCommand(env environment) *cobra.Command {
@@ -45,9 +42,8 @@ this.`,
   rounds namespace rm rounds-test --redis-url redis://127.0.0.1:6379`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			lookup, faults := settings.Layer(env.lookup, cmd.Flags())
-			s, err := settings.ReadRedis(lookup, cmd.Flags())
-			if err := errors.Join(faults, err); err != nil {
+			s, _, err := readAs(env, cmd, settings.ReadRedis)
+			if err != nil {
 				return err
 			}
 			if err := circulate.ValidateNamespace(args[0]); err != nil {

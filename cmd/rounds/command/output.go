@@ -2,13 +2,21 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
@@ -88,6 +96,14 @@ func (p *progress) done() {
 // pageSize is how many items a listing asks for at once.
 const pageSize = 100
 
+// newTable returns a table whose columns are as wide as their texts.
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
+// printTable prints items as rows under a header. row returns the columns of an item, with tabs between.
+func printTable[T any](out io.Writer, header string, items []T, row func(T) string) error {
+	return newListing(out, false, header, row).print(items)
+}
+
 // listing prints items: as rows under a header, or as JSON, one a line.
 type listing[T any] struct {
 	out   io.Writer
@@ -97,7 +113,7 @@ type listing[T any] struct {
 }
 
 func newListing[T any](out io.Writer, asJSON bool, header string, row func(T) string) *listing[T] {
-	l := &listing[T]{out: out, table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), json: asJSON, row: row}
+	l := &listing[T]{out: out, table: newTable(out), json: asJSON, row: row}
 	if !asJSON {
 		fmt.Fprintln(l.table, header)
 	}
@@ -118,26 +134,74 @@ func (l *listing[T]) print(items []T) error {
 	return l.table.Flush()
 }
 
-// pages prints up to limit items, or all if it is 0. read returns a page of at most that many items
-// after a cursor, and the next cursor, which is empty at the end.
-func (l *listing[T]) pages(limit int, read func(cursor string, most int) (items []T, next string, err error)) error {
-	cursor := ""
-	for listed := 0; ; {
-		most := pageSize
-		if limit > 0 {
-			most = min(most, limit-listed)
-		}
-		items, next, err := read(cursor, most)
+// showing makes a command ask for something and show it: as JSON with --json, or else by print.
+func showing[T any](env environment, cmd *cobra.Command, jsonUsage string, ask func(ctx context.Context, calls *client.Client, args []string) (T, error), print func(T) error) *cobra.Command {
+	jsonOutput := cmd.Flags().Bool("json", false, jsonUsage)
+	cmd.RunE = withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+		found, err := ask(cmd.Context(), calls, args)
 		if err != nil {
 			return err
 		}
-		if err := l.print(items); err != nil {
-			return err
+		if *jsonOutput {
+			return printJSON(env.stdout, found)
 		}
-		listed, cursor = listed+len(items), next
-		if cursor == "" || limit > 0 && listed >= limit {
-			return nil
+		return print(found)
+	})
+	return cmd
+}
+
+// list is what a command lists.
+type list[T any] struct {
+	header string
+	row    func(T) string // its columns, with tabs between
+	none   string         // what is said in place of an empty table; empty: the table is printed
+	limit  *int           // the default of --limit; nil: there is no such flag
+
+	// page returns the items after a cursor, at most so many, and the next cursor, which is empty at the
+	// end.
+	page func(ctx context.Context, calls *client.Client, cursor string, most int) (items []T, next string, err error)
+}
+
+// listingCommand makes a command list items: as rows under a header, or as JSON, one a line.
+func listingCommand[T any](env environment, cmd *cobra.Command, l list[T]) *cobra.Command {
+	limit := new(int)
+	if l.limit != nil {
+		limit = l.limit
+		cmd.Flags().IntVar(limit, "limit", *limit, "at most this many; 0: all")
+	}
+	jsonOutput := cmd.Flags().Bool("json", false, "print them as JSON, one a line")
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		out, listed := newListing(env.stdout, *jsonOutput, l.header, l.row), 0
+		for cursor := ""; ; {
+			most := pageSize
+			if *limit > 0 {
+				most = min(most, *limit-listed)
+			}
+			items, next, err := l.page(cmd.Context(), calls, cursor, most)
+			if err != nil {
+				return err
+			}
+			listed += len(items)
+			if listed == 0 && next == "" && l.none != "" && !*jsonOutput {
+				return env.tell("%s", l.none)
+			}
+			if err := out.print(items); err != nil {
+				return err
+			}
+			if cursor = next; cursor == "" || *limit > 0 && listed >= *limit {
+				return nil
+			}
 		}
+	})
+	return cmd
+}
+
+// whole makes a page of everything that a call returns.
+func whole[L, T any](ask func(*client.Client, context.Context) (L, error), items func(L) []T) func(context.Context, *client.Client, string, int) ([]T, string, error) {
+	return func(ctx context.Context, calls *client.Client, _ string, _ int) ([]T, string, error) {
+		all, err := ask(calls, ctx)
+		return items(all), "", err
 	}
 }
 
@@ -146,4 +210,156 @@ func printJSON(w io.Writer, value any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(value)
+}
+
+// numberOf returns a number of things, with the right form for one.
+func numberOf(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "s"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+const (
+	// gaugePause is the least time between two updates. A terminal must not slow the work down.
+	gaugePause = 100 * time.Millisecond
+	// gaugeWidth is the width of a terminal that does not report one.
+	gaugeWidth = 80
+	// gaugeSure is how long work goes on before the remaining time is estimated.
+	gaugeSure = 2 * time.Second
+)
+
+// gauge shows on a line of a terminal how far a backup or a restore has got. It shows nothing if
+// standard error is not a terminal.
+type gauge struct {
+	out   io.Writer // nil: standard error is not a terminal
+	width func() int
+	now   func() time.Time
+
+	doing string
+	began time.Time
+	shown time.Time
+}
+
+func newGauge(env environment) *gauge {
+	g := &gauge{now: time.Now, width: func() int { return gaugeWidth }}
+	if !env.terminal(env.stderr) {
+		return g
+	}
+	raw := terminal.Raw(env.stderr)
+	g.out, _ = raw.(io.Writer)
+	if file, ok := raw.(*os.File); ok {
+		g.width = func() int {
+			if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+				return columns
+			}
+			return gaugeWidth
+		}
+	}
+	return g
+}
+
+// begin begins a piece of work, whose name the line shows.
+func (g *gauge) begin(doing string) {
+	g.doing, g.began, g.shown = doing, g.now(), time.Time{}
+}
+
+// show shows how much of about how much is done, as far as that is known, and how many bytes that
+// was, unless 0.
+func (g *gauge) show(done, about backup.Counts, size int64) {
+	now := g.now()
+	if g.out == nil || now.Sub(g.shown) < gaugePause {
+		return
+	}
+	g.shown = now
+	texts := []string{counted(done.Accounts, about.Accounts, "accounts"), counted(done.Messages, about.Messages, "messages")}
+	if size > 0 {
+		texts = append(texts, megabytes(size))
+	}
+	if left := g.left(now, done, about); left > 0 {
+		texts = append(texts, "about "+left.String()+" left")
+	}
+	line := g.doing + ": " + strings.Join(texts, ", ")
+	// The last column stays free: some terminals begin a new line after it.
+	if most := g.width() - 1; len(line) > most {
+		line = line[:max(0, most)]
+	}
+	fmt.Fprintf(g.out, "\r\x1b[K%s", line)
+}
+
+// left estimates how long the rest takes, in whole seconds; 0: unknown.
+func (g *gauge) left(now time.Time, done, about backup.Counts) time.Duration {
+	all, so := about.Accounts+about.Messages, done.Accounts+done.Messages
+	took := now.Sub(g.began)
+	if took < gaugeSure || so <= 0 || so >= all {
+		return 0
+	}
+	left := time.Duration(float64(took) * float64(all-so) / float64(so))
+	return max(time.Second, left.Round(time.Second))
+}
+
+// end removes the line.
+func (g *gauge) end() {
+	if g.out != nil {
+		fmt.Fprint(g.out, "\r\x1b[K")
+	}
+}
+
+func counted(n, of int, what string) string {
+	if of <= 0 {
+		return fmt.Sprintf("%d %s", n, what)
+	}
+	return fmt.Sprintf("%d of %d %s", n, max(n, of), what)
+}
+
+// megabytes returns a size for people.
+func megabytes(size int64) string {
+	switch {
+	case size < 1_000_000:
+		return fmt.Sprintf("%.1f kB", float64(size)/1e3)
+	case size < 10_000_000:
+		return fmt.Sprintf("%.1f MB", float64(size)/1e6)
+	}
+	return fmt.Sprintf("%.0f MB", float64(size)/1e6)
+}
+
+// metered is a writer to a meter that also shows the progress.
+type metered struct {
+	backup.Meter
+	gauge *gauge
+}
+
+// Write counts and shows.
+func (m *metered) Write(text []byte) (int, error) {
+	n, err := m.Meter.Write(text)
+	m.gauge.show(m.Counts, m.About, m.Bytes)
+	return n, err
+}
+
+// contents describes a backup's content for people.
+func contents(c backup.Counts) string {
+	texts := []string{
+		numberOf(c.Accounts, "account"), numberOf(c.Messages, "message"), numberOf(c.Dead, "dead letter"),
+	}
+	for _, more := range []struct {
+		n    int
+		what string
+	}{{c.Keys, "key"}, {c.Webhooks, "disabled webhook"}, {c.Secrets, "sealed secret"}, {c.Credentials, "sealed credential"}} {
+		if more.n > 0 {
+			texts = append(texts, numberOf(more.n, more.what))
+		}
+	}
+	return strings.Join(texts[:len(texts)-1], ", ") + " and " + texts[len(texts)-1]
+}
+
+// took returns for people how long something took.
+func took(d time.Duration) string {
+	if d < time.Second {
+		return "less than a second"
+	}
+	return d.Round(time.Second).String()
 }

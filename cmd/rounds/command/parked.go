@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,48 +15,41 @@ import (
 )
 
 func newParkedCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "parked",
 		Short: "Look at parked accounts, and resume them",
 		Example: `  rounds parked list
   rounds parked revive --reason auth --rate 10/s`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newParkedListCommand(env), newReviveCommand(env))
-	return cmd
+	}, newParkedListCommand(env), newReviveCommand(env))
 }
 
 func newParkedListCommand(env environment) *cobra.Command {
 	var query client.ParkedQuery
-	limit, jsonOutput := 0, false
-	cmd := &cobra.Command{
+	listed := 0
+	cmd := listingCommand(env, &cobra.Command{
 		Use:   "list",
 		Short: "List parked accounts, since when, and why",
 		Example: `  rounds parked list
   rounds parked list --reason auth --kind feed
   rounds parked list --json | jq -r .reason | sort | uniq -c`,
 		Aliases: []string{"ls"},
-		Args:    cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			list := newListing(env.stdout, jsonOutput, "ID\tKIND\tPARKED SINCE\tFAILURES\tREASON\tLAST ERROR", parkedRow)
-			listed := 0
-			err := list.pages(limit, func(cursor string, most int) ([]api.ParkedAccount, string, error) {
-				query.Cursor, query.Limit = cursor, most
-				page, err := calls.Parked(cmd.Context(), query)
-				listed += len(page.Parked)
-				return page.Parked, page.Next, err
-			})
-			if err == nil && listed == 0 && query.Reason != "" {
-				fmt.Fprintln(env.stderr, env.says("no account is parked for a reason that begins with %s", quoted(query.Reason)))
-			}
-			return err
-		}),
+	}, list[api.ParkedAccount]{
+		header: "ID\tKIND\tPARKED SINCE\tFAILURES\tREASON\tLAST ERROR", row: parkedRow, limit: new(int),
+		page: func(ctx context.Context, calls *client.Client, cursor string, most int) ([]api.ParkedAccount, string, error) {
+			query.Cursor, query.Limit = cursor, most
+			page, err := calls.Parked(ctx, query)
+			listed += len(page.Parked)
+			return page.Parked, page.Next, err
+		},
+	})
+	cmd.PostRun = func(*cobra.Command, []string) {
+		if listed == 0 && query.Reason != "" {
+			fmt.Fprintln(env.stderr, env.says("no account is parked for a reason that begins with %s", quoted(query.Reason)))
+		}
 	}
 	cmd.Flags().StringVar(&query.Reason, "reason", "", "only accounts whose reason begins with this `prefix`, such as auth or paused")
 	cmd.Flags().StringVar(&query.Kind, "kind", "", "only accounts of this kind")
 	complete(cmd, "kind", completeKinds(env))
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	return cmd
 }
 
@@ -163,8 +157,7 @@ func printRevived(env environment, done api.Revived, dryRun, jsonOutput bool) er
 	if !done.LastDue.IsZero() {
 		last = ", the last due " + clockTime(done.LastDue)
 	}
-	_, err := fmt.Fprintln(env.stdout, env.says("%d %s%s, %d skipped, %d not found", done.Revived, what, last, done.Skipped, done.NotFound))
-	return err
+	return env.tell("%d %s%s, %d skipped, %d not found", done.Revived, what, last, done.Skipped, done.NotFound)
 }
 
 // parseRate reads a rate for a second, a minute or an hour, and returns it for a second.

@@ -2,11 +2,11 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,14 +14,13 @@ import (
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
-	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 // newProblemsCommand makes the command that shows what is checked in vain.
 func newProblemsCommand(env environment) *cobra.Command {
 	var query client.ProblemsQuery
-	limit, jsonOutput := 20, false
-	cmd := &cobra.Command{
+	limit := 20
+	cmd := showing(env, &cobra.Command{
 		Use:   "problems",
 		Short: "Show failing and parked accounts, grouped by what went wrong",
 		Long: `Show the accounts that fail, and those that are parked for a failure, grouped by kind,
@@ -39,27 +38,18 @@ them with account pause and parked revive.`,
   rounds account list --cause http_404~1b2c3d4e --host news.example.org
   rounds parked revive --cause auth~5e6f7a8b --kind imap --rate 10/s`,
 		Args: cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			if limit < 0 {
-				return errors.New("--limit must not be negative")
-			}
-			found, err := calls.Problems(cmd.Context(), query)
-			if err != nil {
-				return err
-			}
-			if jsonOutput {
-				return printJSON(env.stdout, found)
-			}
-			return printProblems(env.stdout, &found, limit)
-		}),
-	}
+	}, "print it as JSON", func(ctx context.Context, calls *client.Client, _ []string) (api.Problems, error) {
+		if limit < 0 {
+			return api.Problems{}, errors.New("--limit must not be negative")
+		}
+		return calls.Problems(ctx, query)
+	}, func(found api.Problems) error { return printProblems(env.stdout, &found, limit) })
 	flags := cmd.Flags()
 	flags.StringArrayVar(&query.States, "state", nil, "only groups with accounts in this `STATE`: failing, newly, never_succeeded or parked; repeat the flag for several")
 	flags.StringArrayVar(&query.Kinds, "kind", nil, "only groups of this `KIND`; repeat the flag for several")
 	flags.StringArrayVar(&query.Hosts, "host", nil, "only groups of this `HOST` or corporation; repeat the flag for several")
 	flags.StringArrayVar(&query.Causes, "cause", nil, "only groups of this `CAUSE`, or of this code such as http_404; repeat the flag for several")
 	flags.IntVar(&limit, "limit", limit, "at most this many groups; 0: all")
-	flags.BoolVar(&jsonOutput, "json", false, "print it as JSON")
 	offer(cmd, "state", "failing", "newly", "never_succeeded", "parked")
 	return cmd
 }
@@ -81,27 +71,21 @@ func printProblems(w io.Writer, p *api.Problems, limit int) error {
 	if p.LeftOut > 0 {
 		fmt.Fprintf(w, "About %d more were not looked at: there are too many.\n", p.LeftOut)
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	shown := p.Groups
 	if limit > 0 {
 		shown = shown[:min(limit, len(shown))]
 	}
-	if len(shown) > 0 {
-		fmt.Fprintln(table, "ACCOUNTS\tNEWLY\tPARKED\tKIND\tWHERE\tSINCE\tCAUSE\tWHAT WENT WRONG\tWHAT WILL HAPPEN\tFOR EXAMPLE")
-	}
-	for i := range shown {
-		g := &shown[i]
-		fmt.Fprintln(table, terminal.Row(fmt.Sprintf("%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s", g.Accounts, g.Newly, g.Parked,
-			cmp.Or(oneLine(g.Kind), "(unreadable)"), whereOf(g), clockTime(g.Oldest), oneLine(g.Cause), oneLine(g.Text), nextOf(g.Next, p.Now), oneLine(strings.Join(g.Examples, " ")))))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
 	var err error
+	if len(shown) > 0 {
+		err = printTable(w, "ACCOUNTS\tNEWLY\tPARKED\tKIND\tWHERE\tSINCE\tCAUSE\tWHAT WENT WRONG\tWHAT WILL HAPPEN\tFOR EXAMPLE", shown, func(g problem.FailingGroup) string {
+			return fmt.Sprintf("%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s", g.Accounts, g.Newly, g.Parked,
+				cmp.Or(oneLine(g.Kind), "(unreadable)"), whereOf(&g), clockTime(g.Oldest), oneLine(g.Cause), oneLine(g.Text), nextOf(g.Next, p.Now), oneLine(strings.Join(g.Examples, " ")))
+		})
+	}
 	if rest := p.Other.Groups + len(p.Groups) - len(shown); rest > 0 {
 		accounts := p.Other.Accounts
-		for i := range p.Groups[len(shown):] {
-			accounts += p.Groups[len(shown)+i].Accounts
+		for _, g := range p.Groups[len(shown):] {
+			accounts += g.Accounts
 		}
 		have := "groups have"
 		if rest == 1 {

@@ -18,8 +18,8 @@ import (
 const reshardPoll = time.Second
 
 func newReshardCommand(env environment) *cobra.Command {
-	to, dryRun, force, finish, abort, jsonOutput := 0, false, false, false, false, false
-	cmd := &cobra.Command{
+	to, asked, dryRun, force, finish, abort := 0, false, false, false, false, false
+	cmd := showing(env, &cobra.Command{
 		Use:   "reshard",
 		Short: "Change the number of shards, while the service runs",
 		Long: `Change the number of shards, while the service runs. The monitors move the
@@ -54,43 +54,36 @@ group has handled them. Only then can the number change again.`,
 			}
 			return cobra.NoArgs(cmd, args)
 		},
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			var done api.Resharding
-			var err error
-			asked := cmd.Flags().Changed("to")
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			asked = cmd.Flags().Changed("to")
 			switch {
 			case asked && finish, asked && abort, abort && finish:
 				return errors.New("use only one of --to, --abort and --finish")
 			case (dryRun || force) && !asked:
 				return errors.New("--dry-run and --force need --to")
-			case finish:
-				done, err = calls.FinishResharding(cmd.Context())
-			case abort:
-				done, err = calls.AbortResharding(cmd.Context())
-			case asked:
-				done, err = calls.Reshard(cmd.Context(), api.ReshardRequest{Shards: to, DryRun: dryRun, Force: force})
-			default:
-				done, err = calls.Resharding(cmd.Context())
 			}
-			if err == nil && asked && !dryRun {
-				done, err = watchReshard(cmd.Context(), env, calls, done)
-			}
-			if err != nil {
-				return err
-			}
-			if jsonOutput {
-				return printJSON(env.stdout, done)
-			}
-			printReshard(env, done, dryRun)
 			return nil
-		}),
-	}
+		},
+	}, "print the outcome as JSON", func(ctx context.Context, calls *client.Client, _ []string) (done api.Resharding, err error) {
+		switch {
+		case finish:
+			return calls.FinishResharding(ctx)
+		case abort:
+			return calls.AbortResharding(ctx)
+		case !asked:
+			return calls.Resharding(ctx)
+		}
+		done, err = calls.Reshard(ctx, api.ReshardRequest{Shards: to, DryRun: dryRun, Force: force})
+		if err == nil && !dryRun {
+			done, err = watchReshard(ctx, env, calls, done)
+		}
+		return done, err
+	}, func(done api.Resharding) error { return printReshard(env, done, dryRun) })
 	cmd.Flags().IntVar(&to, "to", 0, "the new number of shards")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be done")
 	cmd.Flags().BoolVar(&force, "force", false, "begin even if Redis seems to have too little memory below its limit")
 	cmd.Flags().BoolVar(&abort, "abort", false, "abort the change, before the first account moves")
 	cmd.Flags().BoolVar(&finish, "finish", false, "drop the old shards, and the handled messages in them")
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the outcome as JSON")
 	return cmd
 }
 
@@ -103,13 +96,11 @@ func watchReshard(ctx context.Context, env environment, calls *client.Client, do
 		if text, news := shown.next(done); news {
 			fmt.Fprintln(env.stderr, env.spoken(text))
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, reshardPoll) {
 			if done.NoMonitor {
 				return done, errors.New("interrupted: " + noMonitor)
 			}
 			return done, errors.New("interrupted: the monitors go on; run it again to see the rest")
-		case <-time.After(reshardPoll):
 		}
 		next, err := calls.Resharding(ctx)
 		if err != nil && client.Status(err) != 503 && ctx.Err() == nil {
@@ -175,24 +166,27 @@ func reshardMoved(r api.Resharding) string {
 	return fmt.Sprintf("%d to %d shards: %d of %d accounts have moved", r.From, r.To, max(0, r.Accounts-r.Left), r.Accounts)
 }
 
-func printReshard(env environment, r api.Resharding, dryRun bool) {
+func printReshard(env environment, r api.Resharding, dryRun bool) error {
 	switch {
 	case dryRun && r.Phase == circulate.Steady && r.From != r.To:
-		fmt.Fprintln(env.stdout, env.says("%d accounts would move from %d to %d shards", r.Left, r.From, r.To))
+		if err := env.tell("%d accounts would move from %d to %d shards", r.Left, r.From, r.To); err != nil {
+			return err
+		}
 		for _, room := range r.Room {
 			fmt.Fprintln(env.stdout, env.spoken(roomLine(room)))
 		}
 		if r.NoMonitor {
-			fmt.Fprintln(env.stdout, env.spoken(noMonitor))
+			return env.tell(noMonitor)
 		}
+		return nil
 	case r.Phase == circulate.Steady && r.Dropped > 0:
-		fmt.Fprintln(env.stdout, env.says("%d shards, %d accounts; %d messages in the old shards were dropped", r.To, r.Accounts, r.Dropped))
+		return env.tell("%d shards, %d accounts; %d messages in the old shards were dropped", r.To, r.Accounts, r.Dropped)
 	case r.Phase == circulate.Steady:
-		fmt.Fprintln(env.stdout, env.says("%d shards, %d accounts", r.From, r.Accounts))
+		return env.tell("%d shards, %d accounts", r.From, r.Accounts)
 	case r.Phase == circulate.Moving:
-		fmt.Fprintln(env.stdout, env.spoken(reshardProgress(r)))
-	default:
-		fmt.Fprintln(env.stdout, env.says("%d accounts are in %d shards; %d messages are left in the %d before, until their retention is over or reshard --finish",
-			r.Accounts, r.To, r.Messages, r.From))
+		_, err := fmt.Fprintln(env.stdout, env.spoken(reshardProgress(r)))
+		return err
 	}
+	return env.tell("%d accounts are in %d shards; %d messages are left in the %d before, until their retention is over or reshard --finish",
+		r.Accounts, r.To, r.Messages, r.From)
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/build"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 )
 
@@ -38,9 +40,8 @@ ROUNDS_API_TOKEN.`,
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
 	root.SetFlagErrorFunc(nearFlags)
-	needsCommand(root)
 	settings.AddAccessFlags(root.PersistentFlags())
-	root.AddCommand(
+	holding(root,
 		newDemoCommand(env),
 		newServeCommand(env),
 		newAccountCommand(env),
@@ -136,9 +137,9 @@ func nearFlags(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w: did you mean %s?", err, strings.Join(near[:min(len(near), 3)], " or "))
 }
 
-// needsCommand makes a command that only holds others refuse unknown ones. Cobra would
+// holding gives a command the commands that it only holds. It refuses unknown ones, where cobra would
 // print the help and report success.
-func needsCommand(cmd *cobra.Command) {
+func holding(cmd *cobra.Command, held ...*cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -153,4 +154,58 @@ func needsCommand(cmd *cobra.Command) {
 		return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], hint)
 	}
 	cmd.Args = cobra.ArbitraryArgs // RunE checks them
+	cmd.AddCommand(held...)
+	return cmd
+}
+
+// exactly is cobra.ExactArgs with an error that names the argument, by the command's Use.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("%q is one argument too many: %s", args[n], usage(cmd))
+		}
+		return atLeast(n)(cmd, args)
+	}
+}
+
+// atLeast is cobra.MinimumNArgs with an error that names the argument, by the command's Use.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= n {
+			return nil
+		}
+		names := strings.Fields(cmd.Use)[1:]
+		return fmt.Errorf("%s is missing: %s", strings.TrimRight(names[len(args)], "."), usage(cmd))
+	}
+}
+
+func usage(cmd *cobra.Command) string {
+	_, arguments, _ := strings.Cut(cmd.Use, " ")
+	return cmd.CommandPath() + " " + arguments
+}
+
+func newVersionCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and the commit that it was built from",
+		Long: `Print the version, the commit that it was built from, the toolchain and the platform.
+
+The version is a tag, or what Go derives from a commit, or (devel) if the program was built
+without its repository. "+dirty" at its end means that files differed from the commit.`,
+		Example: `  rounds version
+  rounds version --json | jq -r .commit`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if jsonOutput {
+				encoder := json.NewEncoder(env.stdout)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(build.Read())
+			}
+			_, err := fmt.Fprintf(env.stdout, "rounds %s\n", build.Read())
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
+	return cmd
 }

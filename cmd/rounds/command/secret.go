@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +21,7 @@ import (
 
 // newSecretCommand makes the command that stores secrets.
 func newSecretCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "secret",
 		Short: "Store the secrets that records refer to, sealed",
 		Long: `Store the secrets that records refer to as {"secret": "NAME"}, sealed in Redis. The API
@@ -29,10 +31,7 @@ stored secret. A secret that names hosts or kinds goes nowhere else.`,
 		Example: `  rounds secret keygen
   rounds secret set KF --host qyapi.weixin.qq.com --kind wecom-kf < kf.txt
   rounds secret list`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newSecretSet(env), newSecretList(env), newSecretRemove(env), newSecretRotate(env), newSecretKeygen(env))
-	return cmd
+	}, newSecretSet(env), newSecretList(env), newSecretRemove(env), newSecretRotate(env), newSecretKeygen(env))
 }
 
 func newSecretSet(env environment) *cobra.Command {
@@ -69,8 +68,7 @@ webhooks, to which no record can refer.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(env.stdout, env.says("%s is stored, %s", oneLine(s.Name), oneLine(boundTo(&s))))
-			return nil
+			return env.tell("%s is stored, %s", oneLine(s.Name), oneLine(boundTo(&s)))
 		}),
 	}
 	flags := cmd.Flags()
@@ -110,58 +108,32 @@ func boundTo(s *api.Secret) string {
 }
 
 func newSecretList(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	current := "" // the key for which the API seals now
+	return listingCommand(env, &cobra.Command{
 		Use:   "list",
 		Short: "List stored secrets and where they may go, never a value",
 		Long: `List stored secrets: where they may go, who stored them and when, and for which key they
 are sealed. Secrets in files and variables are not listed.`,
 		Example: `  rounds secret list
   rounds secret list --json | jq -r 'select(.hosts == null).name'`,
-		Args: cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			current, none := "", true
-			list := newListing(env.stdout, jsonOutput, "NAME\tHOSTS\tKINDS\tSET\tBY\tKEY", func(s api.Secret) string {
-				return secretRow(&s, current)
-			})
-			for cursor := ""; ; {
-				page, err := calls.Secrets(cmd.Context(), cursor, pageSize)
-				if err != nil {
-					return err
-				}
-				if none = none && len(page.Secrets) == 0; none && !jsonOutput {
-					fmt.Fprintln(env.stdout, env.says("no stored secrets"))
-					return nil
-				}
-				current = page.Key
-				if err := list.print(page.Secrets); err != nil {
-					return err
-				}
-				if cursor = page.Next; cursor == "" {
-					return nil
-				}
-			}
-		}),
-	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
-	return cmd
+	}, list[api.Secret]{
+		header: "NAME\tHOSTS\tKINDS\tSET\tBY\tKEY", none: "no stored secrets",
+		row: func(s api.Secret) string { return secretRow(&s, current) },
+		page: func(ctx context.Context, calls *client.Client, cursor string, most int) ([]api.Secret, string, error) {
+			page, err := calls.Secrets(ctx, cursor, most)
+			current = page.Key
+			return page.Secrets, page.Next, err
+		},
+	})
 }
 
 func secretRow(s *api.Secret, current string) string {
-	or := func(list []string, none string) string {
-		if len(list) == 0 {
-			return none
-		}
-		return oneLine(strings.Join(list, ","))
-	}
-	key := s.Key
-	switch {
-	case key == "":
-		key = "unreadable"
-	case current != "" && key != current:
+	hosts, kinds := oneLine(strings.Join(s.Hosts, ",")), oneLine(strings.Join(s.Kinds, ","))
+	key := cmp.Or(s.Key, "unreadable")
+	if s.Key != "" && current != "" && key != current {
 		key += " (not the API's)"
 	}
-	return strings.Join([]string{oneLine(s.Name), or(s.Hosts, "any"), or(s.Kinds, "all"), clockTime(s.Set), oneLine(s.By), key}, "\t")
+	return strings.Join([]string{oneLine(s.Name), cmp.Or(hosts, "any"), cmp.Or(kinds, "all"), clockTime(s.Set), oneLine(s.By), key}, "\t")
 }
 
 func newSecretRemove(env environment) *cobra.Command {
@@ -184,8 +156,7 @@ func newSecretRemove(env environment) *cobra.Command {
 			if err := calls.RemoveSecret(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintln(env.stdout, env.says("%s is forgotten", args[0]))
-			return nil
+			return env.tell("%s is forgotten", args[0])
 		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,10 +76,8 @@ between processes of the same roles.`,
 					said = err.Error()
 					fmt.Fprintln(env.stderr, env.says("rounds: %s; trying again", said))
 				}
-				select {
-				case <-cmd.Context().Done():
+				if !pause(cmd.Context(), interval) {
 					return nil
-				case <-time.After(interval):
 				}
 			}
 		}),
@@ -134,7 +131,7 @@ func showStats(w io.Writer, s shownStats, jsonOutput bool) error {
 
 // printWrong shows what is wrong now.
 func printWrong(w io.Writer, s shownStats) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	heading := "\nLEVEL\tSINCE\tWRONG NOW\n"
 	for _, c := range s.Wrong.Concerns {
 		since := "-"
@@ -169,15 +166,16 @@ func inVain(p *api.Problems) string {
 		return ""
 	}
 	var parts []string
-	if n := p.Failing; n == 1 {
-		parts = append(parts, "1 account fails")
-	} else if n > 1 {
-		parts = append(parts, numberOf(n, "account")+" fail")
-	}
-	if n := p.Parked; n == 1 {
-		parts = append(parts, "1 account is parked for a failure")
-	} else if n > 1 {
-		parts = append(parts, numberOf(n, "account")+" are parked for a failure")
+	for _, part := range []struct {
+		n         int
+		one, many string
+	}{{p.Failing, "fails", "fail"}, {p.Parked, "is parked for a failure", "are parked for a failure"}} {
+		switch {
+		case part.n == 1:
+			parts = append(parts, "1 account "+part.one)
+		case part.n > 1:
+			parts = append(parts, numberOf(part.n, "account")+" "+part.many)
+		}
 	}
 	return strings.Join(parts, ", and ")
 }
@@ -191,7 +189,7 @@ func waitingByKind(n int) string {
 }
 
 func printStats(w io.Writer, s shownStats) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	fmt.Fprintf(table, "service\t%s\n", s.at)
 	fmt.Fprintf(table, "accounts\t%d: %d scheduled, %d waiting, %d claimed, %d parked\n",
 		s.Accounts.Registered, s.Accounts.Scheduled, s.Accounts.Waiting, s.Accounts.Claimed, s.Accounts.Parked)
@@ -258,22 +256,18 @@ func printReplicas(w io.Writer, replicas []api.Replica, processes []api.Process)
 		_, err := fmt.Fprintln(w, "\nno replica is running: no account is checked")
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tHELD\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99")
-	for _, r := range replicas {
-		state := "alive"
+	return printTable(w, "\nREPLICA\tHOST\tSTATE\tIN FLIGHT\tHELD\tCHECKS/S\tFAILURES/S\tMESSAGES/S\tLATENESS P50\tP99", replicas, func(r api.Replica) string {
+		who := oneLine(r.Name) + "\t" + cmp.Or(oneLine(r.Host), "-")
 		if !r.Alive { // what it reported last is no more
 			since := r.LastHeartbeat
 			if i := slices.IndexFunc(processes, func(p api.Process) bool { return p.Name == r.Name && !p.Alive }); i >= 0 {
 				since = processes[i].LastHeartbeat
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), "silent since "+clockTime(since))
-			continue
+			return who + "\tsilent since " + clockTime(since) + strings.Repeat("\t-", 7)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\n", oneLine(r.Name), cmp.Or(oneLine(r.Host), "-"), state,
+		return fmt.Sprintf("%s\talive\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s", who,
 			r.InFlight, r.Concurrency, r.Held, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
-	}
-	return table.Flush()
+	})
 }
 
 // printProcesses shows the processes of all roles, and the settings in which they differ.
@@ -281,9 +275,7 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	if len(processes) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nPROCESS\tROLES\tHOST\tVERSION\tSINCE\tSTATE")
-	for _, p := range processes {
+	err := printTable(w, "\nPROCESS\tROLES\tHOST\tVERSION\tSINCE\tSTATE", processes, func(p api.Process) string {
 		since, state := "-", "alive"
 		if !p.Since.IsZero() {
 			since = clockTime(p.Since)
@@ -291,13 +283,13 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 		if !p.Alive {
 			state = "silent since " + clockTime(p.LastHeartbeat)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(p.Name), oneLine(strings.Join(p.Roles, ",")), cmp.Or(oneLine(p.Host), "-"), cmp.Or(oneLine(p.Version), "-"), since, state)
-	}
-	if err := table.Flush(); err != nil {
+		return strings.Join([]string{oneLine(p.Name), oneLine(strings.Join(p.Roles, ",")), cmp.Or(oneLine(p.Host), "-"), cmp.Or(oneLine(p.Version), "-"), since, state}, "\t")
+	})
+	if err != nil {
 		return err
 	}
 	heading := "\nsettings that differ\n"
-	table = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := newTable(w)
 	for _, p := range processes {
 		for _, d := range p.Differs {
 			usual := ""

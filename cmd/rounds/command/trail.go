@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,8 +19,8 @@ import (
 // newTrailCommand makes the command that shows who changed what.
 func newTrailCommand(env environment) *cobra.Command {
 	var query client.TrailQuery
-	limit, jsonOutput := 50, false
-	cmd := &cobra.Command{
+	limit := 50
+	cmd := listingCommand(env, &cobra.Command{
 		Use:   "trail",
 		Short: "Show who changed what, the latest first",
 		Long: `Show the orders to the API, the latest first: when, by whom, from which address, about
@@ -36,34 +37,29 @@ how many entries Redis stores; the log has them all.`,
 		Example: `  rounds trail
   rounds trail --account news --since 24h
   rounds trail --by press --limit 0 --json | jq -r .action | sort | uniq -c`,
-		Args: cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if query.Since < 0 {
 				return errors.New("--since must be more than 0")
 			}
 			if limit < 0 {
 				return errors.New("--limit must not be negative")
 			}
-			return listTrail(env, cmd, calls, query, limit, jsonOutput)
-		}),
-	}
+			return nil
+		},
+	}, list[api.TrailEntry]{
+		header: "TIME\tBY\tFROM\tACTION\tOUTCOME\tABOUT", row: trailRow, limit: &limit,
+		page: func(ctx context.Context, calls *client.Client, cursor string, most int) ([]api.TrailEntry, string, error) {
+			query.Cursor, query.Limit = cursor, most
+			page, err := calls.Trail(ctx, query)
+			return page.Entries, page.Next, err
+		},
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&query.Account, "account", "", "only entries that name this account, by its `ID`")
 	flags.StringVar(&query.By, "by", "", "only orders of this key or person, by `NAME`; token and local are names too")
 	flags.DurationVar(&query.Since, "since", 0, "only entries that are at most this old")
-	flags.IntVar(&limit, "limit", limit, "at most this many; 0: all")
-	flags.BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
 	complete(cmd, "account", completeIDs(env))
 	return cmd
-}
-
-func listTrail(env environment, cmd *cobra.Command, calls *client.Client, query client.TrailQuery, limit int, jsonOutput bool) error {
-	list := newListing(env.stdout, jsonOutput, "TIME\tBY\tFROM\tACTION\tOUTCOME\tABOUT", trailRow)
-	return list.pages(limit, func(cursor string, most int) ([]api.TrailEntry, string, error) {
-		query.Cursor, query.Limit = cursor, most
-		page, err := calls.Trail(cmd.Context(), query)
-		return page.Entries, page.Next, err
-	})
 }
 
 func trailRow(e api.TrailEntry) string {

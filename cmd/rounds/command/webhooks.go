@@ -2,12 +2,12 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +16,7 @@ import (
 )
 
 func newWebhooksCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "webhooks",
 		Short: "Look at the webhook endpoints to which found messages are delivered",
 		Example: `  rounds webhooks list
@@ -24,15 +24,11 @@ func newWebhooksCommand(env environment) *cobra.Command {
   rounds webhooks retry crm
   rounds webhooks skip crm --account news
   rounds webhooks enable crm`,
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
-	return cmd
+	}, newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
 }
 
 func newWebhooksListCommand(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	return listingCommand(env, &cobra.Command{
 		Use:   "list",
 		Short: "List webhook endpoints, how far they have read, how they answer, and which are disabled",
 		Long: `List webhook endpoints, how far they have read, how they answer, and which are
@@ -47,18 +43,11 @@ reported within the last minute; they are - if none did.`,
 		Example: `  rounds webhooks list
   rounds webhooks list --json | jq 'select(.standing.waiting_accounts > 0)'`,
 		Aliases: []string{"ls"},
-		Args:    cobra.NoArgs,
-		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
-			list, err := calls.Webhooks(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return newListing(env.stdout, jsonOutput,
-				"ENDPOINT\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tLAST STATUS\tWAITING\tATTEMPT\tNEXT TRY\tBREAKER\tSTATE", webhookRow).print(list.Webhooks)
-		}),
-	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print them as JSON, one a line")
-	return cmd
+	}, list[api.Webhook]{
+		header: "ENDPOINT\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tLAST STATUS\tWAITING\tATTEMPT\tNEXT TRY\tBREAKER\tSTATE",
+		row:    webhookRow,
+		page:   whole((*client.Client).Webhooks, func(l api.WebhookList) []api.Webhook { return l.Webhooks }),
+	})
 }
 
 func webhookRow(w api.Webhook) string {
@@ -133,8 +122,7 @@ func newWebhooksEnableCommand(env environment) *cobra.Command {
 }
 
 func newWebhooksShowCommand(env environment) *cobra.Command {
-	jsonOutput := false
-	cmd := &cobra.Command{
+	return showing(env, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a webhook endpoint and the messages that wait there to be tried again",
 		Long: `Show a webhook endpoint and the messages that wait there to be tried again: the
@@ -143,19 +131,18 @@ first of each account, and how many of the account wait behind it.`,
   rounds webhooks show crm --json | jq -r .standing.waiting[].account`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeWebhooks(env),
-		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
-			w, err := calls.Webhook(cmd.Context(), names[0])
-			if err != nil {
-				return fmt.Errorf("%s: %w", names[0], err)
-			}
-			if jsonOutput {
-				return printJSON(env.stdout, w)
-			}
-			return printWebhook(env.stdout, w)
-		}),
+	}, "print it as JSON", func(ctx context.Context, calls *client.Client, names []string) (api.Webhook, error) {
+		w, err := calls.Webhook(ctx, names[0])
+		return w, named(names[0], err)
+	}, func(w api.Webhook) error { return printWebhook(env.stdout, w) })
+}
+
+// named puts a name before an error.
+func named(name string, err error) error {
+	if err == nil {
+		return nil
 	}
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print it as JSON")
-	return cmd
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 func printWebhook(out io.Writer, w api.Webhook) error {
@@ -168,16 +155,12 @@ func printWebhook(out io.Writer, w api.Webhook) error {
 		_, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; nothing waits to be tried again\n", oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker))
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; waiting: %s of %s\n",
-		oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker), numberOf(s.WaitingMessages, "message"), numberOf(s.WaitingAccounts, "account")); err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ACCOUNT\tATTEMPT\tNEXT TRY\tBEHIND\tLAST ERROR")
-	for _, m := range s.Waiting {
-		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%d\t%s\n", oneLine(m.Account), m.Attempt, s.MaxDeliveries, clockTime(m.NextTry), m.Behind, cmp.Or(shorten(m.Error), "-"))
-	}
-	if err := table.Flush(); err != nil {
+	fmt.Fprintf(out, "%s is %s; last status %s, breaker %s; waiting: %s of %s\n",
+		oneLine(w.Name), standing(w), lastStatus(s), oneLine(s.Breaker), numberOf(s.WaitingMessages, "message"), numberOf(s.WaitingAccounts, "account"))
+	err := printTable(out, "ACCOUNT\tATTEMPT\tNEXT TRY\tBEHIND\tLAST ERROR", s.Waiting, func(m api.WebhookWaiting) string {
+		return fmt.Sprintf("%s\t%d/%d\t%s\t%d\t%s", oneLine(m.Account), m.Attempt, s.MaxDeliveries, clockTime(m.NextTry), m.Behind, cmp.Or(shorten(m.Error), "-"))
+	})
+	if err != nil {
 		return err
 	}
 	if more := s.WaitingAccounts - len(s.Waiting); more > 0 {
@@ -204,10 +187,9 @@ try counts like any other.`,
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			done, err := calls.RetryWebhook(cmd.Context(), names[0], request)
 			if err != nil {
-				return fmt.Errorf("%s: %w", names[0], err)
+				return named(names[0], err)
 			}
-			_, err = fmt.Fprintln(env.stdout, env.says("tried now: the messages of %s, by %s; rounds webhooks show %s tells how that goes", numberOf(done.Accounts, "account"), numberOf(done.Processes, "process"), names[0]))
-			return err
+			return env.tell("tried now: the messages of %s, by %s; rounds webhooks show %s tells how that goes", numberOf(done.Accounts, "account"), numberOf(done.Processes, "process"), names[0])
 		}),
 	}
 	cmd.Flags().StringVar(&request.Account, "account", "", "only messages of this account, by its `id`")
@@ -237,7 +219,7 @@ still arrive.`,
 			if request.Account == "" {
 				w, err := calls.Webhook(cmd.Context(), names[0])
 				if err != nil {
-					return fmt.Errorf("%s: %w", names[0], err)
+					return named(names[0], err)
 				}
 				if w.Standing != nil && w.Standing.WaitingAccounts > 1 {
 					if err := agrees(env, calls, yes, numberOf(w.Standing.WaitingAccounts, "message")+", the first of each account, will become dead letters."); err != nil {
@@ -248,7 +230,7 @@ still arrive.`,
 			}
 			done, err := calls.SkipWebhook(cmd.Context(), names[0], request)
 			if err != nil {
-				return fmt.Errorf("%s: %w", names[0], err)
+				return named(names[0], err)
 			}
 			if jsonOutput {
 				return printJSON(env.stdout, done)
@@ -256,8 +238,7 @@ still arrive.`,
 			for _, m := range done.Skipped {
 				fmt.Fprintln(env.stdout, env.says("%s: skipped; rounds dead replay %s delivers it again", oneLine(m.Account), oneLine(m.DeadID)))
 			}
-			_, err = fmt.Fprintln(env.stdout, env.says("%d skipped, %d taken meanwhile; messages of %s more wait", len(done.Skipped), done.Gone, numberOf(done.Left, "account")))
-			return err
+			return env.tell("%d skipped, %d taken meanwhile; messages of %s more wait", len(done.Skipped), done.Gone, numberOf(done.Left, "account"))
 		}),
 	}
 	cmd.Flags().StringVar(&request.Account, "account", "", "the first message of this account, by its `id`")
@@ -265,18 +246,6 @@ still arrive.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print what was skipped as JSON")
 	return cmd
-}
-
-// numberOf returns a number of things, with the right form for one.
-func numberOf(n int, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "s"):
-		thing += "es"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // agrees asks the person at the terminal, unless a flag has answered already.
@@ -288,9 +257,5 @@ func agrees(env environment, calls *client.Client, yes bool, what string) error 
 	if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
 		return misuse(what + " Nobody can be asked: use " + otherwise)
 	}
-	goOn, err := env.ask(calls, what+" Go on?", otherwise)
-	if err == nil && !goOn {
-		err = errors.New("nothing was skipped")
-	}
-	return err
+	return env.confirm(calls, what+" Go on?", otherwise, errors.New("nothing was skipped"))
 }

@@ -18,16 +18,13 @@ import (
 
 // newWeixinCommand makes the command that signs WeChat accounts in.
 func newWeixinCommand(env environment) *cobra.Command {
-	cmd := &cobra.Command{
+	return holding(&cobra.Command{
 		Use:   "weixin",
 		Short: "Sign personal WeChat accounts in by a scan",
 		Long: `Sign personal WeChat accounts in by a scan. Their kind is weixin. The guide's page about
 WeChat accounts says what they find and what can be lost.`,
 		Example: "  rounds weixin login me",
-	}
-	needsCommand(cmd)
-	cmd.AddCommand(newWeixinLogin(env))
-	return cmd
+	}, newWeixinLogin(env))
 }
 
 func newWeixinLogin(env environment) *cobra.Command {

@@ -23,14 +23,14 @@ var says = map[string]int{
 	"errors.New": 0, "fmt.Errorf": 0, "misuse": 0, "refusal": 0,
 	"newErrorReply": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
 	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
-	"ask": 1, "answer": 0, "says": 0, "spoken": 0,
+	"ask": 1, "confirm": 1, "answer": 0, "says": 0, "tell": 0, "spoken": 0,
 }
 
 // formats are those functions whose text is a format.
-var formats = []string{"fmt.Errorf", "says"}
+var formats = []string{"fmt.Errorf", "says", "tell"}
 
 // members lists the fields of composite literals that are texts for people.
-var members = []string{"Reason", "Message"}
+var members = []string{"Reason", "Message", "none"}
 
 // variables lists the names of variables that have texts for people.
 var variables = []string{"detail"}
