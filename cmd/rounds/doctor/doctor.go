@@ -5,7 +5,8 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -144,21 +145,27 @@ func (d *doctor) settings() {
 // knowledge is what later looks need.
 type knowledge struct {
 	// list returns some accounts; nil: they cannot be read.
-	list   func(ctx context.Context) ([]account, error)
+	list   func(ctx context.Context) ([]accounts.View, error)
 	source secretSource
 	close  func()
 }
 
-// account is an account that is looked at as a sample.
-type account struct {
-	id, kind string
-	config   json.RawMessage
-}
-
-func sampleOf(views []accounts.View) []account {
-	all := make([]account, 0, len(views))
-	for _, v := range views {
-		all = append(all, account{v.ID, v.Kind, v.Config})
+// Write prints a report for people: a line for each check, and then what to do. plain
+// makes others' texts printable.
+func (r *Report) Write(w io.Writer, plain func(string) string) error {
+	var b strings.Builder
+	for _, c := range r.Checks {
+		fmt.Fprintf(&b, "%-8s %-13s %s\n", c.Status, c.Part, plain(c.Text))
 	}
-	return all
+	b.WriteByte('\n')
+	if len(r.Todo) == 0 {
+		b.WriteString("Nothing to do.\n")
+	} else {
+		b.WriteString("What to do:\n")
+	}
+	for i, do := range r.Todo {
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, plain(do))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -19,6 +19,7 @@ import (
 
 	fake "github.com/alicebob/miniredis/v2/server"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
@@ -246,7 +247,7 @@ func TestExamineSaysHowManyAccountsItLookedAt(t *testing.T) {
 	for n, want := range map[int]string{0: "there is no account", 1: "the account that was looked at uses none", 1000: "none of 1000 accounts that were looked at uses one"} {
 		d := &doctor{}
 		d.Settings.API.Roles = settings.Roles{settings.RolePoller}
-		d.secrets(t.Context(), knowledge{source: nothing{}, list: func(context.Context) ([]account, error) { return make([]account, n), nil }})
+		d.secrets(t.Context(), knowledge{source: nothing{}, list: func(context.Context) ([]accounts.View, error) { return make([]accounts.View, n), nil }})
 		d.report.says(t, ok, "secrets", want)
 	}
 }
@@ -281,8 +282,8 @@ func (nothing) Get(context.Context, string, secrets.Use) (string, error) {
 func TestASecretThatIsMissingHasTheCodeOfItsChecks(t *testing.T) {
 	d := &doctor{}
 	d.Settings.API.Roles = settings.Roles{settings.RolePoller}
-	d.secrets(t.Context(), knowledge{source: nothing{}, list: func(context.Context) ([]account, error) {
-		return []account{{"a", "http", json.RawMessage(`{"headers":{"X":{"secret":"NONE"}}}`)}}, nil
+	d.secrets(t.Context(), knowledge{source: nothing{}, list: func(context.Context) ([]accounts.View, error) {
+		return []accounts.View{{Account: accounts.Account{ID: "a", Kind: "http", Config: json.RawMessage(`{"headers":{"X":{"secret":"NONE"}}}`)}}}, nil
 	}})
 	code := secrets.CheckError(secrets.ErrNotFound).Code
 	if len(d.report.Checks) != 1 || !strings.Contains(d.report.Checks[0].Do, "with the code "+code+",") {
@@ -292,7 +293,7 @@ func TestASecretThatIsMissingHasTheCodeOfItsChecks(t *testing.T) {
 
 // Where the accounts could not be read, nobody knows which hosts they name.
 func TestHostsThatCouldNotBeReadAreNotSaidToBeNone(t *testing.T) {
-	for _, known := range []knowledge{{}, {list: func(context.Context) ([]account, error) { return nil, errors.New("away") }}} {
+	for _, known := range []knowledge{{}, {list: func(context.Context) ([]accounts.View, error) { return nil, errors.New("away") }}} {
 		d := &doctor{Options: Options{Within: time.Second}}
 		d.wayOut(t.Context(), known)
 		if last := d.report.Checks[len(d.report.Checks)-1]; last.Status != skipped || !strings.Contains(last.Text, "could not be read") {
@@ -334,15 +335,11 @@ func TestOldFiguresHaveTheirTime(t *testing.T) {
 // Every concern of the service has a part, and all that are more than a note say what to do.
 func TestEveryConcernHasAPart(t *testing.T) {
 	for _, code := range concern.Codes() {
-		found := strings.HasPrefix(string(code), "redis_")
-		for _, p := range parts {
-			found = found || slices.Contains(strings.Fields(p.codes), string(code))
-		}
-		if !found {
+		if _, found := advices()[code]; !found && !strings.HasPrefix(string(code), "redis_") {
 			t.Errorf("%s has no part", code)
 		}
 	}
-	if do := remedy(&concern.Concern{Code: concern.TrailLost, Subject: "p1"}); !strings.Contains(do, "the log of p1") {
+	if do := adviceOn(&concern.Concern{Code: concern.TrailLost, Subject: "p1"}).do; !strings.Contains(do, "the log of p1") {
 		t.Errorf("for entries that the trail lacks: %q", do)
 	}
 }

@@ -49,15 +49,14 @@ func (d *doctor) throughRedis(ctx context.Context) knowledge {
 		return known
 	}
 	registry := accounts.NewRegistry(ring, checkers)
-	known.list = func(ctx context.Context) ([]account, error) {
+	known.list = func(ctx context.Context) ([]accounts.View, error) {
 		page, err := registry.List(ctx, accounts.Query{Limit: accounts.MaxListLimit})
-		return sampleOf(page.Views), err
+		return page.Views, err
 	}
 	d.within(ctx, func(ctx context.Context) { d.ring(ctx, ring, registry) })
 	if d.Audit {
-		d.audit(ctx, func(ctx context.Context, cursor string) (audited, error) {
-			a, err := registry.Audit(ctx, accounts.AuditQuery{Cursor: cursor})
-			return audited{a.Accounts, a.Unjudged, a.Found, a.Next}, err
+		d.audit(ctx, func(ctx context.Context, cursor string) (accounts.Audited, error) {
+			return registry.Audit(ctx, accounts.AuditQuery{Cursor: cursor})
 		})
 	}
 	return known
@@ -201,16 +200,14 @@ func shardsOf(ring *circulate.Ring) string {
 // ring reports what is wrong with the service.
 func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accounts.Registry) {
 	list, err := concern.Collect(ctx, concern.Sources{Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter, Webhooks: d.Settings.Delivery.WebhooksFile != ""})
-	if err != nil {
-		d.fault("law", err.Error(), "")
-		return
+	var l concern.Law
+	if err == nil {
+		l, err = concern.Read(ctx, ring)
 	}
-	l, err := concern.Read(ctx, ring)
-	if err != nil {
-		d.fault("law", err.Error(), "")
-		return
+	var stats accounts.Stats
+	if err == nil {
+		stats, err = registry.Stats(ctx)
 	}
-	stats, err := registry.Stats(ctx)
 	if err != nil {
 		d.fault("law", err.Error(), "")
 		return

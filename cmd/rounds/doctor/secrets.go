@@ -52,14 +52,14 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 	var names []string
 	using := 0
 	for i := range all {
-		refers := references(all[i].config)
+		refers := references(all[i].Config)
 		if len(refers) > 0 {
 			using++
 		}
 		for _, name := range refers {
 			if _, seen := uses[name]; !seen {
 				names = append(names, name)
-				uses[name] = secrets.Use{Kind: all[i].kind, Stays: true}
+				uses[name] = secrets.Use{Kind: all[i].Kind, Stays: true}
 			}
 		}
 	}
@@ -137,31 +137,34 @@ func counted(n int, noun string) string {
 
 // references returns the names in all objects {"secret": "NAME"} of a config.
 func references(config json.RawMessage) (names []string) {
-	var value any
-	if json.Unmarshal(config, &value) != nil {
-		return nil
-	}
-	walk(value, func(object map[string]any) {
+	walk(config, func(value any) {
+		object, _ := value.(map[string]any)
 		if name, ok := object["secret"].(string); ok && len(object) == 1 {
 			names = append(names, name)
 		}
-	}, func(string) {})
+	})
 	return names
 }
 
-// walk visits all objects and texts of a value.
-func walk(value any, object func(map[string]any), text func(string)) {
-	switch v := value.(type) {
-	case map[string]any:
-		object(v)
-		for _, each := range v {
-			walk(each, object, text)
-		}
-	case []any:
-		for _, each := range v {
-			walk(each, object, text)
-		}
-	case string:
-		text(v)
+// walk visits all values of a config: each before the values in it.
+func walk(config json.RawMessage, visit func(any)) {
+	var value any
+	if json.Unmarshal(config, &value) != nil {
+		return
 	}
+	var within func(any)
+	within = func(value any) {
+		visit(value)
+		switch v := value.(type) {
+		case map[string]any:
+			for _, each := range v {
+				within(each)
+			}
+		case []any:
+			for _, each := range v {
+				within(each)
+			}
+		}
+	}
+	within(value)
 }

@@ -68,11 +68,10 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 			d.ok("redis", "the API's process uses "+stats.Data.Store)
 		}
 		list, err := d.Calls.Concerns(ctx)
-		if err != nil {
-			d.fault("law", err.Error(), "")
-			return
+		var l concern.Law
+		if err == nil {
+			l, err = d.Calls.Law(ctx)
 		}
-		l, err := d.Calls.Law(ctx)
 		if err != nil {
 			d.fault("law", err.Error(), "")
 			return
@@ -89,94 +88,87 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 	if !there {
 		return known
 	}
-	known.list = func(ctx context.Context) ([]account, error) {
+	known.list = func(ctx context.Context) ([]accounts.View, error) {
 		list, err := d.Calls.List(ctx, client.Query{Limit: accounts.MaxListLimit})
-		var all []account
-		for i := range list.Accounts {
-			all = append(all, account{list.Accounts[i].ID, list.Accounts[i].Kind, list.Accounts[i].Config})
+		var all []accounts.View
+		for _, a := range list.Accounts {
+			all = append(all, accounts.View{Account: accounts.Account{ID: a.ID, Kind: a.Kind, Config: a.Config}})
 		}
 		return all, err
 	}
 	if d.Audit {
-		d.audit(ctx, func(ctx context.Context, cursor string) (audited, error) {
+		d.audit(ctx, func(ctx context.Context, cursor string) (accounts.Audited, error) {
 			a, err := d.Calls.Audit(ctx, false, cursor)
 			found := make(map[circulate.Violation]int)
 			for _, k := range a.Kinds {
 				found[k.Kind] = k.Found
 			}
-			return audited{a.Accounts, a.Unjudged, found, a.Next}, err
+			return accounts.Audited{Accounts: a.Accounts, Unjudged: a.Unjudged, Found: found, Next: a.Next}, err
 		})
 	}
 	return known
 }
 
-// parts are the parts to which concerns belong, by the beginnings of their codes.
-var parts = []struct{ part, codes string }{
-	{"law", "law_violated audit_broken audit_old law_flawed"},
-	{"replicas", "no_replica no_monitor watch_old outage_suspected memory_short kind_unchecked process_silent settings_differ versions_differ trail_lost clock_stepped"},
-	{"groups", "webhook_disabled webhook_refused webhook_kind no_delivery no_delivery_role group_lagging messages_dropped"},
-	{"dead letters", "dead_letters"},
-	{"accounts", "overdue failing_jumped headroom_low quarantined owner_paused limit_denying checks_warn"},
+// advice says to which part of the report a concern belongs, and what to do about it. In do,
+// {subject} and {value} stand for the concern's.
+type advice struct{ part, do string }
+
+// advices returns the advice for each concern. What is not in it belongs to Redis, and its text says
+// what to do.
+func advices() map[concern.Code]advice {
+	return map[concern.Code]advice{
+		concern.LawViolated: {"law", "run rounds audit --repair, and keep what it prints"},
+		concern.LawFlawed:   {"law", "run rounds audit --repair, and keep what it prints"},
+		concern.AuditBroken: {"law", "see the log of the monitor on duty"},
+		concern.AuditOld:    {"law", "see the log of the monitor on duty"},
+
+		concern.NoReplica:      {"replicas", "start a process with the role poller, such as rounds serve"},
+		concern.NoMonitor:      {"replicas", "start a process with the role monitor, such as rounds serve"},
+		concern.WatchOld:       {"replicas", "see the log of the monitor on duty"},
+		concern.Outage:         {"replicas", "see the network of {subject}: DNS, routes, ROUNDS_PROXY"},
+		concern.MemoryShort:    {"replicas", "raise Redis' maxmemory, or keep less: ROUNDS_MESSAGE_RETENTION"},
+		concern.KindUnchecked:  {"replicas", "start a poller that checks the kind {subject}, or remove its accounts: rounds account list --kind {subject}"},
+		concern.ProcessSilent:  {"replicas", "see why {subject} ended: it did not sign off"},
+		concern.SettingsDiffer: {"replicas", "give all processes the same {subject}"},
+		concern.VersionsDiffer: {"replicas", ""},
+		concern.TrailLost:      {"replicas", "look for \"an entry of the trail stands in the log alone\" in the log of {subject}: it has them, and why they could not be kept; a day after the last one this is over"},
+		concern.ClockStepped:   {"replicas", "have the clock of Redis' machine set by NTP"},
+		concern.RedisMemory:    {"redis", "raise Redis' maxmemory, or keep less: ROUNDS_MESSAGE_RETENTION"},
+
+		concern.WebhookDisabled: {"groups", "see rounds webhooks list"},
+		concern.WebhookRefused:  {"groups", "see rounds webhooks list"},
+		concern.WebhookKind:     {"groups", "correct kinds in ROUNDS_WEBHOOKS_FILE and run rounds reload, or start a poller that checks the kind; rounds kinds lists the kinds of this program"},
+		concern.NoDelivery:      {"groups", "see rounds webhooks list"},
+		concern.NoDeliveryRole:  {"groups", "add the role to a process that has the file: rounds serve --roles api,poller,monitor,delivery"},
+		concern.GroupLagging:    {"groups", "mend what its handler reports; rounds groups list has the error, and the consumer's log the message. It tries again by itself within ten minutes, and at once when it is started again"},
+		concern.MessagesDropped: {"groups", "see rounds groups list: its consumers are too slow, or have ended"},
+		concern.DeadLetters:     {"dead letters", "see rounds dead list, and replay or drop them"},
+
+		concern.Overdue:       {"accounts", "start more replicas, and see rounds stats"},
+		concern.FailingJumped: {"accounts", "see rounds problems --state newly"},
+		concern.HeadroomLow:   {"accounts", "see rounds stats, and check the kind {subject} more often"},
+		concern.Quarantined:   {"accounts", "see rounds parked list, and the logs of replicas"},
+		concern.OwnerPaused:   {"accounts", ""},
+		concern.LimitDenying:  {"accounts", ""},
+		concern.ChecksWarn:    {"accounts", "see rounds account list --error {value}"},
+	}
 }
 
-// remedy says what to do about a concern, by its code.
-func remedy(c *concern.Concern) string {
-	switch c.Code {
-	case concern.LawViolated, concern.LawFlawed:
-		return "run rounds audit --repair, and keep what it prints"
-	case concern.NoReplica:
-		return "start a process with the role poller, such as rounds serve"
-	case concern.NoMonitor:
-		return "start a process with the role monitor, such as rounds serve"
-	case concern.WatchOld, concern.AuditBroken, concern.AuditOld:
-		return "see the log of the monitor on duty"
-	case concern.Outage:
-		return "see the network of " + c.Subject + ": DNS, routes, ROUNDS_PROXY"
-	case concern.MemoryShort, concern.RedisMemory:
-		return "raise Redis' maxmemory, or keep less: ROUNDS_MESSAGE_RETENTION"
-	case concern.KindUnchecked:
-		return "start a poller that checks the kind " + c.Subject + ", or remove its accounts: rounds account list --kind " + c.Subject
-	case concern.Overdue:
-		return "start more replicas, and see rounds stats"
-	case concern.FailingJumped:
-		return "see rounds problems --state newly"
-	case concern.HeadroomLow:
-		return "see rounds stats, and check the kind " + c.Subject + " more often"
-	case concern.WebhookDisabled, concern.WebhookRefused, concern.NoDelivery:
-		return "see rounds webhooks list"
-	case concern.WebhookKind:
-		return "correct kinds in ROUNDS_WEBHOOKS_FILE and run rounds reload, or start a poller that checks the kind; rounds kinds lists the kinds of this program"
-	case concern.NoDeliveryRole:
-		return "add the role to a process that has the file: rounds serve --roles api,poller,monitor,delivery"
-	case concern.GroupLagging:
-		switch c.Value {
-		case "":
-			return "see rounds groups list: its consumers are too slow"
-		case concern.NoConsumer:
-			if c.Count > 1 {
-				return "start their consumers, or remove those of the groups that nobody reads any more: rounds groups list names them all"
-			}
-			return "start its consumers, or remove the group: rounds groups rm " + c.Subject
-		}
-		return "mend what its handler reports; rounds groups list has the error, and the consumer's log the message. It tries again by itself within ten minutes, and at once when it is started again"
-	case concern.MessagesDropped:
-		return "see rounds groups list: its consumers are too slow, or have ended"
-	case concern.DeadLetters:
-		return "see rounds dead list, and replay or drop them"
-	case concern.Quarantined:
-		return "see rounds parked list, and the logs of replicas"
-	case concern.ClockStepped:
-		return "have the clock of Redis' machine set by NTP"
-	case concern.ChecksWarn:
-		return "see rounds account list --error " + c.Value
-	case concern.ProcessSilent:
-		return "see why " + c.Subject + " ended: it did not sign off"
-	case concern.TrailLost:
-		return "look for \"an entry of the trail stands in the log alone\" in the log of " + c.Subject + ": it has them, and why they could not be kept; a day after the last one this is over"
-	case concern.SettingsDiffer:
-		return "give all processes the same " + c.Subject
+// adviceOn returns the advice on a concern.
+func adviceOn(c *concern.Concern) advice {
+	a, known := advices()[c.Code]
+	switch {
+	case !known:
+		a.part = "redis"
+	case c.Code == concern.GroupLagging && c.Value == "":
+		a.do = "see rounds groups list: its consumers are too slow"
+	case c.Code == concern.GroupLagging && c.Value == concern.NoConsumer && c.Count > 1:
+		a.do = "start their consumers, or remove those of the groups that nobody reads any more: rounds groups list names them all"
+	case c.Code == concern.GroupLagging && c.Value == concern.NoConsumer:
+		a.do = "start its consumers, or remove the group: rounds groups rm {subject}"
 	}
-	return ""
+	a.do = strings.NewReplacer("{subject}", c.Subject, "{value}", c.Value).Replace(a.do)
+	return a
 }
 
 // living is how many replicas and monitors are alive.
@@ -211,27 +203,22 @@ func (d *doctor) concerns(list concern.Concerns, l *concern.Law, registered int,
 	amiss := make(map[string]bool)
 	for i := range list.Concerns {
 		c := &list.Concerns[i]
-		part := "redis"
-		for _, p := range parts {
-			if slices.Contains(strings.Fields(p.codes), string(c.Code)) {
-				part = p.part
-			}
-		}
-		amiss[part] = amiss[part] || c.Level != concern.Note
+		on := adviceOn(c)
+		amiss[on.part] = amiss[on.part] || c.Level != concern.Note
 		text := c.Text
 		if list.Old(c) {
 			text += ", as of " + c.AsOf.Local().Format(time.DateTime)
 		}
 		switch c.Level {
 		case concern.Bad:
-			d.fault(part, text, remedy(c))
+			d.fault(on.part, text, on.do)
 		case concern.Warn:
-			d.warn(part, text, remedy(c))
+			d.warn(on.part, text, on.do)
 		default:
-			if what := remedy(c); what != "" {
-				text += "; " + what
+			if on.do != "" {
+				text += "; " + on.do
 			}
-			d.ok(part, text)
+			d.ok(on.part, text)
 		}
 	}
 	if !amiss["law"] {
@@ -266,40 +253,32 @@ func (d *doctor) law(l *concern.Law, registered int) {
 	}
 }
 
-// audited is one step of an audit.
-type audited struct {
-	accounts, unjudged int
-	found              map[circulate.Violation]int
-	next               string
-}
-
 // audit does a whole audit, step by step.
-func (d *doctor) audit(ctx context.Context, step func(ctx context.Context, cursor string) (audited, error)) {
-	var sum audited
-	sum.found = make(map[circulate.Violation]int)
+func (d *doctor) audit(ctx context.Context, step func(ctx context.Context, cursor string) (accounts.Audited, error)) {
+	sum := accounts.Audited{Found: make(map[circulate.Violation]int)}
 	for cursor := ""; ; {
 		a, err := step(ctx, cursor)
 		if err != nil {
-			d.fault("law", fmt.Sprintf("the audit broke off after %s: %v", counted(sum.accounts, "account"), err), "")
+			d.fault("law", fmt.Sprintf("the audit broke off after %s: %v", counted(sum.Accounts, "account"), err), "")
 			return
 		}
-		sum.accounts, sum.unjudged = sum.accounts+a.accounts, sum.unjudged+a.unjudged
-		for kind, n := range a.found {
-			sum.found[kind] += n
+		sum.Accounts, sum.Unjudged = sum.Accounts+a.Accounts, sum.Unjudged+a.Unjudged
+		for kind, n := range a.Found {
+			sum.Found[kind] += n
 		}
-		if cursor = a.next; cursor == "" {
+		if cursor = a.Next; cursor == "" {
 			break
 		}
 	}
 	var words []string
 	for _, kind := range circulate.Violations() {
-		if n := sum.found[kind]; n > 0 {
+		if n := sum.Found[kind]; n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n, kind))
 		}
 	}
 	if len(words) > 0 {
-		d.fault("law", fmt.Sprintf("an audit of %s just now found %s", counted(sum.accounts, "account"), strings.Join(words, ", ")), "run rounds audit --repair, and keep what it prints")
+		d.fault("law", fmt.Sprintf("an audit of %s just now found %s", counted(sum.Accounts, "account"), strings.Join(words, ", ")), "run rounds audit --repair, and keep what it prints")
 		return
 	}
-	d.ok("law", fmt.Sprintf("an audit of %s just now found each in exactly one place; %d moved and were not judged", counted(sum.accounts, "account"), sum.unjudged))
+	d.ok("law", fmt.Sprintf("an audit of %s just now found each in exactly one place; %d moved and were not judged", counted(sum.Accounts, "account"), sum.Unjudged))
 }

@@ -111,7 +111,7 @@ func (d *doctor) hosts(ctx context.Context, known knowledge) ([]string, error) {
 		all, err := known.list(ctx)
 		failed = err
 		for i := range all {
-			urls = append(urls, urlsOf(all[i].config)...)
+			urls = append(urls, urlsOf(all[i].Config)...)
 		}
 	}
 	var hosts []string
@@ -129,10 +129,10 @@ func (d *doctor) hosts(ctx context.Context, known knowledge) ([]string, error) {
 
 // urlsOf returns the texts of a config that may be URLs.
 func urlsOf(config json.RawMessage) (urls []string) {
-	var value any
-	if json.Unmarshal(config, &value) != nil {
-		return nil
-	}
-	walk(value, func(map[string]any) {}, func(text string) { urls = append(urls, text) })
+	walk(config, func(value any) {
+		if text, ok := value.(string); ok {
+			urls = append(urls, text)
+		}
+	})
 	return urls
 }
