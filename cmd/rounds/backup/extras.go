@@ -94,14 +94,10 @@ func (w *writer) keys(ctx context.Context, ring *circulate.Ring) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		e := named[name]
-		l := &keyLine{Name: text(name), Digest: e.Digest, Record: text(e.Record)}
-		if !e.Expires.IsZero() {
-			l.Expires = e.Expires.UnixMilli()
-		}
+		l := &keyLine{Name: text(name), Digest: e.Digest, Record: text(e.Record), Expires: milli(e.Expires)}
 		if err := w.write(line{Key: l}); err != nil {
 			return err
 		}
-		w.counts.Keys++
 	}
 	return nil
 }
@@ -112,14 +108,10 @@ func (w *writer) webhooks(ctx context.Context, ring *circulate.Ring) error {
 		return err
 	}
 	for _, e := range disabled {
-		l := &webhookLine{Name: text(e.Name), Reason: text(e.Reason)}
-		if !e.Since.IsZero() {
-			l.Since = e.Since.UnixMilli()
-		}
+		l := &webhookLine{Name: text(e.Name), Reason: text(e.Reason), Since: milli(e.Since)}
 		if err := w.write(line{Webhook: l}); err != nil {
 			return err
 		}
-		w.counts.Webhooks++
 	}
 	return nil
 }
@@ -152,7 +144,6 @@ func (w *writer) secrets(ctx context.Context, ring *circulate.Ring) error {
 			if err := w.write(line{Secret: l}); err != nil {
 				return err
 			}
-			w.counts.Secrets++
 		}
 		if next == "" {
 			return nil
@@ -187,7 +178,6 @@ func (w *writer) credentials(ctx context.Context, ring *circulate.Ring) error {
 			if err := w.write(line{Credential: l}); err != nil {
 				return err
 			}
-			w.counts.Credentials++
 		}
 		if passed < credential.MostListed {
 			return nil
@@ -204,16 +194,9 @@ func (t *target) extra(ctx context.Context, l *line) error {
 			t.done.WithoutKeys++
 			return nil
 		}
-		expires := time.Time{}
-		if l.Key.Expires > 0 {
-			expires = time.UnixMilli(l.Key.Expires)
-		}
-		return document.Of(t.ring).Keys().Add(ctx, string(l.Key.Name), l.Key.Digest, []byte(l.Key.Record), expires)
+		return document.Of(t.ring).Keys().Add(ctx, string(l.Key.Name), l.Key.Digest, []byte(l.Key.Record), ofMilli(l.Key.Expires))
 	case l.Webhook != nil:
-		e := circulate.DisabledEndpoint{Name: string(l.Webhook.Name), Reason: string(l.Webhook.Reason)}
-		if l.Webhook.Since > 0 {
-			e.Since = time.UnixMilli(l.Webhook.Since)
-		}
+		e := circulate.DisabledEndpoint{Name: string(l.Webhook.Name), Reason: string(l.Webhook.Reason), Since: ofMilli(l.Webhook.Since)}
 		return t.ring.Archive().LoadDisabled(ctx, []circulate.DisabledEndpoint{e})
 	case l.Secret != nil:
 		record, err := plain(l.Secret.Record)

@@ -211,13 +211,25 @@ func stays(value []byte) bool {
 	return json.Compact(&compact, value) == nil && bytes.Equal(compact.Bytes(), value)
 }
 
+// milli returns a time in unix ms; 0: zero.
+func milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func ofMilli(ms int64) time.Time {
+	if ms <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
 func accountOf(a *circulate.Archived) *accountLine {
 	l := &accountLine{
 		ID: a.ID, Place: string(a.Standing), Line: text(a.Line), Cursor: text(a.Cursor), Failures: text(a.Failures),
-		Strikes: text(a.Strikes), State: text(a.State), Error: text(a.Error), Reason: text(a.Reason),
-	}
-	if !a.At.IsZero() {
-		l.At = a.At.UnixMilli()
+		Strikes: text(a.Strikes), State: text(a.State), Error: text(a.Error), Reason: text(a.Reason), At: milli(a.At),
 	}
 	if stays([]byte(a.Record)) {
 		l.Record = json.RawMessage(a.Record)

@@ -26,8 +26,7 @@ const (
 
 // Options are what a backup needs besides a ring.
 type Options struct {
-	Program  string       // the version of the program, for people
-	Progress func(Counts) // called now and then with the counts so far; nil: not called
+	Program string // the version of the program, for people
 	// Secrets is the key for credentials. If it is set, the backup has the stored secrets, still
 	// sealed, and credentials that are sealed for this key.
 	Secrets *secret.PublicKey
@@ -37,9 +36,8 @@ type Options struct {
 type writer struct {
 	out    *bufio.Writer
 	sum    hash.Hash
+	parts  []part
 	counts Counts
-	lines  int
-	report func(Counts)
 	seal   *secret.PublicKey // nil: no secrets
 
 	buffer  bytes.Buffer // of one line
@@ -47,12 +45,13 @@ type writer struct {
 }
 
 func newWriter(out io.Writer, o Options) *writer {
-	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), report: o.Progress, seal: o.Secrets}
+	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), parts: parts(format), seal: o.Secrets}
 	w.encoder = json.NewEncoder(&w.buffer)
 	w.encoder.SetEscapeHTML(false)
 	return w
 }
 
+// write writes a line, and counts it.
 func (w *writer) write(l line) error {
 	w.buffer.Reset()
 	if err := w.encoder.Encode(l); err != nil { // with a newline
@@ -60,64 +59,61 @@ func (w *writer) write(l line) error {
 	}
 	encoded := w.buffer.Bytes()
 	_, _ = w.sum.Write(encoded) // a hash takes everything
-	if _, err := w.out.Write(encoded); err != nil {
-		return err
+	for _, p := range w.parts {
+		if p.there(&l) {
+			*p.count(&w.counts)++
+		}
 	}
-	if w.lines++; w.lines%reportEvery == 0 && w.report != nil {
-		w.report(w.counts)
-	}
-	return nil
+	_, err := w.out.Write(encoded)
+	return err
 }
 
 // Write writes a backup of everything in the ring's namespace. It returns ErrResharding while the
 // number of shards changes. A backup that ended with an error has no trailer, and cannot be
 // restored.
 func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) (Counts, error) {
+	w := newWriter(out, o)
+	if err := w.everything(ctx, ring, o.Program); err != nil {
+		return w.counts, fmt.Errorf("backup: %w", err)
+	}
+	return w.counts, nil
+}
+
+func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program string) error {
 	if ring.Sources() > 0 {
-		return Counts{}, fmt.Errorf("backup: %w", circulate.ErrResharding)
+		return circulate.ErrResharding
 	}
 	now, err := ring.Now(ctx, 0)
 	if err != nil {
-		return Counts{}, fmt.Errorf("backup: %w", err)
+		return err
 	}
-	w := newWriter(out, o)
-	var about Counts
+	header := &Header{Is: magic, Format: format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}
 	for shard := range ring.Shards() {
 		n, err := ring.Count(ctx, shard)
 		if err != nil {
-			return Counts{}, fmt.Errorf("backup: %w", err)
+			return err
 		}
-		about.Accounts += n.Registered
-		about.Messages += n.Messages
+		header.About.Accounts += n.Registered
+		header.About.Messages += n.Messages
 	}
-	err = w.write(line{Header: &Header{
-		Is: magic, Format: format, Program: o.Program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC(),
-		About: about,
-	}})
+	if err := w.write(line{Header: header}); err != nil {
+		return err
+	}
 	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials} {
-		if err == nil {
-			err = part(ctx, ring)
+		if err := part(ctx, ring); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		var changed bool
-		if changed, err = ring.Changed(ctx); err == nil && changed {
-			err = circulate.ErrResharding
-		}
+	switch changed, err := ring.Changed(ctx); {
+	case err != nil:
+		return err
+	case changed:
+		return circulate.ErrResharding
 	}
-	if err == nil {
-		err = w.write(line{End: &trailer{Counts: w.counts, SHA256: hex.EncodeToString(w.sum.Sum(nil))}})
+	if err := w.write(line{End: &trailer{Counts: w.counts, SHA256: hex.EncodeToString(w.sum.Sum(nil))}}); err != nil {
+		return err
 	}
-	if err == nil {
-		err = w.out.Flush()
-	}
-	if err != nil {
-		return w.counts, fmt.Errorf("backup: %w", err)
-	}
-	if o.Progress != nil {
-		o.Progress(w.counts)
-	}
-	return w.counts, nil
+	return w.out.Flush()
 }
 
 func (w *writer) groups(ctx context.Context, ring *circulate.Ring) error {
@@ -134,7 +130,6 @@ func (w *writer) groups(ctx context.Context, ring *circulate.Ring) error {
 			if err := w.write(line{Group: l}); err != nil {
 				return err
 			}
-			w.counts.Groups++
 		}
 	}
 	return nil
@@ -151,7 +146,6 @@ func (w *writer) accounts(ctx context.Context, ring *circulate.Ring) error {
 				if err := w.write(line{Account: accountOf(&all[i])}); err != nil {
 					return err
 				}
-				w.counts.Accounts++
 			}
 			cursor = next
 		}
@@ -174,7 +168,6 @@ func (w *writer) dead(ctx context.Context, ring *circulate.Ring) error {
 				if err := w.write(line{Dead: l}); err != nil {
 					return err
 				}
-				w.counts.Dead++
 				after = letters[i].Position
 			}
 			if len(letters) < lettersAtOnce {
@@ -214,7 +207,6 @@ func (w *writer) messages(ctx context.Context, ring *circulate.Ring) error {
 		if err := w.write(line{Message: messageOf(&s.found[0])}); err != nil {
 			return err
 		}
-		w.counts.Messages++
 		s.found = s.found[1:]
 		more, err := s.fill(ctx, ring)
 		if err != nil {
