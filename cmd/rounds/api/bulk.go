@@ -151,8 +151,6 @@ func (d describer) bulk(action accounts.Action) *huma.Operation {
 		Description: about + " The parameters select accounts by their state at the moment when each is looked at. An account must match all parameters. There is no body.\n\n" +
 			"The reply begins at once: lines with the progress, and a summary as the last line. If the summary has an error, or is missing, the change stopped. Repeating the request is safe. The change stops when the caller goes away.",
 		Parameters: parameters,
-		Responses: map[string]*huma.Response{"200": {
-			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[BulkLine]())},
-		}},
+		Responses:  lines(d.media(reflect.TypeFor[BulkLine]())),
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }

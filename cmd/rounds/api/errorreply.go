@@ -94,45 +94,39 @@ func translated(m *huma.ErrorModel, to locale.Language) *huma.ErrorModel {
 // did not cause. Nothing else logs them.
 func (s *Server) errorReply(ctx context.Context, doing string, err error) *errorReply {
 	var faults accounts.Faults
-	switch {
-	case errors.As(err, &faults):
+	if errors.As(err, &faults) {
 		return faulty(faults)
+	}
+	for _, known := range []struct {
+		err   error
+		reply *errorReply
+	}{
+		{accounts.ErrNotFound, newErrorReply(http.StatusNotFound, "no account has this id")},
+		{accounts.ErrExists, newErrorReply(http.StatusConflict, "an account already has this id")},
+		{accounts.ErrChanged, changedReply()},
+		{accounts.ErrContended, unavailable("others keep changing the account: try again")},
+		{accounts.ErrParked, newErrorReply(http.StatusConflict, "the account is parked and is not checked; resume it first")},
+		{message.ErrNoGroup, newErrorReply(http.StatusNotFound, "there is no such consumer group")},
+		{message.ErrGroupAlive, newErrorReply(http.StatusConflict, "consumers of the group are running, and would create it again: stop them first, and try again 15 s later")},
+		{message.ErrNoMessage, newErrorReply(http.StatusNotFound, "there is no such message; it may have been trimmed")},
+		{message.ErrNoDead, newErrorReply(http.StatusNotFound, "there is no such dead letter; it may have been replayed or dropped")},
+		{message.ErrNoWebhook, newErrorReply(http.StatusNotFound, "there is no such webhook endpoint")},
+		{message.ErrNoneWaits, newErrorReply(http.StatusNotFound, "no message of the account waits at the endpoint")},
+		{message.ErrWebhookDisabled, newErrorReply(http.StatusConflict, "the endpoint is disabled and gets nothing; enable it first")},
+		{message.ErrWebhookIdle, newErrorReply(http.StatusConflict, "no process delivers to the endpoint: start one with the role delivery")},
+		{message.ErrNotNamed, newErrorReply(http.StatusConflict, "messages of too many accounts wait to name them all, and this account is not named; retry or skip others first")},
+		{message.ErrSeveralWait, newErrorReply(http.StatusConflict, "messages of several accounts wait: name the account, or say all")},
+		{errCounting, unavailable("the accounts are still being counted: ask again")},
+	} {
+		if errors.Is(err, known.err) {
+			return known.reply
+		}
+	}
+	switch {
 	case errors.Is(err, accounts.ErrCursor):
 		return badCursor("query.cursor", err)
-	case errors.Is(err, accounts.ErrNotFound):
-		return newErrorReply(http.StatusNotFound, "no account has this id")
-	case errors.Is(err, accounts.ErrExists):
-		return newErrorReply(http.StatusConflict, "an account already has this id")
-	case errors.Is(err, accounts.ErrChanged):
-		return changedReply()
-	case errors.Is(err, accounts.ErrContended):
-		return unavailable("others keep changing the account: try again")
-	case errors.Is(err, accounts.ErrParked):
-		return newErrorReply(http.StatusConflict, "the account is parked and is not checked; resume it first")
-	case errors.Is(err, message.ErrNoGroup):
-		return newErrorReply(http.StatusNotFound, "there is no such consumer group")
-	case errors.Is(err, message.ErrGroupAlive):
-		return newErrorReply(http.StatusConflict, "consumers of the group are running, and would create it again: stop them first, and try again 15 s later")
-	case errors.Is(err, message.ErrNoMessage):
-		return newErrorReply(http.StatusNotFound, "there is no such message; it may have been trimmed")
-	case errors.Is(err, message.ErrNoDead):
-		return newErrorReply(http.StatusNotFound, "there is no such dead letter; it may have been replayed or dropped")
-	case errors.Is(err, message.ErrNoWebhook):
-		return newErrorReply(http.StatusNotFound, "there is no such webhook endpoint")
-	case errors.Is(err, message.ErrNoneWaits):
-		return newErrorReply(http.StatusNotFound, "no message of the account waits at the endpoint")
-	case errors.Is(err, message.ErrWebhookDisabled):
-		return newErrorReply(http.StatusConflict, "the endpoint is disabled and gets nothing; enable it first")
-	case errors.Is(err, message.ErrWebhookIdle):
-		return newErrorReply(http.StatusConflict, "no process delivers to the endpoint: start one with the role delivery")
-	case errors.Is(err, message.ErrNotNamed):
-		return newErrorReply(http.StatusConflict, "messages of too many accounts wait to name them all, and this account is not named; retry or skip others first")
-	case errors.Is(err, message.ErrSeveralWait):
-		return newErrorReply(http.StatusConflict, "messages of several accounts wait: name the account, or say all")
 	case errors.Is(err, ErrNoPoller):
 		return newErrorReply(http.StatusNotFound, err.Error())
-	case errors.Is(err, errCounting):
-		return unavailable("the accounts are still being counted: ask again")
 	case errors.Is(context.Cause(ctx), circulate.ErrResharding):
 		trail.Of(ctx).End(trail.Unknown)
 		return resharding()

@@ -110,6 +110,11 @@ func (d describer) media(t reflect.Type) *huma.MediaType {
 	return &huma.MediaType{Schema: d.schemas.Schema(t, true, t.Name())}
 }
 
+// lines returns the reply of a route that answers in lines of JSON.
+func lines(media *huma.MediaType) map[string]*huma.Response {
+	return map[string]*huma.Response{"200": {Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": media}}}
+}
+
 func (d describer) setBody(o *huma.Operation, t reflect.Type, required bool) {
 	o.RequestBody.Required = required
 	o.RequestBody.Content = map[string]*huma.MediaType{"application/json": d.media(t)}
@@ -128,7 +133,7 @@ func (d describer) problems(o *huma.Operation, statuses ...int) *huma.Operation 
 }
 
 func (d describer) importing() *huma.Operation {
-	lines := &huma.MediaType{Schema: &huma.Schema{OneOf: []*huma.Schema{
+	answers := &huma.MediaType{Schema: &huma.Schema{OneOf: []*huma.Schema{
 		d.media(reflect.TypeFor[BadLine]()).Schema, d.media(reflect.TypeFor[ImportEnd]()).Schema,
 	}}}
 	return d.problems(&huma.Operation{
@@ -141,7 +146,7 @@ func (d describer) importing() *huma.Operation {
 		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin. backfill: with everything that their third parties still have. now: with messages from now on; older ones are dropped.",
 			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}}},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())}},
-		Responses:   map[string]*huma.Response{"200": {Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": lines}}},
+		Responses:   lines(answers),
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
@@ -152,9 +157,7 @@ func (d describer) exporting() *huma.Operation {
 		Description: "Of all accounts, or of the accounts that the parameters select: one record a line, in the form of an import. If it fails half way, the connection is cut.",
 		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record also has a field state, with cursor, failures, what its cadence remembers and why it is parked. An import uses it for new accounts.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}),
-		Responses: map[string]*huma.Response{"200": {
-			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())},
-		}},
+		Responses: lines(d.media(reflect.TypeFor[Record]())),
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
@@ -165,9 +168,7 @@ func (d describer) backup() *huma.Operation {
 		Description: "The accounts with everything that is known about them, the messages, the consumer groups, the dead letters, the keys' digests and the disabled webhooks, in the form of rounds restore: lines of JSON between a header and a trailer with a checksum. If it fails half way, the connection is cut, and there is no trailer.",
 		Parameters: []*huma.Param{{Name: "with_secrets", In: "query", Description: "true: also the stored secrets, still sealed, and the credentials, sealed for the same key. 409 if the process has no key to seal with.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}},
-		Responses: map[string]*huma.Response{"200": {
-			Description: "Lines of JSON", Content: map[string]*huma.MediaType{"application/x-ndjson": {Schema: &huma.Schema{Type: huma.TypeObject}}},
-		}},
+		Responses: lines(&huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject}}),
 	}, http.StatusUnauthorized, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
