@@ -7,10 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
@@ -259,3 +265,239 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 
 // patientPart is how much a caller must accept within writePatience.
 const patientPart = 32 << 10
+
+// BulkProgress is how far a change of many accounts has got, or its result.
+type BulkProgress struct {
+	Seen      int `json:"seen" doc:"Accounts that were looked at."`
+	Matched   int `json:"matched" doc:"Selected accounts."`
+	Changed   int `json:"changed" doc:"Accounts that were changed, or would be in a dry run."`
+	Unchanged int `json:"unchanged" doc:"Accounts that needed no change, are parked for another reason, or were deleted meanwhile."`
+	Failed    int `json:"failed" doc:"Accounts that were not changed, because Redis refused or could not be reached."`
+	Unknown   int `json:"unknown" doc:"Accounts whose step was cut off: they may have been changed. Repeating the request is safe, and shows whether they were."`
+}
+
+// BulkLine is a line of the reply to a change of many accounts: progress, or in the last line
+// the summary.
+type BulkLine struct {
+	Progress *BulkProgress `json:"progress,omitempty" doc:"The progress, twice a second."`
+	Error    string        `json:"error,omitempty" doc:"With the summary: why the change stopped before its end. Repeating the request is safe."`
+	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: the result."`
+}
+
+func bulkActions() []accounts.Action {
+	return []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll, accounts.NudgeAll}
+}
+
+// bulk applies an action to all accounts that the query selects, and replies with its progress.
+func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
+	doing := string(action) + " accounts"
+	return func(w http.ResponseWriter, r *http.Request) {
+		job, err := readBulk(action, r)
+		if err != nil {
+			badQuery(err).write(w, r)
+			return
+		}
+		draft := trail.Of(r.Context())
+		draft.Select(selection(r))
+		if job.DryRun {
+			draft.LookOnly()
+		}
+		ctx, end := s.stream(r)
+		defer end()
+		// Once the reply has begun its status cannot change.
+		if _, err := s.options.Ring.Now(ctx, 0); err != nil {
+			s.errorReply(ctx, doing, err).write(w, r)
+			return
+		}
+		connection := http.NewResponseController(w)
+		_ = connection.SetReadDeadline(time.Time{}) // nothing more is read, and a deadline must not end the request
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		reply := newLineWriter(w, connection)
+		reply.flush()
+		done, err := s.registry(ctx).Bulk(ctx, job, func(p accounts.Progress) error {
+			progress := BulkProgress(p)
+			if err := reply.write(BulkLine{Progress: &progress}); err != nil {
+				return err
+			}
+			reply.flush()
+			return reply.out.err
+		})
+		noteBulk(draft, done, err)
+		if reply.out.err != nil {
+			return // the caller has gone
+		}
+		summary := BulkProgress(done)
+		last := BulkLine{Summary: &summary}
+		if err != nil {
+			last.Error = fmt.Sprintf("%s stopped; repeating it is safe: %s", action, s.errorReply(ctx, doing, err).Detail)
+		}
+		_ = reply.write(last) // a caller that has gone needs no answer
+		reply.flush()
+	}
+}
+
+// noteBulk adds the result of a change of many accounts to its entry in the trail.
+func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
+	draft.Counts(map[string]int{"matched": done.Matched, "changed": done.Changed, "unchanged": done.Unchanged, "failed": done.Failed, "unknown": done.Unknown})
+	switch {
+	case done.Unknown > 0:
+		draft.End(trail.Unknown)
+	case err != nil:
+		draft.End(trail.Failed)
+	}
+}
+
+// readBulk reads a Bulk from the query alone. It refuses a body, because a selector in a body would
+// be ignored.
+func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
+	others := []string{"all", "dry_run"}
+	if action == accounts.NudgeAll {
+		others = append(others, "rate")
+	}
+	q := readQuery(r, true, others...)
+	job := accounts.Bulk{Action: action, Selector: q.selector, All: q.flag("all"), DryRun: q.flag("dry_run")}
+	if text, ok := q.values["rate"]; ok {
+		// Once parsed, 0 and a missing parameter would look the same.
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || rate == 0 {
+			q.faults.Add("rate", "must be a number of accounts a second, more than 0")
+		}
+		job.Rate = rate
+	}
+	if r.ContentLength != 0 {
+		q.faults.Add(accounts.RecordField, "must have everything: the route takes no body")
+	}
+	if len(q.faults) > 0 {
+		return job, q.faults
+	}
+	return job, job.Validate()
+}
+
+// bulk describes one of the routes.
+func (d describer) bulk(action accounts.Action) *huma.Operation {
+	flag := func(name, description string) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}, Description: description}
+	}
+	summary := map[accounts.Action]string{
+		accounts.PauseAll:  "Take many accounts out of circulation",
+		accounts.ResumeAll: "Bring many paused accounts back",
+		accounts.DeleteAll: "Delete many accounts",
+		accounts.NudgeAll:  "Check many accounts sooner",
+	}[action]
+	about := map[accounts.Action]string{
+		accounts.PauseAll:  "An account that is parked for another reason stays so, unless state=parked or a reason selects it.",
+		accounts.ResumeAll: "Paused accounts, and others that are parked if state=parked or a reason selects them. Each is due at its next phase slot, so that they do not all start together, and its failures are forgotten.",
+		accounts.DeleteAll: "For good. Their messages stay.",
+		accounts.NudgeAll:  "One after the other, at a rate, so that they do not all start together. No check comes later than it would. A parked account stays as it is.",
+	}[action]
+	parameters := selecting(flag("all", "Select every account. A request that selects nothing is refused without it."), flag("dry_run", "Only count."))
+	if action == accounts.NudgeAll {
+		least, most := accounts.MinReviveRate, float64(accounts.MaxReviveRate)
+		parameters = append(parameters, &huma.Param{
+			Name: "rate", In: "query", Description: "How many accounts become due in a second.",
+			Schema: &huma.Schema{Type: huma.TypeNumber, Minimum: &least, Maximum: &most, Default: accounts.NudgeRate},
+		})
+	}
+	return d.problems(&huma.Operation{
+		OperationID: string(action) + "-accounts", Method: http.MethodPost, Path: "/v1/accounts:" + string(action), Tags: []string{"transfer"},
+		Summary: summary,
+		Description: about + " The parameters select accounts by their state at the moment when each is looked at. An account must match all parameters. There is no body.\n\n" +
+			"The reply begins at once: lines with the progress, and a summary as the last line. If the summary has an error, or is missing, the change stopped. Repeating the request is safe. The change stops when the caller goes away.",
+		Parameters: parameters,
+		Responses:  lines(d.media(reflect.TypeFor[BulkLine]())),
+	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+}
+
+// query is the parameters of a request that no handler of huma reads, and what is wrong with them.
+type query struct {
+	selector accounts.Selector
+	values   map[string]string // of the others
+	faults   accounts.Faults
+}
+
+// readQuery reads the parameters that a route knows, each at most once, and those that select accounts
+// if the route selects.
+func readQuery(r *http.Request, selects bool, names ...string) *query {
+	q := &query{values: make(map[string]string)}
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		q.faults.Add(accounts.RecordField, "must be parameters, percent-encoded")
+		return q
+	}
+	var fields []string
+	if selects {
+		fields = accounts.SelectorFields()
+		q.selector, err = accounts.ParseSelector(given)
+		errors.As(err, &q.faults)
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case slices.Contains(fields, name):
+		case !slices.Contains(names, name):
+			// If a misspelt parameter were ignored, more accounts would be selected.
+			q.faults.Add(name, "is not a parameter of this route")
+		case len(given[name]) > 1:
+			q.faults.Add(name, "must be given once")
+		default:
+			q.values[name] = given[name][0]
+		}
+	}
+	return q
+}
+
+// flag returns a parameter that is true or false. It is false if it is not given.
+func (q *query) flag(name string) bool {
+	text, ok := q.values[name]
+	if !ok {
+		return false
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		q.faults.Add(name, "must be true or false")
+	}
+	return on
+}
+
+// badQuery is the reply for parameters with faults.
+func badQuery(err error) *errorReply {
+	var faults accounts.Faults
+	if !errors.As(err, &faults) {
+		faults = accounts.Faults{{Reason: err.Error()}}
+	}
+	return newErrorReply(http.StatusUnprocessableEntity, "validation failed", detailsOf(faults, "query.")...)
+}
+
+// selecting describes the parameters of a route that selects.
+func selecting(others ...*huma.Param) []*huma.Param {
+	explode := true
+	param := func(name, description string, words ...any) *huma.Param {
+		return &huma.Param{
+			Name: name, In: "query", Explode: &explode, Description: description,
+			Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: words}},
+		}
+	}
+	var states []any
+	for _, state := range accounts.States() {
+		states = append(states, state)
+	}
+	return append([]*huma.Param{
+		param("id", "Only the account with this id, or with one of several, at most 100."),
+		param("kind", "Only accounts of this kind, or of one of several."),
+		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success. Neither has parked ones, as in all figures.", states...),
+		param("label", "Only accounts that have this label, NAME=VALUE; of several, all."),
+		param("prefix", "Only accounts whose id begins so, or with one of several."),
+		param("reason", "Only parked accounts whose reason begins so, or with one of several."),
+		param("error", "Only accounts whose last check failed with this code or kind, or with one of several."),
+		param("cause", "Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."),
+		param("host", "Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."),
+		param("except_host", "Only accounts whose config does not name this host or corporation, or any of several."),
+		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
+	}, others...)
+}
+
+// selection returns the parameters by which a request selects accounts, as they were given.
+func selection(r *http.Request) map[string][]string {
+	query := r.URL.Query()
+	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(accounts.SelectorFields(), name) })
+	return query
+}

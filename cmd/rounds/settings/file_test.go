@@ -173,7 +173,7 @@ func TestMergeTakesWhatIsLive(t *testing.T) {
 			live = append(live, s.Name)
 		}
 	}
-	for _, file := range []string{"deployments/guide/operations.md", "cmd/rounds/command/reload.go"} {
+	for _, file := range []string{"deployments/guide/operations.md", "cmd/rounds/command/settings.go"} {
 		text, err := os.ReadFile(filepath.Join(top, file))
 		if err != nil {
 			t.Fatal(err)
