@@ -34,7 +34,7 @@ func (w *world) prepare(t *testing.T) {
 	w.scene.Third.Say("gone", scene.Answer{Status: http.StatusGone, Type: "text/plain", Body: "gone"})
 	w.scene.Third.Say("many", scene.Answer{Status: http.StatusOK, Type: "application/rss+xml", Body: emptyFeed})
 	register := func(id, kind, url string) {
-		_, err := w.scene.Calls.Add(t.Context(), accounts.Account{ID: id, Kind: kind, Cadence: "every 1h", Config: fmt.Appendf(nil, `{"url":%q}`, url)})
+		_, err := w.scene.Calls.Add(t.Context(), accounts.Account{ID: id, Kind: kind, Cadence: "every 1h", Config: fmt.Appendf(nil, `{"url":%q}`, url)}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func (h *hands) keys() {
 	h.must(h.tab.await(`window.__looked > 0`))
 	release, err := h.tab.press(`#live-menu a[href="/accounts"]`)
 	h.must(err)
-	_, err = h.scene.Calls.Add(h.t.Context(), accounts.Account{ID: "hand-more", Kind: "feed", Cadence: "every 1h", Config: []byte(`{"url":"http://many.example/said/many"}`)})
+	_, err = h.scene.Calls.Add(h.t.Context(), accounts.Account{ID: "hand-more", Kind: "feed", Cadence: "every 1h", Config: []byte(`{"url":"http://many.example/said/many"}`)}, "")
 	h.must(err)
 	h.must(h.tab.await(`window.__looked > 1`))
 	h.must(release())

@@ -162,7 +162,7 @@ func (w *world) key(t *testing.T, name, role string, labels ...string) string {
 func (w *world) registered(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := w.scene.Calls.Export(t.Context(), accounts.Selector{}, &out); err != nil {
+	if _, err := w.scene.Calls.Export(t.Context(), accounts.Exporting{}, &out); err != nil {
 		t.Fatal(err)
 	}
 	paused, err := w.scene.Calls.Parked(t.Context(), client.ParkedQuery{Reason: "paused"})

@@ -48,12 +48,12 @@ func (w *world) plant(t *testing.T) *strangers {
 			ID: text("Id", i), Kind: "http", Cadence: "every 5s", Labels: map[string]string{text("Label", i): text("Value", i)},
 			Config: []byte(encoded(t, map[string]string{"url": "http://crm.example/said/" + said + "?" + strings.ReplaceAll(address, " ", "+")})),
 		}
-		_, err := w.scene.Calls.Add(t.Context(), a)
+		_, err := w.scene.Calls.Add(t.Context(), a, "")
 		if err == nil {
 			text("Address", i)
 		} else { // it cannot be an address
 			a.Config = fmt.Appendf(nil, `{"url":"http://crm.example/said/%s"}`, said)
-			_, err = w.scene.Calls.Add(t.Context(), a)
+			_, err = w.scene.Calls.Add(t.Context(), a, "")
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", payloads[i].name, err)
@@ -73,7 +73,7 @@ func (w *world) plant(t *testing.T) *strangers {
 	w.scene.Third.Say("messages", scene.Answer{Status: http.StatusOK, Type: "application/json", Body: encoded(t, map[string]any{"messages": messages, "next_cursor": 1, "has_more": false})})
 	for id, kind := range map[string]string{"titles": "feed", "messages": "http"} {
 		a := accounts.Account{ID: "stranger-" + id, Kind: kind, Cadence: "every 1h", Config: fmt.Appendf(nil, `{"url":"http://crm.example/said/%s"}`, id)}
-		if _, err := w.scene.Calls.Add(t.Context(), a); err != nil {
+		if _, err := w.scene.Calls.Add(t.Context(), a, ""); err != nil {
 			t.Fatal(err)
 		}
 		s.ids = append(s.ids, a.ID)

@@ -72,7 +72,7 @@ func (s *Scene) Populate(ctx context.Context, n int, cadence string) ([]Failing,
 		return nil, err
 	}
 	refused := func(b api.BadLine) error { return fmt.Errorf("line %d of the sample is refused: %+v", b.Line, b) }
-	if _, err := s.Calls.Import(ctx, &records, refused); err != nil {
+	if _, err := s.Calls.Import(ctx, &records, "", refused); err != nil {
 		return nil, err
 	}
 	return failing, s.Calls.Pause(ctx, "city-paused")
