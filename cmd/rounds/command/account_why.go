@@ -137,7 +137,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	table.add("why", localTimes(s.Why, s.Error, s.Reason))
 	table.add("fault", s.Fault)
 	table.add("cadence", s.Cadence)
-	table.add("next slots", timesOf(s.Slots))
+	table.add("next slots", joined(s.Slots, clockTime))
 	table.add("priority", s.Priority)
 	if l := s.Lanes; l != nil && l.Kind != "" {
 		table.add("waiting", fmt.Sprintf("for a replica that checks the kind %q, behind %d others in shard %d", l.Kind, l.Ahead, s.Shard))
@@ -199,14 +199,6 @@ func errorOf(text string, at time.Time) string {
 		return text
 	}
 	return clockTime(at) + ": " + text
-}
-
-func timesOf(times []time.Time) string {
-	texts := make([]string, len(times))
-	for i, t := range times {
-		texts[i] = clockTime(t)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // headroomOf returns how long an account has until its third party forgets messages.

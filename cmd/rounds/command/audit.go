@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -142,13 +141,12 @@ func totalOf(kinds []api.FindingCount) (n int) {
 
 // countsOf returns what was found, in one line.
 func countsOf(kinds []api.FindingCount) string {
-	var texts []string
-	for _, c := range kinds {
+	text := joined(kinds, func(c api.FindingCount) string {
 		text := fmt.Sprintf("%d %s", c.Found, oneLine(string(c.Kind)))
 		if c.Repaired > 0 {
 			text += fmt.Sprintf(" (%d repaired)", c.Repaired)
 		}
-		texts = append(texts, text)
-	}
-	return cmp.Or(strings.Join(texts, ", "), "nothing found, every account is in one place")
+		return text
+	})
+	return cmp.Or(text, "nothing found, every account is in one place")
 }

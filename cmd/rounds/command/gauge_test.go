@@ -16,7 +16,7 @@ func TestGauge(t *testing.T) {
 	env := environment{stderr: terminal.NewWriter(&out), isTerminal: func(any) bool { return true }}
 	g := newGauge(env)
 	now := time.Unix(1000, 0)
-	g.now = func() time.Time { return now }
+	g.line.now = func() time.Time { return now }
 	last := func() string {
 		text := out.String()
 		return text[strings.LastIndex(text, "\x1b[K")+len("\x1b[K"):]

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -214,15 +212,7 @@ func keyRow(k api.Key) string {
 	if k.Expired {
 		expires = "expired " + expires
 	}
-	labels := "-"
-	if len(k.Labels) > 0 {
-		var pairs []string
-		for _, name := range slices.Sorted(maps.Keys(k.Labels)) {
-			pairs = append(pairs, name+"="+k.Labels[name])
-		}
-		labels = strings.Join(pairs, ",")
-	}
-	return strings.Join([]string{oneLine(k.Name), k.Role, oneLine(labels), at(k.Created, "-"), oneLine(cmp.Or(k.By, "-")), expires, at(k.Used, "never")}, "\t")
+	return strings.Join([]string{oneLine(k.Name), k.Role, oneLine(cmp.Or(access.Labels(k.Labels).String(), "-")), at(k.Created, "-"), oneLine(cmp.Or(k.By, "-")), expires, at(k.Used, "never")}, "\t")
 }
 
 func newKeyRevoke(env environment) *cobra.Command {

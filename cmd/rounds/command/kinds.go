@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -54,11 +55,8 @@ how many living pollers check them; or explain each field of one kind.`,
 
 // noKind says that there is no such kind, and lists the ones that there are.
 func noKind(list api.KindList, name string) error {
-	names := make([]string, len(list.Kinds))
-	for i, k := range list.Kinds {
-		names[i] = k.Name
-	}
-	return fmt.Errorf("there is no kind %q: the kinds are %s", name, strings.Join(names, ", "))
+	names := joined(list.Kinds, func(k api.Kind) string { return k.Name })
+	return fmt.Errorf("there is no kind %q: the kinds are %s", name, names)
 }
 
 func kindRow(k api.Kind) string {
@@ -69,11 +67,7 @@ func kindRow(k api.Kind) string {
 			fields[i] = "[" + f.Name + "]"
 		}
 	}
-	text := strings.Join(fields, " ")
-	if text == "" {
-		text = "(JSON)"
-	}
-	return fmt.Sprintf("%s\t%d\t%s", k.Name, k.Replicas, text)
+	return fmt.Sprintf("%s\t%d\t%s", k.Name, k.Replicas, cmp.Or(strings.Join(fields, " "), "(JSON)"))
 }
 
 func printKind(w io.Writer, k api.Kind) error {

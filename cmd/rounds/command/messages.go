@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -236,20 +235,11 @@ func (c *choice) others() []string {
 	return slices.Clone(c.passed)
 }
 
-// quotedAll returns texts with commas between them.
-func quotedAll(texts []string) string {
-	all := make([]string, len(texts))
-	for i, text := range texts {
-		all[i] = quoted(text)
-	}
-	return strings.Join(all, ", ")
-}
-
 // whyNothing tells a person who waits for messages that there is none yet, and which of the
 // accounts that may have them fail.
 func whyNothing(ctx context.Context, calls *client.Client, chosen *choice) string {
 	if others := chosen.others(); len(others) > 0 {
-		return fmt.Sprintf("nothing yet of the type %s; messages of other types came: %s", quotedAll(chosen.types), quotedAll(others))
+		return fmt.Sprintf("nothing yet of the type %s; messages of other types came: %s", joined(chosen.types, quoted), joined(others, quoted))
 	}
 	const most = 100
 	if len(chosen.accounts) > 0 {

@@ -29,6 +29,7 @@ const progressPause = 100 * time.Millisecond
 type progress struct {
 	w    io.Writer // nil: silent
 	what string
+	now  func() time.Time
 
 	mu    sync.Mutex
 	lines int
@@ -37,7 +38,7 @@ type progress struct {
 }
 
 func newProgress(env environment, what string) *progress {
-	p := &progress{what: what}
+	p := &progress{what: what, now: time.Now}
 	if env.terminal(env.stderr) {
 		p.w = bare(env.stderr)
 	}
@@ -69,8 +70,8 @@ func (p *progress) show(text string) {
 }
 
 func (p *progress) showLocked(text string) {
-	if p.w != nil && time.Since(p.shown) >= progressPause {
-		p.shown, p.dirty = time.Now(), true
+	if now := p.now(); p.w != nil && now.Sub(p.shown) >= progressPause {
+		p.shown, p.dirty = now, true
 		fmt.Fprintf(p.w, "\r\x1b[K%s", oneLine(text))
 	}
 }
@@ -205,6 +206,15 @@ func whole[L, T any](ask func(*client.Client, context.Context) (L, error), items
 	}
 }
 
+// joined returns the texts of items with commas between them.
+func joined[T any](items []T, text func(T) string) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = text(item)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // printJSON prints a value on one line.
 func printJSON(w io.Writer, value any) error {
 	e := json.NewEncoder(w)
@@ -225,8 +235,6 @@ func numberOf(n int, thing string) string {
 }
 
 const (
-	// gaugePause is the least time between two updates. A terminal must not slow the work down.
-	gaugePause = 100 * time.Millisecond
 	// gaugeWidth is the width of a terminal that does not report one.
 	gaugeWidth = 80
 	// gaugeSure is how long work goes on before the remaining time is estimated.
@@ -236,23 +244,16 @@ const (
 // gauge shows on a line of a terminal how far a backup or a restore has got. It shows nothing if
 // standard error is not a terminal.
 type gauge struct {
-	out   io.Writer // nil: standard error is not a terminal
+	line  *progress
 	width func() int
-	now   func() time.Time
 
 	doing string
 	began time.Time
-	shown time.Time
 }
 
 func newGauge(env environment) *gauge {
-	g := &gauge{now: time.Now, width: func() int { return gaugeWidth }}
-	if !env.terminal(env.stderr) {
-		return g
-	}
-	raw := terminal.Raw(env.stderr)
-	g.out, _ = raw.(io.Writer)
-	if file, ok := raw.(*os.File); ok {
+	g := &gauge{line: newProgress(env, ""), width: func() int { return gaugeWidth }}
+	if file, ok := g.line.w.(*os.File); ok {
 		g.width = func() int {
 			if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 				return columns
@@ -265,30 +266,22 @@ func newGauge(env environment) *gauge {
 
 // begin begins a piece of work, whose name the line shows.
 func (g *gauge) begin(doing string) {
-	g.doing, g.began, g.shown = doing, g.now(), time.Time{}
+	g.doing, g.began, g.line.shown = doing, g.line.now(), time.Time{}
 }
 
 // show shows how much of about how much is done, as far as that is known, and how many bytes that
 // was, unless 0.
 func (g *gauge) show(done, about backup.Counts, size int64) {
-	now := g.now()
-	if g.out == nil || now.Sub(g.shown) < gaugePause {
-		return
-	}
-	g.shown = now
 	texts := []string{counted(done.Accounts, about.Accounts, "accounts"), counted(done.Messages, about.Messages, "messages")}
 	if size > 0 {
 		texts = append(texts, megabytes(size))
 	}
-	if left := g.left(now, done, about); left > 0 {
+	if left := g.left(g.line.now(), done, about); left > 0 {
 		texts = append(texts, "about "+left.String()+" left")
 	}
 	line := g.doing + ": " + strings.Join(texts, ", ")
 	// The last column stays free: some terminals begin a new line after it.
-	if most := g.width() - 1; len(line) > most {
-		line = line[:max(0, most)]
-	}
-	fmt.Fprintf(g.out, "\r\x1b[K%s", line)
+	g.line.show(line[:min(len(line), max(0, g.width()-1))])
 }
 
 // left estimates how long the rest takes, in whole seconds; 0: unknown.
@@ -303,11 +296,7 @@ func (g *gauge) left(now time.Time, done, about backup.Counts) time.Duration {
 }
 
 // end removes the line.
-func (g *gauge) end() {
-	if g.out != nil {
-		fmt.Fprint(g.out, "\r\x1b[K")
-	}
-}
+func (g *gauge) end() { g.line.clear() }
 
 func counted(n, of int, what string) string {
 	if of <= 0 {

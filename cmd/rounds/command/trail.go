@@ -1,13 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,10 +63,7 @@ how many entries Redis stores; the log has them all.`,
 }
 
 func trailRow(e api.TrailEntry) string {
-	by := oneLine(e.By)
-	if by == "" {
-		by = "(" + oneLine(e.Via) + ")"
-	}
+	by := cmp.Or(oneLine(e.By), "("+oneLine(e.Via)+")")
 	return strings.Join([]string{clockTime(e.Time), by, oneLine(e.Address), oneLine(e.Action), outcomeOf(&e), oneLine(trailSubject(&e))}, "\t")
 }
 
@@ -103,11 +100,7 @@ func trailLine(e api.TrailEntry) string {
 	if len(e.Accounts) == 1 {
 		e.Accounts = nil
 	}
-	by := e.By
-	if by == "" {
-		by = e.Via
-	}
-	text := fmt.Sprintf("%s  %s by %s", e.Time.Local().Format(time.DateTime), e.Action, by)
+	text := fmt.Sprintf("%s  %s by %s", clockTime(e.Time), e.Action, cmp.Or(e.By, e.Via))
 	if e.Outcome != trail.Done {
 		text += ": " + outcomeOf(&e)
 	}

@@ -113,7 +113,7 @@ func newWebhooksEnableCommand(env environment) *cobra.Command {
 		RunE: withClient(env, func(cmd *cobra.Command, names []string, calls *client.Client) error {
 			for _, name := range names {
 				if err := calls.EnableWebhook(cmd.Context(), name); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					return named(name, err)
 				}
 			}
 			return nil
