@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/cipher"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -233,20 +234,29 @@ func (c *counts) keep(labels string, now counted) {
 
 // conceal returns the cursor in the form that the caller gets.
 func (s *Server) conceal(ctx context.Context, cursor string) (string, error) {
-	labels := boundTo(ctx)
-	if labels == "" || cursor == "" {
-		return cursor, nil
-	}
-	sealer, err := s.options.Keys.Sealer(ctx)
-	if err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(sealer.Seal(nil, nil, []byte(cursor), []byte(labels))), nil
+	return s.ifBound(ctx, cursor, func(sealer cipher.AEAD, labels []byte) (string, error) {
+		return base64.RawURLEncoding.EncodeToString(sealer.Seal(nil, nil, []byte(cursor), labels)), nil
+	})
 }
 
 // reveal returns the cursor that conceal was given, for the same labels. The error for any other
 // text is accounts.ErrCursor.
 func (s *Server) reveal(ctx context.Context, cursor string) (string, error) {
+	return s.ifBound(ctx, cursor, func(sealer cipher.AEAD, labels []byte) (string, error) {
+		sealed, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil {
+			return "", fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrCursor)
+		}
+		opened, err := sealer.Open(nil, nil, sealed, labels)
+		if err != nil {
+			return "", fmt.Errorf("%w: it is cut off or mistyped, or was given for other labels", accounts.ErrCursor)
+		}
+		return string(opened), nil
+	})
+}
+
+// ifBound returns a cursor as change makes it if the caller is bound to labels.
+func (s *Server) ifBound(ctx context.Context, cursor string, change func(sealer cipher.AEAD, labels []byte) (string, error)) (string, error) {
 	labels := boundTo(ctx)
 	if labels == "" || cursor == "" {
 		return cursor, nil
@@ -255,13 +265,5 @@ func (s *Server) reveal(ctx context.Context, cursor string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return "", fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrCursor)
-	}
-	opened, err := sealer.Open(nil, nil, sealed, []byte(labels))
-	if err != nil {
-		return "", fmt.Errorf("%w: it is cut off or mistyped, or was given for other labels", accounts.ErrCursor)
-	}
-	return string(opened), nil
+	return change(sealer, []byte(labels))
 }

@@ -49,11 +49,11 @@ type KindList struct {
 // CheckRequest is an account to try.
 type CheckRequest struct {
 	_       struct{}        `additionalProperties:"false"`
-	Account json.RawMessage `json:"account" doc:"The account's record, as it would be registered."`
-	Cursor  string          `json:"cursor,omitempty" doc:"Where to continue: the next_cursor of another trial; left out: at the beginning."`
-	Hint    json.RawMessage `json:"hint,omitempty" doc:"The hint that a nudge would have."`
-	Pages   int             `json:"pages,omitempty" minimum:"1" maximum:"5" default:"1" doc:"The most pages to follow while there are more."`
-	Limit   int             `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20" doc:"Messages wanted in one page."`
+	Account json.RawMessage `json:"account" strict:"account" doc:"The account's record, as it would be registered."`
+	Cursor  string          `json:"cursor,omitempty" strict:"cursor" doc:"Where to continue: the next_cursor of another trial; left out: at the beginning."`
+	Hint    json.RawMessage `json:"hint,omitempty" strict:"hint" doc:"The hint that a nudge would have."`
+	Pages   int             `json:"pages,omitempty" strict:"pages,given" minimum:"1" maximum:"5" default:"1" doc:"The most pages to follow while there are more."`
+	Limit   int             `json:"limit,omitempty" strict:"limit,given" minimum:"1" maximum:"100" default:"20" doc:"Messages wanted in one page."`
 }
 
 // kindRoutes adds the routes with which somebody prepares an account before it is registered: which
@@ -132,13 +132,7 @@ func (s *Server) readCheck(ctx context.Context, text []byte) (trial.Request, err
 var (
 	pagesFault   = accounts.Fault{Field: "pages", Reason: fmt.Sprintf("must be a whole number from 1 to %d", maxPages)}
 	limitFault   = accounts.Fault{Field: "limit", Reason: fmt.Sprintf("must be a whole number from 1 to %d", maxMessages)}
-	trialDecoder = strict.NewDecoder[struct {
-		Account json.RawMessage `strict:"account"`
-		Cursor  string          `strict:"cursor"`
-		Hint    json.RawMessage `strict:"hint"`
-		Pages   int             `strict:"pages,given"`
-		Limit   int             `strict:"limit,given"`
-	}]("a trial", pagesFault, limitFault)
+	trialDecoder = strict.NewDecoder[CheckRequest]("a trial", pagesFault, limitFault)
 )
 
 // readRecord reads the record into a trial. It returns its faults as accounts.Faults.

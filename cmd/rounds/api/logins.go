@@ -21,16 +21,16 @@ import (
 // LoginRequest is an account to be signed in by a scan.
 type LoginRequest struct {
 	_       struct{}          `additionalProperties:"false"`
-	ID      string            `json:"id" minLength:"1" maxLength:"256" doc:"The account to register, or to sign in again."`
-	Cadence string            `json:"cadence,omitempty" doc:"The cadence of a new account; left out: every 0, because its calls are held."`
-	Labels  map[string]string `json:"labels,omitempty" doc:"The labels of a new account."`
-	BaseURL string            `json:"base_url,omitempty" doc:"Where signing in begins, if not at WeChat."`
+	ID      string            `json:"id" strict:"id" minLength:"1" maxLength:"256" doc:"The account to register, or to sign in again."`
+	Cadence string            `json:"cadence,omitempty" strict:"cadence" doc:"The cadence of a new account; left out: every 0, because its calls are held."`
+	Labels  map[string]string `json:"labels,omitempty" strict:"labels" doc:"The labels of a new account."`
+	BaseURL string            `json:"base_url,omitempty" strict:"base_url" doc:"Where signing in begins, if not at WeChat."`
 }
 
 // LoginDigits is what the phone shows.
 type LoginDigits struct {
 	_      struct{} `additionalProperties:"false"`
-	Digits string   `json:"digits" maxLength:"16" pattern:"^[0-9]+$" doc:"As the phone shows them."`
+	Digits string   `json:"digits" strict:"digits" maxLength:"16" pattern:"^[0-9]+$" doc:"As the phone shows them."`
 }
 
 // Login is a sign-in under way, or its end.
@@ -83,16 +83,9 @@ func (s *Server) loginRoutes(api huma.API) {
 }
 
 var (
-	loginDecoder = strict.NewDecoder[struct {
-		ID      string            `strict:"id"`
-		Cadence string            `strict:"cadence"`
-		Labels  map[string]string `strict:"labels"`
-		BaseURL string            `strict:"base_url"`
-	}]("a sign-in")
-	digitsDecoder = strict.NewDecoder[struct {
-		Digits string `strict:"digits"`
-	}]("a code")
-	digits = regexp.MustCompile(`^[0-9]{1,16}$`)
+	loginDecoder  = strict.NewDecoder[LoginRequest]("a sign-in")
+	digitsDecoder = strict.NewDecoder[LoginDigits]("a code")
+	digits        = regexp.MustCompile(`^[0-9]{1,16}$`)
 )
 
 // faulted reports whether a field has a fault already.

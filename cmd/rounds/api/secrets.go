@@ -136,14 +136,9 @@ func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretRep
 	if len(faults) > 0 {
 		return nil, faulty(faults)
 	}
-	k := s.sealer()
-	if k == nil {
-		return nil, noSealer()
-	}
-	caller, _ := access.From(ctx)
-	stored, created, err := secret.Of(s.options.Ring).Put(ctx, k, r.Name, binding, caller.Name, []byte(value))
+	stored, created, err := s.store(ctx, r.Name, value, binding)
 	if err != nil {
-		return nil, notStored(err)
+		return nil, err
 	}
 	reply := &secretReply{Status: http.StatusOK, Body: secretOf(&stored)}
 	if created {
@@ -186,10 +181,6 @@ func (s *Server) isStored(ctx context.Context, name string) (bool, error) {
 
 // keepToken stores an account's token, bound to its server and to the kind.
 func (s *Server) keepToken(ctx context.Context, name, base, token string) error {
-	k := s.sealer()
-	if k == nil {
-		return noSealer()
-	}
 	u, err := url.Parse(base)
 	if err != nil {
 		return err
@@ -198,15 +189,20 @@ func (s *Server) keepToken(ctx context.Context, name, base, token string) error 
 	if err != nil {
 		return err
 	}
-	caller, _ := access.From(ctx)
-	_, _, err = secret.Of(s.options.Ring).Put(ctx, k, name, binding, caller.Name, []byte(token))
-	return notStored(err)
+	_, _, err = s.store(ctx, name, token, binding)
+	return err
 }
 
-// notStored returns the reply for an error of storing a secret if there is no room, or else the error.
-func notStored(err error) error {
-	if errors.Is(err, secret.ErrFull) {
-		return newErrorReply(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
+// store seals and stores a secret. Its error may be the reply if there is no key, or no room.
+func (s *Server) store(ctx context.Context, name, value string, binding secret.Binding) (stored secret.Stored, created bool, err error) {
+	k := s.sealer()
+	if k == nil {
+		return stored, false, noSealer()
 	}
-	return err
+	caller, _ := access.From(ctx)
+	stored, created, err = secret.Of(s.options.Ring).Put(ctx, k, name, binding, caller.Name, []byte(value))
+	if errors.Is(err, secret.ErrFull) {
+		err = newErrorReply(http.StatusConflict, "as many secrets, or as many bytes, are stored as there may be; remove some first")
+	}
+	return stored, created, err
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -98,27 +99,15 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Keys == nil {
 		o.Keys = key.NewKeyring(o.Ring, o.Log)
 	}
-	if o.Version == "" {
-		o.Version = "dev"
-	}
-	if o.DeadAfter == 0 {
-		o.DeadAfter = 10 * time.Second
-	}
-	if o.MaxFollowers == 0 {
-		o.MaxFollowers = 256
-	}
-	if o.PollInterval == 0 {
-		o.PollInterval = time.Minute
-	}
-	if o.Heartbeat == 0 {
-		o.Heartbeat = 15 * time.Second
-	}
+	o.Version = cmp.Or(o.Version, "dev")
+	o.DeadAfter = cmp.Or(o.DeadAfter, 10*time.Second)
+	o.MaxFollowers = cmp.Or(o.MaxFollowers, 256)
+	o.PollInterval = cmp.Or(o.PollInterval, time.Minute)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
 	return o
 }
 
