@@ -162,12 +162,17 @@ cadence or a field of the config, gets its default. "account set" changes only w
 	return cmd
 }
 
+// recordOf returns the record of an account.
+func recordOf(v api.Account) accounts.Account {
+	return accounts.Account{
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Priority: v.Priority, RetryBudget: v.Budget,
+	}
+}
+
 // sameRecord reports whether an account is registered with just this record.
 func sameRecord(a accounts.Account, v api.Account) bool {
 	asked, bad := a.Encode()
-	is, unreadable := accounts.Account{
-		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Priority: v.Priority, RetryBudget: v.Budget,
-	}.Encode()
+	is, unreadable := recordOf(v).Encode()
 	var one, other any
 	return bad == nil && unreadable == nil && decodeExactly(asked, &one) == nil && decodeExactly(is, &other) == nil && reflect.DeepEqual(one, other)
 }

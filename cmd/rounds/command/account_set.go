@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -243,9 +242,7 @@ func recordText(a api.Account) ([]byte, error) {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(accounts.Account{
-		ID: a.ID, Kind: a.Kind, Config: a.Config, Cadence: a.Cadence, Labels: a.Labels, Priority: a.Priority, RetryBudget: a.Budget,
-	})
+	err := e.Encode(recordOf(a))
 	return text.Bytes(), err
 }
 
