@@ -106,12 +106,12 @@ func (s *Server) config() huma.Config {
 	return config
 }
 
-// register adds an operation. The errors of its handler become replies; doing says in a few words what
-// failed, for the log.
+// register adds an operation. An error of its handler becomes a reply, unless it is one already; what
+// the handler returns with an error is ignored. doing says in a few words what failed, for the log.
 func register[In, Out any](s *Server, api huma.API, doing string, o huma.Operation, handle func(context.Context, *In) (*Out, error)) {
 	huma.Register(api, o, func(ctx context.Context, in *In) (*Out, error) {
 		out, err := handle(ctx, in)
-		if told := huma.StatusError(nil); errors.As(err, &told) {
+		if told, ok := errors.AsType[huma.StatusError](err); ok {
 			return nil, told
 		}
 		if err != nil {
