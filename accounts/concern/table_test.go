@@ -96,7 +96,7 @@ func TestSentences(t *testing.T) {
 		"consumer group <crm> and 1 other group lag, and none of their consumers is alive: 2 messages wait":                  {Code: GroupLagging, Subject: "crm", Count: 2, Messages: 2, Value: NoConsumer},
 		"consumer group <crm> and 2 other groups lag, and their handlers do not handle messages (no table): 2 messages wait": {Code: GroupLagging, Subject: "crm", Count: 3, Messages: 2, Value: "no table"},
 		"replica <r> accepts no messages: Redis has used its memory up to the mark":                                          {Code: MemoryShort, Subject: "r"},
-		"1 of 1 account in circulation, 100%, had begun to fail within an hour when they were last looked at":                               {Code: FailingJumped, Accounts: 1, Of: 1, Share: 1},
+		"1 of 1 account in circulation, 100%, had begun to fail within an hour when they were last looked at":                {Code: FailingJumped, Accounts: 1, Of: 1, Share: 1},
 		"Redis' clock went back by ~1m1s; 1 account was rescheduled":                                                         {Code: ClockStepped, Seconds: -61, Accounts: 1},
 		"2 entries of the trail are in the log alone, as they could not be kept":                                             {Code: TrailLost, Count: 2},
 		"owner <o> is left alone for up to ~1m0s, as its third party asked (45009): its accounts wait":                       {Code: OwnerPaused, Subject: "o", Seconds: 60, Value: "45009"},
