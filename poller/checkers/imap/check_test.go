@@ -198,9 +198,9 @@ func TestConfigIsJudgedWithItsPort(t *testing.T) {
 	c := New(fetch.New(fetch.Options{Networks: networks}), source(), Options{})
 	for config, want := range map[string]string{
 		`"host":"127.0.0.1","port":1143`: "",
-		`"host":"127.0.0.1","port":1144`: "; rounds serve needs ROUNDS_ALLOW_NETWORKS=127.0.0.1:1144",
-		`"host":"127.0.0.1"`:             "; rounds serve needs ROUNDS_ALLOW_NETWORKS=127.0.0.1:993",
-		`"tls":"none","host":"::1"`:      "; rounds serve needs ROUNDS_ALLOW_NETWORKS=[::1]:143",
+		`"host":"127.0.0.1","port":1144`: "; add 127.0.0.1:1144 to ROUNDS_ALLOW_NETWORKS of rounds serve",
+		`"host":"127.0.0.1"`:             "; add 127.0.0.1:993 to ROUNDS_ALLOW_NETWORKS of rounds serve",
+		`"tls":"none","host":"::1"`:      "; add [::1]:143 to ROUNDS_ALLOW_NETWORKS of rounds serve",
 	} {
 		err := c.Validate(json.RawMessage(`{"user":"a","password":{"secret":"A"},` + config + `}`))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "config.host: ") || !strings.Contains(err.Error(), want)) {
