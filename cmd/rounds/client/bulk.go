@@ -45,10 +45,12 @@ func (c *Client) Import(ctx context.Context, records io.Reader, from accounts.Be
 			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been accepted, import again", errCutOff)
 		case err != nil:
 			return api.ImportSummary{}, err
-		case line.Summary != nil && line.Error != "":
-			return *line.Summary, errors.New(line.Error)
 		case line.Summary != nil:
-			return *line.Summary, nil
+			lines.end()
+			if line.Error != "" {
+				err = errors.New(line.Error)
+			}
+			return *line.Summary, err
 		case line.Error != "":
 			return api.ImportSummary{}, errors.New(line.Error)
 		}
@@ -87,10 +89,12 @@ func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.Bu
 			return last, context.Cause(ctx)
 		case err != nil:
 			return last, err
-		case line.Summary != nil && line.Error != "":
-			return *line.Summary, errors.New(line.Error)
 		case line.Summary != nil:
-			return *line.Summary, nil
+			lines.end()
+			if line.Error != "" {
+				err = errors.New(line.Error)
+			}
+			return *line.Summary, err
 		case line.Error != "":
 			return last, errors.New(line.Error)
 		case line.Progress != nil:
@@ -120,6 +124,9 @@ func (l answerLines) next(into any) error {
 		}
 	}
 }
+
+// end waits for the end of an answer after its last line. The API writes its trail in between.
+func (l answerLines) end() { _, _ = io.CopyN(io.Discard, l.in, 1<<10) }
 
 // Export writes the record of every selected account, one a line, in the form that Import
 // reads, and the accounts' states as well if they are asked for.

@@ -3,7 +3,9 @@ package client
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -49,3 +51,49 @@ func TestBulk(t *testing.T) {
 		t.Errorf("cut: %+v, %v", done, err)
 	}
 }
+
+// Who asks for the trail after a change of many accounts finds the change in it: the API writes
+// its trail between the last line of its answer and the end.
+func TestAnswersAreReadToTheirEnd(t *testing.T) {
+	for name, ask := range map[string]func(*Client) error{
+		"import": func(c *Client) error {
+			_, err := c.Import(t.Context(), strings.NewReader("{}"), "", func(api.BadLine) error { return nil })
+			return err
+		},
+		"bulk": func(c *Client) error {
+			_, err := c.Bulk(t.Context(), accounts.Bulk{Action: accounts.PauseAll, All: true}, func(api.BulkProgress) {})
+			return err
+		},
+	} {
+		body := &lines{rest: []string{`{"summary":{}}` + "\n", "\n"}}
+		c := New("http://rounds.invalid", "")
+		c.http.Transport = transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/x-ndjson"}}, Body: body}, nil
+		})
+		if err := ask(c); err != nil || !body.ended {
+			t.Errorf("%s: %v, the answer was read to its end: %t", name, err, body.ended)
+		}
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// lines is a body that arrives a line at a time.
+type lines struct {
+	rest  []string
+	ended bool
+}
+
+func (l *lines) Read(p []byte) (n int, err error) {
+	if len(l.rest) == 0 {
+		l.ended = true
+		return 0, io.EOF
+	}
+	n = copy(p, l.rest[0])
+	l.rest = l.rest[1:]
+	return n, nil
+}
+
+func (l *lines) Close() error { return nil }
