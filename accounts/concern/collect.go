@@ -20,6 +20,10 @@ type Sources struct {
 	DeadAfter time.Duration               // a process that is silent for this long is dead
 	Webhooks  bool                        // the caller's settings name a file with endpoints
 	Sole      bool                        // everything is in a data directory, which one process at a time has
+
+	// Outage is the last outage of Redis that the caller knows of otherwise than from Ring, which
+	// may have been opened after it; zero: none.
+	Outage circulate.Outage
 }
 
 // Redis is what is wrong with the Redis servers.
@@ -61,6 +65,9 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	var err error
 	if f.stats, err = s.Registry.Reported(ctx); err != nil {
 		return Concerns{}, err
+	}
+	if s.Outage.Till.After(f.stats.Outage.Till) {
+		f.stats.Outage = s.Outage
 	}
 	if f.law, err = Read(ctx, s.Ring); err != nil {
 		return Concerns{}, err

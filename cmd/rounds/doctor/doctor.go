@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -62,6 +63,10 @@ type Options struct {
 type doctor struct {
 	Options
 	report Report
+
+	seen    circulate.Outage // what the API has seen of an outage of Redis, if it has just ended
+	up      time.Duration    // for how long the Redis that started last has been up
+	upKnown bool
 }
 
 // Examine looks at everything.

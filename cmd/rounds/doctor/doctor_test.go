@@ -223,6 +223,62 @@ func TestExamineCountsShardsAsStatsDo(t *testing.T) {
 	}
 }
 
+// Just after an outage of Redis nobody is silent who was heard of when it began: Redis tells when
+// it started. Who was silent before is so still.
+func TestExamineJustAfterRedisIsBack(t *testing.T) {
+	t.Parallel()
+	process := redistest.Start(t)
+	fill(t, process)
+	conn, err := process.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	heard := func(at time.Time, name string) {
+		t.Helper()
+		for _, beat := range []struct{ key, member string }{{"rounds:replicas", name}, {"{rounds:replicas}:processes:seen", "poller,monitor|" + name}} {
+			if _, err := conn.Do("ZADD", beat.key, at.UnixMilli(), beat.member); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := time.Now().Add(-4 * time.Minute)
+	heard(before, "alice00000")
+	heard(before.Add(-time.Second), "bob0000000")
+	heard(before.Add(-4*time.Minute), "carol00000")
+	r := examined(t, map[string]string{"ROUNDS_REDIS_URL": process.URL(), "ROUNDS_DEAD_AFTER": "2m"})
+	r.says(t, warning, "replicas", "process carol00000 with the roles poller,monitor went silent")
+	for _, c := range r.Checks {
+		if strings.Contains(c.Text, "no replica is alive") || strings.Contains(c.Text, "no monitor is alive") || strings.Contains(c.Text, "alice") || strings.Contains(c.Text, "bob") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// Redis may have been away without a restart. The API remembers it.
+func TestExamineAnOutageThatTheAPISaw(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 26, 5, 0, 30, 0, time.UTC)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"namespace":"rounds","name":"ci","role":"admin","now":"2026-11-26T05:00:30Z","processes":[`+
+			`{"name":"p1","roles":["monitor"],"last_heartbeat":"2026-11-26T05:00:00Z","alive":true},{"name":"p2","roles":["monitor"],"last_heartbeat":"2026-11-26T05:00:15Z","alive":false}]}`)
+	}))
+	defer server.Close()
+	d := &doctor{Options: Options{Calls: client.New(server.URL, "")}}
+	defer d.Calls.Close()
+	d.Settings.Access.URL, d.Settings.Redis.URL, d.Settings.Redis.Namespace = server.URL, "redis://127.0.0.1:1", "rounds"
+	d.Settings.Monitor.DeadAfter = 10 * time.Second
+	d.api(t.Context())
+	stats := accounts.Stats{Now: now}
+	stats.Outage = d.outage(&stats)
+	for ago, want := range map[time.Duration]bool{30 * time.Second: true, 45 * time.Second: false} {
+		if stats.Alive(now.Add(-ago), d.Settings.Monitor.DeadAfter) != want {
+			t.Errorf("heard of %v ago: alive is %t, and the outage %+v", ago, !want, stats.Outage)
+		}
+	}
+}
+
 // The API must be that of the namespace that the settings name.
 func TestExamineAnAPIOfAnotherNamespace(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 const (
 	slowPing = 20 * time.Millisecond
 	clockOff = 10 * time.Second
+	upUnit   = time.Second // Redis says in whole seconds how long it has been up
 )
 
 // throughRedis looks at the Redis of the settings, and at the ring in it.
@@ -99,6 +100,9 @@ func (d *doctor) reach(ctx context.Context, server connect.Server) bool {
 	}
 	for i := range nodes {
 		d.node(&nodes[i])
+		if n := &nodes[i]; n.Version != "" && (!d.upKnown || n.Up < d.up) {
+			d.up, d.upKnown = n.Up, true
+		}
 	}
 	return true
 }
@@ -199,14 +203,17 @@ func shardsOf(ring *circulate.Ring) string {
 
 // ring reports what is wrong with the service.
 func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accounts.Registry) {
-	list, err := concern.Collect(ctx, concern.Sources{Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter, Webhooks: d.Settings.Delivery.WebhooksFile != ""})
+	stats, err := registry.Stats(ctx)
+	var list concern.Concerns
+	if err == nil {
+		stats.Outage = d.outage(&stats)
+		list, err = concern.Collect(ctx, concern.Sources{
+			Ring: ring, Registry: registry, DeadAfter: d.Settings.Monitor.DeadAfter, Webhooks: d.Settings.Delivery.WebhooksFile != "", Outage: stats.Outage,
+		})
+	}
 	var l concern.Law
 	if err == nil {
 		l, err = concern.Read(ctx, ring)
-	}
-	var stats accounts.Stats
-	if err == nil {
-		stats, err = registry.Stats(ctx)
 	}
 	if err != nil {
 		d.fault("law", err.Error(), "")
@@ -220,4 +227,32 @@ func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accou
 		there.process(stats.Alive(stats.Processes[i].Beat, d.Settings.Monitor.DeadAfter), stats.Processes[i].Roles)
 	}
 	d.concerns(list, &l, stats.Registered, there)
+}
+
+// outage returns the last outage of Redis. The doctor has only just connected and saw none. But
+// the API remembers those that it saw, and Redis knows when it started.
+func (d *doctor) outage(stats *accounts.Stats) circulate.Outage {
+	last := stats.Outage
+	if d.seen.Till.After(last.Till) {
+		last = d.seen
+	}
+	if !d.upKnown {
+		return last
+	}
+	restart := circulate.Outage{Till: stats.Now.Add(-d.up - upUnit)}
+	heard := func(beat time.Time) {
+		if beat.Before(restart.Till) && beat.After(restart.From) {
+			restart.From = beat
+		}
+	}
+	for i := range stats.Replicas {
+		heard(stats.Replicas[i].Beat)
+	}
+	for i := range stats.Processes {
+		heard(stats.Processes[i].Beat)
+	}
+	if !restart.From.IsZero() && restart.Till.After(last.Till) {
+		last = restart
+	}
+	return last
 }

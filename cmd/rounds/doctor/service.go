@@ -24,9 +24,17 @@ func (d *doctor) api(ctx context.Context) {
 	switch {
 	case err == nil:
 		// Without its Redis only the API knows the namespace, and a caller without the right sees none.
-		if system, err := d.Calls.System(ctx); err == nil && d.Settings.Redis.URL != "" && system.Namespace != d.Settings.Redis.Namespace {
+		system, err := d.Calls.System(ctx)
+		if err == nil && d.Settings.Redis.URL != "" && system.Namespace != d.Settings.Redis.Namespace {
 			d.fault("api", fmt.Sprintf("%s answers, and serves the namespace %s, not %s", at, system.Namespace, d.Settings.Redis.Namespace), "set ROUNDS_API_URL to a service with the namespace "+d.Settings.Redis.Namespace+", or ROUNDS_NAMESPACE to "+system.Namespace)
 			return
+		}
+		// Only an outage explains that a process lives that has been silent for so long.
+		for i := range system.Processes {
+			p := &system.Processes[i]
+			if p.Alive && system.Now.Sub(p.LastHeartbeat) >= d.Settings.Monitor.DeadAfter && p.LastHeartbeat.After(d.seen.From) {
+				d.seen = circulate.Outage{From: p.LastHeartbeat, Till: system.Now}
+			}
 		}
 		d.ok("api", fmt.Sprintf("%s answers, and %s has the role %s", at, nameOf(who.Name), who.Role))
 	case errors.As(err, &refused) && refused.Status == 401 && d.Settings.Access.Token == "":
