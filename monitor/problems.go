@@ -83,6 +83,12 @@ func (m *Monitor) problems(ctx context.Context) error {
 	}
 	mayFail, mayPark := shares(erred, mostFailing), shares(parked, mostParked)
 	for shard := range erred {
+		if t.counted != nil { // accounts have moved there since
+			var err error
+			if erred[shard], parked[shard], err = t.store.Sizes(ctx, shard); err != nil {
+				return err
+			}
+		}
 		if erred[shard] > 0 {
 			if _, err := t.failing(ctx, shard, erred[shard], mayFail[shard]); err != nil {
 				return err

@@ -109,3 +109,30 @@ func TestProblemsCountAnAccountThatMovesOnce(t *testing.T) {
 		}
 	})
 }
+
+// An account that moves into a new shard before its old one was looked at is counted there, although
+// the new shard had no such account when the turn began.
+func TestProblemsCountAccountsThatMoveToEmptyShards(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		const n = 40
+		for i := range n {
+			w.fails(fmt.Sprint("press", i), "feed", "news.example", "http_404: no item", "")
+			w.fails(fmt.Sprint("gone", i), "feed", "news.example", "http_410: Gone", "gone: http_410: Gone")
+		}
+		last := w.Ring.Tag(1)
+		if _, err := w.Ring.Mover().Begin(w.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		w.Ring = w.Open(w.Redis)
+		stop := w.run(monitor.Config{})
+		time.Sleep(50 * time.Millisecond) // the turn rests after the first shard
+		for _, name := range []string{"tickets", "errors", "accounts", "parked"} {
+			w.Do("RENAME", last+":"+name, w.Ring.Tag(w.Ring.Shards()-1)+":"+name)
+		}
+		time.Sleep(20 * time.Second)
+		stop()
+		if s, _, ok, err := problem.Last(w.Context(), w.Ring); err != nil || !ok || s.Failing != n || s.Parked != n {
+			t.Errorf("%+v, %t, %v", s, ok, err)
+		}
+	})
+}
