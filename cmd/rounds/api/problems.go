@@ -29,6 +29,8 @@ type Late struct {
 	Most     int        `json:"missed_slots_max" doc:"The most slots that an account missed. A thousand may also mean more."`
 	Example  string     `json:"example,omitempty" doc:"The id of an account that missed that many."`
 	Kinds    []LateKind `json:"kinds" nullable:"false" doc:"The same by kind."`
+
+	Moving bool `json:"shards_change,omitempty" doc:"While the scan ran, the number of shards was being changed: accounts that moved meanwhile may be counted twice."`
 }
 
 // LateKind is the late accounts of a kind.
@@ -130,7 +132,9 @@ func (s *Server) late(ctx context.Context) (Late, error) {
 	if err == nil && text != nil {
 		err = json.Unmarshal(text, &scan)
 	}
-	return lateOf(scan.At, scan.Failing), err
+	late := lateOf(scan.At, scan.Failing)
+	late.Moving = scan.Moving
+	return late, err
 }
 
 // lateOf returns the late accounts among the counted ones; failing is nil if none were counted.

@@ -35,14 +35,14 @@ func TestProblems(t *testing.T) {
 	if err := problem.Store(t.Context(), f.ring, gathering.Summary(now, 7)); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.ring.KeepStaleness(t.Context(), []byte(`{"at":"2026-11-20T08:00:00Z","failing":{"behind":3,"missed_slots_max":9,"most_missed":"z","kinds":[{"kind":"feed","behind":3},{"kind":"imap"}]}}`)); err != nil {
+	if err := f.ring.KeepStaleness(t.Context(), []byte(`{"at":"2026-11-20T08:00:00Z","shards_change":true,"failing":{"behind":3,"missed_slots_max":9,"most_missed":"z","kinds":[{"kind":"feed","behind":3},{"kind":"imap"}]}}`)); err != nil {
 		t.Fatal(err)
 	}
 	p := get("")
 	if !p.At.Equal(now) || p.Failing != 3 || p.Parked != 1 || p.LeftOut != 7 || len(p.Groups) != 3 || p.Groups[0].Host != "a.example" || p.Groups[0].Text != "<b>Not Found</b>" {
 		t.Errorf("got %+v", p)
 	}
-	if l := p.Late; l.Accounts != 3 || l.Most != 9 || l.Example != "z" || len(l.Kinds) != 1 || l.At.IsZero() {
+	if l := p.Late; l.Accounts != 3 || l.Most != 9 || l.Example != "z" || len(l.Kinds) != 1 || l.At.IsZero() || !l.Moving {
 		t.Errorf("late: %+v", l)
 	}
 	for query, want := range map[string]int{

@@ -63,6 +63,9 @@ func printProblems(w io.Writer, p *api.Problems, limit int) error {
 	if at := p.Late.At; !at.IsZero() && clockTime(at) != clockTime(p.At) {
 		late = ", late as of " + clockTime(at)
 	}
+	if p.Late.Moving {
+		late += "; the number of shards was changing, so some of the late ones may be counted twice"
+	}
 	fmt.Fprintf(w, "%d failing, %d of them newly, %d parked, %d never succeeded, %d late; as of %s%s\n",
 		p.Failing, p.Newly, p.Parked, p.NeverSucceeded, p.Late.Accounts, clockTime(p.At), late)
 	if age := p.Now.Sub(p.At); age > 2*time.Minute {

@@ -83,6 +83,10 @@ func TestProblemsAsOf(t *testing.T) {
 	if got := shown(); got != nothing+clockTime(at)+", late as of "+clockTime(p.Late.At)+"\n" {
 		t.Error(got)
 	}
+	p.Late.Moving = true
+	if got := shown(); !strings.HasSuffix(got, "; the number of shards was changing, so some of the late ones may be counted twice\n") {
+		t.Error(got)
+	}
 	var out strings.Builder
 	if err := printWrong(&out, shownStats{Wrong: &concern.Concerns{}, problems: &p}); err != nil || out.String() != "\nnothing is wrong now; no account failed as of "+clockTime(at)+"\n" {
 		t.Errorf("%q, %v", out.String(), err)

@@ -199,11 +199,11 @@ func printStats(w io.Writer, s shownStats) error {
 	if len(s.Labels) == 0 {
 		fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
 	}
+	twice := ""
+	if s.Staleness != nil && s.Staleness.Moving {
+		twice = "; the number of shards was changing, so some of them may be counted twice"
+	}
 	if stale := s.Staleness; stale != nil && stale.Scanned > 0 {
-		twice := ""
-		if stale.Moving {
-			twice = "; the number of shards was changing, so some of them may be counted twice"
-		}
 		fmt.Fprintf(table, "staleness\tp50 %s, p99 %s, most %s (%s), of %s at %s%s\n", seconds(stale.P50), seconds(stale.P99),
 			seconds(stale.Max), oneLine(stale.Stalest), numberOf(stale.Scanned, "account"), clockTime(stale.At), twice)
 	}
@@ -213,7 +213,7 @@ func printStats(w io.Writer, s shownStats) error {
 		if at := s.Failing.At; !at.IsZero() && (s.Staleness == nil || !at.Equal(s.Staleness.At)) {
 			asOf = ", as of " + clockTime(at)
 		}
-		printFailing(table, *s.Failing, asOf)
+		printFailing(table, *s.Failing, asOf, twice)
 	case s.Accounts.Registered > 0:
 		// An operator must not mistake silence for health.
 		fmt.Fprintf(table, "failing\tnot counted yet: a monitor counts while it looks at every account, which it has not done once\n")
@@ -303,8 +303,9 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	return table.Flush()
 }
 
-// printFailing shows how many accounts fail, and of which kinds.
-func printFailing(w io.Writer, f accounts.Failing, asOf string) {
+// printFailing shows how many accounts fail, and of which kinds. asOf says of when that is, and twice
+// that the scan, which found those that are behind, may have counted some twice.
+func printFailing(w io.Writer, f accounts.Failing, asOf, twice string) {
 	fmt.Fprintf(w, "failing\t%s, %d newly; %d never succeeded%s\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded, asOf)
 	for _, k := range f.Kinds {
 		if k.Accounts+k.NeverSucceeded > 0 {
@@ -318,7 +319,7 @@ func printFailing(w io.Writer, f accounts.Failing, asOf string) {
 	if f.MostMissed != "" {
 		most = fmt.Sprintf("; most missed: %s (%s)", numberOf(f.MissedMax, "slot"), oneLine(f.MostMissed))
 	}
-	fmt.Fprintf(w, "behind\t%s missed three slots of the cadence or more%s\n", numberOf(f.Behind, "account"), most)
+	fmt.Fprintf(w, "behind\t%s missed three slots of the cadence or more%s%s\n", numberOf(f.Behind, "account"), most, twice)
 }
 
 func seconds(s float64) string {

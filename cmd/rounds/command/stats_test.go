@@ -56,9 +56,12 @@ func TestADeadReplicaShowsNoRates(t *testing.T) {
 func TestStatsSayThatAScanMayCountTwice(t *testing.T) {
 	for moving, want := range map[bool]string{true: "; the number of shards was changing, so some of them may be counted twice\n", false: "of 5 accounts at " + clockTime(time.Time{}) + "\n"} {
 		var out strings.Builder
-		stats := api.Stats{Staleness: &accounts.Staleness{Scanned: 5, Moving: moving}}
+		stats := api.Stats{Staleness: &accounts.Staleness{Scanned: 5, Moving: moving}, Failing: &accounts.Failing{Behind: 7}}
 		if err := printStats(&out, shownStats{Stats: stats}); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%v: %s", err, out.String())
+		}
+		if _, behind, _ := strings.Cut(out.String(), "behind "); strings.Contains(behind, "may be counted twice") != moving {
+			t.Errorf("%v: %s", moving, out.String())
 		}
 	}
 }
