@@ -49,8 +49,8 @@ type Failing struct {
 
 	Behind int `json:"behind" doc:"Accounts that missed three slots of their cadence or more: that many slots, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute. A cadence of one time has no such slots."`
 
-	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts missed at most this many slots. A thousand may also mean more."`
-	MissedMax  int    `json:"missed_slots_max" doc:"The most slots that an account missed."`
+	MissedP99  int    `json:"missed_slots_p99" doc:"99 of 100 accounts missed at most this many slots, as in behind. A thousand may also mean more."`
+	MissedMax  int    `json:"missed_slots_max" doc:"The most slots that an account missed, as in behind: an account of every 20s that is six and a half minutes stale missed six."`
 	MostMissed string `json:"most_missed" doc:"The id of the account that missed the most slots; empty if none missed any."`
 
 	Kinds []FailingKind `json:"kinds" nullable:"false" doc:"The same by kind. Kinds without such accounts are left out."`

@@ -31,7 +31,8 @@ func TestFailingByCadence(t *testing.T) {
 		{"", 62 * time.Minute, 62, false, true},
 		{"every 0", 4 * time.Minute, 4, true, true}, // counts as a minute
 		{"every 1s", 4 * time.Minute, 4, true, true},
-		{"every 24h", 23 * time.Hour, 0, true, false}, // its last check was before its slot
+		{"every 20s", 6*time.Minute + 32*time.Second, 6, true, true}, // and not 19
+		{"every 24h", 23 * time.Hour, 0, true, false},                // its last check was before its slot
 		{"every 24h", day + 30*time.Minute, 1, true, false},
 		{"every 24h", day + 90*time.Minute, 1, false, false},
 		{"every 24h", 3 * day, 3, false, true},

@@ -25,8 +25,8 @@ type Problems struct {
 // Late is the accounts that missed slots of their cadence.
 type Late struct {
 	At       time.Time  `json:"at,omitzero" doc:"When the scan ended; missing if there was none."`
-	Accounts int        `json:"accounts" doc:"Accounts for which three slots of their cadence or more, and at least three minutes, have passed since a check last succeeded completely."`
-	Most     int        `json:"missed_slots_max" doc:"The most slots that an account missed. A thousand may also mean more."`
+	Accounts int        `json:"accounts" doc:"Accounts for which three slots of their cadence or more, and at least three minutes, have passed since a check last succeeded completely. An interval below a minute counts as a minute."`
+	Most     int        `json:"missed_slots_max" doc:"The most slots that an account missed, with an interval below a minute counted as a minute. A thousand may also mean more."`
 	Example  string     `json:"example,omitempty" doc:"The id of an account that missed that many."`
 	Kinds    []LateKind `json:"kinds" nullable:"false" doc:"The same by kind."`
 

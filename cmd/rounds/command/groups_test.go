@@ -321,7 +321,7 @@ func TestOneOfAKindIsSaidAsOne(t *testing.T) {
 	}
 	var shown strings.Builder
 	printFailing(&shown, accounts.Failing{Accounts: 1, Newly: 1, Behind: 1, MissedMax: 1, MostMissed: "a"}, "", "")
-	if want := "failing\t1 account, 1 newly; 0 never succeeded\nbehind\t1 account missed three slots of the cadence or more; most missed: 1 slot (a)\n"; shown.String() != want {
+	if want := "failing\t1 account, 1 newly; 0 never succeeded\nbehind\t1 account missed three slots of the cadence or more (a slot is a minute at least); most missed: 1 slot (a)\n"; shown.String() != want {
 		t.Errorf("%q, want %q", shown.String(), want)
 	}
 }

@@ -34,7 +34,8 @@ are from the last scan of the monitor on duty. Both leave parked accounts out:
                    slot since a check succeeded completely, or since they were
                    registered, was less than an hour ago
   never succeeded  they were checked, but no check ever succeeded completely
-  behind           three slots of their cadence or more have passed since
+  behind           three slots of their cadence or more have passed since; an interval
+                   below a minute counts as a minute
 
 The end says what is wrong now, in sentences.
 
@@ -319,7 +320,7 @@ func printFailing(w io.Writer, f accounts.Failing, asOf, twice string) {
 	if f.MostMissed != "" {
 		most = fmt.Sprintf("; most missed: %s (%s)", numberOf(f.MissedMax, "slot"), oneLine(f.MostMissed))
 	}
-	fmt.Fprintf(w, "behind\t%s missed three slots of the cadence or more%s%s\n", numberOf(f.Behind, "account"), most, twice)
+	fmt.Fprintf(w, "behind\t%s missed three slots of the cadence or more (a slot is a minute at least)%s%s\n", numberOf(f.Behind, "account"), most, twice)
 }
 
 func seconds(s float64) string {
