@@ -135,6 +135,9 @@ func (m *Monitor) auditOn(ctx context.Context) error {
 		}
 		run.Shard(&one)
 	}
+	if n := int(m.registered.Load()); n > 0 && m.ring.Sources() > 0 {
+		run.Accounts = min(run.Accounts, n) // one that moved meanwhile was found in its old shard and in its new one
+	}
 	if err := run.Complete(ctx); err != nil {
 		return err
 	}

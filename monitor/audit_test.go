@@ -1,6 +1,7 @@
 package monitor_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -170,4 +171,37 @@ func TestAuditGoesOnAfterAnOutage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While the number of shards changes, an audit finds an account that moves meanwhile in its old shard
+// and in its new one, and says that it checked one.
+func TestAnAuditCountsAnAccountThatMovesOnce(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		const n = 30
+		for i := range n {
+			w.register(fmt.Sprint("a", i))
+		}
+		old := w.Ring.Tag(0)
+		if _, err := w.Ring.Mover().Begin(w.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		w.Ring = w.Open(w.Redis)
+		stop := w.run(monitor.Config{CountInterval: time.Hour})
+		audited := func() *concern.AuditResult {
+			l, err := concern.Read(w.Context(), w.Ring)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Last
+		}
+		time.Sleep(60 * time.Millisecond) // the old shard was audited
+		for _, name := range []string{"accounts", "tickets", "schedule"} {
+			w.Do("RENAME", old+":"+name, w.Ring.Tag(w.Ring.Shards()-1)+":"+name)
+		}
+		time.Sleep(time.Second)
+		if last := audited(); last == nil || last.Shards != 3 || last.Accounts != n {
+			t.Errorf("%+v", last)
+		}
+		stop()
+	})
 }
