@@ -365,6 +365,7 @@ func TestTheLastAuditIsToldWithItsSize(t *testing.T) {
 	for audited, want := range map[int]Check{
 		802:    {"law", warning, "the last audit, 18m44s ago, looked at 802 of 200000 accounts that are registered now", ""},
 		199000: {"law", ok, "the last audit, 18m44s ago, found 199000 accounts of 200000 in exactly one place each", ""},
+		333800: {"law", ok, "the last audit, 18m44s ago, found 333800 accounts in exactly one place each; 200000 are registered now", ""},
 	} {
 		d := &doctor{}
 		d.concerns(concern.Concerns{Now: now}, &concern.Law{Now: now, State: concern.Kept, Last: &concern.AuditResult{At: now.Add(-18*time.Minute - 44*time.Second), Accounts: audited}}, 200_000, living{})

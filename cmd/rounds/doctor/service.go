@@ -256,6 +256,8 @@ func (d *doctor) law(l *concern.Law, registered int) {
 			"wait for the next whole audit, whose progress the Overview shows, or make one now: rounds audit")
 	case l.State == concern.Unjudged:
 		d.ok("law", fmt.Sprintf("the last audit, %s, found no fault in %s, and could not judge %d that moved", ago(l.Last.At), counted(l.Last.Accounts, "account"), l.Last.Unjudged))
+	case l.Last.Accounts > registered: // some have left, or were counted in two shards while the number of shards changed
+		d.ok("law", fmt.Sprintf("the last audit, %s, found %s in exactly one place each; %d are registered now", ago(l.Last.At), counted(l.Last.Accounts, "account"), registered))
 	default:
 		d.ok("law", fmt.Sprintf("the last audit, %s, found %s of %d in exactly one place each", ago(l.Last.At), counted(l.Last.Accounts, "account"), registered))
 	}
