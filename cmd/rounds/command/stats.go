@@ -20,6 +20,10 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
+// oldReport is from how long after a replica's report on its figures are shown with their time. It
+// reports every two seconds by default.
+const oldReport = 5 * time.Second
+
 func newStatsCommand(env environment) *cobra.Command {
 	watch, jsonOutput := false, false
 	interval := time.Duration(0)
@@ -244,15 +248,16 @@ func printStats(w io.Writer, s shownStats) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if err := printReplicas(w, s.Replicas, s.Processes); err != nil {
+	if err := printReplicas(w, s.Now, s.Replicas, s.Processes); err != nil {
 		return err
 	}
 	return printProcesses(w, s.Processes)
 }
 
 // printReplicas shows the replicas. A process that has gone silent did so once, whatever it did:
-// its replica is silent since the same moment.
-func printReplicas(w io.Writer, replicas []api.Replica, processes []api.Process) error {
+// its replica is silent since the same moment. A replica that lives may not have reported anything
+// since Redis was away: then its figures have their time.
+func printReplicas(w io.Writer, now time.Time, replicas []api.Replica, processes []api.Process) error {
 	if len(replicas) == 0 {
 		_, err := fmt.Fprintln(w, "\nno replica is running: no account is checked")
 		return err
@@ -266,7 +271,11 @@ func printReplicas(w io.Writer, replicas []api.Replica, processes []api.Process)
 			}
 			return who + "\tsilent since " + clockTime(since) + strings.Repeat("\t-", 7)
 		}
-		return fmt.Sprintf("%s\talive\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s", who,
+		alive := "alive"
+		if now.Sub(r.LastHeartbeat) >= oldReport {
+			alive += ", figures as of " + clockTime(r.LastHeartbeat)
+		}
+		return fmt.Sprintf("%s\t%s\t%d/%d\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s", who, alive,
 			r.InFlight, r.Concurrency, r.Held, r.ChecksPerSecond, r.FailuresPerSecond, r.MessagesPerSecond, seconds(r.LatenessP50), seconds(r.LatenessP99))
 	})
 }

@@ -43,11 +43,27 @@ func TestADeadReplicaShowsNoRates(t *testing.T) {
 	dead := api.Replica{Name: "bob0000000"}
 	dead.ChecksPerSecond, dead.InFlight, dead.Concurrency = 166.7, 7, 256
 	var out strings.Builder
-	if err := printReplicas(&out, []api.Replica{alive, dead}, nil); err != nil {
+	if err := printReplicas(&out, time.Time{}, []api.Replica{alive, dead}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, "333.4") || strings.Contains(got, "166.7") || strings.Contains(got, "7/256") {
 		t.Error(got)
+	}
+}
+
+// Just after an outage of Redis a replica lives that has not reported anything since: its figures are
+// shown with their time.
+func TestFiguresFromBeforeAnOutageHaveTheirTime(t *testing.T) {
+	now := time.Date(2026, 11, 26, 5, 0, 30, 0, time.UTC)
+	for age, old := range map[time.Duration]bool{2 * time.Second: false, 40 * time.Second: true} {
+		heard := now.Add(-age)
+		replica := api.Replica{Name: "alice00000", Alive: true, LastHeartbeat: heard}
+		replica.ChecksPerSecond = 333.4
+		var out strings.Builder
+		if err := printStats(&out, shownStats{Stats: api.Stats{Now: now, Replicas: []api.Replica{replica}}}); err != nil || !strings.Contains(out.String(), "333.4") ||
+			strings.Contains(out.String(), "alive, figures as of "+clockTime(heard)+" ") != old {
+			t.Errorf("%v: %s, %v", age, out.String(), err)
+		}
 	}
 }
 
