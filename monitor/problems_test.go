@@ -26,6 +26,20 @@ func (w *world) fails(id, kind, host, text, reason string) {
 	}
 }
 
+// failWhileShardsChange enters n accounts that fail, and n that are parked for a failure, and begins to
+// change the number of shards.
+func (w *world) failWhileShardsChange(n, to int) {
+	w.Helper()
+	for i := range n {
+		w.fails(fmt.Sprint("press", i), "feed", "news.example", "http_404: no item", "")
+		w.fails(fmt.Sprint("gone", i), "feed", "news.example", "http_410: Gone", "gone: http_410: Gone")
+	}
+	if _, err := w.Ring.Mover().Begin(w.Context(), to); err != nil {
+		w.Fatal(err)
+	}
+	w.Ring = w.Open(w.Redis)
+}
+
 // The summary is there within a minute, is never older than one, and follows all changes.
 func TestProblemsAreSummedUp(t *testing.T) {
 	inFakeTime(t, 8, func(w *world) {
@@ -82,15 +96,8 @@ func TestProblemsAreSummedUp(t *testing.T) {
 func TestProblemsCountAnAccountThatMovesOnce(t *testing.T) {
 	inFakeTime(t, 1, func(w *world) {
 		const n = 40
-		for i := range n {
-			w.fails(fmt.Sprint("press", i), "feed", "news.example", "http_404: no item", "")
-			w.fails(fmt.Sprint("gone", i), "feed", "news.example", "http_410: Gone", "gone: http_410: Gone")
-		}
 		old := w.Ring.Tag(0)
-		if _, err := w.Ring.Mover().Begin(w.Context(), 2); err != nil {
-			t.Fatal(err)
-		}
-		w.Ring = w.Open(w.Redis)
+		w.failWhileShardsChange(n, 2)
 		for _, name := range []string{"tickets", "errors", "accounts"} { // as if all had moved just after they were counted
 			for shard := w.Ring.Sources(); shard < w.Ring.Shards(); shard++ {
 				w.Do("COPY", old+":"+name, w.Ring.Tag(shard)+":"+name)
@@ -115,15 +122,8 @@ func TestProblemsCountAnAccountThatMovesOnce(t *testing.T) {
 func TestProblemsCountAccountsThatMoveToEmptyShards(t *testing.T) {
 	inFakeTime(t, 2, func(w *world) {
 		const n = 40
-		for i := range n {
-			w.fails(fmt.Sprint("press", i), "feed", "news.example", "http_404: no item", "")
-			w.fails(fmt.Sprint("gone", i), "feed", "news.example", "http_410: Gone", "gone: http_410: Gone")
-		}
 		last := w.Ring.Tag(1)
-		if _, err := w.Ring.Mover().Begin(w.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
-		w.Ring = w.Open(w.Redis)
+		w.failWhileShardsChange(n, 3)
 		stop := w.run(monitor.Config{})
 		time.Sleep(50 * time.Millisecond) // the turn rests after the first shard
 		for _, name := range []string{"tickets", "errors", "accounts", "parked"} {
