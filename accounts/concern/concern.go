@@ -96,7 +96,7 @@ type Concern struct {
 	Messages  int       `json:"messages,omitempty" doc:"How many messages it affects."`
 	Share     float64   `json:"share,omitempty" doc:"A share, from 0 to 1."`
 	PerMinute int       `json:"per_minute,omitempty" doc:"How often it happens."`
-	Value     string    `json:"value,omitempty" doc:"A status, a setting's value or a code."`
+	Value     string    `json:"value,omitempty" doc:"A status, a setting's value or a code. several: webhooks that refuse messages do it for different causes."`
 	Account   string    `json:"account,omitempty" doc:"The id of an account that it affects."`
 
 	Link string `json:"link" doc:"The page of the dashboard that has more."`
@@ -117,6 +117,9 @@ const figuresYoung = 10 * time.Second
 
 // Old reports whether the figures of a concern are so old that they are shown with their time.
 func (l *Concerns) Old(c *Concern) bool { return !c.AsOf.IsZero() && l.Now.Sub(c.AsOf) > figuresYoung }
+
+// several is the value of webhooks that refuse messages for different causes.
+const several = "several"
 
 // newList merges concerns that are alike, sorts them, and adds their sentences.
 func newList(now time.Time, all []Concern) Concerns {
@@ -170,6 +173,9 @@ func (c *Concern) add(other *Concern) {
 		worse.Seconds = min(c.Seconds, other.Seconds)
 	}
 	worse.Share = max(c.Share, other.Share)
+	if c.Code == WebhookRefused && c.Value != other.Value {
+		worse.Value = several // the worst one's cause is not that of the others
+	}
 	if c.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(c.Since) {
 		worse.Since = other.Since
 	} else {

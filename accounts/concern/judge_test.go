@@ -332,6 +332,25 @@ func TestWarningsAreToldByCode(t *testing.T) {
 	}
 }
 
+// One webhook's cause is not given for others that have another one.
+func TestTheCauseOfSeveralWebhooksIsThatOfEach(t *testing.T) {
+	t.Parallel()
+	for want, values := range map[string][]string{
+		"webhook a and 2 other webhooks do not take messages (503): 6 messages wait":                {"503", "503", "503"},
+		"webhook a and 2 other webhooks do not take messages, for several reasons: 6 messages wait": {"tls", "503", "503"},
+		"webhook a and 1 other webhook do not take messages, for several reasons: 5 messages wait":  {"", "503"},
+		"webhook a and 2 other webhooks do not take some messages: 6 messages wait":                 {"", "", ""},
+	} {
+		var all []Concern
+		for i, value := range values {
+			all = append(all, Concern{Code: WebhookRefused, Level: Warn, Subject: string(rune('a' + i)), Messages: 3 - i, Value: value})
+		}
+		if l := newList(now, all); l.Concerns[0].Text != want {
+			t.Errorf("got %q, want %q", l.Concerns[0].Text, want)
+		}
+	}
+}
+
 func TestAlikeIsOne(t *testing.T) {
 	t.Parallel()
 	l := newList(now, []Concern{

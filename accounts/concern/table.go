@@ -144,6 +144,10 @@ func table() []entry {
 			en: "webhook {subject:webhook|webhooks} {alike:does|do} not take messages ({value}): {messages:waits|wait}[, the oldest for {time}]",
 			zh: "Webhook {subject:Webhook| Webhook} 不接收消息（{value}）：{messages}在等待[，最久 {time}]。",
 			other: []variant{{
+				fits: func(c *Concern) bool { return c.Value == several },
+				en:   "webhook {subject:webhook|webhooks} {alike:does|do} not take messages, for several reasons: {messages:waits|wait}[, the oldest for {time}]",
+				zh:   "Webhook {subject:Webhook| Webhook} 因多种原因不接收消息：{messages}在等待[，最久 {time}]。",
+			}, {
 				fits: func(c *Concern) bool { return c.Value == "" },
 				en:   "webhook {subject:webhook|webhooks} {alike:does|do} not take some messages: {messages:waits|wait}[, the oldest for {time}]",
 				zh:   "Webhook {subject:Webhook| Webhook} 不接收部分消息：{messages}在等待[，最久 {time}]。",
