@@ -77,6 +77,31 @@ func TestFirstPagesNameTheVersion(t *testing.T) {
 	}
 }
 
+// A page is also found by the name of its file, as the files link to each other.
+func TestFilesLeadToTheirPages(t *testing.T) {
+	h := newHandler(t)
+	for url, want := range map[string]string{
+		"/docs/guide/connectors.md": "/docs/guide/connectors", "/docs/guide/README.md": "/docs/guide", "/docs/guide/zh-CN/README.md": "/docs/guide/zh-CN",
+		"/docs/guide/zh-CN/accounts.md?lang=en": "/docs/guide/zh-CN/accounts?lang=en", "/docs/guide/nosuch.md": "", "/docs/guide/accounts.md.md": "",
+	} {
+		w := get(t, h, url)
+		if got := w.Header().Get("Location"); got != want || (want == "") != (w.Code == http.StatusNotFound) {
+			t.Errorf("%s: %d, to %q, want %q", url, w.Code, got, want)
+		}
+	}
+}
+
+func TestAMissingPageIsNamedInTheBrowsersLanguage(t *testing.T) {
+	for language, want := range map[string]string{"": "there is no such page of the guide\n", "zh-CN": "指南中没有这个页面\n"} {
+		r, w := httptest.NewRequest(http.MethodGet, "/docs/guide/nosuch", nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Language", language)
+		newHandler(t).ServeHTTP(w, r)
+		if got := w.Body.String(); w.Code != http.StatusNotFound || got != want {
+			t.Errorf("%q: %d %q, want %q", language, w.Code, got, want)
+		}
+	}
+}
+
 // A browser that asks for Chinese gets Chinese pages, and English ones on demand.
 func TestPagesFollowTheBrowser(t *testing.T) {
 	h := newHandler(t)

@@ -103,8 +103,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := h.pages[name]
+	if file, ok := strings.CutSuffix(name, ".md"); ok { // the name of the page's file in the repository
+		p = h.pages[strings.Trim(strings.TrimSuffix(file, "README"), "/")]
+		if p != nil {
+			http.Redirect(w, r, (&url.URL{Path: p.Href(h.prefix), RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
+			return
+		}
+	}
 	if p == nil {
-		http.Error(w, "there is no such page of the guide", http.StatusNotFound)
+		w.Header().Set("Vary", "Accept-Language")
+		http.Error(w, locale.Asked(r.Header).Translate("there is no such page of the guide"), http.StatusNotFound)
 		return
 	}
 	other := h.other(p)
