@@ -53,7 +53,8 @@ type Error struct {
 func (e *Error) Error() string { return e.text }
 
 // Unwrap returns the cause if it is harmless: ErrTooLarge, ErrBusy, ErrRefusedAddress, ErrPublic,
-// a context's error, a syscall.Errno or an error of Client.Validate.
+// a context's error, a syscall.Errno, an error of Client.Validate, or http.ErrSchemeMismatch for
+// a port where the host does not speak TLS.
 func (e *Error) Unwrap() error { return e.cause }
 
 // newError returns the Error for an error, without that error's text.
@@ -74,8 +75,8 @@ func newError(ctx context.Context, err error, connected bool) *Error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return dnsError(dns)
 	}
-	if certificate(err) {
-		return &Error{Code: CodeTLS, text: "the host's TLS certificate or handshake is not acceptable", blame: blameHost}
+	if e := tlsError(err); e != nil {
+		return e
 	}
 	if timed, ok := errors.AsType[net.Error](err); ok && timed.Timeout() {
 		return timeout(connected)
@@ -150,10 +151,30 @@ func dnsError(err *net.DNSError) *Error {
 	return &Error{Code: CodeDNS, text: "the host's name could not be resolved", blame: blameHost}
 }
 
-func certificate(err error) bool {
-	return has[*tls.CertificateVerificationError](err) || has[tls.RecordHeaderError](err) || has[tls.AlertError](err) ||
-		has[x509.HostnameError](err) || has[x509.UnknownAuthorityError](err) || has[x509.CertificateInvalidError](err) ||
-		errors.Is(err, http.ErrSchemeMismatch)
+// tlsError returns the Error for a handshake that failed, or nil for other errors.
+func tlsError(err error) *Error {
+	e := &Error{Code: CodeTLS, blame: blameHost}
+	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
+	header, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch), noTLS && string(header.RecordHeader[:]) == "HTTP/":
+		e.text, e.cause = "the host speaks HTTP on this port, not TLS", http.ErrSchemeMismatch
+	case noTLS:
+		e.text, e.cause = "the host does not speak TLS on this port", http.ErrSchemeMismatch
+	case has[x509.UnknownAuthorityError](err):
+		e.text = "the host's TLS certificate is self-signed, or from an authority that is not trusted"
+	case has[x509.HostnameError](err):
+		e.text = "the host's TLS certificate is for another name"
+	case has[x509.CertificateInvalidError](err) && invalid.Reason == x509.Expired:
+		e.text = "the host's TLS certificate has expired or is not valid yet"
+	case has[x509.CertificateInvalidError](err), has[*tls.CertificateVerificationError](err):
+		e.text = "the host's TLS certificate is not acceptable"
+	case has[tls.AlertError](err):
+		e.text = "the TLS handshake with the host failed"
+	default:
+		return nil
+	}
+	return e
 }
 
 // has reports whether an error is of a type, or wraps one.

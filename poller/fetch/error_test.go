@@ -3,6 +3,8 @@ package fetch
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log"
@@ -116,6 +118,42 @@ func TestEveryFailure(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is wrong with TLS is told apart.
+func TestTLSFailuresSayWhich(t *testing.T) {
+	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	overTLS := func(url string) error {
+		_, err := client(t, Options{}).Do(t.Context(), Call{URL: strings.Replace(url, "http://", "https://", 1)})
+		return err
+	}
+	verified := func(err error) error {
+		return newError(t.Context(), &tls.CertificateVerificationError{Err: err}, false)
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"HTTP", overTLS(serve(t, func(http.ResponseWriter, *http.Request) {})), "the host speaks HTTP on this port, not TLS"},
+		{"neither", overTLS(raw(t, "220 mail.example.com ESMTP\r\n")), "the host does not speak TLS on this port"},
+		{"unknown authority", overTLS(untrusted.URL), "the host's TLS certificate is self-signed, or from an authority that is not trusted"},
+		{"wrong name", verified(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "s3cret"}), "the host's TLS certificate is for another name"},
+		{"expired", verified(x509.CertificateInvalidError{Reason: x509.Expired}), "the host's TLS certificate has expired or is not valid yet"},
+		{"not for servers", verified(x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}), "the host's TLS certificate is not acceptable"},
+		{"alert", newError(t.Context(), tls.AlertError(40), false), "the TLS handshake with the host failed"},
+	} {
+		got := CheckError(c.err)
+		if got.Code != string(CodeTLS) || got.Scope != poller.ScopeRateKey || !got.Network || got.Message != c.want {
+			t.Errorf("%s: got %s %s: %q, want %q", c.name, got.Code, got.Scope, got.Message, c.want)
+		}
+		if plain := c.name == "HTTP" || c.name == "neither"; errors.Is(got, http.ErrSchemeMismatch) != plain {
+			t.Errorf("%s: another scheme: %t", c.name, !plain)
+		}
 	}
 }
 

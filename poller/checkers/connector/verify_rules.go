@@ -90,6 +90,9 @@ func (v *verification) reachable(first reply) {
 		fetch.CodeReset:          "see the connector's log: it closed the connection without an answer",
 		fetch.CodeTimeout:        "see what the connector waits for: nothing came before the deadline",
 	}[first.code]
+	if errors.Is(first.err, http.ErrSchemeMismatch) {
+		advice = "name a port where the connector speaks TLS, or use http:// where the network is private"
+	}
 	v.judge(ruleReachable, false, fetch.Host(v.url)+": "+failed.Message, cmp.Or(advice, "see that an HTTP server answers there"))
 }
 

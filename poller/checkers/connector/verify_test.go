@@ -344,6 +344,17 @@ func TestVerifyWhereNobodyListens(t *testing.T) {
 	}
 }
 
+// A connector that speaks no TLS needs no certificate, but another address.
+func TestVerifyOverTLSWhereNoneIsSpoken(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	findings := findingsOf(t, Trial{Config: signedConfig(strings.Replace(server.URL, "http:", "https:", 1)), Account: "a"})
+	f := findings[ruleReachable]
+	if f.Verdict != Fail || !strings.Contains(f.Seen, "speaks HTTP on this port, not TLS") || strings.Contains(f.Advice, "certificate") || !strings.Contains(f.Advice, "http://") {
+		t.Errorf("got %+v", f)
+	}
+}
+
 // A connector that answers at once to a request that may be held fails the rule.
 func TestVerifyHold(t *testing.T) {
 	f := &flawed{messages: 3, flaw: "any signature", t: t, ids: make(map[string]bool)}
