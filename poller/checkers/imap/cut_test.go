@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -95,5 +96,33 @@ func TestWriteToACutConnection(t *testing.T) {
 		}
 		close(silence)
 		s.close()
+	}
+}
+
+// A server that sends no greeting may speak another protocol, or wait for TLS. One that fell silent
+// after it was only slow.
+func TestWithoutAGreetingThePortIsInDoubt(t *testing.T) {
+	for _, mode := range []string{tlsNone, tlsStart} {
+		for said, doubt := range map[string]bool{"": true, "* OK": false} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				near, far := net.Pipe()
+				defer far.Close()
+				if said != "" {
+					go func() { _, _ = io.WriteString(far, said) }()
+				}
+				s := &session{ctx: ctx, conn: meter(ctx, near, overhead)}
+				err := s.encrypt(config{tls: mode}, Options{})
+				if mode == tlsNone && err == nil {
+					defer s.close()
+					err = s.failed(s.greeted(), "greeting", readRefused)
+				}
+				got := checktest.Failure(t, err)
+				if got.Kind != poller.Transient || got.Code != "timeout" || strings.Contains(got.Message, "the port of another service") != doubt || strings.Contains(got.Message, "config.tls") != doubt {
+					t.Errorf("%s after %q: got %v", mode, said, got)
+				}
+			})
+		}
 	}
 }

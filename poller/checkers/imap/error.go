@@ -41,7 +41,11 @@ func (s *session) failed(err error, step string, refused func(*imap.Error) *poll
 	}
 	switch broken := s.conn.broken.Load(); {
 	case s.ctx.Err() != nil:
-		return fetch.CheckError(fetch.Broken(s.ctx, s.ctx.Err()))
+		failed := fetch.CheckError(fetch.Broken(s.ctx, s.ctx.Err()))
+		if failed.Code == string(fetch.CodeTimeout) && !s.conn.heard.Load() {
+			failed.Message = "the server sent no greeting in time: this may be the port of another service, or one that needs another config.tls"
+		}
+		return failed
 	case s.conn.tooLarge.Load():
 		return &poller.CheckError{Kind: poller.Protocol, Code: string(fetch.CodeTooLarge), Message: step + ": " + fetch.ErrTooLarge.Error(), Err: fetch.ErrTooLarge}
 	case s.conn.unusable.Load(): // reported below

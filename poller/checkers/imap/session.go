@@ -208,6 +208,7 @@ func (s *session) unopened(name string, err error) error {
 type metered struct {
 	net.Conn
 	room     atomic.Int64
+	heard    atomic.Bool // the server sent something
 	tooLarge atomic.Bool
 	broken   atomic.Pointer[error] // the error of the first failed read or write
 	unusable atomic.Bool           // see grammar
@@ -234,6 +235,9 @@ func (m *metered) Read(p []byte) (int, error) {
 	}
 	n, err := m.Conn.Read(p)
 	m.room.Add(-int64(n))
+	if n > 0 {
+		m.heard.Store(true)
+	}
 	m.note(err)
 	return n, err
 }
