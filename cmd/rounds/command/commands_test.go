@@ -236,7 +236,7 @@ func TestMessagesTailSaysWhyNothingComes(t *testing.T) {
 		}
 		return lines
 	}
-	if got := said("--account", "nosuch", "--from", "start"); !slices.Equal(got, []string{"no account is named nosuch\n", "nothing yet; none of these accounts fails\n"}) {
+	if got := said("--account", "nosuch", "--from", "start"); !slices.Equal(got, []string{"no account is named nosuch\n", "nothing yet; none of these accounts is registered\n"}) {
 		t.Errorf("%q", got)
 	}
 	s.check("news", circulate.Return{Failures: 1, Mark: accounts.NewCodes().Mark("transient"), Error: "http_500: the server fails"})

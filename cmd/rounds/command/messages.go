@@ -48,7 +48,9 @@ consumer. Without --group nothing is acknowledged, and no other reader is affect
 
 --account, --kind and --type print only messages that match all of them; each may be repeated.
 
-If nothing comes for five seconds, standard error says which accounts fail.`,
+If nothing comes for five seconds, standard error says which accounts fail, or that the
+service cannot tell. After the first message it looks only at the accounts that --account
+names.`,
 		Example: `  rounds messages tail
   rounds messages tail --from start --json | jq .data
   rounds messages tail --limit 1
@@ -70,8 +72,8 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 				fmt.Fprintln(env.stderr, env.says("no account is named %s", quoted(id)))
 			}
 			chosen := &choice{accounts: accounts, kinds: kinds, types: types}
-			heard := waiting(cmd.Context(), env, calls, chosen)
-			defer heard()
+			silent, stop := watch(cmd.Context(), env, calls, chosen)
+			defer stop()
 			fits := func(wanted []string, is string) bool { return len(wanted) == 0 || slices.Contains(wanted, is) }
 			shown := 0
 			show := func(m api.Message) error {
@@ -82,7 +84,7 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 					chosen.pass(m.Type)
 					return nil
 				}
-				heard()
+				silent.heard()
 				if err := printMessage(env.stdout, m, jsonOutput); err != nil {
 					return err
 				}
@@ -92,13 +94,14 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 				return nil
 			}
 			lost := func(err error, pause time.Duration) {
+				silent.disconnected()
 				fmt.Fprintln(env.stderr, env.says("rounds: %v; trying again in %v", err, pause.Round(100*time.Millisecond)))
 			}
 			if group != "" {
 				// The API enforces the limit, so that no more messages are read than
 				// printed.
 				err := calls.Consume(cmd.Context(), group, from, limit, func(m api.GroupMessage) error {
-					heard()
+					silent.heard()
 					return printMessage(env.stdout, m.Message, jsonOutput)
 				}, lost)
 				return ended(cmd.Context(), err)
@@ -127,26 +130,92 @@ If nothing comes for five seconds, standard error says which accounts fail.`,
 	return cmd
 }
 
-// waiting says on standard error, once, that no message has come, unless heard is called first. It
-// says nothing after heard has returned.
-func waiting(ctx context.Context, env environment, calls *client.Client, chosen *choice) (heard func()) {
+// silence watches a tail, and says on standard error why no message comes.
+type silence struct {
+	env    environment
+	calls  *client.Client
+	chosen *choice
+
+	mu       sync.Mutex
+	messages int       // so far
+	last     time.Time // when the last one came, or the tail began
+	lost     bool      // the tail has said that it lost the connection, and nothing has answered since
+	said     string    // in this silence
+}
+
+// watch begins to watch. stop ends it: nothing is said after it has returned.
+func watch(ctx context.Context, env environment, calls *client.Client, chosen *choice) (s *silence, stop func()) {
+	s = &silence{env: env, calls: calls, chosen: chosen, last: time.Now()}
 	if env.quiet == 0 {
-		return func() {}
+		return s, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	timer := time.AfterFunc(env.quiet, func() {
-		defer close(done)
-		if why := whyNothing(ctx, calls, chosen); ctx.Err() == nil {
-			fmt.Fprintln(env.stderr, env.spoken(why))
-		}
-	})
-	return sync.OnceFunc(func() {
+	var watching sync.WaitGroup
+	watching.Go(func() { s.run(ctx) })
+	return s, func() {
 		cancel()
-		if !timer.Stop() {
-			<-done
+		watching.Wait()
+	}
+}
+
+// heard notes a message. Nothing is said of the silence before it once heard has returned.
+func (s *silence) heard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.messages++
+	s.last, s.said = time.Now(), ""
+}
+
+// disconnected notes that the tail has said that it lost the connection.
+func (s *silence) disconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = true
+}
+
+// run asks what fails whenever nothing came for a while. It goes on asking, because something may
+// begin to fail later, and says the same only once.
+func (s *silence) run(ctx context.Context) {
+	told := false // why there is nothing yet
+	for wait := s.env.quiet; pause(ctx, wait); {
+		s.mu.Lock()
+		before := s.messages
+		wait = s.env.quiet - time.Since(s.last)
+		s.mu.Unlock()
+		if wait > 0 {
+			continue
 		}
-	})
+		wait = s.env.quiet
+		ask := whatFails
+		if before == 0 && !told {
+			ask = whyNothing
+		}
+		why, err := ask(ctx, s.calls, s.chosen)
+		if ctx.Err() != nil {
+			return
+		}
+		told = told || err == nil
+		s.say(before, why, err)
+	}
+}
+
+// say says what was learnt when so many messages had come, unless another has come since.
+func (s *silence) say(before int, why string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.lost = false
+	case !s.lost: // otherwise the tail says it
+		why = fmt.Sprintf("no messages now: %v", err)
+	}
+	if s.messages != before {
+		return
+	}
+	if why != "" && why != s.said {
+		fmt.Fprintln(s.env.stderr, s.env.spoken(why))
+	}
+	s.said = why
 }
 
 func printMessage(w io.Writer, m api.Message, jsonOutput bool) error {
@@ -236,36 +305,80 @@ func (c *choice) others() []string {
 }
 
 // whyNothing tells a person who waits for messages that there is none yet, and which of the
-// accounts that may have them fail.
-func whyNothing(ctx context.Context, calls *client.Client, chosen *choice) string {
+// accounts that may have them fail. An error means that the service cannot tell.
+func whyNothing(ctx context.Context, calls *client.Client, chosen *choice) (string, error) {
 	if others := chosen.others(); len(others) > 0 {
-		return fmt.Sprintf("nothing yet of the type %s; messages of other types came: %s", joined(chosen.types, quoted), joined(others, quoted))
+		return fmt.Sprintf("nothing yet of the type %s; messages of other types came: %s", joined(chosen.types, quoted), joined(others, quoted)), nil
 	}
-	const most = 100
 	if len(chosen.accounts) > 0 {
-		var failing []string
-		for _, id := range chosen.accounts[:min(most, len(chosen.accounts))] {
-			if account, err := calls.Get(ctx, id); err == nil && account.State.Failing {
-				failing = append(failing, id)
-			}
+		failing, known, err := failingOf(ctx, calls, chosen.accounts)
+		switch {
+		case err != nil:
+			return "", err
+		case known == 0:
+			return "nothing yet; none of these accounts is registered", nil
+		case len(failing) == 0 && len(chosen.accounts) > mostAsked:
+			return "nothing yet", nil
 		}
-		return nothingOf(failing, false)
+		return nothingOf(failing, false), nil
 	}
-	failing, err := calls.List(ctx, client.Query{Selector: accounts.Selector{States: []string{accounts.StateFailing}, Kinds: chosen.kinds}, Limit: most})
+	failing, err := calls.List(ctx, client.Query{Selector: accounts.Selector{States: []string{accounts.StateFailing}, Kinds: chosen.kinds}, Limit: mostAsked})
 	if err != nil {
-		return "nothing yet"
+		return "", err
 	}
 	if len(failing.Accounts) == 0 && failing.Next == "" && len(chosen.kinds) == 0 {
-		if any, err := calls.List(ctx, client.Query{Limit: 1}); err == nil && len(any.Accounts) == 0 && any.Next == "" {
-			return "nothing yet; no account is registered: see rounds account add --help"
+		any, err := calls.List(ctx, client.Query{Limit: 1})
+		switch {
+		case err != nil:
+			return "", err
+		case len(any.Accounts) == 0 && any.Next == "":
+			return "nothing yet; no account is registered: see rounds account add --help", nil
 		}
-		return "nothing yet; no account fails"
+		return "nothing yet; no account fails", nil
 	}
 	ids := make([]string, len(failing.Accounts))
 	for i := range failing.Accounts {
 		ids[i] = failing.Accounts[i].ID
 	}
-	return nothingOf(ids, failing.Next != "")
+	return nothingOf(ids, failing.Next != ""), nil
+}
+
+// whatFails tells a person which of the accounts that were chosen by their ids fail, or nothing. Of
+// all accounts some nearly always fail, and that is not why the others have no messages. An error
+// means that the service cannot tell.
+func whatFails(ctx context.Context, calls *client.Client, chosen *choice) (string, error) {
+	if len(chosen.accounts) == 0 {
+		_, err := calls.List(ctx, client.Query{Limit: 1})
+		return "", err
+	}
+	failing, _, err := failingOf(ctx, calls, chosen.accounts)
+	switch {
+	case err != nil || len(failing) == 0:
+		return "", err
+	case len(failing) == 1:
+		return fmt.Sprintf("nothing new; %s fails: see rounds account why %[1]s", oneLine(failing[0])), nil
+	}
+	return fmt.Sprintf("nothing new; %d accounts fail: see rounds problems", len(failing)), nil
+}
+
+// mostAsked is the most accounts that are looked at.
+const mostAsked = 100
+
+// failingOf returns which of the first accounts fail, and how many of them are registered.
+func failingOf(ctx context.Context, calls *client.Client, ids []string) (failing []string, known int, err error) {
+	for _, id := range ids[:min(mostAsked, len(ids))] {
+		account, err := calls.Get(ctx, id)
+		switch {
+		case client.Status(err) == http.StatusNotFound:
+			continue
+		case err != nil:
+			return nil, 0, err
+		case account.State.Failing:
+			failing = append(failing, id)
+		}
+		known++
+	}
+	return failing, known, nil
 }
 
 // nothingOf says that nothing came, and which of the accounts that were looked at fail.
