@@ -87,7 +87,11 @@ func (r *namespaceRemoval) run(cmd *cobra.Command, name string) error {
 		return nil
 	}
 	if len(found.Alive) > 0 && !r.force {
-		return fmt.Errorf("namespace %s is in use by %s; end them first, or use --force", name, aliveIn(found.Alive))
+		names, more := aliveIn(found.Alive)
+		if more > 0 {
+			return fmt.Errorf("namespace %s is in use by %s and %d more; end them first, or use --force", name, names, more)
+		}
+		return fmt.Errorf("namespace %s is in use by %s; end them first, or use --force", name, names)
 	}
 	if !r.yes {
 		typed, err := r.env.answer(what+".\nAll of it will be removed for good. Type the namespace's name to go on: ", "--yes, or --dry-run to see what there is")
@@ -121,16 +125,12 @@ func userOf(p service.NamespaceUser) string {
 	return fmt.Sprintf("process %s (%s)", oneLine(p.Name), oneLine(p.Roles))
 }
 
-// aliveIn names the first processes that use a namespace.
-func aliveIn(alive []service.NamespaceUser) string {
-	const named = 3
+// aliveIn names the first processes that use a namespace, and counts the others.
+func aliveIn(alive []service.NamespaceUser) (text string, more int) {
+	named := min(3, len(alive))
 	var names []string
-	for _, p := range alive[:min(named, len(alive))] {
+	for _, p := range alive[:named] {
 		names = append(names, fmt.Sprintf("%s (heard of %s ago)", userOf(p), seconds(p.Silent.Seconds())))
 	}
-	text := strings.Join(names, ", ")
-	if more := len(alive) - named; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return strings.Join(names, ", "), len(alive) - named
 }

@@ -104,6 +104,16 @@ func TestTranslate(t *testing.T) {
 		"unknown flag: --x: did you mean --xa or --xb?":                           "未知参数：--x：是否想用 --xa 或 --xb？",
 		"ROUNDS_API_ADR: no setting has this name (is it ROUNDS_API_ADDR?); it is refused because ROUNDS_REDIS_URL is not set and everything would be kept on this machine alone": "ROUNDS_API_ADR：没有这个名称的设置（是否为 ROUNDS_API_ADDR？）；由于没有设置 ROUNDS_REDIS_URL，一切都只会保存在本机，因此拒绝启动",
 
+		"crm has 2 messages that it has not read and 0 that it has not acknowledged; it cannot be undone, and nobody can be asked: use --yes":                                               "crm 有 2 条消息未读取、0 条未确认；此操作无法撤销，而这里无法询问：请使用 --yes",
+		"a has 1 messages that it has not read and 2 that it has not acknowledged\nb has 3 messages that it has not read and 4 that it has not acknowledged; the end":                       "a 有 1 条消息未读取、2 条未确认\nb 有 3 条消息未读取、4 条未确认；the end",
+		"at http://x: crm has 2 messages that it has not read and 0 that it has not acknowledged":                                                                                           "在 http://x：crm 有 2 条消息未读取、0 条未确认",
+		"namespace trial is in use by process p1 (monitor) (heard of 177ms ago); end them first, or use --force":                                                                            "命名空间 trial 正由进程 p1（monitor）（177ms 前有心跳）使用；请先结束它们，或使用 --force",
+		"namespace trial is in use by process p1 (api,monitor) (heard of 177ms ago), replica p2 (heard of 1s ago), replica p3 (heard of 2s ago) and 4 more; end them first, or use --force": "命名空间 trial 正由进程 p1（api,monitor）（177ms 前有心跳）、副本 p2（1s 前有心跳）、副本 p3（2s 前有心跳）等使用，另有 4 个；请先结束它们，或使用 --force",
+		"in use by process p1 (monitor), heard of 3s ago": "正由进程 p1（monitor）使用，3s 前有心跳",
+		"ROUNDS_API_ADDR: listen tcp 127.0.0.1:80: bind: address already in use: rounds v1 (with everything in /var/lib/rounds) is there; stop it, or choose another with ROUNDS_OPS_ADDR": "ROUNDS_API_ADDR：监听 127.0.0.1:80：地址已被占用：那里已有 rounds v1（全部数据保存在 /var/lib/rounds）；请停止它，或者请用 ROUNDS_OPS_ADDR 另选一个",
+		"must be api":      "必须是 api",
+		"must be a string": "必须是字符串",
+
 		// What somebody wrote stays as it is, even if it looks like a message or like a template.
 		"nothing: no account has this id":           "nothing：没有账号使用此 ID",
 		`--set "must be missing" must be key=value`: `--set "must be missing" 必须是 key=value`,

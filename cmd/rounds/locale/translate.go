@@ -4,6 +4,8 @@ import (
 	"embed"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 //go:embed assets/text
@@ -81,10 +83,19 @@ func (x *index) write(t *template, stands []string, depth int, left *steps) stri
 			b.WriteString(p.literal)
 		case p.message:
 			other, _ := x.translate(stands[p.at-1], depth+1, left)
+			if last, _ := utf8.DecodeLastRuneInString(b.String()); unicode.Is(unicode.Han, last) && begins(other) {
+				b.WriteByte(' ')
+			}
 			b.WriteString(other)
 		default:
 			b.WriteString(stands[p.at-1])
 		}
 	}
 	return b.String()
+}
+
+// begins reports whether a text begins with a Latin word or a number, which a space sets apart from
+// Chinese before it.
+func begins(text string) bool {
+	return text != "" && text[0] < utf8.RuneSelf && (unicode.IsLetter(rune(text[0])) || unicode.IsDigit(rune(text[0])))
 }
