@@ -18,7 +18,7 @@ import (
 const reshardPoll = time.Second
 
 func newReshardCommand(env environment) *cobra.Command {
-	to, asked, dryRun, force, finish, abort := 0, false, false, false, false, false
+	to, asked, dryRun, force, finish, abort, idle := 0, false, false, false, false, false, false
 	cmd := showing(env, &cobra.Command{
 		Use:   "reshard",
 		Short: "Change the number of shards, while the service runs",
@@ -69,17 +69,27 @@ group has handled them. Only then can the number change again.`,
 		case finish:
 			return calls.FinishResharding(ctx)
 		case abort:
-			return calls.AbortResharding(ctx)
+			before, asking := calls.Resharding(ctx)
+			done, err = calls.AbortResharding(ctx)
+			idle = asking == nil && before.Phase == circulate.Steady
+			return done, err
 		case !asked:
 			return calls.Resharding(ctx)
+		case dryRun && to&(to-1) != 0:
+			fmt.Fprintln(env.stderr, env.says("%d is not a power of two, which the number of shards should be", to))
 		}
 		done, err = calls.Reshard(ctx, api.ReshardRequest{Shards: to, DryRun: dryRun, Force: force})
 		if err == nil && !dryRun {
 			done, err = watchReshard(ctx, env, calls, done)
 		}
 		return done, err
-	}, func(done api.Resharding) error { return printReshard(env, done, dryRun) })
-	cmd.Flags().IntVar(&to, "to", 0, "the new number of shards")
+	}, func(done api.Resharding) error {
+		if idle && done.Phase == circulate.Steady {
+			return env.tell("there is nothing to abort: %d shards, %d accounts", done.From, done.Accounts)
+		}
+		return printReshard(env, done, dryRun)
+	})
+	cmd.Flags().IntVar(&to, "to", 0, "the new number of shards, best a power of two")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be done")
 	cmd.Flags().BoolVar(&force, "force", false, "begin even if Redis seems to have too little memory below its limit")
 	cmd.Flags().BoolVar(&abort, "abort", false, "abort the change, before the first account moves")

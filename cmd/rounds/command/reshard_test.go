@@ -118,12 +118,24 @@ func TestReshardCommandGivesUp(t *testing.T) {
 	for _, step := range []struct{ flag, want string }{
 		{"--json", `"phase":"moving"`},
 		{"--abort", fmt.Sprintf("%d shards, ", before)},
-		{"--abort", fmt.Sprintf("%d shards, ", before)},
+		{"--abort", fmt.Sprintf("there is nothing to abort: %d shards, ", before)},
 		{"--json", `"phase":"steady"`},
 	} {
 		printed, err := s.rounds("reshard", step.flag)
 		if err != nil || !strings.Contains(printed.out, step.want) {
 			t.Errorf("%s: %s, %v, want %q", step.flag, printed.out, err, step.want)
+		}
+		if strings.HasPrefix(printed.out, "there is nothing to abort") != strings.HasPrefix(step.want, "there") {
+			t.Errorf("%s: %s", step.flag, printed.out)
+		}
+	}
+}
+
+func TestReshardCommandAdvisesPowersOfTwo(t *testing.T) {
+	s := startAPI(t)
+	for to, want := range map[string]string{"100": "100 is not a power of two, which the number of shards should be\n", "128": "", "1": ""} {
+		if printed, err := s.rounds("reshard", "--to", to, "--dry-run"); err != nil || printed.err != want {
+			t.Errorf("--to %s: %q, want %q: %v", to, printed.err, want, err)
 		}
 	}
 }
