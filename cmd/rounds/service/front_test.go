@@ -2,10 +2,13 @@ package service
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -121,5 +124,26 @@ func TestAddressesAreNamedOnceInErrors(t *testing.T) {
 	_, err = openFront(settings.API{OpsAddr: addr}, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err == nil || strings.Count(err.Error(), addr) != 1 || !strings.HasPrefix(err.Error(), "ROUNDS_OPS_ADDR: ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A process that finds its address taken leaves no data directory behind.
+func TestATakenAddressCreatesNoDataDirectory(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := filepath.Join(t.TempDir(), "data")
+	s := settings.Settings{
+		API:   settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: taken.Addr().String()},
+		Redis: settings.Redis{DataDir: dir, DataGiven: true, Namespace: "taken"},
+	}
+	var refused *ListenError
+	if err := Run(t.Context(), s, Options{Log: slog.New(slog.DiscardHandler)}); !errors.As(err, &refused) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
 	}
 }

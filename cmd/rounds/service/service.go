@@ -117,22 +117,26 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	warnOfReach(s, o.Log)
 	warnOfWebhooks(s, o.Log)
 	reserved := &fetch.Reserved{}
+	metrics := newExposition(o.Version, o.Commit)
+	// The address comes first: a process that another one leaves no address creates no data directory.
+	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
+	if err != nil {
+		return err
+	}
 	server, closeRedis, err := o.redis(ctx, s.Redis, reserved)
 	if err != nil {
+		if front != nil {
+			front.close()
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, closeRedis()) }() // after everything that uses it
 
-	metrics := newExposition(o.Version, o.Commit)
 	calls := newRedisMetrics(metrics.process, server)
 	if own, ok := server.(*ownRedis); ok {
 		own.export(metrics.process)
 	}
 
-	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
-	if err != nil {
-		return err
-	}
 	if front != nil {
 		defer front.close()
 		if err := reload.open(front); err != nil {
