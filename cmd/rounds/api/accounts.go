@@ -111,10 +111,12 @@ func (s *Server) accountRoutes(api huma.API) {
 
 func (s *Server) createAccount(ctx context.Context, r *createRequest) (*savedReply, error) {
 	a, err := s.registry(ctx).Read(ctx, "", r.RawBody)
+	if circulate.ValidateID(a.ID) == nil { // a record that is refused may have any text there
+		trail.Of(ctx).Account(a.ID)
+	}
 	if err != nil {
 		return nil, err
 	}
-	trail.Of(ctx).Account(a.ID)
 	view, _, err := s.registry(ctx).Save(ctx, a, accounts.Save{New: true, From: r.From.From})
 	if errors.Is(err, accounts.ErrExists) {
 		return nil, newErrorReply(http.StatusConflict, fmt.Sprintf("an account already has the id %q", a.ID))

@@ -98,6 +98,8 @@ func TestWhatEntriesSay(t *testing.T) {
 		{"POST", "/v1/accounts", `{"id":"a","kind":"web","config":{"url":"` + secret + `"},"labels":{"team":"x"}}`, "create-account done account=a"},
 		{"POST", "/v1/accounts", `{"id":"a","kind":"web","config":{"url":"x"}}`, "create-account refused status=409 account=a"},
 		{"POST", "/v1/accounts", `{"id":`, "create-account refused status=400"},
+		{"POST", "/v1/accounts", `{"id":"new","kind":"none"}`, "create-account refused status=422 account=new"},
+		{"POST", "/v1/accounts", `{"id":"` + secret + `\n","kind":"web"}`, "create-account refused status=422"},
 		{"PUT", "/v1/accounts/a", `{"kind":"web","config":{"url":"y","key":"` + secret + `"},"labels":{"team":"x"},"cadence":"every 1h"}`, "put-account done account=a fields=cadence,config.key,config.url"},
 		{"PUT", "/v1/accounts/a", `{"kind":"web","config":{"url":"y","key":"` + secret + `"},"labels":{"team":"x"},"cadence":"every 1h"}`, "put-account done account=a unchanged=1"},
 		{"PUT", "/v1/accounts/b%2F", `{"kind":"plain"}`, "put-account done account=b/ created=1"},
