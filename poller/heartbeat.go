@@ -26,7 +26,7 @@ func (p *Pool) beat(ctx context.Context) error {
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
 	report.Held, report.HeldChecks = p.flights.held.running.count(), p.config.HeldChecks
 	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
-	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.some.Load()
+	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.anyFull.Load()
 	report.Denials, report.Warnings = p.limiter.recent.report(time.Now()), p.flights.warned.report(time.Now())
 	text, err := json.Marshal(report)
 	if err != nil {

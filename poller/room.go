@@ -17,8 +17,8 @@ const (
 	roomLeast     = 100 * time.Millisecond // the least between two looks, however much is written
 	roomBytes     = 4 << 20                // bytes written since the last look that call for another
 	roomMargin    = 0.05                   // how far below the mark messages are taken again
-	roomSettles   = 5 * time.Second        // how long after the last refusal messages are taken again, if the memory is known
-	roomProbed    = 30 * time.Second       // the same, if the memory is unknown
+	roomQuiet     = 5 * time.Second        // how long after the last refusal messages are taken again, if the memory is known
+	roomQuietLong = 30 * time.Second       // the same, if the memory is unknown
 	roomBlind     = time.Minute            // how long a server that does not report its memory is not asked again
 	roomTold      = time.Minute            // how long there must be room before that is logged: it may fill again at once
 	roomPause     = 15 * time.Second       // the first wait of an account before it is tried again
@@ -41,10 +41,10 @@ type room struct {
 	log     *slog.Logger
 	metrics *Metrics
 
-	some  atomic.Bool  // there is such a node
-	calm  atomic.Bool  // the next look is in roomCalm
-	bytes atomic.Int64 // bytes written since the last look
-	kick  signal       // has a value when it is time for another look
+	anyFull atomic.Bool  // there is such a node
+	calm    atomic.Bool  // the next look is in roomCalm
+	bytes   atomic.Int64 // bytes written since the last look
+	early   signal       // has a value when the next look must come early
 
 	mu    sync.Mutex
 	nodes map[string]*nodeRoom
@@ -61,10 +61,11 @@ type nodeRoom struct {
 
 func newRoom(redis gauged, percent int, log *slog.Logger, metrics *Metrics) *room {
 	return &room{redis: redis, mark: float64(percent) / 100, log: log, metrics: metrics,
-		kick: newSignal(), nodes: make(map[string]*nodeRoom)}
+		early: newSignal(), nodes: make(map[string]*nodeRoom)}
 }
 
-// run looks every now and then, until ctx is done.
+// run looks at the memory of every node, until ctx is done: every roomLook, every roomCalm while there is
+// room and nothing is written, and early when wrote asks for it.
 func (r *room) run(ctx context.Context) {
 	timer := time.NewTimer(roomLook)
 	defer timer.Stop()
@@ -73,18 +74,19 @@ func (r *room) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-r.kick:
+		case <-r.early:
 		}
-		calm := r.bytes.Load() == 0 && !r.some.Load()
+		calm := r.bytes.Load() == 0 && !r.anyFull.Load()
 		r.look(ctx)
 		if !sleep(ctx, roomLeast) {
 			return
 		}
-		if r.calm.Store(calm); calm && r.bytes.Load() == 0 {
-			timer.Reset(roomCalm)
-			continue
+		r.calm.Store(calm)
+		wait := roomLook
+		if calm && r.bytes.Load() == 0 { // wrote, if it came before the Store, did not ask for an early look
+			wait = roomCalm
 		}
-		timer.Reset(roomLook)
+		timer.Reset(wait)
 	}
 }
 
@@ -94,11 +96,11 @@ func (r *room) wrote(bytes int) {
 		return
 	}
 	if r.bytes.Add(int64(bytes)) >= roomBytes || r.calm.Swap(false) {
-		r.kick.give()
+		r.early.give()
 	}
 }
 
-// look asks every node.
+// look looks at every node.
 func (r *room) look(ctx context.Context) {
 	r.bytes.Store(0)
 	for _, shard := range r.redis.OneOfEachNode() {
@@ -132,9 +134,9 @@ func (r *room) lookAt(ctx context.Context, shard int) {
 	case memory.Limit > 0 && memory.Share() >= r.mark:
 		r.set(node, true, "used", memory.Used, "limit", memory.Limit)
 	case !n.full:
-	case memory.Limit > 0 && memory.Share() < r.mark-roomMargin && quiet >= roomSettles,
+	case memory.Limit > 0 && memory.Share() < r.mark-roomMargin && quiet >= roomQuiet,
 		// The node's memory is unknown. A successful write must suffice.
-		memory.Limit == 0 && quiet >= roomProbed && r.redis.TryWriteTo(ctx, shard) == nil:
+		memory.Limit == 0 && quiet >= roomQuietLong && r.redis.TryWriteTo(ctx, shard) == nil:
 		r.set(node, false)
 	}
 }
@@ -161,7 +163,7 @@ func (r *room) set(node string, full bool, args ...any) {
 	for _, other := range r.nodes {
 		some = some || other.full
 	}
-	r.some.Store(some)
+	r.anyFull.Store(some)
 	if full {
 		r.metrics.short.Set(1)
 		if !n.short.IsZero() {
@@ -207,7 +209,7 @@ func (r *room) of(node string) *nodeRoom {
 
 // short reports whether the node of a shard has no room for messages.
 func (r *room) short(shard int) bool {
-	if !r.some.Load() {
+	if !r.anyFull.Load() {
 		return false
 	}
 	node := r.redis.Node(shard)

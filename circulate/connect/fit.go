@@ -111,14 +111,15 @@ func clusterSize(ctx context.Context, conn redis.Conn, address string) int {
 type identity struct {
 	software string // Redis, Valkey, Redict or Dragonfly
 	version  string // of the software
-	like     string // the version of Redis that it matches
+	redis    string // the version of Redis that it is compatible with
 	mode     string // standalone, sentinel or cluster
 }
 
-// identify reads the section "server" of INFO.
+// identify reads the section "server" of INFO. The other servers report a version of Redis too,
+// beside their own.
 func identify(info string) identity {
-	is := identity{software: "Redis", like: infoField(info, "redis_version")}
-	is.version = is.like
+	is := identity{software: "Redis", redis: infoField(info, "redis_version")}
+	is.version = is.redis
 	for _, other := range []string{"Valkey", "Redict", "Dragonfly"} {
 		if version := infoField(info, strings.ToLower(other)+"_version"); version != "" {
 			is.software, is.version = other, strings.TrimPrefix(version, "df-v")
@@ -135,10 +136,10 @@ func identify(info string) identity {
 // String returns the name and the version.
 func (is identity) String() string { return is.software + " " + is.version }
 
-// tooOld reports whether a server says that it matches a version before oldest. A server
+// tooOld reports whether a server is compatible only with a Redis before oldest. A server
 // that does not say is not too old.
 func (is identity) tooOld() bool {
-	has, ok := versionOf(is.like)
+	has, ok := versionOf(is.redis)
 	least, _ := versionOf(oldest)
 	return ok && (has[0] < least[0] || has[0] == least[0] && has[1] < least[1])
 }

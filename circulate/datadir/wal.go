@@ -13,8 +13,8 @@ import (
 
 const (
 	logName = "data.log."
-	// heldBytes is how many bytes of changes with time alone wait for another change.
-	heldBytes = 64 << 10
+	// waitingBytes is how many bytes of passing changes wait for another change.
+	waitingBytes = 64 << 10
 )
 
 // segmentName returns the name of a segment of the log.
@@ -24,8 +24,8 @@ func segmentName(number int) string { return fmt.Sprintf("%s%08d", logName, numb
 // that it outlives the process, and synced when Sync is called.
 type wal struct {
 	disk    disk
-	passing func(key string) bool
-	failed  func(error) // called when the log cannot be written
+	passing func(key string) bool // see Options.Passing; nil: no key is
+	failed  func(error)           // called when the log cannot be written
 	synced  func(time.Time)
 
 	syncing sync.Mutex // one Sync at a time, and only Sync closes files
@@ -36,30 +36,30 @@ type wal struct {
 	length    int64      // of the segment
 	ended     []file     // segments before it that may not be synced yet
 	dirty     bool       // something was written since the last Sync
-	held      []byte     // records of changes with time alone
-	heldSince time.Time
-	total     int64 // bytes ever appended
-	base      int64 // bytes of total that the newest image covers
-	found     int64 // bytes of total that were there at first
+	waiting   []byte     // records of passing changes, not written yet
+	waitsFrom time.Time  // since when they wait
+	total     int64      // bytes ever appended
+	base      int64      // bytes of total that the newest image covers
+	found     int64      // bytes of total that were there at first
 	buffer    []byte
 	apart     bool  // the segment began after the log had failed: no segment leads to it
 	why       error // why nothing can be appended until there is a new image; nil: appending works
 	fails     int
 }
 
-// Append implements connect.Log.
+// Append implements connect.Log. Passing changes wait in memory and are written together.
 func (w *wal) Append(at time.Time, effects [][]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.why != nil {
 		return w.why
 	}
-	if w.passes(effects) {
-		if len(w.held) == 0 {
-			w.heldSince = time.Now()
+	if w.allPassing(effects) {
+		if len(w.waiting) == 0 {
+			w.waitsFrom = time.Now()
 		}
-		w.held = appendRecord(w.held, at, effects)
-		if len(w.held) < heldBytes {
+		w.waiting = appendRecord(w.waiting, at, effects)
+		if len(w.waiting) < waitingBytes {
 			return nil
 		}
 		return w.write(nil)
@@ -72,8 +72,8 @@ func (w *wal) Append(at time.Time, effects [][]string) error {
 	return w.write(record)
 }
 
-// passes reports whether all effects are on keys that change with time alone.
-func (w *wal) passes(effects [][]string) bool {
+// allPassing reports whether all effects are on passing keys.
+func (w *wal) allPassing(effects [][]string) bool {
 	if w.passing == nil || len(effects) == 0 {
 		return false
 	}
@@ -90,11 +90,11 @@ func (w *wal) passes(effects [][]string) bool {
 	})
 }
 
-// write writes the held records, and another one after them. The caller holds mu.
+// write writes the waiting records, and another one after them. The caller holds mu.
 func (w *wal) write(record []byte) error {
-	if len(w.held) > 0 {
-		w.held = append(w.held, record...)
-		record, w.held = w.held, nil
+	if len(w.waiting) > 0 {
+		w.waiting = append(w.waiting, record...)
+		record, w.waiting = w.waiting, nil
 	}
 	if len(record) == 0 {
 		return nil
@@ -130,8 +130,8 @@ func (w *wal) Refuses() error {
 // Sync implements connect.Log.
 func (w *wal) Sync() error { return w.sync(true) }
 
-// sync syncs the written records. It first writes the held ones, if everything is asked
-// for or they have waited for long.
+// sync syncs the written records. It first writes the waiting ones, if everything is
+// asked for or they have waited for passingWithin.
 func (w *wal) sync(everything bool) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -141,7 +141,7 @@ func (w *wal) sync(everything bool) error {
 		defer w.mu.Unlock()
 		return w.why
 	}
-	if len(w.held) > 0 && (everything || began.Sub(w.heldSince) >= passingWithin) {
+	if len(w.waiting) > 0 && (everything || began.Sub(w.waitsFrom) >= passingWithin) {
 		if err := w.write(nil); err != nil {
 			w.mu.Unlock()
 			return err
@@ -183,7 +183,7 @@ func (w *wal) begin() (*segment, error) {
 	if w.why != nil {
 		next.number++
 	}
-	if w.file != nil && w.length == int64(len(logMagic)) && len(w.held) == 0 && (w.why == nil || w.apart) {
+	if w.file != nil && w.length == int64(len(logMagic)) && len(w.waiting) == 0 && (w.why == nil || w.apart) {
 		next = &segment{number: w.number, file: w.file} // the current segment is still empty
 	}
 	w.mu.Unlock()
@@ -244,14 +244,14 @@ func (w *wal) turn(next *segment) (mark, error) {
 			return mark{}, w.why
 		}
 		if w.why == nil {
-			_ = w.write(nil) // held records belong before the image; a failure is reported
+			_ = w.write(nil) // waiting records belong before the image; a failure is reported
 		}
 		if w.file != nil {
 			w.ended = append(w.ended, w.file)
 		}
 		w.file, w.number, w.length, w.apart = next.file, next.number, int64(len(logMagic)), w.why != nil
 	}
-	w.held = nil
+	w.waiting = nil
 	return mark{w.total, w.fails}, nil
 }
 
@@ -288,7 +288,7 @@ func (w *wal) start() {
 func (w *wal) since() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.total - w.base + int64(len(w.held))
+	return w.total - w.base + int64(len(w.waiting))
 }
 
 // state returns what since does, how many bytes were written, and whether the log refuses
@@ -296,7 +296,7 @@ func (w *wal) since() int64 {
 func (w *wal) state() (since, written int64, refuses bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.total - w.base + int64(len(w.held)), w.total - w.found, w.why != nil
+	return w.total - w.base + int64(len(w.waiting)), w.total - w.found, w.why != nil
 }
 
 // close closes the files.

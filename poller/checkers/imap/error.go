@@ -126,7 +126,7 @@ func startRefusedNear(status *imap.Error) *poller.CheckError {
 // said returns a status for people, with the server's words unless shown has removed them.
 func said(status *imap.Error) string {
 	text := string(status.Type)
-	if code := clean(status.Code); code != "" {
+	if code := knownCode(status.Code); code != "" {
 		text += " [" + code + "]"
 	}
 	if status.Text != "" {
@@ -181,7 +181,7 @@ func (s *session) forms() []string {
 
 // codeOf returns the response code in the form that people and metrics see.
 func codeOf(status *imap.Error) string {
-	if code := clean(status.Code); code != "" {
+	if code := knownCode(status.Code); code != "" {
 		return strings.ToLower(code)
 	}
 	if status.Type == imap.StatusResponseTypeBye {
@@ -190,9 +190,9 @@ func codeOf(status *imap.Error) string {
 	return "imap_" + strings.ToLower(string(status.Type))
 }
 
-// clean returns a code if it looks like one of RFC 9051: a few capital letters. A
-// server may send anything else.
-func clean(code imap.ResponseCode) string {
+// knownCode returns a response code in capitals if it is one of those below, or "". A server
+// may send any text as its code.
+func knownCode(code imap.ResponseCode) string {
 	text := string(upper(code))
 	switch imap.ResponseCode(text) {
 	case imap.ResponseCodeAlert, imap.ResponseCodeAuthenticationFailed, imap.ResponseCodeAuthorizationFailed, imap.ResponseCodeCannot,

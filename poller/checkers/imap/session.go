@@ -176,7 +176,7 @@ func (s *session) examine(name string) (mailbox, error) {
 func (s *session) unopened(name string, err error) error {
 	failed := s.failed(err, "mailbox", examineRefused)
 	var status *imap.Error
-	if !errors.As(err, &status) || status.Type != imap.StatusResponseTypeNo || clean(status.Code) != "" {
+	if !errors.As(err, &status) || status.Type != imap.StatusResponseTypeNo || knownCode(status.Code) != "" {
 		return failed
 	}
 	listed, err := s.client.List("", name, nil).Collect()
