@@ -103,19 +103,19 @@ func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
 	}
 }
 
-// levels returns how many messages each shard's stream may have, MaxInt for any number,
-// and whether there is any bound.
+// levels returns to how many messages each shard's stream is cut, math.MaxInt if it is not, and
+// whether the configuration bounds the streams at all.
 func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err error) {
 	levels = slices.Repeat([]int{math.MaxInt}, m.ring.Shards())
 	parts := m.parts(ctx)
 	if m.config.Kept == 0 && len(parts) == 0 {
 		return levels, false, nil
 	}
-	lengths := make([]int, len(levels))
 	counts, err := m.ring.CountAll(ctx)
 	if err != nil {
 		return nil, true, err
 	}
+	lengths := make([]int, len(levels))
 	for shard := range lengths {
 		lengths[shard] = counts[shard].Messages
 	}
@@ -129,7 +129,7 @@ func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err e
 }
 
 // levelOf returns the highest level to which lengths may be cut so that their sum is at
-// most kept. It returns any if the sum is already that small.
+// most kept. It returns math.MaxInt if the sum is already that small.
 func levelOf(lengths []int, kept int) int {
 	lengths = slices.Sorted(slices.Values(lengths))
 	for i, length := range lengths {
@@ -142,7 +142,7 @@ func levelOf(lengths []int, kept int) int {
 }
 
 // levelBytes lowers the levels until messages take no more memory than they may. It cuts
-// the streams that take most first. If a Redis does not report how much they take, it has
+// the largest streams first. If a Redis does not report how much they take, it has
 // no such bound.
 func (m *Monitor) levelBytes(ctx context.Context, parts map[string]*part, lengths, levels []int) error {
 	for node, part := range parts {

@@ -212,6 +212,7 @@ func endsHold(err *CheckError, whole bool) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// next implements policy. It counts the check of a page that is not returned; settle counts the others.
 func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, commit bool) {
 	f, fs := h.f, h.f.flights
 	if bytes.Equal(page.Cursor, f.claim.Cursor) {
@@ -236,7 +237,7 @@ func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, co
 	fs.outage.reached(f.host(), time.Now())
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, "ok").Inc()
 	fs.tally.checked(true)
-	return page, then, len(page.Messages) > 0 || page.Cursor != nil || then == toRelease || h.tires(wait)
+	return page, then, len(page.Messages) > 0 || page.Cursor != nil || then == toRelease || h.mustRenew(wait)
 }
 
 // isElsewhere reports whether the account's shard now belongs to another replica and the account
@@ -263,8 +264,8 @@ func (h *hold) stays(page *Result) bool {
 	return !fs.stopping() && !fs.room.short(c.Shard) && !fs.held.crowded(now) && now.Sub(f.localAt) < stayMost
 }
 
-// tires reports whether the claim must be renewed before the next call, which is made after a wait.
-func (h *hold) tires(wait time.Duration) bool {
+// mustRenew reports whether the claim must be renewed before the next call, which is made after a wait.
+func (h *hold) mustRenew(wait time.Duration) bool {
 	_, timeout := h.times()
 	most := min(renewAfter, time.Duration(renewShare*float64(h.f.flights.config.LongTimeout)))
 	return time.Since(h.renewed)+wait+timeout > most

@@ -84,7 +84,7 @@ func (g *member) manage(ctx context.Context) {
 		}
 		g.make(ctx)
 		g.tellLosses(gatherLosses)
-		g.take(ctx, g.wanted(ours, try), try)
+		g.take(ctx, g.reviewSessions(ours, try), try)
 		g.meters.shards.Set(float64(len(g.sessions)))
 		if !sleep(ctx, tick) {
 			return
@@ -92,9 +92,9 @@ func (g *member) manage(ctx context.Context) {
 	}
 }
 
-// wanted ends the sessions of shards outside this consumer's part, and returns the
-// shards of its part without a session.
-func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
+// reviewSessions forgets the sessions that have ended, has those of shards outside this consumer's
+// part end, and returns the shards of its part that lack a session and whose time to try has come.
+func (g *member) reviewSessions(ours []bool, try map[int]time.Time) (missing []int) {
 	now := time.Now()
 	for shard := range ours {
 		if s := g.sessions[shard]; s != nil {
@@ -102,7 +102,7 @@ func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 			case <-s.ended:
 				delete(g.sessions, shard)
 				if s.stuck {
-					continue // divide assigns it anew
+					continue // this consumer declines the shard: its part is divided anew first
 				}
 			default:
 				if !ours[shard] {
@@ -112,10 +112,10 @@ func (g *member) wanted(ours []bool, try map[int]time.Time) (shards []int) {
 			}
 		}
 		if ours[shard] && !now.Before(try[shard]) {
-			shards = append(shards, shard)
+			missing = append(missing, shard)
 		}
 	}
-	return shards
+	return missing
 }
 
 // take asks for the leases of shards, several at a time, and begins sessions.

@@ -70,7 +70,8 @@ type delivering struct {
 	ended    chan struct{}
 }
 
-// startDelivery starts a consumer for each endpoint in the group.
+// startDelivery starts a consumer for each webhook endpoint, and stops and starts consumers as the
+// settings change. They run in group.
 func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
 	registry *prometheus.Registry, reserved *fetch.Reserved) error {
 	s := reload.settings()

@@ -186,15 +186,15 @@ func (v *verification) judge(rule string, passes bool, seen, advice string) {
 	v.found[rule] = Finding{Verdict: Fail, Seen: seen, Advice: advice}
 }
 
-// leave records that a rule cannot be judged. The advice may be empty.
-func (v *verification) leave(rule, seen, advice string) {
+// notJudged records that a rule cannot be judged. The advice may be empty.
+func (v *verification) notJudged(rule, seen, advice string) {
 	v.found[rule] = Finding{Verdict: NotJudged, Seen: seen, Advice: advice}
 }
 
 // judgeReply judges a rule by a reply, if a reply came.
 func (v *verification) judgeReply(rule string, r reply, passes bool, seen, advice string) {
 	if r.none {
-		v.leave(rule, r.String(), "")
+		v.notJudged(rule, r.String(), "")
 		return
 	}
 	v.judge(rule, passes, seen, advice)

@@ -10,19 +10,18 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
-// cursors judges the rules about pages. It asks for all pages, the first with one
-// message.
-func (v *verification) cursors(ctx context.Context, first reply) {
+// judgePages judges the rules about pages and cursors. It first asks for one message again,
+// and then for all pages.
+func (v *verification) judgePages(ctx context.Context, first reply) {
 	if len(first.result.Messages) == 0 {
 		for _, rule := range []string{ruleLimit, ruleSame, ruleMoves, ruleResumes, ruleTwice} {
-			v.leave(rule, "the account has no messages", "verify with an account that has some: --account")
+			v.notJudged(rule, "the account has no messages", "verify with an account that has some: --account")
 		}
-		v.pages(ctx, first)
+		v.readToEnd(ctx, first)
 		return
 	}
 	one := v.ask(ctx, question{name: "one message", limit: 1})
-	most := max(len(one.result.Messages), 1)
-	v.judgeReply(ruleLimit, one, one.ok() && most == 1 && len(first.result.Messages) <= trialLimit,
+	v.judgeReply(ruleLimit, one, one.ok() && len(one.result.Messages) <= 1 && len(first.result.Messages) <= trialLimit,
 		fmt.Sprintf("asked for 1 message: %v, for %d: %v", one, trialLimit, first),
 		"return at most as many messages as limit says, the oldest first, and has_more if there are others")
 	shown, limit := one, 1
@@ -39,9 +38,9 @@ func (v *verification) cursors(ctx context.Context, first reply) {
 	if v.moves(first, shown, rest) {
 		v.resumes(first, one, rest)
 	} else {
-		v.leave(ruleResumes, "the cursor does not move", "")
+		v.notJudged(ruleResumes, "the cursor does not move", "")
 	}
-	v.pages(ctx, first)
+	v.readToEnd(ctx, first)
 }
 
 // moves judges whether the cursor changes after each page of messages.
@@ -62,29 +61,30 @@ func (v *verification) moves(first, shown, rest reply) bool {
 	return false
 }
 
+// resumes judges whether the page after one message begins with the next one.
 func (v *verification) resumes(first, one, rest reply) {
 	if !one.ok() || len(one.result.Messages) != 1 {
-		v.leave(ruleResumes, "there is no page of one message to go on from", "")
+		v.notJudged(ruleResumes, "there is no page of one message to go on from", "")
 		return
 	}
 	got := append(one.ids(), rest.ids()...)
 	want := first.ids()
 	switch {
 	case rest.none:
-		v.leave(ruleResumes, rest.String(), "")
+		v.notJudged(ruleResumes, rest.String(), "")
 	case !rest.ok() || repeats(got) > 0 || !prefix(got, want) && !prefix(want, got):
 		v.judge(ruleResumes, false, fmt.Sprintf("1 message, then %v: %s", rest, difference(want, got)),
 			"begin with the message right after the one that next_cursor was returned with")
 	case len(want) < 2:
-		v.leave(ruleResumes, "the account has one message", "verify with an account that has some: --account")
+		v.notJudged(ruleResumes, "the account has one message", "verify with an account that has some: --account")
 	default:
 		v.judge(ruleResumes, true, fmt.Sprintf("1 message, then %d more, none twice", len(rest.ids())), "")
 	}
 }
 
-// pages asks for page after page until there are no more, and once more under the last
-// cursor.
-func (v *verification) pages(ctx context.Context, page reply) {
+// readToEnd asks for page after page until there are no more, and once more under the last
+// cursor. It judges ruleEnd and ruleTwice.
+func (v *verification) readToEnd(ctx context.Context, page reply) {
 	cursor, seen, empty, pages := page.result.Cursor, page.ids(), 0, 1
 	defer func() { v.last = cursor }()
 	for ; page.result.HasMore && pages < trialPages; pages++ {
@@ -93,27 +93,29 @@ func (v *verification) pages(ctx context.Context, page reply) {
 		if page.result.Cursor != nil {
 			cursor = page.result.Cursor
 		}
-		if empty++; len(page.result.Messages) > 0 {
+		if len(page.result.Messages) > 0 {
 			empty = 0
+		} else {
+			empty++
 		}
 		switch {
 		case repeats(seen) > 0:
 			v.judge(ruleTwice, false, fmt.Sprintf("page %d: %s came before", pages+1, count(repeats(seen), "message")), "under next_cursor return only what is newer")
-			v.leave(ruleEnd, "the same messages came again", "")
+			v.notJudged(ruleEnd, "the same messages came again", "")
 			return
 		case !page.ok():
 			v.judgeReply(ruleEnd, page, false, fmt.Sprintf("page %d: %v", pages+1, page), "has_more asks for the next page at once: it must be there")
-			v.leave(ruleTwice, "there was no next page", "")
+			v.notJudged(ruleTwice, "there was no next page", "")
 			return
 		case empty >= trialEmpty:
 			v.judge(ruleEnd, false, fmt.Sprintf("%d pages in a row that say has_more and are empty", empty), "say has_more only where the next page has messages, with few exceptions")
-			v.leave(ruleTwice, "the pages do not end", "")
+			v.notJudged(ruleTwice, "the pages do not end", "")
 			return
 		}
 	}
 	if page.result.HasMore {
 		for _, rule := range []string{ruleEnd, ruleTwice} {
-			v.leave(rule, fmt.Sprintf("%d pages, and more to come", pages), "verify with an account that has fewer messages")
+			v.notJudged(rule, fmt.Sprintf("%d pages, and more to come", pages), "verify with an account that has fewer messages")
 		}
 		return
 	}
@@ -124,7 +126,7 @@ func (v *verification) pages(ctx context.Context, page reply) {
 		return // there are no messages
 	}
 	if cursor == nil {
-		v.leave(ruleTwice, "there is no cursor to ask under", "")
+		v.notJudged(ruleTwice, "there is no cursor to ask under", "")
 		return
 	}
 	again := slices.ContainsFunc(after.ids(), func(id string) bool { return slices.Contains(seen, id) })

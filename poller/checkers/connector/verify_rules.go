@@ -44,7 +44,7 @@ func (v *verification) run(ctx context.Context) {
 		v.signature(ctx)
 		v.unknownFields(ctx)
 		v.repeatedID(ctx)
-		v.cursors(ctx, first)
+		v.judgePages(ctx, first)
 		v.strangeCursor(ctx)
 		v.unknownAccount(ctx)
 		v.malformed(ctx)
@@ -65,7 +65,7 @@ func (v *verification) throughout() {
 	v.judge(ruleSize, v.oversize == "", cmp.Or(v.oversize, fmt.Sprintf("the largest answer had %d bytes of %d", v.largest, maxBody)), caps)
 	switch {
 	case len(v.secret.values) == 0:
-		v.leave(ruleSecrets, "no secret was sent", "")
+		v.notJudged(ruleSecrets, "no secret was sent", "")
 	default:
 		v.judge(ruleSecrets, !v.leak, map[bool]string{true: "an answer repeats a secret", false: "no answer repeats a secret"}[v.leak],
 			"leave out of messages, cursors and errors what requests carry in their headers")
@@ -102,7 +102,7 @@ func (v *verification) signature(ctx context.Context) {
 	wrong, err := wrongKey()
 	if err != nil || len(v.secret.keys) == 0 {
 		for _, rule := range rules {
-			v.leave(rule, "requests are not signed", "name the secret that requests are signed with: --secret")
+			v.notJudged(rule, "requests are not signed", "name the secret that requests are signed with: --secret")
 		}
 		return
 	}
@@ -122,7 +122,7 @@ func (v *verification) signature(ctx context.Context) {
 	}
 	const verify = "verify webhook-signature as Standard Webhooks says, over the bytes as they came and before anything else"
 	if none && !served {
-		v.leave(ruleSignature, strings.Join(seen, ", "), "")
+		v.notJudged(ruleSignature, strings.Join(seen, ", "), "")
 	} else {
 		v.judge(ruleSignature, !served, strings.Join(seen, ", "), verify)
 	}
@@ -158,7 +158,7 @@ func (v *verification) refusal(replies []reply) {
 		}
 	}
 	if judged == 0 {
-		v.leave(ruleRefusal, "nothing was refused", "")
+		v.notJudged(ruleRefusal, "nothing was refused", "")
 		return
 	}
 	v.judge(ruleRefusal, true, "401 or 403, and no error object", "")
@@ -201,7 +201,7 @@ func (v *verification) unknownAccount(ctx context.Context) {
 // held sends a request that may be held, where nothing is new.
 func (v *verification) held(ctx context.Context) {
 	if v.hold == 0 {
-		v.leave(ruleHold, "the config has no hold", "")
+		v.notJudged(ruleHold, "the config has no hold", "")
 		return
 	}
 	v.judgeHold(v.ask(ctx, question{name: "held", cursor: v.last, hold: v.hold}))
@@ -219,9 +219,9 @@ func (v *verification) judgeHold(r reply) {
 	case r.code == fetch.CodeTimeout:
 		v.judge(ruleHold, false, fmt.Sprintf("no answer within %v", v.hold+trialMargin), advice)
 	case r.none || !r.ok():
-		v.leave(ruleHold, r.String(), "")
+		v.notJudged(ruleHold, r.String(), "")
 	case len(r.result.Messages) > 0:
-		v.leave(ruleHold, after, "verify with an account that gets no messages meanwhile")
+		v.notJudged(ruleHold, after, "verify with an account that gets no messages meanwhile")
 	default:
 		v.judge(ruleHold, r.took >= min(v.hold/4, heldAWhile), after, advice)
 	}
