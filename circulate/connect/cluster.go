@@ -71,7 +71,7 @@ func OpenCluster(rawURL string, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.unused(s.tls, false); err != nil {
+	if err := o.refuseUnused(s.tls, false); err != nil {
 		return nil, err
 	}
 	d, err := newDialer(s.nodes, o.PasswordFile, 0, s.tls, o)

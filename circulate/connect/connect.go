@@ -48,8 +48,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// unused returns an error if a file is set that a URL has no use for.
-func (o Options) unused(tls, sentinels bool) error {
+// refuseUnused returns an error if a file is set that a URL without TLS, or without sentinels, does
+// not use.
+func (o Options) refuseUnused(tls, sentinels bool) error {
 	switch {
 	case o.SentinelPasswordFile != "" && !sentinels:
 		return errors.New("redis URL: a file for the sentinels' password is set, but the URL names no sentinels: it does not begin with redis+sentinel://")
@@ -120,7 +121,7 @@ func OpenSingle(rawURL string, o Options) (*Single, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.unused(target.tls, false); err != nil {
+	if err := o.refuseUnused(target.tls, false); err != nil {
 		return nil, err
 	}
 	d, err := newDialer(credentials{target.user, target.password}, o.PasswordFile, target.database, target.tls, o)

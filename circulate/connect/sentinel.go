@@ -66,7 +66,7 @@ func OpenSentinel(rawURL string, o Options) (*Sentinel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.unused(t.tls || t.sentinelTLS, true); err != nil {
+	if err := o.refuseUnused(t.tls || t.sentinelTLS, true); err != nil {
 		return nil, err
 	}
 	data, err := newDialer(t.nodes, o.PasswordFile, t.database, t.tls, o)

@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// ample is the most bytes of accounts and their data up to which changes are saved in
-	// time. About 20,000 accounts have as much.
+	// ample is how many bytes of accounts and their data are saved as often as the log asks for,
+	// whatever the share of the time. About 20,000 accounts have as much.
 	ample = 16 << 20
 	// amplePacked is the same for the bytes of a file. Two million messages have as much.
 	amplePacked = 32 << 20
-	// share limits saving to a part of the time, beyond ample: a twentieth.
+	// share limits the saving of a larger directory to a part of the time: a twentieth.
 	share = 20
-	// passingWithin is within which time changes of keys that change with time alone are
-	// written.
+	// passingWithin is the time within which passing changes are written. See Options.Passing.
 	passingWithin = 5 * time.Minute
 	// syncEvery is how often the log is synced, if something was written to it.
 	syncEvery = 500 * time.Millisecond
@@ -46,7 +45,7 @@ func (d *Dir) Run(ctx context.Context) {
 }
 
 // due reports whether it is time for an image: the log is long, or the directory could not be
-// written.
+// written. Saving a large directory may take only its share of the time.
 func (d *Dir) due() bool {
 	s := d.State()
 	d.saving.Lock()

@@ -257,7 +257,7 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	defer tail.Close()
 	f := &follower{server: s, filter: filter, position: position, tail: tail, out: &patientWriter{out: w, connection: http.NewResponseController(w)}}
 	// Read the first page before the reply begins: until then the reply can be an error.
-	full, err := f.read(ctx)
+	more, err := f.read(ctx)
 	if err != nil {
 		s.errorReply(ctx, "follow messages", err).write(w, r)
 		return
@@ -275,12 +275,14 @@ func (s *Server) followMessages(w http.ResponseWriter, r *http.Request, position
 	if err := f.send([]byte(opening)); err != nil {
 		return
 	}
-	if err := f.follow(ctx, full); err != nil && ctx.Err() == nil {
+	if err := f.follow(ctx, more); err != nil && ctx.Err() == nil {
 		_ = s.errorReply(ctx, "follow messages", err) // it logs the error; the caller gets it when it reconnects
 	}
 }
 
-func (f *follower) follow(ctx context.Context, full bool) error {
+// follow sends events until ctx is done or the caller has gone. more reports whether the next page
+// may already be there.
+func (f *follower) follow(ctx context.Context, more bool) error {
 	options := &f.server.options
 	looked, sent := time.Now(), time.Now()
 	for {
@@ -299,7 +301,7 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 			f.buffer.Reset()
 			sent = time.Now()
 		}
-		if !full {
+		if !more {
 			wait := min(options.PollInterval-time.Since(looked), options.Heartbeat-time.Since(sent))
 			f.tail.Await(ctx, max(wait, 0))
 		}
@@ -311,14 +313,15 @@ func (f *follower) follow(ctx context.Context, full bool) error {
 			looked = time.Now()
 		}
 		var err error
-		if full, err = f.read(ctx); err != nil {
+		if more, err = f.read(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// read puts the next messages into the buffer, and reports whether there may already be more.
-func (f *follower) read(ctx context.Context) (full bool, err error) {
+// read writes the next selected messages into the buffer as events, and reports whether there may
+// already be more.
+func (f *follower) read(ctx context.Context) (more bool, err error) {
 	found, more, err := f.tail.Page(ctx)
 	if err != nil {
 		return false, err
@@ -332,7 +335,8 @@ func (f *follower) read(ctx context.Context) (full bool, err error) {
 		if err := f.position.Pass(&found[i]); err != nil {
 			return false, err
 		}
-		if f.passed = !visible(&found[i]) || !f.filter.Selects(&found[i]); f.passed {
+		f.passed = !visible(&found[i]) || !f.filter.Selects(&found[i])
+		if f.passed {
 			continue
 		}
 		fmt.Fprintf(&f.buffer, "id: %s\ndata: ", f.position.String())

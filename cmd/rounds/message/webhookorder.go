@@ -114,7 +114,7 @@ type Skipped struct {
 // SkipWebhook turns waiting messages of an endpoint into dead letters: the first message of one
 // account, or of each account. Their error says that they were skipped, and why they waited. The
 // messages behind them are tried at once. A dead letter can be replayed. SkipWebhook relies on what
-// the processes reported a second or two ago, and leaves a message alone that was delivered since.
+// the processes reported a second or two ago. It does not touch messages that were delivered since.
 //
 // It returns ErrSeveralWait for more than one message unless the choice has All. Other errors are
 // ErrNoWebhook, ErrWebhookIdle, ErrNoneWaits, ErrNotNamed, or the ring's. Some messages may have
@@ -122,7 +122,7 @@ type Skipped struct {
 func (r *Reader) SkipWebhook(ctx context.Context, name string, c WebhookChoice) (WebhookSkip, error) {
 	var done WebhookSkip
 	w, err := r.delivered(ctx, name)
-	if err != nil && !errors.Is(err, ErrWebhookDisabled) || err != nil && w.Standing == nil {
+	if err != nil && (w.Standing == nil || !errors.Is(err, ErrWebhookDisabled)) {
 		return done, err
 	}
 	waiting := w.Standing.waitingOf(c.Account)

@@ -77,8 +77,9 @@ func (n *Namespace) AddToTrail(ctx context.Context, e trail.Entry) error {
 	return nil
 }
 
-// Fill creates the namespace with the given number of shards, and has a function fill it. This
-// Redis must have nothing of it. Until that is done, programs refuse to work with the namespace.
+// Fill creates the namespace with the given number of shards, and calls fill to write its content.
+// The namespace must have no keys in this Redis. Until fill has succeeded, programs refuse to work with
+// the namespace.
 func (n *Namespace) Fill(ctx context.Context, shards int, fill func(context.Context, *circulate.Ring) error) error {
 	found, err := n.Look(ctx)
 	if err != nil {
