@@ -31,7 +31,7 @@ type lag struct {
 	unread    int
 }
 
-// hook answers XINFO GROUPS, also within scripts.
+// hook answers XINFO GROUPS, also within scripts. It reports whether it has answered the command.
 func (l *lags) hook(c *server.Peer, name string, args []string) bool {
 	if name != "XINFO" || len(args) != 2 || !strings.EqualFold(args[0], "GROUPS") {
 		return false
@@ -49,27 +49,11 @@ func (l *lags) hook(c *server.Peer, name string, args []string) bool {
 	end, _ := field(about, "last-generated-id").(string)
 	now := make(map[string]lag, len(groups))
 	c.WriteLen(len(groups))
-	for _, g := range groups {
-		values, _ := g.([]any)
-		name, _ := field(g, "name").(string)
-		last, _ := field(g, "last-delivered-id").(string)
+	for _, group := range groups {
+		name, _ := field(group, "name").(string)
+		last, _ := field(group, "last-delivered-id").(string)
 		now[name] = l.count(c, stream, name, lag{last: last, end: end, length: length})
-		c.WriteMapLen(len(values) / 2)
-		for i, value := range values {
-			if i%2 == 1 && values[i-1] == "lag" {
-				value = now[name].unread
-			}
-			switch value := value.(type) {
-			case int:
-				c.WriteInt(value)
-			case string:
-				if value == proto.Nil {
-					c.WriteNull()
-				} else {
-					c.WriteBulk(value)
-				}
-			}
-		}
+		writeGroup(c, group, now[name].unread)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,12 +61,33 @@ func (l *lags) hook(c *server.Peer, name string, args []string) bool {
 	return true
 }
 
-// count completes a lag.
+// writeGroup writes a group's part of the reply, with another lag.
+func writeGroup(c *server.Peer, group any, unread int) {
+	values, _ := group.([]any)
+	c.WriteMapLen(len(values) / 2)
+	for i, value := range values {
+		if i%2 == 1 && values[i-1] == "lag" {
+			value = unread
+		}
+		switch value := value.(type) {
+		case int:
+			c.WriteInt(value)
+		case string:
+			if value == proto.Nil {
+				c.WriteNull()
+			} else {
+				c.WriteBulk(value)
+			}
+		}
+	}
+}
+
+// count completes a lag. It counts anew only if the group or the stream has moved since it last did.
 func (l *lags) count(c *server.Peer, stream, group string, now lag) lag {
 	l.mu.Lock()
 	was := l.counted[stream][group]
 	l.mu.Unlock()
-	now.unread = was.unread
+	now.unread = was.unread // so that the comparison is one of positions and length
 	if was != now {
 		var reply arrayLen
 		l.do(c, &reply, "XRANGE", stream, "("+now.last, "+")

@@ -77,7 +77,7 @@ func (s *session) takeOver(pending []group.Pending) bool {
 		var ok bool
 		switch {
 		case to > from:
-			ok = s.again(pending[from:to])
+			ok = s.deliverAgain(pending[from:to])
 		case pending[from].Deliveries >= s.MaxDeliveries:
 			to++
 			why := fmt.Errorf("delivered %d times with no known outcome: its consumers may have died of it", pending[from].Deliveries)
@@ -120,11 +120,12 @@ func (s *session) alone(p group.Pending) bool {
 		return false
 	}
 	defer func() { <-s.suspects }()
-	return s.again([]group.Pending{p})
+	return s.deliverAgain([]group.Pending{p})
 }
 
-// again delivers pending messages once more, if they are still pending.
-func (s *session) again(pending []group.Pending) bool {
+// deliverAgain delivers messages once more, if they are still pending, and reports whether it reached
+// the end of them.
+func (s *session) deliverAgain(pending []group.Pending) bool {
 	if !s.takeSlot() {
 		return false
 	}

@@ -18,7 +18,7 @@ type tailReads struct {
 
 	mu    sync.Mutex
 	reads map[tailPlace]*tailRead
-	kept  []tailPlace // finished reads, the oldest first
+	done  []tailPlace // finished reads, the oldest first
 	bytes int
 }
 
@@ -69,23 +69,23 @@ func (t *tailReads) read(ctx context.Context, ring *circulate.Ring, shard int, a
 	t.mu.Unlock()
 	r.found, r.err = ring.Streams().Messages(ctx, shard, after.String(), tailAhead)
 	close(r.done)
-	t.keep(place, r)
+	t.retain(place, r)
 	return r.found, r.err
 }
 
-// keep stores a read that found messages, and drops the oldest reads beyond sharedBytes.
-func (t *tailReads) keep(place tailPlace, r *tailRead) {
+// retain stores a read that found messages, and drops the oldest reads beyond sharedBytes.
+func (t *tailReads) retain(place tailPlace, r *tailRead) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r.err != nil || len(r.found) == 0 {
 		delete(t.reads, place)
 		return
 	}
-	t.kept = append(t.kept, place)
+	t.done = append(t.done, place)
 	t.bytes += r.size()
 	for t.bytes > sharedBytes {
-		oldest := t.kept[0]
-		t.kept = t.kept[1:]
+		oldest := t.done[0]
+		t.done = t.done[1:]
 		t.bytes -= t.reads[oldest].size()
 		delete(t.reads, oldest)
 	}

@@ -313,7 +313,8 @@ func (e *edited) refuse(p *problem) {
 	e.blame(p.Errors)
 }
 
-// blame puts faults at the fields to which they belong.
+// blame puts faults at the fields to which they belong. A field shows one fault of its own, and those
+// of what is inside it. All others, and all faults of a record edited as JSON, are listed above the form.
 func (e *edited) blame(faults []*api.Fault) {
 	fields := []string{"id", "kind", "cadence", "priority", "retry_budget", "labels"}
 	if e.Kind != nil {

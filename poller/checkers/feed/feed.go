@@ -129,9 +129,10 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		}
 		read.setBase(answer.URL)
 		found := newValidators(config.url, answer.Header)
-		if found.flaw = read.flaw; read.flaw.lossy {
-			found = validators{flaw: read.flaw} // a 304 would hide that the feed is broken
+		if read.flaw.lossy {
+			found = validators{} // a 304 would hide that the feed is broken
 		}
+		found.flaw = read.flaw
 		if result, err = report(read.items, known, r, found); err != nil {
 			return poller.Result{}, err
 		}
