@@ -43,9 +43,9 @@ func decodeExported(line []byte) (a Account, state json.RawMessage, err error) {
 	return a, state, faults.Err()
 }
 
-// ReadKept reads a record as the ring stores it. It also returns the names, sorted, of
+// ReadStored reads a record as the ring stores it. It also returns the names, sorted, of
 // the fields that a later version has written and this one does not know.
-func ReadKept(record []byte) (a Account, unknown []string, err error) {
+func ReadStored(record []byte) (a Account, unknown []string, err error) {
 	if err := json.Unmarshal(record, &a); err != nil {
 		return Account{}, nil, err
 	}

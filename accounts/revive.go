@@ -152,7 +152,7 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 		if late := slices.IndexFunc(page, func(a circulate.ParkedAccount) bool { return a.Since.After(w.began) }); late >= 0 {
 			page, w.place = page[:late], parkedPlace{shard: shard + 1}
 		}
-		items, err := w.meant(ctx, shard, page)
+		items, err := w.toRevive(ctx, shard, page)
 		if err != nil {
 			return err
 		}
@@ -165,21 +165,21 @@ func (w *revivalWalk) selected(ctx context.Context) error {
 	return r.complete(ctx)
 }
 
-// meant returns the accounts of a page that are to be revived, and counts the paused ones
+// toRevive returns the accounts of a page that are to be revived, and counts the paused ones
 // that it skips.
-func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
+func (w *revivalWalk) toRevive(ctx context.Context, shard int, page []circulate.ParkedAccount) ([]circulate.Resumption, error) {
 	var items []circulate.Resumption
 	page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !strings.HasPrefix(a.Reason, w.Reason) })
-	if chosen := w.chosen(); chosen.needsLook() || len(chosen.Kinds)+len(w.registry.labels) > 0 {
-		views, err := w.registry.lookAt(ctx, shard, page, ParkedQuery{}, chosen)
+	if selector := w.selector(); selector.needsLook() || len(selector.Kinds)+len(w.registry.labels) > 0 {
+		views, err := w.registry.lookAt(ctx, shard, page, ParkedQuery{}, selector)
 		if err != nil {
 			return nil, err
 		}
-		of := make(map[string]bool, len(views))
+		selected := make(map[string]bool, len(views))
 		for i := range views {
-			of[views[i].ID] = true
+			selected[views[i].ID] = true
 		}
-		page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !of[a.ID] })
+		page = slices.DeleteFunc(page, func(a circulate.ParkedAccount) bool { return !selected[a.ID] })
 	}
 	for _, a := range page {
 		if paused(a.Reason) && !paused(w.Reason) {
@@ -192,18 +192,16 @@ func (w *revivalWalk) meant(ctx context.Context, shard int, page []circulate.Par
 	return items, nil
 }
 
-// chosen returns the selector of the accounts, without their reason.
-func (w *revivalWalk) chosen() Selector {
-	s := Selector{Except: w.Except}
-	for _, f := range []struct {
-		text   string
-		values *[]string
-	}{{w.Kind, &s.Kinds}, {w.Cause, &s.Causes}, {w.Host, &s.Hosts}} {
-		if f.text != "" {
-			*f.values = []string{f.text}
+// selector returns the walk's choice of accounts as a selector, except for the reason: toRevive
+// compares that first.
+func (w *revivalWalk) selector() Selector {
+	only := func(value string) []string {
+		if value == "" {
+			return nil
 		}
+		return []string{value}
 	}
-	return s
+	return Selector{Except: w.Except, Kinds: only(w.Kind), Causes: only(w.Cause), Hosts: only(w.Host)}
 }
 
 // resume revives accounts of one shard, or counts them in a dry run.

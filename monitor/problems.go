@@ -40,8 +40,8 @@ type problemTurn struct {
 	counted map[string]bool
 }
 
-// shares returns how many accounts of each shard are looked at, if there are so many in each and
-// at most so many are looked at in all: as many as there are, or about the same part of each.
+// shares returns how many accounts of each shard may be looked at. sizes has how many each shard
+// has. If there are more than most in all, each shard gets a part in proportion to its size.
 func shares(sizes []int, most int) []int {
 	sum := 0
 	for _, n := range sizes {
@@ -49,15 +49,16 @@ func shares(sizes []int, most int) []int {
 	}
 	may := make([]int, len(sizes))
 	for shard, n := range sizes {
-		if may[shard] = most; sum > most {
+		may[shard] = most
+		if sum > most {
 			may[shard] = max(1, n*most/sum)
 		}
 	}
 	return may
 }
 
-// again reports whether an account was counted before in this turn, and notes that it is counted.
-func (t *problemTurn) again(id string) bool {
+// countedBefore reports whether an account was counted before in this turn, and notes that it is counted.
+func (t *problemTurn) countedBefore(id string) bool {
 	if t.counted == nil {
 		return false
 	}
@@ -81,7 +82,7 @@ func (m *Monitor) problems(ctx context.Context) error {
 			return err
 		}
 	}
-	mayFail, mayPark := shares(erred, mostFailing), shares(parked, mostParked)
+	erredShare, parkedShare := shares(erred, mostFailing), shares(parked, mostParked)
 	for shard := range erred {
 		if t.counted != nil { // accounts have moved there since
 			var err error
@@ -90,12 +91,12 @@ func (m *Monitor) problems(ctx context.Context) error {
 			}
 		}
 		if erred[shard] > 0 {
-			if _, err := t.failing(ctx, shard, erred[shard], mayFail[shard]); err != nil {
+			if _, err := t.failing(ctx, shard, erred[shard], erredShare[shard]); err != nil {
 				return err
 			}
 		}
 		if parked[shard] > 0 {
-			if err := t.parked(ctx, shard, parked[shard], mayPark[shard]); err != nil {
+			if err := t.parked(ctx, shard, parked[shard], parkedShare[shard]); err != nil {
 				return err
 			}
 		}
@@ -116,7 +117,7 @@ func (m *Monitor) problems(ctx context.Context) error {
 		}
 	}
 	m.watch.quarantined(quarantined)
-	if registered := int(m.registered.Load()); registered > 0 { // they were counted
+	if registered := int(m.registered.Load()); registered > 0 { // 0: the accounts are not counted yet
 		if err := m.recall(ctx); err != nil {
 			return err
 		}
@@ -125,8 +126,8 @@ func (m *Monitor) problems(ctx context.Context) error {
 	return problem.Store(ctx, m.ring, found)
 }
 
-// failing adds the failing accounts of a shard, at most most of them. It returns how many
-// accounts it looked at.
+// failing adds the failing accounts of a shard, whose number is all. It stops once it has looked at
+// as many as most, and returns how many it looked at.
 func (t *problemTurn) failing(ctx context.Context, shard, all, most int) (looked int, err error) {
 	for cursor := ""; cursor != circulate.ScanDone; {
 		page, err := t.store.Scan(ctx, shard, cursor, min(min(problemsPage, t.size.page()), max(scanLeast, most-looked)), accounts.SoundMarks())
@@ -134,7 +135,7 @@ func (t *problemTurn) failing(ctx context.Context, shard, all, most int) (looked
 			return looked, err
 		}
 		t.size.read(page.Read)
-		t.gathering.Failing(page.Now, slices.DeleteFunc(page.Accounts, func(a circulate.FailingAccount) bool { return t.again(a.ID) }))
+		t.gathering.Failing(page.Now, slices.DeleteFunc(page.Accounts, func(a circulate.FailingAccount) bool { return t.countedBefore(a.ID) }))
 		looked, cursor = looked+page.Looked, page.Next
 		t.rest(ctx)
 		if looked >= most && cursor != circulate.ScanDone {
@@ -169,7 +170,7 @@ func (t *problemTurn) parked(ctx context.Context, shard, all, most int) (err err
 		for _, p := range page {
 			behind = p
 			switch {
-			case t.again(p.ID):
+			case t.countedBefore(p.ID):
 			case accounts.AtRest(p.Reason):
 				resting++
 			default:

@@ -65,7 +65,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	}
 	// This is less strict than registration: a newer version may have written fields that
 	// this one does not know.
-	account, unknown, err := accounts.ReadKept(text)
+	account, unknown, err := accounts.ReadStored(text)
 	if err != nil {
 		return &record{fault: fmt.Sprintf("the record cannot be read: %v", err)}
 	}

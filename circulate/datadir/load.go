@@ -107,7 +107,7 @@ var errDamaged = errors.New("damaged")
 func (d *Dir) try(ctx context.Context, name string) (Header, error) {
 	var header Header
 	size := &counter{out: io.Discard}
-	if err := d.read(name, func(in io.Reader) (err error) {
+	if err := d.openImage(name, func(in io.Reader) (err error) {
 		header, _, err = verify(io.TeeReader(in, size))
 		return err
 	}); err != nil {
@@ -115,20 +115,21 @@ func (d *Dir) try(ctx context.Context, name string) (Header, error) {
 	}
 	d.state.Packed, d.wrote = size.n, time.Now()
 	d.release = d.server.HoldClock(header.Time) // keys expire when the log reaches their time
-	return header, d.read(name, func(in io.Reader) error {
+	return header, d.openImage(name, func(in io.Reader) error {
 		_, err := load(ctx, d.server, in, header.Time)
 		return err
 	})
 }
 
-// read opens an image. An image that cannot be read to its end is damaged.
-func (d *Dir) read(name string, use func(io.Reader) error) error {
+// openImage opens an image and passes it to read. An error of read means that the image is damaged,
+// unless a newer version wrote it.
+func (d *Dir) openImage(name string, read func(io.Reader) error) error {
 	file, err := d.disk.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }() // the file was only read
-	err = use(file)
+	err = read(file)
 	if err == nil || errors.As(err, new(*newerError)) {
 		return err
 	}

@@ -61,7 +61,7 @@ func (s *session) run() {
 	s.consume()
 	s.reads(s.shard, nil) // no further renewal may begin
 	s.kept.Wait()
-	if s.work.Err() == nil && !s.stuck || errors.Is(context.Cause(s.work), errGraceOver) && !s.stuck {
+	if !s.stuck && (s.work.Err() == nil || errors.Is(context.Cause(s.work), errGraceOver)) {
 		s.release()
 	}
 	s.held.clear()
@@ -69,7 +69,8 @@ func (s *session) run() {
 	s.lose(context.Canceled)
 }
 
-// consume reads and delivers until the session must end or the lease is lost.
+// consume reads and delivers until the session must end or the lease is lost. Pending messages and
+// held ones that are due come before new ones.
 func (s *session) consume() {
 	if s.atEnd {
 		s.idle(s.last)

@@ -101,17 +101,18 @@ func (r Rule) validateAddr(host string, port uint16) error {
 	return nil
 }
 
-// entryFor returns the entry of Networks that would allow a refused host. It is empty if nobody
-// should allow the host without a thought.
+// entryFor returns the entry of Networks that would allow a refused host. It is empty for
+// a guarded or reserved address, and for a name that resolvers read as a number: no message should
+// advise to allow them.
 func (r Rule) entryFor(host string, port uint16) string {
-	meant := []netip.Addr{loopback4, loopback6} // of localhost, the only name that is refused by itself
+	addrs := []netip.Addr{loopback4, loopback6} // of localhost, the only name that is refused by itself
 	if addr, ok := addrOf(host); ok {
 		addr = addr.WithZone("").Unmap()
-		meant, host = []netip.Addr{addr}, addr.String()
+		addrs, host = []netip.Addr{addr}, addr.String()
 	} else if disguised(host) {
 		return ""
 	}
-	for _, addr := range meant {
+	for _, addr := range addrs {
 		if _, ok := guardOf(addr); ok || r.Reserved.holds(addr, port) {
 			return ""
 		}

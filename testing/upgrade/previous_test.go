@@ -77,7 +77,7 @@ func TestWhatThePreviousVersionLeft(t *testing.T) {
 			}
 			for i := 0; i < len(r.Value); i += 2 {
 				found++
-				a, unknown, err := accounts.ReadKept([]byte(r.Value[i+1]))
+				a, unknown, err := accounts.ReadStored([]byte(r.Value[i+1]))
 				if err != nil || a.ID != r.Value[i] || len(unknown) > 0 {
 					t.Errorf("%s: %+v, %v, %v", r.Value[i], a, unknown, err)
 				}

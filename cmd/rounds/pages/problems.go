@@ -65,16 +65,17 @@ func (g *failingGroup) To(path string, pairs ...string) string {
 	return address(path, q)
 }
 
-// tidy leaves out steps that add nothing to others, and times that have passed since the summary
-// was made.
+// tidy drops the step "checked" beside a pause, which says more, and times that have passed since
+// the summary was made.
 func (g *failingGroup) tidy(now time.Time) {
 	pauses := slices.ContainsFunc(g.Next, func(s api.NextStep) bool { return s.Code == "backs_off" || s.Code == "waits" })
 	g.Next = slices.DeleteFunc(g.Next, func(s api.NextStep) bool { return s.Code == "checked" && pauses })
 	for i := range g.Next {
-		if s := &g.Next[i]; s.First.Before(now) {
+		s := &g.Next[i]
+		if s.First.Before(now) {
 			s.First = time.Time{}
 		}
-		if s := &g.Next[i]; s.Last.Before(now) {
+		if s.Last.Before(now) {
 			s.Last = time.Time{}
 		}
 	}

@@ -55,7 +55,8 @@ func newReloader(s settings.Settings, o Options) *reloader {
 // settings were last read.
 func (r *reloader) find(name string) (string, bool) { return (*r.lookup.Load())(name) }
 
-// join makes a part apply the current settings now, and new ones until ctx is done.
+// join makes a part apply the current settings now, and new ones until ctx is done. Functions do not
+// compare, so the address of p names the part.
 func (r *reloader) join(ctx context.Context, p part) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
