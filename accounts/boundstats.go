@@ -36,7 +36,7 @@ func (r *Registry) CountSeen(ctx context.Context, look func(*circulate.View)) (S
 	if err != nil {
 		return Stats{}, err
 	}
-	return c.found(), nil
+	return c.sums(), nil
 }
 
 // countSeen counts the seen accounts among some accounts of a shard. It reads only the
@@ -92,7 +92,8 @@ func (c *boundCount) add(v *circulate.View) {
 	if v.History.Succeeded.IsZero() {
 		age = 0
 	}
-	if c.ages = append(c.ages, age); age >= c.oldest {
+	c.ages = append(c.ages, age)
+	if age >= c.oldest {
 		c.oldest, c.stalest = age, v.ID
 	}
 	fields, _ := strict.Stored(v.Record) // an unreadable record has neither
@@ -103,17 +104,17 @@ func (c *boundCount) add(v *circulate.View) {
 	}}})
 }
 
-// found returns the sums.
-func (c *boundCount) found() Stats {
+// sums returns the statistics of the accounts that were counted.
+func (c *boundCount) sums() Stats {
 	slices.Sort(c.ages)
-	at := func(share float64) float64 {
+	percentile := func(share float64) float64 {
 		if len(c.ages) == 0 {
 			return 0
 		}
 		return c.ages[min(len(c.ages)-1, int(share*float64(len(c.ages))))].Seconds()
 	}
 	c.stats.Staleness = &Staleness{
-		At: c.stats.Now, Scanned: len(c.ages), P50: at(0.5), P99: at(0.99), Max: at(1), Stalest: c.stalest, ParkedExcluded: c.stats.Parked,
+		At: c.stats.Now, Scanned: len(c.ages), P50: percentile(0.5), P99: percentile(0.99), Max: percentile(1), Stalest: c.stalest, ParkedExcluded: c.stats.Parked,
 	}
 	failing := c.failing.Found(len(c.ages))
 	c.stats.Failing = &failing

@@ -205,8 +205,9 @@ func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, erro
 	return Moved, nil
 }
 
-// transact runs commands in MULTI and returns their results. Some results may be errors:
-// Redis runs the other commands all the same.
+// transact runs commands in MULTI and returns their results. The first command takes the entry out:
+// its error is returned as transact's. Other results may be errors, because Redis runs the remaining
+// commands all the same.
 func (r *Ring) transact(ctx context.Context, key string, commands ...wire.Command) ([]any, error) {
 	all := append(append([]wire.Command{{"MULTI"}}, commands...), wire.Command{"EXEC"})
 	replies, err := r.wire.PipelineFor(ctx, wire.Vital, key, all...)

@@ -126,7 +126,7 @@ func (m *Monitor) judge(ctx context.Context) (dead func(replica string) bool, er
 }
 
 // sweepShard walks from the old end of processing_list up to the claims that are too
-// young to be stale.
+// young to be stale, and requeues stale and orphaned ones. If there were any, it wakes the replicas.
 func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) bool, swept *Swept) error {
 	young := min(m.config.DeadAfter, m.config.LongTimeout)
 	passed, before := 0, swept.Stale+swept.Orphaned
@@ -147,7 +147,8 @@ func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) b
 			swept.Inspected++
 			age := now.Sub(h.Entry.Stamp)
 			stale := m.stale(age)
-			if !h.Malformed() && !stale && !(age > m.config.DeadAfter && dead(h.Entry.Replica)) {
+			orphaned := age > m.config.DeadAfter && dead(h.Entry.Replica)
+			if !h.Malformed() && !stale && !orphaned {
 				passed++
 				continue
 			}

@@ -149,7 +149,7 @@ func (s *Server) loginTrouble(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// loggedIn returns the reply to a step.
+// loggedIn returns the reply to a step of a sign-in, or the reply to its error.
 func (s *Server) loggedIn(ctx context.Context, l *scan.Login, err error) (Login, error) {
 	var told *scan.Error
 	var status huma.StatusError

@@ -192,21 +192,9 @@ const (
 
 // fault prints one fault, unless the same fault was printed often enough.
 func (l *badLines) fault(b *bytes.Buffer, line int, id, what string) {
-	kind := withoutNumbers(what)
-	if l.seen == nil {
-		l.seen = make(map[string]*sameFaults)
-	}
-	same := l.seen[kind]
-	if same == nil {
-		if len(l.seen) == mostKinds {
-			kind, what = "", "other faults"
-		}
-		if same = l.seen[kind]; same == nil {
-			same = &sameFaults{first: what}
-			l.seen[kind] = same
-		}
-	}
-	if same.n++; same.n > shownOfSame {
+	same, what := l.sameAs(what)
+	same.n++
+	if same.n > shownOfSame {
 		if same.n == shownOfSame+1 {
 			l.more = append(l.more, same)
 		}
@@ -217,6 +205,27 @@ func (l *badLines) fault(b *bytes.Buffer, line int, id, what string) {
 		fmt.Fprintf(b, ", %s", oneLine(id))
 	}
 	fmt.Fprintf(b, ": %s\n", what)
+}
+
+// sameAs returns the faults that count as the same as a fault, and the fault's text. Once mostKinds
+// are distinguished, all further faults are "other faults".
+func (l *badLines) sameAs(what string) (*sameFaults, string) {
+	if l.seen == nil {
+		l.seen = make(map[string]*sameFaults)
+	}
+	kind := withoutNumbers(what)
+	if same := l.seen[kind]; same != nil {
+		return same, what
+	}
+	if len(l.seen) >= mostKinds {
+		kind, what = "", "other faults"
+	}
+	same := l.seen[kind]
+	if same == nil {
+		same = &sameFaults{first: what}
+		l.seen[kind] = same
+	}
+	return same, what
 }
 
 func (l *badLines) print(bad api.BadLine) error {

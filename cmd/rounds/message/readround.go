@@ -58,8 +58,8 @@ func (t *readRound) self(ttl time.Duration) group.Member {
 	return group.Of(t.reader.ring).Member(t.group, t.Consumer, ttl)
 }
 
-// take sends the consumer's sign of life, and leases the shards that are its part among the
-// living consumers.
+// take sends the consumer's sign of life, leases the shards that are its part among the living
+// consumers, and releases those that no longer are.
 func (t *readRound) take(ctx context.Context) error {
 	alive, err := t.self(groupWindow).Join(ctx, group.Condition{})
 	if err != nil {
@@ -68,12 +68,12 @@ func (t *readRound) take(ctx context.Context) error {
 	part := t.self(groupWindow).Part(alive, nil)
 	return circulate.EachShard(ctx, t.reader.ring.Shards(), func(ctx context.Context, shard int) error {
 		t.mu.Lock()
-		held := t.shards[shard]
+		own := t.shards[shard]
 		t.mu.Unlock()
 		if !part[shard] {
-			return t.release(ctx, shard, held)
+			return t.release(ctx, shard, own)
 		}
-		if held != nil && time.Since(held.leased) < groupWindow/3 {
+		if own != nil && time.Since(own.leased) < groupWindow/3 {
 			return nil
 		}
 		return t.lease(ctx, shard)
@@ -90,28 +90,28 @@ func (t *readRound) lease(ctx context.Context, shard int) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := t.shards[shard]
+	own := t.shards[shard]
 	switch {
 	case lease == nil:
 		delete(t.shards, shard)
-	case held == nil:
+	case own == nil:
 		t.shards[shard] = &groupShard{lease: lease, leased: asked, ready: true}
 	default:
-		held.lease, held.leased = lease, asked
+		own.lease, own.leased = lease, asked
 	}
 	return nil
 }
 
 // release returns a shard that is now another consumer's part. A lease of an earlier round
 // is unknown here, and ends by itself.
-func (t *readRound) release(ctx context.Context, shard int, held *groupShard) error {
-	if held == nil {
+func (t *readRound) release(ctx context.Context, shard int, own *groupShard) error {
+	if own == nil {
 		return nil
 	}
 	t.mu.Lock()
 	delete(t.shards, shard)
 	t.mu.Unlock()
-	_, err := group.Of(t.reader.ring).Release(ctx, held.lease)
+	_, err := group.Of(t.reader.ring).Release(ctx, own.lease)
 	return err
 }
 
@@ -198,10 +198,10 @@ func (t *readRound) leave(ctx context.Context) error {
 	ring := t.reader.ring
 	err := circulate.EachShard(ctx, t.reader.ring.Shards(), func(ctx context.Context, shard int) error {
 		t.mu.Lock()
-		held := t.shards[shard]
+		own := t.shards[shard]
 		t.mu.Unlock()
-		if held != nil {
-			return t.release(ctx, shard, held)
+		if own != nil {
+			return t.release(ctx, shard, own)
 		}
 		state, err := ring.Streams().GroupState(ctx, shard, t.group)
 		if errors.Is(err, circulate.ErrNoGroup) || err == nil && state.Holder != t.Consumer {
