@@ -14,10 +14,8 @@ func TestMutantsAreFound(t *testing.T) {
 	for _, m := range mutants.By(mutants.Simulate) {
 		t.Run(m.Rule, func(t *testing.T) {
 			t.Parallel()
-			p := small(1)
-			p.clock = m.Script == "clock"
 			fits := 0
-			p.mutate = func(text string) (string, error) {
+			mutate := func(text string) (string, error) {
 				changed, err := m.Apply(text)
 				if err != nil {
 					t.Error(err)
@@ -30,16 +28,20 @@ func TestMutantsAreFound(t *testing.T) {
 			if m.Bounds.Keepers > 0 {
 				run = func(t *testing.T, p plan) *summary { return holding(t, p, inPeace) }
 			}
-			s := run(t, p)
-			if fits == 0 {
-				t.Fatal("the step was never taken")
+			// Goroutines take turns as they like, so now and then a run has no moment at which the rule matters.
+			for seed := range uint64(4) {
+				p := small(1 + seed)
+				p.clock, p.mutate = m.Script == "clock", mutate
+				s := run(t, p)
+				if fits == 0 {
+					t.Fatal("the step was never taken")
+				}
+				if len(s.violations) > 0 {
+					t.Log(s.violations[0])
+					return
+				}
 			}
-			if len(s.violations) == 0 {
-				t.Error("nobody noticed")
-			}
-			for _, v := range s.violations[:min(1, len(s.violations))] {
-				t.Log(v)
-			}
+			t.Error("nobody noticed")
 		})
 	}
 }
