@@ -30,7 +30,7 @@ func TestScriptsHaveWhatTheyUse(t *testing.T) {
 		t.Errorf("%d scripts found, want more", len(scripts))
 	}
 	for where, s := range scripts {
-		compiled, err := compile(s.text, where)
+		compiled, err := compile(s.code().text, where)
 		if err != nil {
 			t.Errorf("%s: %v", where, err)
 			continue
@@ -41,7 +41,7 @@ func TestScriptsHaveWhatTheyUse(t *testing.T) {
 	}
 	t.Run("a name that nothing defines is found", func(t *testing.T) {
 		s := NewScript("broken", "return function() return stump(clock()) end")
-		compiled, err := compile(s.text, "broken")
+		compiled, err := compile(s.code().text, "broken")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // part is a statement of a shared text, with the comment above it.
@@ -127,15 +128,17 @@ func pieces(own string) []piece {
 
 // luaToken is a part of a Lua text that is one for words. What other programs may write, such as
 // texts in brackets of more than two levels, only makes a script longer.
-var luaToken = regexp.MustCompile(`(?s)(?:--)?(?:\[\[.*?\]\]|\[=\[.*?\]=\]|\[==\[.*?\]==\])` + // text or comment in long brackets
-	`|--[^\n]*` +
-	`|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"` +
-	`|\.\.|[.:]?\w+`)
+var luaToken = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)(?:--)?(?:\[\[.*?\]\]|\[=\[.*?\]=\]|\[==\[.*?\]==\])` + // text or comment in long brackets
+		`|--[^\n]*` +
+		`|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"` +
+		`|\.\.|[.:]?\w+`)
+})
 
 // words returns the names in a Lua text. It leaves out texts, comments, and names of
 // fields after a dot.
 func words(lua string) []string {
-	return slices.DeleteFunc(luaToken.FindAllString(lua, -1), func(word string) bool {
+	return slices.DeleteFunc(luaToken().FindAllString(lua, -1), func(word string) bool {
 		first := word[0]
 		return first != '_' && (first < 'A' || first > 'Z') && (first < 'a' || first > 'z')
 	})

@@ -6,9 +6,9 @@ import (
 	"embed"
 	"encoding/hex"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -31,31 +31,43 @@ func TextsOf(scripts fs.FS) func(name string) string {
 	}
 }
 
-// entryParts and groupParts are shared by many scripts.
-var entryParts, groupParts, timelineParts = parts(luaFile("entry")), parts(luaFile("group")), parts(luaFile("timeline"))
+// entryParts, groupParts and timelineParts are shared by many scripts.
+var entryParts, groupParts, timelineParts = partsOf("entry"), partsOf("group"), partsOf("timeline")
+
+// partsOf returns a function that cuts a shared text when it is first called.
+func partsOf(name string) func() []part {
+	return sync.OnceValue(func() []part { return parts(luaFile(name)) })
+}
 
 // Script is a step that Redis runs atomically: the step's own text, and the parts of
 // entry.lua that it uses.
 type Script struct {
 	name    string
-	text    string
-	sha     string
-	purpose Purpose // of its calls
+	code    func() code // puts it together when it is first called: many programs run few scripts, or none
+	purpose Purpose     // of its calls
 }
+
+// code is a script as Redis gets it.
+type code struct{ text, sha string }
 
 // NewScript makes a script. The last text is its own. The script also gets the parts of
 // entry.lua and of the earlier texts that it uses.
-func NewScript(name string, texts ...string) *Script { return newScript(name, nil, texts) }
+func NewScript(name string, texts ...string) *Script { return newScript(name, texts, entryParts) }
 
-func newScript(name string, more []part, texts []string) *Script {
-	shared := slices.Concat(entryParts, more)
-	own := len(texts) - 1
-	for _, text := range texts[:own] {
-		shared = append(shared, parts(text)...)
-	}
-	text := assemble(shared, texts[own])
-	sum := sha1.Sum([]byte(text))
-	return &Script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+func newScript(name string, texts []string, more ...func() []part) *Script {
+	return &Script{name: name, code: sync.OnceValue(func() code {
+		var shared []part
+		for _, parts := range more {
+			shared = append(shared, parts()...)
+		}
+		own := len(texts) - 1
+		for _, text := range texts[:own] {
+			shared = append(shared, parts(text)...)
+		}
+		text := assemble(shared, texts[own])
+		sum := sha1.Sum([]byte(text))
+		return code{text, hex.EncodeToString(sum[:])}
+	})}
 }
 
 // NewVitalScript is NewScript for a step that must not wait behind others.
@@ -67,7 +79,7 @@ func NewVitalScript(name string, texts ...string) *Script {
 
 // NewGroupScript is NewScript for a step of a consumer group, with group.lua.
 func NewGroupScript(name string, texts ...string) *Script {
-	s := newScript(name, groupParts, texts)
+	s := newScript(name, texts, entryParts, groupParts)
 	s.purpose = ForGroups
 	return s
 }
@@ -80,7 +92,7 @@ func (s Script) Vitally() *Script {
 
 // LinesBefore returns how many lines of the script come before one of its texts.
 func (s *Script) LinesBefore(text string) int {
-	before, _, _ := strings.Cut(s.text, text)
+	before, _, _ := strings.Cut(s.code().text, text)
 	return strings.Count(before, "\n")
 }
 
@@ -101,7 +113,7 @@ func (w *Wire) Eval(ctx context.Context, s *Script, keys []string, args []any) (
 	reply, err := call(ctx, conn, "EVALSHA", c[1:]...)
 	if HasCode(err, "NOSCRIPT") {
 		w.resent.Add(1)
-		c[1] = s.text
+		c[1] = s.code().text
 		reply, err = call(ctx, conn, "EVAL", c[1:]...)
 	}
 	w.noteCall(keys[0], began, err)
@@ -142,7 +154,7 @@ func (w *Wire) EvalEach(ctx context.Context, s *Script, calls []Call) []Reply {
 
 // command returns a call of the script, which Redis must know.
 func (s *Script) command(keys []string, args []any) Command {
-	c := append(make(Command, 0, 3+len(keys)+len(args)), "EVALSHA", s.sha, len(keys))
+	c := append(make(Command, 0, 3+len(keys)+len(args)), "EVALSHA", s.code().sha, len(keys))
 	for _, k := range keys {
 		c = append(c, k)
 	}

@@ -163,7 +163,7 @@ func (t Timeline) Tell(kept, id, event, text string) Command {
 
 // NewTellingScript is NewScript for a step that may write lines of a timeline.
 func NewTellingScript(name string, texts ...string) *Script {
-	return newScript(name, timelineParts, texts)
+	return newScript(name, texts, entryParts, timelineParts)
 }
 
 var (
