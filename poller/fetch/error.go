@@ -154,7 +154,7 @@ func dnsError(err *net.DNSError) *Error {
 // tlsError returns the Error for a handshake that failed, or nil for other errors.
 func tlsError(err error) *Error {
 	e := &Error{Code: CodeTLS, blame: blameHost}
-	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	header, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch), noTLS && string(header.RecordHeader[:]) == "HTTP/":
@@ -165,9 +165,9 @@ func tlsError(err error) *Error {
 		e.text = "the host's TLS certificate is self-signed, or from an authority that is not trusted"
 	case has[x509.HostnameError](err):
 		e.text = "the host's TLS certificate is for another name"
-	case has[x509.CertificateInvalidError](err) && invalid.Reason == x509.Expired:
+	case isInvalid && invalid.Reason == x509.Expired:
 		e.text = "the host's TLS certificate has expired or is not valid yet"
-	case has[x509.CertificateInvalidError](err), has[*tls.CertificateVerificationError](err):
+	case isInvalid, has[*tls.CertificateVerificationError](err):
 		e.text = "the host's TLS certificate is not acceptable"
 	case has[tls.AlertError](err):
 		e.text = "the TLS handshake with the host failed"

@@ -206,7 +206,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		reply := &statusWriter{ResponseWriter: w}
+		reply := NewStatusWriter(w)
 		defer func() {
 			switch v := recover(); v {
 			case nil:
@@ -224,18 +224,26 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// statusWriter remembers the status of a reply, and whether it has begun.
-type statusWriter struct {
+// StatusWriter remembers the status of a reply, and whether the reply has begun.
+type StatusWriter struct {
 	http.ResponseWriter
 	status int
 	begun  bool
 }
 
+// NewStatusWriter returns a StatusWriter that writes to w.
+func NewStatusWriter(w http.ResponseWriter) *StatusWriter {
+	return &StatusWriter{ResponseWriter: w, status: http.StatusOK}
+}
+
+// Status returns the status of the reply. It is 200 until another one is sent.
+func (w *StatusWriter) Status() int { return w.status }
+
 // Unwrap is for http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *StatusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader remembers the status and sends it.
-func (w *statusWriter) WriteHeader(status int) {
+func (w *StatusWriter) WriteHeader(status int) {
 	if !w.begun && status >= http.StatusOK {
 		w.status, w.begun = status, true
 	}
@@ -243,7 +251,7 @@ func (w *statusWriter) WriteHeader(status int) {
 }
 
 // Write writes a part of the reply's body. After that the status no longer changes.
-func (w *statusWriter) Write(p []byte) (int, error) {
+func (w *StatusWriter) Write(p []byte) (int, error) {
 	w.begun = true
 	return w.ResponseWriter.Write(p)
 }

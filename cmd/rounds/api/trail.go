@@ -77,7 +77,7 @@ func (s *Server) trailed(actions map[string]string, pattern string, next http.Ha
 		} else if kind := kindOfName(pattern); kind != "" {
 			draft.Subject(kind, r.PathValue("name"))
 		}
-		reply := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		reply := NewStatusWriter(w)
 		ended := false
 		defer func() {
 			as := outcomeOf(reply.status)

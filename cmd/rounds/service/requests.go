@@ -32,35 +32,11 @@ func newRequestMetrics(registry prometheus.Registerer) requestMetrics {
 // counting counts what a server answers.
 func (m requestMetrics) counting(server *api.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		route, began, reply := server.Route(r), time.Now(), &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		route, began, reply := server.Route(r), time.Now(), api.NewStatusWriter(w)
 		defer func() { // a handler may end by a panic
-			m.codes.WithLabelValues(strconv.Itoa(reply.status)).Inc()
-			m.seconds.WithLabelValues(route, strconv.Itoa(reply.status/100)+"xx").Observe(time.Since(began).Seconds())
+			m.codes.WithLabelValues(strconv.Itoa(reply.Status())).Inc()
+			m.seconds.WithLabelValues(route, strconv.Itoa(reply.Status()/100)+"xx").Observe(time.Since(began).Seconds())
 		}()
 		server.ServeHTTP(reply, r)
 	})
-}
-
-// statusWriter remembers the status of a reply.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-	begun  bool
-}
-
-// Unwrap is for http.ResponseController.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader notes the status that is sent to the caller.
-func (w *statusWriter) WriteHeader(status int) {
-	if !w.begun && status >= http.StatusOK {
-		w.status, w.begun = status, true
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write begins the reply, or continues it.
-func (w *statusWriter) Write(p []byte) (int, error) {
-	w.begun = true
-	return w.ResponseWriter.Write(p)
 }
