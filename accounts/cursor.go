@@ -57,7 +57,7 @@ func UnsealCursor(kind CursorKind, sealed string) ([]byte, error) {
 	return body[1:], nil
 }
 
-// appendShard appends a shard of so many to what a cursor holds.
+// appendShard appends the number of a shard, after how many there are, to the content of a cursor.
 func appendShard(content []byte, shards, shard int) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(content, uint64(shards)), uint64(shard))
 }

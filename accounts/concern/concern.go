@@ -174,7 +174,7 @@ func (c *Concern) add(other *Concern) {
 	}
 	worse.Share = max(c.Share, other.Share)
 	if c.Code == WebhookRefused && c.Value != other.Value {
-		worse.Value = several // the worst one's cause is not that of the others
+		worse.Value = several // their causes differ
 	}
 	if c.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(c.Since) {
 		worse.Since = other.Since

@@ -254,7 +254,7 @@ func (w *Watched) date(told time.Time) {
 	}
 }
 
-// part is a pointer to a part of what is watched, which has an Age; nil: there is none.
+// part is a pointer to a section of a report that has an Age; nil means that there is none.
 type part interface {
 	comparable
 	age() *Age

@@ -188,7 +188,7 @@ func ValidateNamespace(namespace string) error {
 	return nil
 }
 
-// Flag returns 1 for what is so, as scripts take it, and 0 for what is not.
+// Flag returns 1 for true and 0 for false, as scripts take them.
 func Flag(is bool) int {
 	if is {
 		return 1

@@ -196,7 +196,7 @@ func (s *Server) count(ctx context.Context) (counted, error) {
 		gathering := problem.NewGathering(s.options.ProbeParked)
 		stats, err := registry.CountSeen(ctx, gathering.Look)
 		if err != nil && cutOff(ctx) {
-			return counted{}, context.Cause(ctx) // the contexts of those who wait do not have it
+			return counted{}, context.Cause(ctx) // callers that wait have contexts of their own, without this cause
 		}
 		if err != nil {
 			return counted{}, err

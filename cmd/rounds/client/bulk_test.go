@@ -52,8 +52,8 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// Who asks for the trail after a change of many accounts finds the change in it: the API writes
-// its trail between the last line of its answer and the end.
+// A caller that asks for the trail after a change of many accounts finds the change in it: the API
+// writes its trail between the last line of its answer and the end.
 func TestAnswersAreReadToTheirEnd(t *testing.T) {
 	for name, ask := range map[string]func(*Client) error{
 		"import": func(c *Client) error {

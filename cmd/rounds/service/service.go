@@ -118,7 +118,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	warnOfWebhooks(s, o.Log)
 	reserved := &fetch.Reserved{}
 	metrics := newExposition(o.Version, o.Commit)
-	// The address comes first: a process that another one leaves no address creates no data directory.
+	// The address comes first, so that a process whose address is in use creates no data directory.
 	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
 	if err != nil {
 		return err
