@@ -143,19 +143,12 @@ installed() {
 # what the tests would compile.
 linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run "$@"; }
 
-# unwatched lints packages with files that the race detector's flag leaves out.
-unwatched() {
-	local folders=()
-	while read -r folder; do folders+=("$folder"); done < <(grep -rl --include='*.go' '^//go:build.*!race' . | xargs -n 1 dirname | sort -u)
-	[ ${#folders[@]} -eq 0 ] || CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" "$work/golangci-lint" run "${folders[@]}"
-}
-
 # tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
 # with the race detector that is a fifth of the processor's time. The linter has vetted.
 # Many tests wait more than they compute, so more programs run than there are processors.
 # Stack traces name lines without what -w leaves out, which is for debuggers.
 tested() {
-	GOGC=400 go test "${flags[@]}" -count=1 -vet=off -ldflags=-w -p "$(($(getconf _NPROCESSORS_ONLN) + 1))" "$@" 2>&1 | tee -a "$log"
+	GOGC=400 go test "${flags[@]}" -count=1 -vet=off -ldflags=-w -p "$(($(getconf _NPROCESSORS_ONLN) + 3))" "$@" 2>&1 | tee -a "$log"
 }
 
 # slowest prints the packages that took longest.
@@ -268,7 +261,6 @@ $unformatted"
 say "golangci-lint, go vet and staticcheck among it"
 installed
 linted "${modules[@]}" ./...
-[ -z "$race" ] || unwatched
 within linted ./...
 elapsed
 

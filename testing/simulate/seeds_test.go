@@ -1,4 +1,4 @@
-//go:build night && !race
+//go:build night
 
 package main
 

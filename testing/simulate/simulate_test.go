@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -11,17 +10,11 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// A simulation judges where accounts are, and takes four times as long with the race
-// detector. So a test binary with the detector builds one without, which runs all tests, and
-// then runs a smaller simulation itself: replicas, monitors and faults at once.
+// A simulation judges where accounts are, and takes four times as long with the race detector.
+// The detector watches a smaller one: replicas, monitors and faults at once.
 func TestMain(m *testing.M) {
-	if processes.RaceDetector {
-		if err := processes.TestWithoutRaceDetector(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(processes.Apart(m, "TestSimulation", "TestHeldCallsOutlastFaults", "TestNoLaneStarves", "TestMutantsAreFound",
+		"TestTheOracleSees", "TestTheOracleSeesCallsThatAreHeld", "TestBelief", "TestReshardUnderWay"))
 }
 
 // small is a plan that ends soon.
@@ -30,22 +23,29 @@ func small(seed uint64) plan {
 }
 
 func TestSimulation(t *testing.T) {
-	last, shards, accounts := uint64(lastSeed), 2, 15
-	if processes.RaceDetector {
-		last, shards, accounts = 1, 1, 6
+	for seed := uint64(1); seed <= lastSeed; seed++ {
+		p := small(seed)
+		p.clock, p.held = true, 3
+		simulated(t, p)
 	}
-	for seed := uint64(1); seed <= last; seed++ {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			began := time.Now()
-			p := small(seed)
-			p.clock, p.held, p.shards, p.accounts = true, 3, shards, accounts
-			s := simulate(t, p, func(float64) {})
-			s.expectNone(t)
-			if s.checks == 0 || s.messages == 0 || len(s.faults) == 0 || s.judgements == 0 || s.drills["Redis' clock a day ahead and back"].times == 0 {
-				t.Errorf("nothing happened: %+v", s)
-			}
-			t.Log(s.table(time.Since(began)))
-		})
-	}
+}
+
+func TestSmallSimulation(t *testing.T) {
+	p := small(1)
+	p.clock, p.held, p.shards, p.accounts = true, 3, 1, 6
+	simulated(t, p)
+}
+
+// simulated expects a simulation in which something happens, and no rule is broken.
+func simulated(t *testing.T, p plan) {
+	t.Run(fmt.Sprint("seed ", p.seed), func(t *testing.T) {
+		t.Parallel()
+		began := time.Now()
+		s := simulate(t, p, func(float64) {})
+		s.expectNone(t)
+		if s.checks == 0 || s.messages == 0 || len(s.faults) == 0 || s.judgements == 0 || s.drills["Redis' clock a day ahead and back"].times == 0 {
+			t.Errorf("nothing happened: %+v", s)
+		}
+		t.Log(s.table(time.Since(began)))
+	})
 }

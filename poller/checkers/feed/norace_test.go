@@ -1,8 +1,0 @@
-//go:build !race
-
-package feed
-
-import "github.com/rounds-dev/rounds/testing/hostile"
-
-// fullSize is the most bytes of an answer.
-const fullSize = hostile.Size
