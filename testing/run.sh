@@ -8,7 +8,6 @@
 #   testing/run.sh --strict   fails there; so it is where CI is set
 #
 # Arguments behind -- go to "go test":  testing/run.sh -- -run TestClaim ./circulate/...
-# Then the tests of testing/bench/peers are left out.
 #
 # ROUNDS_TEST_REDIS_SERVER names another server to test against, such as valkey-server:
 # a name in PATH, or a path. "newer" is the newest Redis that the distribution has in any suite.
@@ -17,13 +16,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 # staticcheck is in it
-peers=testing/bench/peers # a module with a Redis client and queues of others, tested apart
 # Modules of their own, so that a program that embeds rounds does not inherit what only they
 # need. They are tested with all else. What takes longest and waits most begins first: others
 # have the processor meanwhile.
-modules=(./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/...)
+modules=(./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/... ./testing/bench/peers/...)
 
-usage() { sed -n '3,14s/^# \{0,1\}//p' testing/run.sh; }
+usage() { sed -n '3,13s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
 die() {
 	printf 'testing/run.sh: %s\n' "$*" >&2
@@ -127,9 +125,6 @@ compiler() {
 	read -r -a cc <<<"$(go env CC)"
 	echo 'int main(void) { return 0; }' | "${cc[@]}" -x c -o /dev/null - 2>/dev/null
 }
-
-# within runs a command in the folder of the other module.
-within() { (cd "$peers" && GOWORK=off "$@"); }
 
 # installed installs the linter into the work folder. It is compiled from source, as the
 # one that is released is not to be had everywhere. What costs nothing while it runs is not
@@ -251,7 +246,7 @@ fi
 # The modules are one workspace for this run alone. A file in the checkout would make every go
 # command of a newcomer read what only the tests need.
 export GOWORK=$work/go.work
-go work init . testing/endtoend testing/chaos testing/browser testing/release
+go work init . testing/endtoend testing/chaos testing/browser testing/release testing/bench/peers
 
 say gofmt
 unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -exec gofmt -l {} +)
@@ -261,7 +256,6 @@ $unformatted"
 say "golangci-lint, go vet and staticcheck among it"
 installed
 linted "${modules[@]}" ./...
-within linted ./...
 elapsed
 
 log=$work/log
@@ -269,8 +263,6 @@ failed=
 say go test
 if [ $# -eq 0 ]; then
 	tested "${modules[@]}" ./... || failed=yes
-	say "go test, $peers"
-	within tested ./... || failed=yes
 else
 	tested "$@" || failed=yes
 fi
