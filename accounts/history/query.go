@@ -48,7 +48,8 @@ var (
 	ErrFine = fmt.Errorf("must be at least %v for times more than a day ago", Long)
 )
 
-// Look returns figures. It returns ErrFrom, ErrStep or ErrFine for a query that cannot be answered.
+// Look returns the figures that a query asks for. It returns ErrFrom, ErrStep or ErrFine for a
+// query that it cannot answer.
 func (r *Reader) Look(ctx context.Context, q Query) (Curves, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,42 +57,48 @@ func (r *Reader) Look(ctx context.Context, q Query) (Curves, error) {
 	if err != nil {
 		return Curves{}, fmt.Errorf("history: %w", err)
 	}
-	if err := q.settle(now); err != nil {
+	if err := q.complete(now); err != nil {
 		return Curves{}, err
 	}
 	c := Curves{Now: now, From: q.From, Step: q.Step, Points: int(q.To.Sub(q.From) / q.Step)}
-	sums := make([]gathering, len(q.Fields)*c.Points)
-	add := func(k *kept, from, to time.Time) (some bool) {
-		for _, p := range k.between(from, to) {
-			f, ok := decode(k.columns, p)
-			if !ok {
-				continue
-			}
-			some = true
-			of := int(p.At.Sub(q.From) / q.Step)
-			for i, field := range q.Fields {
-				sums[i*c.Points+of].add(f.all[field])
-			}
-		}
-		return some
+	sums := make([][]gathering, len(q.Fields))
+	for i := range sums {
+		sums[i] = make([]gathering, c.Points)
 	}
-	// The brief samples are the finer ones. They are there for a day.
+	// Brief samples are finer, and stored for a day. Long ones fill the gaps.
 	for at := q.From; at.Before(q.To); {
 		next := earlier(at.Truncate(Long).Add(Long), q.To)
-		if !add(&r.brief, at, next) {
-			// A point of two minutes may begin before a finer step that it overlaps.
-			add(&r.long, later(at.Truncate(Long), q.From), next)
+		if !q.gather(sums, &r.brief, at, next) {
+			// The long sample that covers a finer step may begin before it.
+			q.gather(sums, &r.long, later(at.Truncate(Long), q.From), next)
 		}
 		at = next
 	}
 	for i, field := range q.Fields {
-		c.Curves = append(c.Curves, curve(field, sums[i*c.Points:(i+1)*c.Points]))
+		c.Curves = append(c.Curves, curve(field, sums[i]))
 	}
 	return c, nil
 }
 
-// settle fills in what is left out, and cuts the times to steps.
-func (q *Query) settle(now time.Time) error {
+// gather adds a series' samples between two times to the sums of the query's fields, point by
+// point. It reports whether there were any.
+func (q *Query) gather(sums [][]gathering, s *cache, from, to time.Time) (some bool) {
+	for _, p := range s.between(from, to) {
+		f, ok := decode(s.columns, p)
+		if !ok {
+			continue
+		}
+		some = true
+		point := int(p.At.Sub(q.From) / q.Step)
+		for i, field := range q.Fields {
+			sums[i][point].add(f.all[field])
+		}
+	}
+	return some
+}
+
+// complete fills in what the query leaves out, and rounds its times to steps.
+func (q *Query) complete(now time.Time) error {
 	if q.To.IsZero() {
 		q.To = now.Add(-q.Until)
 	}

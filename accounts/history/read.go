@@ -23,18 +23,18 @@ const (
 // concurrent use.
 type Reader struct {
 	mu          sync.Mutex
-	brief, long kept
+	brief, long cache
 	read        time.Time     // when it last asked, by this process' clock
 	ahead       time.Duration // how far Redis' clock is ahead of that
 }
 
 // NewReader returns a reader of a ring's namespace. It reads nothing yet.
 func NewReader(ring *circulate.Ring) *Reader {
-	return &Reader{brief: kept{series: briefOf(ring), columns: briefColumns()}, long: kept{series: longOf(ring), columns: longColumns()}}
+	return &Reader{brief: cache{series: briefOf(ring), columns: briefColumns()}, long: cache{series: longOf(ring), columns: longColumns()}}
 }
 
-// kept is the points of a series that were read.
-type kept struct {
+// cache has the points of a series that were read.
+type cache struct {
 	series  document.Series
 	columns []column
 	points  []document.Point // as they were appended
@@ -62,43 +62,43 @@ func (r *Reader) refresh(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-func (k *kept) refresh(ctx context.Context) (now time.Time, err error) {
-	tail, now, err := k.series.Last(ctx, 0, tailRead)
+func (c *cache) refresh(ctx context.Context) (now time.Time, err error) {
+	tail, now, err := c.series.Last(ctx, 0, tailRead)
 	if err != nil {
 		return time.Time{}, err
 	}
-	fresh, known := k.behind(tail)
+	fresh, known := c.behind(tail)
 	if known && len(fresh) == 0 {
 		return now, nil
 	}
 	if !known {
 		// Newer points may arrive while pages are read. Then some points are read twice,
 		// which the sorting by time mends.
-		k.points, fresh = nil, tail
+		c.points, fresh = nil, tail
 		for len(tail) > 0 {
-			if tail, _, err = k.series.Last(ctx, len(fresh), min(pageRead, max(1, k.series.Most()-len(fresh)))); err != nil {
+			if tail, _, err = c.series.Last(ctx, len(fresh), min(pageRead, max(1, c.series.Most()-len(fresh)))); err != nil {
 				return time.Time{}, err
 			}
 			fresh = slices.Concat(tail, fresh)
-			if len(fresh) >= k.series.Most() {
+			if len(fresh) >= c.series.Most() {
 				break
 			}
 		}
 	}
-	k.points = append(k.points, fresh...)
-	if over := len(k.points) - k.series.Most(); over > 0 {
-		k.points = slices.Clone(k.points[over:])
+	c.points = append(c.points, fresh...)
+	if over := len(c.points) - c.series.Most(); over > 0 {
+		c.points = slices.Clone(c.points[over:])
 	}
-	k.sort()
+	c.sort()
 	return now, nil
 }
 
 // behind returns the points after the last known one, and whether the tail has that one.
-func (k *kept) behind(tail []document.Point) ([]document.Point, bool) {
-	if len(k.points) == 0 {
+func (c *cache) behind(tail []document.Point) ([]document.Point, bool) {
+	if len(c.points) == 0 {
 		return nil, false
 	}
-	last := k.points[len(k.points)-1]
+	last := c.points[len(c.points)-1]
 	for i, p := range slices.Backward(tail) {
 		if p.At.Equal(last.At) && bytes.Equal(p.Data, last.Data) {
 			return tail[i+1:], true
@@ -107,15 +107,15 @@ func (k *kept) behind(tail []document.Point) ([]document.Point, bool) {
 	return nil, false
 }
 
-func (k *kept) sort() {
+func (c *cache) sort() {
 	inOrder := true
-	for i := 1; i < len(k.points) && inOrder; i++ {
-		inOrder = k.points[i].At.After(k.points[i-1].At)
+	for i := 1; i < len(c.points) && inOrder; i++ {
+		inOrder = c.points[i].At.After(c.points[i-1].At)
 	}
-	if k.sorted = k.points; inOrder {
+	if c.sorted = c.points; inOrder {
 		return
 	}
-	all := slices.Clone(k.points)
+	all := slices.Clone(c.points)
 	slices.SortStableFunc(all, func(a, b document.Point) int { return a.At.Compare(b.At) })
 	n := 0
 	for i, p := range all {
@@ -125,15 +125,15 @@ func (k *kept) sort() {
 		all[n] = p
 		n++
 	}
-	k.sorted = all[:n]
+	c.sorted = all[:n]
 }
 
 // between returns the points from a time up to, but without, another.
-func (k *kept) between(from, to time.Time) []document.Point {
+func (c *cache) between(from, to time.Time) []document.Point {
 	at := func(t time.Time) int {
-		i, _ := slices.BinarySearchFunc(k.sorted, t, func(p document.Point, t time.Time) int { return p.At.Compare(t) })
+		i, _ := slices.BinarySearchFunc(c.sorted, t, func(p document.Point, t time.Time) int { return p.At.Compare(t) })
 		return i
 	}
 	begin := at(from)
-	return k.sorted[begin:max(begin, at(to))]
+	return c.sorted[begin:max(begin, at(to))]
 }
