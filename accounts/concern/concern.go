@@ -8,6 +8,7 @@ package concern
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"time"
@@ -121,31 +122,15 @@ func (l *Concerns) Old(c *Concern) bool { return !c.AsOf.IsZero() && l.Now.Sub(c
 // several is the value of webhooks that refuse messages for different causes.
 const several = "several"
 
-// newList merges concerns that are alike, sorts them, and adds their sentences.
+// newList merges concerns that are alike, sorts them, and adds their links and sentences.
 func newList(now time.Time, all []Concern) Concerns {
-	type alike struct {
-		level Level
-		code  Code
-		cause string // why groups lag, for one: one group's cause says nothing about the others
-	}
-	merged := make(map[alike]*Concern)
-	for _, c := range all {
-		is := alike{c.Level, c.Code, ""}
-		if c.Code == GroupLagging || c.Code == WebhookKind || c.Code == ChecksWarn {
-			is.cause = c.Value
-		}
-		if merged[is] == nil {
-			merged[is] = &c
-			continue
-		}
-		merged[is].add(&c)
-	}
 	l := Concerns{Now: now.UTC(), Healthy: true, Concerns: []Concern{}}
-	for _, c := range merged {
-		if c.Link = entryOf(c.Code).page; c.Code == ChecksWarn {
+	for _, c := range mergeAlike(all) {
+		c.Link = entryOf(c.Code).page
+		if c.Code == ChecksWarn {
 			c.Link += "?" + url.Values{"error": {c.Value}}.Encode()
 		}
-		if c.Text == "" || c.Count > 1 { // a Redis server's own text knows more, such as what to set
+		if c.Text == "" || c.Count > 1 { // a single Redis server's text is better: it names the setting to change
 			c.Text = c.Sentence("en", plain())
 		}
 		l.Concerns = append(l.Concerns, *c)
@@ -157,6 +142,29 @@ func newList(now time.Time, all []Concern) Concerns {
 			cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Subject, b.Subject))
 	})
 	return l
+}
+
+// mergeAlike makes one concern of all that have the same level and code and, where the value tells
+// different causes apart, the same value.
+func mergeAlike(all []Concern) []*Concern {
+	type key struct {
+		level Level
+		code  Code
+		value string
+	}
+	merged := make(map[key]*Concern)
+	for _, c := range all {
+		k := key{level: c.Level, code: c.Code}
+		if c.Code == GroupLagging || c.Code == WebhookKind || c.Code == ChecksWarn {
+			k.value = c.Value
+		}
+		if merged[k] == nil {
+			merged[k] = &c
+			continue
+		}
+		merged[k].add(&c)
+	}
+	return slices.Collect(maps.Values(merged))
 }
 
 // add adds another concern that is alike. The one with the greater weight stays the subject.
