@@ -103,44 +103,55 @@ func readMessagesQuery(query url.Values, follow bool) (q messagesQuery, faults [
 	return q, faults
 }
 
+// listMessages replies with one page of messages.
 func (s *Server) listMessages(w http.ResponseWriter, r *http.Request, position message.Position, q messagesQuery) {
-	ctx := r.Context()
 	begin, list := s.messages.Forward, MessageList{Messages: []Message{}}
 	if q.before != "" {
 		begin, list.End = s.messages.Backward, position.String()
 	}
 	walk, err := begin(position, q.filter)
+	if err == nil {
+		err = s.fill(r.Context(), &list, walk, q)
+	}
 	if err != nil {
 		s.fail(w, r, "get messages", err)
 		return
 	}
-	whole := boundTo(ctx) == "" && !q.filter.Some() // nothing is passed over
-	once := whole && q.before == ""                 // a short page says nothing about what follows
-	for looked, size := 0, 0; ; {
+	next := walk.Position()
+	list.Next = next.String()
+	writeJSON(w, list)
+}
+
+// fill reads on until the list has as many messages as the query asks for, or there are no more.
+// Where the filter or the key's labels leave messages out, it also ends after passedMost messages
+// or passedBytes of their data.
+func (s *Server) fill(ctx context.Context, list *MessageList, walk *message.Walk, q messagesQuery) error {
+	everything := boundTo(ctx) == "" && !q.filter.Some()
+	for looked, size := 0, 0; looked < passedMost && size < passedBytes; {
 		page := q.limit - len(list.Messages)
-		if !whole {
+		if !everything {
 			page = max(page, passedPage)
 		}
 		found, err := walk.Next(ctx, page)
-		if err == nil {
-			list.Messages, err = s.pass(ctx, walk, found, list.Messages, q.limit)
-		}
 		if err != nil {
-			s.fail(w, r, "get messages", err)
-			return
+			return err
+		}
+		if list.Messages, err = s.pass(ctx, walk, found, list.Messages, q.limit); err != nil {
+			return err
+		}
+		if everything && q.before == "" {
+			return nil // a page to which everything belongs needs no second read, and More stays false
+		}
+		list.More = len(found) > 0
+		if !list.More || len(list.Messages) >= q.limit {
+			return nil
 		}
 		looked += len(found)
 		for i := range found {
 			size += len(found[i].Message.Data)
 		}
-		list.More = len(found) > 0 && !once
-		if !list.More || len(list.Messages) >= q.limit || looked >= passedMost || size >= passedBytes {
-			break
-		}
 	}
-	next := walk.Position()
-	list.Next = next.String()
-	writeJSON(w, list)
+	return nil
 }
 
 // pass moves a walk past found messages until limit of them are shown, and returns the shown ones.
