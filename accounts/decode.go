@@ -24,8 +24,8 @@ func decode(record []byte) (Account, error) {
 	return a, faults.Err()
 }
 
-// decodeExported is Decode for a line of an export. It also returns the state that the line may
-// have.
+// decodeExported reads a line of an export, as decode reads a record. It also returns the line's
+// state, nil if it has none.
 func decodeExported(line []byte) (a Account, state json.RawMessage, err error) {
 	fields, err := strict.Object(line)
 	if fields == nil {
@@ -33,7 +33,7 @@ func decodeExported(line []byte) (a Account, state json.RawMessage, err error) {
 	}
 	state = fields[stateField]
 	delete(fields, stateField)
-	// Versions that do not know revisions export them as a part of the record.
+	// A version that does not know revisions exports the stored record with its revision.
 	if bytes.HasPrefix(fields[revisionField], []byte("[")) {
 		delete(fields, revisionField)
 	}

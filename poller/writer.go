@@ -191,15 +191,15 @@ func (w *writer) release(ctx context.Context, shard int, claims []*circulate.Cla
 	defer cancel()
 	n, err := w.ring.Release(ctx, shard, claims)
 	w.metrics.released.Add(float64(n))
-	w.unhand(shard, claims, n)
+	w.drop(shard, claims, n)
 	if err != nil {
 		w.metrics.redisErrors.WithLabelValues("release").Inc()
 		w.log.Warn("claims could not be released; they will be requeued", "shard", shard, "accounts", len(claims), "error", err)
 	}
 }
 
-// handOver gives claims to the replicas that check their kinds. If it fails, this
-// replica looks for the claims among its own, and releases them.
+// handOver gives claims to the replicas that check their kinds. What it cannot hand over,
+// reclaim finds and releases.
 func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOver) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
@@ -209,20 +209,20 @@ func (w *writer) handOver(ctx context.Context, shard int, all []circulate.HandOv
 	for i := range all {
 		claims[i] = all[i].Claim
 	}
-	w.unhand(shard, claims, n)
+	w.drop(shard, claims, n)
 	if err != nil {
 		w.metrics.redisErrors.WithLabelValues("hand_over").Inc()
 		w.log.Debug("accounts of other kinds could not be handed over", "shard", shard, "accounts", len(all), "error", err)
 	}
 }
 
-// unhand forgets claims, of which the given number was given back.
-func (w *writer) unhand(shard int, claims []*circulate.Claim, given int) {
+// drop takes claims off the replica's list, after it gave up the given number of them in Redis.
+func (w *writer) drop(shard int, claims []*circulate.Claim, given int) {
 	for _, c := range claims {
 		w.claims.remove(c.ID)
 	}
 	if given < len(claims) {
-		w.claims.lose(shard) // the others may still be claimed
+		w.claims.lose(shard) // the replica may still have the others, which reclaim looks for
 	}
 }
 

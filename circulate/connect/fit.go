@@ -46,7 +46,7 @@ func Fit(ctx context.Context, server Server) error {
 	for _, m := range masters {
 		conn, err := m.lend(ctx)
 		if err == nil {
-			err = fitOf(ctx, m.name, alone, conn)
+			err = probe(ctx, m.name, alone, conn)
 		}
 		if err != nil && (!several || errors.As(err, new(*Unfit))) {
 			return err
@@ -55,8 +55,9 @@ func Fit(ctx context.Context, server Server) error {
 	return nil
 }
 
-// fitOf asks one server, and returns the connection.
-func fitOf(ctx context.Context, name string, alone bool, conn redis.Conn) error {
+// probe asks one server whether the ring can work on it, and closes the connection. alone reports
+// whether the URL names this server and no other.
+func probe(ctx context.Context, name string, alone bool, conn redis.Conn) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, concernsWithin)
 	defer cancel()
@@ -66,7 +67,7 @@ func fitOf(ctx context.Context, name string, alone bool, conn redis.Conn) error 
 	}
 	info, err := redis.String(reply, err)
 	if err != nil {
-		return nil
+		return nil // a server that does not say counts as fit
 	}
 	is := identify(info)
 	unfit := &Unfit{Node: name}
@@ -77,20 +78,16 @@ func fitOf(ctx context.Context, name string, alone bool, conn redis.Conn) error 
 		unfit.Why = fmt.Sprintf("is %s, and rounds needs Redis %s or newer, or a server that is like it, such as any Valkey: upgrade it, or name another server", is, oldest)
 	case alone && is.mode == "cluster" && clusterSize(ctx, conn, name) > 1:
 		unfit.Why = "is one of several nodes of a cluster, and the URL names it alone: begin the URL with redis+cluster:// (or rediss+cluster://)"
-	case infoField(info, "role") == "slave":
+	case alone && infoField(info, "role") == "slave": // Sentinel and a cluster's map name the master
 		unfit.Passing = true
 		unfit.Why = fmt.Sprintf("is a replica of %s:%s, and a ring is written on its master: name the master, or Sentinels with redis+sentinel://", infoField(info, "master_host"), infoField(info, "master_port"))
-		if alone {
-			break
-		}
-		return nil // Sentinel and the cluster's map name the master, and we follow them
 	default:
 		return nil
 	}
 	return unfit
 }
 
-// clusterSize returns how many nodes serve slots; 0: unknown.
+// clusterSize returns how many nodes serve slots, or 0 if that is unknown.
 func clusterSize(ctx context.Context, conn redis.Conn, address string) int {
 	reply, err := redis.DoContext(conn, ctx, "CLUSTER", "SLOTS")
 	if err != nil {

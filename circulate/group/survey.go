@@ -21,14 +21,14 @@ type survey = asked[string, circulate.GroupState]
 // Survey is [circulate.Streams.GroupState] without the holder. It reads the groups of
 // calls made at about the same time in one step.
 func (g *Groups) Survey(ctx context.Context, shard int, group string) (circulate.GroupState, error) {
-	return g.surveys.ask(ctx, shard, group, g.survey)
+	return g.surveys.ask(ctx, shard, group, g.surveyGathered)
 }
 
 // surveyColumns is how many values the script replies for each group.
 const surveyColumns = 5
 
-// surveyAll is Survey of all groups in a list. It leaves out groups that the shard does
-// not have.
+// surveyAll surveys several groups of a shard, by name. It leaves out groups that the shard
+// does not have.
 func (g *Groups) surveyAll(ctx context.Context, shard int, groups []string) (map[string]circulate.GroupState, error) {
 	states := make(map[string]circulate.GroupState, len(groups))
 	for names := range slices.Chunk(groups, gatherMax) {
@@ -36,7 +36,7 @@ func (g *Groups) surveyAll(ctx context.Context, shard int, groups []string) (map
 		for i, name := range names {
 			all[i] = &survey{question: name}
 		}
-		g.surveyThese(ctx, shard, all)
+		g.survey(ctx, shard, all)
 		for _, s := range all {
 			switch {
 			case s.err == nil:
@@ -49,10 +49,14 @@ func (g *Groups) surveyAll(ctx context.Context, shard int, groups []string) (map
 	return states, nil
 }
 
-// survey reads groups of one shard that several callers have asked about.
-func (g *Groups) survey(shard int, all []*survey) { g.surveyThese(context.Background(), shard, all) }
+// surveyGathered surveys the groups of a shard that several callers have asked about. No
+// caller's context ends it.
+func (g *Groups) surveyGathered(shard int, all []*survey) {
+	g.survey(context.Background(), shard, all)
+}
 
-func (g *Groups) surveyThese(ctx context.Context, shard int, all []*survey) {
+// survey asks Redis about groups of a shard, and stores each answer or error in its survey.
+func (g *Groups) survey(ctx context.Context, shard int, all []*survey) {
 	args := make([]any, len(all))
 	for i, s := range all {
 		args[i] = s.question
@@ -99,9 +103,9 @@ type standing struct {
 }
 
 // States returns how far groups have read in each shard, by name and with the consumer
-// that has the lease. Wanted selects groups by name; nil: all. It asks Redis twice,
-// whatever the number of shards, so messages may be read or acknowledged in between. The
-// script runs only for shards with unread messages.
+// that has the lease. Wanted selects groups by name; a nil Wanted selects all. States asks
+// Redis twice, whatever the number of shards, so messages may be read or acknowledged in
+// between. The script runs only for shards with unread messages.
 func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]map[string]circulate.GroupState, error) {
 	shards := make([]map[string]circulate.GroupState, g.ring.Shards())
 	batches := make([]wire.Batch, len(shards))
@@ -120,7 +124,7 @@ func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]
 		}
 		var err error
 		if found[shard], err = readStandings(replies, wanted); err != nil {
-			// Such as a key of the wrong type, which the script sets aside.
+			// The script can still answer, for example by setting aside a key of the wrong type.
 			if shards[shard], err = g.statesIn(ctx, shard, wanted); err != nil {
 				return nil, err
 			}
@@ -281,7 +285,7 @@ func readStanding(info any) (name string, s *standing, err error) {
 	return name, s, nil
 }
 
-// statesIn is States for one shard, by the script.
+// statesIn returns the same as States, for one shard and by the script alone.
 func (g *Groups) statesIn(ctx context.Context, shard int, wanted func(string) bool) (map[string]circulate.GroupState, error) {
 	names, err := g.streams.GroupsOf(ctx, shard)
 	if err != nil {

@@ -109,7 +109,7 @@ func signIn(ctx context.Context, o Options, base string, world *sample.Upstream)
 	}
 	phone, put := context.WithCancel(ctx)
 	var hand sync.WaitGroup
-	hand.Go(func() { world.Scans(phone, owner, phoneWait) })
+	hand.Go(func() { world.ScanNext(phone, owner, phoneWait) })
 	defer hand.Wait()
 	defer put()
 	return o.SignIn(ctx, base, signedIn)

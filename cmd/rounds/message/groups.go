@@ -62,7 +62,8 @@ func (r *Reader) Group(ctx context.Context, name string) (Group, error) {
 	return groups[0], nil
 }
 
-// groupsOf returns the wanted groups, by name; nil: all. It asks all shards at once.
+// groupsOf returns the groups that wanted selects, or all if it is nil, sorted by name. It asks
+// all shards at once.
 func (r *Reader) groupsOf(ctx context.Context, wanted func(group string) bool) ([]Group, error) {
 	states, err := group.Of(r.ring).States(ctx, wanted)
 	if err != nil {

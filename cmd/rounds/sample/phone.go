@@ -60,15 +60,15 @@ func (w *weixin) phone(rw http.ResponseWriter, r *http.Request) {
 		http.NotFound(rw, r)
 	case r.Header.Get("Sec-Fetch-Site") != "" && r.Header.Get("Sec-Fetch-Site") != "same-origin":
 		http.Error(rw, "the phone is not in your hands", http.StatusForbidden) // a form of another site
-	case !w.does(strings.TrimPrefix(r.URL.Path, "/phone/"), r):
+	case !w.act(strings.TrimPrefix(r.URL.Path, "/phone/"), r):
 		http.Error(rw, "there is no such code or person any more", http.StatusConflict)
 	default:
 		http.Redirect(rw, r, "/phone", http.StatusSeeOther)
 	}
 }
 
-// does does something on the phone, and reports whether that was possible.
-func (w *weixin) does(what string, r *http.Request) bool {
+// act does on the phone what a form asks for, and reports whether that was possible.
+func (w *weixin) act(what string, r *http.Request) bool {
 	person := strings.TrimSpace(r.PostForm.Get("person"))
 	if len(person) > maxText {
 		person = person[:maxText]
@@ -92,7 +92,7 @@ func (w *weixin) does(what string, r *http.Request) bool {
 		text := r.PostForm.Get("text")
 		w.Write(b.Token, strings.ToValidUTF8(text[:min(len(text), maxText)], ""))
 	case "leave":
-		w.Void(b.Token) // nobody has the new token
+		w.Void(b.Token) // nobody gets the new token
 	default:
 		return false
 	}
@@ -131,9 +131,9 @@ func (w *weixin) show(rw http.ResponseWriter) {
 	_ = phonePage.Execute(rw, shown) // a client that has hung up misses nothing
 }
 
-// Scans makes the phone scan the next code by itself, and confirm, each after a pause.
-// It returns when that is done, or when ctx is.
-func (u *Upstream) Scans(ctx context.Context, person string, wait time.Duration) {
+// ScanNext makes the phone scan and confirm the next code by itself, each after a pause. It
+// returns when that is done, or when ctx is.
+func (u *Upstream) ScanNext(ctx context.Context, person string, wait time.Duration) {
 	pause := func(d time.Duration) bool {
 		select {
 		case <-ctx.Done():

@@ -134,7 +134,7 @@ func TestThePhoneScansByItself(t *testing.T) {
 		u := &Upstream{weixin: newWeixin()}
 		ended := make(chan struct{})
 		go func() {
-			u.Scans(t.Context(), "Mei", time.Second)
+			u.ScanNext(t.Context(), "Mei", time.Second)
 			close(ended)
 		}()
 		synctest.Wait()

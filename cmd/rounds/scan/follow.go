@@ -86,7 +86,7 @@ func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name strin
 	}
 	// The phone may have confirmed although nobody waits any more.
 	ctx = context.WithoutCancel(ctx)
-	if k, err = d.settle(ctx, name, k); err != nil {
+	if k, err = d.storeResult(ctx, name, k); err != nil {
 		return nil, err
 	}
 	if k.Token != "" {
@@ -95,10 +95,10 @@ func (d *Desk) goOn(ctx context.Context, registry *accounts.Registry, name strin
 	return k.login(name), nil
 }
 
-// settle stores the result of a call, unless another process was faster. A token is never given up
+// storeResult stores the result of a call, unless another process was faster. A token is never given up
 // for another process's result, because the server gives it only once. But an abandoned sign-in
 // stays abandoned.
-func (d *Desk) settle(ctx context.Context, name string, k *kept) (*kept, error) {
+func (d *Desk) storeResult(ctx context.Context, name string, k *kept) (*kept, error) {
 	for range 5 {
 		err := d.replace(ctx, name, k)
 		if !errors.Is(err, document.ErrChanged) {

@@ -50,7 +50,7 @@ type frontDoor struct {
 }
 
 // openFront opens the API's address and the address of the operators' routes, if the
-// process has them. It returns nil if it has neither.
+// process has them. It returns nil if the process has neither.
 func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	options := listen.Options{Mode: fs.FileMode(s.SocketMode), Lookup: lookup}
@@ -67,13 +67,13 @@ func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Regis
 		return front, nil
 	}
 	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, options, proxies, opsConnections, registry, log)
-	switch {
-	case err != nil && front != nil:
-		front.close()
+	if err != nil {
+		if front != nil {
+			front.close()
+		}
 		return nil, err
-	case err != nil:
-		return nil, err
-	case front == nil:
+	}
+	if front == nil {
 		return ops, nil
 	}
 	front.ops = ops
@@ -92,8 +92,8 @@ func (e *ListenError) Error() string { return e.Setting + ": " + e.Err.Error() }
 // Unwrap returns the system's error.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// dashboardAt returns the URL of the dashboard for a browser on this machine; empty: the address
-// is none that a browser reaches.
+// dashboardAt returns the URL of the dashboard for a browser on this machine, or "" if a browser
+// cannot reach the address.
 func dashboardAt(addr net.Addr) string {
 	at, ok := addr.(*net.TCPAddr)
 	if !ok {
@@ -157,7 +157,8 @@ func (f *frontDoor) warnOfDoors(s settings.Settings) {
 	}
 }
 
-// demanded returns the token that the operators' routes demand; nil: none.
+// demanded returns a function with the token that the operators' routes demand, or nil if they
+// demand none.
 func (f *frontDoor) demanded(current func() settings.Settings) func() string {
 	if !f.exposed {
 		return nil

@@ -119,7 +119,7 @@ func (w *Ilink) Known(token string) bool {
 	return w.bots[token] != nil
 }
 
-// GivenAt returns when a bot's n-th message was handed out; zero: it was not.
+// GivenAt returns when a bot's n-th message was handed out, or the zero time if it was not.
 func (w *Ilink) GivenAt(token string, n int) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
