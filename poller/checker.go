@@ -142,7 +142,7 @@ func (c Checkers) Validate(kind string, config json.RawMessage) error {
 }
 
 // Hold returns how long the third party of a kind holds a call with that config until something
-// comes. Zero: not at all, or the kind is unknown. See Holder.
+// comes. It is zero if it holds none, or if the kind is unknown. See Holder.
 func (c Checkers) Hold(kind string, config json.RawMessage) time.Duration {
 	return holdOf(c[kind], config, nil)
 }

@@ -63,7 +63,7 @@ func (f *flight) shareAgain() time.Time {
 }
 
 // withinShare delays an account that has used up its share. It returns until when the use must be
-// remembered; zero: it need not be.
+// remembered, or the zero time if it need not be.
 func (f *flight) withinShare(next *cadence.Next) time.Time {
 	if f.flights.config.AccountShare < 0 || f.memory.UsedUntil.IsZero() {
 		return time.Time{}

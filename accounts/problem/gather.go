@@ -47,7 +47,7 @@ type gathered struct {
 }
 
 // NewGathering returns an empty gathering. Probe is the time after which accounts parked
-// for a reason that may pass are tried again; 0: none is.
+// for a reason that may pass are tried again, or 0 if none is.
 func NewGathering(probe time.Duration) *Gathering {
 	return &Gathering{probe: probe, slots: accounts.NewFailingCount(), sorts: make(map[sort]*gathered)}
 }

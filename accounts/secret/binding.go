@@ -93,7 +93,8 @@ func (b Binding) Normalized() (Binding, error) {
 
 var kindPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// String writes the binding for people and for ParseBinding; empty: it names nothing.
+// String writes the binding for people and for ParseBinding. It is empty for a binding that
+// names nothing.
 func (b Binding) String() string {
 	var fields []string
 	if len(b.Hosts) > 0 {

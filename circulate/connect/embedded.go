@@ -177,7 +177,7 @@ const (
 	lookBuffer = 64 << 10
 )
 
-// look is the function that lookCommand calls; nil: none.
+// look is the function that lookCommand calls, or nil.
 type look = atomic.Pointer[func(c *server.Peer)]
 
 // Look calls a function while the embedded server does nothing else: no other command
@@ -253,7 +253,7 @@ func (e *Embedded) started() (*server.Server, error) {
 	return srv, nil
 }
 
-// unfit returns why a log cannot have a command; empty: it can.
+// unfit returns why a log cannot have a command, or "" if it can.
 func unfit(name string, args []string) string {
 	other := name == "SELECT" && len(args) > 0 && strings.Trim(args[0], "0") != ""
 	if other || slices.Contains(unkept, name) {

@@ -258,7 +258,7 @@ func (r *recorder) nested(c *server.Peer, name string, args []string) bool {
 	return true
 }
 
-// unfit returns why a client's command cannot be done; empty: it can.
+// unfit returns why a client's command cannot be done, or "" if it can.
 func (r *recorder) unfit(who *client, name string, args []string) string {
 	why := unfit(name, args)
 	switch {

@@ -366,8 +366,8 @@ func checksum(length, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(length, castagnoli), castagnoli, payload)
 }
 
-// payload returns the content of the record at the beginning of a text; nil: no whole
-// record.
+// payload returns the content of the record at the beginning of a text, or nil if the
+// record is not whole.
 func payload(text []byte) []byte {
 	if len(text) < recordHead {
 		return nil

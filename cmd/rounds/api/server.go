@@ -165,8 +165,9 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Update prepares another token and other callbacks; nil: none. The returned change applies them to
-// all later requests, and cannot fail. If the token differs, running requests with the old one end.
+// Update prepares another token and other callbacks, which may be nil. The returned change applies
+// them to all later requests, and cannot fail. If the token differs, running requests with the old
+// one end.
 func (s *Server) Update(token string, callbacks *callback.Receiver) (change func(), err error) {
 	next, err := s.routes(terms{token, callbacks})
 	if err != nil {

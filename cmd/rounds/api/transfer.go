@@ -156,7 +156,7 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 
 // send streams the lines of JSON that write writes. If that fails half way, the connection is cut,
 // because a reply that ended properly would look complete. If nothing was sent yet, refuse makes the
-// reply to the error; nil: errorReply.
+// reply to the error, or errorReply if refuse is nil.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, doing string, write func(context.Context, io.Writer) error, refuse func(context.Context, error) *errorReply) {
 	ctx, end := s.stream(r)
 	defer end()

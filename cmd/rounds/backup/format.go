@@ -211,7 +211,7 @@ func stays(value []byte) bool {
 	return json.Compact(&compact, value) == nil && bytes.Equal(compact.Bytes(), value)
 }
 
-// milli returns a time in unix ms; 0: zero.
+// milli returns a time in unix ms, or 0 for the zero time.
 func milli(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

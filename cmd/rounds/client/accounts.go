@@ -18,7 +18,8 @@ type Query struct {
 
 func accountPath(id string) string { return namedPath("/v1/accounts/", id) }
 
-// Add registers a new account, which begins at from; empty: with everything that there is.
+// Add registers a new account, which begins at from. If from is empty, it begins with everything
+// that there is.
 func (c *Client) Add(ctx context.Context, a accounts.Account, from accounts.BeginFrom) (api.Account, error) {
 	return post[api.Account](ctx, c, queryPath("/v1/accounts", "from", string(from)), a)
 }
@@ -81,8 +82,8 @@ func (c *Client) Pause(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, accountPath(id)+"/pause", nil, nil)
 }
 
-// Resume puts a parked account back into circulation. It continues at from; empty: where its last
-// check ended.
+// Resume puts a parked account back into circulation. It continues at from or, if that is empty,
+// where its last check ended.
 func (c *Client) Resume(ctx context.Context, id string, from accounts.ResumeFrom) error {
 	var choice any
 	if from != "" {

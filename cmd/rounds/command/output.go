@@ -284,7 +284,7 @@ func (g *gauge) show(done, about backup.Counts, size int64) {
 	g.line.show(line[:min(len(line), max(0, g.width()-1))])
 }
 
-// left estimates how long the rest takes, in whole seconds; 0: unknown.
+// left estimates how long the rest takes, in whole seconds. It returns 0 if it cannot tell.
 func (g *gauge) left(now time.Time, done, about backup.Counts) time.Duration {
 	all, so := about.Accounts+about.Messages, done.Accounts+done.Messages
 	took := now.Sub(g.began)

@@ -165,7 +165,7 @@ func printWrong(w io.Writer, s shownStats) error {
 	return err
 }
 
-// inVain says how many accounts fail or are parked for a failure; empty: none.
+// inVain says how many accounts fail or are parked for a failure. It returns "" if none are.
 func inVain(p *api.Problems) string {
 	if p == nil {
 		return ""

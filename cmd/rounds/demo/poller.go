@@ -36,8 +36,8 @@ const (
 )
 
 // RunPoller runs a poller of the demo, at the other end of Run's pipes. It reads its orders from
-// in, and ends when in ends or ctx is done. If it cannot end in time, it ends the process. by
-// changes its settings; nil: nothing does.
+// in, and ends when in ends or ctx is done. If it cannot end in time, it ends the process. A by
+// that is not nil changes its settings.
 func RunPoller(ctx context.Context, in io.Reader, out io.Writer, o service.Options, by func(*settings.Settings)) error {
 	reader := bufio.NewReaderSize(in, maxOrders)
 	line, err := reader.ReadSlice('\n')

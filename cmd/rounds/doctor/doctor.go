@@ -103,7 +103,7 @@ func (d *doctor) add(c Check)            { d.report.Checks = append(d.report.Che
 func (d *doctor) ok(part, text string)   { d.add(Check{part, ok, text, ""}) }
 func (d *doctor) skip(part, text string) { d.add(Check{part, skipped, text, ""}) }
 
-// warn and fault add what is wrong. do says what helps; empty: the text does.
+// warn and fault add what is wrong. do says what helps, and is empty if the text does.
 func (d *doctor) warn(part, text, do string)  { d.add(Check{part, warning, text, do}) }
 func (d *doctor) fault(part, text, do string) { d.add(Check{part, fault, text, do}) }
 

@@ -56,8 +56,8 @@ func Asked(header http.Header) Language {
 
 // OfEnvironment returns the language that the environment asks for: the first of LC_ALL, LC_MESSAGES
 // and LANG that is set and not empty decides, as POSIX has it. It is English if that names another
-// encoding than UTF-8, which the terminal could not show. Lookup is like os.LookupEnv; nil: nothing
-// is set.
+// encoding than UTF-8, which the terminal could not show. Lookup is like os.LookupEnv. With a nil
+// lookup, nothing is set.
 func OfEnvironment(lookup func(name string) (value string, ok bool)) Language {
 	if lookup == nil {
 		return English

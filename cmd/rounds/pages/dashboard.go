@@ -34,7 +34,8 @@ type Options struct {
 	Version   string // of the program
 	Demo      bool   // the Overview kills pollers: the API has the routes of a demonstration
 
-	// AwaySince returns the time since which Redis has not served; zero: it serves. Nil: nobody knows.
+	// AwaySince returns the time since which Redis has not served, or zero if it serves. It is nil if
+	// nobody knows.
 	AwaySince func() time.Time
 
 	MaxLive int           // the most live streams at once; default 256

@@ -98,7 +98,7 @@ func editPage() *page {
 	return &page{name: "edit", path: editPath, menu: "accounts", data: showEdit, actions: map[string]action{editPath: saveEdited}}
 }
 
-// newEdited returns the form for the account with an id; empty: for a new account.
+// newEdited returns the form for the account with an id, or for a new account if the id is empty.
 func newEdited(v *visit, id string) (*edited, error) {
 	e := &edited{New: id == "", ID: id, Faults: make(map[string]string), MayTry: v.May("POST /v1/accounts:check"), Values: url.Values{}}
 	e.Action, e.MaySave = link(editPath, "id", id), v.May("PUT /v1/accounts/{id}")

@@ -80,8 +80,8 @@ func (v *visit) get(path string, into any) error {
 	return v.do(http.MethodGet, path, nil, into)
 }
 
-// do calls the API on behalf of the visitor. The body is sent as JSON, or as it is if it is a
-// json.RawMessage; nil: none. The reply is decoded into into, unless into is nil. A refusal is a
+// do calls the API on behalf of the visitor. A body that is not nil is sent as JSON, a
+// json.RawMessage as it is. The reply is decoded into into, unless into is nil. A refusal is a
 // *problem.
 func (v *visit) do(method, path string, body, into any) error {
 	reply, err := v.site.call(v.r.Context(), v.r.RemoteAddr, method, path, body)

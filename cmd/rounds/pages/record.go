@@ -224,7 +224,7 @@ func numberOf(text string) any {
 	return json.Number(text)
 }
 
-// fieldValue returns the config's value for a field of a form; nil: the field is left out.
+// fieldValue returns the config's value for a field of a form, or nil if the config leaves it out.
 func fieldValue(values url.Values, f *api.Field) (any, error) {
 	at := "config." + f.Name
 	text := values.Get(at)

@@ -61,7 +61,7 @@ func (v *visit) Here() string {
 	return here.String()
 }
 
-// Said says in words what an action did before the browser was sent here; empty: nothing.
+// Said says in words what an action did before the browser was sent here, if it did anything.
 func (v *visit) Said() string {
 	key := v.r.URL.Query().Get("said")
 	if key == "" || !v.lang.has("said."+key) {

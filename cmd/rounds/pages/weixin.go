@@ -47,8 +47,8 @@ func weixinPage() *page {
 // MayScan reports whether the visitor may sign WeChat accounts in.
 func (v *visit) MayScan() bool { return v.May(weixinRoute) }
 
-// newSigningIn returns the form for an account with an id; empty: for an account that is not named
-// yet.
+// newSigningIn returns the form for an account with an id, which is empty for an account that is
+// not named yet.
 func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	if !v.MayScan() {
 		return nil, refusal(http.StatusForbidden, v.lang.text("weixin.forbidden"))

@@ -116,7 +116,7 @@ func (o *ownRedis) export(registry prometheus.Registerer) {
 	counts(registry, "data_saves_failed_total", "Images and writes to the log that failed.", func() int64 { return int64(o.dir.State().Fails) })
 }
 
-// failing returns why changes cannot be saved, without the path; nil: they can.
+// failing returns why changes cannot be saved, without the path, or nil if they can.
 func (o *ownRedis) failing() error {
 	s := o.dir.State()
 	if s.Why == nil {

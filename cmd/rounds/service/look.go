@@ -17,7 +17,7 @@ func OpenServer(s settings.Redis) (connect.Server, error) {
 }
 
 // Secrets returns the source in which a poller with these settings finds the secrets of records.
-// Stored secrets are the ring's; nil: there are none.
+// Stored secrets are those of the ring, which may be nil.
 func Secrets(s settings.Settings, o Options, ring *circulate.Ring) (secrets.Source, error) {
 	o = o.withDefaults()
 	o.reserved = s.Files()

@@ -36,7 +36,7 @@ func limitMemory(lookup settings.Lookup, root fs.FS, log *slog.Logger, set func(
 }
 
 // allowedMemory returns the lowest limit, in bytes, of the process' control group and
-// the groups above it; 0: none is known. root has /proc and /sys.
+// the groups above it, or 0 if it finds none. root has /proc and /sys.
 func allowedMemory(root fs.FS) int64 {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

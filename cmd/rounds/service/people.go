@@ -8,8 +8,8 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 )
 
-// newPeople makes the identity provider with which people may sign in, and returns where they find
-// the pages; nil: there is no provider. It does not call the provider yet.
+// newPeople makes the identity provider with which people may sign in, if there is one, and returns
+// where they find the pages. It does not call the provider yet.
 func newPeople(sealer signin.Sealer, s settings.Settings) (*signin.Provider, string, error) {
 	if s.OIDC.Issuer == "" {
 		return nil, "", nil

@@ -80,8 +80,8 @@ func keptConnections(allowed, files int) int {
 	return max(1, allowed)
 }
 
-// openFiles returns how many files the process may have open; 0: that is unknown, or there is no
-// limit. root has /proc.
+// openFiles returns how many files the process may have open, or 0 if there is no limit or it is
+// unknown. root has /proc.
 func openFiles(root fs.FS) int {
 	limits, err := fs.ReadFile(root, "proc/self/limits")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // scanAt returns the server at which WeChat accounts are signed in, reached under the pollers'
-// rules: at a base; empty: at WeChat.
+// rules. It is at base, or at WeChat if base is empty.
 func scanAt(client *fetch.Client, base string) *scan.Server {
 	return &scan.Server{
 		Base: cmp.Or(base, weixin.DefaultBaseURL), Kind: weixin.Kind, Validate: client.Validate,

@@ -98,7 +98,7 @@ func (s *store) tell(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// failing returns why a process that stores everything itself cannot save it; nil: it can.
+// failing returns why a process that stores everything itself cannot save it, or nil if it can.
 func (s *store) failing() error {
 	if own, ok := s.server.(*ownRedis); ok {
 		return own.failing()

@@ -42,7 +42,7 @@ func isJSON(body []byte) bool {
 // The encoding is what a byte order mark says, else the answer's Content-Type (RFC 7303), else the
 // declaration. But text beyond ASCII that is valid UTF-8 is read as UTF-8, whatever single-byte
 // encoding is declared. document also returns the first line with a character that XML does not
-// allow; 0: there is none.
+// allow, or 0.
 func document(body []byte, contentType string) (text []byte, line int, err error) {
 	label, text := marked(body)
 	if label != "" {
@@ -102,8 +102,8 @@ func ascii(text []byte) bool {
 	return bytes.IndexFunc(text, func(char rune) bool { return char >= utf8.RuneSelf }) < 0
 }
 
-// saidOf returns the first of the declared encodings that is known and that the text can be in, or
-// else a guess; "": none. The text must be ASCII, or not UTF-8.
+// saidOf returns the first of the declared encodings that is known and that the text can be in, else
+// a guess, else "". The text must be ASCII, or not UTF-8.
 func saidOf(text []byte, said ...string) string {
 	plain := ascii(text)
 	for _, label := range said {
@@ -193,8 +193,8 @@ func legal(text []byte) ([]byte, int) {
 	return append(out, text[from:]...), line
 }
 
-// strayReference returns the length of a reference at the start of a text to a character that XML
-// does not allow; 0: there is none.
+// strayReference returns the length of the reference at the start of a text, if it is to a character
+// that XML does not allow, and otherwise 0.
 func strayReference(text []byte) int {
 	end := bytes.IndexByte(text[:min(len(text), 12)], ';')
 	if end < 0 {

@@ -59,7 +59,7 @@ func NewCode(ctx context.Context, client *fetch.Client, base string) (Code, erro
 
 // AskStatus asks what became of a code, at a base that the server may have named. The server holds
 // the call for about 35 seconds; if it ends without an answer, the status is wait. digits are the
-// digits that the phone shows; empty: none. Its errors are *poller.CheckError.
+// digits that the phone shows, if any. Its errors are *poller.CheckError.
 func AskStatus(ctx context.Context, client *fetch.Client, base, qrcode, digits string) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
