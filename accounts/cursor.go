@@ -3,7 +3,6 @@ package accounts
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -14,9 +13,6 @@ import (
 // A sealed cursor is opaque text: a letter for its kind, the content and a checksum. A cursor
 // that is cut off, mistyped or of another kind is refused and never misread. The seal is not
 // a signature: it detects mistakes, not forgery, and hides nothing.
-
-// ErrUnsealed reports that a cursor or a position was never returned by this ring.
-var ErrUnsealed = errors.New("cursor: not a cursor of this ring")
 
 // CursorKind says what a cursor belongs to. Callers store cursors across restarts, so the
 // letter of a kind never changes.
@@ -41,18 +37,18 @@ func SealCursor(kind CursorKind, content []byte) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// UnsealCursor returns the content of a cursor of a kind. Its error is ErrUnsealed.
+// UnsealCursor returns the content of a cursor of a kind. Its error is ErrCursor.
 func UnsealCursor(kind CursorKind, sealed string) ([]byte, error) {
 	text, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil || len(text) < 5 || base64.RawURLEncoding.EncodeToString(text) != sealed {
-		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrUnsealed)
+		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrCursor)
 	}
 	body := text[:len(text)-4]
 	if binary.BigEndian.Uint32(text[len(body):]) != crc32.ChecksumIEEE(body) {
-		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrUnsealed)
+		return nil, fmt.Errorf("%w: it is cut off or mistyped", ErrCursor)
 	}
 	if body[0] != byte(kind) {
-		return nil, fmt.Errorf("%w: it belongs to another route", ErrUnsealed)
+		return nil, fmt.Errorf("%w: it belongs to another route", ErrCursor)
 	}
 	return body[1:], nil
 }

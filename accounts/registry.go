@@ -20,7 +20,7 @@ var (
 	// ErrParked reports an account that is out of circulation.
 	ErrParked = errors.New("accounts: the account is parked")
 	// ErrCursor reports a cursor or a position that this ring never returned.
-	ErrCursor = ErrUnsealed
+	ErrCursor = errors.New("cursor: not a cursor of this ring")
 	// ErrInput reports that the reader of an import failed before its end.
 	ErrInput = errors.New("accounts: input ended early")
 )

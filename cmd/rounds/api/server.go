@@ -65,8 +65,8 @@ type Options struct {
 	Callbacks       *callback.Receiver // receives WeCom's calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // counts the calls; nil: they are not counted
 
-	// Trail records who changed what. Nil: New makes one that stores trail.Kept entries
-	// and logs to Log.
+	// Trail records who changed what. Nil: New makes one of the usual length that logs to
+	// Log.
 	Trail *trail.Trail
 
 	// Seal returns the key for which stored secrets are sealed. If Seal or its key is nil, no

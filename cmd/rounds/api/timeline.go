@@ -111,7 +111,7 @@ type Timeline struct {
 func NewTimeline(ring *circulate.Ring, t *trail.Trail) Timeline { return Timeline{ring.Timeline(), t} }
 
 // Look returns a page of events. It reads a bounded amount, so a page may be short or empty and not
-// be the last. The error for a cursor that it never returned is cursor.ErrInvalid.
+// be the last. The error for a cursor that it never returned is accounts.ErrCursor.
 func (t Timeline) Look(ctx context.Context, q TimelineQuery) (TimelinePage, error) {
 	if q.Limit < 1 || q.Limit > MaxLimit {
 		return TimelinePage{}, fmt.Errorf("timeline: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
@@ -316,7 +316,7 @@ func unsealed(text string) (p places, err error) {
 	}
 	var ends int64
 	if _, err := fmt.Sscan(string(content), &p.line.ID.Ms, &p.line.ID.Seq, &p.line.Stream, &p.order.Ms, &p.order.Seq, &p.linesEnd, &p.ordersEnd, &ends); err != nil || ends < 0 {
-		return places{}, fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrUnsealed)
+		return places{}, fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrCursor)
 	}
 	if ends > 0 {
 		p.ends = time.UnixMilli(ends)

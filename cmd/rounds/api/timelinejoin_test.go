@@ -179,7 +179,7 @@ func TestBadQueries(t *testing.T) {
 	}
 	for _, text := range []string{"x", accounts.SealCursor(accounts.CursorTrail, []byte("1 2 3")), accounts.SealCursor(accounts.CursorTimeline, []byte("1 2")),
 		accounts.SealCursor(accounts.CursorTimeline, []byte("1 2 0 1 2 true true -5"))} {
-		if _, err := api.NewTimeline(f.ring, f.trail).Look(t.Context(), api.TimelineQuery{Account: "a", Limit: 5, Cursor: text}); !errors.Is(err, accounts.ErrUnsealed) {
+		if _, err := api.NewTimeline(f.ring, f.trail).Look(t.Context(), api.TimelineQuery{Account: "a", Limit: 5, Cursor: text}); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

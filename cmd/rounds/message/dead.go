@@ -42,7 +42,7 @@ type DeadPage struct {
 
 // Dead returns dead letters, a page at a time: shard by shard, the oldest first. With a filter, or
 // if letters are large, a page may have fewer letters than asked for, or none, and still not be the
-// last. It returns strict.Faults for an invalid limit, and cursor.ErrInvalid for a cursor that this
+// last. It returns strict.Faults for an invalid limit, and accounts.ErrCursor for a cursor that this
 // ring never returned.
 func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 	if q.Limit == 0 {
@@ -151,7 +151,7 @@ type Dropped struct {
 
 // DropGroup is DropDead for all dead letters that a group has when it begins, some at a
 // time. If the result has a Next, call it again with that cursor. It returns
-// cursor.ErrInvalid for a cursor that this ring never returned.
+// accounts.ErrCursor for a cursor that this ring never returned.
 func (r *Reader) DropGroup(ctx context.Context, name, cursor string) (done Dropped, err error) {
 	done.Next, err = r.walkGroup(ctx, name, cursor, func(shard int, letters []group.DeadLetter) (enough bool, err error) {
 		positions := make([]string, len(letters))

@@ -153,10 +153,10 @@ func TestDeadRefuses(t *testing.T) {
 	ctx := context.Background()
 	r, _ := newWorld(t, redistest.Embedded(t), 4)
 	for _, from := range []string{"x", accounts.SealCursor(accounts.CursorList, []byte("x")), accounts.SealCursor(accounts.CursorDead, nil), deadPlace{shard: 4}.seal(4), deadPlace{}.seal(5), accounts.SealCursor(accounts.CursorDead, []byte{4, 0, 0, 0, 0, 0})} {
-		if _, err := r.Dead(ctx, DeadQuery{Cursor: from}); !errors.Is(err, accounts.ErrUnsealed) {
+		if _, err := r.Dead(ctx, DeadQuery{Cursor: from}); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("%q: %v", from, err)
 		}
-		if _, err := r.ReplayGroup(ctx, "g", from); !errors.Is(err, accounts.ErrUnsealed) {
+		if _, err := r.ReplayGroup(ctx, "g", from); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("%q: %v", from, err)
 		}
 	}

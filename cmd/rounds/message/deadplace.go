@@ -50,12 +50,12 @@ func (r *Reader) deadPlace(text string) (deadPlace, error) {
 	for i := range numbers {
 		n, size := binary.Uvarint(content)
 		if size <= 0 {
-			return deadPlace{}, fmt.Errorf("%w: it names no place", accounts.ErrUnsealed)
+			return deadPlace{}, fmt.Errorf("%w: it names no place", accounts.ErrCursor)
 		}
 		numbers[i], content = n, content[size:]
 	}
 	if numbers[0] != uint64(r.ring.Shards()) || numbers[1] >= numbers[0] || len(content) > 0 {
-		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", accounts.ErrUnsealed)
+		return deadPlace{}, fmt.Errorf("%w: it is of a ring with another number of shards", accounts.ErrCursor)
 	}
 	return deadPlace{shard: int(numbers[1]), until: numbers[2], behind: circulate.StreamID{Ms: numbers[3], Seq: numbers[4]}}, nil
 }

@@ -41,7 +41,7 @@ type Walk struct {
 }
 
 // Forward returns a walk from a position to newer messages, the oldest first. It returns
-// cursor.ErrInvalid for a position of another number of shards.
+// accounts.ErrCursor for a position of another number of shards.
 func (r *Reader) Forward(from Position, f Filter) (*Walk, error) { return r.walk(from, f, false) }
 
 // Backward returns a walk from a position to older messages, the newest first. It begins with the
@@ -50,7 +50,7 @@ func (r *Reader) Backward(from Position, f Filter) (*Walk, error) { return r.wal
 
 func (r *Reader) walk(from Position, f Filter, back bool) (*Walk, error) {
 	if len(from.at) != r.ring.Shards() {
-		return nil, accounts.ErrUnsealed
+		return nil, accounts.ErrCursor
 	}
 	return &Walk{r, f, from.Clone(), back, r.shardsOf(f)}, nil
 }

@@ -137,7 +137,7 @@ func TestWalksOfBothDirectionsMeetAllMessages(t *testing.T) {
 		} else if refs, _ := passed(t, rest, 10); len(refs) != 0 {
 			t.Errorf("older than all: %v", refs)
 		}
-		if _, err := r.Backward(Position{at: make([]circulate.StreamID, 3)}, Filter{}); !errors.Is(err, accounts.ErrUnsealed) {
+		if _, err := r.Backward(Position{at: make([]circulate.StreamID, 3)}, Filter{}); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("of another number of shards: %v", err)
 		}
 	})

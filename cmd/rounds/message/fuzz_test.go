@@ -58,7 +58,7 @@ func FuzzDeadPlace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte, id string) {
 		place, err := reader.deadPlace(accounts.SealCursor(accounts.CursorDead, content))
 		switch {
-		case errors.Is(err, accounts.ErrUnsealed):
+		case errors.Is(err, accounts.ErrCursor):
 		case err != nil:
 			t.Error(err)
 		default:

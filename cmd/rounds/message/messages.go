@@ -20,7 +20,7 @@ const (
 )
 
 // Position reads where a reader of messages begins: FromStart or an empty text, FromNow, or
-// the text of an earlier Position. It returns cursor.ErrInvalid for any other text.
+// the text of an earlier Position. It returns accounts.ErrCursor for any other text.
 func (r *Reader) Position(ctx context.Context, from string) (Position, error) {
 	p := r.atStart()
 	switch from {
@@ -59,7 +59,7 @@ func (r *Reader) toNow(ctx context.Context, p Position) error {
 // Messages returns up to limit found messages after a position, roughly in the order in which they
 // were written. The messages of one shard are exactly in that order. There may be more messages
 // even if it returns fewer than limit. To go on, Pass the messages with the position. Messages
-// returns cursor.ErrInvalid for a position of another number of shards.
+// returns accounts.ErrCursor for a position of another number of shards.
 func (r *Reader) Messages(ctx context.Context, from Position, limit int) ([]circulate.Found, error) {
 	return r.forward(ctx, from, r.allShards(), limit)
 }
@@ -76,7 +76,7 @@ func (r *Reader) allShards() []int {
 // forward is Messages of some shards.
 func (r *Reader) forward(ctx context.Context, from Position, shards []int, limit int) ([]circulate.Found, error) {
 	if len(from.at) != r.ring.Shards() {
-		return nil, accounts.ErrUnsealed
+		return nil, accounts.ErrCursor
 	}
 	limits := limitsOf(limit, len(shards))
 	found, _, err := r.page(ctx, from, shards, limits, r.ring.Streams().Stretches)

@@ -98,7 +98,7 @@ func TestPositionOfAnotherRing(t *testing.T) {
 	list := accounts.SealCursor(accounts.CursorList, []byte{4, 0})
 	sealed := other.String()
 	for _, text := range []string{sealed, sealed[1:], sealed[:len(sealed)-1], sealed + "\n", list, "0-0", "START"} {
-		if _, err := r.Position(context.Background(), text); !errors.Is(err, accounts.ErrUnsealed) {
+		if _, err := r.Position(context.Background(), text); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -140,7 +140,7 @@ func FuzzParsePosition(f *testing.F) {
 			if err == nil && p.String() != text {
 				t.Fatalf("%q became %q", text, p.String())
 			}
-			if err != nil && !errors.Is(err, accounts.ErrUnsealed) {
+			if err != nil && !errors.Is(err, accounts.ErrCursor) {
 				t.Fatal(err)
 			}
 			for _, m := range p.at {

@@ -75,13 +75,13 @@ func (p *Position) String() string {
 	return accounts.SealCursor(accounts.CursorPosition, content)
 }
 
-// parsePosition reads exactly the texts that String returns. Its error is cursor.ErrInvalid.
+// parsePosition reads exactly the texts that String returns. Its error is accounts.ErrCursor.
 func parsePosition(text string) (Position, error) {
 	content, err := accounts.UnsealCursor(accounts.CursorPosition, text)
 	if err != nil {
 		return Position{}, err
 	}
-	malformed := fmt.Errorf("%w: it is malformed", accounts.ErrUnsealed)
+	malformed := fmt.Errorf("%w: it is malformed", accounts.ErrCursor)
 	number := func() uint64 {
 		v, n := binary.Uvarint(content)
 		if n <= 0 {
@@ -142,7 +142,7 @@ func (p Position) in(start Position) (Position, error) {
 		return Position{}, circulate.ErrResharding
 	case p.generation == start.generation:
 		if lasting != len(start.at)-start.sources || p.sources > 0 && start.sources > 0 && p.sources != start.sources {
-			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring has %d", accounts.ErrUnsealed, shards, len(start.at))
+			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring has %d", accounts.ErrCursor, shards, len(start.at))
 		}
 		copy(start.at[start.sources:], p.at[p.sources:])
 		if p.sources > 0 && start.sources > 0 {
@@ -150,7 +150,7 @@ func (p Position) in(start Position) (Position, error) {
 		}
 	case p.generation == start.base && start.sources > 0:
 		if lasting != start.sources {
-			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring had %d", accounts.ErrUnsealed, lasting, start.sources)
+			return Position{}, fmt.Errorf("%w: it is of %d shards, this ring had %d", accounts.ErrCursor, lasting, start.sources)
 		}
 		copy(start.at, p.at[p.sources:])
 	}

@@ -18,7 +18,7 @@ const (
 // Reader reads the messages of a ring, its consumer groups and its dead letters. It is safe
 // for concurrent use. A process should have one Reader: its tails share what they read.
 //
-// An error that is not this package's, cursor.ErrInvalid or strict.Faults is the
+// An error that is not this package's, accounts.ErrCursor or strict.Faults is the
 // ring's: Redis is away, or refused a command.
 type Reader struct {
 	ring  *circulate.Ring

@@ -48,7 +48,7 @@ func (r *Reader) ReplayDead(ctx context.Context, ids []string) (Replayed, error)
 
 // ReplayGroup is ReplayDead for all dead letters that a group has when it begins, some at a
 // time. If the result has a Next, call it again with that cursor. It returns
-// cursor.ErrInvalid for a cursor that this ring never returned.
+// accounts.ErrCursor for a cursor that this ring never returned.
 func (r *Reader) ReplayGroup(ctx context.Context, name, cursor string) (done Replayed, err error) {
 	known := make(groupsKnown)
 	done.Next, err = r.walkGroup(ctx, name, cursor, func(_ int, letters []group.DeadLetter) (enough bool, err error) {

@@ -47,10 +47,10 @@ func TestPositionOverAChangeOfShards(t *testing.T) {
 		{"the change was given up, and was not seen", before, abandoned(0, 0, 2), []circulate.StreamID{a, b}, nil},
 		{"another change has begun instead", during, abandoned(2, 2, 3), []circulate.StreamID{a, b, {}}, nil},
 		{"another change has begun instead, and the first was not seen", before, abandoned(2, 2, 3), []circulate.StreamID{a, b, {}}, nil},
-		{"a change was given up by a ring of more shards", during, abandoned(0, 0, 3), nil, accounts.ErrUnsealed},
-		{"of another ring", before, start(0, 0, 3), nil, accounts.ErrUnsealed},
-		{"of another ring that changes", during, start(1, 3, 6), nil, accounts.ErrUnsealed},
-		{"of another ring before a change", before, start(1, 4, 5), nil, accounts.ErrUnsealed},
+		{"a change was given up by a ring of more shards", during, abandoned(0, 0, 3), nil, accounts.ErrCursor},
+		{"of another ring", before, start(0, 0, 3), nil, accounts.ErrCursor},
+		{"of another ring that changes", during, start(1, 3, 6), nil, accounts.ErrCursor},
+		{"of another ring before a change", before, start(1, 4, 5), nil, accounts.ErrCursor},
 	} {
 		read, err := parsePosition(test.position.String())
 		if err != nil || read.String() != test.position.String() {

@@ -33,10 +33,10 @@ type Tail struct {
 
 // Tail returns a tail that begins after a position. It follows the shards that may have messages
 // which the filter selects, and returns all messages of these shards: the caller must leave out the
-// others. It returns cursor.ErrInvalid for a position of another number of shards.
+// others. It returns accounts.ErrCursor for a position of another number of shards.
 func (r *Reader) Tail(from Position, f Filter) (*Tail, error) {
 	if len(from.at) != r.ring.Shards() {
-		return nil, accounts.ErrUnsealed
+		return nil, accounts.ErrCursor
 	}
 	t := &Tail{reader: r, position: from.Clone(), watches: make(map[int]*group.Watch), ready: make(map[int]bool)}
 	for _, shard := range r.shardsOf(f) {

@@ -30,7 +30,7 @@ func (e TooManyError) Error() string {
 // Seconds returns the wait before the next try, in whole seconds, rounded up.
 func (e TooManyError) Seconds() int { return int((e.After + time.Second - 1) / time.Second) }
 
-// Judges decides who somebody is. Both methods return errRefused if the secret or the holder
+// Judges decides who somebody is. Both methods return ErrWrong if the secret or the holder
 // is not valid. Any other error means that this could not be found out.
 type Judges interface {
 	// Secret returns the holder of a token or a key.
@@ -47,8 +47,8 @@ type Door struct {
 	Log      *slog.Logger
 }
 
-// SignIn begins a session for a token or a key. It returns origin.ErrForeign, TooManyError,
-// errRefused or ErrPlain. Any other error is one of Redis.
+// SignIn begins a session for a token or a key. It returns ErrForeign, TooManyError,
+// ErrWrong or ErrPlain. Any other error is one of Redis.
 //
 // A valid secret is admitted whatever failed from its address before, because strangers may share
 // the address: behind a proxy, or through a page that makes a person's browser try. So the length

@@ -211,7 +211,7 @@ func names(r *http.Request) []string {
 	return all
 }
 
-// Of returns the session of a request. It returns ErrNone or ErrOver, or origin.ErrForeign if
+// Of returns the session of a request. It returns ErrNone or ErrOver, or ErrForeign if
 // a page of another site made the request. Any other error means that Redis could not be
 // asked. It says nothing about the session.
 func (b Book) Of(r *http.Request) (Session, error) {
@@ -248,7 +248,7 @@ func (b Book) find(ctx context.Context, name, at string) (Session, error) {
 }
 
 // End ends the sessions of a request, for all processes at once, and makes the browser
-// delete their cookies. It succeeds if there is no session. It returns origin.ErrForeign or
+// delete their cookies. It succeeds if there is no session. It returns ErrForeign or
 // an error of Redis. After an error the sessions may still exist.
 func (b Book) End(w http.ResponseWriter, r *http.Request) error {
 	if err := CheckOrigin(r); err != nil {

@@ -36,7 +36,7 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		place, since, err := unsealed(accounts.SealCursor(accounts.CursorTrail, content))
 		if err != nil {
-			if !errors.Is(err, accounts.ErrUnsealed) {
+			if !errors.Is(err, accounts.ErrCursor) {
 				t.Error(err)
 			}
 			return

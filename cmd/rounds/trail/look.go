@@ -43,7 +43,7 @@ type Page struct {
 
 // Look returns a page of entries. It reads at most MaxScan entries of the journal, so a page
 // may be short or empty and still not be the last. The error for a cursor that this ring
-// never returned is cursor.ErrInvalid.
+// never returned is accounts.ErrCursor.
 func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	if q.Limit < 1 || q.Limit > MaxLimit {
 		return Page{}, fmt.Errorf("trail: limit: must be 1 to %d, is %d", MaxLimit, q.Limit)
@@ -122,7 +122,7 @@ func unsealed(text string) (place circulate.StreamID, since time.Time, err error
 	}
 	var ms int64
 	if _, err := fmt.Sscan(string(content), &place.Ms, &place.Seq, &ms); err != nil || place == (circulate.StreamID{}) || ms < 0 {
-		return circulate.StreamID{}, since, fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrUnsealed)
+		return circulate.StreamID{}, since, fmt.Errorf("%w: it is cut off or mistyped", accounts.ErrCursor)
 	}
 	if ms > 0 {
 		since = time.UnixMilli(ms)

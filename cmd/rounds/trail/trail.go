@@ -39,7 +39,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // Options are the settings of a trail.
 type Options struct {
-	Kept    int          // about how many entries; 0: the constant Kept; negative: none, only the log has them
+	Kept    int          // about how many entries to store; 0: 100,000; negative: none, only the log has them
 	Log     *slog.Logger // gets every entry, at info; nil: no log
 	Metrics *Metrics     // nil: none
 }

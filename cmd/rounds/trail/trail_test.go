@@ -139,7 +139,7 @@ func TestQueries(t *testing.T) {
 		t.Errorf("got %+v, %v", page, err)
 	}
 	for _, bad := range []string{"x", accounts.SealCursor(accounts.CursorList, []byte("1 0 0")), accounts.SealCursor(accounts.CursorTrail, nil), accounts.SealCursor(accounts.CursorTrail, []byte("1 x 0")), accounts.SealCursor(accounts.CursorTrail, []byte("1 0 -5"))} {
-		if _, err := f.Look(t.Context(), trail.Query{Limit: 1, Cursor: bad}); !errors.Is(err, accounts.ErrUnsealed) {
+		if _, err := f.Look(t.Context(), trail.Query{Limit: 1, Cursor: bad}); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("cursor %q: got %v", bad, err)
 		}
 	}

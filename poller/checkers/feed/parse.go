@@ -27,7 +27,7 @@ var (
 )
 
 // A reserver waits for memory and returns the function that frees it; see
-// fetch.Reserve.
+// fetch.Client.Reserve.
 type reserver func(ctx context.Context, bytes int64) (func(), error)
 
 // feedRead is a parsed feed.
