@@ -124,7 +124,21 @@ func (r *Registry) Bulk(ctx context.Context, b Bulk, report func(Progress) error
 	return w.run(ctx, report)
 }
 
-// run walks through all shards.
+// bulkWalk is a Bulk under way.
+type bulkWalk struct {
+	Bulk
+	registry *Registry
+	done     chan Progress // what each step did
+	began    time.Time
+	nudged   atomic.Int64 // accounts that got a due time
+	bounded  bool         // the walk looks at a limited number of accounts
+	left     atomic.Int64 // how many it may still look at, if it is bounded
+}
+
+// errEnough ends a bounded walk that has looked at as many accounts as it may.
+var errEnough = errors.New("accounts: enough")
+
+// run does the action in all shards, and reports and returns what was done.
 func (w *bulkWalk) run(ctx context.Context, report func(Progress) error) (Progress, error) {
 	r := w.registry
 	w.Selector = r.within(w.Selector)
@@ -144,20 +158,6 @@ func (w *bulkWalk) run(ctx context.Context, report func(Progress) error) (Progre
 	}
 	return sum, nil
 }
-
-// bulkWalk is a Bulk under way.
-type bulkWalk struct {
-	Bulk
-	registry *Registry
-	done     chan Progress
-	began    time.Time
-	nudged   atomic.Int64 // accounts that got a due time
-	left     atomic.Int64 // how many accounts may still be looked at, if enough is set
-	enough   bool         // left counts
-}
-
-// errEnough ends a walk that has looked at as many accounts as it may.
-var errEnough = errors.New("accounts: enough")
 
 // shards processes the shards from from to before to, several at a time.
 func (w *bulkWalk) shards(ctx context.Context, from, to int) error {
@@ -209,7 +209,7 @@ func (w *bulkWalk) work(ctx context.Context, shard int) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if w.enough && w.left.Add(-int64(len(step))) < 0 {
+		if w.bounded && w.left.Add(-int64(len(step))) < 0 {
 			return errEnough
 		}
 		did, err := w.step(ctx, shard, step)

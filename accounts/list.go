@@ -328,7 +328,7 @@ func (r *Registry) CountWithin(ctx context.Context, s Selector, budget int) (Cou
 			return Counted{Count: n, Complete: true}, nil
 		}
 	}
-	w := &bulkWalk{registry: r, Bulk: Bulk{Action: PauseAll, Selector: s, DryRun: true}, enough: true}
+	w := &bulkWalk{registry: r, Bulk: Bulk{Action: PauseAll, Selector: s, DryRun: true}, bounded: true}
 	w.left.Store(int64(budget))
 	did, err := w.run(ctx, func(Progress) error { return nil })
 	switch {

@@ -21,14 +21,14 @@ type Session struct {
 	Expires time.Time `json:"expires,omitzero" doc:"When the session ends at the latest. Left out if the request has none."`
 }
 
-// judges implements session.Judges with the server's keys, the current terms and the
+// judges implements signin.Judges with the server's keys, the current terms and the
 // identity provider.
 type judges struct {
 	*Server
 	terms terms
 }
 
-// Secret returns the holder of a token or a key. It implements session.Judges.
+// Secret returns the holder of a token or a key. It implements signin.Judges.
 func (j judges) Secret(ctx context.Context, secret string) (signin.Holder, access.Principal, error) {
 	if sameSecret(secret, j.terms.token) {
 		return signin.Holder{Via: access.ViaToken, Name: access.TokenName}, access.Token(), nil
@@ -43,7 +43,7 @@ func (j judges) Secret(ctx context.Context, secret string) (signin.Holder, acces
 	return signin.Holder{Via: access.ViaKey, Name: k.Name, Key: k.Digest}, k.Principal(), nil
 }
 
-// Holder returns the principal of a session. It implements session.Judges.
+// Holder returns the principal of a session. It implements signin.Judges.
 func (j judges) Holder(ctx context.Context, s signin.Session) (access.Principal, error) {
 	var who access.Principal
 	switch s.Via {
@@ -71,7 +71,7 @@ func (j judges) Holder(ctx context.Context, s signin.Session) (access.Principal,
 	return who, nil
 }
 
-// refusedKey returns session.ErrRefused if the error means that a key is not valid. It
+// refusedKey returns signin.ErrWrong if the error means that a key is not valid. It
 // returns any other error unchanged.
 func refusedKey(err error) error {
 	if errors.Is(err, key.ErrMistyped) || errors.Is(err, key.ErrUnknown) || errors.Is(err, key.ErrExpired) {
@@ -95,10 +95,12 @@ func (s *Server) bySession(t terms) way {
 		}
 		who, _, err := door.Who(r)
 		switch {
-		case errors.Is(err, signin.ErrNone), errors.Is(err, signin.ErrOver) && !s.closedTo(t):
+		case errors.Is(err, signin.ErrNone):
 			return access.Principal{}, errNobody
-		case errors.Is(err, signin.ErrOver):
+		case errors.Is(err, signin.ErrOver) && s.closedTo(t):
 			return access.Principal{}, refusal("the session has ended: sign in again, at " + signin.Path)
+		case errors.Is(err, signin.ErrOver):
+			return access.Principal{}, errNobody // the caller gets in without a session
 		}
 		return who, err
 	}

@@ -213,7 +213,7 @@ type event struct {
 type eventReader struct {
 	lines *bufio.Reader
 	id    string // of the last complete event
-	size  int
+	size  int    // the bytes of the current event so far
 }
 
 func newEventReader(r io.Reader) *eventReader {
@@ -258,6 +258,7 @@ func (r *eventReader) next() (event, error) {
 	}
 }
 
+// line returns the next line without its end, however much longer than the buffer it is.
 func (r *eventReader) line() ([]byte, error) {
 	var line []byte
 	for {

@@ -86,7 +86,7 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// reshard tries another number of shards without a change, or begins the change.
+// reshard plans or begins a change of the number of shards, as the form asks.
 func reshard(v *visit) (string, error) {
 	if !v.May("POST /v1/reshard") {
 		return "", refusal(http.StatusForbidden, v.lang.text("system.reshard.forbidden"))
