@@ -99,9 +99,9 @@ func (t *Trials) tell(err error, stack []byte) {
 	}
 }
 
-// follow checks page by page. It returns false if it has abandoned the checker, which then frees
-// the place itself.
-func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Request, report *trial.Report) (freed bool) {
+// follow checks page by page. It reports whether the checker has returned. An abandoned one frees
+// its place itself.
+func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Request, report *trial.Report) (returned bool) {
 	request := poller.Request{
 		Account: r.Account, CheckID: fmt.Sprintf("by-hand-%d", time.Now().UnixNano()), Config: r.Config,
 		Cursor: r.Cursor, Hint: r.Hint, Limit: r.Limit, Attempt: 1, Trial: true,
@@ -139,43 +139,30 @@ func (t *Trials) follow(ctx context.Context, checker poller.Checker, r trial.Req
 
 var errAbandoned = errors.New("byhand: the checker does not return")
 
-// page asks for one page. Its error is a *poller.CheckError.
+// outcome is a page or its error.
+type outcome struct {
+	result poller.Result
+	err    error
+}
+
+// page asks for one page. Its error is a *poller.CheckError. If it wraps errAbandoned, the checker
+// still runs, and frees its place when it returns.
 func (t *Trials) page(ctx context.Context, checker poller.Checker, request poller.Request) (poller.Result, error) {
 	var secrets conceal.Secrets
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, conceal.Key{}, &secrets), t.timeout)
 	defer cancel()
-	type outcome struct {
-		result poller.Result
-		err    error
-	}
 	done := make(chan outcome)
 	abandoned := make(chan struct{})
 	go func() {
 		var o outcome
-		returned := false
-		fail := func(told error, text string) {
-			t.tell(told, debug.Stack())
-			o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: text}}
-		}
-		defer func() {
-			switch reason := recover(); {
-			case reason != nil: // the reason may hold a secret
-				fail(&PanicError{reason}, "the checker panicked")
-			case !returned:
-				fail(errors.New(panics.Ended+": runtime.Goexit"), panics.Ended)
-			}
+		defer func() { // deferred, because the checker may end the goroutine
 			select {
 			case done <- o:
 			case <-abandoned:
 				<-t.places
 			}
 		}()
-		o.result, o.err = checker.Check(ctx, request)
-		if known := new(poller.CheckError); o.err != nil && !errors.As(o.err, &known) {
-			t.tell(o.err, nil)
-		}
-		o.result, o.err = t.judged(ctx, checker, request, &secrets, o.result, o.err) // here, where a panic in the error's own methods is caught
-		returned = true
+		t.check(ctx, checker, request, &secrets, &o)
 	}()
 	select {
 	case o := <-done:
@@ -193,6 +180,29 @@ func (t *Trials) page(ctx context.Context, checker poller.Checker, request polle
 			Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "hung", Message: "the checker did not return in time", Err: errAbandoned,
 		}
 	}
+}
+
+// check calls the checker and sets the outcome, even if the checker panics or ends the goroutine.
+func (t *Trials) check(ctx context.Context, checker poller.Checker, request poller.Request, secrets *conceal.Secrets, o *outcome) {
+	returned := false
+	fail := func(told error, text string) {
+		t.tell(told, debug.Stack())
+		*o = outcome{err: &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeAccount, Code: "panic", Message: text}}
+	}
+	defer func() {
+		switch reason := recover(); {
+		case reason != nil: // the reason may hold a secret
+			fail(&PanicError{reason}, "the checker panicked")
+		case !returned:
+			fail(errors.New(panics.Ended+": runtime.Goexit"), panics.Ended)
+		}
+	}()
+	result, err := checker.Check(ctx, request)
+	if known := new(poller.CheckError); err != nil && !errors.As(err, &known) {
+		t.tell(err, nil)
+	}
+	o.result, o.err = t.judged(ctx, checker, request, secrets, result, err) // here, because the error's own methods may panic too
+	returned = true
 }
 
 // judged returns a page or its error as a poller sees it: the error is nil or a *poller.CheckError.

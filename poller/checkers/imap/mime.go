@@ -10,15 +10,23 @@ import (
 const maxSections = 64 // of one parameter
 
 // mediaType reads a field with a type and parameters, such as Content-Type, and decodes
-// the parameters. It is as lenient as mail programs: a broken parameter does not cost
-// the others, which package mime would refuse with it.
+// the parameters. Like mail programs it skips a broken parameter, for which package mime
+// would refuse them all.
 func mediaType(text string, hint *hint) (kind string, params map[string]string) {
 	items := splitOutside(undeclared([]byte(text), hint), ';')
 	kind, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(items[0])), " ")
-	params = make(map[string]string)
-	sections := make(map[string][]string) // RFC 2231, section 3
+	return kind, mediaParams(items[1:], hint)
+}
+
+// mediaParams decodes parameters of the form name=value. A long parameter may be continued
+// in numbered sections, of which the encoded ones end in a star (RFC 2231):
+//
+//	name*0*=utf-8''%e5%b7%a5; name*1=".pdf"
+func mediaParams(items []string, hint *hint) map[string]string {
+	params := make(map[string]string)
+	sections := make(map[string][]string)
 	encoded := make(map[string]bool)
-	for _, item := range items[1:] {
+	for _, item := range items {
 		name, value, ok := strings.Cut(item, "=")
 		if name = strings.ToLower(strings.TrimSpace(name)); !ok || name == "" {
 			continue
@@ -52,7 +60,7 @@ func mediaType(text string, hint *hint) (kind string, params map[string]string) 
 		}
 		params[name] = decodeWords(value, hint)
 	}
-	return kind, params
+	return params
 }
 
 // unquote returns a parameter's value without quotes.

@@ -134,7 +134,7 @@ func codeError(a *answer) *poller.CheckError {
 			e.RetryAfter = fetch.ClampRetryAfter(time.Duration(min(wait, 1<<31)) * time.Second)
 		}
 	case a.Code >= 500:
-		e.Scope, e.Message = poller.ScopeRateKey, "Telegram is not well"
+		e.Scope, e.Message = poller.ScopeRateKey, "Telegram has an internal error"
 	}
 	return e
 }
