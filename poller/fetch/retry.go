@@ -16,7 +16,7 @@ const (
 // retryAfter returns the wait of a Retry-After header, in seconds or as a date, clamped
 // to between MinRetryAfter and MaxRetryAfter. It is 0 if the header is missing or
 // cannot be read. A date counts from the answer's own Date, so that a wrong clock on
-// either side does not matter, or else from now.
+// either side does not matter. An answer without a Date counts as made now.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if value == "" {

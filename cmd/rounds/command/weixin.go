@@ -94,6 +94,10 @@ type scanning struct {
 // retries is how many calls in a row may fail before the command gives up.
 const retries = 5
 
+// errAbandoned reports that ctx ended a sign-in.
+var errAbandoned = errors.New("abandoned: nothing is registered")
+
+// follow shows each state of a sign-in until the sign-in ends.
 func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Login) error {
 	for failed := 0; ; {
 		if err := s.show(l); err != nil {
@@ -107,16 +111,17 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Logi
 		case scan.Expired:
 			return errors.New("the last code has expired: nothing is registered; begin again")
 		case scan.Digits:
-			digits, wrong := s.digits(l)
-			if wrong != nil {
-				return wrong
+			digits, missing := s.digits(l)
+			if missing != nil {
+				return missing
 			}
 			next, err = calls.TypeLogin(ctx, l.Login, digits)
 		case scan.Waiting, scan.Scanned, scan.Again:
 			asked := time.Now()
 			next, err = calls.FollowLogin(ctx, l.Login)
-			if err == nil && next.State == l.State && time.Since(asked) < time.Second && !pause(ctx, time.Second) {
-				return errors.New("abandoned: nothing is registered") // an API that does not hold calls is not asked in a loop
+			unheld := err == nil && next.State == l.State && time.Since(asked) < time.Second
+			if unheld && !pause(ctx, time.Second) { // an API that does not hold the call is not asked in a tight loop
+				return errAbandoned
 			}
 		default:
 			return fmt.Errorf("the API answered with the state %s, which this version does not know", oneLine(l.State))
@@ -126,14 +131,14 @@ func (s *scanning) follow(ctx context.Context, calls *client.Client, l *api.Logi
 			continue
 		}
 		if ctx.Err() != nil {
-			return errors.New("abandoned: nothing is registered")
+			return errAbandoned
 		}
 		if failed++; refused(err) || failed == retries {
 			return err
 		}
 		fmt.Fprintln(s.env.stderr, s.env.says("%s; trying again", oneLine(err.Error())))
 		if !pause(ctx, time.Second) {
-			return errors.New("abandoned: nothing is registered")
+			return errAbandoned
 		}
 	}
 }

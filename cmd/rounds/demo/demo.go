@@ -146,7 +146,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // prepare returns the settings of the process, which has all roles except the poller's.
-// They name a file, which done removes.
+// They name a file of webhooks, which done removes.
 func prepare(world *sample.Upstream) (s settings.Settings, done func(), err error) {
 	// The environment is for the real service. The demo must run even if a real service
 	// uses its address.

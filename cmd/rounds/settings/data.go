@@ -47,7 +47,8 @@ func (r *reading) placeData(s *Redis) {
 func stateDir(system string, lookup Lookup) (string, error) {
 	from := func(name string, below ...string) (string, bool) {
 		path, ok := lookup(name)
-		if !ok || path == "" || !filepath.IsAbs(path) && system == runtime.GOOS {
+		// filepath judges paths by the rules of this system only.
+		if !ok || path == "" || system == runtime.GOOS && !filepath.IsAbs(path) {
 			return "", false
 		}
 		return filepath.Join(append([]string{path}, below...)...), true

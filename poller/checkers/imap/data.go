@@ -71,7 +71,7 @@ func dataOf(raw []byte, size int64) json.RawMessage {
 	found := find(header, body, hint, cutOff)
 	text, kind, whole := found.text()
 	d.Text, d.TextType, d.Attachments = d.cut(text, maxBodyText), kind, found.attachments
-	d.Truncated = d.Truncated || !whole || found.left
+	d.Truncated = d.Truncated || !whole || found.more
 	d.Damaged = found.damaged || header == nil
 	return d.fit()
 }

@@ -30,7 +30,7 @@ type finder struct {
 	hint    *hint // see decodeBytes
 	cutOff  bool  // not all of the mail was read
 	parts   int
-	left    bool // there are more parts than are read
+	more    bool // there are more parts than are read
 	damaged bool // see data
 
 	plain, html *text // nil: none yet
@@ -87,7 +87,7 @@ func (f *finder) lookAt(raw []byte, depth int) {
 // look searches one part.
 func (f *finder) look(h header, body []byte, depth int) {
 	if f.parts++; f.parts > maxParts || depth > maxDepth {
-		f.left = true
+		f.more = true
 		return
 	}
 	kind, params := mediaType(h.get("Content-Type"), f.hint)
@@ -142,7 +142,7 @@ func (f *finder) lookInside(body []byte, boundary string, depth int) bool {
 	for _, p := range parts {
 		f.cutOff = cutOff && !p.ended
 		f.lookAt(p.raw, depth+1)
-		if f.left {
+		if f.more {
 			break
 		}
 	}

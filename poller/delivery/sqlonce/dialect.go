@@ -55,6 +55,7 @@ func quote(table string) (quoted, schema, name string) {
 	return quoted, "", table
 }
 
+// postgreSQL returns the statements for PostgreSQL.
 func postgreSQL(table string) statements {
 	quoted, _, name := quote(table)
 	fill := strings.NewReplacer("$TABLE", quoted, "$INDEX", `"`+name+`_applied_at"`, "$LOCK", "rounds sqlonce "+table, "$COLUMNS", columns).Replace
@@ -82,10 +83,11 @@ func postgreSQL(table string) statements {
 	}
 }
 
+// sqlite returns the statements for SQLite.
 func sqlite(table string) statements {
 	quoted, schema, name := quote(table)
 	index := `"` + name + `_applied_at"`
-	if schema != "" { // in SQLite the index has the schema
+	if schema != "" { // SQLite wants the schema before the index's name, and none before the table's
 		index = `"` + schema + `".` + index
 	}
 	fill := strings.NewReplacer("$TABLE", quoted, "$NAME", `"`+name+`"`, "$INDEX", index, "$COLUMNS", columns).Replace
@@ -103,7 +105,7 @@ func sqlite(table string) statements {
 			SELECT value->>0, value->>1, value->>2, CAST(strftime('%s', 'now') AS INTEGER) FROM json_each(?) WHERE true
 			ON CONFLICT ($COLUMNS) DO NOTHING RETURNING $COLUMNS`),
 		// Some errors roll back the whole transaction, and later statements would then be
-		// committed one by one. The savepoint is gone with the transaction.
+		// committed one by one. But the savepoint is gone too, so RELEASE fails.
 		guard: `SAVEPOINT sqlonce`,
 		after: `RELEASE sqlonce; SAVEPOINT sqlonce`,
 		prune: fill(`DELETE FROM $TABLE WHERE ($COLUMNS) IN (
