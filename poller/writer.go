@@ -57,7 +57,7 @@ func (w *writer) submit(item circulate.Return, written func()) { w.committer.sub
 // longer ours. Repeating is safe: a return that an earlier try wrote is fenced.
 func (w *writer) write(shard int, items []circulate.Return) { w.writeAgain(shard, items, false) }
 
-// writeAgain is write for returns that an earlier try of unknown outcome may have written.
+// writeAgain writes as write does. unknown says that an earlier try may have written the returns.
 func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 	giveUp := time.Now().Add(w.config.LongTimeout)
 	for try := 0; ; try++ {
@@ -77,7 +77,8 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 				continue
 			}
 		}
-		if !circulate.Unavailable(err) && !circulate.Denied(err) && len(items) > 1 {
+		refused := !circulate.Unavailable(err) && !circulate.Denied(err)
+		if refused && len(items) > 1 {
 			// Redis answers but refuses this batch. Find out which returns it refuses.
 			for i := range items {
 				w.writeAgain(shard, items[i:i+1], unknown)
@@ -85,8 +86,7 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 			return
 		}
 		pause := min(commitRetryMax, commitRetry<<min(try, 6))
-		refused := !circulate.Unavailable(err) && !circulate.Denied(err) && try >= 3
-		if refused || time.Now().Add(pause).After(giveUp) || !sleep(w.writes, pause) {
+		if refused && try >= 3 || time.Now().Add(pause).After(giveUp) || !sleep(w.writes, pause) {
 			if items = w.setAside(shard, items, unknown); len(items) == 0 {
 				return
 			}
@@ -103,18 +103,17 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 
 // withoutMessages replaces the returns with messages, which a full Redis refuses, by unchecked
 // ones. It reports whether there were any.
-func (w *writer) withoutMessages(shard int, items []circulate.Return) bool {
-	any := false
+func (w *writer) withoutMessages(shard int, items []circulate.Return) (replaced bool) {
 	for i := range items {
 		it := &items[i]
 		if len(it.Messages) == 0 || w.once[it.Kind] {
 			continue
 		}
-		any = true
+		replaced = true
 		w.metrics.putOff.WithLabelValues(accounts.RuleMemory).Inc()
 		*it = unchecked(it.Claim, it.Kind, w.clocks.now().Add(w.room.pause(shard)), w.codes.Rule(accounts.RuleMemory))
 	}
-	return any
+	return replaced
 }
 
 // unchecked returns the return of an account that stays as it was until it is due.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -98,29 +99,28 @@ group has handled them. Only then can the number change again.`,
 }
 
 // watchReshard shows on standard error how far a change has got, until all accounts
-// have moved. Until all processes know of the change, some may still answer with the
-// old number.
-func watchReshard(ctx context.Context, env environment, calls *client.Client, done api.Resharding) (api.Resharding, error) {
+// have moved. It puts up with an API that cannot answer for a while.
+func watchReshard(ctx context.Context, env environment, calls *client.Client, now api.Resharding) (api.Resharding, error) {
 	var shown shownReshard
-	for done.Phase == circulate.Moving {
-		if text, news := shown.next(done); news {
+	for now.Phase == circulate.Moving {
+		if text, news := shown.next(now); news {
 			fmt.Fprintln(env.stderr, env.spoken(text))
 		}
 		if !pause(ctx, reshardPoll) {
-			if done.NoMonitor {
-				return done, errors.New("interrupted: " + noMonitor)
+			if now.NoMonitor {
+				return now, errors.New("interrupted: " + noMonitor)
 			}
-			return done, errors.New("interrupted: the monitors go on; run it again to see the rest")
+			return now, errors.New("interrupted: the monitors go on; run it again to see the rest")
 		}
 		next, err := calls.Resharding(ctx)
-		if err != nil && client.Status(err) != 503 && ctx.Err() == nil {
-			return done, err
+		if err != nil && client.Status(err) != http.StatusServiceUnavailable && ctx.Err() == nil {
+			return now, err
 		}
 		if err == nil {
-			done = next
+			now = next
 		}
 	}
-	return done, nil
+	return now, nil
 }
 
 // shownReshard is what was last shown about a change.

@@ -101,7 +101,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection, or returns nil if there is no room for it.
+// admit makes a connection one of the open ones, if need be in place of the idlest. It returns nil
+// if there is no room.
 func (l *connections) admit(conn net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
