@@ -33,6 +33,7 @@ var agentPattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}/[A-Za-z0-9_.+-]{1,3
 // form reads configs.
 type form = strict.Form[config]
 
+// newForm returns the fields of an account's config. It reads base_url by the client's rules.
 func newForm(client *fetch.Client) *form {
 	return strict.NewForm([]strict.Entry[config]{
 		{
@@ -47,7 +48,7 @@ func newForm(client *fetch.Client) *form {
 			Field: strict.Field{
 				Name: "base_url", Type: strict.URL, Example: DefaultBaseURL, Default: DefaultBaseURL,
 				Label: strict.Words{EN: "Server", ZH: "服务器地址"},
-				Help:  strict.Words{EN: "The account's server, as signing in has told. The token is sent there.", ZH: "登录时返回的服务器地址。令牌会发往这里。"},
+				Help:  strict.Words{EN: "The account's server, as the sign-in named it. The token is sent there.", ZH: "登录时返回的服务器地址。令牌会发往这里。"},
 			},
 			Read: func(v strict.Value, c *config) { c.base, c.host = client.ReadBaseURL(v) },
 		},

@@ -3,9 +3,9 @@
 //
 // The config has
 //
-//	token      {"secret": "NAME"}, the token that signing in has given; required
-//	base_url   where the account's server is, as signing in has told, if not
-//	           https://ilinkai.weixin.qq.com: the token is sent there
+//	token      {"secret": "NAME"}, the token from the sign-in; required
+//	base_url   the account's server, as the sign-in named it, if not
+//	           https://ilinkai.weixin.qq.com; the token is sent there
 //	bot_agent  how we name ourselves: Name/Version tokens, ASCII, at most 256 bytes;
 //	           rounds/1 if missing
 //
