@@ -152,6 +152,7 @@ type lineStream struct {
 	done    bool
 }
 
+// lineEntry is an entry of a stream: a line and the account that it is about.
 type lineEntry struct {
 	account string
 	line    Line
@@ -202,6 +203,7 @@ func (s *lineStream) fill(ctx context.Context) error {
 	return nil
 }
 
+// read reads an entry of the stream. The result has no account if the entry is about others only.
 func (s *lineStream) read(entry *wire.Entry) (lineEntry, error) {
 	id, err := ParseStreamID(entry.Position)
 	if err != nil {
@@ -209,8 +211,8 @@ func (s *lineStream) read(entry *wire.Entry) (lineEntry, error) {
 	}
 	e, fields := lineEntry{line: Line{ID: id, stream: s.n}}, entry.Fields
 	if len(fields) > 2 && fields[0] == "event" && fields[1] == string(EventFound) {
-		// The accounts that found something in the same step, and how many messages each
-		// found.
+		// One entry names all accounts that found something in the same step, and how many
+		// messages each found.
 		for i := 2; i+1 < len(fields); i += 2 {
 			if fields[i] == s.account {
 				e.account, e.line.Event = s.account, EventFound

@@ -90,7 +90,8 @@ func (w *wal) allPassing(effects [][]string) bool {
 	})
 }
 
-// write writes the waiting records, and another one after them. The caller holds mu.
+// write writes the waiting records and then another one, which may be empty. The caller
+// holds mu.
 func (w *wal) write(record []byte) error {
 	if len(w.waiting) > 0 {
 		w.waiting = append(w.waiting, record...)

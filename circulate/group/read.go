@@ -166,9 +166,9 @@ const (
 	pollPauseMax = 100 * time.Millisecond
 )
 
-// pollMessages is await on a node of a cluster. There one command concerns one slot and
-// so one shard, and a waiting connection for each shard would be too many. So it looks at
-// all shards together, again and again.
+// pollMessages waits as await does, on a node of a cluster. There one command concerns one
+// slot and so one shard, and a blocked connection for each shard would be too many. So it
+// looks at all shards together, again and again.
 func (g *Groups) pollMessages(ctx context.Context, shards []int, after map[int]string, block time.Duration) ([]arrival, error) {
 	deadline := time.Now().Add(block)
 	for pause := pollPauseMin; ; pause = min(2*pause, pollPauseMax) {
@@ -266,6 +266,7 @@ type arrival struct {
 	position string
 }
 
+// await waits as Await does, and returns the first message of each shard that has one.
 func (g *Groups) await(ctx context.Context, after map[int]string, block time.Duration) ([]arrival, error) {
 	if len(after) == 0 || block < time.Millisecond {
 		return nil, fmt.Errorf("%w: await messages: needs a shard and at least 1ms", wire.ErrInput)

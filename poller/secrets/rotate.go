@@ -51,7 +51,7 @@ func Rotate(ctx context.Context, s secret.Shelf, keys Keys, progress func(Rotate
 	}
 }
 
-// reseal seals one secret for the newest key.
+// reseal seals one secret for the newest key, and counts what became of it.
 func reseal(ctx context.Context, s secret.Shelf, keys Keys, name string, done *Rotated) error {
 	broken := func() {
 		if done.Broken++; len(done.Failed) < mostFailed {
@@ -60,10 +60,7 @@ func reseal(ctx context.Context, s secret.Shelf, keys Keys, name string, done *R
 	}
 	r, seen, found, err := s.Get(ctx, name)
 	switch {
-	case errors.Is(err, secret.ErrRecord):
-		broken()
-		return nil
-	case errors.Is(err, secret.ErrName): // somebody else put it there
+	case errors.Is(err, secret.ErrRecord), errors.Is(err, secret.ErrName): // another program stored it
 		broken()
 		return nil
 	case err != nil:

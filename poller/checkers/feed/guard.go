@@ -157,6 +157,7 @@ func (l *ledger) enter(token xml.Token, at int) error {
 	return l.verdict()
 }
 
+// begin counts a start tag that ends at the offset at, and opens its element.
 func (l *ledger) begin(start xml.StartElement, at int) error {
 	name := strings.ToLower(start.Name.Local)
 	if l.elements == 0 && name != "rss" && name != "rdf" && name != "feed" {
@@ -228,6 +229,7 @@ func (l *ledger) cost() int64 {
 	return 400*int64(l.elements) + 150*int64(l.attributes) + 800*int64(l.listed) + 250*int64(l.markup+l.hidden) + l.scopeCost
 }
 
+// verdict returns the first reason why the document is too costly, or nil.
 func (l *ledger) verdict() error {
 	switch {
 	case len(l.open) > maxDepth:
