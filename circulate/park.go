@@ -83,22 +83,23 @@ const (
 // failures and strikes. It does not change accounts that circulate. Outcomes are in the
 // order of the items.
 func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
-	return r.resumeAnywhere(ctx, shard, items, RuleResumed, 0)
+	return r.resumeAnywhere(ctx, shard, items, RuleResumed, false)
 }
 
-// Probe is ResumeAll on probation. It retains failures, strikes and the cadence's state,
+// Probe resumes accounts as ResumeAll does, but on probation. It retains failures, strikes and the cadence's state,
 // so that the next failure parks an account again. Only a success clears them.
 func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
-	return r.resumeAnywhere(ctx, shard, items, RuleProbed, 1)
+	return r.resumeAnywhere(ctx, shard, items, RuleProbed, true)
 }
 
-func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule Rule, keep int) ([]Resumed, error) {
+// resume resumes accounts in exactly this shard.
+func (r *Ring) resume(ctx context.Context, shard int, items []Resumption, rule Rule, onProbation bool) ([]Resumed, error) {
 	if err := wire.CheckBatch("resume", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(r.wakeArgs(shard), string(rule), keep, r.told())
+	args := append(r.wakeArgs(shard), string(rule), wire.Flag(onProbation), r.told())
 	for _, it := range items {
-		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason, wire.Flag(it.ForgetCursor && keep == 0), it.State)
+		args = append(args, it.ID, max(0, it.Due.UnixMilli()), it.Reason, wire.Flag(it.ForgetCursor && !onProbation), it.State)
 	}
 	k := &r.keys[shard]
 	letters, err := redis.Bytes(r.wire.Run(ctx, resumeScript, shard,

@@ -67,21 +67,22 @@ const (
 // Register registers new accounts of one shard and does not change existing ones.
 // Outcomes are in the order of the items.
 func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-	return r.registerAnywhere(ctx, shard, items, 0)
+	return r.registerAnywhere(ctx, shard, items, false)
 }
 
-// Upsert is Register, but also changes the records of existing accounts. A changed
+// Upsert registers as Register does, and also changes the records of existing accounts. A changed
 // account gets a fresh ticket and a new due time. If it was parked it circulates again,
 // unless it was paused.
 func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-	return r.registerAnywhere(ctx, shard, items, 1)
+	return r.registerAnywhere(ctx, shard, items, true)
 }
 
-func (r *Ring) register(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
+// register registers in exactly this shard. With update it also changes existing accounts.
+func (r *Ring) register(ctx context.Context, shard int, items []Registration, update bool) ([]Registered, error) {
 	if err := wire.CheckBatch("register", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 6+5*len(items)), change, ReasonPaused)
+	args := append(make([]any, 0, 6+5*len(items)), wire.Flag(update), ReasonPaused)
 	args = append(append(args, r.wakeArgs(shard)...), r.told(), len(items))
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {

@@ -136,10 +136,10 @@ func everywhere[T any](ctx context.Context, r *Ring, shard int, ids []string, id
 	return found, nil
 }
 
-func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registration, change int) ([]Registered, error) {
+func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registration, update bool) ([]Registered, error) {
 	outcomes, err := anywhere(ctx, r, shard, items, elsewhereRegistered, func(it *Registration) string { return it.ID },
 		func(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-			return r.register(ctx, shard, items, change)
+			return r.register(ctx, shard, items, update)
 		})
 	if err == nil && slices.Contains(outcomes, elsewhereRegistered) {
 		err = ErrResharding
@@ -150,10 +150,10 @@ func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registra
 // elsewhereRegistered is the outcome of a registration in a shard that is being left.
 const elsewhereRegistered Registered = 'm'
 
-func (r *Ring) resumeAnywhere(ctx context.Context, shard int, items []Resumption, rule Rule, keep int) ([]Resumed, error) {
+func (r *Ring) resumeAnywhere(ctx context.Context, shard int, items []Resumption, rule Rule, onProbation bool) ([]Resumed, error) {
 	return anywhere(ctx, r, shard, items, NotRegistered, func(it *Resumption) string { return it.ID },
 		func(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
-			return r.resume(ctx, shard, items, rule, keep)
+			return r.resume(ctx, shard, items, rule, onProbation)
 		})
 }
 
