@@ -79,6 +79,7 @@ type questions struct {
 	err     error    // it went away
 }
 
+// ask notes the server's figures, concerns and remarks.
 func (q *questions) ask() {
 	n := q.node
 	q.askPersistence()
@@ -113,9 +114,9 @@ func (q *questions) ask() {
 		q.say(ConcernUnasked, "INFO", "INFO may not be asked, so it is unknown whether acknowledged writes are safe; allow the user +info")
 	}
 	if slices.Contains(q.refused, "CONFIG") {
-		q.remark(RemarkSettings, "", "its settings are not told to rounds, which is as it should be; see yourself that appendfsync is everysec or always")
+		q.remark(RemarkSettings, "", "rounds may not read its settings, as is right; check yourself that appendfsync is everysec or always")
 	} else if open := q.passwords(); open != "" {
-		q.remark(RemarkPasswords, open, "who connects as rounds can read %s with CONFIG GET; give rounds a user without +config|get, as the guide's page on operations has it", open)
+		q.remark(RemarkPasswords, open, "whoever knows the password of rounds can read %s with CONFIG GET; give rounds a user without +config|get, as the guide's page on operations shows", open)
 	}
 }
 
