@@ -68,6 +68,7 @@ type boundCount struct {
 	oldest  time.Duration
 }
 
+// add counts an account.
 func (c *boundCount) add(v *circulate.View) {
 	c.look(v)
 	c.stats.Registered++

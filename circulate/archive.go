@@ -98,6 +98,7 @@ func (a Archive) Accounts(ctx context.Context, shard int, cursor string, count i
 	return all, next, nil
 }
 
+// dump reads accounts at one moment. It leaves out ids that are not registered.
 func (a Archive) dump(ctx context.Context, shard int, ids []string) ([]Archived, error) {
 	k := &a.ring.keys[shard]
 	answer, err := redis.Values(a.ring.wire.Run(ctx, archiveDumpScript, shard, append([]string{k.tickets, k.schedule, k.parked}, k.archiveFields()...), anyOf(ids)...))

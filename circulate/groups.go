@@ -102,7 +102,7 @@ func (s Streams) GroupsOf(ctx context.Context, shard int) ([]string, error) {
 // groupInfo is what Redis reports about a consumer group.
 type groupInfo struct{ name, lastRead string }
 
-// groupInfos returns the consumer groups of a stream; none if there is no stream.
+// groupInfos returns the consumer groups of a stream, or none if there is no stream.
 func (r *Ring) groupInfos(ctx context.Context, key string) ([]groupInfo, error) {
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"XINFO", "GROUPS", key})
 	if wire.HasCode(err, "no such key") {

@@ -90,6 +90,7 @@ func (m *Migrator) Turn(ctx context.Context) (State, error) {
 	return state, nil
 }
 
+// turn begins the next migration, converts shards for one that has begun, or ends it.
 func (m *Migrator) turn(ctx context.Context) (State, error) {
 	meta := m.ring.Migration()
 	era, name, resharding, err := meta.State(ctx)

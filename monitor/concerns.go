@@ -27,6 +27,7 @@ type concernWatch struct {
 	known map[concernKey]bool
 }
 
+// look logs which concerns began and ended since the last look.
 func (w *concernWatch) look(ctx context.Context) error {
 	found, err := w.options.Concerns(ctx)
 	if !w.duty.held() {

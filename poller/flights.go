@@ -96,8 +96,8 @@ func (fs *flights) callOffAll() {
 	}
 }
 
-// releaseAll releases all running accounts. If a page is in hand, it releases the claim once the
-// page is written, with its new entry.
+// releaseAll releases the claims of all running checks. While a page is in hand, it waits until the
+// page is written, which gives the claim a new entry.
 func (fs *flights) releaseAll() {
 	var idle, writing []*flight
 	for _, f := range append(fs.running.seize(), fs.held.running.seize()...) {

@@ -108,6 +108,7 @@ func (r *room) look(ctx context.Context) {
 	}
 }
 
+// lookAt judges whether the node of a shard is full, by its memory and by what it refused lately.
 func (r *room) lookAt(ctx context.Context, shard int) {
 	node := r.redis.Node(shard)
 	r.mu.Lock()

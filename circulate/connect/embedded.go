@@ -195,12 +195,13 @@ func (e *Embedded) Look(replies *bytes.Buffer, fn func(do func(command ...string
 	}
 	e.tick()
 	var stood time.Duration
-	called, failed := false, error(nil)
+	var called bool
+	var failed error
 	call := func(c *server.Peer) {
 		called = true
 		began := time.Now()
 		own := server.NewPeer(bufio.NewWriterSize(replies, lookBuffer))
-		own.Ctx = c.Ctx // of a script: it has the lock
+		own.Ctx = c.Ctx // the script's, which has the server's lock
 		failed = fn(func(command ...string) {
 			srv.Dispatch(own, command)
 			own.Flush()

@@ -137,6 +137,7 @@ type loader struct {
 	first circulate.StreamID
 }
 
+// line loads the values of a line: the first ones of a key, or more of the key before.
 func (l *loader) line(given *line) error {
 	values := given.More
 	if given.Key != nil {

@@ -80,6 +80,7 @@ func (l *look) ask(command ...string) *replies {
 	return &replies{rest: l.buf.Bytes()[from:]}
 }
 
+// everything reads all keys.
 func (l *look) everything() error {
 	now := l.ask("TIME")
 	if now.length() != 2 {
@@ -108,6 +109,7 @@ func (l *look) everything() error {
 	return nil
 }
 
+// key reads a key. Its values stay in the buffer, in the server's own form.
 func (l *look) key(name string) error {
 	k := key{name: name}
 	kind := l.ask("TYPE", name)
@@ -137,6 +139,7 @@ func (l *look) key(name string) error {
 	return nil
 }
 
+// stream reads a stream: the entries since the last image if that suffices, otherwise all.
 func (l *look) stream(k *key) error {
 	about := l.ask("XINFO", "STREAM", k.name)
 	about.fields(func(name string) {
@@ -185,6 +188,7 @@ func (l *look) newer(k *key) bool {
 	return got.err == nil && n > 0 && bytes.Equal(got.rest, last) && known+n-1 == k.length
 }
 
+// groups reads the consumer groups of a stream.
 func (l *look) groups(k *key) error {
 	infos := l.ask("XINFO", "GROUPS", k.name)
 	for range infos.length() {
@@ -216,6 +220,7 @@ func (l *look) groups(k *key) error {
 	return nil
 }
 
+// group reads a group's consumers and pending entries.
 func (l *look) group(stream string, g *groupImage) error {
 	consumers := l.ask("XINFO", "CONSUMERS", stream, g.Name)
 	for range consumers.length() {

@@ -140,6 +140,8 @@ func (l *lookout) watched() bool {
 	return false
 }
 
+// park calls wake once the watch's shard has a message after a position, unless leave is called
+// first.
 func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +161,6 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 	s.parked[p] = struct{}{}
 	if s.muted {
 		s.muted, l.short = false, 0
-		l.signal()
 	}
 	l.signal()
 	return func() {
@@ -353,6 +354,7 @@ func (g *gathering[Q, A]) ask(ctx context.Context, shard int, question Q, answer
 	}
 }
 
+// add adds a question to those that wait for an answer about the shard.
 func (g *gathering[Q, A]) add(shard int, one *asked[Q, A], answer func(shard int, all []*asked[Q, A])) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -277,6 +277,7 @@ func (l Limits) Refund(ctx context.Context, all []Refund) error {
 	return l.finish(ctx, "refund", all)
 }
 
+// finish ends checks under limits. Where Granted is set, it gives back what the limit granted then.
 func (l Limits) finish(ctx context.Context, step string, all []Refund) error {
 	ended := 0
 	calls := make([]wire.Call, len(all))

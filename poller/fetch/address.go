@@ -77,7 +77,7 @@ func (r Rule) guard(host string) func(network, address string, _ syscall.RawConn
 			return nil
 		}
 		if name != "" && !isLocalhost(name) && !disguised(name) {
-			return noAddress()
+			return noAddress() // must not tell strangers what a name resolves to here
 		}
 		return refusal{target.Addr(), r.cureFor(host, target.Port())}
 	}

@@ -77,6 +77,7 @@ type held struct {
 	last     circulate.StreamID // the position of the last message
 }
 
+// take puts what a line has with what waits for its shard, and writes that once there is enough.
 func (t *target) take(ctx context.Context, l *line, r *reader) error {
 	if r.line%reportEvery == 0 && t.options.Progress != nil {
 		t.options.Progress(r.counts)

@@ -79,6 +79,7 @@ func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) 
 	return w.counts, nil
 }
 
+// everything writes all lines, from the header to the trailer.
 func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program string) error {
 	if ring.Sources() > 0 {
 		return circulate.ErrResharding

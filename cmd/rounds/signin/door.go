@@ -58,7 +58,7 @@ func (d Door) SignIn(w http.ResponseWriter, r *http.Request, secret string) (acc
 		return access.Principal{}, err
 	}
 	if len(secret) > maxSecret {
-		secret = ""
+		secret = "" // refused like any wrong one
 	}
 	holder, who, err := d.Judges.Secret(r.Context(), secret)
 	if errors.Is(err, ErrWrong) {

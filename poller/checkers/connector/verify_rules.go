@@ -14,6 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
+// run asks the connector and judges its answers by the rules. Rules that need a right answer are
+// judged only if the first answer is right.
 func (v *verification) run(ctx context.Context) {
 	first := v.ask(ctx, question{})
 	v.reachable(first)

@@ -190,6 +190,7 @@ func (s *session) fetch(box mailbox, uids []uint32) (messages []poller.Message, 
 	return messages, done, nil
 }
 
+// fetchChunk fetches mails with one command.
 func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]poller.Message, error) {
 	s.conn.allow(int64(len(uids)) * (maxRaw + fetchSlack))
 	var set imap.UIDSet
@@ -203,7 +204,7 @@ func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]poller.Mess
 	got := make(map[uint32]poller.Message, len(uids))
 	var fault error
 	for item := command.Next(); item != nil; item = command.Next() {
-		uid, m, err := read(item, box)
+		uid, m, err := readMail(item, box)
 		if err != nil {
 			fault = err // returned only if the command has no error of its own, which says more
 			continue
@@ -221,8 +222,8 @@ func broken(code, text string) error {
 	return &poller.CheckError{Kind: poller.Protocol, Code: code, Message: "read: " + text}
 }
 
-// read returns the message of one FETCH answer.
-func read(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Message, error) {
+// readMail returns the UID and the message of one FETCH answer.
+func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Message, error) {
 	var (
 		uid   uint32
 		at    time.Time
@@ -255,7 +256,7 @@ func read(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Messag
 	if !whole {
 		// For example, the server sent the message's flags before the requested items. The
 		// message would be lost if it were skipped.
-		return 0, poller.Message{}, broken("protocol", "the server told of a message without its text")
+		return 0, poller.Message{}, broken("protocol", "the server answered with a message but not its text")
 	}
 	id := string(cursor{box.validity, uid}.encode())
 	return uid, poller.Message{ID: id, Type: "mail", Time: usable(at), Data: dataOf(raw, max(size, int64(len(raw))))}, nil
