@@ -114,7 +114,7 @@ func (q *questions) ask() {
 		q.say(ConcernUnasked, "INFO", "INFO may not be asked, so it is unknown whether acknowledged writes are safe; allow the user +info")
 	}
 	if slices.Contains(q.refused, "CONFIG") {
-		q.remark(RemarkSettings, "", "rounds may not read its settings, as is right; check yourself that appendfsync is everysec or always")
+		q.remark(RemarkSettings, "", "rounds may not read its settings, which is right; check yourself that appendfsync is everysec or always")
 	} else if open := q.passwords(); open != "" {
 		q.remark(RemarkPasswords, open, "whoever knows the password of rounds can read %s with CONFIG GET; give rounds a user without +config|get, as the guide's page on operations shows", open)
 	}

@@ -92,8 +92,8 @@ func (g *member) manage(ctx context.Context) {
 	}
 }
 
-// reviewSessions forgets the sessions that have ended, has those of shards outside this consumer's
-// part end, and returns the shards of its part that lack a session and whose time to try has come.
+// reviewSessions forgets sessions that have ended, tells sessions of shards that are no longer ours
+// to end, and returns those of our shards for which a new session may be tried now.
 func (g *member) reviewSessions(ours []bool, try map[int]time.Time) (missing []int) {
 	now := time.Now()
 	for shard := range ours {

@@ -164,7 +164,7 @@ func (s *Script) command(keys []string, args []any) Command {
 var setAsideScript = NewScript("set aside", luaFile("setaside"))
 
 // SetAside renames the keys with a wrong type, and returns how many there are. So the
-// step can go on, and nothing is destroyed. About are further attributes for the log.
+// step can go on, and nothing is destroyed. About has more attributes for the log.
 func (w *Wire) SetAside(ctx context.Context, keys []string, types []any, about ...any) (int, error) {
 	suffix := ":set_aside:" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	all := append(make([]string, 0, 2*len(keys)), keys...)

@@ -111,7 +111,7 @@ func (p *Provider) described(ctx context.Context) (*known, error) {
 }
 
 // ask reads the provider's metadata, and returns what sign-ins need of it. It refuses endpoints
-// without TLS.
+// without TLS, except on loopback.
 func (p *Provider) ask(ctx context.Context) (*known, error) {
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.config.Issuer)
 	if err != nil {
