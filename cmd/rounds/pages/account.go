@@ -132,7 +132,8 @@ func readAccount(v *visit) (any, error) {
 		return nil, err
 	}
 	a.Facts = factsOf(a.Record.Config)
-	// A live page asks again for what costs more only when the account has changed, or after a while.
+	// A live page asks for the timeline again, which costs more, only when the account has changed or
+	// after a while.
 	state, err := json.Marshal([]any{a.Record.Revision, a.Schedule.Place, a.Schedule.Since, a.Schedule.Failures, a.Schedule.Strikes, a.Schedule.Succeeded, a.Schedule.ErrorAt, a.Schedule.Checks})
 	if err != nil {
 		return nil, err
@@ -145,7 +146,17 @@ func readAccount(v *visit) (any, error) {
 	if a.Timeline.Next != "" {
 		a.Older = v.With("cursor", a.Timeline.Next)
 	}
-	var found struct{ Messages []accountMessage }
+	if v.May("GET /v1/messages") {
+		if err := a.readMessages(v); err != nil && v.r.Context().Err() != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// readMessages reads the latest messages, again only when the timeline has newer ones or after a
+// while.
+func (a *oneAccount) readMessages(v *visit) error {
 	latest := ""
 	for _, e := range a.Timeline.Events {
 		if e.Event == "found" {
@@ -153,13 +164,11 @@ func readAccount(v *visit) (any, error) {
 			break
 		}
 	}
-	if v.May("GET /v1/messages") {
-		route := address("/v1/messages", map[string][]string{"account": {id}, "before": {"now"}, "limit": {strconv.Itoa(accountMessages)}})
-		if err := v.seldom(route, latest, accountKept, &found); err == nil {
-			a.Messages, a.Found = found.Messages, true
-		} else if v.r.Context().Err() != nil {
-			return nil, err
-		}
+	var found struct{ Messages []accountMessage }
+	route := address("/v1/messages", map[string][]string{"account": {a.ID}, "before": {"now"}, "limit": {strconv.Itoa(accountMessages)}})
+	if err := v.seldom(route, latest, accountKept, &found); err != nil {
+		return err
 	}
-	return a, nil
+	a.Messages, a.Found = found.Messages, true
+	return nil
 }
