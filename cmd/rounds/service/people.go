@@ -32,7 +32,7 @@ func peopleConfig(s settings.OIDC) (signin.ProviderConfig, error) {
 	}
 	for _, fault := range config.Faults() {
 		if fault.Field == "RedirectURL" && s.RedirectURL == "" {
-			fault.Reason = "must be set, as https://HOST" + signin.CallbackPath + ", where ROUNDS_PUBLIC_URL is not"
+			fault.Reason = "must be set, as https://HOST" + signin.CallbackPath + ", unless ROUNDS_PUBLIC_URL is set"
 		}
 		if name, ok := names[fault.Field]; ok { // the grants were read above
 			faults = append(faults, settings.Fault{Name: name, Reason: fault.Reason})

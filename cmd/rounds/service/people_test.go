@@ -12,7 +12,7 @@ func TestSettingsReportFaultsOfTheIdentityProvider(t *testing.T) {
 	}
 	for _, want := range []string{
 		`ROUNDS_OIDC_ISSUER is "http://login.example.com": must be https, but on loopback`, "ROUNDS_OIDC_CLIENT_ID: must be set", "ROUNDS_OIDC_CLIENT_SECRET: must be set",
-		"ROUNDS_OIDC_REDIRECT_URL: must be set, as https://HOST/signin/callback, where ROUNDS_PUBLIC_URL is not", `"ops=boss": must be GROUP=ROLE`, `"staff": must be GROUP=ROLE`,
+		"ROUNDS_OIDC_REDIRECT_URL: must be set, as https://HOST/signin/callback, unless ROUNDS_PUBLIC_URL is set", `"ops=boss": must be GROUP=ROLE`, `"staff": must be GROUP=ROLE`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in\n%v", want, err)
