@@ -31,8 +31,8 @@ const (
 	ResumeAll Action = "resume"
 	// DeleteAll deregisters accounts. Their messages stay.
 	DeleteAll Action = "delete"
-	// NudgeAll has accounts checked before they are due, one after the other at a rate. A
-	// parked account stays as it is, and no check becomes later.
+	// NudgeAll nudges accounts, one after the other at a rate. A parked account stays as it
+	// is, and no check becomes later.
 	NudgeAll Action = "nudge"
 )
 

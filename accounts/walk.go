@@ -84,7 +84,7 @@ func (r *Registry) idsFor(ctx context.Context, shard int, s *Selector) ([]string
 }
 
 // onlyFailing reports whether the selector selects only accounts that fail or are parked
-// for a failure. There are few of those.
+// for a failure. Such accounts are few.
 func (s *Selector) onlyFailing() bool {
 	return len(s.IDs) == 0 && (len(s.Causes) > 0 || len(s.States) == 1 && s.States[0] == StateFailing)
 }

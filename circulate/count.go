@@ -103,7 +103,8 @@ func (r *Ring) CountAll(ctx context.Context) ([]Count, error) {
 			{"EXEC"},
 		}}
 	}
-	counts, again := make([]Count, len(batches)), []int(nil)
+	counts := make([]Count, len(batches))
+	var again []int
 	for shard, replies := range r.wire.PipelineEach(ctx, wire.Ordinary, batches) {
 		if replies.Err != nil && !wire.Replied(replies.Err) {
 			return nil, fmt.Errorf("count, shard %d: %w", shard, replies.Err)

@@ -16,7 +16,7 @@ type cleanups struct {
 
 type cleanupsKey struct{}
 
-// WhenWritten has done called once, when what a check has found so far is written to the ring or
+// WhenWritten calls done once, when what a check has found so far is written to the ring or
 // dropped. ctx is the context of Checker.Check, or derived from it. If ctx does not come from a
 // pool, WhenWritten returns false and done is never called.
 func WhenWritten(ctx context.Context, done func()) bool {

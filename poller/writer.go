@@ -49,8 +49,8 @@ func (w *writer) run(ctx context.Context) {
 	w.committer.run(ctx)
 }
 
-// submit takes over a return. It blocks while too many are unwritten. It has written called once
-// the return is written or dropped; written may be nil.
+// submit takes over a return. It blocks while too many are unwritten. It calls written, which may be
+// nil, once the return is written or dropped.
 func (w *writer) submit(item circulate.Return, written func()) { w.committer.submitWith(item, written) }
 
 // write writes a batch of returns. While Redis is away it tries again, until the claims are no

@@ -107,7 +107,7 @@ func (g *Groups) Follow(before *Groups) {
 		one, was := &g.All[i], known[g.All[i].Name]
 		if was == nil {
 			was = &Group{Seen: before.At}
-			if len(before.All) >= GroupsWatched { // it may have been among those that were not told
+			if len(before.All) >= GroupsWatched { // the report before may have left it out
 				was.Seen = time.Time{}
 			}
 		}

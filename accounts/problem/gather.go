@@ -31,9 +31,9 @@ type Gathering struct {
 	slots *accounts.FailingCount
 
 	sorts map[sort]*gathered
-	sums  int // in sorts
-	over  OtherGroups
-	rest  int // parked accounts that are no problem
+	sums  int         // in sorts
+	over  OtherGroups // accounts of further sorts
+	rest  int         // parked accounts that are no problem
 }
 
 // sort is a kind and a cause.
@@ -174,7 +174,8 @@ func classOf(a *circulate.FailingAccount) string {
 	}
 }
 
-// add adds one account to the sum that it belongs to.
+// add adds one account to the sum of its sort and host, or to what is left over when there are too
+// many sums.
 func (g *Gathering) add(r *record, why accounts.Cause, one *sum) {
 	one.text = line(why.Text)
 	key := sort{r.Kind, why.Name}

@@ -150,7 +150,7 @@ func (r *Reader) Unknown() {
 	r.fields = nil
 }
 
-// Known has the faults of unknown fields name those that there are.
+// Known sets the names that the faults of unknown fields offer instead.
 func (r *Reader) Known(names ...string) { r.elsewhere = knownFields(names) }
 
 // Err calls Unknown and returns everything that was found as Faults, or nil.

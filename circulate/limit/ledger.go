@@ -91,7 +91,7 @@ type Seen struct {
 }
 
 // Seen returns the ledger's counts at a time by Redis' clock, for a bounded number of
-// limits: those that denied most come first, then those with the longest line.
+// limits: first the limits that denied most, then the limits with the longest line.
 func (l *Ledger) Seen(now time.Time) []Seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()

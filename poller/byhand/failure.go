@@ -43,7 +43,7 @@ func thenOf(e *poller.CheckError) (trial.Then, cadence.Parking) {
 	return trial.RetryThenPark, parking
 }
 
-// poolWould says in a sentence what thenOf returns.
+// poolWould says in words what a pool would do after a failure.
 func poolWould(f *trial.Failure, kind poller.ErrorKind, after, over time.Duration) string {
 	again := "checks again after a backoff"
 	if after > 0 {

@@ -313,8 +313,8 @@ func printProcesses(w io.Writer, processes []api.Process) error {
 	return table.Flush()
 }
 
-// printFailing shows how many accounts fail, and of which kinds. asOf says of when that is, and twice
-// that the scan, which found those that are behind, may have counted some twice.
+// printFailing shows how many accounts fail, and of which kinds. asOf says when they were counted,
+// and twice that the scan may have counted late accounts twice.
 func printFailing(w io.Writer, f accounts.Failing, asOf, twice string) {
 	fmt.Fprintf(w, "failing\t%s, %d newly; %d never succeeded%s\n", numberOf(f.Accounts, "account"), f.Newly, f.NeverSucceeded, asOf)
 	for _, k := range f.Kinds {

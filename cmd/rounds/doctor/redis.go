@@ -191,8 +191,8 @@ func (d *doctor) namespace(ctx context.Context, server connect.Server) *circulat
 	return ring
 }
 
-// shardsOf says how many shards a namespace has, as stats count them: without those that accounts
-// leave or have left.
+// shardsOf says how many shards a namespace has. As in stats, shards that accounts leave or have
+// left are extra.
 func shardsOf(ring *circulate.Ring) string {
 	text := ring.Namespace() + " has " + counted(ring.Shards()-ring.Sources(), "shard")
 	if old := ring.Sources(); old > 0 {
@@ -230,7 +230,7 @@ func (d *doctor) ring(ctx context.Context, ring *circulate.Ring, registry *accou
 }
 
 // outage returns the last outage of Redis. The doctor has only just connected and saw none. But
-// the API remembers those that it saw, and Redis knows when it started.
+// the API remembers the outages that it saw, and Redis knows when it started.
 func (d *doctor) outage(stats *accounts.Stats) circulate.Outage {
 	last := stats.Outage
 	if d.seen.Till.After(last.Till) {

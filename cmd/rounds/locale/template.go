@@ -142,7 +142,7 @@ func fits(verb byte, text string) bool {
 type index struct {
 	plain    map[string]*template   // without a verb
 	prefixes map[string][]*template // by the literal before the first verb
-	suffixes map[string][]*template // by the literal behind the last verb, of those that begin with a verb
+	suffixes map[string][]*template // templates that begin with a verb, by the literal behind the last verb
 	begins   []int                  // the lengths of the prefixes
 	ends     []int                  // the lengths of the suffixes
 }

@@ -58,8 +58,8 @@ func (t *readRound) self(ttl time.Duration) group.Member {
 	return group.Of(t.reader.ring).Member(t.group, t.Consumer, ttl)
 }
 
-// take sends the consumer's sign of life, leases the shards that are its part among the living
-// consumers, and releases those that no longer are.
+// take sends the consumer's sign of life, leases the shards of its part, and releases shards that
+// now belong to another living consumer.
 func (t *readRound) take(ctx context.Context) error {
 	alive, err := t.self(groupWindow).Join(ctx, group.Condition{})
 	if err != nil {

@@ -65,7 +65,7 @@ func (s *site) streams(p *page) http.HandlerFunc {
 }
 
 // send writes the blocks that differ from the known ones. If the page cannot be made now, send
-// tries again later: the visitor still sees the old page, and is told so.
+// tries again later. Meanwhile the visitor sees the old page, with a note that it is old.
 func (s *site) send(w http.ResponseWriter, p *page, v *visit, known map[string]string) error {
 	shown, err := p.view(v)
 	if err != nil {

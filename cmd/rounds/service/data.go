@@ -44,9 +44,9 @@ func openOwn(ctx context.Context, s settings.Redis, version, what string, log *s
 	return &ownRedis{server, dir, func() { stop(); saves.Wait() }}, nil
 }
 
-// passing reports whether a key changes just because time passes: who is alive, what was seen of
-// the clock, the last audit, charts. Such keys would make a service without any account save again
-// and again.
+// passing reports whether a key changes just because time passes, such as signs of life, the
+// clock's state, the last audit and charts. Such keys would make a service without any account
+// save again and again.
 func passing(key string) bool {
 	parts := strings.FieldsFunc(key, func(c rune) bool { return c == ':' || c == '{' || c == '}' })
 	return len(parts) > 1 && slices.ContainsFunc(parts[1:min(3, len(parts))], func(part string) bool {

@@ -160,7 +160,7 @@ type element struct {
 	} `json:"event"`
 }
 
-// readMessage reads an element. It accepts any type, so that WeCom may add some.
+// readMessage reads an element. It accepts any type, because WeCom may add types.
 func readMessage(raw json.RawMessage) (poller.Message, error) {
 	var e element
 	if len(raw) == 0 || raw[0] != '{' || json.Unmarshal(raw, &e) != nil {
