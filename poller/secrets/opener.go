@@ -20,9 +20,9 @@ const (
 	// stale is how long a process goes on using a secret while Redis is unreachable.
 	stale = 10 * time.Minute
 
-	askTimeout = 5 * time.Second
-	mostHeld   = 10_000 // secrets in a process
-	mostBytes  = 32 << 20
+	askTimeout     = 5 * time.Second
+	mostRemembered = 10_000 // secrets in a process
+	mostBytes      = 32 << 20
 )
 
 // openShelf is the part of secret.Shelf that reads.
@@ -36,15 +36,15 @@ type Opener struct {
 	keys    atomic.Pointer[Keys]
 	flights singleflight.Group
 
-	mu    sync.Mutex
-	held  map[string]held
-	bytes int
+	mu         sync.Mutex
+	remembered map[string]remembered
+	bytes      int
 }
 
 var _ Store = (*Opener)(nil)
 
-// held is the last known state of a name.
-type held struct {
+// remembered is the last known state of a name.
+type remembered struct {
 	value   string
 	binding secret.Binding
 	err     error // secrets.ErrNotFound, or why it does not open
@@ -55,7 +55,7 @@ type held struct {
 func New(shelf secret.Shelf, keys Keys) *Opener { return over(shelf, keys) }
 
 func over(shelf openShelf, keys Keys) *Opener {
-	o := &Opener{shelf: shelf, held: make(map[string]held)}
+	o := &Opener{shelf: shelf, remembered: make(map[string]remembered)}
 	o.SetKeys(keys)
 	return o
 }
@@ -65,7 +65,7 @@ func (o *Opener) SetKeys(keys Keys) {
 	o.keys.Store(&keys)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	clear(o.held)
+	clear(o.remembered)
 	o.bytes = 0
 }
 
@@ -91,7 +91,7 @@ func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, 
 		return "", secret.Binding{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	case done := <-flight:
 		if done.Err == nil {
-			h = done.Val.(held)
+			h = done.Val.(remembered)
 			return h.value, h.binding, h.err
 		}
 	}
@@ -102,41 +102,41 @@ func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, 
 }
 
 // ask asks Redis. Its error means that Redis could not be asked.
-func (o *Opener) ask(ctx context.Context, name string) (held, error) {
+func (o *Opener) ask(ctx context.Context, name string) (remembered, error) {
 	asked := time.Now()
 	r, _, found, err := o.shelf.Get(ctx, name)
-	h := held{asked: asked}
+	h := remembered{asked: asked}
 	switch {
 	case errors.Is(err, secret.ErrRecord):
 		h.err = err
 	case err != nil:
-		return held{}, err
+		return remembered{}, err
 	case !found:
 		h.err = ErrNotFound
 	default:
 		value, err := o.keys.Load().open(name, r)
 		h.value, h.binding, h.err = string(value), r.Binding, err
 	}
-	o.hold(name, h)
+	o.remember(name, h)
 	return h, nil
 }
 
-func (o *Opener) known(name string) (held, bool) {
+func (o *Opener) known(name string) (remembered, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h, ok := o.held[name]
+	h, ok := o.remembered[name]
 	return h, ok
 }
 
-// hold remembers the state of a name, and forgets all others if there are too many.
-func (o *Opener) hold(name string, h held) {
+// remember stores the state of a name, and forgets all others if there are too many.
+func (o *Opener) remember(name string, h remembered) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.bytes -= len(o.held[name].value)
-	if len(o.held) >= mostHeld || o.bytes+len(h.value) > mostBytes {
-		clear(o.held) // it is only a copy
+	o.bytes -= len(o.remembered[name].value)
+	if len(o.remembered) >= mostRemembered || o.bytes+len(h.value) > mostBytes {
+		clear(o.remembered) // it is only a copy
 		o.bytes = 0
 	}
 	o.bytes += len(h.value)
-	o.held[name] = h
+	o.remembered[name] = h
 }

@@ -274,16 +274,16 @@ func TestKeys(t *testing.T) {
 func TestHeldIsBounded(t *testing.T) {
 	o := over(nil, nil)
 	for i := range 3 * mostBytes / secret.MaxValue {
-		o.hold(fmt.Sprint(i), held{value: strings.Repeat("x", secret.MaxValue)})
-		if o.bytes > mostBytes || len(o.held)*secret.MaxValue != o.bytes {
-			t.Fatalf("%d bytes in %d", o.bytes, len(o.held))
+		o.remember(fmt.Sprint(i), remembered{value: strings.Repeat("x", secret.MaxValue)})
+		if o.bytes > mostBytes || len(o.remembered)*secret.MaxValue != o.bytes {
+			t.Fatalf("%d bytes in %d", o.bytes, len(o.remembered))
 		}
 	}
-	for i := range mostHeld + 10 {
-		o.hold(fmt.Sprint("small", i), held{})
+	for i := range mostRemembered + 10 {
+		o.remember(fmt.Sprint("small", i), remembered{})
 	}
-	if len(o.held) > mostHeld {
-		t.Errorf("%d are held", len(o.held))
+	if len(o.remembered) > mostRemembered {
+		t.Errorf("%d are held", len(o.remembered))
 	}
 }
 

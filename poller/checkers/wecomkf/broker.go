@@ -28,8 +28,8 @@ const (
 
 	// freshFor is how long a process uses a token before it asks the store again whether
 	// the token was dropped or the corporation is paused.
-	freshFor = time.Second
-	heldMost = 4096 // tokens in a process
+	freshFor   = time.Second
+	mostCopies = 4096 // tokens in a process
 )
 
 // token is an access token; version names it for drop.
@@ -45,17 +45,18 @@ type broker struct {
 	fetch   func(context.Context, *grant) (issued, *poller.CheckError)
 	flights singleflight.Group
 
-	mu   sync.Mutex
-	held map[credential.Ref]held
+	mu     sync.Mutex
+	copies map[credential.Ref]tokenCopy
 }
 
-type held struct {
+// tokenCopy is this process' copy of a token.
+type tokenCopy struct {
 	token
 	fresh, expires time.Time // until when the token is so
 }
 
 func newBroker(store Tokens, fetch func(context.Context, *grant) (issued, *poller.CheckError)) *broker {
-	return &broker{store: store, fetch: fetch, held: make(map[credential.Ref]held)}
+	return &broker{store: store, fetch: fetch, copies: make(map[credential.Ref]tokenCopy)}
 }
 
 // obtained is the outcome of a flight.
@@ -121,7 +122,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 			value, err := g.unseal(c.Value)
 			if err == nil {
 				t := token{value, c.Version}
-				b.hold(g.ref, t, c.Expires)
+				b.remember(g.ref, t, c.Expires)
 				return t, nil
 			}
 			if !b.drop(ctx, g, c.Version) {
@@ -158,29 +159,31 @@ func (b *broker) withoutStore(g *grant, not int64, err error) (token, *poller.Ch
 // may be available.
 func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
 	b.mu.Lock()
-	if b.held[g.ref].version == version {
-		delete(b.held, g.ref)
+	if b.copies[g.ref].version == version {
+		delete(b.copies, g.ref)
 	}
 	b.mu.Unlock()
 	dropped, err := b.store.Drop(ctx, g.ref, version)
 	return dropped || err != nil // after an error nobody knows: the next request for a token will show
 }
 
-func (b *broker) known(ref credential.Ref) (held, bool) {
+// known returns the copy of a token, if there is one.
+func (b *broker) known(ref credential.Ref) (tokenCopy, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h, ok := b.held[ref]
+	h, ok := b.copies[ref]
 	return h, ok
 }
 
-func (b *broker) hold(ref credential.Ref, t token, life time.Duration) {
+// remember copies a token, and forgets all others if there are too many.
+func (b *broker) remember(ref credential.Ref, t token, life time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.held) >= heldMost {
-		clear(b.held) // it is only a copy
+	if len(b.copies) >= mostCopies {
+		clear(b.copies) // it is only a copy
 	}
 	now := time.Now()
-	b.held[ref] = held{t, now.Add(min(freshFor, life)), now.Add(life)}
+	b.copies[ref] = tokenCopy{t, now.Add(min(freshFor, life)), now.Add(life)}
 }
 
 const (
@@ -236,13 +239,13 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 	}
 	// If the outcome was not written, or may not have been, the lease expires by itself.
 	// The token is valid either way.
-	held, err := b.store.Settle(writing, g.ref, fence, s)
+	ours, err := b.store.Settle(writing, g.ref, fence, s)
 	if failed != nil {
 		return token{}, failed
 	}
 	t := token{got.token, fence}
-	if err == nil && held {
-		b.hold(g.ref, t, s.For)
+	if err == nil && ours {
+		b.remember(g.ref, t, s.For)
 	}
 	return t, nil
 }
@@ -265,7 +268,7 @@ func (b *broker) pause(ctx context.Context, g *grant) *poller.CheckError {
 		wait = time.Minute
 	}
 	b.mu.Lock()
-	delete(b.held, g.ref)
+	delete(b.copies, g.ref)
 	b.mu.Unlock()
 	return paused(wait)
 }

@@ -137,11 +137,11 @@ func TestTheSecretIsMissing(t *testing.T) {
 // A process keeps a bounded number of tokens, however many corporations it serves.
 func TestTheNumberOfTokensIsBounded(t *testing.T) {
 	b := newBroker(NewMemory(), nil)
-	for n := range 2*heldMost + 1 {
+	for n := range 2*mostCopies + 1 {
 		ref := credential.Ref{Owner: "o", Name: fmt.Sprint(n)}
-		b.hold(ref, token{"t", 1}, time.Hour)
-		if _, ok := b.known(ref); !ok || len(b.held) > heldMost {
-			t.Fatalf("token %d: known %t, %d are held", n, ok, len(b.held))
+		b.remember(ref, token{"t", 1}, time.Hour)
+		if _, ok := b.known(ref); !ok || len(b.copies) > mostCopies {
+			t.Fatalf("token %d: known %t, %d are held", n, ok, len(b.copies))
 		}
 	}
 }
