@@ -53,7 +53,7 @@ func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (
 	var failed error
 	for batch := range batches {
 		if failed != nil {
-			continue
+			continue // until the reader ends
 		}
 		if failed = writeRecords(out, batch, o.State, &done); failed != nil {
 			fail(failed)

@@ -59,7 +59,7 @@ func merge(target, patch map[string]json.RawMessage) ([]byte, error) {
 		case strict.IsNull(value):
 			delete(merged, name)
 		case isObject:
-			into, _ := strict.Members(merged[name]) // nil if it is no object: it is replaced
+			into, _ := strict.Members(merged[name]) // nil if it is not an object: it is replaced
 			text, err := merge(into, inner)
 			if err != nil {
 				return nil, err

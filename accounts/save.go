@@ -197,7 +197,7 @@ func changedFields(before, after []byte) []string {
 			inIs, _ := strict.Members(is)
 			before := len(names)
 			differing(inWas, inIs, func(inner string) { names = append(names, name+"."+inner) })
-			if len(names) == before { // one value is no object, or empty
+			if len(names) == before { // one value is not an object, or empty
 				names = append(names, name)
 			}
 		default:

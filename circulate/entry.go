@@ -39,7 +39,7 @@ type Entry struct {
 	ID      string    // the account
 }
 
-// ErrMalformedEntry reports a text that is no entry.
+// ErrMalformedEntry reports a text that is not an entry.
 var ErrMalformedEntry = wire.Finding("circulate: malformed entry")
 
 // ParseEntry reads an entry. For every text that it accepts, String returns the same

@@ -19,7 +19,7 @@ type Held struct {
 	err   error
 }
 
-// Malformed reports whether the text is no entry.
+// Malformed reports whether the text is not an entry.
 func (h *Held) Malformed() bool { return h.err != nil }
 
 // Oldest skips some entries of a shard's processing_list, oldest claim first, and returns
@@ -85,7 +85,7 @@ const (
 	// Compensated says that the entry was returned in the meantime, and that the
 	// requeue's copy was removed again.
 	Compensated
-	// SetAsideEntry says that the text was no entry, and was set aside.
+	// SetAsideEntry says that the text was not an entry, and was set aside.
 	SetAsideEntry
 )
 

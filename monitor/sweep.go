@@ -217,7 +217,7 @@ func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, s
 	return nil
 }
 
-// count adds up the shards' counts.
+// count counts the accounts of all shards, for metrics, reports and the watch.
 func (m *Monitor) count(ctx context.Context) error {
 	var sum circulate.Count
 	var byKind []int

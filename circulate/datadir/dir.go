@@ -203,7 +203,7 @@ func (e *inUseError) Error() string {
 // lock takes the lock of a directory, and writes there which process has it.
 func lock(path, what string) (*flock.Flock, error) {
 	if info, err := os.Lstat(filepath.Join(path, lockName)); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("data directory %s: %s is no file, but %s: remove it", path, lockName, info.Mode().Type())
+		return nil, fmt.Errorf("data directory %s: %s is not a file but %s: remove it", path, lockName, info.Mode().Type())
 	}
 	l := flock.New(filepath.Join(path, lockName), flock.SetPermissions(fileMode))
 	ok, err := l.TryLock()

@@ -66,7 +66,7 @@ func (f folder) Open(name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file, but %s: nothing else is read", name, info.Mode().Type())
+		return nil, fmt.Errorf("%s is not a file but %s: nothing else is read", name, info.Mode().Type())
 	}
 	return os.Open(path)
 }

@@ -112,7 +112,7 @@ func (l *line) unpack() error {
 	l.strings(func(s *string) {
 		decoded, err := base64.StdEncoding.DecodeString(*s)
 		if err != nil {
-			failed = errors.New("a string is no base64")
+			failed = errors.New("a string is not base64")
 		}
 		*s = string(decoded)
 	})

@@ -147,7 +147,7 @@ func (r *reader) head() error {
 	case err != nil:
 		return err
 	case l.Header == nil || l.Header.Is != magic:
-		return r.damaged("this is no data of rounds: it does not begin with a header")
+		return r.damaged("this is not data of rounds: it does not begin with a header")
 	case l.Header.Format > format:
 		return &newerError{*l.Header}
 	case l.Header.Format < 1:

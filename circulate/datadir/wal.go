@@ -431,7 +431,7 @@ func readSegment(text []byte, each func(time.Time, [][]string) error) (good int,
 		return 0, nil
 	}
 	if len(text) < len(logMagic) || string(text[:len(logMagic)]) != logMagic {
-		return 0, errors.New("this is no log of rounds, or one of a later version")
+		return 0, errors.New("this is not a log of rounds, or it is one of a later version")
 	}
 	good = len(logMagic)
 	for {

@@ -47,11 +47,12 @@ func ParseNetworks(list string) (Networks, error) {
 	return n, nil
 }
 
+// add adds a network, or an address or a host's name, each of which may have a port.
 func (n *Networks) add(entry string) error {
 	if strings.Contains(entry, "/") {
 		prefix, err := netip.ParsePrefix(entry)
 		if err != nil {
-			return fmt.Errorf("%q is no network such as 10.1.0.0/16", entry)
+			return fmt.Errorf("%q is not a network such as 10.1.0.0/16", entry)
 		}
 		if addr := prefix.Addr(); addr.Is4In6() {
 			return fmt.Errorf("%q must be written as the IPv4 network that it is", entry)

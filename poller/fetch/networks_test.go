@@ -17,11 +17,11 @@ func TestParseNetworks(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		"10.1.0.0/33":         `"10.1.0.0/33" is no network`,
+		"10.1.0.0/33":         `"10.1.0.0/33" is not a network`,
 		"10.1.2.3/16":         "is it 10.1.0.0/16?",
 		"::ffff:10.0.0.0/104": "must be written as the IPv4 network",
 		"a,,b":                `"" is neither`,
-		"http://a":            `"http://a" is no network`,
+		"http://a":            `"http://a" is not a network`,
 		"a:0":                 `"a:0" must have a port`,
 		"a:b":                 `"a:b" must have a port`,
 		"2130706433":          `"2130706433" is neither`,

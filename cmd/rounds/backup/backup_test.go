@@ -360,7 +360,7 @@ func TestFilesThatCannotBeRestoredAreRefusedWithTheirLine(t *testing.T) {
 	}{
 		{"nothing", "", 1, "cut off"},
 		{"another file", "PK\x03\x04", 1, "cut off"},
-		{"another JSON", "{\"id\":\"x\"}\n", 1, "no backup of rounds"},
+		{"another JSON", "{\"id\":\"x\"}\n", 1, "not a backup of rounds"},
 		{"no trailer", strings.Join(lines[:4], ""), 5, "cut off"},
 		{"within a line", whole[:len(whole)-3], 5, "cut off"},
 		{"a later format", strings.Replace(whole, `"format":2`, `"format":3`, 1), 1, "format is 3"},

@@ -277,7 +277,7 @@ func messageOf(m *circulate.Found) *messageLine {
 func (l *messageLine) found() (circulate.Found, circulate.StreamID, error) {
 	at, err := circulate.ParseStreamID(l.At)
 	if err != nil || at == (circulate.StreamID{}) {
-		return circulate.Found{}, at, fmt.Errorf("message: at: %q is no position", l.At)
+		return circulate.Found{}, at, fmt.Errorf("message: at: %q is not a position", l.At)
 	}
 	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First}
 	f.Message = circulate.Message{ID: l.ID, Type: l.Type, Time: l.Time, Data: l.Data}

@@ -52,7 +52,7 @@ func (r *reader) read(each func(*line) error) error {
 		d.DisallowUnknownFields()
 		if err := d.Decode(&l); err != nil {
 			if r.line == 1 {
-				return r.wrong("this is no backup of rounds: it does not begin with a header")
+				return r.wrong("this is not a backup of rounds: it does not begin with a header")
 			}
 			return r.wrong("cannot be read: %s", reason(err))
 		}
@@ -96,7 +96,7 @@ func (r *reader) next() ([]byte, error) {
 func (r *reader) begin(l *line) error {
 	switch {
 	case l.Header == nil || l.Header.Is != magic:
-		return r.wrong("this is no backup of rounds: it does not begin with a header")
+		return r.wrong("this is not a backup of rounds: it does not begin with a header")
 	case l.Header.Format > format:
 		return r.wrong("its format is %d, and this program reads up to %d: it was written by version %s or later, which restores it", l.Header.Format, format, l.Header.Program)
 	case l.Header.Format < 1 || l.Header.Shards < 1:

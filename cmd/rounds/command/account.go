@@ -254,7 +254,7 @@ func setField(object map[string]any, path []string, value any) error {
 		}
 		inner, ok := object[name].(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s is already set and is no object", name)
+			return fmt.Errorf("%s is already set and is not an object", name)
 		}
 		object = inner
 	}

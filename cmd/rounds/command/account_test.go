@@ -86,7 +86,7 @@ func TestAccountAddRefused(t *testing.T) {
 		{[]string{"a", "--kind", "feed", "--every", "1m", "--cadence", "every 1m"}, []string{"every", "cadence"}},
 		{[]string{"a", "--kind", "feed", "--every", "soon"}, []string{"(422 Unprocessable Entity)\n", "\n  cadence: ", "\n  config.url: must not be empty\n", "\n  config: is of no use"}},
 		{[]string{"a", "--kind", "feed", "--set", "url", "--set", "a=1", "--set", "a.b=1", "--set", "c..d=1", "--label", "l"},
-			[]string{`--set "url" must be key=value` + "\n", "--set a.b: a is already set and is no object\n", "--set c..d: has an empty part", `--label "l" must be name=value`}},
+			[]string{`--set "url" must be key=value` + "\n", "--set a.b: a is already set and is not an object\n", "--set c..d: has an empty part", `--label "l" must be name=value`}},
 		{[]string{"a", "--kind", "feed", "--set", "url=u", "--priority", "high", "--cadence", "at 2001-01-01T00:00:00Z"},
 			[]string{"\n  priority: must be \"urgent\"", "\n  cadence: \"at 2001-01-01T00:00:00Z\" is past: it is 2"}},
 		{[]string{"a", "--kind", "feed", "--config", "{"}, []string{"--config is not JSON"}},

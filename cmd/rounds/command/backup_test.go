@@ -184,7 +184,7 @@ func TestWhatIsIncompleteIsNotWritten(t *testing.T) {
 		}{
 			{"nothing", "", nil, "line 1: the file ends here"},
 			{"half", header, nil, "line 2: the file ends here"},
-			{"something else", strings.Repeat("<html>\n", 100_000), nil, "line 1: this is no backup"},
+			{"something else", strings.Repeat("<html>\n", 100_000), nil, "line 1: this is not a backup"},
 			{"a cut connection", header, lost, lost.Error()},
 		} {
 			dir := t.TempDir()

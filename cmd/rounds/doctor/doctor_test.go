@@ -189,7 +189,7 @@ func TestExamineWithoutRedis(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	examined(t, map[string]string{"ROUNDS_DATA_DIR": file}).says(t, fault, "data", "is no directory")
+	examined(t, map[string]string{"ROUNDS_DATA_DIR": file}).says(t, fault, "data", "is not a directory")
 	examined(t, map[string]string{"ROUNDS_DATA_DIR": "memory"}).says(t, warning, "data", "everything is lost")
 
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

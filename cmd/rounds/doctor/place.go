@@ -32,7 +32,7 @@ func (d *doctor) dataDir() {
 		d.fault(part, err.Error(), "correct ROUNDS_DATA_DIR, or the rights of that directory")
 		return
 	case !info.IsDir():
-		d.fault(part, s.DataDir+" is no directory", "correct ROUNDS_DATA_DIR")
+		d.fault(part, s.DataDir+" is not a directory", "correct ROUNDS_DATA_DIR")
 		return
 	}
 	file, err := os.CreateTemp(s.DataDir, ".doctor-*")

@@ -36,7 +36,7 @@ func inherited(name string, lookup func(string) (string, bool)) (net.Listener, e
 	fd := firstPassed + at
 	syscall.CloseOnExec(fd)
 	if listening, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN); err != nil || listening != 1 {
-		return nil, fmt.Errorf("what systemd passed as %q is no socket that listens", name)
+		return nil, fmt.Errorf("what systemd passed as %q is not a listening socket", name)
 	}
 	file := os.NewFile(uintptr(fd), name)
 	listener, err := net.FileListener(file)

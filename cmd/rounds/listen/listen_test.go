@@ -115,7 +115,7 @@ func TestStaleSocketsAreReplaced(t *testing.T) {
 		if err := make(at); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := open(t, at, 0o600); err == nil || !strings.Contains(err.Error(), "exists, and is no socket") {
+		if _, err := open(t, at, 0o600); err == nil || !strings.Contains(err.Error(), "exists, and is not a socket") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Lstat(at); err != nil {

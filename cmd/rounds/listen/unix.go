@@ -79,7 +79,7 @@ func vacate(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s: exists, and is no socket", path)
+		return fmt.Errorf("%s: exists, and is not a socket", path)
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {

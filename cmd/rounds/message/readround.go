@@ -119,7 +119,7 @@ func (t *readRound) release(ctx context.Context, shard int, own *groupShard) err
 // which a dead consumer left, or which this consumer got and did not acknowledge.
 func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 	shards := t.reader.ring.Shards()
-	begin := rand.N(shards) // so that it is not always the same shard that comes last
+	begin := rand.N(shards) // so that no shard is always the last
 	var all []GroupMessage
 	size := 0
 	for i := range shards {

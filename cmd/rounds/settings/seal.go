@@ -38,7 +38,7 @@ func (r *reading) fromFile(name, path string, into *string) {
 	}
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxKeyFile) {
-		err = errors.New("it is no regular file of at most 64 KiB")
+		err = errors.New("it is not a regular file of at most 64 KiB")
 	}
 	var text []byte
 	if err == nil {

@@ -206,7 +206,8 @@ func (g *grammar) begin(b byte) bool {
 	return true
 }
 
-// text skips free text, but refuses the end of a line while a code is still open.
+// text skips free text. Within a response code it refuses the end of the line and, after
+// capability, a list.
 func (g *grammar) text(b byte) bool {
 	if g.fresh {
 		g.fresh, g.code, g.word = false, b == '[', g.word[:0]

@@ -89,7 +89,7 @@ func timeOf(content json.RawMessage) time.Time {
 		return time.Time{}
 	}
 	for _, date := range []json.Number{dates.EditDate, dates.Date} {
-		seconds, _ := date.Int64() // 0 if it is no whole number
+		seconds, _ := date.Int64() // 0 if it is not a whole number
 		if at := message.TimeOfSeconds(seconds); !at.IsZero() {
 			return at
 		}
