@@ -194,8 +194,8 @@ func (g *Gathering) Summary(now time.Time, leftOut int) Summary {
 	for of, found := range g.sorts {
 		all = append(all, found.groups(of)...)
 	}
-	// The largest groups come first, and then, of the others, those that began to fail
-	// just now.
+	// Three quarters of the places go to the largest groups, and the others to groups that
+	// have begun to fail just now.
 	const largest = MostGroups * 3 / 4
 	order := func(by func(g *FailingGroup) int) func(a, b FailingGroup) int {
 		return func(a, b FailingGroup) int {

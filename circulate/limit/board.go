@@ -191,11 +191,14 @@ func (s *State) read(reply any) error {
 		}
 		return n
 	}
-	now := number(0, 0)
-	s.Running = int(number(1, 0))
+	// The names and the bounds of hold, in µs, are those of acquire.lua.
+	now, running, tat := number(0, 0), number(1, 0), number(2, 0)
+	line, front := number(3, 0), number(4, 0)
+	hold, pace := max(1000, number(5, 200_000)), number(6, 1)
+	s.Running = int(running)
 	every := float64(s.Every.Microseconds())
 	if every > 0 {
-		s.Taken = int(min(float64(s.Burst), max(0, math.Ceil((number(2, 0)-now)/every))))
+		s.Taken = int(min(float64(s.Burst), max(0, math.Ceil((tat-now)/every))))
 	}
 	// The distance of slots, as in acquire.lua.
 	step := 0.0
@@ -203,14 +206,14 @@ func (s *State) read(reply any) error {
 		step = every + max(0, float64(promiseJitter.Microseconds())-every*float64(s.Burst-1))
 	}
 	if s.Concurrency > 0 {
-		step = max(step, number(6, 1)*max(1000, number(5, 200_000))/float64(s.Concurrency))
+		step = max(step, pace*hold/float64(s.Concurrency))
 	}
 	if step <= 0 {
 		return nil
 	}
 	last := 0.0
-	for _, behind := range []float64{number(3, 0), number(4, 0)} { // both lines: where each goes on
-		if slot := behind - step; slot > now {
+	for _, next := range []float64{line, front} { // the next free slot of each line
+		if slot := next - step; slot > now {
 			s.Waiting += int(min(maxWaiting, math.Ceil((slot-now)/step)))
 			last = max(last, slot)
 		}
