@@ -38,7 +38,7 @@ func ParseBinding(text string) (Binding, error) {
 	for field := range strings.FieldsSeq(text) {
 		name, list, _ := strings.Cut(field, "=")
 		if slices.Contains(seen, name) {
-			return Binding{}, fmt.Errorf("%s: is there twice", name)
+			return Binding{}, fmt.Errorf("%s: appears twice", name)
 		}
 		seen = append(seen, name)
 		values := strings.Split(list, ",")

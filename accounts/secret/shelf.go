@@ -52,7 +52,7 @@ func At(server circulate.Server, namespace string) Shelf {
 // returns true if there was none. The value, the binding and the author change in one
 // step. Put is safe to repeat.
 func (s Shelf) Put(ctx context.Context, k *PublicKey, name string, b Binding, by string, value []byte) (Stored, bool, error) {
-	for len(by) > MaxBy || !utf8.ValidString(by) {
+	for len(by) > MaxBy || !utf8.ValidString(by) { // until the longest beginning that may be stored
 		by = by[:min(len(by)-1, MaxBy)]
 	}
 	r, err := k.Seal(name, b, by, value)

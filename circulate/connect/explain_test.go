@@ -51,7 +51,7 @@ func TestWrongWaysToReachAServerAreExplained(t *testing.T) {
 		"redis://" + node.Addr() + "/2":                                               "redis+cluster://",
 		"redis://" + speaks("-ERR DB index is out of range\r\n") + "/2":               "redis+cluster://", // so says a node of Valkey 9
 		"redis+cluster://" + plain.Addr():                                             "is in no cluster",
-		"redis+sentinel://" + plain.Addr() + "/main":                                  "is no Sentinel",
+		"redis+sentinel://" + plain.Addr() + "/main":                                  "is not a Sentinel",
 	} {
 		server, err := connect.Open(url, connect.Options{ConnectTimeout: 300 * time.Millisecond})
 		if err != nil {

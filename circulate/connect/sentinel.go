@@ -321,6 +321,7 @@ func (s *Sentinel) believe(v verdict, heard int) string {
 	return s.current.address
 }
 
+// askSentinel asks a Sentinel which server is the master.
 func askSentinel(ctx context.Context, pool *redis.Pool, master string) (verdict, error) {
 	conn, err := pool.GetContext(ctx)
 	if err != nil {
@@ -338,7 +339,7 @@ func askSentinel(ctx context.Context, pool *redis.Pool, master string) (verdict,
 	}
 	var unknown redis.Error
 	if errors.As(err, &unknown) && strings.HasPrefix(string(unknown), "ERR unknown command") {
-		err = fmt.Errorf("is no Sentinel; the URL of a server without Sentinels begins with redis://: %w", err)
+		err = fmt.Errorf("is not a Sentinel; the URL of a server without Sentinels begins with redis://: %w", err)
 	}
 	if err != nil {
 		return verdict{}, err

@@ -174,7 +174,7 @@ func parseSentinel(rawURL string) (set, error) {
 			return s, errors.New("redis URL: only db, sentinel_user, sentinel_password and sentinel_tls may follow the question mark")
 		}
 		if len(values) > 1 {
-			return s, errors.New("redis URL: " + name + " is there twice")
+			return s, errors.New("redis URL: " + name + " appears twice")
 		}
 	}
 	return s, nil

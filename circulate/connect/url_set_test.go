@@ -54,7 +54,7 @@ func TestBadURLsOfSeveralServersAreRefusedWithoutThePassword(t *testing.T) {
 		"redis+sentinel://:hunter2@h:1/a/b":                  "name of Sentinel's master",
 		"redis+sentinel://h/m?db=x":                          "db must be a number",
 		"redis+sentinel://h/m?db=-1":                         "db must be a number",
-		"redis+sentinel://h/m?db=1&db=2":                     "db is there twice",
+		"redis+sentinel://h/m?db=1&db=2":                     "db appears twice",
 		"redis+sentinel://h/m?hunter2=1":                     "only db, sentinel_user, sentinel_password and sentinel_tls",
 		"redis+sentinel://h/m?sentinel_password=hunter2&%zz": "cannot be read",
 		"redis+sentinel://h/m?sentinel_password=hunter2;x":   "cannot be read",

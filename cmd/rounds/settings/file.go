@@ -148,7 +148,7 @@ func readWhole(file fs.File) (string, error) {
 		return "", errors.New(reasonOf(err))
 	}
 	if size := int64(len(text)); size != before.Size() || size != after.Size() || !before.ModTime().Equal(after.ModTime()) {
-		return "", errors.New("changed while it was read: read it again, and better write it beside and rename it")
+		return "", errors.New("changed while it was read: read it again, and replace it by renaming a finished file")
 	}
 	return string(text), nil
 }
@@ -178,7 +178,7 @@ func parse(text string) (values map[string]string, faults []string) {
 		case !known[name] && !isUsers(name):
 			fault("no setting is named %s%s", name, maybe(Likely(name)))
 		case twice:
-			fault("%s is there twice", name)
+			fault("%s appears twice", name)
 		default:
 			if value, ok = unquoted(value); !ok {
 				fault("%s: a quote is not closed", name)

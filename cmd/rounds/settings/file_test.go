@@ -45,7 +45,7 @@ func TestFaultsOfASettingsFile(t *testing.T) {
 		t.Fatal("no fault")
 	}
 	for _, want := range []string{
-		"line 1: no setting is named ROUNDS_LIMIT: is it ROUNDS_LIMITS?", "line 2: must be NAME=VALUE", "line 5: ROUNDS_SHARDS is there twice", "line 6: no setting is named GOMEMLIMIT",
+		"line 1: no setting is named ROUNDS_LIMIT: is it ROUNDS_LIMITS?", "line 2: must be NAME=VALUE", "line 5: ROUNDS_SHARDS appears twice", "line 6: no setting is named GOMEMLIMIT",
 		"line 7: ROUNDS_LIMITS: a quote is not closed", "line 8: a settings file must not name another one", "line 9: must be NAME=VALUE",
 	} {
 		if !strings.Contains(err.Error(), "ROUNDS_SETTINGS_FILE is \""+path+"\": "+want) {

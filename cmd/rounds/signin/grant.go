@@ -59,7 +59,7 @@ func ParseGrants(text string) ([]Grant, error) {
 				grant.Labels = make(access.Labels)
 			}
 			if _, twice := grant.Labels[name]; twice {
-				errs = append(errs, fmt.Errorf("%q: the label %s is there twice", part, name))
+				errs = append(errs, fmt.Errorf("%q: the label %s appears twice", part, name))
 			}
 			grant.Labels[name] = value
 		}
@@ -67,7 +67,7 @@ func ParseGrants(text string) ([]Grant, error) {
 		case grant.Group == "" || len(grant.Group) > maxGroup:
 			errs = append(errs, fmt.Errorf("%q: the group must have 1 to %d bytes", part, maxGroup))
 		case slices.ContainsFunc(grants, func(g Grant) bool { return g.Group == grant.Group }):
-			errs = append(errs, fmt.Errorf("the group %q is there twice", grant.Group))
+			errs = append(errs, fmt.Errorf("the group %q appears twice", grant.Group))
 		}
 		grants = append(grants, grant)
 	}
