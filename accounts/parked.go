@@ -123,6 +123,7 @@ func (p parkedPlace) append(content []byte, shards int) []byte {
 	return append(binary.AppendVarint(content, since), p.behind.ID...)
 }
 
+// parseParkedPlace reads the content of a cursor. Its error is ErrCursor.
 func parseParkedPlace(content []byte, shards int) (parkedPlace, error) {
 	shard, content, err := cutShard(content, shards)
 	if err != nil {

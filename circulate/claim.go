@@ -108,7 +108,7 @@ func (r *Ring) Claim(ctx context.Context, shard int, replica string, n int, know
 // MaxAhead is how long before its due time an account can be claimed at most.
 const MaxAhead = time.Second
 
-// ClaimAhead is [Ring.Claim], but if n allows and no account waits, it also takes
+// ClaimAhead claims as [Ring.Claim] does. If n allows and no account waits, it also takes
 // accounts that become due within a time, at most MaxAhead. The caller must not check
 // them before they are due. So a replica that is always busy claims more at once, and no
 // check is late because of it.

@@ -87,7 +87,7 @@ func readCount(now time.Time, results []any) (Count, error) {
 	return c, nil
 }
 
-// CountAll is [Ring.Count] for all shards, at a tenth of the cost to Redis. It counts
+// CountAll counts all shards as [Ring.Count] does, at a tenth of the cost to Redis. It counts
 // each shard by a transaction of plain commands, all in one round trip to each node. It
 // runs the script only for shards where accounts wait by kind, and for those whose
 // transaction was refused, as on a Redis at its memory limit.

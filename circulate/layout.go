@@ -297,8 +297,8 @@ func Follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, 
 	})
 }
 
-// Follow is [Follow] that opens the ring again itself. With a ring that came from a
-// Follow it only runs work, because that Follow sees to changes.
+// Follow follows changes as the function [Follow] does, and opens the ring again itself. With
+// a ring that came from a Follow it only runs work, because that Follow sees to changes.
 func (r *Ring) Follow(ctx context.Context, work func(context.Context, *Ring) error) error {
 	if r.followed.Load() {
 		return work(ctx, r)
@@ -306,6 +306,7 @@ func (r *Ring) Follow(ctx context.Context, work func(context.Context, *Ring) err
 	return follow(ctx, r, r.reopen, work)
 }
 
+// follow runs work with the ring, and with a newly opened one after each change.
 func follow(ctx context.Context, ring *Ring, open func(context.Context) (*Ring, error), work func(context.Context, *Ring) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	endBefore := func(error) {}

@@ -154,7 +154,7 @@ type Window struct {
 	Accounts int    // of the shard
 }
 
-// ScanWindow is [Ring.Scan] for a walk that later calls continue. It returns little more
+// ScanWindow scans as [Ring.Scan] does, in a walk that later calls continue. It returns little more
 // than count ids, or all of them if Redis stores a small shard in one piece. A cursor is
 // valid only while the server stays the same.
 func (r *Ring) ScanWindow(ctx context.Context, shard int, cursor string, count int) (Window, error) {

@@ -144,6 +144,7 @@ func (d *Dir) write(taken *Image, began time.Time) (fileSize, error) {
 	return size, d.disk.Sync()
 }
 
+// writeNew writes and syncs an image beside the current one. The caller renames it.
 func (d *Dir) writeNew(taken *Image, began time.Time) (size fileSize, err error) {
 	out, err := d.disk.Create(writtenName)
 	if err != nil {

@@ -165,7 +165,8 @@ type Begun struct {
 	End string
 }
 
-// Begin is [Member.Lease], and also returns whether there is anything to do in the shard.
+// Begin leases as [Member.Lease] does, and also returns whether there is anything to do in the
+// shard.
 // Requests for leases of one shard at about the same time, of any groups, are done in one
 // step.
 func (m Member) Begin(ctx context.Context, shard int) (Begun, error) {

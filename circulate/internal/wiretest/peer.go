@@ -55,6 +55,7 @@ func (p *Peer) Conn(context.Context, string) (redis.Conn, error) {
 	return redis.NewConn(ours, 10*time.Second, 5*time.Second), nil
 }
 
+// serve answers a client's commands, each after the pause that answer names.
 func (p *Peer) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	commands := make(chan string, 100)

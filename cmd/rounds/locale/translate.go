@@ -74,7 +74,7 @@ func (x *index) translate(text string, depth int, left *steps) (string, bool) {
 	return about + "：" + other, true
 }
 
-// write returns a template in the other language.
+// write returns a template in the other language, with what stands in place of its verbs.
 func (x *index) write(t *template, stands []string, depth int, left *steps) string {
 	var b strings.Builder
 	for _, p := range t.parts {

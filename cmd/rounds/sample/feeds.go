@@ -50,6 +50,7 @@ func xmlText(text string) string {
 	return escaped.String()
 }
 
+// feed answers with the newest items of a feed.
 func (u *Upstream) feed(w http.ResponseWriter, id string) {
 	type item struct {
 		Title string `xml:"title"`
