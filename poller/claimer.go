@@ -128,7 +128,7 @@ func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 }
 
 // claimShard claims up to n accounts of a shard and starts their checks. It returns how
-// many it started and when the shard should be claimed from next.
+// many took an ordinary place, and when the shard should be claimed from next.
 func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
 	c.metrics.claims.Inc()
 	ahead := c.ahead(shard)
@@ -165,19 +165,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	}
 	claimed := make([]*flight, len(batch.Claims))
 	for i := range claimed {
-		claimed[i] = &flight{
-			flights: c.flights,
-			claim:   &batch.Claims[i],
-			record:  records[i],
-			limits:  c.limiter.limitsOf(records[i]),
-			checkID: checkID(&batch.Claims[i], i),
-			localAt: received,
-			due:     batch.Claims[i].Due,
-			first:   len(batch.Claims[i].Cursor) == 0,
-
-			unsynced: len(batch.Claims[i].Cursor) > 0 && confirms(records[i].checker),
-		}
-		claimed[i].memory, claimed[i].forgot = accounts.ReadMemory(batch.Claims[i].State)
+		claimed[i] = c.newFlight(&batch.Claims[i], records[i], checkID(&batch.Claims[i], i), received)
 	}
 	due, later := dueNow(c.passOn(ctx, shard, claimed), &batch)
 	if len(later) > 0 {
@@ -189,8 +177,19 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	return started, c.nextClaim(shard, &batch, received, ahead), nil
 }
 
-// start starts the checks of a shard's admitted accounts. It returns how many took a place, and how
-// many of these a place for held checks.
+// newFlight prepares the check of an account that was claimed at a time by our clock.
+func (c *claimer) newFlight(claim *circulate.Claim, r *record, id string, at time.Time) *flight {
+	f := &flight{
+		flights: c.flights, claim: claim, record: r, limits: c.limiter.limitsOf(r), checkID: id,
+		localAt: at, due: claim.Due, first: len(claim.Cursor) == 0,
+		unsynced: len(claim.Cursor) > 0 && confirms(r.checker),
+	}
+	f.memory, f.forgot = accounts.ReadMemory(claim.State)
+	return f
+}
+
+// start starts the checks of a shard's admitted accounts. It returns how many took an ordinary
+// place, and how many a place for held checks.
 func (c *claimer) start(ctx context.Context, shard int, claimed []*flight) (started, held int) {
 	for _, f := range c.flights.admit(ctx, shard, claimed) {
 		if f.hold != nil {

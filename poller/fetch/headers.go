@@ -176,7 +176,8 @@ func (h Headers) Any() bool { return len(h.all) > 0 || h.login != nil }
 // values, which must not appear in any text that is shown. If there are secrets and the use is
 // Open, the call must be Confined. An error names a secret, never its value.
 func (h Headers) Resolve(ctx context.Context, source secrets.Source, use secrets.Use) (http.Header, []string, error) {
-	header, values := http.Header{}, []string(nil)
+	header := http.Header{}
+	var values []string
 	for _, e := range h.all {
 		value := e.value
 		if !e.ref.IsZero() {
