@@ -374,8 +374,9 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 		return nil, err
 	}
 	type server struct {
-		key      string
-		own, all int64 // the memory of its accounts; how many new shards it will have
+		key    string
+		memory int64 // of its accounts now
+		shards int64 // new shards that it will have
 	}
 	var total int64
 	servers := make(map[string]*server)
@@ -392,15 +393,15 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 			return nil, err
 		}
 		if bytes < 0 {
-			return nil, nil // this Redis does not report it either
+			return nil, nil // this Redis does not report memory
 		}
 		total += bytes
-		at(m.ring.keys[shard].tickets).own += bytes
+		at(m.ring.keys[shard].tickets).memory += bytes
 	}
 	l.next = to
 	becomes := l.lasting()
 	for shard := range to {
-		at(generationKeys(m.ring.namespace, becomes.generation, to, shard).tickets).all++
+		at(generationKeys(m.ring.namespace, becomes.generation, to, shard).tickets).shards++
 	}
 	var rooms []Room
 	for node, s := range servers {
@@ -411,8 +412,8 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 		if !limited {
 			continue
 		}
-		share := float64(s.all) / float64(to)
-		need := float64(total-s.own)*share + float64(total)*share*roomForIDs
+		share := float64(s.shards) / float64(to)
+		need := float64(total-s.memory)*share + float64(total)*share*roomForIDs
 		rooms = append(rooms, Room{Node: node, Need: int64(need) + CopiesLeast, Free: free})
 	}
 	return rooms, nil

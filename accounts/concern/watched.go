@@ -237,7 +237,7 @@ func lastPosted(ctx context.Context, ring *circulate.Ring) (w Watched, posted, n
 	return w, notice.Posted, now, nil
 }
 
-// date fills in when each part was found, for reports of earlier versions, which have its age only.
+// date fills in when each part was found, for reports of earlier versions, which have only its age.
 func (w *Watched) date(told time.Time) {
 	date(w.Counted, told)
 	date(w.Groups, told)

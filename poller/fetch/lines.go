@@ -17,7 +17,7 @@ import (
 const (
 	lineIdle   = 90 * time.Second // how long a line stays open for further calls
 	heldIdle   = 10 * time.Second // the same after a held call: the account's next call follows at once, unless another replica has the account now
-	lineLooks  = time.Millisecond // how long a read of an idle line may take that looks whether it was closed
+	lineLooks  = time.Millisecond // how long a read may take that tests whether an idle line was closed
 	lineHeader = 64 << 10         // bytes of an answer's header
 )
 

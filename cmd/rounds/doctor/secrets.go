@@ -31,7 +31,7 @@ func secretsOf(s settings.Settings, o service.Options, ring *circulate.Ring) sec
 // named is how many names a line has at most.
 const named = 10
 
-// secrets looks whether each secret that a sample of accounts refers to can be read. No
+// secrets finds out whether each secret that a sample of accounts refers to can be read. No
 // value is kept or printed.
 func (d *doctor) secrets(ctx context.Context, known knowledge) {
 	const part = "secrets"
@@ -101,7 +101,7 @@ func (d *doctor) secrets(ctx context.Context, known knowledge) {
 	d.ok(part, text)
 }
 
-// webhookSecrets looks whether the secrets of webhook endpoints can be read.
+// webhookSecrets finds out whether the secrets of webhook endpoints can be read.
 func (d *doctor) webhookSecrets(ctx context.Context, known knowledge) {
 	const part = "secrets"
 	endpoints, err := service.Endpoints(d.Settings, d.Service)
