@@ -138,7 +138,6 @@ func (f *FailingCount) slots(g circulate.SlowGroup, now time.Time, age time.Dura
 		interval := max(rhythm.Longest(), shortestSlot)
 		return int(min(age/interval, mostMissed)), age - interval
 	}
-	since = 0
 	for from := now.Add(-age); passed < mostTimed; passed++ {
 		slot, ok := rhythm.After(g.Stalest, from, cadence.State{})
 		if !ok || slot.After(now) {

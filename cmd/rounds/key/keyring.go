@@ -84,13 +84,13 @@ func (r *Keyring) Create(ctx context.Context, n New) (text string, k Key, err er
 	if n.Life > 0 {
 		k.Expires = k.Created.Add(n.Life)
 	}
-	kept, err := json.Marshal(record{
+	stored, err := json.Marshal(record{
 		Version: recordVersion, Name: n.Name, Role: n.Role.String(), Labels: n.Labels, Created: k.Created.UnixMilli(), By: n.By,
 	})
 	if err != nil {
 		return "", Key{}, err
 	}
-	if err := r.store.Add(ctx, n.Name, k.Digest, kept, k.Expires); err != nil {
+	if err := r.store.Add(ctx, n.Name, k.Digest, stored, k.Expires); err != nil {
 		return "", Key{}, err
 	}
 	return text, k, nil
