@@ -203,9 +203,9 @@ func (b *Batch) readChanges(reply any) (err error) {
 }
 
 // readClaims reads the accounts of a claim's reply. Texts are the lengths, the entries,
-// the times since when the accounts waited, and the rests of their tickets fields. Rare
-// has long cursors, failures, hints, states and strikes, each with a value for every
-// account or none at all.
+// when the accounts began to wait, and the rests of their tickets fields. Rare has long
+// cursors, failures, hints, states and strikes, each with a value for every account or
+// none at all.
 //
 // The claims share these texts, so the texts live as long as any of the claims.
 func readClaims(texts, rare []any, shard int) ([]Claim, error) {
@@ -216,7 +216,7 @@ func readClaims(texts, rare []any, shard int) ([]Claim, error) {
 		columns[i], _ = rare[i].([]any)
 	}
 	claims := make([]Claim, bytes.Count(lengths, []byte{' '})/2)
-	single := len(lengths) == 0 && len(entries) > 0
+	single := len(lengths) == 0 && len(entries) > 0 // one claim takes up the texts, and comes without lengths
 	if single {
 		claims = make([]Claim, 1)
 	}

@@ -103,8 +103,8 @@ func (m *Monitor) tellTrimmed(early int, held map[int]bool, complete bool) {
 	}
 }
 
-// levels returns to how many messages each shard's stream is cut, math.MaxInt if it is not, and
-// whether the configuration bounds the streams at all.
+// levels returns the length to which each shard's stream is cut, math.MaxInt for no cut, and whether
+// the configuration bounds the streams at all.
 func (m *Monitor) levels(ctx context.Context) (levels []int, bounded bool, err error) {
 	levels = slices.Repeat([]int{math.MaxInt}, m.ring.Shards())
 	parts := m.parts(ctx)

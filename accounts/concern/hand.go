@@ -58,7 +58,7 @@ func ByHand(ctx context.Context, ring *circulate.Ring, p Part) error {
 	if p.To >= ring.Shards() {
 		return post(ctx, ring, lastName, a)
 	}
-	h.keep(a)
+	h.store(a)
 	return post(ctx, ring, handName, h)
 }
 
@@ -76,8 +76,8 @@ func (h *hand) at(p Part, now time.Time, shards int) (AuditResult, bool) {
 	return AuditResult{}, false
 }
 
-// keep stores a mark in place of an earlier one at its place, and drops the oldest ones.
-func (h *hand) keep(a AuditResult) {
+// store stores a mark in place of an earlier one at its place, and drops the oldest ones.
+func (h *hand) store(a AuditResult) {
 	marks := []AuditResult{a}
 	for _, mark := range h.Marks {
 		if mark.Audited != a.Audited && len(marks) < marksKept {

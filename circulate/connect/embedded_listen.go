@@ -78,7 +78,7 @@ func (d *doorway) serve() {
 			time.Sleep(10 * time.Millisecond) // such as too many open files
 			continue
 		}
-		if d.keep(conn) {
+		if d.record(conn) {
 			d.busy.Go(func() {
 				defer d.drop(conn)
 				d.attend(conn)
@@ -180,8 +180,8 @@ func readGreeting(in *bufio.Reader) ([]string, error) {
 	return words, nil
 }
 
-// keep records a connection, or closes it if the doorway is closed.
-func (d *doorway) keep(conn net.Conn) bool {
+// record stores a connection, or closes it if the doorway is closed.
+func (d *doorway) record(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {

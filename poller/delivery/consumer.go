@@ -178,7 +178,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.measure(ctx) })
 	keeping, stop := context.WithCancel(work)
-	helpers.Go(func() { g.keep(keeping) })
+	helpers.Go(func() { g.renewLeases(keeping) })
 	g.Log.Info("consuming", "namespace", ring.Namespace(), "redis", ring.Server(), "shards", ring.Shards())
 	g.manage(ctx)
 

@@ -34,44 +34,45 @@ func (s *session) silence() time.Duration {
 	return time.Since(s.live)
 }
 
-// keep renews leases until ctx is done while no other step does, for example while a handler
-// works. When a lease is lost, or may be, it cancels the session's handlers: another consumer may
-// have their accounts.
-func (g *member) keep(ctx context.Context) {
+// renewLeases renews, until ctx is done, the leases that no other step renews, for example while a
+// handler works. When a lease is lost, or may be, it cancels the session's handlers: another
+// consumer may have their accounts.
+func (g *member) renewLeases(ctx context.Context) {
 	for sleep(ctx, g.TakeOver/12) {
 		g.mu.Lock()
 		for _, s := range g.reading {
-			if s.wantsKeeping() {
-				s.kept.Go(s.keep)
+			if s.needsRenewal() {
+				s.renewals.Go(s.renewOnce)
 			}
 		}
 		g.mu.Unlock()
 	}
 }
 
-// wantsKeeping reports whether keep must renew the session's lease, and notes a renewal that
+// needsRenewal reports whether renewLeases must renew the session's lease, and notes a renewal that
 // begins.
-func (s *session) wantsKeeping() bool {
+func (s *session) needsRenewal() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	silence := s.TakeOver / 3
 	if s.parked {
 		silence = s.TakeOver / 2 // the session has tried by itself
 	}
-	if s.keeps || time.Since(s.live) < silence || s.work.Err() != nil {
+	if s.renewing || time.Since(s.live) < silence || s.work.Err() != nil {
 		return false
 	}
-	s.keeps = true
+	s.renewing = true
 	return true
 }
 
-func (s *session) keep() {
+// renewOnce renews the lease. If no renewal has succeeded for too long, it counts the lease as lost.
+func (s *session) renewOnce() {
 	if _, err := s.renew(); err != nil && s.silence() >= s.TakeOver {
 		s.lost(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keeps = false
+	s.renewing = false
 }
 
 // parks notes whether the session waits for messages.

@@ -34,11 +34,11 @@ type session struct {
 	failures int           // failed steps with Redis in a row
 	stuck    bool          // a handler did not return
 
-	mu     sync.Mutex
-	live   time.Time      // when the last step that found the lease valid was sent
-	parked bool           // the session waits, and renews the lease itself
-	kept   sync.WaitGroup // renewals that the group's keeper has begun
-	keeps  bool           // such a renewal is under way
+	mu       sync.Mutex
+	live     time.Time      // when the last step that found the lease valid was sent
+	parked   bool           // the session waits, and renews the lease itself
+	renewals sync.WaitGroup // renewals that renewLeases has begun
+	renewing bool           // such a renewal is under way
 }
 
 func (g *member) begin(ctx context.Context, begun group.Begun) *session {
@@ -60,7 +60,7 @@ func (s *session) run() {
 	defer s.watch.Close()
 	s.consume()
 	s.reads(s.shard, nil) // no further renewal may begin
-	s.kept.Wait()
+	s.renewals.Wait()
 	if !s.stuck && (s.work.Err() == nil || errors.Is(context.Cause(s.work), errGraceOver)) {
 		s.release()
 	}

@@ -57,7 +57,7 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 		release()
 		return nil, err
 	}
-	keep(ctx, release)
+	freeWhenWritten(ctx, release)
 	return body, nil
 }
 

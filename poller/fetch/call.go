@@ -200,17 +200,17 @@ func (e *exchange) checkRedirect(request *http.Request, via []*http.Request) err
 	request.Header.Del("Referer")
 	for _, earlier := range append(via[1:len(via):len(via)], request) {
 		if !sameOrigin(earlier.URL, via[0].URL) {
-			keepHarmless(request.Header)
+			dropPrivate(request.Header)
 			break
 		}
 	}
 	return nil
 }
 
-// keepHarmless drops headers that another origin must not see. Any header could be a
+// dropPrivate drops headers that another origin must not see. Any header could be a
 // credential, so only known harmless ones remain. Validators remain because the
 // answer's origin issued them.
-func keepHarmless(header http.Header) {
+func dropPrivate(header http.Header) {
 	for name := range header {
 		switch name {
 		case "User-Agent", "Accept", "Accept-Encoding", "If-None-Match", "If-Modified-Since":

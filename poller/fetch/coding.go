@@ -66,7 +66,7 @@ func (c *Client) readPacked(ctx context.Context, answer *http.Response, coding s
 		release()
 		return nil, err
 	}
-	keep(ctx, release)
+	freeWhenWritten(ctx, release)
 	return packed, nil
 }
 

@@ -122,7 +122,7 @@ func (ln *line) end() {
 	}
 	ln.method, ln.stop, ln.limit, ln.reader, ln.ended = "", nil, io.LimitedReader{}, nil, false
 	if whole {
-		ln.lines.keep(ln)
+		ln.lines.put(ln)
 		return
 	}
 	_ = ln.conn.Close()

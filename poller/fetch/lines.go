@@ -104,8 +104,8 @@ func (l *lines) take(ctx context.Context, to *url.URL) (ln *line, kept bool, err
 	}
 }
 
-// keep stores a line for further calls. If there are too many, the longest idle one is closed.
-func (l *lines) keep(ln *line) {
+// put stores a line for further calls. If there are too many, the longest idle one is closed.
+func (l *lines) put(ln *line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.closing {

@@ -50,12 +50,12 @@ func (c *Client) Hold(ctx context.Context, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	keep(ctx, release)
+	freeWhenWritten(ctx, release)
 	return nil
 }
 
-// keep frees memory when the result of ctx' check is written, or at once if ctx has no check.
-func keep(ctx context.Context, release func()) {
+// freeWhenWritten frees memory when the result of ctx' check is written, or at once if ctx has no check.
+func freeWhenWritten(ctx context.Context, release func()) {
 	if !poller.WhenWritten(ctx, release) {
 		release()
 	}

@@ -304,7 +304,7 @@ func table() []Mutant {
 			Old: "		records[a.ID] = item.Record\n", New: "",
 			Package: "accounts", Test: "TestImportThereAndBack"},
 		{Rule: "a group's lease is not renewed while a handler works", By: Code, File: "poller/delivery/lease.go",
-			Old: "			if s.wantsKeeping() {", New: "			if false && s.wantsKeeping() {",
+			Old: "			if s.needsRenewal() {", New: "			if false && s.needsRenewal() {",
 			Package: "poller/delivery", Test: "TestLeasesAreKeptWhileHandlersWork"},
 		{Rule: "an abandoned check goes on writing pages", By: Code, File: "poller/state.go",
 			Old: "return status{inHand, s.by}, s.at == calling", New: "return status{inHand, s.by}, s.at != inHand",

@@ -118,7 +118,7 @@ func (s *Server) visible(ctx context.Context, found []circulate.Found) (func(*ci
 		if err != nil {
 			return nil, err
 		}
-		s.sight.keep(labels, unknown, looked, now)
+		s.sight.remember(labels, unknown, looked, now)
 		for _, id := range unknown {
 			seen[id] = sightedIn(looked, id)
 		}
@@ -126,7 +126,8 @@ func (s *Server) visible(ctx context.Context, found []circulate.Found) (func(*ci
 	return func(f *circulate.Found) bool { return seen[f.Account].found(f) }, nil
 }
 
-func (s *sight) keep(labels string, ids []string, seen map[string]time.Time, at time.Time) {
+// remember caches what was seen of accounts.
+func (s *sight) remember(labels string, ids []string, seen map[string]time.Time, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil || len(s.known)+len(ids) > sights {
@@ -202,7 +203,7 @@ func (s *Server) count(ctx context.Context) (counted, error) {
 			return counted{}, err
 		}
 		found := counted{stats, gathering.Summary(stats.Now, 0), time.Now()}
-		c.keep(labels, found)
+		c.remember(labels, found)
 		return found, nil
 	})
 	patience := time.NewTimer(countPatience)
@@ -220,7 +221,8 @@ func (s *Server) count(ctx context.Context) (counted, error) {
 	}
 }
 
-func (c *counts) keep(labels string, now counted) {
+// remember caches the counts for labels.
+func (c *counts) remember(labels string, now counted) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= countsKept {

@@ -422,7 +422,7 @@ func TestSightIsBounded(t *testing.T) {
 		for i := range 1000 {
 			ids = append(ids, fmt.Sprintf("%d-%d", n, i))
 		}
-		s.keep("labels", ids, map[string]time.Time{ids[0]: {}}, now)
+		s.remember("labels", ids, map[string]time.Time{ids[0]: {}}, now)
 		if len(s.known) > sights || !s.known[sightOf{"labels", ids[0]}].seen || s.known[sightOf{"labels", ids[1]}].seen || s.known[sightOf{"other", ids[0]}].seen {
 			t.Fatalf("%d are kept", len(s.known))
 		}

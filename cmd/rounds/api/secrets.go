@@ -163,7 +163,7 @@ func (s *Server) newLogins() *scan.Desk {
 	if s.options.Scan == nil {
 		return nil
 	}
-	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.keepToken, Stored: s.isStored, Tell: s.loginTrouble, Note: func(ctx context.Context, id string, again bool) {
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.storeToken, Stored: s.isStored, Tell: s.loginTrouble, Note: func(ctx context.Context, id string, again bool) {
 		caller, _ := access.From(ctx)
 		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
 		if again {
@@ -179,8 +179,8 @@ func (s *Server) isStored(ctx context.Context, name string) (bool, error) {
 	return there, err
 }
 
-// keepToken stores an account's token, bound to its server and to the kind.
-func (s *Server) keepToken(ctx context.Context, name, base, token string) error {
+// storeToken stores an account's token, bound to its server and to the kind.
+func (s *Server) storeToken(ctx context.Context, name, base, token string) error {
 	u, err := url.Parse(base)
 	if err != nil {
 		return err

@@ -54,9 +54,9 @@ func scanPage() *page {
 	}
 }
 
-// keepLogin stores the name of a sign-in in a cookie, and returns the text by which the address
+// storeLogin stores the name of a sign-in in a cookie, and returns the text by which the address
 // distinguishes it from others. Neither an address nor a page has the name.
-func (v *visit) keepLogin(name string) string {
+func (v *visit) storeLogin(name string) string {
 	at := digestOf(name)
 	v.setLogin(at, name, loginLasts)
 	return at

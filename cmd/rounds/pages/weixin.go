@@ -106,7 +106,7 @@ func beginScan(v *visit) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return link(scanPath, "at", v.keepLogin(l.Login)), nil
+	return link(scanPath, "at", v.storeLogin(l.Login)), nil
 }
 
 // blame puts the API's faults at the fields to which they belong.

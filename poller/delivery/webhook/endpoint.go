@@ -102,6 +102,7 @@ type Header struct {
 	Secret secrets.Ref
 }
 
+// checkHeaders notes what is wrong with an endpoint's headers.
 func checkHeaders(r *strict.Reader, headers []Header) {
 	if len(headers) > fetch.MaxHeaders {
 		r.Fault("headers", "must be at most "+strconv.Itoa(fetch.MaxHeaders))
@@ -109,11 +110,11 @@ func checkHeaders(r *strict.Reader, headers []Header) {
 	}
 	seen := make(map[string]bool)
 	for _, h := range headers {
-		lower := strings.ToLower(h.Name)
-		field, name := "headers."+strict.Printable(h.Name), fetch.HeaderNameFault(h.Name)
+		lower, field := strings.ToLower(h.Name), "headers."+strict.Printable(h.Name)
+		misnamed := fetch.HeaderNameFault(h.Name)
 		switch {
-		case name != "":
-			r.Fault(field, name)
+		case misnamed != "":
+			r.Fault(field, misnamed)
 		case seen[lower]:
 			r.Fault(field, "comes twice")
 		case h.Secret.IsZero() && fetch.CredentialHeader(lower):
