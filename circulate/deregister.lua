@@ -6,8 +6,9 @@
 -- KEYS[3]  schedule  ZSET
 -- KEYS[4]  parked  ZSET
 -- KEYS[5], KEYS[6]  timeline  STREAMs
--- KEYS[7]  accounts  HASH  id -> record
--- KEYS[8…] every other HASH that has a field for each account
+-- KEYS[7…14]  the outbox: see sends.lua
+-- KEYS[15] accounts  HASH  id -> record
+-- KEYS[16…] every other HASH that has a field for each account
 -- ARGV[1]  how many lines timelines keep, as tell takes it
 -- ARGV[2]  1 or 2: how many arguments each account has
 -- then of each its id, and the record that it must have now; without the second any
@@ -16,12 +17,14 @@
 -- Returns how many were registered and had that record.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset')
-for k = 7, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+local FIELDS, box = 15, outbox(7)
+for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+wrong = wrong or outbox_mistyped(box)
 if wrong then return wrong end
 
 local each, ids = tonumber(ARGV[2]), {}
 for a = 3, #ARGV, each do
-  if each == 1 or (redis.call('HGET', KEYS[7], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
+  if each == 1 or (redis.call('HGET', KEYS[FIELDS], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
 end
 if #ids == 0 then return 0 end
 
@@ -34,7 +37,13 @@ local there = ARGV[1] ~= '' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 local gone = redis.call('HDEL', KEYS[2], unpack(ids))
 redis.call('ZREM', KEYS[3], unpack(ids))
 redis.call('ZREM', KEYS[4], unpack(ids))
-for k = 7, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
+for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
+-- What waits is not sent any more.
+if redis.call('EXISTS', box.index) == 1 then
+  -- shared here
+  local now = clock()
+  for _, id in ipairs(ids) do forget_sends(box, id, now) end
+end
 -- The next account with this id must not show lines of this one.
 for i, id in ipairs(ids) do
   if there[i] then tell({KEYS[5], KEYS[6]}, ARGV[1], id, 'deregistered', 0, '') end

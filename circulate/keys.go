@@ -39,6 +39,7 @@ type shardKeys struct {
 	leases      string        // HASH  consumer group -> token|expiry|consumer that reads the shard
 	setAside    string        // LIST  malformed entries, the latest only
 	timeline    wire.Timeline // two STREAMs  events of accounts, the latest only
+	outbox      outboxKeys
 
 	// While the number of shards changes; see reshard.go.
 	leaving    string // STRING  the shard's accounts go to other shards; nothing is claimed until then
@@ -51,7 +52,7 @@ type shardKeys struct {
 
 // all returns every key with its type.
 func (k *shardKeys) all() []wire.Key {
-	return []wire.Key{
+	return append([]wire.Key{
 		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},
 		{k.ticketSeq, "string"}, {k.accounts, "hash"}, {k.changes, "zset"}, {k.cursors, "hash"},
 		{k.failures, "hash"}, {k.states, "hash"}, {k.strikes, "hash"}, {k.nudges, "hash"}, {k.parked, "zset"},
@@ -61,7 +62,7 @@ func (k *shardKeys) all() []wire.Key {
 		{k.ticketMark, "string"}, {k.clock, "hash"},
 		{k.timeline.Mattered, "stream"}, {k.timeline.Routine, "stream"},
 		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
-	}
+	}, k.outbox.all()...)
 }
 
 func newShardKeys(namespace string, shards, shard int) shardKeys {
@@ -95,6 +96,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		leases:      tag + "leases",
 		setAside:    tag + "set_aside",
 		timeline:    wire.Timeline{Mattered: tag + "timeline", Routine: tag + "timeline:routine"},
+		outbox:      newOutboxKeys(tag),
 		leaving:     tag + "leaving",
 		stays:       tag + "stays",
 		departures:  tag + "departures",

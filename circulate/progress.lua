@@ -12,6 +12,8 @@
 -- ARGV[4]  the cursor to set, otherwise empty
 -- ARGV[5]  MARK_OK if a call of the check has succeeded completely, otherwise '-'
 -- then, four for each message: id, type, time, data
+-- then, with the outbox, four for each window: peer, for how long, ms, how often or -, its
+--   token; and how many arguments those are
 --
 -- A Redis at its memory limit refuses a page with messages, before anything is
 -- written.
@@ -27,6 +29,12 @@ local wrong = mistyped(processing, 'list', tickets, 'hash', KEYS[3], 'string')
 if not wrong and (#ARGV > 5 or ARGV[3] ~= 'keep') then -- a renewal writes neither
   wrong = mistyped(cursors, 'hash', messages, 'stream')
 end
+local last = #ARGV
+if KEYS[7] then
+  -- shared here
+  wrong = wrong or outbox_mistyped(outbox(7))
+  last = last - 1 - tonumber(ARGV[last])
+end
 if wrong then return wrong end
 
 -- A full Redis accepts no messages: it refuses the ticket.
@@ -37,13 +45,17 @@ local fresh = take_ticket(sequence, now)
 if redis.call('LREM', processing, -1, entry) ~= 1 or not current or ticket_of(current) ~= ticket_of(entry) then
   return false
 end
-for a = 6, #ARGV, 4 do
+for a = 6, last, 4 do
   local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
     'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
   if type(added) == 'table' and added.err then
     redis.call('RPUSH', processing, entry) -- the stream accepts nothing more
     return added
   end
+end
+if KEYS[7] then
+  -- shared here
+  for a = last + 1, #ARGV - 1, 4 do open_window(outbox(7), now, id, ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]) end
 end
 local renewed = fresh .. '|' .. stamp(now) .. '|' .. sub(entry, 30, 39) .. '|' .. id
 redis.call('LPUSH', processing, renewed)

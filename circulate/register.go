@@ -141,7 +141,7 @@ func (it *Registration) appendOps(args []any, place int) []any {
 	return args
 }
 
-var deregisterScript = wire.NewTellingScript("deregister", lua("deregister"))
+var deregisterScript = wire.NewTellingScript("deregister", lua("sends"), lua("deregister"))
 
 // Deregister removes accounts of one shard for good, with all their data except their
 // messages. A check under way will not be written. It returns how many were registered.
@@ -157,10 +157,10 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 // deregisterIn is Deregister in exactly this shard, with the arguments of the script.
 func (r *Ring) deregisterIn(ctx context.Context, shard int, args []any) (int, error) {
 	k := &r.keys[shard]
-	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, []string{
-		k.changes, k.tickets, k.schedule, k.parked, k.timeline.Mattered, k.timeline.Routine,
+	keys := append([]string{k.changes, k.tickets, k.schedule, k.parked, k.timeline.Mattered, k.timeline.Routine}, k.outbox.with()...)
+	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, append(keys,
 		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors,
-	}, args...))
+	), args...))
 }
 
 func anyOf(texts []string) []any {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -11,7 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-var returnScript = wire.NewTellingScript("return", lua("list"), lua("return")).Vitally()
+var returnScript = wire.NewTellingScript("return", lua("list"), lua("sends"), lua("return")).Vitally()
 
 // Outcome is the outcome of returning one account.
 type Outcome uint8
@@ -78,8 +79,12 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	if len(args) > usual {
 		keys = append(keys, k.cursors, k.failures, k.states, k.parked, k.reasons, k.messages)
 	}
-	if kept != "" {
+	opens := opensWindow(items)
+	if kept != "" || opens {
 		args, keys = append(args, kept), append(keys, k.timeline.Keys()...)
+	}
+	if opens {
+		keys = append(keys, k.outbox.with()...)
 	}
 	verdict, err := redis.Bytes(r.wire.Run(ctx, returnScript, shard, keys, args...))
 	if err != nil {
@@ -208,7 +213,26 @@ func (it *Return) appendRare(args []any, place int) []any {
 	if it.Park != "" {
 		args = append(args, "park", place, it.Park)
 	}
+	for i := range it.Messages {
+		if w := it.Messages[i].Answerable; w != nil {
+			args = w.append(append(args, "window", place))
+		}
+	}
 	return args
+}
+
+// opensWindow reports whether a message of some returns lets its peer be answered.
+func opensWindow(items []Return) bool {
+	for i := range items {
+		if answerable(items[i].Messages) {
+			return true
+		}
+	}
+	return false
+}
+
+func answerable(messages []Message) bool {
+	return slices.ContainsFunc(messages, func(m Message) bool { return m.Answerable != nil })
 }
 
 // appendLines appends the lines that a return writes to its account's timeline, except
@@ -278,7 +302,7 @@ func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, erro
 		append(r.wakeArgs(shard), entries...)...))
 }
 
-var progressScript = wire.NewVitalScript("progress", lua("progress"))
+var progressScript = wire.NewVitalScript("progress", lua("sends"), lua("progress"))
 
 // Page is one page of a check that has more pages, or one call of a held check.
 type Page struct {
@@ -311,8 +335,18 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		args = p.Messages[i].appendFields(args)
 	}
 	k := &r.keys[c.Shard]
-	renewed, err := redis.String(r.wire.Run(ctx, progressScript, c.Shard,
-		[]string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages, k.ticketMark}, args...))
+	keys := []string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages, k.ticketMark}
+	if answerable(p.Messages) {
+		keys = append(keys, k.outbox.with()...)
+		messages := len(args)
+		for i := range p.Messages {
+			if w := p.Messages[i].Answerable; w != nil {
+				args = w.append(args)
+			}
+		}
+		args = append(args, len(args)-messages)
+	}
+	renewed, err := redis.String(r.wire.Run(ctx, progressScript, c.Shard, keys, args...))
 	switch {
 	case errors.Is(err, redis.ErrNil):
 		return ErrClaimLost

@@ -18,7 +18,8 @@
 -- KEYS[15]  parked           ZSET    id -> parked at
 -- KEYS[16]  park_reasons     HASH    id -> reason
 -- KEYS[17]  messages         STREAM
--- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines
+-- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines or windows
+-- KEYS[20…27]  the outbox, if a message lets its peer be answered: see sends.lua
 -- ARGV[1]   of each of n accounts, one behind the other: the rule that decided (a letter),
 --   the check's mark (a letter; '-' = it was not checked), next due (a stamp; a past time
 --   means now)
@@ -29,8 +30,9 @@
 -- the check's earlier pages · b CURSOR and as m · B CURSOR and as M
 -- then, with i the place among the n:
 --   found i FOUND, if only earlier pages had messages · line i EVENT N TEXT · nocursor i ·
---   failures i N · state i VALUE · error i TEXT, after its line · park i REASON
--- and at last, if there is any line, how many lines timelines hold
+--   failures i N · state i VALUE · error i TEXT, after its line · park i REASON ·
+--   window i PEER HOW-LONG HOW-OFTEN TOKEN, in ms, - for any number
+-- and at last, if there is any line or window, how many lines timelines hold, or ''
 --
 -- A Redis at its memory limit refuses a batch with messages before anything is written,
 -- and accepts any other.
@@ -72,6 +74,11 @@ if cursors then
   redis.call('HLEN', reasons)
   redis.call('ZCARD', parked)
   if brings then redis.call('XLEN', messages) end
+  if #KEYS > 19 then
+    -- shared here
+    local wrong = outbox_mistyped(outbox(20))
+    if wrong then return wrong end
+  end
 end
 
 -- A full Redis accepts no messages: it refuses the tickets.
@@ -161,6 +168,10 @@ while a <= last do
   elseif op == 'nocursor' then
     a = a - 1
     if holds then short[i], drop_cursors[#drop_cursors + 1] = '', id end
+  elseif op == 'window' then
+    -- shared here
+    if holds then open_window(outbox(20), now, id, value, ARGV[a], ARGV[a + 1], ARGV[a + 2]) end
+    a = a + 3
   elseif holds and op == 'failures' then
     if value == '0' then
       drop_failures[#drop_failures + 1] = id
@@ -271,7 +282,7 @@ if healed and #healed > 0 then redis.call('HDEL', errors, unpack(healed)) end
 if checked and #checked > 0 then redis.call('HDEL', strikes, unpack(checked)) end
 if not short then return n == 1 and verdict[1] or table.concat(verdict) end
 -- shared here
-if #finds > 0 then tell_finds(routine, ARGV[#ARGV], finds) end
+if #finds > 0 and ARGV[#ARGV] ~= '' then tell_finds(routine, ARGV[#ARGV], finds) end
 
 -- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or
 -- if it differs from the one before: the text before its colon is another. The first

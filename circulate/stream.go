@@ -233,6 +233,10 @@ type Message struct {
 	Type string          `json:"type,omitempty"` // the third party's own
 	Time time.Time       `json:"time"`           // when it was created, by the third party's clock; zero = unknown
 	Data json.RawMessage `json:"data,omitempty"` // any JSON value
+
+	// Answerable says that the message lets its peer be answered. It is written with the
+	// message and does not enter the stream. Nil: it says nothing about answers.
+	Answerable *Answerable `json:"-"`
 }
 
 // appendFields appends the message as scripts take it.

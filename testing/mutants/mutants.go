@@ -108,7 +108,7 @@ const shared = "group"
 // byKind is the text that scripts share which know of accounts that wait by their kinds.
 const byKind = "bykind"
 
-var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|key|value|point))?): `)
+var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|key|value|point|send))?): `)
 
 // ScriptName returns the name that a script states in its own first comment, behind the
 // text that it shares with others.
@@ -131,7 +131,7 @@ func (m Mutant) file() string {
 	case "far", "move", "rewind":
 		return "clock_" + m.Script + ".lua"
 	}
-	if verb, noun, ok := strings.Cut(m.Script, " "); ok { // of package circulate/document
+	if verb, noun, ok := strings.Cut(m.Script, " "); ok { // of sends, or of package circulate/document
 		return noun + "_" + verb + ".lua"
 	}
 	return m.Script + ".lua"

@@ -36,6 +36,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"a message is skipped":                  fullSkip,
 		"opening a ring that there is":          fullOpen,
 		"a timeline goes on":                    fullTimeline,
+		"sends go on":                           fullSends,
 		"memory, and trying a write":            fullMemory,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,81 @@
+-- queue send: take a send over, as the last of its peer.
+--
+-- KEYS[1…8]  the outbox: see sends.lua
+-- KEYS[9]    tickets  HASH  id -> current ticket
+-- ARGV[1]   its id
+-- ARGV[2]   the digest of its account and idempotency key, or '' if it has no key
+-- ARGV[3]   the digest of what is to be sent
+-- ARGV[4…6] account, kind, peer
+-- ARGV[7]   after when it must not go, unix ms, or ''
+-- ARGV[8]   1 if it waits for its window, otherwise 0
+-- ARGV[9]   1 if the kind has windows, otherwise 0
+-- ARGV[10…12] the message that it answers or '', type, data
+-- ARGV[13], ARGV[14]  how many sends that have not ended an account may have, and the shard
+-- ARGV[15], ARGV[16]  how long a key is remembered, ms, and how many of each account
+--
+-- A Redis at its memory limit refuses it, before anything is written.
+--
+-- Returns a letter and more: q ID RECORD queued · s ID RECORD it was there · g ID it was
+-- there, and has ended long ago · c ID another one has its key · n the account is not
+-- registered · b and s are: a the account has too many, f the shard has · o UNTIL LEFT it
+-- is outside its window, '' = none · x it has expired
+
+local box, tickets = outbox(1), KEYS[9]
+local wrong = outbox_mistyped(box) or mistyped(tickets, 'hash')
+if wrong then return wrong end
+
+local id, digest, body, account, kind, peer, expires = unpack(ARGV, 1, 7)
+local waits, windowed = ARGV[8], ARGV[9]
+local now = clock()
+if redis.call('HEXISTS', tickets, account) == 0 then return {'n'} end
+
+-- The same id is the same send too: a caller repeats a step whose reply was lost.
+local by_key = digest ~= '' and redis.call('HGET', box.names, 'k' .. digest)
+local known = by_key and sub(by_key, 1, SEND_ID) or id
+local there = redis.call('HGET', box.sends, known)
+if by_key or there then
+  local was = by_key and sub(by_key, SEND_ID + 1) or read_send(there).digest
+  if was ~= body then return {'c', known} end
+  return there and {'s', known, there} or {'g', known}
+end
+
+if expires ~= '' and tonumber(expires) <= now then return {'x'} end
+local all = 0
+for _, group in ipairs({'q', 'a', 'u'}) do
+  local first, after = within(group .. account)
+  all = all + redis.call('ZLEXCOUNT', box.index, first, after)
+end
+if all >= tonumber(ARGV[13]) then return {'a'} end
+all = redis.call('ZLEXCOUNT', box.index, '[q', '(r') + redis.call('ZLEXCOUNT', box.index, '[a', '(b') + redis.call('ZLEXCOUNT', box.index, '[u', '(v')
+if all >= tonumber(ARGV[14]) then return {'f'} end
+local line = account .. '\0' .. peer
+if windowed == '1' and waits == '0' then
+  -- Those before it in the line take from the count as well.
+  local w = window_of(box, line, now)
+  local first, after = within(line)
+  local ahead = w and w.open and w.left ~= '-' and redis.call('ZLEXCOUNT', box.line, first, after) or 0
+  if not w or not w.open or w.left ~= '-' and ahead >= tonumber(w.left) then return {'o', w and w.till or '', w and w.left or ''} end
+end
+
+local s = {state = 'q', account = account, kind = kind, peer = peer, queued = stamp(now), since = stamp(now), expires = expires,
+  waits = waits, windowed = windowed, at = '', attempts = '0', digest = body, reply_to = ARGV[10], type = ARGV[11], data = ARGV[12],
+  place = next_place(box, line)}
+put_send(box, id, s) -- a full Redis refuses this
+redis.call('ZADD', box.index, 0, indexed(s, id))
+redis.call('ZADD', box.line, 0, in_line(s, id))
+if expires ~= '' then redis.call('ZADD', box.ends, expires, id) end
+if digest ~= '' then
+  local key = 'k' .. account .. '\0' .. stamp(now) .. digest
+  redis.call('HSET', box.names, 'k' .. digest, id .. body)
+  redis.call('ZADD', box.index, 0, key)
+  redis.call('ZADD', box.ends, now + tonumber(ARGV[15]), key)
+  local first, after = within('k' .. account)
+  if redis.call('ZLEXCOUNT', box.index, first, after) > tonumber(ARGV[16]) then
+    local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', 0, 1)[1]
+    redis.call('HDEL', box.names, 'k' .. sub(oldest, -SEND_ID))
+    redis.call('ZREM', box.index, oldest)
+    redis.call('ZREM', box.ends, oldest)
+  end
+end
+line_up(box, line, now)
+return {'q', id, redis.call('HGET', box.sends, id)}

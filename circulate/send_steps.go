@@ -1,0 +1,434 @@
+package circulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/rounds-dev/rounds/circulate/internal/wire"
+)
+
+// AttemptOrder says which sends to attempt.
+type AttemptOrder struct {
+	Replica string        // who sends
+	Step    string        // a name that no other Attempt ever has, of 1 to 64 bytes, such as rand.Text()
+	Kinds   []string      // the kinds that the replica can send
+	Most    int           // how many sends
+	Lasts   time.Duration // after that an attempt without outcome is unknown; longer than the call
+	// Durably waits until the attempts are on the disk of their Redis, as far as that can
+	// tell. Nil: they are not waited for.
+	Durably *Syncer
+}
+
+// Attempt is a send that may be sent now, once.
+type Attempt struct {
+	Send
+	Shard   int
+	Token   string // of the newest message of its peer's window; opaque to the ring
+	Record  []byte // the account's
+	Durable bool   // the attempt is on disk
+}
+
+// Attempt notes that sends of one shard are on their way, and returns them. The caller
+// sends each at once, and settles it. Of each peer there is at most one, the first in
+// line. It also returns when the next one is due; zero: none is.
+//
+// After an error no send may be sent. Attempt has then withdrawn what it took, if it
+// could; otherwise the caller calls Withdraw until that succeeds.
+func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts []Attempt, next time.Time, err error) {
+	if err := errors.Join(ValidateReplica(o.Replica), wire.CheckBatch("attempt", o.Most)); err != nil {
+		return nil, time.Time{}, err
+	}
+	if o.Step == "" || len(o.Step) > 64 || o.Lasts < time.Millisecond {
+		return nil, time.Time{}, fmt.Errorf("%w: attempt: a step needs a name and a bound", wire.ErrInput)
+	}
+	args := []any{o.Replica, o.Step, o.Most, o.Lasts.Milliseconds(), ReasonPaused, pausedFor.Milliseconds()}
+	for _, kind := range o.Kinds {
+		if WaitsByKind(kind) {
+			args = append(args, kind)
+		}
+	}
+	k := &s.ring.keys[shard]
+	reply, err := redis.Values(s.ring.wire.Run(ctx, attemptSendScript, shard,
+		k.outbox.with(k.ticketSeq, k.ticketMark, k.accounts, k.reasons, k.leaving), args...))
+	if err == nil {
+		attempts, next, err = readAttempts(shard, reply)
+	}
+	durable := false
+	if err == nil && len(attempts) > 0 && o.Durably != nil {
+		durable, err = o.Durably.Sync(ctx, shard)
+	}
+	if err != nil {
+		// No byte of them has left, and none will.
+		if _, withdrawErr := s.Withdraw(ctx, shard, o.Replica, o.Step); withdrawErr != nil {
+			err = errors.Join(err, withdrawErr)
+		}
+		return nil, time.Time{}, err
+	}
+	for i := range attempts {
+		attempts[i].Durable = durable
+	}
+	return attempts, next, nil
+}
+
+func readAttempts(shard int, reply []any) (attempts []Attempt, next time.Time, err error) {
+	const each = 5
+	malformed := fmt.Errorf("attempt, shard %d: %w", shard, wire.ErrReply)
+	if len(reply) < 2 || (len(reply)-2)%each != 0 {
+		return nil, time.Time{}, malformed
+	}
+	due, err := redis.Int64(reply[1], nil)
+	if err != nil {
+		return nil, time.Time{}, malformed
+	}
+	if due >= 0 {
+		next = time.UnixMilli(due)
+	}
+	fields, err := redis.Strings(reply[2:], nil)
+	if err != nil {
+		return nil, time.Time{}, malformed
+	}
+	for i := 0; i < len(fields); i += each {
+		a := Attempt{Shard: shard, Token: fields[i+3], Record: []byte(fields[i+4])}
+		if a.Send, err = readSend(fields[i], fields[i+1]); err != nil {
+			return nil, time.Time{}, err
+		}
+		a.Fence = fields[i+2]
+		attempts = append(attempts, a)
+	}
+	return attempts, next, nil
+}
+
+// Withdraw queues again, at their old places, the sends of an Attempt whose reply the
+// caller did not read, so that no byte of them has left. A step that reaches Redis only
+// now takes nothing. It returns how many it queued.
+func (s Sends) Withdraw(ctx context.Context, shard int, replica, step string) (int, error) {
+	k := &s.ring.keys[shard]
+	return redis.Int(s.ring.wire.Run(ctx, withdrawSendScript, shard, k.outbox.with(), replica, step, withdrawnFor.Milliseconds()))
+}
+
+// SendOutcome is how an attempt went.
+type SendOutcome byte
+
+// The outcomes.
+const (
+	AttemptAccepted SendOutcome = 'y' // the vendor accepted it
+	AttemptRejected SendOutcome = 'n' // the vendor refused it for good
+	AttemptUnknown  SendOutcome = 'u' // nobody knows: the call was cut, or timed out after its first byte
+	// AttemptAgain says that the vendor refused it for now. What it took from the window's
+	// count stays taken.
+	AttemptAgain SendOutcome = 'r'
+	// AttemptUnsent says that no byte has left, as when the vendor could not be reached.
+	AttemptUnsent SendOutcome = 'b'
+	// AttemptNotBegun says that the caller has not tried, as at shutdown. It counts as no
+	// attempt.
+	AttemptNotBegun SendOutcome = 'w'
+)
+
+// Settlement is how one attempt went.
+type Settlement struct {
+	ID, Fence string
+	Outcome   SendOutcome
+	Code      string
+	Text      string // for people, without a secret; cut to 512 bytes
+	VendorID  string
+	After     time.Time // for AttemptAgain and AttemptUnsent: when it may be tried again, by Redis' clock
+}
+
+// Settle writes how attempts of one shard went. It reports for each whether that is its
+// outcome now. False says that the attempt was not the send's last one any more, or that
+// the send is not there: nothing was written. Settle is safe to repeat.
+//
+// An attempt that became unknown meanwhile, because it took too long or its replica
+// seemed dead, may still be settled as accepted or rejected: the doubt is over then.
+func (s Sends) Settle(ctx context.Context, shard int, all []Settlement) ([]bool, error) {
+	if err := wire.CheckBatch("settle", len(all)); err != nil {
+		return nil, err
+	}
+	args := make([]any, 0, 7*len(all))
+	for _, it := range all {
+		after := ""
+		if it.Outcome == AttemptAgain || it.Outcome == AttemptUnsent {
+			after = strconv.FormatInt(min(max(0, it.After.UnixMilli()), latestDue), 10)
+		}
+		args = append(args, it.ID, it.Fence, string(it.Outcome), clipTo(it.Code, 64), clipTo(it.Text, mostSendText), clipTo(it.VendorID, 256), after)
+	}
+	k := &s.ring.keys[shard]
+	letters, err := redis.String(s.ring.wire.Run(ctx, settleSendScript, shard, k.outbox.with(), args...))
+	if err != nil {
+		return nil, err
+	}
+	if len(letters) != len(all) {
+		return nil, fmt.Errorf("settle, shard %d: %w", shard, wire.ErrReply)
+	}
+	settled := make([]bool, len(all))
+	for i := range all {
+		settled[i] = letters[i] == '1'
+	}
+	return settled, nil
+}
+
+// clipTo cuts a text to so many bytes, and not within a character.
+func clipTo(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}
+
+// Fail writes that the vendor could not deliver a send that it had accepted. The id is
+// the vendor's, or ours. It returns our id, or ErrNoSend.
+func (s Sends) Fail(ctx context.Context, account, id, code, text string) (string, error) {
+	var ours string
+	err := s.search(ctx, s.ring.ShardOf(account), s.ring.target(account), func(shard int) (err error) {
+		k := &s.ring.keys[shard]
+		ours, err = redis.String(s.ring.wire.Run(ctx, failSendScript, shard, k.outbox.with(), account, id, clipTo(code, 64), clipTo(text, mostSendText)))
+		if err == nil && ours == "" {
+			err = ErrNoSend
+		}
+		return err
+	})
+	return ours, err
+}
+
+// Cancel cancels a queued send, and returns it as it then is. A send that is not queued
+// any more does not change, and the error is ErrSendState. A canceled one may be canceled
+// again.
+func (s Sends) Cancel(ctx context.Context, id string) (send Send, err error) {
+	err = s.whereverIs(ctx, id, func(shard int) error {
+		k := &s.ring.keys[shard]
+		record, err := redis.String(s.ring.wire.Run(ctx, cancelSendScript, shard, k.outbox.with(), id))
+		send, err = found1(id, record, err)
+		return err
+	})
+	if err == nil && send.State != SendCanceled {
+		err = ErrSendState
+	}
+	return send, err
+}
+
+// Resolution is what somebody decided about a send.
+type Resolution struct {
+	Fence string // of the send as the caller saw it
+
+	// To is SendAccepted or SendRejected for an unknown send, or SendQueued for an unknown
+	// or rejected one, which is then sent again, last of its peer.
+	To       SendState
+	Code     string
+	Text     string
+	VendorID string
+	Expires  time.Time // for SendQueued, as in Send
+}
+
+// Resolve writes what somebody decided about an unknown send, or sends a rejected one
+// again, and returns the send. If it is not as the caller saw it any more, nothing
+// changes, and the error is ErrSendState.
+func (s Sends) Resolve(ctx context.Context, id string, r Resolution) (send Send, err error) {
+	if r.To != SendAccepted && r.To != SendRejected && r.To != SendQueued {
+		return Send{}, fmt.Errorf("%w: resolve: no send is resolved to be %s", wire.ErrInput, r.To)
+	}
+	done := false
+	err = s.whereverIs(ctx, id, func(shard int) error {
+		k := &s.ring.keys[shard]
+		reply, err := redis.Strings(s.ring.wire.Run(ctx, resolveSendScript, shard, k.outbox.with(), id, r.Fence, string(r.To),
+			clipTo(r.Code, 64), clipTo(r.Text, mostSendText), clipTo(r.VendorID, 256), expiryText(r.Expires)))
+		if err == nil && len(reply) != 2 {
+			err = fmt.Errorf("resolve, shard %d: %w", shard, wire.ErrReply)
+		}
+		if err != nil {
+			return err
+		}
+		done = reply[0] == "1"
+		send, err = found1(id, reply[1], nil)
+		return err
+	})
+	if err == nil && !done {
+		err = ErrSendState
+	}
+	return send, err
+}
+
+// SweptSends is what one sweep of a shard's sends found.
+type SweptSends struct {
+	Looked  int      // how many things had ended; as many as asked for: there may be more
+	Expired int      // sends
+	Unknown []string // sends whose attempts became unknown
+}
+
+// Sweep ends what ends by itself in a shard: sends that expire, attempts that last too
+// long, or longer than grace if their replica is not alive; and it forgets ended sends,
+// keys and windows whose time is over. It looks at up to n of them.
+func (s Sends) Sweep(ctx context.Context, shard, n int, grace time.Duration, alive []string) (SweptSends, error) {
+	if err := wire.CheckBatch("sweep sends", n); err != nil {
+		return SweptSends{}, err
+	}
+	k := &s.ring.keys[shard]
+	reply, err := redis.Values(s.ring.wire.Run(ctx, sweepSendScript, shard, k.outbox.with(), append([]any{n, grace.Milliseconds()}, anyOf(alive)...)...))
+	if err != nil {
+		return SweptSends{}, err
+	}
+	var swept SweptSends
+	if _, err := redis.Scan(reply, &swept.Looked, &swept.Expired, &swept.Unknown); err != nil {
+		return SweptSends{}, fmt.Errorf("sweep sends, shard %d: %w: %w", shard, wire.ErrReply, err)
+	}
+	return swept, nil
+}
+
+// Look returns a send, or ErrNoSend.
+func (s Sends) Look(ctx context.Context, id string) (send Send, err error) {
+	err = s.whereverIs(ctx, id, func(shard int) error {
+		key := s.ring.keys[shard].outbox.sends
+		replies, err := s.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"HGET", key, id})
+		if err != nil {
+			return fmt.Errorf("look at a send, shard %d: %w", shard, err)
+		}
+		record, err := redis.String(replies[0], nil)
+		if errors.Is(err, redis.ErrNil) {
+			err = nil
+		}
+		send, err = found1(id, record, err)
+		return err
+	})
+	return send, err
+}
+
+// found1 reads one send; an empty record is ErrNoSend.
+func found1(id, record string, err error) (Send, error) {
+	if err != nil {
+		return Send{}, err
+	}
+	if record == "" {
+		return Send{}, ErrNoSend
+	}
+	return readSend(id, record)
+}
+
+// SendGroup is a group of sends in which lists go by time.
+type SendGroup byte
+
+// The groups, by when their sends were queued; those that have ended, by when they did.
+const (
+	GroupQueued     SendGroup = 'q'
+	GroupAttempting SendGroup = 'a'
+	GroupUnknown    SendGroup = 'u'
+	GroupEnded      SendGroup = 'e' // accepted, rejected, failed, canceled or expired
+)
+
+// List returns some sends of a group in one shard: those of one account, the oldest first,
+// or those of all, account by account. It goes on behind the place that the call before
+// returned; "" is the start, and "" comes back at the end.
+func (s Sends) List(ctx context.Context, shard int, group SendGroup, account, behind string, n int) (sends []Send, next string, err error) {
+	if err := wire.CheckBatch("list sends", n); err != nil {
+		return nil, "", err
+	}
+	from, to := "["+string(group), "("+string(group+1)
+	if account != "" {
+		from, to = from+account+"\x00", "("+string(group)+account+"\x01"
+	}
+	if behind != "" {
+		from = "(" + behind
+	}
+	k := &s.ring.keys[shard]
+	reply, err := redis.Strings(s.ring.wire.Run(ctx, listSendScript, shard, k.outbox.with(), from, to, n))
+	if err != nil {
+		return nil, "", err
+	}
+	for i := 0; i+1 < len(reply); i += 2 {
+		member := reply[i]
+		if reply[i+1] == "" || len(member) < SendIDLength {
+			continue // an audit finds it
+		}
+		send, err := readSend(member[len(member)-SendIDLength:], reply[i+1])
+		if err != nil {
+			return nil, "", err
+		}
+		sends = append(sends, send)
+	}
+	if len(reply) == 2*n {
+		next = reply[len(reply)-2]
+	}
+	return sends, next, nil
+}
+
+// OpenWindow is the window of a peer as it is known.
+type OpenWindow struct {
+	Until time.Time // by Redis' clock
+	Left  int       // -1: any number
+	Token string
+}
+
+// Window returns the last known window of a peer, which may be over. False: none is
+// known.
+func (s Sends) Window(ctx context.Context, account, peer string) (w OpenWindow, known bool, err error) {
+	err = s.search(ctx, s.ring.ShardOf(account), s.ring.target(account), func(shard int) error {
+		key := s.ring.keys[shard].outbox.windows
+		replies, err := s.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"HGET", key, account + "\x00" + peer})
+		if err != nil {
+			return fmt.Errorf("window, shard %d: %w", shard, err)
+		}
+		text, err := redis.String(replies[0], nil)
+		if errors.Is(err, redis.ErrNil) {
+			return ErrNoSend
+		}
+		parts := strings.SplitN(text, "|", 3)
+		if err != nil || len(parts) != 3 {
+			return fmt.Errorf("window, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+		}
+		w = OpenWindow{Left: -1, Token: parts[2]}
+		if w.Until, err = readMilli(parts[0]); err == nil && parts[1] != "-" {
+			w.Left, err = strconv.Atoi(parts[1])
+		}
+		known = true
+		return err
+	})
+	if errors.Is(err, ErrNoSend) {
+		err = nil
+	}
+	return w, known, err
+}
+
+// whereverIs does a step in the shards where a send may be, until one has it.
+func (s Sends) whereverIs(ctx context.Context, id string, step func(shard int) error) error {
+	crc, err := strconv.ParseUint(id[:min(8, len(id))], 16, 32)
+	if err != nil || len(id) != SendIDLength {
+		return ErrNoSend
+	}
+	r := s.ring
+	target := r.sources + int(crc%uint64(len(r.keys)-r.sources))
+	first := target
+	if r.sources > 0 && !r.left.Load() {
+		first = int(crc % uint64(r.sources))
+	}
+	return s.search(ctx, first, target, step)
+}
+
+// search does a step in the shard where a send may be, and then, if it is not there, in
+// the one that its account moves to.
+func (s Sends) search(ctx context.Context, first, target int, step func(shard int) error) error {
+	err := step(first)
+	if !errors.Is(err, ErrNoSend) {
+		return err
+	}
+	if _, beyondErr := s.ring.beyond(ctx, first, nil); beyondErr != nil {
+		return beyondErr
+	}
+	if first != target {
+		err = step(target)
+	}
+	return err
+}
+
+// Events returns up to n events of a shard that come after a position, the oldest first.
+func (s Sends) Events(ctx context.Context, shard int, after string, n int) ([]Letter, error) {
+	key := s.ring.keys[shard].outbox.events
+	replies, err := s.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
+	if err != nil {
+		return nil, fmt.Errorf("events, shard %d: %w", shard, err)
+	}
+	return wire.Entries(replies[0])
+}

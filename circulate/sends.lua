@@ -1,0 +1,268 @@
+-- Shared by the steps of sends. It comes after entry.lua.
+--
+-- All of these have a peer in one form, account NUL peer, here called a line. No id and no
+-- peer has a control character, so NUL and the byte after it bound what begins with one.
+
+-- The eight keys of a shard's sends, of which the first is KEYS[at].
+local function outbox(at)
+  return {sends = KEYS[at], line = KEYS[at + 1], due = KEYS[at + 2], index = KEYS[at + 3], ends = KEYS[at + 4],
+    names = KEYS[at + 5], windows = KEYS[at + 6], events = KEYS[at + 7]}
+end
+
+-- Returns an error reply if one of them has the wrong type.
+local function outbox_mistyped(box)
+  return (mistyped(box.sends, 'hash', box.line, 'zset', box.due, 'zset', box.index, 'zset', box.ends, 'zset',
+    box.names, 'hash', box.windows, 'hash', box.events, 'stream'))
+end
+
+-- A record is its fields in this order, each LENGTH:VALUE. The first is the state:
+--
+--   q queued · a attempting · y accepted · n rejected · u unknown · f failed · c canceled · x expired
+--
+-- Since is when the state began, not_before when the next attempt may be, expires after
+-- when there is none: unix ms, or ''. Place is its number in the line of its peer, and at
+-- the stamp under which it stands in due; '' means that it is not there. Counted is until
+-- when the window lasted from whose count the last attempt was taken.
+local FIELDS_OF_SEND = {'state', 'fence', 'account', 'kind', 'peer', 'queued', 'since', 'not_before', 'expires', 'waits',
+  'windowed', 'place', 'at', 'attempts', 'code', 'text', 'vendor', 'replica', 'request', 'counted', 'digest', 'reply_to',
+  'type', 'data'}
+
+local function read_send(text)
+  if not text then return nil end
+  local s, from = {}, 1
+  for _, field in ipairs(FIELDS_OF_SEND) do
+    local colon = string.find(text, ':', from, true)
+    local length = colon and tonumber(sub(text, from, colon - 1))
+    if not length then return nil end
+    s[field] = sub(text, colon + 1, colon + length)
+    from = colon + length + 1
+  end
+  return s
+end
+
+local function written_send(s)
+  local parts = {}
+  for i, field in ipairs(FIELDS_OF_SEND) do
+    local value = s[field] or ''
+    parts[i] = #value .. ':' .. value
+  end
+  return table.concat(parts)
+end
+
+local function get_send(box, id) return read_send(redis.call('HGET', box.sends, id)) end
+local function put_send(box, id, s) redis.call('HSET', box.sends, id, written_send(s)) end
+
+local SEND_ID = 32 -- bytes
+local FOR_EVER = '9999999999999'
+
+-- What two bounds of a range by lex contain: everything that begins with a text.
+local function within(text) return '[' .. text .. '\0', '(' .. text .. '\1' end
+
+-- The index has all sends by account: group, account NUL when, and its id. The groups are
+-- q, a and u, by when they were queued, and e by when they ended. Group k has idempotency
+-- keys, account NUL when, and their digest; group w has windows, by their lines.
+local GROUPS = {q = 'q', a = 'a', u = 'u'}
+local function indexed(s, id)
+  local group = GROUPS[s.state]
+  return (group or 'e') .. s.account .. '\0' .. (group and s.queued or s.since) .. id
+end
+local function line_of(s) return s.account .. '\0' .. s.peer end
+
+local function turn_to(box, id, s, state, now)
+  local was = indexed(s, id)
+  s.state, s.since = state, stamp(now)
+  local is = indexed(s, id)
+  if is ~= was then
+    redis.call('ZADD', box.index, 0, is)
+    redis.call('ZREM', box.index, was)
+  end
+end
+
+-- An event is written by the step that makes it. It never makes a step fail.
+local EVENTS_KEPT = 4096
+local function tell_event(box, event, id, s)
+  redis.pcall('XADD', box.events, 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', 'send.' .. event, 'account', s.account, 'kind', s.kind,
+    'send', id, 'peer', s.peer, 'code', s.code or '', 'text', s.text or '', 'vendor', s.vendor or '')
+end
+
+-- A window is until when a peer may be answered, unix ms; how often, or -; and its token.
+local function window_of(box, line, now)
+  local text = redis.call('HGET', box.windows, line)
+  local till, left, token = string.match(text or '', '^(%d+)|([%d-]+)|(.*)$')
+  if not till then return nil end
+  return {till = till, left = left, token = token, open = tonumber(till) > now and left ~= '0'}
+end
+
+local function put_window(box, line, w)
+  redis.call('HSET', box.windows, line, w.till .. '|' .. w.left .. '|' .. w.token)
+end
+
+-- Takes one from a window's count, or gives back one that was taken.
+local function count_window(box, line, w, by)
+  if w.left ~= '-' then
+    w.left = format('%d', tonumber(w.left) + by)
+    put_window(box, line, w)
+  end
+end
+
+-- The lines ZSET has the queued sends of each peer, and the one under an attempt: line NUL
+-- place, in ten digits, and its id. A new one comes after the last.
+local function next_place(box, line)
+  local first, after = within(line)
+  local last = redis.call('ZREVRANGEBYLEX', box.line, after, first, 'LIMIT', 0, 1)[1]
+  return format('%010d', last and tonumber(sub(last, #line + 2, #line + 11)) + 1 or 1)
+end
+
+local function head_of(box, line)
+  local first, after = within(line)
+  local head = redis.call('ZRANGEBYLEX', box.line, first, after, 'LIMIT', 0, 1)[1]
+  return head and sub(head, #line + 12), head
+end
+
+local function in_line(s, id) return line_of(s) .. '\0' .. s.place .. id end
+local function in_due(s) return s.kind .. '\t' .. s.at .. line_of(s) end
+
+-- Puts the head of a line where Attempt finds it. One that waits for its window stands at
+-- the end of time.
+local function line_up(box, line, now)
+  local id = head_of(box, line)
+  local s = id and get_send(box, id)
+  if not s or s.state ~= 'q' or s.at ~= '' then return end
+  s.at = s.not_before == '' and stamp(now) or s.not_before
+  if s.windowed == '1' and s.waits == '1' then
+    local w = window_of(box, line, now)
+    if not (w and w.open) then s.at = FOR_EVER end
+  end
+  redis.call('ZADD', box.due, 0, in_due(s))
+  put_send(box, id, s)
+end
+
+local function leave_due(box, s)
+  if s.at ~= '' then redis.call('ZREM', box.due, in_due(s)) end
+  s.at = ''
+end
+
+-- Takes a send out of its line, whose next one then comes first.
+local function leave_line(box, id, s, now)
+  leave_due(box, s)
+  if s.place == '' then return end
+  redis.call('ZREM', box.line, in_line(s, id))
+  s.place = ''
+  line_up(box, line_of(s), now)
+end
+
+local function ends_at(box, id, at)
+  if at == '' then redis.call('ZREM', box.ends, id) else redis.call('ZADD', box.ends, at, id) end
+end
+
+-- Queues a send again: at its old place, or last of its peer.
+local function queue_again(box, id, s, now, last)
+  turn_to(box, id, s, 'q', now)
+  s.fence, s.replica, s.request, s.counted = '', '', '', ''
+  if last then
+    local was = s.place ~= '' and in_line(s, id)
+    s.place = next_place(box, line_of(s))
+    redis.call('ZADD', box.line, 0, in_line(s, id))
+    if was then redis.call('ZREM', box.line, was) end
+  end
+  put_send(box, id, s)
+  ends_at(box, id, s.expires)
+  line_up(box, line_of(s), now)
+end
+
+-- Gives back what an attempt took from its window, if that is still the same one.
+local function uncount(box, s, now)
+  if s.counted == '' then return end
+  local w = window_of(box, line_of(s), now)
+  if w and w.till == s.counted then count_window(box, line_of(s), w, 1) end
+  s.counted = ''
+end
+
+-- Forgets a send that has ended.
+local function drop_send(box, id, s)
+  redis.call('HDEL', box.sends, id)
+  redis.call('ZREM', box.index, indexed(s, id))
+  redis.call('ZREM', box.ends, id)
+  if s.vendor ~= '' then redis.call('HDEL', box.names, 'v' .. s.account .. '\0' .. s.vendor) end
+end
+
+-- What has ended is remembered for so long, ms, and of each account no more than so many.
+local SENDS_KEPT, MOST_ENDED = 604800000, 256
+
+local function end_send(box, id, s, state, now)
+  turn_to(box, id, s, state, now)
+  ends_at(box, id, now + SENDS_KEPT)
+  leave_line(box, id, s, now)
+  put_send(box, id, s)
+  local first, after = within('e' .. s.account)
+  if redis.call('ZLEXCOUNT', box.index, first, after) > MOST_ENDED then
+    local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', 0, 1)[1]
+    local gone = sub(oldest, -SEND_ID)
+    local other = get_send(box, gone)
+    if other then drop_send(box, gone, other) else redis.call('ZREM', box.index, oldest) end
+  end
+end
+
+-- An attempt of which nobody knows how it went. It does not hold up its peer.
+local function end_unknown(box, id, s, now)
+  turn_to(box, id, s, 'u', now)
+  redis.call('ZREM', box.ends, id)
+  leave_line(box, id, s, now)
+  put_send(box, id, s)
+  tell_event(box, 'unknown', id, s)
+end
+
+local function end_expired(box, id, s, now)
+  s.code, s.text = 'expired', ''
+  end_send(box, id, s, 'x', now)
+  tell_event(box, 'expired', id, s)
+end
+
+-- Writes what a found message says about answers to its peer, and lets a send go that
+-- waits for it. A message that is older than the last one says nothing. An account has at
+-- most MOST_WINDOWS.
+local MOST_WINDOWS = 16384
+local function open_window(box, now, account, peer, lasts, left, token)
+  local line = account .. '\0' .. peer
+  local was = window_of(box, line, now)
+  local first, after = within('w' .. account)
+  if not was and redis.call('ZLEXCOUNT', box.index, first, after) >= MOST_WINDOWS then return end
+  local till = format('%.0f', now + tonumber(lasts))
+  if was and tonumber(was.till) > tonumber(till) then return end
+  put_window(box, line, {till = till, left = left, token = token})
+  if not was then redis.call('ZADD', box.index, 0, 'w' .. line) end
+  redis.call('ZADD', box.ends, till, 'w' .. line)
+  local id = head_of(box, line)
+  local s = id and get_send(box, id)
+  if s and s.state == 'q' and s.at == FOR_EVER then
+    leave_due(box, s)
+    put_send(box, id, s)
+    line_up(box, line, now)
+  end
+end
+
+-- Removes all that a shard has of an account's sends. An attempt under way is unknown.
+local function forget_sends(box, account, now)
+  for _, group in ipairs({'q', 'a', 'u', 'e', 'w', 'k'}) do
+    local first, after = within(group .. account)
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', box.index, first, after)) do
+      if group == 'w' then
+        redis.call('HDEL', box.windows, sub(member, 2))
+      elseif group == 'k' then
+        redis.call('HDEL', box.names, 'k' .. sub(member, -SEND_ID))
+      else
+        local id = sub(member, -SEND_ID)
+        local s = get_send(box, id)
+        if s then
+          if group == 'q' then tell_event(box, 'canceled', id, s) end
+          if group == 'a' then tell_event(box, 'unknown', id, s) end
+          leave_due(box, s)
+          if s.place ~= '' then redis.call('ZREM', box.line, in_line(s, id)) end
+          drop_send(box, id, s)
+        end
+      end
+      redis.call('ZREM', box.index, member)
+      redis.call('ZREM', box.ends, (group == 'w' or group == 'k') and member or sub(member, -SEND_ID))
+    end
+  end
+end
