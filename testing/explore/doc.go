@@ -6,6 +6,7 @@
 //	go run ./testing/explore --accounts 2 --crashes 0 --cuts 0 --changes 0
 //	go run ./testing/explore --pollers 0 --keepers 2 --monitors 2 --crashes 1 --cuts 1 --changes 0
 //	go run ./testing/explore --reshard 1:2 --pollers 1 --monitors 1 --crashes 1 --cuts 0 --changes 1
+//	go run ./testing/explore --senders 2 --sends 2 --crashes 1 --cuts 1 --changes 1
 //
 // It prints how many states there are and whether all of them were reached, or the
 // shortest way to one in which the law does not hold. testing/README.md has a table of
@@ -50,6 +51,16 @@
 //
 // Nothing keeps claims from a shard for longer than the explorer chooses. What has
 // departed is old enough to be confirmed at once, which stands for any time.
+//
+// # The outbox
+//
+// With senders the sends of one account wait. Senders attempt them, withdraw what they may
+// have taken when a reply is lost, send, and settle. A list that no step reads stands for
+// the vendor: what was pushed there has left. A sweeper has any attempt become unknown at
+// any time, so that a sender may be slow without end; somebody cancels, or resolves what
+// is unknown. The vendor must never have a send twice unless somebody had it sent again,
+// nothing unknown is repeated by itself, each send is in the places of its state, and from
+// every state each ends (sends.go).
 //
 // # How
 //

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,6 +37,8 @@ func run(args []string, out io.Writer) error {
 	cuts := flags.Int("cuts", 1, "the most cut connections")
 	changes := flags.Int("changes", 2, "the most steps of the surroundings, except the clock's")
 	roles := flags.String("around", everyRole, "which surroundings change what circulates")
+	senders := flags.Int("senders", 0, "explore the outbox instead, with so many senders")
+	sends := flags.String("sends", "2", "with senders: how many sends there are to each peer, as 2,1")
 	reshard := flags.String("reshard", "", "explore a change of the number of shards instead, as 1:2")
 	movers := flags.Int("movers", 1, "with reshard: how many movers")
 	auditors := flags.Int("auditors", 0, "with reshard: how many auditors")
@@ -64,6 +67,17 @@ func run(args []string, out io.Writer) error {
 			return fmt.Errorf("reshard %q: must be two numbers from 1 to 9, as 1:2", *reshard)
 		}
 		c, err = reshardConfig(b)
+	}
+	if *senders > 0 {
+		b := sendBounds{senders: *senders}
+		for _, text := range list(*sends) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return fmt.Errorf("sends %q: must be numbers from 1, as 2,1", *sends)
+			}
+			b.sends = append(b.sends, n)
+		}
+		c, err = sendConfig(b), nil
 	}
 	if err != nil {
 		return err

@@ -26,6 +26,11 @@ func around(m mutants.Mutant) (Config, error) {
 		}
 		return reshardConfig(r)
 	}
+	if b := m.Bounds; b.Senders > 0 {
+		c := sendConfig(sendBounds{senders: b.Senders, sends: []int{2}})
+		c.Crashes, c.Cuts, c.Changes = b.Crashes, b.Cuts, b.Changes
+		return c, nil
+	}
 	var roles []string
 	if m.Bounds.Changes > 0 {
 		roles = []string{"registrar", "pauser"}

@@ -66,6 +66,12 @@ func (e *explorer) replayTo(at int) (err error) {
 				}
 				continue
 			}
+			if programs[a.Actor].renamed && cast[a.Actor].next().done {
+				cast[a.Actor].end()
+				if err := begin(a.Actor); err != nil {
+					return err
+				}
+			}
 			if err := cast[a.Actor].act(st, a); err != nil {
 				return err
 			}

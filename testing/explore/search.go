@@ -13,6 +13,7 @@ type search struct {
 
 	crew
 	reshard                *reshardBounds
+	outbox                 *sendBounds
 	crashes, cuts, changes int
 }
 
@@ -57,6 +58,17 @@ func searches() []search {
 	held(false, 1, 2, 2, 1, 1, 0)
 	held(false, 1, 2, 1, 1, 1, 1)
 	held(false, 2, 1, 1, 1, 1, 0)
+	outbox := func(short bool, b sendBounds, crashes, cuts, changes int) {
+		all = append(all, search{name: "outbox: " + b.names(), short: short, outbox: &b, crashes: crashes, cuts: cuts, changes: changes})
+	}
+	outbox(true, sendBounds{2, []int{1}}, 1, 1, 0)
+	outbox(true, sendBounds{2, []int{2}}, 1, 1, 0)
+	outbox(true, sendBounds{2, []int{2}}, 0, 0, 1)
+	outbox(true, sendBounds{1, []int{2}}, 0, 1, 1)
+	outbox(true, sendBounds{2, []int{2, 1}}, 1, 0, 0)
+	outbox(false, sendBounds{2, []int{2}}, 1, 1, 1)
+	outbox(false, sendBounds{2, []int{2}}, 1, 2, 2)
+	outbox(false, sendBounds{3, []int{2, 1}}, 1, 1, 0)
 	for _, r := range reshardings() {
 		b := r.reshardBounds
 		all = append(all, search{name: "resharding: " + r.name, short: true, reshard: &b, crashes: b.crashes, cuts: b.cuts, changes: b.changes})
@@ -127,6 +139,11 @@ func (s search) String() string {
 func (s search) config() (Config, error) {
 	if s.reshard != nil {
 		return reshardConfig(*s.reshard)
+	}
+	if s.outbox != nil {
+		c := sendConfig(*s.outbox)
+		c.Crashes, c.Cuts, c.Changes = s.crashes, s.cuts, s.changes
+		return c, nil
 	}
 	c, err := ringConfig(s.crew, strings.Split(everyRole, ","))
 	c.Crashes, c.Cuts, c.Changes = s.crashes, s.cuts, s.changes

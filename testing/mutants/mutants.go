@@ -48,7 +48,7 @@ type Mutant struct {
 
 // Bounds are how many of each there are in an exploration.
 type Bounds struct {
-	Pollers, Strangers, Keepers, Monitors, Movers, Crashes, Cuts, Changes int
+	Pollers, Strangers, Keepers, Monitors, Movers, Senders, Crashes, Cuts, Changes int
 
 	Accounts int  // 0: one
 	Aborts   bool // movers give the change up
@@ -81,7 +81,7 @@ func (m Mutant) Apply(text string) (string, error) {
 	switch m.Script {
 	case "":
 		return text, nil
-	case all, shared: // a script has of these what it uses
+	case all, shared, outbox: // a script has of these what it uses
 		if !strings.Contains(text, m.Old) {
 			return text, nil
 		}
@@ -104,6 +104,9 @@ func (m Mutant) replace(text string) (string, error) {
 
 // shared is the text that all scripts of consumer groups share.
 const shared = "group"
+
+// outbox is the text that all steps of sends share.
+const outbox = "sends"
 
 // byKind is the text that scripts share which know of accounts that wait by their kinds.
 const byKind = "bykind"

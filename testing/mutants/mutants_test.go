@@ -17,7 +17,7 @@ func TestTable(t *testing.T) {
 		seen[m.Rule] = true
 		switch m.By {
 		case Explore:
-			if m.Bounds.Pollers+m.Bounds.Keepers == 0 {
+			if m.Bounds.Pollers+m.Bounds.Keepers+m.Bounds.Senders == 0 {
 				t.Errorf("%q: without bounds", m.Rule)
 			}
 		case Simulate:
