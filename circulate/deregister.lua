@@ -41,8 +41,7 @@ for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
 -- What waits is not sent any more.
 if redis.call('EXISTS', box.index) == 1 then
   -- shared here
-  local now = clock()
-  for _, id in ipairs(ids) do forget_sends(box, id, now) end
+  for _, id in ipairs(ids) do forget_sends(box, id) end
 end
 -- The next account with this id must not show lines of this one.
 for i, id in ipairs(ids) do

@@ -6,7 +6,8 @@
 -- KEYS[4]   parked      ZSET  id -> parked at
 -- KEYS[5]   arrivals    SET   ids that have arrived; '' always
 -- KEYS[6]   ticket_mark STRING
--- KEYS[7…]  accounts, and the other HASHes that have a field for each account, in
+-- KEYS[7…14] the outbox: see sends.lua
+-- KEYS[15…] accounts, and the other HASHes that have a field for each account, in
 --           the order that depart has them
 -- ARGV[1], ARGV[2]  the channel to wake replicas on, and the shard
 -- ARGV[3]   the accounts, as depart wrote them
@@ -15,10 +16,11 @@
 -- or no longer does.
 
 local tickets, sequence, schedule, parked, arrivals = KEYS[1], {KEYS[2], KEYS[6]}, KEYS[3], KEYS[4], KEYS[5]
-local FIELDS = 7
+local FIELDS, box = 15, outbox(7)
 
 local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', arrivals, 'set')
 for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+wrong = wrong or outbox_mistyped(box)
 if wrong then return wrong end
 if redis.call('EXISTS', arrivals) == 0 then return -1 end
 
@@ -41,10 +43,11 @@ while from <= #all do
   local id, place, at, behind = read(), read(), read(), read()
   local fields = {}
   for k = FIELDS, #KEYS do fields[k] = read() end
+  local sends = (place == 'S' or place == 'P') and read()
   -- An account that has arrived before may have been deregistered since: a repeated
   -- departure, however late, must not bring it back.
   if redis.call('SISMEMBER', arrivals, id) == 0 and redis.call('HEXISTS', tickets, id) == 0 then
-    if place == 'p' then
+    if place == 'p' or place == 'P' then
       redis.call('ZADD', parked, at, id)
     else
       redis.call('ZADD', schedule, at, id)
@@ -54,6 +57,7 @@ while from <= #all do
       if fields[k] then redis.call('HSET', KEYS[k], id, fields[k]) end
     end
     redis.call('HSET', tickets, id, take_ticket(sequence, now) .. behind)
+    if sends then unpack_sends(box, sends, now) end
     came = came + 1
   end
   redis.call('SADD', arrivals, id)

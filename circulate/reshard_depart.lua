@@ -9,27 +9,30 @@
 -- KEYS[6]   leaving       STRING
 -- KEYS[7…9] the lanes of message_queue  LISTs
 -- KEYS[10]  ticket_mark   STRING
--- KEYS[11…] accounts, and the other HASHes that have a field for each account, in
+-- KEYS[11…18] the outbox: see sends.lua
+-- KEYS[19…] accounts, and the other HASHes that have a field for each account, in
 --           the order that arrive has them
 -- ARGV[1]   after how many bytes no more are taken
 -- then four for each account: its id, the name of its target, and, if it was seen
 -- waiting, its lane, 1 to 3, and its entry there, otherwise 0 and ''
 --
--- A claimed account stays and departs once it is returned. The entries are removed too,
+-- A claimed account stays and departs once it is returned, and one of whose sends an
+-- attempt is under way once that is settled. The entries are removed too,
 -- including void ones, so that the next call sees others.
 --
 -- Returns pairs: field of departures, accounts. An account is its id, a letter (s
--- scheduled, p parked), due or parked at, what follows its ticket, and its
--- fields, each LENGTH:VALUE, or - if there is none.
+-- scheduled, p parked; S or P if its sends follow its fields), due or parked at, what
+-- follows its ticket, and its fields, each LENGTH:VALUE, or - if there is none.
 
 local tickets, schedule, parked, departures, leaving = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local sequence = {KEYS[2], KEYS[10]}
-local FIELDS = 11
+local FIELDS, box = 19, outbox(11)
 
 local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', departures, 'hash',
   leaving, 'string')
 for k = 7, 9 do wrong = wrong or mistyped(KEYS[k], 'list') end
 for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+wrong = wrong or outbox_mistyped(box)
 if wrong then return wrong end
 if redis.call('EXISTS', leaving) == 0 then return redis.error_reply('ERR the shard is not being left') end
 
@@ -40,6 +43,7 @@ end
 local now, most = clock(), tonumber(ARGV[1])
 local gone, batches, order, entries, bytes = {}, {}, {}, {}, 0
 local departed = {}
+local sending = redis.call('EXISTS', box.index) == 1
 for a = 2, #ARGV, 4 do
   local id, target, lane, entry = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
   -- An id may come more than once, first under a void entry. Only an account that has
@@ -55,9 +59,16 @@ for a = 2, #ARGV, 4 do
     elseif not at and waits then
       at = sub(entry, 16, 28)
     end
+    if at and sending and under_attempt(box, id) then at = nil end
     if at then
+      local sends = sending and packed_sends(box, id) or ''
+      if sends ~= '' then
+        place = string.upper(place)
+        remove_sends(box, id)
+      end
       local parts = {text(id), text(place), text(format('%.0f', tonumber(at))), text(sub(current, 15))}
       for k = FIELDS, #KEYS do parts[#parts + 1] = text(redis.call('HGET', KEYS[k], id)) end
+      if sends ~= '' then parts[#parts + 1] = text(sends) end
       local account = table.concat(parts)
       local batch = batches[target]
       if not batch then

@@ -18,8 +18,8 @@ import (
 var (
 	reshardReceiveScript = wire.NewScript("receive", lua("reshard_receive"))
 	reshardLeaveScript   = wire.NewScript("leave", lua("reshard_leave"))
-	reshardDepartScript  = wire.NewScript("depart", lua("reshard_depart"))
-	reshardArriveScript  = wire.NewScript("arrive", lua("reshard_arrive"))
+	reshardDepartScript  = wire.NewScript("depart", lua("sends"), lua("reshard_depart"))
+	reshardArriveScript  = wire.NewScript("arrive", lua("sends"), lua("reshard_arrive"))
 	reshardSettleScript  = wire.NewScript("settle", lua("reshard_settle"))
 )
 
@@ -126,7 +126,7 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 		return 0, left, err
 	}
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low, k.ticketMark},
-		k.accountFields()...)
+		k.outbox.with(k.accountFields()...)...)
 	batches, err := redis.Strings(m.ring.wire.Run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
 	if err != nil {
 		return 0, left, err
@@ -234,7 +234,7 @@ func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) 
 		return 0, fmt.Errorf("arrive: %w", err)
 	}
 	k := &r.keys[target]
-	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.accountFields()...)
+	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.outbox.with(k.accountFields()...)...)
 	came, err := redis.Int(r.wire.Run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,19 +141,56 @@ type Settlement struct {
 	After     time.Time // for AttemptAgain and AttemptUnsent: when it may be tried again, by Redis' clock
 }
 
-// Settle writes how attempts of one shard went. It reports for each whether that is its
-// outcome now. False says that the attempt was not the send's last one any more, or that
-// the send is not there: nothing was written. Settle is safe to repeat.
+// Settle writes how attempts went. It reports for each whether that is its outcome now.
+// False says that the attempt was not the send's last one any more, or that the send is
+// not there: nothing was written. Settle is safe to repeat. An error may come after some
+// were settled.
 //
 // An attempt that became unknown meanwhile, because it took too long or its replica
 // seemed dead, may still be settled as accepted or rejected: the doubt is over then.
-func (s Sends) Settle(ctx context.Context, shard int, all []Settlement) ([]bool, error) {
+func (s Sends) Settle(ctx context.Context, all []Settlement) ([]bool, error) {
 	if err := wire.CheckBatch("settle", len(all)); err != nil {
 		return nil, err
 	}
-	args := make([]any, 0, 7*len(all))
-	for _, it := range all {
-		after := ""
+	settled := make([]bool, len(all))
+	places := make(map[int][]int) // by shard
+	for i := range all {
+		if first, _, ok := s.shardsOf(all[i].ID); ok {
+			places[first] = append(places[first], i)
+		}
+	}
+	for shard, in := range places {
+		if err := s.settleIn(ctx, shard, all, in, settled); err != nil {
+			return settled, err
+		}
+		in = slices.DeleteFunc(in, func(i int) bool { return settled[i] })
+		if len(in) == 0 {
+			continue
+		}
+		// What is unknown may have moved since.
+		elsewhere := make(map[int][]int)
+		for _, i := range in {
+			if _, target, _ := s.shardsOf(all[i].ID); target != shard {
+				elsewhere[target] = append(elsewhere[target], i)
+			}
+		}
+		if _, err := s.ring.beyond(ctx, shard, nil); err != nil {
+			return settled, err
+		}
+		for target, in := range elsewhere {
+			if err := s.settleIn(ctx, target, all, in, settled); err != nil {
+				return settled, err
+			}
+		}
+	}
+	return settled, nil
+}
+
+// settleIn settles, of all attempts, those at some places, in exactly this shard.
+func (s Sends) settleIn(ctx context.Context, shard int, all []Settlement, places []int, settled []bool) error {
+	args := make([]any, 0, 7*len(places))
+	for _, i := range places {
+		it, after := &all[i], ""
 		if it.Outcome == AttemptAgain || it.Outcome == AttemptUnsent {
 			after = strconv.FormatInt(min(max(0, it.After.UnixMilli()), latestDue), 10)
 		}
@@ -161,16 +199,15 @@ func (s Sends) Settle(ctx context.Context, shard int, all []Settlement) ([]bool,
 	k := &s.ring.keys[shard]
 	letters, err := redis.String(s.ring.wire.Run(ctx, settleSendScript, shard, k.outbox.with(), args...))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(letters) != len(all) {
-		return nil, fmt.Errorf("settle, shard %d: %w", shard, wire.ErrReply)
+	if len(letters) != len(places) {
+		return fmt.Errorf("settle, shard %d: %w", shard, wire.ErrReply)
 	}
-	settled := make([]bool, len(all))
-	for i := range all {
-		settled[i] = letters[i] == '1'
+	for n, i := range places {
+		settled[i] = letters[n] == '1'
 	}
-	return settled, nil
+	return nil
 }
 
 // clipTo cuts a text to so many bytes, and not within a character.
@@ -394,17 +431,26 @@ func (s Sends) Window(ctx context.Context, account, peer string) (w OpenWindow, 
 
 // whereverIs does a step in the shards where a send may be, until one has it.
 func (s Sends) whereverIs(ctx context.Context, id string, step func(shard int) error) error {
-	crc, err := strconv.ParseUint(id[:min(8, len(id))], 16, 32)
-	if err != nil || len(id) != SendIDLength {
+	first, target, ok := s.shardsOf(id)
+	if !ok {
 		return ErrNoSend
 	}
-	r := s.ring
-	target := r.sources + int(crc%uint64(len(r.keys)-r.sources))
-	first := target
-	if r.sources > 0 && !r.left.Load() {
-		first = int(crc % uint64(r.sources))
-	}
 	return s.search(ctx, first, target, step)
+}
+
+// shardsOf returns the first shard where a send may be, and the one that its account moves
+// to. False: no send has that id.
+func (s Sends) shardsOf(id string) (first, target int, ok bool) {
+	crc, err := strconv.ParseUint(id[:min(8, len(id))], 16, 32)
+	if err != nil || len(id) != SendIDLength {
+		return 0, 0, false
+	}
+	r := s.ring
+	target = r.sources + int(crc%uint64(len(r.keys)-r.sources))
+	if r.sources > 0 && !r.left.Load() {
+		return int(crc % uint64(r.sources)), target, true
+	}
+	return target, target, true
 }
 
 // search does a step in the shard where a send may be, and then, if it is not there, in

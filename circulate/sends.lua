@@ -241,28 +241,121 @@ local function open_window(box, now, account, peer, lasts, left, token)
   end
 end
 
--- Removes all that a shard has of an account's sends. An attempt under way is unknown.
-local function forget_sends(box, account, now)
-  for _, group in ipairs({'q', 'a', 'u', 'e', 'w', 'k'}) do
-    local first, after = within(group .. account)
-    for _, member in ipairs(redis.call('ZRANGEBYLEX', box.index, first, after)) do
+-- All groups of the index.
+local ALL_GROUPS = {'q', 'a', 'u', 'e', 'w', 'k'}
+
+local function members_of(box, group, account)
+  local first, after = within(group .. account)
+  return redis.call('ZRANGEBYLEX', box.index, first, after)
+end
+
+-- Removes all that a shard has of an account's sends. Each is called with what is removed.
+local function remove_sends(box, account, each)
+  for _, group in ipairs(ALL_GROUPS) do
+    for _, member in ipairs(members_of(box, group, account)) do
+      local ends = member
       if group == 'w' then
         redis.call('HDEL', box.windows, sub(member, 2))
       elseif group == 'k' then
         redis.call('HDEL', box.names, 'k' .. sub(member, -SEND_ID))
       else
-        local id = sub(member, -SEND_ID)
-        local s = get_send(box, id)
+        ends = sub(member, -SEND_ID)
+        local s = get_send(box, ends)
         if s then
-          if group == 'q' then tell_event(box, 'canceled', id, s) end
-          if group == 'a' then tell_event(box, 'unknown', id, s) end
+          if each then each(group, ends, s) end
           leave_due(box, s)
-          if s.place ~= '' then redis.call('ZREM', box.line, in_line(s, id)) end
-          drop_send(box, id, s)
+          if s.place ~= '' then redis.call('ZREM', box.line, in_line(s, ends)) end
+          drop_send(box, ends, s)
         end
       end
       redis.call('ZREM', box.index, member)
-      redis.call('ZREM', box.ends, (group == 'w' or group == 'k') and member or sub(member, -SEND_ID))
+      redis.call('ZREM', box.ends, ends)
     end
   end
+end
+
+-- Forgets an account's sends. What was queued is canceled, an attempt under way unknown.
+local function forget_sends(box, account)
+  remove_sends(box, account, function(group, id, s)
+    if group == 'q' then tell_event(box, 'canceled', id, s) end
+    if group == 'a' then tell_event(box, 'unknown', id, s) end
+  end)
+end
+
+local function under_attempt(box, account)
+  local first, after = within('a' .. account)
+  return redis.call('ZLEXCOUNT', box.index, first, after) > 0
+end
+
+-- All that a shard has of an account's sends as one text, in threes, each LENGTH:VALUE: a
+-- record's id and text, a key's member and what it names, a window's line and text. It is
+-- '' if there is nothing.
+local function packed_sends(box, account)
+  local parts = {}
+  local function add(...)
+    for _, value in ipairs({...}) do parts[#parts + 1] = #value .. ':' .. value end
+  end
+  for _, group in ipairs(ALL_GROUPS) do
+    for _, member in ipairs(members_of(box, group, account)) do
+      if group == 'w' then
+        add('w', sub(member, 2), redis.call('HGET', box.windows, sub(member, 2)) or '')
+      elseif group == 'k' then
+        add('k', member .. '\0' .. (redis.call('ZSCORE', box.ends, member) or '0'), redis.call('HGET', box.names, 'k' .. sub(member, -SEND_ID)) or '')
+      else
+        local id = sub(member, -SEND_ID)
+        local record = redis.call('HGET', box.sends, id)
+        if record then add('s', id, record) end
+      end
+    end
+  end
+  return table.concat(parts)
+end
+
+-- Puts into a shard what packed_sends took from another one. An attempt that was under
+-- way, as in a backup, is unknown.
+local function unpack_sends(box, text, now)
+  local from, lines = 1, {}
+  local function read()
+    local colon = string.find(text, ':', from, true)
+    local first = colon + 1
+    from = first + tonumber(sub(text, from, colon - 1))
+    return sub(text, first, from - 1)
+  end
+  while from <= #text do
+    local what, name, value = read(), read(), read()
+    if what == 'w' then
+      local till = string.match(value, '^(%d+)|')
+      if till then
+        redis.call('HSET', box.windows, name, value)
+        redis.call('ZADD', box.index, 0, 'w' .. name)
+        redis.call('ZADD', box.ends, till, 'w' .. name)
+      end
+    elseif what == 'k' then
+      local member, till = string.match(name, '^(.*)%z([%d.e+]+)$')
+      redis.call('HSET', box.names, 'k' .. sub(member, -SEND_ID), value)
+      redis.call('ZADD', box.index, 0, member)
+      redis.call('ZADD', box.ends, till, member)
+    else
+      local s = read_send(value)
+      if s then
+        s.at = ''
+        local lost = s.state == 'a'
+        if lost then s.state, s.since, s.place = 'u', stamp(now), '' end
+        put_send(box, name, s)
+        redis.call('ZADD', box.index, 0, indexed(s, name))
+        if s.place ~= '' then
+          redis.call('ZADD', box.line, 0, in_line(s, name))
+          lines[line_of(s)] = true
+        end
+        if s.state == 'q' then
+          if s.expires ~= '' then redis.call('ZADD', box.ends, s.expires, name) end
+        elseif s.state ~= 'u' then
+          redis.call('ZADD', box.ends, format('%.0f', tonumber(s.since) + SENDS_KEPT), name)
+        end
+        if s.vendor ~= '' then redis.call('HSET', box.names, 'v' .. s.account .. '\0' .. s.vendor, name) end
+        if lost then tell_event(box, 'unknown', name, s) end
+      end
+    end
+  end
+  for line in pairs(lines) do line_up(box, line, now) end
 end

@@ -120,7 +120,7 @@ func sender() *program {
 		}
 		for {
 			a.at("settles "+string(at.Outcome), at.ID, at.Fence)
-			_, err := a.ring.Sends().Settle(ctx, 0, []circulate.Settlement{at})
+			_, err := a.ring.Sends().Settle(ctx, []circulate.Settlement{at})
 			if !circulate.Unknown(err) || a.pick(2) == 1 {
 				return unless(circulate.Unknown(err), err)
 			}
@@ -337,7 +337,7 @@ func (sendLaw) recovers(st *store, from snapshot) (string, error) {
 				return fmt.Sprintf("after all have stopped, %s is attempted twice", at.ID), nil
 			}
 			sent[at.ID] = true
-			if _, err := a.ring.Sends().Settle(ctx, 0, []circulate.Settlement{{ID: at.ID, Fence: at.Fence, Outcome: circulate.AttemptAccepted}}); err != nil {
+			if _, err := a.ring.Sends().Settle(ctx, []circulate.Settlement{{ID: at.ID, Fence: at.Fence, Outcome: circulate.AttemptAccepted}}); err != nil {
 				return "", err
 			}
 		}

@@ -559,7 +559,7 @@ func sendBadInput(f *fixture) {
 			f.Errorf("attempt: %s is taken", name)
 		}
 	}
-	if _, err := o.sends.Settle(ctx, 0, nil); err == nil {
+	if _, err := o.sends.Settle(ctx, nil); err == nil {
 		f.Error("settled nothing")
 	}
 	if _, err := o.sends.Resolve(ctx, circulate.NewSendID("a"), circulate.Resolution{To: circulate.SendUnknown}); err == nil {

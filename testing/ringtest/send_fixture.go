@@ -75,7 +75,7 @@ func (o *outbox) attempt(replica string, want ...string) []circulate.Attempt {
 func (o *outbox) settle(want bool, a circulate.Attempt, s circulate.Settlement) {
 	o.Helper()
 	s.ID, s.Fence = a.ID, a.Fence
-	settled, err := o.sends.Settle(context.Background(), 0, []circulate.Settlement{s})
+	settled, err := o.sends.Settle(context.Background(), []circulate.Settlement{s})
 	if err != nil || settled[0] != want {
 		o.Fatalf("settled %v, %v; want %v", settled, err, want)
 	}

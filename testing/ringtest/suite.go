@@ -212,6 +212,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"reshard, a group begun from now":                     reshardFromNow,
 			"reshard carries dead letters":                        reshardDead,
 			"reshard given up":                                    reshardAbort,
+			"reshard carries sends":                               reshardSends,
 			"reshard, no return":                                  reshardNoReturn,
 			"reshard given up by one who stops anywhere":          reshardAbortCrashes,
 			"reshard, random walk":                                reshardWalk,
