@@ -68,6 +68,7 @@ type Archived struct {
 	State    string // its cadence's state
 	Error    string // when and how its last check failed
 	Reason   string // why it is parked
+	Sends    string // its sends, idempotency keys and windows; see Archive.Sends
 }
 
 // archiveFields returns the HASHes of an archived account, in the order of its fields.

@@ -214,7 +214,7 @@ func (it *Return) appendRare(args []any, place int) []any {
 		args = append(args, "park", place, it.Park)
 	}
 	for i := range it.Messages {
-		if w := it.Messages[i].Answerable; w != nil {
+		if w := it.Messages[i].Answerable; w.usable() {
 			args = w.append(append(args, "window", place))
 		}
 	}
@@ -232,7 +232,7 @@ func opensWindow(items []Return) bool {
 }
 
 func answerable(messages []Message) bool {
-	return slices.ContainsFunc(messages, func(m Message) bool { return m.Answerable != nil })
+	return slices.ContainsFunc(messages, func(m Message) bool { return m.Answerable.usable() })
 }
 
 // appendLines appends the lines that a return writes to its account's timeline, except
@@ -340,7 +340,7 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		keys = append(keys, k.outbox.with()...)
 		messages := len(args)
 		for i := range p.Messages {
-			if w := p.Messages[i].Answerable; w != nil {
+			if w := p.Messages[i].Answerable; w.usable() {
 				args = w.append(args)
 			}
 		}

@@ -50,6 +50,8 @@ const (
 	pausedFor = 5 * time.Second
 	// busyFor is when to try again if too many sends wait.
 	busyFor = 10 * time.Second
+	// maxWindowToken is the most bytes of a window's token.
+	maxWindowToken = 8 << 10
 	// mostSendText is the most bytes of an outcome's text.
 	mostSendText = 512
 )
@@ -152,12 +154,18 @@ func (e *WindowError) Error() string {
 }
 
 // Answerable is until when and how often a peer may be answered, from when a message of
-// the peer is found on.
+// the peer is found on. It is not written if the peer is none, if For is not positive, or
+// if the token has more than 8 KiB.
 type Answerable struct {
 	Peer  string
 	For   time.Duration
 	Count int    // 0: any number
 	Token string // what an answer must carry; opaque to the ring, sealed by the caller
+}
+
+// usable reports whether it can be written. A message is found in any case.
+func (w *Answerable) usable() bool {
+	return w != nil && validPeer(w.Peer) && w.For > 0 && len(w.Token) <= maxWindowToken
 }
 
 // append appends it as scripts take it.
@@ -261,9 +269,6 @@ func readQueued(reply []string) (queued Send, isNew bool, err error) {
 }
 
 func (send *Send) validate() error {
-	plain := func(text string) bool {
-		return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })
-	}
 	switch {
 	case ValidateID(send.Account) != nil:
 		return fmt.Errorf("account %q: %w", send.Account, ValidateID(send.Account))
@@ -271,12 +276,16 @@ func (send *Send) validate() error {
 		return fmt.Errorf("id %q is none of the account's", send.ID)
 	case !WaitsByKind(send.Kind):
 		return fmt.Errorf("kind %q", send.Kind)
-	case send.Peer == "" || len(send.Peer) > MaxPeer || !plain(send.Peer):
+	case !validPeer(send.Peer):
 		return fmt.Errorf("peer: must be 1 to %d bytes without control characters", MaxPeer)
 	case len(send.Data) > MaxSendData:
 		return fmt.Errorf("data: has %d bytes, more than %d", len(send.Data), MaxSendData)
 	}
 	return nil
+}
+
+func validPeer(peer string) bool {
+	return peer != "" && len(peer) <= MaxPeer && utf8.ValidString(peer) && !strings.ContainsFunc(peer, func(r rune) bool { return r < ' ' })
 }
 
 // digest identifies what is to be sent.

@@ -399,6 +399,23 @@ type OpenWindow struct {
 	Token string
 }
 
+// readWindow reads a window: see sends.lua.
+func readWindow(text string) (OpenWindow, error) {
+	parts := strings.SplitN(text, "|", 3)
+	if len(parts) != 3 {
+		return OpenWindow{}, wire.ErrReply
+	}
+	w := OpenWindow{Left: -1, Token: parts[2]}
+	var err error
+	if w.Until, err = readMilli(parts[0]); err == nil && parts[1] != "-" {
+		w.Left, err = strconv.Atoi(parts[1])
+	}
+	if err != nil {
+		return OpenWindow{}, errors.Join(wire.ErrReply, err)
+	}
+	return w, nil
+}
+
 // Window returns the last known window of a peer, which may be over. False: none is
 // known.
 func (s Sends) Window(ctx context.Context, account, peer string) (w OpenWindow, known bool, err error) {
@@ -412,16 +429,14 @@ func (s Sends) Window(ctx context.Context, account, peer string) (w OpenWindow, 
 		if errors.Is(err, redis.ErrNil) {
 			return ErrNoSend
 		}
-		parts := strings.SplitN(text, "|", 3)
-		if err != nil || len(parts) != 3 {
-			return fmt.Errorf("window, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
+		if err == nil {
+			w, err = readWindow(text)
 		}
-		w = OpenWindow{Left: -1, Token: parts[2]}
-		if w.Until, err = readMilli(parts[0]); err == nil && parts[1] != "-" {
-			w.Left, err = strconv.Atoi(parts[1])
+		if err != nil {
+			return fmt.Errorf("window, shard %d: %w", shard, err)
 		}
 		known = true
-		return err
+		return nil
 	})
 	if errors.Is(err, ErrNoSend) {
 		err = nil

@@ -156,3 +156,70 @@ func reshardSends(fx *fixture) {
 		}
 	}
 }
+
+// sendArchived restores the sends of a backup. What was under an attempt is unknown.
+func sendArchived(f *fixture) {
+	ctx := context.Background()
+	o := f.outbox("a", "b", "c")
+	o.finds("a", circulate.Answerable{Peer: "anna", For: time.Hour, Count: 3, Token: "t"})
+	under, second := o.queue(text("a", "anna", "1")), o.queue(text("a", "anna", "2"))
+	keyed := text("b", "ben", "1")
+	if _, _, err := o.sends.Queue(ctx, keyed, "k", circulate.SendBounds{}); err != nil {
+		f.Fatal(err)
+	}
+	var fenced circulate.Attempt
+	for _, a := range o.attempt(alice, under, keyed.ID) {
+		if a.ID == keyed.ID {
+			o.settle(true, a, circulate.Settlement{Outcome: circulate.AttemptAccepted, VendorID: "v"})
+		} else {
+			fenced = a
+		}
+	}
+	accounts, next, err := f.ring.Archive().Accounts(ctx, 0, "", 10)
+	if err != nil || next != circulate.ScanDone || len(accounts) != 3 {
+		f.Fatal(accounts, next, err)
+	}
+	if err := f.ring.Archive().Sends(ctx, 0, accounts); err != nil {
+		f.Fatal(err)
+	}
+	for _, a := range accounts {
+		if (a.Sends == "") != (a.ID == "c") {
+			f.Errorf("the sends of %s: %q", a.ID, a.Sends)
+		}
+		if err := circulate.CheckSends(a.Sends); err != nil {
+			f.Errorf("the sends of %s: %v", a.ID, err)
+		}
+		for _, cut := range []int{1, len(a.Sends) / 2} {
+			if a.Sends != "" && circulate.CheckSends(a.Sends[:len(a.Sends)-cut]) == nil {
+				f.Errorf("the sends of %s, without %d bytes, pass", a.ID, cut)
+			}
+		}
+	}
+	if n, err := f.ring.Deregister(ctx, 0, []string{"a", "b", "c"}); n != 3 || err != nil {
+		f.Fatal(n, err)
+	}
+	if err := f.ring.Archive().LoadSends(ctx, 0, accounts); !errors.Is(err, circulate.ErrNotRegistered) {
+		f.Errorf("sends of no account: %v", err)
+	}
+	if n, err := f.ring.Archive().Load(ctx, 0, accounts); n != 3 || err != nil {
+		f.Fatal(n, err)
+	}
+	for range 2 {
+		if err := f.ring.Archive().LoadSends(ctx, 0, accounts); err != nil {
+			f.Fatal(err)
+		}
+		o.consistent()
+	}
+	o.is(under, circulate.SendUnknown)
+	o.is(keyed.ID, circulate.SendAccepted)
+	again := text("b", "ben", "1")
+	if got, isNew, err := o.sends.Queue(ctx, again, "k", circulate.SendBounds{}); isNew || got.ID != keyed.ID || err != nil {
+		f.Errorf("the same key: %s, %v, %v", got.ID, isNew, err)
+	}
+	if id, err := o.sends.Fail(ctx, "b", "v", "", ""); id != keyed.ID || err != nil {
+		f.Errorf("by the vendor's id: %q, %v", id, err)
+	}
+	o.window("a", "anna", 3, "t")
+	o.attempt(bob, second)
+	o.settle(true, fenced, circulate.Settlement{Outcome: circulate.AttemptAccepted})
+}

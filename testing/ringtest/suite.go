@@ -232,6 +232,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, failed later":                                  sendFails,
 			"send, bad input":                                     sendBadInput,
 			"send, spoilt":                                        sendMistyped,
+			"send, in a backup":                                   sendArchived,
 			"window opens":                                        windowOpens,
 			"window opens by a page":                              windowOpensByAPage,
 			"window counts":                                       windowCounts,

@@ -17,8 +17,8 @@ const (
 	format = 2
 	// magic says in the header what the file is.
 	magic = "rounds backup"
-	// maxLine is the most bytes of a line: a message and its surroundings.
-	maxLine = 4 << 20
+	// maxLine is the most bytes of a line: an account with all sends that wait.
+	maxLine = 64 << 20
 )
 
 // Header is the first line of a backup.
@@ -114,6 +114,7 @@ type accountLine struct {
 	State    text            `json:"state,omitempty"`
 	Error    text            `json:"error,omitempty"`
 	Reason   text            `json:"reason,omitempty"`
+	Sends    []byte          `json:"sends,omitempty"` // what circulate.Archive packs
 }
 
 type messageLine struct {
@@ -229,7 +230,7 @@ func ofMilli(ms int64) time.Time {
 func accountOf(a *circulate.Archived) *accountLine {
 	l := &accountLine{
 		ID: a.ID, Place: string(a.Standing), Line: text(a.Line), Cursor: text(a.Cursor), Failures: text(a.Failures),
-		Strikes: text(a.Strikes), State: text(a.State), Error: text(a.Error), Reason: text(a.Reason), At: milli(a.At),
+		Strikes: text(a.Strikes), State: text(a.State), Error: text(a.Error), Reason: text(a.Reason), At: milli(a.At), Sends: []byte(a.Sends),
 	}
 	if stays([]byte(a.Record)) {
 		l.Record = json.RawMessage(a.Record)
@@ -242,7 +243,7 @@ func accountOf(a *circulate.Archived) *accountLine {
 func (l *accountLine) archived() (circulate.Archived, error) {
 	a := circulate.Archived{
 		ID: l.ID, Line: string(l.Line), Record: string(l.Record) + string(l.Raw), Cursor: string(l.Cursor), Failures: string(l.Failures),
-		Strikes: string(l.Strikes), State: string(l.State), Error: string(l.Error), Reason: string(l.Reason),
+		Strikes: string(l.Strikes), State: string(l.State), Error: string(l.Error), Reason: string(l.Reason), Sends: string(l.Sends),
 	}
 	switch {
 	case l.ID == "":
@@ -251,6 +252,8 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 		return a, fmt.Errorf("account %q: place: must be s, p or w", l.ID)
 	case a.Record == "" || len(a.Line) < minLine:
 		return a, fmt.Errorf("account %q: has no record or no line", l.ID)
+	case circulate.CheckSends(a.Sends) != nil:
+		return a, fmt.Errorf("account %q: sends: %w", l.ID, circulate.CheckSends(a.Sends))
 	}
 	a.Standing = circulate.Standing(l.Place[0])
 	if a.Standing != circulate.StandsWaiting {

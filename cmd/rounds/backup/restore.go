@@ -100,7 +100,7 @@ func (t *target) take(ctx context.Context, l *line, r *reader) error {
 		}
 		shard := t.ring.ShardOf(a.ID)
 		t.shards[shard].accounts = append(t.shards[shard].accounts, a)
-		return t.held(ctx, shard, len(a.Record)+len(a.Line)+len(a.Cursor)+256)
+		return t.held(ctx, shard, len(a.Record)+len(a.Line)+len(a.Cursor)+len(a.Sends)+256)
 	case l.Message != nil:
 		f, at, err := l.Message.found()
 		if err != nil {
@@ -160,6 +160,9 @@ func (t *target) flushAll(ctx context.Context) error {
 func (s *held) flush(ctx context.Context, ring *circulate.Ring, shard int) error {
 	if len(s.accounts) > 0 {
 		if _, err := ring.Archive().Load(ctx, shard, s.accounts); err != nil {
+			return err
+		}
+		if err := ring.Archive().LoadSends(ctx, shard, s.accounts); err != nil {
 			return err
 		}
 	}

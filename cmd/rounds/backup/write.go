@@ -140,6 +140,9 @@ func (w *writer) accounts(ctx context.Context, ring *circulate.Ring) error {
 	for shard := range ring.Shards() {
 		for cursor := ""; cursor != circulate.ScanDone; {
 			all, next, err := ring.Archive().Accounts(ctx, shard, cursor, accountsAtOnce)
+			if err == nil {
+				err = ring.Archive().Sends(ctx, shard, all)
+			}
 			if err != nil {
 				return err
 			}
