@@ -233,6 +233,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, bad input":                                     sendBadInput,
 			"send, spoilt":                                        sendMistyped,
 			"send, in a backup":                                   sendArchived,
+			"send, audited":                                       sendAudited,
 			"window opens":                                        windowOpens,
 			"window opens by a page":                              windowOpensByAPage,
 			"window counts":                                       windowCounts,
