@@ -132,6 +132,8 @@
 //	Quarantine
 //	          parks an account that was requeued again and again with no check returned.
 //
+// The steps of the outbox are methods of [Sends]: see *Sends* below.
+//
 // All but Requeue are Lua scripts, each in a file beside its caller. A script checks
 // types and arguments before its first write, and adds before it removes. It takes
 // tickets before it removes anything, and puts a claim back if the stream refuses its
@@ -233,6 +235,89 @@
 // A process waits for the messages of all its groups with one XREAD for each node of
 // Redis. It takes, renews and surveys their leases of a shard in one step.
 //
+// # Sends
+//
+// A send is one answer to a peer of an account: a person, a chat, an address. [Sends] has
+// the steps of the outbox. All of an account's sends are in its shard, beside the account
+// and not in one of its places: a check and a send never wait for each other.
+//
+//	     Queue
+//	       │          Attempt
+//	       ▼     ┌──────────────────▶ attempting
+//	┌──▶ queued ─┤                     │ │ │ └──▶ accepted ──▶ failed
+//	│      ▲     ├──▶ expired          │ │ │
+//	│      │     └──▶ canceled         │ │ └────▶ rejected ─────────────────────┐
+//	│      │  again later, or withdrawn│ │                                      │
+//	│      └───────────────────────────┘ └──────▶ unknown ──▶ accepted, rejected │
+//	│                                                │                          │
+//	└── Resolve: sent again, last of its peer ───────┴──────────────────────────┘
+//
+// An attempt is the note, in Redis, that a send is on its way. Attempt makes it before the
+// first byte leaves, under a fence: a fresh ticket and the name of the step. Settle writes
+// only under that fence. An attempt ends as accepted, rejected, to be tried again later, or
+// unknown. It becomes unknown by itself if it lasts too long, or if its replica is dead
+// (Sweep). Nothing repeats an unknown send. Somebody resolves it: it was accepted, it was
+// not, or it is to be sent again, which voids the fence. Until then an answer that comes
+// late may still end the doubt, because it comes under the fence of the last attempt.
+//
+// Attempt returns only after the attempts are on the disk of their Redis, if it gets a
+// [Syncer]. If that fails, it withdraws the attempts, because no byte of them has left:
+// they are queued again at their old places. It does the same after a cut connection. The
+// name of a step is used once, and Redis remembers for a minute that a step was withdrawn,
+// so a step that was still on its way takes nothing. A replica that dies before it has
+// withdrawn leaves a doubt although nothing was sent, and never a double.
+//
+// A Redis that cannot tell what is on its disk, and a failover to a replica, may lose the
+// note of an attempt: the send is then queued again and goes out twice. WAITAOF of the
+// local disk bounds the first; nothing here waits for replicas (WAIT) yet.
+//
+// Of a peer's sends at most one is under an attempt, in the order in which they were
+// queued; other peers do not wait. A send that is tried again later stays the first of its
+// peer. An unknown one does not hold up its peer. One that is sent again goes last.
+//
+// Queue refuses what would exceed the bounds of an account or of all ([SendsBusyError]).
+// What is queued, under an attempt, or unknown counts. Of the sends that have ended, the
+// shard remembers [MostEndedSends] of each account, for a week. An idempotency key, as the
+// digest of account and key, is remembered for [SendKeyKept], and the last [MostSendKeys]
+// of an account. It outlives its send: the same key and contents are not queued again.
+//
+// The id of a send begins with the CRC32 of its account. So it is found in any number of
+// shards, and says no more than that of where it is.
+//
+// A paused account's sends wait; those of an account that is parked for another reason do
+// not, because the vendor's answer says more than a guess. Deregister cancels what is
+// queued, and forgets all sends of the account, in its own step. An attempt under way
+// then is told as unknown. Sends depart and arrive with their account. An account waits in
+// its old shard for an attempt under way, as for a claim, and nothing is attempted there
+// while accounts leave. In a backup an attempt under way is unknown. On a full Redis only
+// Queue is refused.
+//
+// The keys are sends, sends:line, sends:due, sends:index, sends:ends, sends:names, windows
+// and events: see send_keys.go and sends.lua. A shard without sends has none of them, and
+// claims, returns and pages without windows make no call for them.
+//
+// # Windows
+//
+// Some vendors allow answers only for a time after a person's last message, and only so
+// many. Such a message says so ([Answerable]), and the step that writes it, Return or
+// Progress, also writes the window of its peer: until when, how often, and the newest
+// token, which the caller has sealed. A message that is found late never shortens a
+// window.
+//
+// Outside its window a send is refused by Queue, or waits. The step that opens the window
+// lets the first one in line go. Attempt takes one from the count in the step that notes
+// the attempt, so no number of replicas exceeds it. What no byte left of is given back, to
+// the same window. A send that was queued inside its window and comes too late is
+// rejected, with the code window. An account has at most [MostWindows] windows. Sweep
+// forgets those that are over.
+//
+// # Events
+//
+// What became of a send is also an entry of the shard's events, a capped STREAM, written
+// in the step that made it: send.accepted, send.rejected, send.unknown, send.expired,
+// send.failed, and send.canceled where an account is deregistered. Nothing reads the
+// stream yet, and it does not move when the number of shards changes.
+//
 // # Connections
 //
 // A Server that is Divided has separate connections for heartbeats, claims and steps that
@@ -279,7 +364,7 @@
 // # Audit
 //
 // [Ring.Audit] compares places and tickets in small steps. It confirms a suspicion at one
-// moment, and can repair what it found.
+// moment, and can repair what it found. [Sends.Audit] compares sends and their places.
 //
 // # Held checks
 //
@@ -424,6 +509,16 @@
 //	I3  only the holder of the current ticket writes a check's results
 //	I4  each message reported under a cursor is in the stream once
 //	I5  an acknowledged registration survives whatever Redis survives
+//	I8  each send that was queued ends with one outcome, or is shown as unknown; what
+//	    is unknown is repeated only if somebody decides so
+//	I9  a send is sent again only if its vendor refused it for now, no byte of it had
+//	    left, or somebody decides so
+//	I10 of a peer's sends one at a time is attempted, in the order of acceptance
+//	I11 no attempt is made outside a window, and none beyond its count
+//
+// I6 and I7 are about the service: see the README. The explorer finds each of I8 to I10
+// broken on purpose (TestMutations), and ringtest I11 (windowOpens, windowCounts,
+// windowCloses).
 //
 // Package ringtest tests them step by step on every kind of server. Its random walk tests
 // them over arbitrary interleavings of whole steps, with requeues stopped half way.
