@@ -276,7 +276,7 @@
 // peer. An unknown one does not hold up its peer. One that is sent again goes last.
 //
 // Queue refuses what would exceed the bounds of an account or of all ([SendsBusyError]).
-// What is queued, under an attempt, or unknown counts. Of the sends that have ended, the
+// What is queued or under an attempt counts, and for its account what is unknown. Of the sends that have ended, the
 // shard remembers [MostEndedSends] of each account, for a week. An idempotency key, as the
 // digest of account and key, is remembered for [SendKeyKept], and the last [MostSendKeys]
 // of an account. It outlives its send: the same key and contents are not queued again.

@@ -39,7 +39,7 @@ const (
 
 	// DefaultWaitingSends is how many sends of an account may wait or be in doubt.
 	DefaultWaitingSends = 1000
-	// DefaultAllWaitingSends is the same of all accounts together.
+	// DefaultAllWaitingSends is how many of all accounts may wait or be under an attempt.
 	DefaultAllWaitingSends = 1_000_000
 
 	// withdrawnFor is how long Attempt takes nothing under the name of a step that was
@@ -183,8 +183,8 @@ type Sends struct{ ring *Ring }
 // Sends returns the steps of the outbox.
 func (r *Ring) Sends() Sends { return Sends{r} }
 
-// SendBounds are how many sends may be queued, under an attempt or unknown. Zero means the
-// defaults.
+// SendBounds are how many sends may be queued or under an attempt. Those of an account
+// that are unknown count for it. Zero means the defaults.
 type SendBounds struct{ Account, All int }
 
 var (

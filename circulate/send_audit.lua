@@ -68,6 +68,7 @@ for _, member in ipairs(members) do
       if there == 0 and fault('r', account) then
         redis.call('ZREM', box.index, member)
         redis.call('ZREM', box.ends, member)
+        tally(box, group, account, -1)
       end
     else
       local s = get_send(box, id)

@@ -10,7 +10,8 @@
 -- ARGV[8]   1 if it waits for its window, otherwise 0
 -- ARGV[9]   1 if the kind has windows, otherwise 0
 -- ARGV[10…12] the message that it answers or '', type, data
--- ARGV[13], ARGV[14]  how many sends that have not ended an account may have, and the shard
+-- ARGV[13]  how many sends that have not ended an account may have
+-- ARGV[14]  how many the shard may have that are queued or under an attempt
 -- ARGV[15], ARGV[16]  how long a key is remembered, ms, and how many of each account
 --
 -- A Redis at its memory limit refuses it, before anything is written.
@@ -40,20 +41,15 @@ if by_key or there then
 end
 
 if expires ~= '' and tonumber(expires) <= now then return {'x'} end
-local all = 0
-for _, group in ipairs({'q', 'a', 'u'}) do
-  local first, after = within(group .. account)
-  all = all + redis.call('ZLEXCOUNT', box.index, first, after)
-end
-if all >= tonumber(ARGV[13]) then return {'a'} end
-all = redis.call('ZLEXCOUNT', box.index, '[q', '(r') + redis.call('ZLEXCOUNT', box.index, '[a', '(b') + redis.call('ZLEXCOUNT', box.index, '[u', '(v')
-if all >= tonumber(ARGV[14]) then return {'f'} end
+local most, all = tonumber(ARGV[13]), 0
+for _, group in ipairs({'q', 'a', 'u'}) do all = all + count_within(box.index, group .. account, most) end
+if all >= most then return {'a'} end
+if redis.call('ZCARD', box.line) >= tonumber(ARGV[14]) then return {'f'} end
 local line = account .. '\0' .. peer
 if windowed == '1' and waits == '0' then
   -- Those before it in the line take from the count as well.
   local w = window_of(box, line, now)
-  local first, after = within(line)
-  local ahead = w and w.open and w.left ~= '-' and redis.call('ZLEXCOUNT', box.line, first, after) or 0
+  local ahead = w and w.open and w.left ~= '-' and count_within(box.line, line, most) or 0
   if not w or not w.open or w.left ~= '-' and ahead >= tonumber(w.left) then return {'o', w and w.till or '', w and w.left or ''} end
 end
 
@@ -69,12 +65,13 @@ if digest ~= '' then
   redis.call('HSET', box.names, 'k' .. digest, id .. body)
   redis.call('ZADD', box.index, 0, key)
   redis.call('ZADD', box.ends, now + tonumber(ARGV[15]), key)
-  local first, after = within('k' .. account)
-  if redis.call('ZLEXCOUNT', box.index, first, after) > tonumber(ARGV[16]) then
+  if tally(box, 'k', account, 1) > tonumber(ARGV[16]) then
+    local first, after = within('k' .. account)
     local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', 0, 1)[1]
     redis.call('HDEL', box.names, 'k' .. sub(oldest, -SEND_ID))
     redis.call('ZREM', box.index, oldest)
     redis.call('ZREM', box.ends, oldest)
+    tally(box, 'k', account, -1)
   end
 end
 line_up(box, line, now)

@@ -23,11 +23,13 @@ for _, member in ipairs(over) do
   if what == 'k' then
     redis.call('HDEL', box.names, 'k' .. sub(member, -SEND_ID))
     redis.call('ZREM', box.index, member)
+    tally(box, 'k', string.match(member, '^k([^%z]*)'), -1)
   elseif what == 'r' then
     redis.call('HDEL', box.names, member)
   elseif what == 'w' then
     redis.call('HDEL', box.windows, sub(member, 2))
     redis.call('ZREM', box.index, member)
+    tally(box, 'w', string.match(member, '^w([^%z]*)'), -1)
   else
     local s = get_send(box, member)
     if not s then

@@ -58,6 +58,20 @@ local FOR_EVER = '9999999999999'
 -- What two bounds of a range by lex contain: everything that begins with a text.
 local function within(text) return '[' .. text .. '\0', '(' .. text .. '\1' end
 
+-- How many members of a ZSET begin with a text, at most some number. No command counts
+-- them that users' rules for Redis have always allowed.
+local function count_within(key, text, most)
+  local first, after = within(text)
+  return #redis.call('ZRANGEBYLEX', key, first, after, 'LIMIT', 0, most)
+end
+
+-- How many keys or windows an account has is counted in names, because there may be many.
+local function tally(box, group, account, by)
+  local n = redis.call('HINCRBY', box.names, 'n' .. group .. account, by)
+  if n <= 0 then redis.call('HDEL', box.names, 'n' .. group .. account) end
+  return n
+end
+
 -- The index has all sends by account: group, account NUL when, and its id. The groups are
 -- q, a and u, by when they were queued, and e by when they ended. Group k has idempotency
 -- keys, account NUL when, and their digest; group w has windows, by their lines.
@@ -109,7 +123,8 @@ end
 -- place, in ten digits, and its id. A new one comes after the last.
 local function next_place(box, line)
   local first, after = within(line)
-  local last = redis.call('ZREVRANGEBYLEX', box.line, after, first, 'LIMIT', 0, 1)[1]
+  local all = redis.call('ZRANGEBYLEX', box.line, first, after)
+  local last = all[#all]
   return format('%010d', last and tonumber(sub(last, #line + 2, #line + 11)) + 1 or 1)
 end
 
@@ -195,7 +210,7 @@ local function end_send(box, id, s, state, now)
   leave_line(box, id, s, now)
   put_send(box, id, s)
   local first, after = within('e' .. s.account)
-  if redis.call('ZLEXCOUNT', box.index, first, after) > MOST_ENDED then
+  if count_within(box.index, 'e' .. s.account, MOST_ENDED + 1) > MOST_ENDED then
     local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', 0, 1)[1]
     local gone = sub(oldest, -SEND_ID)
     local other = get_send(box, gone)
@@ -225,12 +240,14 @@ local MOST_WINDOWS = 16384
 local function open_window(box, now, account, peer, lasts, left, token)
   local line = account .. '\0' .. peer
   local was = window_of(box, line, now)
-  local first, after = within('w' .. account)
-  if not was and redis.call('ZLEXCOUNT', box.index, first, after) >= MOST_WINDOWS then return end
+  if not was and tonumber(redis.call('HGET', box.names, 'nw' .. account) or 0) >= MOST_WINDOWS then return end
   local till = format('%.0f', now + tonumber(lasts))
   if was and tonumber(was.till) > tonumber(till) then return end
   put_window(box, line, {till = till, left = left, token = token})
-  if not was then redis.call('ZADD', box.index, 0, 'w' .. line) end
+  if not was then
+    redis.call('ZADD', box.index, 0, 'w' .. line)
+    tally(box, 'w', account, 1)
+  end
   redis.call('ZADD', box.ends, till, 'w' .. line)
   local id = head_of(box, line)
   local s = id and get_send(box, id)
@@ -272,6 +289,7 @@ local function remove_sends(box, account, each)
       redis.call('ZREM', box.ends, ends)
     end
   end
+  redis.call('HDEL', box.names, 'nk' .. account, 'nw' .. account)
 end
 
 -- Forgets an account's sends. What was queued is canceled, an attempt under way unknown.
@@ -283,8 +301,7 @@ local function forget_sends(box, account)
 end
 
 local function under_attempt(box, account)
-  local first, after = within('a' .. account)
-  return redis.call('ZLEXCOUNT', box.index, first, after) > 0
+  return count_within(box.index, 'a' .. account, 1) > 0
 end
 
 -- All that a shard has of an account's sends as one text, in threes, each LENGTH:VALUE: a
@@ -328,6 +345,7 @@ local function unpack_sends(box, text, now)
       if till then
         redis.call('HSET', box.windows, name, value)
         redis.call('ZADD', box.index, 0, 'w' .. name)
+        tally(box, 'w', string.match(name, '^[^%z]*'), 1)
         redis.call('ZADD', box.ends, till, 'w' .. name)
       end
     elseif what == 'k' then
@@ -335,6 +353,7 @@ local function unpack_sends(box, text, now)
       redis.call('HSET', box.names, 'k' .. sub(member, -SEND_ID), value)
       redis.call('ZADD', box.index, 0, member)
       redis.call('ZADD', box.ends, till, member)
+      tally(box, 'k', string.match(member, '^k([^%z]*)'), 1)
     else
       local s = read_send(value)
       if s then

@@ -335,7 +335,7 @@ func sendExpires(f *fixture) {
 func sendBounds(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a", "b")
-	bounds := circulate.SendBounds{Account: 3, All: 4}
+	bounds := circulate.SendBounds{Account: 3, All: 3}
 	queue := func(account string) (string, error) {
 		s := text(account, "anna", "1")
 		_, _, err := o.sends.Queue(ctx, s, "", bounds)
