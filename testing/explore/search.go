@@ -67,7 +67,6 @@ func searches() []search {
 	outbox(true, sendBounds{1, []int{2}}, 0, 1, 1)
 	outbox(true, sendBounds{2, []int{2, 1}}, 1, 0, 0)
 	outbox(false, sendBounds{2, []int{2}}, 1, 1, 1)
-	outbox(false, sendBounds{2, []int{2}}, 1, 2, 2)
 	outbox(false, sendBounds{3, []int{2, 1}}, 1, 1, 0)
 	for _, r := range reshardings() {
 		b := r.reshardBounds
