@@ -240,7 +240,7 @@ func (s Sends) Cancel(ctx context.Context, id string) (send Send, err error) {
 	err = s.whereverIs(ctx, id, func(shard int) error {
 		k := &s.ring.keys[shard]
 		record, err := redis.String(s.ring.wire.Run(ctx, cancelSendScript, shard, k.outbox.with(), id))
-		send, err = found1(id, record, err)
+		send, err = readIfThere(id, record, err)
 		return err
 	})
 	if err == nil && send.State != SendCanceled {
@@ -281,7 +281,7 @@ func (s Sends) Resolve(ctx context.Context, id string, r Resolution) (send Send,
 			return err
 		}
 		done = reply[0] == "1"
-		send, err = found1(id, reply[1], nil)
+		send, err = readIfThere(id, reply[1], nil)
 		return err
 	})
 	if err == nil && !done {
@@ -328,14 +328,14 @@ func (s Sends) Look(ctx context.Context, id string) (send Send, err error) {
 		if errors.Is(err, redis.ErrNil) {
 			err = nil
 		}
-		send, err = found1(id, record, err)
+		send, err = readIfThere(id, record, err)
 		return err
 	})
 	return send, err
 }
 
-// found1 reads one send; an empty record is ErrNoSend.
-func found1(id, record string, err error) (Send, error) {
+// readIfThere reads one send; an empty record is ErrNoSend.
+func readIfThere(id, record string, err error) (Send, error) {
 	if err != nil {
 		return Send{}, err
 	}
