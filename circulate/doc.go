@@ -292,6 +292,11 @@
 // while accounts leave. In a backup an attempt under way is unknown. On a full Redis only
 // Queue is refused.
 //
+// Not done yet: after a clock that went back, sends wait until it has caught up, because
+// [Clocks.Rewind] does not move them; [Mover.Room] does not count them; and a program of
+// an earlier version would leave them behind if it changed the number of shards, or
+// deregistered their account. An audit then finds the latter.
+//
 // The keys are sends, sends:line, sends:due, sends:index, sends:ends, sends:names, windows
 // and events: see send_keys.go and sends.lua. A shard without sends has none of them, and
 // claims, returns and pages without windows make no call for them.
