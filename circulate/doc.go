@@ -307,7 +307,7 @@
 // many. Such a message says so ([Answerable]), and the step that writes it, Return or
 // Progress, also writes the window of its peer: until when, how often, and the newest
 // token, which the caller has sealed. A message that is found late never shortens a
-// window.
+// window, and one that is found again does not refill it.
 //
 // Outside its window a send is refused by Queue, or waits. The step that opens the window
 // lets the first one in line go. Attempt takes one from the count in the step that notes

@@ -115,8 +115,12 @@ func (m *month) writes(peer string) {
 	if err != nil || outcomes[0] != circulate.Written {
 		m.Fatal(outcomes, err)
 	}
-	if w, until := m.windows[peer], time.UnixMilli(time.Now().UnixMilli()).Add(lasts); w == nil || !w.until.After(until) {
+	w, until := m.windows[peer], time.UnixMilli(time.Now().UnixMilli()).Add(lasts)
+	switch {
+	case w == nil || until.Sub(w.until) >= time.Second:
 		m.windows[peer] = &modelWindow{until, 10}
+	case until.After(w.until): // perhaps the same message
+		w.until = until
 	}
 }
 

@@ -234,15 +234,17 @@ local function end_expired(box, id, s, now)
 end
 
 -- Writes what a found message says about answers to its peer, and lets a send go that
--- waits for it. A message that is older than the last one says nothing. An account has at
--- most MOST_WINDOWS.
+-- waits for it. A message that is no newer than the last one says nothing. An account has
+-- at most MOST_WINDOWS.
 local MOST_WINDOWS = 16384
 local function open_window(box, now, account, peer, lasts, left, token)
   local line = account .. '\0' .. peer
   local was = window_of(box, line, now)
   if not was and tonumber(redis.call('HGET', box.names, 'nw' .. account) or 0) >= MOST_WINDOWS then return end
   local till = format('%.0f', now + tonumber(lasts))
-  if was and tonumber(was.till) > tonumber(till) then return end
+  if was and tonumber(till) <= tonumber(was.till) then return end
+  -- Within a second it may be the same message, found again: that refills nothing.
+  if was and tonumber(till) - tonumber(was.till) < 1000 then left = was.left end
   put_window(box, line, {till = till, left = left, token = token})
   if not was then
     redis.call('ZADD', box.index, 0, 'w' .. line)

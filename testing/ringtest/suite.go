@@ -235,6 +235,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, in a backup":                                   sendArchived,
 			"send, audited":                                       sendAudited,
 			"window opens":                                        windowOpens,
+			"window opens once for a message":                     windowOpensOnce,
 			"window opens by a page":                              windowOpensByAPage,
 			"window counts":                                       windowCounts,
 			"window closes":                                       windowCloses,

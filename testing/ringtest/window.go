@@ -68,6 +68,19 @@ func windowOpens(f *fixture) {
 	o.attempt(bob, o.queue(text("a", "cleo", "1")))
 }
 
+// windowOpensOnce finds a message twice: the second time refills nothing.
+func windowOpensOnce(f *fixture) {
+	o := f.outbox("a")
+	o.finds("a", circulate.Answerable{Peer: "anna", For: time.Hour, Count: 2, Token: "t"})
+	o.accept(o.attempt(alice, o.queue(windowed("a", "anna", "1", false)))[0])
+	w, _, err := o.sends.Window(context.Background(), "a", "anna")
+	if err != nil {
+		f.Fatal(err)
+	}
+	o.finds("a", circulate.Answerable{Peer: "anna", For: w.Until.Sub(f.now()) + 100*time.Millisecond, Count: 2, Token: "t"})
+	o.window("a", "anna", 1, "t")
+}
+
 // windowOpensByAPage is what Progress does of it.
 func windowOpensByAPage(f *fixture) {
 	ctx := context.Background()
