@@ -30,7 +30,7 @@ if not wrong and (#ARGV > 5 or ARGV[3] ~= 'keep') then -- a renewal writes neith
   wrong = mistyped(cursors, 'hash', messages, 'stream')
 end
 local last = #ARGV
-if KEYS[7] then
+if #KEYS >= 14 then
   -- shared here
   wrong = wrong or outbox_mistyped(outbox(7))
   last = last - 1 - tonumber(ARGV[last])
@@ -53,7 +53,7 @@ for a = 6, last, 4 do
     return added
   end
 end
-if KEYS[7] then
+if #KEYS >= 14 then
   -- shared here
   for a = last + 1, #ARGV - 1, 4 do open_window(outbox(7), now, id, ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]) end
 end

@@ -74,7 +74,7 @@ if cursors then
   redis.call('HLEN', reasons)
   redis.call('ZCARD', parked)
   if brings then redis.call('XLEN', messages) end
-  if #KEYS > 19 then
+  if #KEYS >= 27 then
     -- shared here
     local wrong = outbox_mistyped(outbox(20))
     if wrong then return wrong end
