@@ -126,7 +126,7 @@ func table() []Mutant {
 			Old: "if now - newest >= long then", New: "if false then"},
 
 		{Rule: "a renewal keeps the time of its claim", By: Simulate, Script: "progress",
-			Old: "stamp(now)", New: "sub(entry, 16, 28)", Bounds: Bounds{Keepers: 1}},
+			Old: "fresh .. '|' .. stamp(now)", New: "fresh .. '|' .. sub(entry, 16, 28)", Bounds: Bounds{Keepers: 1}},
 		{Rule: "a page writes its messages but not the cursor", By: Simulate, Script: "progress",
 			Old: "  cursor = ARGV[4]\n", New: "", Bounds: Bounds{Keepers: 1}},
 
