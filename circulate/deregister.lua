@@ -8,6 +8,7 @@
 -- KEYS[5], KEYS[6]  timeline  STREAMs
 -- KEYS[7]  accounts  HASH  id -> record
 -- KEYS[8…] every other HASH that has a field for each account
+-- then two for each account: known:ID and known_before:ID  SETs
 -- ARGV[1]  how many lines timelines keep, as tell takes it
 -- ARGV[2]  1 or 2: how many arguments each account has
 -- then of each its id, and the record that it must have now; without the second any
@@ -16,12 +17,17 @@
 -- Returns how many were registered and had that record.
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset')
-for k = 7, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+local each, ids, known = tonumber(ARGV[2]), {}, {}
+local last = #KEYS - 2 * (#ARGV - 2) / each
+for k = 7, last do wrong = wrong or mistyped(KEYS[k], 'hash') end
 if wrong then return wrong end
 
-local each, ids = tonumber(ARGV[2]), {}
 for a = 3, #ARGV, each do
-  if each == 1 or (redis.call('HGET', KEYS[7], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
+  if each == 1 or (redis.call('HGET', KEYS[7], ARGV[a]) or '') == ARGV[a + 1] then
+    ids[#ids + 1] = ARGV[a]
+    local k = last + 2 * (a - 3) / each
+    known[#known + 1], known[#known + 2] = KEYS[k + 1], KEYS[k + 2]
+  end
 end
 if #ids == 0 then return 0 end
 
@@ -34,7 +40,8 @@ local there = ARGV[1] ~= '' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 local gone = redis.call('HDEL', KEYS[2], unpack(ids))
 redis.call('ZREM', KEYS[3], unpack(ids))
 redis.call('ZREM', KEYS[4], unpack(ids))
-for k = 7, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
+for k = 7, last do redis.call('HDEL', KEYS[k], unpack(ids)) end
+redis.call('UNLINK', unpack(known))
 -- The next account with this id must not show lines of this one.
 for i, id in ipairs(ids) do
   if there[i] then tell({KEYS[5], KEYS[6]}, ARGV[1], id, 'deregistered', 0, '') end

@@ -19,7 +19,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:message_queue:by_kind", "{rounds:07}:kinds", "{rounds:07}:turns", "{rounds:07}:errors",
 		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock", "{rounds:07}:timeline", "{rounds:07}:timeline:routine",
-		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried",
+		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried", "{rounds:07}:known_away",
 	}
 	keys := newShardKeys("rounds", 64, 7)
 	var got []string
@@ -57,6 +57,8 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		keys.dead:                  "{rounds:07}:dead",
 		keys.leases:                "{rounds:07}:leases",
 		keys.stream().Applied("g"): "{rounds:07}:messages:applied:g",
+		keys.knownKeys("a:1")[0]:   "{rounds:07}:known:a:1",
+		keys.knownKeys("a:1")[1]:   "{rounds:07}:known_before:a:1",
 	} {
 		if name != want {
 			t.Errorf("%q, want %q", name, want)

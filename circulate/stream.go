@@ -233,6 +233,14 @@ type Message struct {
 	Type string          `json:"type,omitempty"` // the third party's own
 	Time time.Time       `json:"time"`           // when it was created, by the third party's clock; zero = unknown
 	Data json.RawMessage `json:"data,omitempty"` // any JSON value
+
+	// What follows is for [Remember] only, and is not written to the stream.
+
+	// Content is what identifies the message besides its id: all that stays the same if
+	// the third party gives it again. Empty: its id alone identifies it.
+	Content string `json:"-"`
+	// NoID says that the third party gave no id, and that ID was made up.
+	NoID bool `json:"-"`
 }
 
 // appendFields appends the message as scripts take it.
