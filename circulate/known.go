@@ -4,9 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
@@ -124,6 +129,109 @@ func readJudged(text string, judged func(place int, j Judged)) error {
 			}
 		}
 		judged(n[0], Judged{Repeated: n[1], Overrun: n[2] > 0})
+	}
+	return nil
+}
+
+// readTexts reads texts as depart writes them, each LENGTH:VALUE. It stops at the first
+// that it cannot read.
+func readTexts(all string) (texts []string) {
+	for all != "" {
+		length, rest, ok := strings.Cut(all, ":")
+		n, err := strconv.Atoi(length)
+		if !ok || err != nil || n < 0 || n > len(rest) {
+			return texts
+		}
+		texts, all = append(texts, rest[:n]), rest[n:]
+	}
+	return texts
+}
+
+// knownPage is about how many keys of a node one step looks at.
+const knownPage = 500
+
+// remembering returns some ids of accounts that remember messages, by shard, from the node
+// that serves a shard. The scan begins with an empty cursor and ends with ScanDone.
+func (r *Ring) remembering(ctx context.Context, shard int, cursor string) (ids map[int][]string, next string, err error) {
+	if cursor == "" {
+		cursor = ScanDone
+	}
+	key := r.keys[shard].tickets
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, shard, key,
+		wire.Command{"SCAN", cursor, "MATCH", "{" + r.namespace + ":*}:known*", "COUNT", knownPage})
+	if err != nil {
+		return nil, "", err
+	}
+	var found []string
+	page, err := redis.Values(replies[0], nil)
+	if err == nil {
+		_, err = redis.Scan(page, &next, &found)
+	}
+	if err != nil {
+		return nil, "", errors.Join(wire.ErrReply, err)
+	}
+	shards := make(map[string]int, len(r.keys)) // by the tag of their keys
+	for shard := range r.keys {
+		shards[r.Tag(shard)] = shard
+	}
+	ids = make(map[int][]string)
+	for _, key := range found {
+		tag, name, _ := strings.Cut(key, "}:")
+		kind, id, ok := strings.Cut(name, ":")
+		if shard, own := shards[tag+"}"]; ok && own && (kind == "known" || kind == "known_before") && !slices.Contains(ids[shard], id) {
+			ids[shard] = append(ids[shard], id)
+		}
+	}
+	return ids, next, nil
+}
+
+// Remembering reports whether any account remembers messages.
+func (a Archive) Remembering(ctx context.Context) (bool, error) {
+	for _, shard := range a.ring.OneOfEachNode() {
+		for cursor := ""; cursor != ScanDone; {
+			ids, next, err := a.ring.remembering(ctx, shard, cursor)
+			if err != nil || len(ids) > 0 {
+				return len(ids) > 0, err
+			}
+			cursor = next
+		}
+	}
+	return false, nil
+}
+
+var forgetScript = wire.NewScript("forget", lua("forget"))
+
+// unowned finds accounts that remember messages but are not registered. The first shard of
+// a node looks at all keys of the node.
+func (a *audit) unowned(ctx context.Context) error {
+	if !slices.Contains(a.ring.OneOfEachNode(), a.shard) {
+		return nil
+	}
+	for cursor := ""; cursor != ScanDone; {
+		ids, next, err := a.ring.remembering(ctx, a.shard, cursor)
+		if err != nil {
+			return err
+		}
+		cursor = next
+		before := a.repairs
+		for _, shard := range slices.Sorted(maps.Keys(ids)) {
+			for some := range slices.Chunk(ids[shard], wire.MaxBatch) {
+				k := &a.ring.keys[shard]
+				strangers, err := redis.Strings(a.ring.wire.Run(ctx, forgetScript, shard, append([]string{k.tickets}, k.knownKeys(some...)...),
+					append([]any{wire.Flag(a.o.Repair)}, anyOf(some)...)...))
+				if err != nil {
+					return err
+				}
+				for _, id := range strangers {
+					a.report(Unowned, id, a.o.Repair)
+				}
+			}
+		}
+		if a.repairs == before {
+			if err := a.pause(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 var (
 	reshardReceiveScript = wire.NewScript("receive", lua("reshard_receive"))
 	reshardLeaveScript   = wire.NewScript("leave", lua("reshard_leave"))
-	reshardDepartScript  = wire.NewScript("depart", lua("reshard_depart"))
-	reshardArriveScript  = wire.NewScript("arrive", lua("reshard_arrive"))
+	reshardDepartScript  = wire.NewScript("depart", lua("known_move"), lua("reshard_depart"))
+	reshardArriveScript  = wire.NewScript("arrive", lua("known_move"), lua("reshard_arrive"))
 	reshardSettleScript  = wire.NewScript("settle", lua("reshard_settle"))
 )
 
@@ -127,6 +127,10 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	}
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low, k.ticketMark},
 		k.accountFields()...)
+	keys = append(keys, k.knownAway)
+	for a := 0; a < len(items); a += 4 {
+		keys = append(keys, k.knownKeys(items[a].(string))...)
+	}
 	batches, err := redis.Strings(m.ring.wire.Run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
 	if err != nil {
 		return 0, left, err
@@ -203,7 +207,7 @@ func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came 
 	}
 	var settled []any
 	for i := 0; i+1 < len(batches); i += 2 {
-		n, err := r.arrive(ctx, batches[i], batches[i+1])
+		n, err := r.arrive(ctx, source, batches[i], batches[i+1])
 		if err != nil {
 			return came, err
 		}
@@ -227,15 +231,26 @@ func (r *Ring) targetOf(field string) (int, error) {
 	return target, nil
 }
 
-// arrive puts a batch into the shard that its field names.
-func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) {
+// arrive puts a batch of an old shard into the shard that its field names, with what its
+// accounts remember.
+func (r *Ring) arrive(ctx context.Context, source int, field, accounts string) (int, error) {
 	target, err := r.targetOf(field)
 	if err != nil {
 		return 0, fmt.Errorf("arrive: %w", err)
 	}
+	away := r.keys[source].knownAway
+	replies, err := r.wire.PipelineOn(ctx, wire.Ordinary, source, away, wire.Command{"HGET", away, field})
+	if err != nil {
+		return 0, fmt.Errorf("arrive, shard %d: %w", target, err)
+	}
+	remembered, _ := redis.String(replies[0], nil) // nil: none of the accounts remembers anything
 	k := &r.keys[target]
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.accountFields()...)
-	came, err := redis.Int(r.wire.Run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
+	args := append(r.wakeArgs(target), accounts)
+	for texts := readTexts(remembered); len(texts) >= 5; texts = texts[5:] {
+		keys, args = append(keys, k.knownKeys(texts[0])...), append(args, anyOf(texts[:5])...)
+	}
+	came, err := redis.Int(r.wire.Run(ctx, reshardArriveScript, target, keys, args...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)
 	}
@@ -351,7 +366,7 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 		if err != nil {
 			return fmt.Errorf("confirm, shard %d: %w", source, err)
 		}
-		forget := wire.Command{"HDEL", k.departed}
+		forget := wire.Command{"HDEL", k.departed} // and from known_away
 		for j, i := range places {
 			if known[j] == int64(0) {
 				if err := r.arriveAgain(ctx, source, target, copies[i]); err != nil {
@@ -364,7 +379,8 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 		if len(forget) == 2 {
 			continue
 		}
-		if _, err := r.wire.Pipeline(ctx, k.departed, forget); err != nil {
+		memory := append(wire.Command{"HDEL", k.knownAway}, forget[2:]...)
+		if _, err := r.wire.Pipeline(ctx, k.departed, forget, memory); err != nil {
 			return fmt.Errorf("confirm, shard %d: %w", source, err)
 		}
 	}
@@ -386,7 +402,7 @@ func (r *Ring) arriveAgain(ctx context.Context, source, target int, field string
 	if err != nil || len(kept) < 14 {
 		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, errors.Join(wire.ErrReply, err))
 	}
-	if _, err := r.arrive(ctx, field, kept[14:]); err != nil {
+	if _, err := r.arrive(ctx, source, field, kept[14:]); err != nil {
 		return err
 	}
 	r.log.Warn("a shard lost accounts that had moved to it; they have arrived again", "shard", target)
