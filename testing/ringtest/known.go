@@ -155,11 +155,22 @@ func knownApart(f *fixture) {
 
 // knownOfLostClaim expects that nothing is judged or remembered under a lost claim.
 func knownOfLostClaim(f *fixture) {
-	f.register("a")
-	lost := f.claim(alice, "a")[0]
-	f.requeue(circulate.Moved, f.oldest()[0])
+	f.register("a", "b")
+	claims := f.claim(alice, "a", "b")
+	lost := claims[0]
+	for _, h := range f.oldest() {
+		if h.Entry.ID == "a" {
+			f.requeue(circulate.Moved, h)
+		}
+	}
 	mine := f.claim(bob, "a")[0]
-	f.ret(circulate.Fenced, circulate.Return{Claim: lost, Messages: []circulate.Message{message("1")}, Remember: remembering})
+	page := []circulate.Message{message("1")}
+	outcomes, err := f.ring.Return(context.Background(), 0, []circulate.Return{
+		{Claim: lost, Messages: page, Remember: remembering}, {Claim: claims[1], Due: soon(claims[1]), Messages: page, Remember: remembering},
+	})
+	if want := []circulate.Outcome{circulate.Fenced, circulate.Written}; err != nil || !slices.Equal(outcomes, want) {
+		f.Fatalf("got %v, %v", outcomes, err)
+	}
 	if err := f.ring.Progress(context.Background(), lost, circulate.Page{Messages: []circulate.Message{message("1")}, Remember: remembering}); err == nil {
 		f.Error("a lost claim was written")
 	}
@@ -167,7 +178,7 @@ func knownOfLostClaim(f *fixture) {
 		f.Errorf("remembered %q", known)
 	}
 	f.ret(circulate.Written, circulate.Return{Claim: mine, Messages: []circulate.Message{message("1")}, Remember: remembering})
-	if got := f.messages(); len(got) != 1 {
+	if got := f.messages(); !slices.Equal(got, []string{"b/1", "a/1"}) {
 		f.Errorf("found %q", got)
 	}
 }
