@@ -227,7 +227,7 @@ func (a *audit) unowned(ctx context.Context) error {
 				}
 			}
 		}
-		if a.repairs == before {
+		if a.repairs == before && (len(ids) > 0 || cursor != ScanDone) { // a few keys cost next to nothing
 			if err := a.pause(ctx); err != nil {
 				return err
 			}
