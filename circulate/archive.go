@@ -166,7 +166,7 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 	args := append(a.ring.wakeArgs(shard), 4+len(new(Archived).fields())+4)
 	for i := range accounts {
 		one := &accounts[i]
-		if err := one.checkMemory(); err != nil {
+		if err := one.ValidateMemory(); err != nil {
 			return 0, fmt.Errorf("%w: load: account %q: %w", wire.ErrInput, one.ID, err)
 		}
 		keys = append(keys, k.knownKeys(one.ID)...)
@@ -193,8 +193,8 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 	return n, err
 }
 
-// checkMemory returns what is wrong with what an account remembers.
-func (a *Archived) checkMemory() error {
+// ValidateMemory returns what is wrong with what the account remembers.
+func (a *Archived) ValidateMemory() error {
 	for _, half := range [][2]string{{a.KnownFor, a.Known}, {a.KnownBeforeFor, a.KnownBefore}} {
 		if ms, err := strconv.ParseInt(half[0], 10, 64); half[1] != "" && (err != nil || ms < 1) {
 			return fmt.Errorf("remembers for %q ms", half[0])

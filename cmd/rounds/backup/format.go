@@ -261,6 +261,9 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 	case a.Record == "" || len(a.Line) < minLine:
 		return a, fmt.Errorf("account %q: has no record or no line", l.ID)
 	}
+	if err := a.ValidateMemory(); err != nil {
+		return a, fmt.Errorf("account %q: %w", l.ID, err)
+	}
 	a.Standing = circulate.Standing(l.Place[0])
 	if a.Standing != circulate.StandsWaiting {
 		a.At = time.UnixMilli(l.At)
