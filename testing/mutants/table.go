@@ -91,9 +91,9 @@ func table() []Mutant {
 		{Rule: "a return writes the messages but not the cursor", By: Simulate, Script: "return",
 			Old: "if holds and #cursor > SHORT then", New: "if true then\n      elseif holds and #cursor > SHORT then"},
 		{Rule: "a return writes the cursor but not the messages", By: Simulate, Script: "return",
-			Old: "if holds then\n          local added = redis.pcall('XADD'", New: "if false then\n          local added = redis.pcall('XADD'"},
+			Old: "elseif holds then\n          local added = redis.pcall('XADD'", New: "elseif false then\n          local added = redis.pcall('XADD'"},
 		{Rule: "deregistering leaves fields behind", By: Simulate, Script: "deregister",
-			Old: "for k = 7, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end", New: ""},
+			Old: "for k = 7, last do redis.call('HDEL', KEYS[k], unpack(ids)) end", New: ""},
 		{Rule: "a paused account stays scheduled", By: Simulate, Script: "park",
 			Old: "redis.call('ZREM', schedule, id)", New: ""},
 
