@@ -20,7 +20,7 @@
 -- A claimed account stays and departs once it is returned. The entries are removed too,
 -- including void ones, so that the next call sees others.
 --
--- Returns pairs: field of departures, accounts. An account is its id, a letter (s
+-- Returns for each target: field of departures, accounts, what they remember. An account is its id, a letter (s
 -- scheduled, p parked), due or parked at, what follows its ticket, and its
 -- fields, each LENGTH:VALUE, or - if there is none. known_away has, for each account that
 -- remembers, its id and what known_of returns, in the same form.
@@ -100,7 +100,7 @@ for i, target in ipairs(order) do
     redis.call('HSET', KEYS[away], field, remembered[target])
     redis.call('PEXPIRE', KEYS[away], 1209600000) -- two weeks, in case that a version without memory drops the shard
   end
-  answer[2 * i - 1], answer[2 * i] = field, accounts
+  answer[3 * i - 2], answer[3 * i - 1], answer[3 * i] = field, accounts, remembered[target] or ''
 end
 if #gone > 0 then
   redis.call('HDEL', tickets, unpack(gone))
