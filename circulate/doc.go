@@ -263,7 +263,7 @@
 // half of [Remember].Messages allow, or so old that the older ones are past their time,
 // they become the older ones, whose marks are forgotten. So an account knows at least half
 // of the messages that it may know, for at least [Remember].For, and forgets them at the
-// latest after three times as long: the keys expire. If marks are dropped before their time
+// latest after four times as long: the keys expire. If marks are dropped before their time
 // because there are too many, that is an overrun, which is counted. A page of fewer than 16
 // marks counts those that exist only in one of ten cases, because that takes time, so there
 // may be some more.
@@ -388,7 +388,9 @@
 //	          depart takes accounts that are not claimed out of all their places and puts
 //	          them into departures, with all their fields;
 //	          arrive puts them into their new shards, under fresh tickets;
-//	          settle takes them out of departures.
+//	          settle takes them out of departures. What accounts remember goes along:
+//	          depart puts it into known_away under the batch's name, arrive gives it to
+//	          the accounts that it brings, and Confirm drops it.
 //	Complete  is arrive and settle for the accounts in departures. Any process may do it.
 //	Confirm   asks the new shard, keptFor after the settling, whether it still knows the
 //	          accounts. If its Redis has lost them, they arrive again. Otherwise Confirm

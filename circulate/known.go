@@ -24,7 +24,7 @@ type Remember struct {
 	// are, as long as For says.
 	Messages int
 	// For is the least time for which a message is remembered. It is forgotten at the
-	// latest after three times as long.
+	// latest after four times as long.
 	For time.Duration
 }
 

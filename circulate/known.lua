@@ -11,7 +11,7 @@
 --
 -- An account's marks are two SETs, newer and older. Redis stores a small SET of numbers in
 -- eight bytes each. Small numbers in them are no marks: BARES says that there are BAREs,
--- and a higher one in which period of time the newer marks began or were prolonged.
+-- and the others in which periods of time marks were added. A period has ms milliseconds.
 
 -- Looks up a page's marks. Returns two functions, or nil and an error if a key has another
 -- type.
@@ -22,7 +22,8 @@
 -- remember that one. It returns 1 if it dropped older marks before their time, because
 -- there are too many, otherwise 0.
 local function recall(newer, older, marks, most, ms, now)
-  local BARES, period = '2', format('%d', 10 + (now - now % ms) / ms)
+  local BARES, nth = '2', 10 + (now - now % ms) / ms
+  local period = format('%d', nth)
   local known, asked, n, at, size, bares = {}, {}, 0, 1, #marks, 0
   while at < size do
     local letter = byte(marks, at)
@@ -135,10 +136,12 @@ local function recall(newer, older, marks, most, ms, now)
     if n == 0 then return 0 end
     local over, prolong = 0, false
     if not known[period] then
-      local left = redis.call('PTTL', newer)
-      if left ~= -2 and left <= ms then
+      -- All older marks are from before the first period of the newer ones. So if that is
+      -- not the last one, they are past their time.
+      if redis.call('EXISTS', newer) == 1 and (redis.call('SISMEMBER', newer, format('%d', nth - 1)) == 0
+        or redis.call('SISMEMBER', newer, format('%d', nth - 2)) == 1) then
         redis.call('RENAME', newer, older)
-        if left == -1 then redis.call('PEXPIRE', older, format('%d', 2 * ms)) end
+        if redis.call('PTTL', older) == -1 then redis.call('PEXPIRE', older, format('%d', 2 * ms)) end
       end
       prolong = true
     elseif n >= 16 or sub(ticket, 14) == '0' then

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -263,15 +264,15 @@ func knownUpToABound(f *fixture) {
 func knownForATime(f *fixture) {
 	f.resting("a", "b")
 	newer, older := f.key("known:a"), f.key("known_before:a")
-	// ages makes the newer marks of a as old as that, and has their period end.
-	ages := func(age time.Duration) {
+	// passes has some periods pass, as long as For, for the newer marks.
+	passes := func(periods int) {
 		f.Helper()
 		for _, mark := range f.strings("SMEMBERS", newer) {
-			if len(mark) < 19 && mark != "2" {
+			if period, err := strconv.Atoi(mark); err == nil && len(mark) < 19 && mark != "2" {
 				f.do("SREM", newer, mark)
+				f.do("SADD", newer, period-periods)
 			}
 		}
-		f.do("PEXPIRE", newer, (2*time.Hour - age).Milliseconds())
 	}
 	lives := func(key string, least, most time.Duration) {
 		f.Helper()
@@ -279,60 +280,66 @@ func knownForATime(f *fixture) {
 			f.Errorf("%s is forgotten in %v, want %v to %v", key, left, least, most)
 		}
 	}
-	page := func(id string, messages ...circulate.Message) int {
+	page := func(want int, id string, messages ...circulate.Message) {
 		f.Helper()
-		return f.pages("return", remembering, id, messages)[0].Repeated
-	}
-	page("a", message("1"))
-	lives(newer, time.Hour+1, 2*time.Hour)
-	ages(90 * time.Minute)
-	if n := page("a", message("1")); n != 1 {
-		f.Errorf("%d repetitions", n)
-	}
-	lives(newer, 0, 30*time.Minute) // a repetition prolongs nothing
-	if n := page("a", message("1"), message("2")); n != 1 {
-		f.Errorf("%d repetitions", n)
-	}
-	lives(newer, time.Hour+1, 2*time.Hour)
-	lives(older, 0, 30*time.Minute)
-	// The period ends, but the newer marks are young. They must not replace the older ones,
-	// which may be young too.
-	ages(30 * time.Minute)
-	if n := page("a", message("1"), message("3")); n != 1 {
-		f.Errorf("%d repetitions", n)
-	}
-	lives(newer, time.Hour+1, 2*time.Hour)
-	if n := page("a", message("1"), message("2"), message("3")); n != 3 {
-		f.Errorf("%d repetitions", n)
-	}
-	ages(time.Hour)
-	if n := page("a", message("2"), message("4")); n != 1 {
-		f.Errorf("%d repetitions", n)
-	}
-	if n := page("a", message("1")); n != 0 {
-		f.Error("message 1 is known after its time")
-	}
-	// Keys without an end get one, sooner or later.
-	f.do("PERSIST", newer)
-	for _, mark := range f.strings("SMEMBERS", newer) {
-		if len(mark) < 19 {
-			f.do("SREM", newer, mark)
+		if n := f.pages("return", remembering, id, messages)[0].Repeated; n != want {
+			f.Errorf("%d repetitions, want %d", n, want)
 		}
 	}
-	page("a", message("5"))
+	halves := func(inNewer, inOlder int) {
+		f.Helper()
+		marks := func(key string) (n int) {
+			for _, mark := range f.strings("SMEMBERS", key) {
+				if len(mark) == 19 {
+					n++
+				}
+			}
+			return n
+		}
+		if a, b := marks(newer), marks(older); a != inNewer || b != inOlder {
+			f.Errorf("%d newer and %d older marks, want %d and %d", a, b, inNewer, inOlder)
+		}
+	}
+	page(0, "a", message("1"))
+	lives(newer, time.Hour+1, 2*time.Hour)
+	f.do("PEXPIRE", newer, 1_800_000)
+	passes(1)
+	page(1, "a", message("1"))
+	lives(newer, 0, 30*time.Minute) // a repetition prolongs nothing
+	page(1, "a", message("1"), message("2"))
+	lives(newer, time.Hour+1, 2*time.Hour)
+	halves(2, 0)
+	f.do("PEXPIRE", newer, 3_700_000)
+	passes(1)
+	page(0, "a", message("3"))
+	halves(1, 2)
+	lives(newer, time.Hour+1, 2*time.Hour)
+	lives(older, time.Hour, 3_700_000*time.Millisecond)
+	// The period ends, but the older marks may be young. They must not go.
+	passes(1)
+	page(1, "a", message("1"), message("4"))
+	halves(2, 2)
+	page(4, "a", message("1"), message("2"), message("3"), message("4"))
+	passes(1)
+	page(2, "a", message("3"), message("5"), message("4"))
+	halves(1, 2)
+	page(0, "a", message("1"))
+	// Keys without an end get one.
+	f.do("PERSIST", newer)
+	passes(5)
+	page(0, "a", message("6"))
 	lives(newer, time.Hour+1, 2*time.Hour)
 	lives(older, time.Hour+1, 2*time.Hour)
+	halves(1, 2)
+
 	// The marks of a page without ids are found in either SET.
 	newer, older = f.key("known:b"), f.key("known_before:b")
-	page("b", withoutID("x"))
-	ages(time.Hour)
-	page("b", withoutID("y"))
-	if n := page("b", withContent("1", "x"), withContent("2", "y"), withContent("3", "x"), withoutID("x")); n != 3 {
-		f.Errorf("%d repetitions", n)
-	}
-	if n := len(f.known("b")); n != 5 {
-		f.Errorf("%d marks", n)
-	}
+	page(0, "b", withoutID("x"))
+	passes(2)
+	page(0, "b", withoutID("y"))
+	halves(1, 1)
+	page(3, "b", withContent("1", "x"), withContent("2", "y"), withContent("3", "x"), withoutID("x"))
+	halves(5, 0)
 }
 
 // knownDeregistered expects that an account's memory goes with it.
