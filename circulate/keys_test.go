@@ -163,3 +163,16 @@ func TestNamespacesThatWouldBreakKeysAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// The id of an account is a part of some keys, and may be any text.
+func TestRoleOfAKeyWithAnID(t *testing.T) {
+	keys := newShardKeys("ns", 64, 7)
+	for key, want := range map[string]KeyRole{
+		keys.tickets: KeyOfAccounts, keys.messages: KeyOfMessages, replicasKey("ns"): KeyOfPresence,
+		keys.knownKeys("a")[0]: 0, keys.knownKeys("}:tickets")[0]: 0, keys.knownKeys("{ns:07}:messages")[1]: 0,
+	} {
+		if got := RoleOf(key); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}

@@ -98,6 +98,9 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	if len(verdict) < len(items) {
 		return nil, fmt.Errorf("return, shard %d: %w", shard, wire.ErrReply)
 	}
+	for i := range items {
+		items[i].Judged = Judged{}
+	}
 	err = readJudged(string(verdict[len(items):]), func(place int, j Judged) {
 		if place >= 1 && place <= len(items) {
 			items[place-1].Judged = j
