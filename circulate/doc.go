@@ -268,15 +268,15 @@
 // marks counts those that exist only in one of ten cases, because that takes time, so there
 // may be some more.
 //
-// One ZSET for each account, with the time of each mark, would be exact. But a ZSET costs
-// twice as much time for each message and ten times as much memory, and one STRING with
-// all marks costs as much time as it is long.
+// One ZSET for each account, with the time of each mark, would be exact. But a ZSET takes
+// more time for each message, and several times as much memory. One STRING with all marks
+// takes more time the longer it is.
 //
 // An account that remembers nothing has no key, and its steps make no call for it; an
 // account without messages has no key either. Deregistering an account drops its memory.
 // Resharding and backups take it along. An audit finds the memory of accounts that are not
 // registered. A process of a version without memory writes every message, and leaves the
-// memory as it is.
+// memory as it is. If it moves accounts to other shards, they begin to remember anew.
 //
 // # Connections
 //
