@@ -68,7 +68,7 @@ func (a Account) Deregister(ctx context.Context) error {
 // Otherwise it changes nothing and returns ErrNotRegistered.
 func (a Account) DeregisterIf(ctx context.Context, record []byte) error {
 	return a.counted(a.ring.countAnywhere(ctx, a.Shard(), []string{a.id}, func(ctx context.Context, shard int, ids []string) (int, error) {
-		return a.ring.deregisterIn(ctx, shard, []any{a.ring.told(), 2, ids[0], record})
+		return a.ring.deregisterIn(ctx, shard, ids, []any{a.ring.told(), 2, ids[0], record})
 	}))
 }
 

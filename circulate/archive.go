@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,8 +16,8 @@ import (
 )
 
 var (
-	archiveDumpScript = wire.NewScript("dump", lua("archive_dump"))
-	archiveLoadScript = wire.NewScript("load", lua("archive_load"))
+	archiveDumpScript = wire.NewScript("dump", lua("known_move"), lua("archive_dump"))
+	archiveLoadScript = wire.NewScript("load", lua("known_move"), lua("archive_load"))
 )
 
 // Archive reads and writes everything in the shards, for backups. It knows nothing of
@@ -69,6 +70,16 @@ type Archived struct {
 	Error    string // when and how its last check failed
 	Reason   string // why it is parked
 	Sends    string // its sends, idempotency keys and windows; see Archive.Sends
+
+	// What the account remembers of its messages: the newer and the older marks, and for how
+	// many more milliseconds. The marks are as its SETs have them, with spaces between them.
+	// All are empty if it remembers nothing.
+	KnownFor, Known, KnownBeforeFor, KnownBefore string
+}
+
+// memory returns what the account remembers.
+func (a *Archived) memory() []*string {
+	return []*string{&a.KnownFor, &a.Known, &a.KnownBeforeFor, &a.KnownBefore}
 }
 
 // archiveFields returns the HASHes of an archived account, in the order of its fields.
@@ -102,7 +113,8 @@ func (a Archive) Accounts(ctx context.Context, shard int, cursor string, count i
 // dump reads accounts at one moment. It leaves out ids that are not registered.
 func (a Archive) dump(ctx context.Context, shard int, ids []string) ([]Archived, error) {
 	k := &a.ring.keys[shard]
-	answer, err := redis.Values(a.ring.wire.Run(ctx, archiveDumpScript, shard, append([]string{k.tickets, k.schedule, k.parked}, k.archiveFields()...), anyOf(ids)...))
+	keys := append(append([]string{k.tickets, k.schedule, k.parked}, k.archiveFields()...), k.knownKeys(ids...)...)
+	answer, err := redis.Values(a.ring.wire.Run(ctx, archiveDumpScript, shard, keys, anyOf(ids)...))
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +133,9 @@ func (a Archive) dump(ctx context.Context, shard int, ids []string) ([]Archived,
 		}
 		one := Archived{ID: id}
 		into := one.fields()
+		if len(values) == 3+len(into)+4 {
+			into = append(into, one.memory()...)
+		}
 		if len(values) != 3+len(into) || len(values[0]) != 1 {
 			return nil, malformed
 		}
@@ -149,9 +164,13 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 	}
 	k := &a.ring.keys[shard]
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.leaving, k.ticketMark}, k.archiveFields()...)
-	args := a.ring.wakeArgs(shard)
+	args := append(a.ring.wakeArgs(shard), 4+len(new(Archived).fields())+4)
 	for i := range accounts {
 		one := &accounts[i]
+		if err := one.ValidateMemory(); err != nil {
+			return 0, fmt.Errorf("%w: load: account %q: %w", wire.ErrInput, one.ID, err)
+		}
+		keys = append(keys, k.knownKeys(one.ID)...)
 		at := ""
 		switch one.Standing {
 		case StandsScheduled, StandsParked:
@@ -164,7 +183,7 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 			return 0, fmt.Errorf("%w: load: account %q has no record, or nothing behind its ticket", wire.ErrInput, one.ID)
 		}
 		args = append(args, one.ID, string(one.Standing), at, one.Line)
-		for _, p := range one.fields() {
+		for _, p := range append(one.fields(), one.memory()...) {
 			args = append(args, *p)
 		}
 	}
@@ -173,6 +192,19 @@ func (a Archive) Load(ctx context.Context, shard int, accounts []Archived) (int,
 		return 0, fmt.Errorf("load, shard %d: %w", shard, ErrResharding)
 	}
 	return n, err
+}
+
+// ValidateMemory returns what is wrong with what the account remembers.
+func (a *Archived) ValidateMemory() error {
+	for _, half := range [][2]string{{a.KnownFor, a.Known}, {a.KnownBeforeFor, a.KnownBefore}} {
+		if ms, err := strconv.ParseInt(half[0], 10, 64); half[1] != "" && (err != nil || ms < 1) {
+			return fmt.Errorf("remembers for %q ms", half[0])
+		}
+		if strings.Trim(half[1], "0123456789 ") != "" {
+			return errors.New("remembers what is no mark")
+		}
+	}
+	return nil
 }
 
 // Letter is an entry of a shard's stream of dead letters.

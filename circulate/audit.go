@@ -28,11 +28,12 @@ const (
 	NoRecord Violation = "no_record" // registered without a record; repaired: parked, with a reason
 	Garbage  Violation = "garbage"   // a malformed entry in a list; claims and sweeps set it aside
 	Beyond   Violation = "beyond"    // scheduled later than its cadence allows; repaired: due at its next time
+	Unowned  Violation = "unowned"   // remembers messages, but is not registered; repaired: forgets them
 )
 
 // Violations returns all violations.
 func Violations() []Violation {
-	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond}
+	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond, Unowned}
 }
 
 // Finding is one violation.
@@ -114,7 +115,7 @@ type suspect struct{ id, ticket string }
 func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
 	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
 	defer a.logRest()
-	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond} {
+	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond, a.unowned} {
 		if err := step(ctx); err != nil {
 			return a.found, fmt.Errorf("audit, shard %d: %w", shard, err)
 		}
@@ -221,8 +222,11 @@ func (a *audit) report(kind Violation, id string, repaired bool) {
 	}
 	if len(a.found.Findings) <= auditLogged {
 		fault := "the conservation law does not hold"
-		if kind == Beyond {
+		switch kind {
+		case Beyond:
 			fault = "an account is due later than it can be"
+		case Unowned:
+			fault = "an account remembers messages and is not registered"
 		}
 		a.ring.log.Error(fault, "kind", string(kind), "account", id, "shard", a.shard, "repaired", repaired)
 	}

@@ -32,8 +32,12 @@ type Claim struct {
 	// account was registered if no check ever did.
 	Succeeded time.Time
 
+	// Judged is what memory had to say about the last page that [Ring.Progress] wrote.
+	Judged Judged
+
 	entry string
 	found int // messages of the pages before the last one
+	again int // repetitions in these pages
 }
 
 // Ticket returns the fencing token of the claim. No two claims of an account ever have

@@ -9,6 +9,7 @@
 -- KEYS[7…14]  the outbox: see sends.lua
 -- KEYS[15] accounts  HASH  id -> record
 -- KEYS[16…] every other HASH that has a field for each account
+-- then two for each account: known:ID and known_before:ID  SETs
 -- ARGV[1]  how many lines timelines keep, as tell takes it
 -- ARGV[2]  1 or 2: how many arguments each account has
 -- then of each its id, and the record that it must have now; without the second any
@@ -18,13 +19,18 @@
 
 local wrong = mistyped(KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset')
 local FIELDS, box = 15, outbox(7)
-for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+local each, ids, known = tonumber(ARGV[2]), {}, {}
+local last = #KEYS - 2 * (#ARGV - 2) / each
+for k = FIELDS, last do wrong = wrong or mistyped(KEYS[k], 'hash') end
 wrong = wrong or outbox_mistyped(box)
 if wrong then return wrong end
 
-local each, ids = tonumber(ARGV[2]), {}
 for a = 3, #ARGV, each do
-  if each == 1 or (redis.call('HGET', KEYS[FIELDS], ARGV[a]) or '') == ARGV[a + 1] then ids[#ids + 1] = ARGV[a] end
+  if each == 1 or (redis.call('HGET', KEYS[FIELDS], ARGV[a]) or '') == ARGV[a + 1] then
+    ids[#ids + 1] = ARGV[a]
+    local k = last + 2 * (a - 3) / each
+    known[#known + 1], known[#known + 2] = KEYS[k + 1], KEYS[k + 2]
+  end
 end
 if #ids == 0 then return 0 end
 
@@ -37,7 +43,8 @@ local there = ARGV[1] ~= '' and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 local gone = redis.call('HDEL', KEYS[2], unpack(ids))
 redis.call('ZREM', KEYS[3], unpack(ids))
 redis.call('ZREM', KEYS[4], unpack(ids))
-for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(ids)) end
+for k = FIELDS, last do redis.call('HDEL', KEYS[k], unpack(ids)) end
+redis.call('UNLINK', unpack(known))
 -- What waits is not sent any more.
 if redis.call('EXISTS', box.index) == 1 then
   -- shared here

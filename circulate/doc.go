@@ -208,9 +208,9 @@
 //
 // # Keys
 //
-// keys.go lists the keys of a shard, with the type and the content of each, and those of
-// replicas, processes and disabled webhook endpoints (NS:webhooks). The sections above
-// name the keys of limits, credentials and documents. The live consumers of a group are
+// keys.go lists the keys of a shard and of single accounts, with the type and the content
+// of each, and those of replicas, processes and disabled webhook endpoints (NS:webhooks).
+// The sections above name the keys of limits, credentials and documents. The live consumers of a group are
 // at NS:consumers:GROUP, their reports at {NS:consumers:GROUP}:reports, and in each shard
 // messages:applied:GROUP has the messages that the group's effects remember. The progress
 // of a migration is at NS:migration.
@@ -234,6 +234,51 @@
 //
 // A process waits for the messages of all its groups with one XREAD for each node of
 // Redis. It takes, renews and surveys their leases of a shard in one step.
+//
+// # Memory
+//
+// I4 is about cursors. A third party may give a message again under a new cursor, a second
+// or half an hour later, with or without its id. An account can remember its messages
+// ([Remember]): Return and Progress then judge each message of a page, and write only
+// those that the account does not know. A repetition is counted ([Judged]), and is a line
+// of the timeline. The account remembers what the stream has accepted, in the same atomic
+// step and under the same ticket. So what a lost claim brought, or what the stream refused,
+// is not remembered, and is found again.
+//
+// A message is identified by its id, and by its content if the kind sets it: what stays
+// the same if the third party gives it again ([Message]). These are the rules:
+//
+//	a known id                              a repetition
+//	no id, a known content                  a repetition
+//	a new id, a content that is known from  a repetition: the message came without its
+//	a message without an id                 id first, and has this id from now on
+//	a new id, a content that is known from  another message: a person may write "ok" twice
+//	messages with other ids only            within a millisecond
+//
+// The messages of a page are judged one after the other, so the second of two equal ones
+// is a repetition too. Two messages without ids and with one content cannot be told apart:
+// only the first is written. A kind that does not trust ids says that there is none.
+//
+// An account's marks are in two SETs, known:ID and known_before:ID: the newer and the older
+// ones. A mark is a number of 19 digits, made from a digest of an id or of a content.
+// Redis stores up to 512 of them in eight bytes each. When the newer marks are as many as
+// half of [Remember].Messages allow, or so old that the older ones are past their time,
+// they become the older ones, whose marks are forgotten. So an account knows at least half
+// of the messages that it may know, for at least [Remember].For, and forgets them at the
+// latest after four times as long: the keys expire. If marks are dropped before their time
+// because there are too many, that is an overrun, which is counted. A page of fewer than 16
+// marks counts those that exist only in one of ten cases, because that takes time, so there
+// may be some more.
+//
+// One ZSET for each account, with the time of each mark, would be exact. But a ZSET takes
+// more time for each message, and several times as much memory. One STRING with all marks
+// takes more time the longer it is.
+//
+// An account that remembers nothing has no key, and its steps make no call for it; an
+// account without messages has no key either. Deregistering an account drops its memory.
+// Resharding and backups take it along. An audit finds the memory of accounts that are not
+// registered. A process of a version without memory writes every message, and leaves the
+// memory as it is. If it moves accounts to other shards, they begin to remember anew.
 //
 // # Sends
 //
@@ -433,7 +478,9 @@
 //	          depart takes accounts that are not claimed out of all their places and puts
 //	          them into departures, with all their fields;
 //	          arrive puts them into their new shards, under fresh tickets;
-//	          settle takes them out of departures.
+//	          settle takes them out of departures. What accounts remember goes along:
+//	          depart puts it into known_away under the batch's name, arrive gives it to
+//	          the accounts that it brings, and Confirm drops it.
 //	Complete  is arrive and settle for the accounts in departures. Any process may do it.
 //	Confirm   asks the new shard, keptFor after the settling, whether it still knows the
 //	          accounts. If its Redis has lost them, they arrive again. Otherwise Confirm
@@ -512,7 +559,8 @@
 //	I2  a dead replica's claims can be claimed again within 20 s at default
 //	    settings; a stuck replica's claims within the long timeout plus one sweep
 //	I3  only the holder of the current ticket writes a check's results
-//	I4  each message reported under a cursor is in the stream once
+//	I4  each message reported under a cursor is in the stream once; of an account that
+//	    remembers, also if the third party gives it again
 //	I5  an acknowledged registration survives whatever Redis survives
 //	I8  each send that was queued ends with one outcome, or is shown as unknown; what
 //	    is unknown is repeated only if somebody decides so

@@ -39,6 +39,8 @@ type shardKeys struct {
 	leases      string        // HASH  consumer group -> token|expiry|consumer that reads the shard
 	setAside    string        // LIST  malformed entries, the latest only
 	timeline    wire.Timeline // two STREAMs  events of accounts, the latest only
+	known       string        // before an id: SET  marks of messages that the account remembers, the newer ones; see known.lua
+	knownBefore string        // before an id: SET  the older ones
 	outbox      outboxKeys
 
 	// While the number of shards changes; see reshard.go.
@@ -48,9 +50,10 @@ type shardKeys struct {
 	departed   string // HASH  the same -> when|accounts that have arrived, retained for a while
 	arrivals   string // SET  ids that have arrived from other shards; '' always
 	carried    string // HASH  old shard -> position of its last dead letter that has arrived
+	knownAway  string // HASH  generation.target:number -> what these accounts remember
 }
 
-// all returns every key with its type.
+// all returns every key with its type, except those of single accounts.
 func (k *shardKeys) all() []wire.Key {
 	return append([]wire.Key{
 		{k.queue, "list"}, {k.processing, "list"}, {k.schedule, "zset"}, {k.tickets, "hash"},
@@ -61,7 +64,7 @@ func (k *shardKeys) all() []wire.Key {
 		{k.dead, "stream"}, {k.leases, "hash"},
 		{k.ticketMark, "string"}, {k.clock, "hash"},
 		{k.timeline.Mattered, "stream"}, {k.timeline.Routine, "stream"},
-		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"},
+		{k.leaving, "string"}, {k.stays, "string"}, {k.departures, "hash"}, {k.departed, "hash"}, {k.arrivals, "set"}, {k.carried, "hash"}, {k.knownAway, "hash"},
 	}, k.outbox.all()...)
 }
 
@@ -95,6 +98,8 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		dead:        tag + "dead",
 		leases:      tag + "leases",
 		setAside:    tag + "set_aside",
+		known:       tag + "known:",
+		knownBefore: tag + "known_before:",
 		timeline:    wire.Timeline{Mattered: tag + "timeline", Routine: tag + "timeline:routine"},
 		outbox:      newOutboxKeys(tag),
 		leaving:     tag + "leaving",
@@ -103,6 +108,7 @@ func newShardKeys(namespace string, shards, shard int) shardKeys {
 		departed:    tag + "departed",
 		arrivals:    tag + "arrivals",
 		carried:     tag + "carried",
+		knownAway:   tag + "known_away",
 	}
 }
 
@@ -167,12 +173,13 @@ func RoleOf(key string) KeyRole {
 	if !ok {
 		return 0
 	}
+	_, name, _ := strings.Cut(rest, "}:") // an id may stand behind it
 	switch {
 	case key == replicasKey(namespace), key == rosterKeys(namespace)[0]:
 		return KeyOfPresence
-	case strings.HasSuffix(rest, "}:tickets"):
+	case name == "tickets":
 		return KeyOfAccounts
-	case strings.HasSuffix(rest, "}:messages"):
+	case name == "messages":
 		return KeyOfMessages
 	}
 	return 0

@@ -19,7 +19,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:park_reasons", "{rounds:07}:messages", "{rounds:07}:set_aside",
 		"{rounds:07}:message_queue:urgent", "{rounds:07}:message_queue:low", "{rounds:07}:message_queue:by_kind", "{rounds:07}:kinds", "{rounds:07}:turns", "{rounds:07}:errors",
 		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock", "{rounds:07}:timeline", "{rounds:07}:timeline:routine",
-		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried",
+		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried", "{rounds:07}:known_away",
 		"{rounds:07}:sends", "{rounds:07}:sends:line", "{rounds:07}:sends:due", "{rounds:07}:sends:index", "{rounds:07}:sends:ends", "{rounds:07}:sends:names",
 		"{rounds:07}:windows", "{rounds:07}:events",
 	}
@@ -59,6 +59,8 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		keys.dead:                  "{rounds:07}:dead",
 		keys.leases:                "{rounds:07}:leases",
 		keys.stream().Applied("g"): "{rounds:07}:messages:applied:g",
+		keys.knownKeys("a:1")[0]:   "{rounds:07}:known:a:1",
+		keys.knownKeys("a:1")[1]:   "{rounds:07}:known_before:a:1",
 	} {
 		if name != want {
 			t.Errorf("%q, want %q", name, want)
@@ -160,6 +162,19 @@ func TestNamespacesThatWouldBreakKeysAreRefused(t *testing.T) {
 	for _, shards := range []int{-1, MaxShards + 1} {
 		if _, err := Open(context.Background(), server, Options{Namespace: "other", Shards: shards}); err == nil {
 			t.Errorf("%d shards were accepted", shards)
+		}
+	}
+}
+
+// The id of an account is a part of some keys, and may be any text.
+func TestRoleOfAKeyWithAnID(t *testing.T) {
+	keys := newShardKeys("ns", 64, 7)
+	for key, want := range map[string]KeyRole{
+		keys.tickets: KeyOfAccounts, keys.messages: KeyOfMessages, replicasKey("ns"): KeyOfPresence,
+		keys.knownKeys("a")[0]: 0, keys.knownKeys("}:tickets")[0]: 0, keys.knownKeys("{ns:07}:messages")[1]: 0,
+	} {
+		if got := RoleOf(key); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}
 }

@@ -150,17 +150,16 @@ func (r *Ring) Deregister(ctx context.Context, shard int, ids []string) (int, er
 		return 0, err
 	}
 	return r.countAnywhere(ctx, shard, ids, func(ctx context.Context, shard int, ids []string) (int, error) {
-		return r.deregisterIn(ctx, shard, append([]any{r.told(), 1}, anyOf(ids)...))
+		return r.deregisterIn(ctx, shard, ids, append([]any{r.told(), 1}, anyOf(ids)...))
 	})
 }
 
 // deregisterIn is Deregister in exactly this shard, with the arguments of the script.
-func (r *Ring) deregisterIn(ctx context.Context, shard int, args []any) (int, error) {
+func (r *Ring) deregisterIn(ctx context.Context, shard int, ids []string, args []any) (int, error) {
 	k := &r.keys[shard]
-	keys := append([]string{k.changes, k.tickets, k.schedule, k.parked, k.timeline.Mattered, k.timeline.Routine}, k.outbox.with()...)
-	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, append(keys,
-		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors,
-	), args...))
+	keys := append([]string{k.changes, k.tickets, k.schedule, k.parked, k.timeline.Mattered, k.timeline.Routine}, k.outbox.with(
+		k.accounts, k.cursors, k.failures, k.strikes, k.nudges, k.reasons, k.states, k.errors)...)
+	return redis.Int(r.wire.Run(ctx, deregisterScript, shard, append(keys, k.knownKeys(ids...)...), args...))
 }
 
 func anyOf(texts []string) []any {

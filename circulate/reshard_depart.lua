@@ -12,6 +12,8 @@
 -- KEYS[11…18] the outbox: see sends.lua
 -- KEYS[19…] accounts, and the other HASHes that have a field for each account, in
 --           the order that arrive has them
+-- then      known_away    HASH  generation.target:number -> what these accounts remember
+-- then two for each account: known:ID and known_before:ID  SETs
 -- ARGV[1]   after how many bytes no more are taken
 -- then four for each account: its id, the name of its target, and, if it was seen
 -- waiting, its lane, 1 to 3, and its entry there, otherwise 0 and ''
@@ -20,18 +22,22 @@
 -- attempt is under way once that is settled. The entries are removed too,
 -- including void ones, so that the next call sees others.
 --
--- Returns pairs: field of departures, accounts. An account is its id, a letter (s
--- scheduled, p parked; S or P if its sends follow its fields), due or parked at, what
--- follows its ticket, and its fields, each LENGTH:VALUE, or - if there is none.
+-- Returns for each target: field of departures, accounts, what they remember. An account
+-- is its id, a letter (s scheduled, p parked; S or P if its sends follow its fields), due
+-- or parked at, what follows its ticket, and its fields, each LENGTH:VALUE, or - if there
+-- is none. known_away has, for each account that remembers, its id and what known_of
+-- returns, in the same form.
 
 local tickets, schedule, parked, departures, leaving = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local sequence = {KEYS[2], KEYS[10]}
 local FIELDS, box = 19, outbox(11)
+local away = #KEYS - (#ARGV - 1) / 2
+local last = away - 1
 
 local wrong = mistyped(tickets, 'hash', KEYS[2], 'string', schedule, 'zset', parked, 'zset', departures, 'hash',
   leaving, 'string')
 for k = 7, 9 do wrong = wrong or mistyped(KEYS[k], 'list') end
-for k = FIELDS, #KEYS do wrong = wrong or mistyped(KEYS[k], 'hash') end
+for k = FIELDS, away do wrong = wrong or mistyped(KEYS[k], 'hash') end
 wrong = wrong or outbox_mistyped(box)
 if wrong then return wrong end
 if redis.call('EXISTS', leaving) == 0 then return redis.error_reply('ERR the shard is not being left') end
@@ -42,7 +48,7 @@ end
 
 local now, most = clock(), tonumber(ARGV[1])
 local gone, batches, order, entries, bytes = {}, {}, {}, {}, 0
-local departed = {}
+local departed, remembered, forgotten = {}, {}, {}
 local sending = redis.call('EXISTS', box.index) == 1
 for a = 2, #ARGV, 4 do
   local id, target, lane, entry = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
@@ -67,7 +73,7 @@ for a = 2, #ARGV, 4 do
         remove_sends(box, id)
       end
       local parts = {text(id), text(place), text(format('%.0f', tonumber(at))), text(sub(current, 15))}
-      for k = FIELDS, #KEYS do parts[#parts + 1] = text(redis.call('HGET', KEYS[k], id)) end
+      for k = FIELDS, last do parts[#parts + 1] = text(redis.call('HGET', KEYS[k], id)) end
       if sends ~= '' then parts[#parts + 1] = text(sends) end
       local account = table.concat(parts)
       local batch = batches[target]
@@ -81,6 +87,15 @@ for a = 2, #ARGV, 4 do
       departed[id] = true
       if waits then entries[#entries + 1] = a end
       bytes = bytes + #account
+      local own = away + (a - 2) / 2
+      local known = known_of(KEYS[own + 1], KEYS[own + 2])
+      if known then
+        for k = 1, 4 do known[k] = text(known[k]) end
+        known = text(id) .. table.concat(known)
+        remembered[target] = (remembered[target] or '') .. known
+        forgotten[#forgotten + 1], forgotten[#forgotten + 2] = KEYS[own + 1], KEYS[own + 2]
+        bytes = bytes + #known
+      end
       if bytes >= most then break end
     end
   end
@@ -93,13 +108,18 @@ if #order > 0 then _, number = take_ticket(sequence, now, #order) end
 for i, target in ipairs(order) do
   local field, accounts = target .. ':' .. format('%014d', number + i - 1), table.concat(batches[target])
   redis.call('HSET', departures, field, accounts)
-  answer[2 * i - 1], answer[2 * i] = field, accounts
+  if remembered[target] then
+    redis.call('HSET', KEYS[away], field, remembered[target])
+    redis.call('PEXPIRE', KEYS[away], 1209600000) -- two weeks, in case that a version without memory drops the shard
+  end
+  answer[3 * i - 2], answer[3 * i - 1], answer[3 * i] = field, accounts, remembered[target] or ''
 end
 if #gone > 0 then
   redis.call('HDEL', tickets, unpack(gone))
   redis.call('ZREM', schedule, unpack(gone))
   redis.call('ZREM', parked, unpack(gone))
-  for k = FIELDS, #KEYS do redis.call('HDEL', KEYS[k], unpack(gone)) end
+  for k = FIELDS, last do redis.call('HDEL', KEYS[k], unpack(gone)) end
+  if #forgotten > 0 then redis.call('UNLINK', unpack(forgotten)) end
 end
 -- They were seen near the tail. Looking for a missing entry would cost a walk through the
 -- whole lane. An entry that has moved further away is void, and a claim drops it.

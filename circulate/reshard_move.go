@@ -16,11 +16,13 @@ import (
 )
 
 var (
-	reshardReceiveScript = wire.NewScript("receive", lua("reshard_receive"))
-	reshardLeaveScript   = wire.NewScript("leave", lua("reshard_leave"))
-	reshardDepartScript  = wire.NewScript("depart", lua("sends"), lua("reshard_depart"))
-	reshardArriveScript  = wire.NewScript("arrive", lua("sends"), lua("reshard_arrive"))
-	reshardSettleScript  = wire.NewScript("settle", lua("reshard_settle"))
+	reshardReceiveScript   = wire.NewScript("receive", lua("reshard_receive"))
+	reshardLeaveScript     = wire.NewScript("leave", lua("reshard_leave"))
+	reshardDepartScript    = wire.NewScript("depart", lua("known_move"), lua("sends"), lua("reshard_depart"))
+	reshardArriveScript    = wire.NewScript("arrive", lua("known_move"), lua("sends"), lua("reshard_arrive"))
+	reshardTransitScript   = wire.NewScript("transit", lua("reshard_transit"))
+	reshardConfirmedScript = wire.NewScript("confirmed", lua("reshard_confirmed"))
+	reshardSettleScript    = wire.NewScript("settle", lua("reshard_settle"))
 )
 
 const (
@@ -127,6 +129,10 @@ func (m Mover) Move(ctx context.Context, source int) (moved, left int, err error
 	}
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.departures, k.leaving, k.urgent, k.queue, k.low, k.ticketMark},
 		k.outbox.with(k.accountFields()...)...)
+	keys = append(keys, k.knownAway)
+	for a := 0; a < len(items); a += 4 {
+		keys = append(keys, k.knownKeys(items[a].(string))...)
+	}
 	batches, err := redis.Strings(m.ring.wire.Run(ctx, reshardDepartScript, source, keys, append([]any{moveBytes}, items...)...))
 	if err != nil {
 		return 0, left, err
@@ -186,24 +192,22 @@ func (m Mover) Complete(ctx context.Context, source int) (int, error) {
 	if err != nil || replies[0] == int64(0) {
 		return 0, err
 	}
-	if replies, err = m.ring.wire.Pipeline(ctx, k.departures, wire.Command{"HGETALL", k.departures}); err != nil {
-		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
-	}
-	batches, err := redis.Strings(replies[0], nil)
+	batches, err := redis.Strings(m.ring.wire.Run(ctx, reshardTransitScript, source, []string{k.departures, k.knownAway}))
 	if err != nil {
-		return 0, fmt.Errorf("complete, shard %d: %w", source, err)
+		return 0, err
 	}
 	return m.ring.deliver(ctx, source, batches)
 }
 
-// deliver has batches, as pairs of field and accounts, arrive, and settles them.
+// deliver has batches arrive, each a field, its accounts and what they remember, and
+// settles them.
 func (r *Ring) deliver(ctx context.Context, source int, batches []string) (came int, err error) {
 	if len(batches) == 0 {
 		return 0, nil
 	}
 	var settled []any
-	for i := 0; i+1 < len(batches); i += 2 {
-		n, err := r.arrive(ctx, batches[i], batches[i+1])
+	for i := 0; i+2 < len(batches); i += 3 {
+		n, err := r.arrive(ctx, batches[i], batches[i+1], batches[i+2])
 		if err != nil {
 			return came, err
 		}
@@ -227,15 +231,20 @@ func (r *Ring) targetOf(field string) (int, error) {
 	return target, nil
 }
 
-// arrive puts a batch into the shard that its field names.
-func (r *Ring) arrive(ctx context.Context, field, accounts string) (int, error) {
+// arrive puts a batch into the shard that its field names, with what its accounts
+// remember.
+func (r *Ring) arrive(ctx context.Context, field, accounts, remembered string) (int, error) {
 	target, err := r.targetOf(field)
 	if err != nil {
 		return 0, fmt.Errorf("arrive: %w", err)
 	}
 	k := &r.keys[target]
 	keys := append([]string{k.tickets, k.ticketSeq, k.schedule, k.parked, k.arrivals, k.ticketMark}, k.outbox.with(k.accountFields()...)...)
-	came, err := redis.Int(r.wire.Run(ctx, reshardArriveScript, target, keys, append(r.wakeArgs(target), accounts)...))
+	args := append(r.wakeArgs(target), accounts)
+	for texts := readTexts(remembered); len(texts) >= 5; texts = texts[5:] {
+		keys, args = append(keys, k.knownKeys(texts[0])...), append(args, anyOf(texts[:5])...)
+	}
+	came, err := redis.Int(r.wire.Run(ctx, reshardArriveScript, target, keys, args...))
 	if err == nil && came < 0 {
 		err = fmt.Errorf("arrive, shard %d: %w", target, errNotReceiving)
 	}
@@ -351,7 +360,7 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 		if err != nil {
 			return fmt.Errorf("confirm, shard %d: %w", source, err)
 		}
-		forget := wire.Command{"HDEL", k.departed}
+		var forget []any
 		for j, i := range places {
 			if known[j] == int64(0) {
 				if err := r.arriveAgain(ctx, source, target, copies[i]); err != nil {
@@ -361,11 +370,11 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 			}
 			forget = append(forget, copies[i])
 		}
-		if len(forget) == 2 {
+		if len(forget) == 0 {
 			continue
 		}
-		if _, err := r.wire.Pipeline(ctx, k.departed, forget); err != nil {
-			return fmt.Errorf("confirm, shard %d: %w", source, err)
+		if _, err := r.wire.Run(ctx, reshardConfirmedScript, source, []string{k.departed, k.knownAway}, forget...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -373,8 +382,8 @@ func (r *Ring) confirm(ctx context.Context, source int, copies []string) error {
 
 // arriveAgain makes the accounts of a copy arrive once more in their new shard, which has lost them.
 func (r *Ring) arriveAgain(ctx context.Context, source, target int, field string) error {
-	departed := r.keys[source].departed
-	replies, err := r.wire.Pipeline(ctx, departed, wire.Command{"TIME"}, wire.Command{"HGET", departed, field})
+	departed, away := r.keys[source].departed, r.keys[source].knownAway
+	replies, err := r.wire.Pipeline(ctx, departed, wire.Command{"TIME"}, wire.Command{"HGET", departed, field}, wire.Command{"HGET", away, field})
 	if err != nil {
 		return fmt.Errorf("confirm, shard %d: %w", source, err)
 	}
@@ -386,7 +395,8 @@ func (r *Ring) arriveAgain(ctx context.Context, source, target int, field string
 	if err != nil || len(kept) < 14 {
 		return fmt.Errorf("confirm, shard %d: %q: %w", source, field, errors.Join(wire.ErrReply, err))
 	}
-	if _, err := r.arrive(ctx, field, kept[14:]); err != nil {
+	remembered, _ := redis.String(replies[2], nil) // nil: none of the accounts remembers anything
+	if _, err := r.arrive(ctx, field, kept[14:], remembered); err != nil {
 		return err
 	}
 	r.log.Warn("a shard lost accounts that had moved to it; they have arrived again", "shard", target)

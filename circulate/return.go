@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -12,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-var returnScript = wire.NewTellingScript("return", lua("list"), lua("sends"), lua("return")).Vitally()
+var returnScript = wire.NewTellingScript("return", lua("list"), lua("known"), lua("sends"), lua("return")).Vitally()
 
 // Outcome is the outcome of returning one account.
 type Outcome uint8
@@ -49,6 +50,9 @@ type Return struct {
 	Error    string // what went wrong, for people; cut to MaxError bytes
 	Park     string // not empty: the account is parked for this reason
 	Reset    string // not empty: the check succeeded with a cursor that was begun anew, as this text says in the timeline
+
+	Remember Remember // how the account remembers the messages
+	Judged   Judged   // set by [Ring.Return]: what memory had to say about the messages
 }
 
 // Return returns accounts of one shard to the ring. Each is written completely or, if the
@@ -73,11 +77,17 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	usual := len(args)
 	args, kept := r.appendExtras(args, items)
 	k := &r.keys[shard]
+	var known []string
 	keys := []string{
 		k.processing, k.queue, k.schedule, k.tickets, k.ticketSeq, k.ticketMark, k.strikes, k.nudges, k.errors, k.urgent, k.low,
 	}
 	if len(args) > usual {
 		keys = append(keys, k.cursors, k.failures, k.states, k.parked, k.reasons, k.messages)
+		for i := range items {
+			if items[i].remembers() {
+				known = append(known, k.knownKeys(items[i].Claim.ID)...)
+			}
+		}
 	}
 	opens := opensWindow(items)
 	if kept != "" || opens {
@@ -86,12 +96,23 @@ func (r *Ring) Return(ctx context.Context, shard int, items []Return) ([]Outcome
 	if opens {
 		keys = append(keys, k.outbox.with()...)
 	}
-	verdict, err := redis.Bytes(r.wire.Run(ctx, returnScript, shard, keys, args...))
+	verdict, err := redis.Bytes(r.runKnowing(ctx, returnScript, shard, keys, known, args...))
 	if err != nil {
 		return nil, err
 	}
-	if len(verdict) != len(items) {
+	if len(verdict) < len(items) {
 		return nil, fmt.Errorf("return, shard %d: %w", shard, wire.ErrReply)
+	}
+	for i := range items {
+		items[i].Judged = Judged{}
+	}
+	err = readJudged(string(verdict[len(items):]), func(place int, j Judged) {
+		if place >= 1 && place <= len(items) {
+			items[place-1].Judged = j
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("return, shard %d: %w", shard, err)
 	}
 	outcomes := make([]Outcome, len(items))
 	for i := range outcomes {
@@ -132,7 +153,7 @@ func (it *Return) appendWhat(b []byte) []byte {
 func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 	some, paged := false, false
 	for i := range items {
-		some, paged = some || items[i].extra(), paged || items[i].Claim.found > 0
+		some, paged = some || items[i].extra(), paged || items[i].Claim.found+items[i].Claim.again > 0
 	}
 	if !some && !paged {
 		return args, ""
@@ -143,6 +164,11 @@ func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 	}
 	brought := make([]byte, len(items))
 	args = append(args, brought)
+	for i := range items {
+		if it := &items[i]; it.remembers() {
+			args = append(it.Remember.appendPage(args, it.Messages), it.Claim.again)
+		}
+	}
 	var before *Return
 	for i := range items {
 		it, pages := &items[i], 0
@@ -153,7 +179,7 @@ func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 		if len(it.Messages) > 0 {
 			before = it
 		}
-		if event, _ := it.event(); event != "" || pages+len(it.Messages) > 0 {
+		if event, _ := it.event(); event != "" || pages+len(it.Messages) > 0 || told != "" && it.Claim.again > 0 {
 			kept = told
 		}
 	}
@@ -172,18 +198,24 @@ func (it *Return) extra() bool {
 		it.State != it.Claim.State || it.Error != "" || it.Park != "" || it.Reset != ""
 }
 
+// remembers reports whether a return has messages that memory judges.
+func (it *Return) remembers() bool { return len(it.Messages) > 0 && it.Remember.on() }
+
 // appendBrought appends a cursor and messages, and returns the letter that names them to
 // the script. Before is the last return that had messages, or nil, and pages is how many
 // messages the check's earlier pages had.
 func (it *Return) appendBrought(args []any, before *Return, pages int) (_ []any, letter byte) {
-	letters := "-mM"
+	letters := "-mMr"
 	if it.Cursor != nil && !it.DropCursor {
-		letters = "cbB"
+		letters = "cbBR"
 		args = append(args, it.Cursor)
 	}
 	switch {
 	case len(it.Messages) == 0:
 		return args, letters[0]
+	case it.remembers():
+		letter = letters[3]
+		args = append(args, it.Kind, len(it.Messages), pages+len(it.Messages))
 	case len(it.Messages) == 1 && pages == 0 && before != nil && before.Kind == it.Kind:
 		letter = letters[1]
 	default:
@@ -215,7 +247,7 @@ func (it *Return) appendRare(args []any, place int) []any {
 	}
 	for i := range it.Messages {
 		if w := it.Messages[i].Answerable; w.usable() {
-			args = w.append(append(args, "window", place))
+			args = w.append(append(args, "window", place, i+1))
 		}
 	}
 	return args
@@ -240,6 +272,9 @@ func answerable(messages []Message) bool {
 func (it *Return) appendLines(args []any, place int) []any {
 	if it.Claim.found > 0 && len(it.Messages) == 0 {
 		args = append(args, "found", place, it.Claim.found)
+	}
+	if it.Claim.again > 0 && !it.remembers() {
+		args = append(args, "line", place, string(EventRepeated), it.Claim.again, "")
 	}
 	if event, text := it.event(); event != "" {
 		args = append(args, "line", place, string(event), max(it.Failures, it.Claim.Failures), text)
@@ -302,7 +337,7 @@ func (r *Ring) release(ctx context.Context, shard int, entries []any) (int, erro
 		append(r.wakeArgs(shard), entries...)...))
 }
 
-var progressScript = wire.NewVitalScript("progress", lua("sends"), lua("progress"))
+var progressScript = wire.NewVitalScript("progress", lua("known"), lua("sends"), lua("progress"))
 
 // Page is one page of a check that has more pages, or one call of a held check.
 type Page struct {
@@ -311,10 +346,11 @@ type Page struct {
 	Cursor     []byte // nil does not change it
 	DropCursor bool   // clears the cursor
 	Succeeded  bool   // a call of a held check has succeeded completely, and the check goes on
+	Remember   Remember
 }
 
-// Progress writes a page and renews the claim, which changes in place: a Return of the
-// claim must come after. ErrClaimLost says that nothing was written and that the claim is
+// Progress writes a page and renews the claim, which changes in place, also by what memory
+// had to say about the page: a Return of the claim must come after. ErrClaimLost says that nothing was written and that the claim is
 // void. After an unknown outcome drop the claim, because its entry is unknown: the
 // monitor finds it.
 func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
@@ -330,23 +366,33 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	if p.Succeeded {
 		mark = MarkOK
 	}
-	args := append(make([]any, 0, 5+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor, string(rune(mark)))
+	k := &r.keys[c.Shard]
+	var known []string
+	args := append(make([]any, 0, 8+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor, string(rune(mark)))
+	if len(p.Messages) > 0 && p.Remember.on() {
+		args, known = p.Remember.appendPage(args, p.Messages), k.knownKeys(c.ID)
+	}
 	for i := range p.Messages {
 		args = p.Messages[i].appendFields(args)
 	}
-	k := &r.keys[c.Shard]
 	keys := []string{k.processing, k.tickets, k.ticketSeq, k.cursors, k.messages, k.ticketMark}
 	if answerable(p.Messages) {
 		keys = append(keys, k.outbox.with()...)
 		messages := len(args)
 		for i := range p.Messages {
 			if w := p.Messages[i].Answerable; w.usable() {
-				args = w.append(args)
+				args = w.append(append(args, i+1))
 			}
 		}
 		args = append(args, len(args)-messages)
 	}
-	renewed, err := redis.String(r.wire.Run(ctx, progressScript, c.Shard, keys, args...))
+	renewed, err := redis.String(r.runKnowing(ctx, progressScript, c.Shard, keys, known, args...))
+	c.Judged = Judged{}
+	if err == nil && len(known) > 0 && len(renewed) > len(c.entry) {
+		numbers := strings.ReplaceAll(renewed[len(c.entry)+1:], "|", ":")
+		renewed = renewed[:len(c.entry)]
+		err = readJudged("1:"+numbers, func(_ int, j Judged) { c.Judged = j })
+	}
 	switch {
 	case errors.Is(err, redis.ErrNil):
 		return ErrClaimLost
@@ -356,7 +402,8 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 		return fmt.Errorf("progress, shard %d: %w", c.Shard, wire.ErrReply)
 	}
 	c.entry = renewed
-	c.found += len(p.Messages)
+	c.found += len(p.Messages) - c.Judged.Repeated
+	c.again += c.Judged.Repeated
 	switch {
 	case p.DropCursor:
 		c.Cursor = nil

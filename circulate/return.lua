@@ -20,32 +20,45 @@
 -- KEYS[17]  messages         STREAM
 -- KEYS[18], KEYS[19]  timeline  STREAMs, where there are lines or windows
 -- KEYS[20…27]  the outbox, if a message lets its peer be answered: see sends.lua
+-- then two for each account that brings messages and remembers them, in order:
+-- known:ID          SET     marks, as known.lua has them
+-- known_before:ID   SET     older marks
 -- ARGV[1]   of each of n accounts, one behind the other: the rule that decided (a letter),
 --   the check's mark (a letter; '-' = it was not checked), next due (a stamp; a past time
 --   means now)
 -- then the n entries as claimed
--- then, if some accounts have values that not all have, a text of n letters. The values of
--- each letter follow in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA, of
+-- then, if some accounts have values that not all have, a text of n letters; then for each
+-- account that remembers: its messages' marks, how many marks at most, for how many ms,
+-- how many messages of the check's earlier pages were repetitions. The values of each
+-- letter follow in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA, of
 -- the kind of the message before · M KIND N FOUND, and N messages, FOUND with the messages of
--- the check's earlier pages · b CURSOR and as m · B CURSOR and as M
+-- the check's earlier pages · b CURSOR and as m · B CURSOR and as M · r and R as M and B,
+-- of an account that remembers
 -- then, with i the place among the n:
 --   found i FOUND, if only earlier pages had messages · line i EVENT N TEXT · nocursor i ·
 --   failures i N · state i VALUE · error i TEXT, after its line · park i REASON ·
---   window i PEER HOW-LONG HOW-OFTEN TOKEN, in ms, - for any number
+--   window i J PEER HOW-LONG HOW-OFTEN TOKEN, of its Jth message, in ms, - for any number
 -- and at last, if there is any line or window, how many lines timelines hold, or ''
 --
 -- A Redis at its memory limit refuses a batch with messages before anything is written,
 -- and accepts any other.
 --
 -- Returns a text of n letters: 1 if everything was written, 2 if it was written and a
--- nudge made the account due earlier, 0 if the claim was lost and nothing was written.
+-- nudge made the account due earlier, 0 if the claim was lost and nothing was written. Then
+-- follow, for each account that remembers and had repetitions or dropped marks before
+-- their time, ;, its place, :, how many messages were repetitions, :, and 1 if it dropped
+-- marks, otherwise 0.
 
 local processing, queue, schedule, tickets, ticket_seq, ticket_mark, strikes, nudges, errors, urgent, low,
   cursors, failures, states, parked, reasons, messages, timeline, routine = unpack(KEYS)
 local whats = ARGV[1]
 local n = #whats / 15
 local some = cursors and ARGV[n + 2]
-local brings = some and string.find(some, '[mbMB]')
+local brings = some and string.find(some, '[mbMBrR]')
+local remembering = brings and string.find(some, '[rR]') and #string.gsub(some, '[^rR]', '')
+local usual = #KEYS - 2 * (remembering or 0)
+local ends, opens = usual >= 19 and 1 or 0, usual >= 27
+if ends == 0 or ARGV[#ARGV] == '' then timeline, routine = nil, nil end
 
 -- Types are checked before the first write, by reading. Tickets, their sequence and
 -- processing_list are checked by their first write, which then has no effect.
@@ -74,10 +87,23 @@ if cursors then
   redis.call('HLEN', reasons)
   redis.call('ZCARD', parked)
   if brings then redis.call('XLEN', messages) end
-  if #KEYS >= 27 then
+  if opens then
     -- shared here
     local wrong = outbox_mistyped(outbox(20))
     if wrong then return wrong end
+  end
+end
+local judges, remembers
+if remembering then
+  -- shared here
+  local args = n + 2
+  judges, remembers = {}, {}
+  for k = 1, remembering do
+    local at = args + 4 * k - 3
+    local judge, remember = recall(KEYS[usual + 2 * k - 1], KEYS[usual + 2 * k], ARGV[at],
+      tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), now)
+    if not judge then return remember end
+    judges[k], remembers[k] = judge, remember
   end
 end
 
@@ -117,12 +143,14 @@ if cursors then
   FAILS = {failed = true, hindered = true, cursor_reset = true}
   short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures = {}, {}, {}, {}, {}, {}, {}, {}
 end
-local a = n + 3
+local a, notes, repeats = n + 3, '', opens and {} -- the last open no window
 if some then
   local kind
+  local place = 0 -- among the accounts that remember
+  if remembering then a = a + 4 * remembering end
   for i, what in string.gmatch(some, '()([^-])') do
     local holds, id = verdict[i] == '1', ids[i]
-    if what == 'c' or what == 'b' or what == 'B' then
+    if what == 'c' or what == 'b' or what == 'B' or what == 'R' then
       local cursor = ARGV[a]
       a = a + 1
       if holds and #cursor > SHORT then
@@ -135,27 +163,46 @@ if some then
     end
     if what ~= 'c' then
       local many, found = 1, '1'
-      if what == 'M' or what == 'B' then
+      if what ~= 'm' and what ~= 'b' then
         kind, many, found = ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2]
         a = a + 3
       end
-      if timeline and holds then finds[#finds + 1], finds[#finds + 2] = id, found end
-      for _ = 1, many do
-        if holds then
+      local judge, again = nil, 0
+      if what == 'r' or what == 'R' then
+        place = place + 1
+        judge = holds and judges[place]
+      elseif timeline and holds then
+        finds[#finds + 1], finds[#finds + 2] = id, found
+      end
+      for m = 1, many do
+        if judge and judge() then
+          again = again + 1
+          if opens then repeats[i .. ':' .. m] = true end
+        elseif holds then
           local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
             'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
           if type(added) == 'table' and added.err then
             -- The stream accepts nothing more: the claims stay as they were.
             for k = 1, count do redis.call('RPUSH', processing, entries[held[k]]) end
+            if judge then remembers[place](fresh, true) end
             return added
           end
         end
         a = a + 4
       end
+      if judge then
+        local over = remembers[place](fresh)
+        if again + over > 0 then notes = notes .. ';' .. i .. ':' .. again .. ':' .. over end
+        if timeline then
+          if found - again > 0 then finds[#finds + 1], finds[#finds + 2] = id, found - again end
+          again = again + ARGV[n + 2 + 4 * place]
+          if again > 0 then lines[#lines + 1] = {i, 'repeated', again, '', false} end
+        end
+      end
     end
   end
 end
-local last = some and #ARGV - (timeline and 1 or 0) or 0
+local last = some and #ARGV - ends or 0
 while a <= last do
   local op, i = ARGV[a], tonumber(ARGV[a + 1])
   local holds, id, value = verdict[i] == '1', ids[i], ARGV[a + 2]
@@ -170,8 +217,10 @@ while a <= last do
     if holds then short[i], drop_cursors[#drop_cursors + 1] = '', id end
   elseif op == 'window' then
     -- shared here
-    if holds then open_window(outbox(20), now, id, value, ARGV[a], ARGV[a + 1], ARGV[a + 2]) end
-    a = a + 3
+    if holds and not repeats[i .. ':' .. value] then
+      open_window(outbox(20), now, id, ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])
+    end
+    a = a + 4
   elseif holds and op == 'failures' then
     if value == '0' then
       drop_failures[#drop_failures + 1] = id
@@ -282,7 +331,7 @@ if healed and #healed > 0 then redis.call('HDEL', errors, unpack(healed)) end
 if checked and #checked > 0 then redis.call('HDEL', strikes, unpack(checked)) end
 if not short then return n == 1 and verdict[1] or table.concat(verdict) end
 -- shared here
-if #finds > 0 and ARGV[#ARGV] ~= '' then tell_finds(routine, ARGV[#ARGV], finds) end
+if #finds > 0 then tell_finds(routine, ARGV[#ARGV], finds) end
 
 -- A failure in a row is a line if it is the first, the tenth, the hundredth and so on, or
 -- if it differs from the one before: the text before its colon is another. The first
@@ -299,4 +348,4 @@ for _, line in ipairs(lines) do
   end
   if worth then tell({timeline, routine}, ARGV[#ARGV], ids[i], event, count, text, flaps > 2 and event ~= 'parked') end
 end
-return table.concat(verdict)
+return table.concat(verdict) .. notes

@@ -237,6 +237,14 @@ type Message struct {
 	// Answerable says that the message lets its peer be answered. It is written with the
 	// message and does not enter the stream. Nil: it says nothing about answers.
 	Answerable *Answerable `json:"-"`
+
+	// What follows is for [Remember] only, and is not written to the stream.
+
+	// Content is what identifies the message besides its id: all that stays the same if
+	// the third party gives it again. Empty: its id alone identifies it.
+	Content string `json:"-"`
+	// NoID says that the third party gave no id, and that ID was made up.
+	NoID bool `json:"-"`
 }
 
 // appendFields appends the message as scripts take it.

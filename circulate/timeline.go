@@ -30,6 +30,7 @@ const (
 	EventHindered     Event = "hindered"     // a check failed, which does not count against the account
 	EventRecovered    Event = "recovered"    // a check succeeded after N failures in a row
 	EventFound        Event = "found"        // a check found N messages
+	EventRepeated     Event = "repeated"     // a check found N messages that the account remembers; they were not written again
 	EventParked       Event = "parked"       // taken out of circulation; Text is the reason
 	EventResumed      Event = "resumed"      // back in circulation; Text is "" (from its cursor), "now", "backfill", or "changed" (by a new record)
 	EventProbed       Event = "probed"       // back on probation: the next failure parks it again

@@ -111,6 +111,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_findings{kind="garbage"} 0
 			rounds_audit_findings{kind="no_record"} 0
 			rounds_audit_findings{kind="orphan"} 0
+			rounds_audit_findings{kind="unowned"} 0
 			# TYPE rounds_audit_lost gauge
 			rounds_audit_lost 0
 			# TYPE rounds_audit_repairs_total counter
@@ -120,6 +121,7 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_repairs_total{kind="lost"} 0
 			rounds_audit_repairs_total{kind="no_record"} 0
 			rounds_audit_repairs_total{kind="orphan"} 0
+			rounds_audit_repairs_total{kind="unowned"} 0
 			# TYPE rounds_audit_seconds gauge
 			rounds_audit_seconds 0.12
 			# TYPE rounds_audit_unjudged gauge

@@ -47,6 +47,11 @@ type Request struct {
 	// Zero: not at all, and a checker that can ask for an answer at once does so. See Holder.
 	Hold time.Duration
 
+	// MayHaveLost says that a page of an earlier call may be lost: the replica that made the call may
+	// have died with the page in hand, or the answer was cut. A Rememberer whose third party can give
+	// messages again may ask for them: what is known is not written again.
+	MayHaveLost bool
+
 	// Trial says that somebody tries the config by hand: the findings are shown and not stored. Such a
 	// check must not take messages from the account that a later one would find.
 	Trial bool

@@ -35,6 +35,8 @@ type flight struct {
 	cleanups cleanups        // called when its messages are written
 	found    bool            // an earlier page had messages
 	reset    bool            // an earlier page began anew
+	cut      bool            // the last call ended without an answer
+	answered bool            // an earlier call of this claim brought an answer
 	secrets  conceal.Secrets // that it has resolved
 
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
@@ -207,6 +209,8 @@ func (f *flight) call(p policy) (result Result, err error) {
 		Limit:   fs.config.PageLimit,
 		Attempt: f.claim.Failures + 1,
 		Hold:    hold,
+
+		MayHaveLost: f.mayHaveLost(),
 	}
 	result, err = f.record.checker.Check(ctx, asked)
 	if err == nil {
@@ -220,6 +224,7 @@ func (f *flight) call(p policy) (result Result, err error) {
 		failed.Code, failed.Message = f.secrets.Scrub(failed.Code), f.secrets.Scrub(failed.Message)
 		err = failed
 	}
+	f.cut, f.answered = err != nil, f.answered || err == nil
 	returned = true
 	return result, err
 }
@@ -234,10 +239,10 @@ func (f *flight) commit(page Result) bool {
 	if f.hold != nil {
 		until = f.hold.renewed.Add(f.flights.config.LongTimeout)
 	}
-	tried, err := w.commit(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil}, until)
+	tried, err := w.commit(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil, Remember: f.remember(page.Messages)}, until)
 	switch {
 	case err == nil:
-		f.found = f.found || len(page.Messages) > 0
+		f.found = f.found || len(page.Messages) > f.claim.Judged.Repeated
 		f.unsynced = f.unsynced || len(page.Messages) > 0 && confirms(f.record.checker)
 		if f.hold != nil {
 			f.hold.renew()

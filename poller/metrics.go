@@ -36,6 +36,8 @@ type Metrics struct {
 	woken        prometheus.Counter
 	wakeupsLost  prometheus.Counter
 	passedOver   *prometheus.CounterVec
+	repeated     *prometheus.CounterVec
+	overruns     *prometheus.CounterVec
 	failing      *prometheus.GaugeVec
 }
 
@@ -65,6 +67,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "How much later than due checks started.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}),
 		messages:    counters("messages_found_total", "Messages written to the streams, by kind.", "kind"),
 		passedOver:  counters("messages_passed_over_total", "Messages dropped because their accounts were resumed from now, by kind.", "kind"),
+		repeated:    counters("messages_repeated_total", "Messages that a third party gave again and that were not written again, because their accounts remember them, by kind.", "kind"),
+		overruns:    counters("memory_overruns_total", "Times that an account forgot messages before their time, because it found too many, by kind.", "kind"),
 		parked:      counters("parked_total", "Accounts parked by a check's outcome, by kind.", "kind"),
 		panics:      counters("checker_panics_total", "Checks that panicked, by kind.", "kind"),
 		abandoned:   counter("checks_abandoned_total", "Checks that exceeded their time and were abandoned."),

@@ -23,18 +23,19 @@ const (
 
 // record is an account's record, decoded once and remembered.
 type record struct {
-	account accounts.Account
-	cadence cadence.Cadence
-	checker Checker       // nil: no checker of this process knows the kind
-	rateKey string        // the checker's; empty: it shares no limit
-	tight   bool          // the cadence is "every 0"
-	hold    time.Duration // how long its calls are held, by what the checker knows; zero: not at all
-	pace    pace          // of its held calls, across claims
-	told    atomic.Int64  // how long the third party last said that it will hold the next call; 0: it did not say
-	limits  atomic.Pointer[recordLimits]
-	fault   string // why the record cannot be used; empty: it can
-	unknown string // what this version does not know, but a newer one may; empty: nothing
-	reason  string // the reason for which it is then returned
+	account  accounts.Account
+	cadence  cadence.Cadence
+	checker  Checker       // nil: no checker of this process knows the kind
+	rateKey  string        // the checker's; empty: it shares no limit
+	tight    bool          // the cadence is "every 0"
+	hold     time.Duration // how long its calls are held, by what the checker knows; zero: not at all
+	remember Remember      // how the account remembers its messages
+	pace     pace          // of its held calls, across claims
+	told     atomic.Int64  // how long the third party last said that it will hold the next call; 0: it did not say
+	limits   atomic.Pointer[recordLimits]
+	fault    string // why the record cannot be used; empty: it can
+	unknown  string // what this version does not know, but a newer one may; empty: nothing
+	reason   string // the reason for which it is then returned
 }
 
 // recordLimits are the limits of an account's checks under one configuration.
@@ -86,6 +87,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 		panicked := c.panicked(account.Kind)
 		r.rateKey = answer("RateKey", r.checker.RateKey, account.Config, panicked)
 		r.hold = min(holdOf(r.checker, account.Config, panicked), c.config.longestHold())
+		r.remember = rememberOf(r.checker, account.Config, panicked)
 	}
 	return r
 }

@@ -151,7 +151,7 @@ func (f *flight) succeed(result Result) bool {
 	item := f.decide(cadence.Outcome{
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
 	}, mark, warnings)
-	item.Messages, item.Cursor, item.Reset = result.Messages, result.Cursor, reset
+	item.Messages, item.Cursor, item.Reset, item.Remember = result.Messages, result.Cursor, reset, f.remember(result.Messages)
 	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
 }
 

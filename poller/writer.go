@@ -136,7 +136,7 @@ func (w *writer) commit(claim *circulate.Claim, page circulate.Page, until time.
 	}
 	switch {
 	case err == nil:
-		w.counted(page.Kind, len(page.Messages))
+		w.counted(page.Kind, len(page.Messages), claim.Judged)
 		w.room.wrote(sizeOf(page.Messages))
 	case circulate.Full(err):
 		w.room.refused(claim.Shard)
@@ -163,7 +163,7 @@ func (w *writer) wrote(shard int, items []circulate.Return, outcomes []circulate
 			continue
 		}
 		w.metrics.returns.WithLabelValues("written").Inc()
-		w.counted(item.Kind, len(item.Messages))
+		w.counted(item.Kind, len(item.Messages), item.Judged)
 		w.room.wrote(size(item))
 		if item.Park == "" && item.Due.Before(first) {
 			first = item.Due
@@ -232,9 +232,15 @@ func (w *writer) forget(claim *circulate.Claim) {
 	w.claims.lose(claim.Shard)
 }
 
-// counted counts messages that were written.
-func (w *writer) counted(kind string, messages int) {
-	if messages > 0 {
+// counted counts the messages of a page that was written, and what memory had to say about them.
+func (w *writer) counted(kind string, messages int, judged circulate.Judged) {
+	if judged.Repeated > 0 {
+		w.metrics.repeated.WithLabelValues(kind).Add(float64(judged.Repeated))
+	}
+	if judged.Overrun {
+		w.metrics.overruns.WithLabelValues(kind).Inc()
+	}
+	if messages -= judged.Repeated; messages > 0 {
 		w.metrics.messages.WithLabelValues(kind).Add(float64(messages))
 		w.tally.found(messages)
 	}

@@ -53,7 +53,7 @@ type Step struct {
 func (s Step) ReturnsMessages() bool {
 	return s.Command == "EVALSHA" && slices.ContainsFunc(s.Args, func(a any) bool {
 		brought, ok := a.([]byte) // a letter for each account, as the script of a return has them
-		return ok && len(bytes.Trim(brought, "-cmbMB")) == 0 && bytes.ContainsAny(brought, "mbMB")
+		return ok && len(bytes.Trim(brought, "-cmbMBrR")) == 0 && bytes.ContainsAny(brought, "mbMBrR")
 	})
 }
 

@@ -117,7 +117,7 @@ var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|k
 // text that it shares with others.
 func ScriptName(text string) string {
 	for _, m := range stepComment.FindAllStringSubmatch(text, -1) {
-		if m[1] != "entry" && m[1] != "list" && m[1] != shared {
+		if m[1] != "entry" && m[1] != "list" && m[1] != "known" && m[1] != shared {
 			return m[1]
 		}
 	}

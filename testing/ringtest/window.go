@@ -81,6 +81,28 @@ func windowOpensOnce(f *fixture) {
 	o.window("a", "anna", 1, "t")
 }
 
+// windowStaysAtARepetition finds a message again that its account remembers: it opens no
+// window. A message beside it does.
+func windowStaysAtARepetition(f *fixture) {
+	f.resting("return", "progress")
+	o := &outbox{fixture: f, sends: f.ring.Sends()}
+	for _, step := range []string{"return", "progress"} {
+		opening := func(id, peer string, lasts time.Duration, token string) circulate.Message {
+			m := message(id)
+			m.Answerable = &circulate.Answerable{Peer: peer, For: lasts, Count: 2, Token: token}
+			return m
+		}
+		judged := f.pages(step, remembering, step,
+			[]circulate.Message{opening("1", "anna", time.Hour, "t1")},
+			[]circulate.Message{message("0"), opening("1", "anna", 2*time.Hour, "t2"), opening("2", "ben", time.Hour, "t3")})
+		if judged[1].Repeated != 1 {
+			f.Errorf("%s: %+v", step, judged)
+		}
+		o.window(step, "anna", 2, "t1")
+		o.window(step, "ben", 2, "t3")
+	}
+}
+
 // windowOpensByAPage is what Progress does of it.
 func windowOpensByAPage(f *fixture) {
 	ctx := context.Background()

@@ -60,7 +60,7 @@ func (r *registrar) account(id string) accounts.Account {
 	r.lives++
 	lane := []string{"", "", "urgent", "low"}[text(id)%4]
 	every := intervals()[r.random.IntN(len(intervals()))]
-	s := settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane}
+	s := settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane, Again: text(id)%3 == 0}
 	if r.held > 0 && slices.Index(r.ids, id)%r.held == 0 {
 		s.Hold, every = holdOf.Seconds(), 0
 	}

@@ -62,7 +62,8 @@ type settings struct {
 	Host string `json:"host"`
 	Lane string `json:"lane"`
 
-	Hold float64 `json:"hold,omitempty"` // in seconds; 0: calls are not held
+	Hold  float64 `json:"hold,omitempty"`  // in seconds; 0: calls are not held
+	Again bool    `json:"again,omitempty"` // the last messages may come again
 }
 
 func (checker) Kind() string { return "sim" }
@@ -70,6 +71,16 @@ func (checker) Kind() string { return "sim" }
 func (checker) Validate(config json.RawMessage) error {
 	var s settings
 	return json.Unmarshal(config, &s)
+}
+
+// Remembers has the accounts remember whose messages may come again: the last few, for longer than
+// any account is out of circulation.
+func (checker) Remembers(config json.RawMessage) poller.Remember {
+	var s settings
+	if json.Unmarshal(config, &s) != nil || !s.Again {
+		return poller.Remember{}
+	}
+	return poller.Remember{Messages: 64, For: 30 * 24 * time.Hour}
 }
 
 func (checker) RateKey(config json.RawMessage) string {
@@ -207,6 +218,11 @@ func (u *upstream) found(r poller.Request, s settings, n int, more bool) (poller
 		line = fmt.Sprintf("%d.%d", l, k)
 	}
 	result := poller.Result{HasMore: more}
+	if s.Again && n == 2 { // the third party repeats itself
+		for k := max(1, last-2); k <= last; k++ {
+			result.Messages = append(result.Messages, poller.Message{ID: fmt.Sprintf("%s.%d", line, k), Type: "text"})
+		}
+	}
 	for i := range n {
 		result.Messages = append(result.Messages, poller.Message{ID: fmt.Sprintf("%s.%d", line, last+1+i), Type: "text"})
 	}

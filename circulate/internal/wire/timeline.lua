@@ -5,7 +5,7 @@
 -- Routine events of healthy accounts go to the second one, and so do the events of an
 -- account that fails and recovers again and again. So they do not push out anything else.
 
-local ROUTINE = {nudged = true, hindered = true}
+local ROUTINE = {nudged = true, hindered = true, repeated = true}
 
 -- Writes a line. Kept is a text of two numbers, the most lines of each stream, or '' if
 -- there is no timeline.

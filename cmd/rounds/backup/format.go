@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// format is the version of the format that this program writes, and the latest that it
-	// reads.
-	format = 2
+	// format is the latest version of the format that this program reads. It writes it if any
+	// account remembers messages, and otherwise formatForgetful, which earlier versions read too.
+	format          = 3
+	formatForgetful = 2
 	// magic says in the header what the file is.
 	magic = "rounds backup"
 	// maxLine is the most bytes of a line: an account with all sends that wait.
@@ -115,6 +116,12 @@ type accountLine struct {
 	Error    text            `json:"error,omitempty"`
 	Reason   text            `json:"reason,omitempty"`
 	Sends    []byte          `json:"sends,omitempty"` // what circulate.Archive packs
+
+	// What it remembers of its messages, as circulate.Archived has it. Format 3 added it.
+	KnownFor       text `json:"known_for,omitempty"`
+	Known          text `json:"known,omitempty"`
+	KnownBeforeFor text `json:"known_before_for,omitempty"`
+	KnownBefore    text `json:"known_before,omitempty"`
 }
 
 type messageLine struct {
@@ -231,6 +238,7 @@ func accountOf(a *circulate.Archived) *accountLine {
 	l := &accountLine{
 		ID: a.ID, Place: string(a.Standing), Line: text(a.Line), Cursor: text(a.Cursor), Failures: text(a.Failures),
 		Strikes: text(a.Strikes), State: text(a.State), Error: text(a.Error), Reason: text(a.Reason), At: milli(a.At), Sends: []byte(a.Sends),
+		KnownFor: text(a.KnownFor), Known: text(a.Known), KnownBeforeFor: text(a.KnownBeforeFor), KnownBefore: text(a.KnownBefore),
 	}
 	if stays([]byte(a.Record)) {
 		l.Record = json.RawMessage(a.Record)
@@ -244,6 +252,7 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 	a := circulate.Archived{
 		ID: l.ID, Line: string(l.Line), Record: string(l.Record) + string(l.Raw), Cursor: string(l.Cursor), Failures: string(l.Failures),
 		Strikes: string(l.Strikes), State: string(l.State), Error: string(l.Error), Reason: string(l.Reason), Sends: string(l.Sends),
+		KnownFor: string(l.KnownFor), Known: string(l.Known), KnownBeforeFor: string(l.KnownBeforeFor), KnownBefore: string(l.KnownBefore),
 	}
 	switch {
 	case l.ID == "":
@@ -254,6 +263,9 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 		return a, fmt.Errorf("account %q: has no record or no line", l.ID)
 	case circulate.CheckSends(a.Sends) != nil:
 		return a, fmt.Errorf("account %q: sends: %w", l.ID, circulate.CheckSends(a.Sends))
+	}
+	if err := a.ValidateMemory(); err != nil {
+		return a, fmt.Errorf("account %q: %w", l.ID, err)
 	}
 	a.Standing = circulate.Standing(l.Place[0])
 	if a.Standing != circulate.StandsWaiting {

@@ -39,6 +39,7 @@ type writer struct {
 	parts  []part
 	counts Counts
 	seal   *secret.PublicKey // nil: no secrets
+	format int               // that it writes
 
 	buffer  bytes.Buffer // of one line
 	encoder *json.Encoder
@@ -88,7 +89,13 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if err != nil {
 		return err
 	}
-	header := &Header{Is: magic, Format: format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}
+	w.format = formatForgetful
+	if remembering, err := ring.Archive().Remembering(ctx); err != nil {
+		return err
+	} else if remembering {
+		w.format = format
+	}
+	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}
 	for shard := range ring.Shards() {
 		n, err := ring.Count(ctx, shard)
 		if err != nil {
@@ -147,7 +154,11 @@ func (w *writer) accounts(ctx context.Context, ring *circulate.Ring) error {
 				return err
 			}
 			for i := range all {
-				if err := w.write(line{Account: accountOf(&all[i])}); err != nil {
+				l := accountOf(&all[i])
+				if w.format == formatForgetful { // it began to remember only now
+					l.KnownFor, l.Known, l.KnownBeforeFor, l.KnownBefore = "", "", "", ""
+				}
+				if err := w.write(line{Account: l}); err != nil {
 					return err
 				}
 			}

@@ -18,7 +18,15 @@ type config struct {
 	signing secrets.Ref
 	headers fetch.Headers
 	hold    time.Duration // how long the connector holds a call; 0: it holds none
+
+	remember string // by what the account remembers its messages; empty: not at all
 }
+
+// By what an account remembers its messages.
+const (
+	byIDs     = "ids"
+	byContent = "content"
+)
 
 // maxHold is the longest that a connector may hold a call.
 const maxHold = 2 * time.Minute
@@ -61,6 +69,23 @@ func newForm(client *fetch.Client, kept bool) *form {
 				},
 			},
 			Read: func(v strict.Value, c *config) { c.hold = readHold(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "remember", Type: strict.Choice, Example: byIDs,
+				Label: strict.Words{EN: "Remember messages", ZH: "记住消息"},
+				Help: strict.Words{
+					EN: "For a connector that may give a message again: what is known is not written twice. Each account remembers 512 messages or more, for two days. Left out: nothing is remembered.",
+					ZH: "用于可能重复给出消息的连接器：已知的消息不会重复写入。每个账号至少记住 512 条消息、两天。留空表示不记。",
+				},
+				Choices: []strict.Option{
+					{Value: byIDs, Label: strict.Words{EN: "By their ids", ZH: "按 id"}},
+					{Value: byContent, Label: strict.Words{EN: "By type, time and data: the ids change", ZH: "按类型、时间和数据：id 会变"}},
+				},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.remember = v.Matching(func(by string) bool { return by == byIDs || by == byContent }, "must be ids or content")
+			},
 		},
 		{
 			Field: strict.Field{

@@ -11,6 +11,9 @@
 //	hold            for how many seconds the connector holds a request until it has
 //	                something to answer: a whole number from 1 to 120; without it,
 //	                each request is answered at once
+//	remember        ids or content: an account remembers its messages by their ids, or
+//	                by their type, time and data, and each is written once however
+//	                often the connector gives it; without it, nothing is remembered
 //	settings        an object for the connector alone
 //
 // The whole config is sent to the connector as account.config; references to secrets
@@ -28,6 +31,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -45,6 +49,8 @@ type Checker struct {
 var (
 	_ poller.Checker = (*Checker)(nil)
 	_ poller.Holder  = (*Checker)(nil)
+
+	_ poller.Rememberer = (*Checker)(nil)
 )
 
 // New returns a checker that calls through client and finds the configs' secrets in
@@ -69,6 +75,14 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 func (c *Checker) Hold(raw json.RawMessage) time.Duration {
 	config, _ := c.kept.Read(raw)
 	return config.hold
+}
+
+// Remembers returns what the config asks for.
+func (c *Checker) Remembers(raw json.RawMessage) poller.Remember {
+	if config, _ := c.kept.Read(raw); config.remember != "" {
+		return poller.UsualRemember()
+	}
+	return poller.Remember{}
 }
 
 // Check asks the connector for one page. All its errors are *poller.CheckError.
@@ -100,7 +114,22 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, callError(err)
 	}
 	defer release()
-	return read(answer, r.Limit, secret)
+	result, err := read(answer, r.Limit, secret)
+	if err == nil && config.remember == byContent {
+		identify(result.Messages)
+	}
+	return result, err
+}
+
+// identify has messages be remembered by what they contain, because their ids change.
+func identify(messages []poller.Message) {
+	for i := range messages {
+		m := &messages[i]
+		head, err := json.Marshal([]string{m.Type, m.Time.Format(time.RFC3339Nano)})
+		if err == nil {
+			m.NoID, m.Content = true, string(head)+message.Content(m.Data, func(string) bool { return false })
+		}
+	}
 }
 
 // callError is fetch.CheckError, except that it never blames the account: only a

@@ -30,6 +30,10 @@
 // another bot or base_url the check begins at the head of the queue, because the offset could
 // confirm updates that nobody has seen.
 //
+// An account also remembers its updates, see poller.Rememberer: by what they contain, with their
+// update_id only if they have no date. So an update that comes again under another update_id is
+// not written again, and a new one whose update_id was used before is.
+//
 // A void token (401, 404) parks the account as auth at once. A 409 means that a webhook is set, or
 // that another program polls the same bot: getWebhookInfo tells which. The wait of a 429 is obeyed
 // in full. A migrate_to_chat_id is about sending and has no meaning here; an error that has one
@@ -66,6 +70,8 @@ var (
 	_ poller.Holder    = (*Checker)(nil)
 	_ poller.Retainer  = (*Checker)(nil)
 	_ poller.Confirmer = (*Checker)(nil)
+
+	_ poller.Rememberer = (*Checker)(nil)
 )
 
 // New returns a checker that calls through client and finds the configs' secrets in secrets.
@@ -88,6 +94,9 @@ func (*Checker) Hold(json.RawMessage) time.Duration { return hold }
 
 // Retention returns how long Telegram retains unconfirmed updates.
 func (*Checker) Retention(json.RawMessage) time.Duration { return 24 * time.Hour }
+
+// Remembers is the usual. The cursor knows few updates, and forgets them with the bot's next queue.
+func (*Checker) Remembers(json.RawMessage) poller.Remember { return poller.UsualRemember() }
 
 // Confirms is true: a call with an offset makes Telegram forget all updates below it.
 func (*Checker) Confirms() bool { return true }

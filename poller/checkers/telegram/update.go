@@ -75,6 +75,9 @@ func readUpdate(raw json.RawMessage) (m poller.Message, id int64, ok bool) {
 	if i := slices.IndexFunc(names, updatePattern.MatchString); i >= 0 {
 		m.Type, m.Time = names[i], timeOf(fields[names[i]])
 	}
+	// An id may be used again, and an update may come again under another one. What has a date has
+	// an id of its own within; the rest is told by its update_id too.
+	m.NoID, m.Content = true, message.Content(raw, func(field string) bool { return field == "update_id" && !m.Time.IsZero() })
 	return m, id, true
 }
 

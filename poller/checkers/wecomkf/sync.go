@@ -174,7 +174,10 @@ func readMessage(raw json.RawMessage) (poller.Message, error) {
 		return poller.Message{}, errors.New("msgtype: must be one line of at most 256 bytes")
 	}
 	if m.ID == "" || len(m.ID) > maxID || !printable(m.ID) {
-		m.ID = message.ID(raw)
+		m.ID, m.NoID = message.ID(raw), true
+	}
+	if e.SendTime > 0 {
+		m.Content = message.Content(raw, func(field string) bool { return field == "msgid" || field == "media_id" })
 	}
 	m.Time = message.TimeOfSeconds(e.SendTime)
 	return m, nil

@@ -22,6 +22,9 @@
 // message that WeCom still has. WeCom retains messages for three days. The cursor
 // belongs to the open_kfid: if the record names another one, the check begins anew.
 //
+// An account remembers its messages, see poller.Rememberer: by their msgid, and by their
+// content without msgid and media_id, because an element may come again without its msgid.
+//
 // A nudge's hint {"token": "…"}, from the callback kf_msg_or_event, is passed on as
 // token, which lifts a strict limit. If WeCom no longer knows the token, the check asks
 // for the same page again at once, without it. Without a token, further pages wait as
@@ -64,6 +67,7 @@ var (
 	_ poller.Checker        = (*Checker)(nil)
 	_ poller.DefaultLimiter = (*Checker)(nil)
 	_ poller.Retainer       = (*Checker)(nil)
+	_ poller.Rememberer     = (*Checker)(nil)
 )
 
 // New returns a checker that calls through client, finds the configs' secrets in
@@ -89,6 +93,9 @@ func (*Checker) DefaultLimit() string { return "concurrency=5" }
 
 // Retention returns how long WeCom retains messages.
 func (*Checker) Retention(json.RawMessage) time.Duration { return 3 * 24 * time.Hour }
+
+// Remembers is the usual. WeCom gives a message again if a cursor is lost.
+func (*Checker) Remembers(json.RawMessage) poller.Remember { return poller.UsualRemember() }
 
 // Check asks for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {

@@ -16,6 +16,9 @@ const (
 
 	defaultAgent = "rounds/1"
 	maxAgent     = 256 // bytes
+
+	lossContinue = "continue"
+	lossReplay   = "replay"
 )
 
 // config is a record's parsed config.
@@ -24,6 +27,8 @@ type config struct {
 	base  string // without a slash at its end
 	host  string // of base, with its port
 	agent string
+
+	replay bool // after a page may have been lost, ask for recent messages again
 }
 
 // agentPattern allows what the official client sends: tokens Name/Version, each with a comment
@@ -61,6 +66,23 @@ func newForm(client *fetch.Client) *form {
 			Read: func(v strict.Value, c *config) {
 				c.agent = v.Matching(func(name string) bool { return len(name) <= maxAgent && agentPattern.MatchString(name) },
 					"must be Name/Version tokens with single spaces between them, ASCII, at most 256 bytes")
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "after_loss", Type: strict.Choice, Example: lossReplay, Default: lossContinue,
+				Label: strict.Words{EN: "After a loss", ZH: "可能丢失消息后"},
+				Help: strict.Words{
+					EN: "What to do after messages may have been lost, such as when a process was killed: go on, or ask for recent messages again. Those that are known are not written twice. Whether a server gives them again is not documented.",
+					ZH: "进程被杀等情况可能丢失消息。之后是继续，还是让服务器重发近期消息；已知的消息不会重复写入。服务器是否重发，官方没有说明。",
+				},
+				Choices: []strict.Option{
+					{Value: lossContinue, Label: strict.Words{EN: "Go on", ZH: "继续"}},
+					{Value: lossReplay, Label: strict.Words{EN: "Ask for recent messages again", ZH: "请求重发近期消息"}},
+				},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.replay = lossReplay == v.Matching(func(how string) bool { return how == lossContinue || how == lossReplay }, "must be continue or replay")
 			},
 		},
 	})

@@ -32,7 +32,7 @@ var itemTypes = map[int64]string{1: "text", 2: "image", 3: "voice", 4: "file", 5
 // readMessage reads an element of msgs, and says what is wrong with it. It reads anything, because
 // the server does not give the element again.
 func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
-	m = poller.Message{ID: message.ID(raw), Type: "malformed", Data: raw}
+	m = poller.Message{ID: message.ID(raw), Type: "malformed", Data: raw, NoID: true}
 	if _, err := head.Check(raw); err != nil {
 		m.Data = reduced(nil, len(raw))
 		return m, "a message has " + err.Error() + " fields, and nothing of it is kept"
@@ -45,7 +45,7 @@ func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
 		return m, "an element of msgs is not an object"
 	}
 	if id := idOf(fields["message_id"]); id != "" {
-		m.ID = id
+		m.ID, m.NoID = id, false
 	}
 	if ms, ok := number(fields["create_time_ms"]); ok {
 		m.Time = message.Time(ms)
@@ -57,7 +57,35 @@ func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
 		m.Data, fault = reduced(fields, len(raw)), fmt.Sprintf("a message has more than %d KiB, and only its head is kept", maxData>>10)
 	}
 	m.Type = typeOf(fields)
+	m.Content = contentOf(fields)
 	return m, fault
+}
+
+// contentOf returns what stays the same when the server gives a message again: who sent it, when,
+// and its items, without their media's addresses and keys. It returns "" if the message lacks any of
+// these, as one that is too large does.
+func contentOf(fields map[string]json.RawMessage) string {
+	kept := make(map[string]json.RawMessage)
+	for _, name := range []string{"from_user_id", "create_time_ms", "item_list"} {
+		if raw := fields[name]; len(raw) > 0 && !strict.IsNull(raw) {
+			kept[name] = raw
+		}
+	}
+	if ms, ok := number(kept["create_time_ms"]); !ok || ms <= 0 || len(kept) < 3 {
+		return ""
+	}
+	raw, err := json.Marshal(kept)
+	if err != nil {
+		return ""
+	}
+	return message.Content(raw, changes)
+}
+
+// changes reports whether a field within an item may change from fetch to fetch: the address of a
+// medium, what its address is made of, and the message's id.
+func changes(field string) bool {
+	return field == "msg_id" || field == "url" || strings.HasSuffix(field, "_url") || field == "media" || strings.HasSuffix(field, "_media") ||
+		strings.HasPrefix(field, "encrypt") || field == "aeskey" || field == "aes_key"
 }
 
 // idOf returns a message_id as it is written, or "" if it is not an id. It never reads the id as a

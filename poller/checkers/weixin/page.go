@@ -83,7 +83,7 @@ func (p *page) result(before string) poller.Result {
 			if data == string(raw) {
 				continue // one of two identical messages is enough
 			}
-			m.ID = message.ID(raw) // another message with the same id must not be taken for this one
+			m.ID, m.NoID = message.ID(raw), true // another message with the same id must not be taken for this one
 		}
 		known[m.ID] = string(raw)
 		r.Messages = append(r.Messages, m)

@@ -8,6 +8,7 @@
 //	           https://ilinkai.weixin.qq.com; the token is sent there
 //	bot_agent  how we name ourselves: Name/Version tokens, ASCII, at most 256 bytes;
 //	           rounds/1 if missing
+//	after_loss what to do after a page may have been lost: continue (the default), or replay
 //
 // A check is one call of getupdates, which the server holds for about 35 seconds until
 // something comes. The server may name another hold for the next call, which is obeyed.
@@ -27,6 +28,19 @@
 // middle of the answer, or a replica that was stopped had read only a part of the answer 0.7
 // seconds later. Everything readable in an answer is stored: even a malformed element becomes a
 // message.
+//
+// # Given again
+//
+// Yet a message may come again, about a second or half an hour later, under a new cursor, with
+// another seq, and sometimes without its message_id. So an account remembers its messages, see
+// poller.Rememberer. A message is identified by its message_id, and by its content: from_user_id,
+// create_time_ms and item_list, without the addresses and keys of media. A message with an id is
+// also remembered by its content, because it may come again without its id.
+//
+// There are reports that an empty cursor makes the server give recent messages once more. With
+// after_loss replay, the call after a page may have been lost asks with an empty cursor, and what
+// the account remembers is not written again. It is off until a real server has shown that it does
+// so, and that it gives no more than an account remembers.
 //
 // A trial by hand fetches no messages, because they would be gone. It only calls
 // notifystart.
@@ -88,6 +102,8 @@ var (
 	_ poller.Checker = (*Checker)(nil)
 	_ poller.Holder  = (*Checker)(nil)
 	_ poller.Once    = (*Checker)(nil)
+
+	_ poller.Rememberer = (*Checker)(nil)
 )
 
 // New returns a checker that calls through client and finds the configs' secrets in secrets.
@@ -111,6 +127,9 @@ func (*Checker) Hold(json.RawMessage) time.Duration { return hold }
 // GivenOnce is true: the server does not give a message again.
 func (*Checker) GivenOnce() bool { return true }
 
+// Remembers is the usual: the server may give a message again.
+func (*Checker) Remembers(json.RawMessage) poller.Remember { return poller.UsualRemember() }
+
 // Check asks for one page. All its errors are *poller.CheckError.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
 	config, err := c.form.Read(r.Config)
@@ -125,6 +144,9 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	token, err := c.secrets.Get(ctx, config.token.Name, use)
 	if err != nil {
 		return poller.Result{}, secrets.CheckError(err)
+	}
+	if config.replay && r.MayHaveLost {
+		buf = ""
 	}
 	late := lateness(ctx, r.Hold)
 	call := caller{client: c.client, config: config, token: token, open: use.Open()}

@@ -1,9 +1,12 @@
 package telegram
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -136,6 +139,35 @@ func (w *Telegram) Post(token, kind string) int {
 	b.next, b.last = b.next+1, now
 	b.changed()
 	return n
+}
+
+// Again has an update of the bot's queue come again: under its update_id, or under another one.
+// It must not be confirmed yet.
+func (w *Telegram) Again(token string, u Update, another bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	again := update(u)
+	if another {
+		again.raw = json.RawMessage(strings.Replace(string(u.raw), fmt.Sprintf(`"update_id":%d,`, u.id), fmt.Sprintf(`"update_id":%d,`, b.next), 1))
+		again.id = b.next
+		b.next++
+	}
+	again.at = w.options.Now()
+	b.updates = append(b.updates, again)
+	slices.SortStableFunc(b.updates, func(a, b update) int { return cmp.Compare(a.id, b.id) })
+	b.changed()
+}
+
+// Update is an update that was posted, for [Telegram.Again].
+type Update update
+
+// Last returns the last update of a bot's queue.
+func (w *Telegram) Last(token string) Update {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.bots[token].updates
+	return Update(all[len(all)-1])
 }
 
 // Stats returns a bot's numbers.

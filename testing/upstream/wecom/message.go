@@ -58,6 +58,27 @@ func (w *WeCom) PostEvent(openKfID, eventType string) int {
 	})
 }
 
+// Again has a message come again, under a cursor of its own, and perhaps without its msgid.
+func (w *WeCom) Again(openKfID string, n int, withoutID bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.accounts[openKfID]
+	again := a.posted[n-1]
+	if withoutID {
+		var element map[string]json.RawMessage
+		if err := json.Unmarshal(again.raw, &element); err != nil {
+			panic(err) // it was marshalled here
+		}
+		delete(element, "msgid")
+		raw, err := json.Marshal(element)
+		if err != nil {
+			panic(err)
+		}
+		again.raw = raw
+	}
+	a.posted = append(a.posted, posted{w.options.Now(), again.raw})
+}
+
 func (w *WeCom) post(openKfID string, fill func(n int, element map[string]any)) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -55,7 +55,8 @@ type Options struct {
 	Now       func() time.Time // nil: time.Now
 
 	// Link returns the text of a drawn code; nil: the address of a page of WeChat's.
-	Link func(r *http.Request, qrcode string) string
+	Link   func(r *http.Request, qrcode string) string
+	Replay int // how many of the latest messages a call with an empty cursor gets again
 }
 
 // Ilink is the fake. It is safe for concurrent use.

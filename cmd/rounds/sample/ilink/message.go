@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // firstID is the message_id before a bot's first. No float and no signed integer can hold it.
@@ -40,6 +41,30 @@ func (w *Ilink) postRaw(token string, element func(n int) string) int {
 	b.posted = append(b.posted, json.RawMessage(element(n)))
 	b.changed()
 	return n
+}
+
+// Again gives a message again, as the real server sometimes does: with another seq, with other
+// addresses of its media, and perhaps without its message_id. It returns the number under which it
+// is given.
+func (w *Ilink) Again(token string, n int, withoutID bool) int {
+	w.mu.Lock()
+	raw := w.bots[token].posted[n-1]
+	w.mu.Unlock()
+	return w.postRaw(token, func(seq int) string {
+		var m map[string]json.RawMessage
+		if json.Unmarshal([]byte(strings.ReplaceAll(string(raw), "cGFyYW0=", fmt.Sprintf("again-%d", seq))), &m) != nil {
+			return string(raw)
+		}
+		m["seq"] = json.RawMessage(strconv.Itoa(seq))
+		if withoutID {
+			delete(m, "message_id")
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			return string(raw)
+		}
+		return string(text)
+	})
 }
 
 // media is a file in the third party's store, which nobody fetches here.

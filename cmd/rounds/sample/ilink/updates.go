@@ -80,6 +80,10 @@ func (w *Ilink) getUpdates(rw http.ResponseWriter, r *http.Request) {
 			w.answer(rw, r, map[string]any{"ret": codeStale, "errcode": codeStale, "errmsg": "session timeout of " + token})
 			return
 		}
+		if q.Buf == "" && w.options.Replay > 0 {
+			b.given = max(0, b.given-w.options.Replay)
+			q.Buf = bufOf(b, b.given)
+		}
 		if b.given < len(b.posted) {
 			w.give(rw, r, b)
 			return
