@@ -219,8 +219,8 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 }
 
 // deliveryStart returns where a new endpoint begins: with the stored messages, or with new ones.
-// For new ones it is a position and not the end of a stream, which may be reached later. It returns
-// "" if ctx is done first.
+// For new ones it returns the position that a message of now would have, and not the end of a stream:
+// if a shard can only be reached later, its end is later too. It returns "" if ctx is done first.
 func deliveryStart(ctx context.Context, from string, ring *circulate.Ring) (string, error) {
 	if from == "start" {
 		return circulate.StreamStart, nil
