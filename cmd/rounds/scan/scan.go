@@ -149,7 +149,7 @@ type By struct {
 }
 
 // Begin draws a code at a base, or at Server.Base if that is empty, for an account. If the account
-// is not registered yet, it will be registered as a, apart from a.Config. If it is, it is signed in
+// is not registered yet, it will be registered as a says, except for a.Config. If it is, it is signed in
 // again, and its record stays as it is. The errors are accounts.Faults, ErrKind, ErrTaken, and the
 // server's.
 func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a accounts.Account, base string) (*Login, error) {
