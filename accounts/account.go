@@ -151,7 +151,7 @@ func (a Account) firstDue(clock func() (time.Time, error)) (time.Time, error) {
 	}
 	due, ok := c.After(a.ID, now, cadence.State{})
 	if !ok {
-		return time.Time{}, Faults{{Field: "cadence", Reason: fmt.Sprintf("%q is past: it is %s", c, now.UTC().Format(time.RFC3339))}}
+		return time.Time{}, Faults{{Field: "cadence", Reason: fmt.Sprintf("%q is past: it is now %s", c, now.UTC().Format(time.RFC3339))}}
 	}
 	return due, nil
 }

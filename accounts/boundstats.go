@@ -39,8 +39,8 @@ func (r *Registry) CountSeen(ctx context.Context, look func(*circulate.View)) (S
 	return c.sums(), nil
 }
 
-// countSeen counts the seen accounts among some accounts of a shard. It reads only the
-// records of the others.
+// countSeen counts the accounts that the caller may see, among some accounts of a shard. Of
+// the others it reads nothing but the records.
 func (r *Registry) countSeen(ctx context.Context, shard int, ids []string, c *boundCount) error {
 	chosen, _, err := r.choose(ctx, shard, ids, &Selector{bound: r.labels})
 	if err != nil || len(chosen) == 0 {

@@ -30,7 +30,8 @@ type ClockStep struct {
 //
 // An account that waits for a slot of its cadence becomes due at the next slot. So
 // accounts stay spread, and no time that a cadence names comes early. An account in
-// another wait retains the rest of it, without the time that the clock stepped back.
+// another wait retains the rest of it, without the time that the clock stepped back; if
+// that time is unknown, it is due now.
 func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, beyond bool) {
 	var a Account
 	var rhythm cadence.Cadence
@@ -47,7 +48,8 @@ func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, 
 	}
 	ahead := f.Due.Sub(now)
 	if back > 0 {
-		// Half of the step is enough to recognise accounts that were already corrected.
+		// Accounts due by the old clock are ahead by about the whole step or more, and most
+		// that were corrected already by less than half of it.
 		return now.Add(max(0, ahead-back)), ahead > back/2
 	}
 	return now, err == nil && f.Rule != circulate.RuleSlot && ahead > max(longestWait, rhythm.Longest())

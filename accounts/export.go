@@ -26,11 +26,11 @@ type Exporting struct {
 	State bool
 }
 
-// ExportWith writes the record of every selected account, one a line, as Import reads them,
-// and its state at the moment of writing: a check under way changes it later. An account that
-// stays registered is written once, or twice if it moves to another shard while the number of
-// shards changes. An account that comes or leaves meanwhile may be missing. It returns Faults
-// for a selector that is not valid.
+// ExportWith writes the record of every selected account, one a line, as Import reads them. If
+// o asks for states, it adds each account's current state, which a check under way may change
+// later. An account that stays registered is written once, or twice if it moves to another
+// shard while the number of shards changes. An account that comes or leaves meanwhile may be
+// missing. It returns Faults for a selector that is not valid.
 func (r *Registry) ExportWith(ctx context.Context, o Exporting, out io.Writer) (Exported, error) {
 	var done Exported
 	if err := o.Selector.Validate(); err != nil {

@@ -148,8 +148,8 @@ func (l *listing) chosen(ids []string) []string {
 	return ids
 }
 
-// look puts the selected accounts on the page. It returns the ids for which there is no
-// room or no time left.
+// look puts the selected accounts on the page. It returns the ids that are left when the
+// page is full or lookBudget is used up.
 func (l *listing) look(ctx context.Context, ids []string) (rest []string, err error) {
 	for len(ids) > 0 && len(l.page.Views) < l.query.Limit && l.looked < lookBudget {
 		// Never more than fit, so that every account that was looked at is on the page or not selected.

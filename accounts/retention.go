@@ -36,21 +36,20 @@ type Headroom struct {
 	Parked   int `json:"parked" doc:"Accounts with low headroom that are parked or paused."`
 }
 
-// Add counts an account whose messages are retained for keeps, and whose staleness is
-// age.
-func (h *Headroom) Add(id string, keeps, age time.Duration, parked bool) {
-	left := keeps - age
+// Add counts an account with the given retention time, whose staleness is age.
+func (h *Headroom) Add(id string, retention, age time.Duration, parked bool) {
+	left := retention - age
 	if h.Account == "" || left.Seconds() < h.Least {
 		h.Account, h.Least = id, left.Seconds()
 	}
-	if left >= keeps/2 {
+	if left >= retention/2 {
 		return
 	}
 	h.Low++
 	if parked {
 		h.Parked++
 	}
-	if left < keeps/4 {
+	if left < retention/4 {
 		h.Critical++
 	}
 	if left <= 0 {

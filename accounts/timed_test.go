@@ -30,7 +30,7 @@ func TestTimedCadences(t *testing.T) {
 		past := func(doing string, err error) {
 			t.Helper()
 			var faults Faults
-			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != "cadence" || !strings.Contains(faults[0].Reason, "is past: it is 20") {
+			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != "cadence" || !strings.Contains(faults[0].Reason, "is past: it is now 20") {
 				t.Errorf("%s: %v", doing, err)
 			}
 		}

@@ -285,8 +285,8 @@ func (a *Audited) Count(kind Violation) (found, repaired int) {
 	return found, repaired
 }
 
-// beyond searches the schedule for accounts due later than they can be, after a wrong
-// clock that nobody saw go back.
+// beyond searches the schedule for accounts that are due later than they can be, because
+// Redis' clock was wrong and no monitor saw it go back.
 func (a *audit) beyond(ctx context.Context) error {
 	if a.o.Beyond == nil {
 		return nil

@@ -114,8 +114,8 @@ func (a *audit) judge(ctx context.Context) error {
 }
 
 // readLists reads processing_list and then the lanes of message_queue. It returns how
-// many of these lists each entry is in. Two entries of one list count as two unless they
-// are identical. message_queue:by_kind counts as one more list, because an account stays
+// many entries each account has in them under each ticket. Identical entries of one list
+// count once. message_queue:by_kind counts as one more list, because an account stays
 // in it while its ticket is current. Whole is false if a list changed too fast.
 func (a *audit) readLists(ctx context.Context) (seen map[suspect]int, garbage []string, whole bool, err error) {
 	seen = make(map[suspect]int)

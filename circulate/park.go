@@ -86,8 +86,9 @@ func (r *Ring) ResumeAll(ctx context.Context, shard int, items []Resumption) ([]
 	return r.resumeAnywhere(ctx, shard, items, RuleResumed, false)
 }
 
-// Probe resumes accounts as ResumeAll does, but on probation. It retains failures, strikes and the cadence's state,
-// so that the next failure parks an account again. Only a success clears them.
+// Probe resumes accounts as ResumeAll does, but on probation. It retains failures, strikes
+// and the cadence's state, so that the next failure parks an account again. Only a success
+// clears them.
 func (r *Ring) Probe(ctx context.Context, shard int, items []Resumption) ([]Resumed, error) {
 	return r.resumeAnywhere(ctx, shard, items, RuleProbed, true)
 }

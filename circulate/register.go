@@ -70,9 +70,9 @@ func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([
 	return r.registerAnywhere(ctx, shard, items, false)
 }
 
-// Upsert registers as Register does, and also changes the records of existing accounts. A changed
-// account gets a fresh ticket and a new due time. If it was parked it circulates again,
-// unless it was paused.
+// Upsert registers as Register does, and also changes the records of existing accounts. A
+// changed account gets a fresh ticket and a new due time. If it was parked it circulates
+// again, unless it was paused.
 func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
 	return r.registerAnywhere(ctx, shard, items, true)
 }

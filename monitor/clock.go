@@ -12,8 +12,8 @@ import (
 const (
 	// farPage is how many scheduled accounts a step looks at. It takes a millisecond.
 	farPage = 200
-	// rewinds is how many turns in a row put a shard right. A check under way may still
-	// be returned by the old clock until its replica has read the clock again.
+	// rewinds is for how many turns in a row a shard is put right. A check under way may
+	// still be returned by the old clock until its replica has read the clock again.
 	rewinds = 3
 	// clockRotation is how many turns read each shard's clock once: five minutes.
 	clockRotation = 60
@@ -111,9 +111,10 @@ func (w *clockWatch) report(ctx context.Context, t *clockTurn) error {
 	return first
 }
 
-// look reads one shard's clock. It returns how far the clock went ahead or back, unless
-// that was reported before, and how many accounts were moved. A step ahead is reported
-// for a probe alone, since all shards of a node take the same step.
+// look reads one shard's clock, and puts the shard right if the clock went back. It returns
+// how far the clock went ahead or back, unless that was reported before, and how many accounts
+// were moved. It reports a step ahead only for a probe, the first shard that a turn reads at
+// a node, since all shards of a node take the same step.
 func (w *clockWatch) look(ctx context.Context, shard int, probe bool) (step time.Duration, moved int, err error) {
 	local := time.Now()
 	c, err := w.ring.Clocks().Read(ctx, shard)

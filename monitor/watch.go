@@ -66,8 +66,8 @@ func copied[T any](part **T) *T {
 	return *part
 }
 
-// recall reads what a monitor told before this one was on duty, once: what was a concern then,
-// and still is, did not begin now.
+// recall reads once which concerns the monitor reported that was on duty before this one. A
+// concern that has lasted since then did not begin now.
 func (m *Monitor) recall(ctx context.Context) error {
 	w := &m.watch
 	w.mu.Lock()

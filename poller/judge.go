@@ -14,8 +14,8 @@ const unmovedPause = 30 * time.Second
 // whether the cursor moved. A page with messages and HasMore that leaves the cursor unmoved would
 // be found again and again, so Judge returns a *CheckError with the code "cursor_stuck". Without
 // HasMore only the next check finds the messages again, and Judge adds a warning to the result. A
-// Once needs no cursor. Two messages with one id are a warning too: a third party may send both,
-// and perhaps only once.
+// Once needs no cursor. Two messages with one id are only a warning too: a third party may send
+// both and never send them again, so a refused page would lose them.
 func Judge(c Checker, asked Request, result *Result) error {
 	if err := result.Validate(); err != nil {
 		return err

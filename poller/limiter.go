@@ -127,7 +127,8 @@ func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	}
 }
 
-// askLevel asks one limit of each candidate that no limit has denied yet.
+// askLevel asks the limits of one level, of rate keys or of kinds, for the candidates that no limit
+// has denied yet.
 func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candidate) {
 	var asks []limit.Asks
 	var asking [][]*candidate

@@ -143,7 +143,7 @@ linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run "$@"; }
 # Many tests wait more than they compute, so more programs run than there are processors.
 # Stack traces name lines without what -w leaves out, which is for debuggers.
 tested() {
-	GOGC=400 go test "${flags[@]}" -count=1 -vet=off -ldflags=-w -p "$(($(getconf _NPROCESSORS_ONLN) + 3))" "$@" 2>&1 | tee -a "$log"
+	GOGC=400 go test "${flags[@]}" -count=1 -vet=off -ldflags=-w -p "$(($(getconf _NPROCESSORS_ONLN) + 2))" "$@" 2>&1 | tee -a "$log"
 }
 
 # slowest prints the packages that took longest.

@@ -130,7 +130,7 @@ func newList(now time.Time, all []Concern) Concerns {
 		if c.Code == ChecksWarn {
 			c.Link += "?" + url.Values{"error": {c.Value}}.Encode()
 		}
-		if c.Text == "" || c.Count > 1 { // a single Redis server's text is better: it names the setting to change
+		if c.Text == "" || c.Count > 1 { // a concern about one Redis server has a better text: it names the setting to change
 			c.Text = c.Sentence("en", plain())
 		}
 		l.Concerns = append(l.Concerns, *c)

@@ -67,7 +67,7 @@ func encode(columns []column, f *figures) document.Point {
 	return document.Point{At: f.at, Data: data}
 }
 
-// decode returns what it can read. Absent numbers are missing, and numbers beyond the
+// decode returns what it can read. Absent numbers are NaN, and numbers beyond the
 // columns are skipped.
 func decode(columns []column, p document.Point) (figures, bool) {
 	if len(p.Data) == 0 || p.Data[0] != format {

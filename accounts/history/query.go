@@ -69,8 +69,7 @@ func (r *Reader) Look(ctx context.Context, q Query) (Curves, error) {
 	for at := q.From; at.Before(q.To); {
 		next := earlier(at.Truncate(Long).Add(Long), q.To)
 		if !q.gather(sums, &r.brief, at, next) {
-			// The long sample that covers a finer step may begin before it.
-			q.gather(sums, &r.long, later(at.Truncate(Long), q.From), next)
+			q.gather(sums, &r.long, at, next)
 		}
 		at = next
 	}
@@ -164,13 +163,6 @@ func curve(f Field, sums []gathering) Curve {
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
 		return a
 	}
 	return b

@@ -174,8 +174,8 @@ func classOf(a *circulate.FailingAccount) string {
 	}
 }
 
-// add adds one account to the sum of its sort and host, or to what is left over when there are too
-// many sums.
+// add counts one account in the sum of its sort and host, or in the rest once there are too many
+// sums.
 func (g *Gathering) add(r *record, why accounts.Cause, one *sum) {
 	one.text = line(why.Text)
 	key := sort{r.Kind, why.Name}

@@ -44,16 +44,25 @@ func do1(t *testing.T, c *connect.Cluster, timeout time.Duration) (any, error) {
 	return redis.DoWithTimeout(conn, timeout, "GET", "key")
 }
 
-func TestMovedIsFollowedAndRemembered(t *testing.T) {
-	t.Parallel()
-	right := node(t, map[string]handler{"GET": says("right")})
-	wrong := startFake(t, map[string]handler{"GET": refuses("MOVED 12539 " + right.address())})
+// moved starts two nodes of a cluster, of which the wrong one says that the key is at the
+// right one. The cluster's map says so too once the wrong one was asked: a slow test reads it
+// again.
+func moved(t *testing.T) (right, wrong *fake) {
+	t.Helper()
+	right = node(t, map[string]handler{"GET": says("right")})
+	wrong = startFake(t, map[string]handler{"GET": refuses("MOVED 12539 " + right.address())})
 	wrong.on(t, "CLUSTER", slots(func() string {
-		if wrong.count("GET") > 0 { // a slow test reads the map again, as soon as it may
+		if wrong.count("GET") > 0 {
 			return right.address()
 		}
 		return wrong.address()
 	}))
+	return right, wrong
+}
+
+func TestMovedIsFollowedAndRemembered(t *testing.T) {
+	t.Parallel()
+	right, wrong := moved(t)
 	c := openCluster(t, wrong.address())
 	for range 3 {
 		if got, err := redis.String(do1(t, c, time.Second)); got != "right" || err != nil {
@@ -212,8 +221,7 @@ func TestUnknownIsNotSentAgain(t *testing.T) {
 
 func TestPipelinesAreNotSentOn(t *testing.T) {
 	t.Parallel()
-	right := node(t, map[string]handler{"GET": says("right")})
-	wrong := node(t, map[string]handler{"GET": refuses("MOVED 12539 " + right.address())})
+	_, wrong := moved(t)
 	c := openCluster(t, wrong.address())
 	conn, err := c.Conn(t.Context(), "key")
 	if err != nil {

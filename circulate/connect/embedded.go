@@ -300,8 +300,8 @@ func changedNothing(name string, reply []byte) bool {
 	return false
 }
 
-// block returns where a command's waiting time is; -1: it has none.
-func block(args []string) int {
+// blockAt returns the index of BLOCK among the arguments; -1: the command does not wait.
+func blockAt(args []string) int {
 	for i, arg := range args {
 		switch {
 		case strings.EqualFold(arg, "STREAMS"):

@@ -129,9 +129,9 @@ func (r *recorder) hook(c *server.Peer, name string, args ...string) bool {
 		return false
 	case name == "WAITAOF":
 		r.sync(c, args)
-	case name == "XREAD" && block(args) >= 0:
+	case name == "XREAD" && blockAt(args) >= 0:
 		return false
-	case name == "XREADGROUP" && block(args) >= 0:
+	case name == "XREADGROUP" && blockAt(args) >= 0:
 		r.block(c, known.(*client), args)
 	default:
 		reply, _, ok := r.do(c, known.(*client), name, args)
@@ -305,7 +305,7 @@ func (r *recorder) sync(c *server.Peer, args []string) {
 
 // block does an XREADGROUP that waits. Between its tries other clients go on.
 func (r *recorder) block(c *server.Peer, who *client, args []string) {
-	at := block(args)
+	at := blockAt(args)
 	ms, err := strconv.ParseInt(args[at+1], 10, 64)
 	if err != nil || ms < 0 {
 		c.WriteError("ERR timeout is not an integer or out of range")

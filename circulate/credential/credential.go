@@ -99,8 +99,8 @@ type Store struct{ wire *wire.Wire }
 func Of(ring *circulate.Ring) Store { return Store{ring.Wire(wire.Insider{})} }
 
 // Take returns what is known about a credential. If it must be fetched, Take gives that
-// task to one caller. After an unknown outcome no caller may know that it has the task;
-// the lease ends by itself.
+// task to one caller. If the outcome of the call is unknown, a caller may have the task
+// without knowing it: its lease then ends by itself.
 func (s Store) Take(ctx context.Context, ref Ref, lease time.Duration) (Known, error) {
 	if err := errors.Join(ref.validate(), atLeastMS("lease", lease)); err != nil {
 		return Known{}, fmt.Errorf("%w: take credential: %w", wire.ErrInput, err)

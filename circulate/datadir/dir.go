@@ -81,7 +81,7 @@ type Dir struct {
 
 	saving    sync.Mutex // one save at a time; guards what follows
 	taker     *Taker
-	wrote     time.Time // when an image was last saved, or the save failed
+	wrote     time.Time // when the last save began, or the directory was opened
 	hasNewest bool      // data.zst is there
 	after     int       // the segment of the log that follows the newest image
 	previous  int       // the segment that follows the previous image

@@ -134,7 +134,8 @@ func (r *replies) entry() tailed {
 	return e
 }
 
-// pack makes a chunk of the tail. Images taken before retain their own.
+// pack makes a chunk of the tail. It does not change the chunks and the tail that an image
+// may still be writing.
 func (h *history) pack() error {
 	c := chunk{ids: make([]circulate.StreamID, len(h.tail))}
 	var lines lineWriter

@@ -87,7 +87,7 @@ func (g *Groups) Ensure(ctx context.Context, group string, after func(shard int)
 	var made atomic.Int64
 	for _, old := range []bool{false, true} {
 		if err := circulate.EachShard(ctx, g.ring.Shards(), func(ctx context.Context, shard int) error {
-			if shard < g.ring.Sources() != old {
+			if isOld := shard < g.ring.Sources(); isOld != old {
 				return nil
 			}
 			created, err := g.streams.EnsureGroup(ctx, shard, group, after(shard))

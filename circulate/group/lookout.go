@@ -354,7 +354,7 @@ func (g *gathering[Q, A]) ask(ctx context.Context, shard int, question Q, answer
 	}
 }
 
-// add adds a question to those that wait for an answer about the shard.
+// add lets a question wait with others about the same shard, until all are asked together.
 func (g *gathering[Q, A]) add(shard int, one *asked[Q, A], answer func(shard int, all []*asked[Q, A])) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

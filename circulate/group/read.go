@@ -34,8 +34,9 @@ type Batch struct {
 }
 
 // Read reads up to n messages of the lease's shard that the group has not read, and
-// renews the lease; with n = 0 it only renews. It stops early after that many bytes of
-// data, which at most 64 messages may exceed.
+// renews the lease; with n = 0 it only renews. It stops early when the messages have the
+// given bytes of data, which it checks after every 64 messages. If end is set and there is
+// nothing to read, the batch says where the stream ends.
 //
 // After an unknown outcome messages may have been read, and are then pending: see
 // Pending.

@@ -103,9 +103,9 @@ type standing struct {
 }
 
 // States returns how far groups have read in each shard, by name and with the consumer
-// that has the lease. Wanted selects groups by name; a nil Wanted selects all. States asks
-// Redis twice, whatever the number of shards, so messages may be read or acknowledged in
-// between. The script runs only for shards with unread messages.
+// that has the lease. Wanted selects groups by name; a nil Wanted selects all. Whatever the
+// number of shards, States asks Redis twice, and a third time, by a script, about groups
+// with unread messages. So messages may be read or acknowledged in between.
 func (g *Groups) States(ctx context.Context, wanted func(group string) bool) ([]map[string]circulate.GroupState, error) {
 	shards := make([]map[string]circulate.GroupState, g.ring.Shards())
 	batches := make([]wire.Batch, len(shards))

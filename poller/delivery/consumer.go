@@ -177,8 +177,8 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 
 	var helpers sync.WaitGroup
 	helpers.Go(func() { g.measure(ctx) })
-	keeping, stop := context.WithCancel(work)
-	helpers.Go(func() { g.renewLeases(keeping) })
+	renewing, stop := context.WithCancel(work)
+	helpers.Go(func() { g.renewLeases(renewing) })
 	g.Log.Info("consuming", "namespace", ring.Namespace(), "redis", ring.Server(), "shards", ring.Shards())
 	g.manage(ctx)
 

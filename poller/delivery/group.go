@@ -102,7 +102,7 @@ func (g *member) reviewSessions(ours []bool, try map[int]time.Time) (missing []i
 			case <-s.ended:
 				delete(g.sessions, shard)
 				if s.stuck {
-					continue // this consumer declines the shard: its part is divided anew first
+					continue // this consumer declines the shard: the group divides its shards again first
 				}
 			default:
 				if !ours[shard] {

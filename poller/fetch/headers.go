@@ -149,7 +149,7 @@ func parseEntry(name string, raw json.RawMessage) (entry, string) {
 		case CredentialHeader(name):
 			fault := secrets.ErrNotReference.Error()
 			if strings.EqualFold(name, authorization) || strings.Contains(e.value, "{") {
-				fault += "; the secret is the whole value, with what comes before a token: printf 'Bearer %s' TOKEN | rounds secret set NAME"
+				fault += "; the secret is the whole value, including what comes before the token: printf 'Bearer %s' TOKEN | rounds secret set NAME"
 			}
 			return entry{}, fault
 		case !ValidHeaderValue(e.value):

@@ -72,7 +72,7 @@ var (
 	ErrRefused = errors.New("refused")
 
 	errNoUse   = fmt.Errorf("%w: nobody said what for", ErrRefused)
-	errUnbound = fmt.Errorf("%w: it is bound to no hosts, which ROUNDS_SECRETS_UNBOUND=refuse demands", ErrRefused)
+	errUnbound = fmt.Errorf("%w: it is bound to no hosts, and ROUNDS_SECRETS_UNBOUND=refuse forbids that", ErrRefused)
 	errOwn     = fmt.Errorf("%w: it is the service's own, in a file that a setting names", ErrRefused)
 )
 
@@ -87,7 +87,7 @@ func (s Source) allow(use Use, bindings []secret.Binding) error {
 		case !b.AllowsKind(use.Kind):
 			return fmt.Errorf("%w: its binding is for other kinds than %s", ErrRefused, use.Kind)
 		case !b.AllowsHost(use.Host) && use.Host == "":
-			return fmt.Errorf("%w: its binding names hosts, and it would be used for none", ErrRefused)
+			return fmt.Errorf("%w: its binding names hosts, and this use names none", ErrRefused)
 		case !b.AllowsHost(use.Host):
 			return fmt.Errorf("%w: its binding names other hosts than %.120q", ErrRefused, use.Host)
 		}

@@ -26,9 +26,9 @@ const flapsWithin = 10 * time.Second
 // every two seconds.
 const writesAfter = 5 * time.Second
 
-// Note records the result of a call on a key that began at a time. A reply to a call from
-// before the server went away does not prove that it is back. The absence of a node is
-// logged once, and so is its return. The same holds for a node at its memory limit. That
+// Note records the result of a call on a key, and when the call began: a reply to a call
+// from before the server went away does not prove that it is back. The absence of a node
+// is logged once, and so is its return. The same holds for a node at its memory limit. That
 // node still serves steps that free memory or only read, so a successful step does not
 // prove that it has room.
 func (w *Wire) Note(key string, began time.Time, err error) {

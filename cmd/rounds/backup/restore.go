@@ -14,8 +14,8 @@ const (
 	// how many bytes.
 	loadAtOnce = 256
 	loadBytes  = 1 << 20
-	// heldBytes is roughly how many bytes wait for their steps, in all shards together.
-	heldBytes = 16 << 20
+	// waitingBytes is roughly how many bytes wait for their steps, in all shards together.
+	waitingBytes = 16 << 20
 )
 
 // Restoring says how a backup is restored.
@@ -39,7 +39,7 @@ type Restored struct {
 // messages. The ring may have another number of shards than the backup. Steps of unknown outcome
 // are not repeated: if Restore fails, remove the namespace and restore again.
 func Restore(ctx context.Context, ring *circulate.Ring, in io.Reader, o Restoring) (Restored, error) {
-	t := &target{ring: ring, shards: make([]held, ring.Shards()), options: o}
+	t := &target{ring: ring, shards: make([]waiting, ring.Shards()), options: o}
 	r := newReader(in)
 	err := r.read(func(l *line) error { return t.take(ctx, l, r) })
 	if err == nil {
@@ -62,14 +62,14 @@ func Restore(ctx context.Context, ring *circulate.Ring, in io.Reader, o Restorin
 type target struct {
 	ring    *circulate.Ring
 	options Restoring
-	shards  []held
+	shards  []waiting
 	bytes   int
 	groups  *groups // nil: there are none
 	done    Restored
 }
 
-// held is what waits to be written to a shard.
-type held struct {
+// waiting is what waits to be written to a shard.
+type waiting struct {
 	accounts []circulate.Archived
 	messages []circulate.Found
 	letters  []circulate.Letter
@@ -77,7 +77,7 @@ type held struct {
 	last     circulate.StreamID // the position of the last message
 }
 
-// take puts what a line has with what waits for its shard, and writes that once there is enough.
+// take adds a line to what waits for its shard, and writes that once there is enough.
 func (t *target) take(ctx context.Context, l *line, r *reader) error {
 	if r.line%reportEvery == 0 && t.options.Progress != nil {
 		t.options.Progress(r.counts)
@@ -100,7 +100,7 @@ func (t *target) take(ctx context.Context, l *line, r *reader) error {
 		}
 		shard := t.ring.ShardOf(a.ID)
 		t.shards[shard].accounts = append(t.shards[shard].accounts, a)
-		return t.held(ctx, shard, len(a.Record)+len(a.Line)+len(a.Cursor)+len(a.Sends)+256)
+		return t.added(ctx, shard, len(a.Record)+len(a.Line)+len(a.Cursor)+len(a.Sends)+256)
 	case l.Message != nil:
 		f, at, err := l.Message.found()
 		if err != nil {
@@ -119,7 +119,7 @@ func (t *target) take(ctx context.Context, l *line, r *reader) error {
 		if t.groups != nil {
 			t.groups.message(f.Account, was, shard, at)
 		}
-		return t.held(ctx, shard, len(f.Message.Data)+256)
+		return t.added(ctx, shard, len(f.Message.Data)+256)
 	case l.Dead == nil:
 		return t.extra(ctx, l)
 	}
@@ -131,11 +131,11 @@ func (t *target) take(ctx context.Context, l *line, r *reader) error {
 	}
 	shard := t.ring.ShardOf(letter.Field("account"))
 	t.shards[shard].letters = append(t.shards[shard].letters, letter)
-	return t.held(ctx, shard, size)
+	return t.added(ctx, shard, size)
 }
 
-// held counts waiting items, and writes them when there are enough.
-func (t *target) held(ctx context.Context, shard, size int) error {
+// added counts an item that now waits for its shard, and writes waiting items once there are enough.
+func (t *target) added(ctx context.Context, shard, size int) error {
 	s := &t.shards[shard]
 	s.bytes += size
 	t.bytes += size
@@ -143,7 +143,7 @@ func (t *target) held(ctx context.Context, shard, size int) error {
 		t.bytes -= s.bytes
 		return s.flush(ctx, t.ring, shard)
 	}
-	if t.bytes >= heldBytes {
+	if t.bytes >= waitingBytes {
 		return t.flushAll(ctx)
 	}
 	return nil
@@ -157,7 +157,7 @@ func (t *target) flushAll(ctx context.Context) error {
 }
 
 // flush writes what waits for a shard: accounts first, as in the backup.
-func (s *held) flush(ctx context.Context, ring *circulate.Ring, shard int) error {
+func (s *waiting) flush(ctx context.Context, ring *circulate.Ring, shard int) error {
 	if len(s.accounts) > 0 {
 		if _, err := ring.Archive().Load(ctx, shard, s.accounts); err != nil {
 			return err
@@ -176,6 +176,6 @@ func (s *held) flush(ctx context.Context, ring *circulate.Ring, shard int) error
 			return err
 		}
 	}
-	*s = held{last: s.last}
+	*s = waiting{last: s.last}
 	return nil
 }

@@ -88,7 +88,7 @@ func TestAccountAddRefused(t *testing.T) {
 		{[]string{"a", "--kind", "feed", "--set", "url", "--set", "a=1", "--set", "a.b=1", "--set", "c..d=1", "--label", "l"},
 			[]string{`--set "url" must be key=value` + "\n", "--set a.b: a is already set and is not an object\n", "--set c..d: has an empty part", `--label "l" must be name=value`}},
 		{[]string{"a", "--kind", "feed", "--set", "url=u", "--priority", "high", "--cadence", "at 2001-01-01T00:00:00Z"},
-			[]string{"\n  priority: must be \"urgent\"", "\n  cadence: \"at 2001-01-01T00:00:00Z\" is past: it is 2"}},
+			[]string{"\n  priority: must be \"urgent\"", "\n  cadence: \"at 2001-01-01T00:00:00Z\" is past: it is now 2"}},
 		{[]string{"a", "--kind", "feed", "--config", "{"}, []string{"--config is not JSON"}},
 		{[]string{"a", "--kind", "feed", "--config", "@/nowhere/file"}, []string{"--config: open /nowhere/file"}},
 		{[]string{"a", "--kind", "feed", "--config", "[]", "--set", "url=u"}, []string{"--config must be an object"}},

@@ -31,7 +31,7 @@ or -. The file appears only once it is complete.
 row, what its cadence remembers, and why it is parked. An import into another
 namespace continues from there. Stop the pollers first, or pause the accounts: messages
 that are found after the export are found again in the other namespace. Messages, consumer groups,
-nudges and the history of checks are never exported. Without --with-state standard
+nudges and the history of checks are never exported. Without --with-state, standard
 error says what is left out.`,
 		Example: `  rounds account export accounts.ndjson
   rounds account export --kind feed --label team=news feeds.ndjson

@@ -128,8 +128,8 @@ func createInRedis(cmd *cobra.Command, env environment, n key.New, role, expires
 	return made, err
 }
 
-// keyring calls use with the keys in the Redis that flags and settings name, and notes the order in
-// the trail there.
+// keyring calls use with the keys in the Redis that flags and settings name. use creates a key, and
+// keyring notes that in the trail there.
 func (e environment) keyring(cmd *cobra.Command, use func(context.Context, *key.Keyring) error) error {
 	s, _, err := readAs(e, cmd, settings.ReadRedis)
 	if err != nil {

@@ -137,11 +137,11 @@ func nextOf(steps []problem.NextStep, now time.Time) string {
 				words = append(words, fmt.Sprintf("parks after %d refusals over at least %v", s.After, time.Duration(s.Over)*time.Second))
 				continue
 			}
-			now := fmt.Sprint(s.Least)
+			current := fmt.Sprint(s.Least)
 			if s.Worst > s.Least {
-				now = fmt.Sprintf("%d to %d", s.Least, s.Worst)
+				current = fmt.Sprintf("%d to %d", s.Least, s.Worst)
 			}
-			words = append(words, fmt.Sprintf("parks after %d in a row, at %s now", s.After, now))
+			words = append(words, fmt.Sprintf("parks after %d in a row, at %s now", s.After, current))
 		case problem.StepProbed:
 			words = append(words, "parked, tried again"+at)
 		case problem.StepStays:

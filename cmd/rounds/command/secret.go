@@ -58,7 +58,7 @@ webhooks, to which no record can refer.`,
 				return fmt.Errorf("--%s", strings.NewReplacer("hosts: ", "host ", "kinds: ", "kind ", "\n", "\n--").Replace(err.Error()))
 			}
 			if env.terminal(env.stdin) {
-				fmt.Fprintln(env.stderr, env.says("Type the secret, then Enter and Ctrl-D. It shows as you type: better have a file or a program write it here."))
+				fmt.Fprintln(env.stderr, env.says("Type the secret, then Enter and Ctrl-D. It shows as you type: a file or a program as input is safer."))
 			}
 			value, err := readSecret(env.stdin)
 			if err != nil {

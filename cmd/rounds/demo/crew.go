@@ -160,7 +160,7 @@ func (c *crew) live(ctx context.Context, p *place) (time.Duration, error) {
 	case !polled:
 		return 0, fmt.Errorf("a poller of the demo has ended: %w", errors.Join(err, errors.New(said.String())))
 	case said.String() != "":
-		_, _ = fmt.Fprintf(c.log, "a poller of the demo has ended: %v\n%s\n", err, said) // nobody may read it
+		_, _ = fmt.Fprintf(c.log, "a poller of the demo has ended: %v\n%s\n", err, said) // perhaps nobody reads it
 	}
 	return wait, nil
 }

@@ -143,11 +143,10 @@ func (t *readRound) collect(ctx context.Context) ([]GroupMessage, error) {
 			size += len(m.Message.Data)
 		}
 		all = append(all, messages...)
-		if t.From == "" {
-			continue
+		if t.From != "" { // usually a consumer's first round
+			// This only removes names of dead consumers. If it fails, another round does it.
+			_, _ = group.Of(t.reader.ring).Forget(ctx, shard.lease)
 		}
-		// This only removes names of dead consumers. If it fails, the next round does it.
-		_, _ = group.Of(t.reader.ring).Forget(ctx, shard.lease)
 	}
 	// Sort by the time of writing. The messages of a shard keep the order of its stream.
 	slices.SortStableFunc(all, func(a, b GroupMessage) int {

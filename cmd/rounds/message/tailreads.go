@@ -16,10 +16,10 @@ type tailReads struct {
 	once  sync.Once
 	slots chan struct{}
 
-	mu    sync.Mutex
-	reads map[tailPlace]*tailRead
-	done  []tailPlace // finished reads, the oldest first
-	bytes int
+	mu       sync.Mutex
+	reads    map[tailPlace]*tailRead
+	finished []tailPlace // the oldest first
+	bytes    int         // of finished reads
 }
 
 // tailPlace is where a read begins.
@@ -81,11 +81,11 @@ func (t *tailReads) retain(place tailPlace, r *tailRead) {
 		delete(t.reads, place)
 		return
 	}
-	t.done = append(t.done, place)
+	t.finished = append(t.finished, place)
 	t.bytes += r.size()
 	for t.bytes > sharedBytes {
-		oldest := t.done[0]
-		t.done = t.done[1:]
+		oldest := t.finished[0]
+		t.finished = t.finished[1:]
 		t.bytes -= t.reads[oldest].size()
 		delete(t.reads, oldest)
 	}

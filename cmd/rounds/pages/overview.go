@@ -156,7 +156,8 @@ type part struct {
 	X, Width int
 }
 
-// Bar returns the parts of the bar. A place with any account is wide enough to be seen.
+// Bar returns the parts of the bar. A place with any account is wide enough to be seen,
+// except that scheduled has only the width that the others leave.
 func (o *overview) Bar() []part {
 	a := o.Stats.Accounts
 	places := []struct {

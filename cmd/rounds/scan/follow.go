@@ -170,7 +170,7 @@ func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name str
 	}
 	if !k.Free {
 		// Once free is stored, a stored secret may be this sign-in's own.
-		err := d.free(ctx, registry, k)
+		err := d.checkFree(ctx, registry, k)
 		switch {
 		case errors.Is(err, ErrTaken):
 			k.Token, k.State = "", Expired

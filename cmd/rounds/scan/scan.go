@@ -149,7 +149,7 @@ type By struct {
 }
 
 // Begin draws a code at a base, or at Server.Base if that is empty, for an account. If the account
-// is not registered yet, the record describes it, without the config. If it is, it is signed in
+// is not registered yet, it will be registered as a says, except for a.Config. If it is, it is signed in
 // again, and its record stays as it is. The errors are accounts.Faults, ErrKind, ErrTaken, and the
 // server's.
 func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a accounts.Account, base string) (*Login, error) {
@@ -165,7 +165,7 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a 
 		return nil, err
 	}
 	k := &kept{ID: a.ID, MayReplace: by.MayReplace}
-	if err := d.free(ctx, registry, k); err != nil {
+	if err := d.checkFree(ctx, registry, k); err != nil {
 		return nil, err
 	}
 	a.Config = nil
@@ -214,8 +214,8 @@ func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a account
 	return nil
 }
 
-// free returns ErrTaken if the token's secret would replace one that is not the account's.
-func (d *Desk) free(ctx context.Context, registry *accounts.Registry, k *kept) error {
+// checkFree returns ErrTaken if the token's secret would replace one that is not the account's.
+func (d *Desk) checkFree(ctx context.Context, registry *accounts.Registry, k *kept) error {
 	name := SecretOf(k.ID)
 	taken, err := d.Stored(ctx, name)
 	if err != nil || !taken || k.MayReplace {

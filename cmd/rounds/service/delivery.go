@@ -166,7 +166,7 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 		}
 	}
 	for name, next := range fresh {
-		d.doubt(next.endpoint)
+		d.warnOfKinds(next.endpoint)
 		var before <-chan struct{}
 		if old := d.running[name]; old != nil {
 			old.stop()
@@ -185,9 +185,9 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 	}
 }
 
-// doubt warns of kinds that this program does not know. They are no fault of the file: the accounts
+// warnOfKinds warns of kinds that this program does not know. They are no fault of the file: the accounts
 // of a namespace may be checked by programs with other kinds.
-func (d *deliverer) doubt(e webhook.Endpoint) {
+func (d *deliverer) warnOfKinds(e webhook.Endpoint) {
 	for _, kind := range e.Kinds {
 		if !slices.Contains(d.kinds, kind) {
 			d.log.Warn("a webhook endpoint names a kind that this program does not know; unless another program checks accounts of it, the endpoint gets no messages of that kind",
@@ -219,8 +219,8 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 }
 
 // deliveryStart returns where a new endpoint begins: with the stored messages, or with new ones.
-// For new ones it is a position and not the end of a stream, which may be reached later. It returns
-// "" if ctx is done first.
+// For new ones it returns the position that a message of now would have, and not the end of a stream:
+// if a shard can only be reached later, its end is later too. It returns "" if ctx is done first.
 func deliveryStart(ctx context.Context, from string, ring *circulate.Ring) (string, error) {
 	if from == "start" {
 		return circulate.StreamStart, nil

@@ -74,8 +74,9 @@ func hasController(list, name string) bool {
 	return false
 }
 
-// leastOf looks in a group and all groups above it. Inside a container the path may be
-// the host's and not exist. Then only the top has a limit.
+// leastOf returns the least limit of a group and all groups above it, or math.MaxInt64 if
+// none has one. Inside a container the path may be the host's and not exist. Then only the
+// top has a limit.
 func leastOf(root fs.FS, top, group, file string) int64 {
 	least := int64(math.MaxInt64)
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {

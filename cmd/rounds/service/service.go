@@ -301,10 +301,10 @@ func openRing(ctx context.Context, server connect.Server, s settings.Redis, o ci
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		// A file may still get the right password, because it is read for each connection.
 		if unfit := new(connect.Unfit); errors.As(err, &unfit) && !unfit.Passing {
 			return nil, err
 		}
+		// A file may still get the right password, because it is read for each connection.
 		if !circulate.Unavailable(err) && !(circulate.LockedOut(err) && s.PasswordFile != "") {
 			return nil, withCure(err)
 		}

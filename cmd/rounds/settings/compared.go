@@ -45,7 +45,7 @@ func (s setting) comparedFor() []string {
 		// All that judge a record or call out need it: the API judges what pollers will reach.
 		return []string{RoleAPI, RolePoller, RoleDelivery}
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
-		// Monitors and the API must know what pollers do.
+		// Every process sends heartbeats, and monitors and the API must know what pollers do.
 		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}
 	}
 	switch reflect.TypeFor[Settings]().Field(s.index[0]).Name {

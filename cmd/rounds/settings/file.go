@@ -26,7 +26,7 @@ const (
 // like, to notice when a part of it is missing. The zero value has read nothing yet.
 type Source struct {
 	filled bool // there were settings
-	ended  bool // the last line was ended
+	ended  bool // the last line had a newline
 }
 
 // Layer returns a lookup of the environment and, for variables that the environment lacks, of the
@@ -109,7 +109,7 @@ func (s *Source) read(path string) (values map[string]string, faults []string) {
 	case s.filled && len(values) == 0:
 		faults = append(faults, "had settings when it was read before, and has none: it may have been read while it was written; a restart takes it as it is")
 	case s.ended && !ended:
-		faults = append(faults, "its last line was ended when it was read before, and is not: it may be cut off; end the line")
+		faults = append(faults, "its last line has no newline, and had one when it was read before: it may be cut off; end the line")
 	case len(values) > 0:
 		s.filled, s.ended = true, ended
 	}

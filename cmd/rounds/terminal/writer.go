@@ -32,8 +32,8 @@ func Raw(stream any) any {
 	return stream
 }
 
-// Write writes text, with each character that a terminal would obey as an escape such as
-// \u001b. It returns the number of bytes of the given text, not of what it wrote.
+// Write writes text. It replaces each character that a terminal would obey by an escape, such
+// as \u001b. It returns the number of bytes of the given text, not of what it wrote.
 func (w *Writer) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -193,8 +193,8 @@ func legal(text []byte) ([]byte, int) {
 	return append(out, text[from:]...), line
 }
 
-// strayReference returns the length of the reference at the start of a text, if it is to a character
-// that XML does not allow, and otherwise 0.
+// strayReference returns the length of the character reference with which a text begins, if XML
+// does not allow its character, and otherwise 0. The text must begin with "&#".
 func strayReference(text []byte) int {
 	end := bytes.IndexByte(text[:min(len(text), 12)], ';')
 	if end < 0 {

@@ -135,7 +135,7 @@ func said(status *imap.Error) string {
 	return text
 }
 
-// shown returns a status with the server's words as one printable line of at most
+// shown returns a status with the server's words as one printable line, cut after
 // maxSaid characters. It removes the words if they repeat the password, in any case or
 // encoding, or if they may have another secret.
 func (s *session) shown(status *imap.Error) *imap.Error {
