@@ -97,15 +97,18 @@ type Send struct {
 	Windowed bool      // the kind allows answers only within windows
 
 	// The rest is the ring's.
-	State    SendState
-	Queued   time.Time // by Redis' clock, in ms
-	Since    time.Time // when its state began
-	Attempts int       // including the one under way; not those of which no byte left by a fault of ours
-	Fence    string    // of its last attempt; "" while it is queued
-	Code     string    // of its outcome, or of the last refusal
-	Text     string    // the same for people
-	VendorID string    // the vendor's own
-	Replica  string    // that made the last attempt
+	State  SendState
+	Queued time.Time // by Redis' clock, in ms
+	Since  time.Time // when its state began
+	// NotBefore is when its next attempt may be, if its last one was put off; of one under an
+	// attempt, when that was allowed. Zero: at once.
+	NotBefore time.Time
+	Attempts  int    // including the one under way; not those of which no byte left by a fault of ours
+	Fence     string // of its last attempt; "" while it is queued
+	Code      string // of its outcome, or of the last refusal
+	Text      string // the same for people
+	VendorID  string // the vendor's own
+	Replica   string // that made the last attempt
 }
 
 // NewSendID returns an id that nobody can guess. It begins with the CRC32 of the account,
@@ -342,10 +345,11 @@ func readSend(id, record string) (Send, error) {
 		return Send{}, fmt.Errorf("send %s: %w", id, wire.ErrReply)
 	}
 	send.State = SendState(fields[0][0])
-	var errs [4]error
+	var errs [5]error
 	send.Queued, errs[0] = readMilli(fields[5])
 	send.Since, errs[1] = readMilli(fields[6])
 	send.Expires, errs[2] = readMilli(fields[8])
+	send.NotBefore, errs[4] = readMilli(fields[7])
 	send.Attempts, errs[3] = strconv.Atoi(fields[13])
 	if err := errors.Join(errs[:]...); err != nil {
 		return Send{}, fmt.Errorf("send %s: %w: %w", id, wire.ErrReply, err)

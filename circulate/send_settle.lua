@@ -2,9 +2,9 @@
 --
 -- KEYS[1…8]  the outbox: see sends.lua
 -- ARGV       seven for each: its id, its fence, how it went, code, text, the vendor's id,
---            and for r when the next attempt may be, unix ms. How it went is y accepted,
---            n rejected, u unknown, r again later, b again later and no byte has left, w
---            again at once and no byte has left
+--            and when the next attempt may be, unix ms, or '' for at once. How it went is y
+--            accepted, n rejected, u unknown, r again later, b again later and no byte has
+--            left, w the same, and it counts as no attempt
 --
 -- Only the attempt with the fence is settled. One that is unknown by now may still turn
 -- out accepted or rejected, as long as nobody has resolved it.
@@ -39,7 +39,7 @@ for a = 1, #ARGV, 7 do
           uncount(box, s, now)
           if how == 'w' then s.attempts = format('%d', tonumber(s.attempts) - 1) end
         end
-        s.not_before = how == 'w' and '' or stamp(tonumber(ARGV[a + 6]))
+        s.not_before = ARGV[a + 6] ~= '' and stamp(tonumber(ARGV[a + 6])) or ''
         queue_again(box, id, s, now)
       end
     end

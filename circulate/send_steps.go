@@ -105,6 +105,40 @@ func readAttempts(shard int, reply []any) (attempts []Attempt, next time.Time, e
 	return attempts, next, nil
 }
 
+// Due returns the shards in which a peer's first send waits to be attempted, now or later.
+// It costs one round trip to each node, and does not tell when.
+func (s Sends) Due(ctx context.Context) ([]int, error) {
+	return s.existing(ctx, "sends due", func(o *outboxKeys) string { return o.due })
+}
+
+// Present returns the shards that have sends, idempotency keys or windows. It costs one
+// round trip to each node.
+func (s Sends) Present(ctx context.Context) ([]int, error) {
+	return s.existing(ctx, "sends present", func(o *outboxKeys) string { return o.index })
+}
+
+// existing returns the shards in which a key exists.
+func (s Sends) existing(ctx context.Context, what string, of func(*outboxKeys) string) (shards []int, err error) {
+	batches := make([]wire.Batch, len(s.ring.keys))
+	for shard := range batches {
+		key := of(&s.ring.keys[shard].outbox)
+		batches[shard] = wire.Batch{Key: key, Commands: []wire.Command{{"EXISTS", key}}}
+	}
+	for shard, replies := range s.ring.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		err := replies.Err
+		if err == nil && len(replies.Values) != 1 {
+			err = wire.ErrReply
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, shard %d: %w", what, shard, err)
+		}
+		if replies.Values[0] == int64(1) {
+			shards = append(shards, shard)
+		}
+	}
+	return shards, nil
+}
+
 // Withdraw queues again, at their old places, the sends of an Attempt whose reply the
 // caller did not read, so that no byte of them has left. A step that reaches Redis only
 // now takes nothing. It returns how many it queued.
@@ -138,7 +172,7 @@ type Settlement struct {
 	Code      string
 	Text      string // for people, without a secret; cut to 512 bytes
 	VendorID  string
-	After     time.Time // for AttemptAgain and AttemptUnsent: when it may be tried again, by Redis' clock
+	After     time.Time // if it is to be tried again: when it may be, by Redis' clock; zero: at once
 }
 
 // Settle writes how attempts went. It reports for each whether that is its outcome now.
@@ -191,7 +225,7 @@ func (s Sends) settleIn(ctx context.Context, shard int, all []Settlement, places
 	args := make([]any, 0, 7*len(places))
 	for _, i := range places {
 		it, after := &all[i], ""
-		if it.Outcome == AttemptAgain || it.Outcome == AttemptUnsent {
+		if !it.After.IsZero() && (it.Outcome == AttemptAgain || it.Outcome == AttemptUnsent || it.Outcome == AttemptNotBegun) {
 			after = strconv.FormatInt(min(max(0, it.After.UnixMilli()), latestDue), 10)
 		}
 		args = append(args, it.ID, it.Fence, string(it.Outcome), clipTo(it.Code, 64), clipTo(it.Text, mostSendText), clipTo(it.VendorID, 256), after)

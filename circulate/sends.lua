@@ -137,6 +137,12 @@ end
 local function in_line(s, id) return line_of(s) .. '\0' .. s.place .. id end
 local function in_due(s) return s.kind .. '\t' .. s.at .. line_of(s) end
 
+-- Wakes the replicas that send: a send of this shard may be attempted now. The channel is
+-- that of all wake-ups of the namespace.
+local function wake_senders(box)
+  redis.call('PUBLISH', string.match(box.sends, '^{([^:]*)') .. ':wake', 'send ' .. sub(box.sends, 1, -6))
+end
+
 -- Puts the head of a line where Attempt finds it. One that waits for its window stands at
 -- the end of time.
 local function line_up(box, line, now)
@@ -150,6 +156,7 @@ local function line_up(box, line, now)
   end
   redis.call('ZADD', box.due, 0, in_due(s))
   put_send(box, id, s)
+  if tonumber(s.at) <= now then wake_senders(box) end
 end
 
 local function leave_due(box, s)

@@ -14,7 +14,8 @@ import (
 
 // A replica sleeps until the first due time of its shards. A step that makes an account
 // due before that publishes "SS due" on NS:wake. The message only saves time: after each
-// new subscription a replica looks at every shard once. "secret NAME" is published there
+// new subscription a replica looks at every shard once. "send TAG" is published there when
+// a send may be attempted in the shard whose keys begin with TAG. "secret NAME" is published there
 // too, when a stored secret has changed, and "leaving REPLICA", when a replica shuts
 // down. Versions that do not know these texts ignore them.
 
@@ -28,6 +29,7 @@ const (
 type Woken struct {
 	Shard int
 	Due   time.Time // by Redis' clock
+	Send  bool      // a send may be attempted in the shard now; then Due says nothing
 
 	Secret  string // the name of a changed secret; then there is no shard
 	Leaving string // a replica that stops claiming; then there is no shard
@@ -41,6 +43,7 @@ func WakeSecret(namespace, name string) (channel, text string) {
 const (
 	secretWord  = "secret "
 	leavingWord = "leaving "
+	sendWord    = "send " // sends.lua has it too
 )
 
 // Depart announces that a replica stops claiming, so that the others need not wait for it
@@ -153,6 +156,10 @@ func (r *Ring) parseWake(text string) (Woken, error) {
 	if name, ok := strings.CutPrefix(text, leavingWord); ok {
 		return Woken{Leaving: name}, nil
 	}
+	if tag, ok := strings.CutPrefix(text, sendWord); ok {
+		shard, err := r.shardTagged(tag)
+		return Woken{Shard: shard, Send: true}, err
+	}
 	name, due, ok := strings.Cut(text, " ")
 	ms, err := strconv.ParseInt(due, 10, 64)
 	if !ok || err != nil {
@@ -199,6 +206,18 @@ func (r *Ring) shardNamed(name string) (int, error) {
 		return r.sources + n, nil
 	}
 	return 0, wire.ErrReply
+}
+
+// shardTagged returns the shard whose keys begin with a tag, if the ring has it.
+func (r *Ring) shardTagged(tag string) (int, error) {
+	name, ok := strings.CutPrefix(tag, "{"+r.namespace+":")
+	if name, ok = strings.CutSuffix(name, "}:"); !ok {
+		return 0, wire.ErrReply
+	}
+	if generation, number, later := strings.Cut(name, ":"); later {
+		name = strings.TrimPrefix(generation, "g") + "." + number
+	}
+	return r.shardNamed(name)
 }
 
 func wakeChannel(namespace string) string { return namespace + ":wake" }
