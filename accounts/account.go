@@ -38,7 +38,19 @@ type Account struct {
 	// RetryBudget is the number of failures in a row that parks the account; 0 means
 	// cadence.RetryBudget.
 	RetryBudget int `json:"retry_budget,omitempty" strict:"retry_budget,given"`
+
+	// OnUnknown says what becomes of a send whose end nobody knows: OnUnknownHold or
+	// OnUnknownRetry. Empty means OnUnknownHold.
+	OnUnknown string `json:"on_unknown,omitempty" strict:"on_unknown,given"`
 }
+
+// What becomes of a send of which nobody knows whether the third party has it.
+const (
+	OnUnknownHold  = "hold"  // it waits until somebody resolves it
+	OnUnknownRetry = "retry" // it is sent again, and may arrive twice
+)
+
+var onUnknownFault = Fault{Field: "on_unknown", Reason: `must be "hold" or "retry"`}
 
 // Kinds judges configs. It knows the kinds whose checkers this process has.
 type Kinds interface {
@@ -82,6 +94,9 @@ func (a Account) Encode() ([]byte, error) {
 	if a.Priority == PriorityNormal {
 		a.Priority = "" // the default is never written, so that naming it changes nothing
 	}
+	if a.OnUnknown == OnUnknownHold {
+		a.OnUnknown = ""
+	}
 	return encodeJSON(a)
 }
 
@@ -108,6 +123,9 @@ func (a Account) Validate(kinds Kinds) error {
 	}
 	if a.RetryBudget < 0 || a.RetryBudget > cadence.MaxRetryBudget {
 		faults = append(faults, retryBudgetFault)
+	}
+	if a.OnUnknown != "" && a.OnUnknown != OnUnknownHold && a.OnUnknown != OnUnknownRetry {
+		faults = append(faults, onUnknownFault)
 	}
 	if len(a.Config) > MaxConfig {
 		faults.Add("config", fmt.Sprintf("must be at most %d bytes, has %d", MaxConfig, len(a.Config)))

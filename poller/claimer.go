@@ -40,6 +40,7 @@ type claimer struct {
 	limiter    *limiter
 	flights    *flights
 	writer     *writer
+	sends      *sends
 	claims     *claims
 	records    *circulate.Records[*record]
 	subscribed atomic.Bool // wake-ups reach this replica
@@ -49,8 +50,8 @@ type claimer struct {
 	departing sync.WaitGroup // goroutines that wait with these
 }
 
-func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer) *claimer {
-	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, claims: w.claims}
+func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer, s *sends) *claimer {
+	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, sends: s, claims: w.claims}
 	c.records = circulate.NewRecords(ring, r.config.RecordsKept, r.config.RecordBytes, recordTTL, c.decode)
 	return c
 }

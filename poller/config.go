@@ -16,6 +16,8 @@ type Config struct {
 	Version         string        // the program's, likewise; none
 	Concurrency     int           // checks at once; 256
 	HeldChecks      int           // held checks at once, in addition to Concurrency; 20,000
+	Sends           int           // attempts of sends at once, in addition to checks; 256
+	SendTimeout     time.Duration // the time for one attempt of a send; 20 s
 	CheckTimeout    time.Duration // the time for one page; 30 s
 	Heartbeat       time.Duration // the time between two heartbeats; 2 s
 	GracePeriod     time.Duration // how long checks may go on after Run's context is done; 20 s
@@ -27,7 +29,7 @@ type Config struct {
 	RecordBytes     int64         // the most bytes of their texts; 256 MiB, enough for 500,000 records of 500 bytes
 	IdleInterval    time.Duration // the longest time between two looks at a shard of the replica's own; 30 s
 	Limits          Limits        // limits that replicas share; none
-	ConfirmUnsynced bool          // calls do not wait until what they confirm is on Redis' disk; see Confirmer
+	ConfirmUnsynced bool          // calls do not wait until what they confirm is on Redis' disk, see Confirmer, nor sends until their attempts are
 	CommitInterval  time.Duration // the longest that a result waits for others of its shard; 2 ms
 	GatherInterval  time.Duration // the same on a busy replica, and the least time between its claims of a shard; both double when that makes no check later; 150 ms
 }
@@ -52,6 +54,8 @@ func (c Config) withDefaults() Config {
 	c.Replica = cmp.Or(c.Replica, circulate.NewReplica())
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
 	c.HeldChecks = cmp.Or(c.HeldChecks, 20_000)
+	c.Sends = cmp.Or(c.Sends, 256)
+	c.SendTimeout = cmp.Or(c.SendTimeout, 20*time.Second)
 	c.CheckTimeout = cmp.Or(c.CheckTimeout, 30*time.Second)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 2*time.Second)
 	c.GracePeriod = cmp.Or(c.GracePeriod, 20*time.Second)
@@ -76,6 +80,8 @@ func (c Config) validate() error {
 	}
 	positive("concurrency", c.Concurrency > 0, c.Concurrency)
 	positive("held checks", c.HeldChecks > 0, c.HeldChecks)
+	positive("sends", c.Sends > 0, c.Sends)
+	positive("send timeout", c.SendTimeout > 0, c.SendTimeout)
 	positive("check timeout", c.CheckTimeout > 0, c.CheckTimeout)
 	positive("heartbeat", c.Heartbeat > 0, c.Heartbeat)
 	positive("grace period", c.GracePeriod > 0, c.GracePeriod)

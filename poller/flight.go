@@ -134,6 +134,7 @@ func (f *flight) run(box *box) {
 			}
 		}
 		f.passOver(&page)
+		f.flights.sealTokens(f.claim.ID, &page)
 		f.uses(&page)
 		page, then, commit := p.next(page, wait)
 		switch then {

@@ -61,6 +61,7 @@ func (p *Pool) beat(ctx context.Context) error {
 // divide divides the shards among the replicas that share them.
 func (r *replica) divide(sharing []string, now time.Time) {
 	r.timetable.divide(r.config.Replica, sharing, now)
+	r.sendTimes.divide(r.config.Replica, sharing, never)
 	r.meter.share(r.timetable.part())
 }
 

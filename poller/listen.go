@@ -27,6 +27,7 @@ func (c *claimer) listen(ctx context.Context) {
 		err := c.ring.Subscribe(ctx, func() {
 			try = 0
 			c.subscribed.Store(true)
+			c.sends.heard(true)
 			if again {
 				c.claims.loseAll(c.ring.Shards())
 			}
@@ -41,6 +42,10 @@ func (c *claimer) listen(ctx context.Context) {
 				c.peerStopped(w.Leaving)
 				return
 			}
+			if w.Send {
+				c.sends.wake(w.Shard, rand.Float64())
+				return
+			}
 			c.metrics.woken.Inc()
 			at := c.clocks.local(w.Due)
 			if now := time.Now(); at.Before(now) {
@@ -53,6 +58,7 @@ func (c *claimer) listen(ctx context.Context) {
 			c.timetable.wake(w.Shard, at.Add(c.timetable.patience(w.Shard, rand.Float64())), gap)
 		})
 		if c.subscribed.Swap(false) && ctx.Err() == nil {
+			c.sends.heard(false)
 			c.metrics.wakeupsLost.Inc()
 			c.log.Debug("wake-ups are interrupted; looking at every shard each second", "error", err)
 			c.timetable.bringAll(time.Now())

@@ -3,6 +3,8 @@ package poller
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // Metrics are the metrics of a pool. None is labelled by account.
@@ -39,6 +41,14 @@ type Metrics struct {
 	repeated     *prometheus.CounterVec
 	overruns     *prometheus.CounterVec
 	failing      *prometheus.GaugeVec
+	sends        *prometheus.CounterVec
+	sendSeconds  *prometheus.HistogramVec
+}
+
+// outcomeWords are the outcomes of attempts as metrics name them.
+var outcomeWords = map[circulate.SendOutcome]string{
+	circulate.AttemptAccepted: "accepted", circulate.AttemptRejected: "rejected", circulate.AttemptUnknown: "unknown",
+	circulate.AttemptAgain: "again", circulate.AttemptUnsent: "unsent", circulate.AttemptNotBegun: "put_off",
 }
 
 // NewMetrics registers a pool's metrics. With a nil registry they are not exported.
@@ -65,6 +75,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "From claim to result, all pages.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),
 		lateness: f.NewHistogram(prometheus.HistogramOpts{Namespace: "rounds", Name: "lateness_seconds",
 			Help: "How much later than due checks started.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}),
+		sends: counters("sends_attempted_total", "Attempts of sends, by kind and outcome: accepted, rejected, unknown, again (refused for now), unsent (no byte left), put_off (not begun), fenced (it was no longer this replica's, or could not be written).", "kind", "outcome"),
+		sendSeconds: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "send_seconds",
+			Help: "How long calls of sends took.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"kind"}),
 		messages:    counters("messages_found_total", "Messages written to the streams, by kind.", "kind"),
 		passedOver:  counters("messages_passed_over_total", "Messages dropped because their accounts were resumed from now, by kind.", "kind"),
 		repeated:    counters("messages_repeated_total", "Messages that a third party gave again and that were not written again, because their accounts remember them, by kind.", "kind"),

@@ -31,6 +31,9 @@ type Options struct {
 	// accounts.ErrNotFound if somebody changed the record meanwhile. Nil: moves only show
 	// as warnings.
 	Follow func(context.Context, Move) error
+
+	// Tokens seals the tokens of windows; see Answerable. Nil: Redis holds them as they are.
+	Tokens TokenSealer
 }
 
 // Pool is one replica: it claims accounts, checks them, and returns them. Its claimer claims,
@@ -44,6 +47,7 @@ type Pool struct {
 	claimer    *claimer
 	flights    *flights
 	writer     *writer
+	sends      *sends
 	checkers   Checkers
 	peers      *peers
 	outageTold atomic.Bool
@@ -60,6 +64,7 @@ type replica struct {
 	codes     *accounts.Codes
 	clocks    *clocks
 	timetable *timetable
+	sendTimes *timetable // of shards with sends
 	room      *room
 }
 
@@ -97,11 +102,13 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	r.timetable.idle = config.IdleInterval
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring, checkers.once())
+	sends := newSends(r, ring, checkers, limiter, writer.syncer, o.Tokens)
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newHeldChecks(r, ring, writer))
+	flights.tokens = o.Tokens
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
-		replica: r, ring: ring, hurry: o.Hurry, holding: o.Holding, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights,
-		claimer: newClaimer(r, ring, checkers, peers, limiter, flights, writer),
+		replica: r, ring: ring, hurry: o.Hurry, holding: o.Holding, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights, sends: sends,
+		claimer: newClaimer(r, ring, checkers, peers, limiter, flights, writer, sends),
 	}, nil
 }
 
@@ -140,7 +147,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 	p.room.look(ctx)
 	p.log.Info("polling", "concurrency", p.config.Concurrency, "shards", p.ring.Shards())
-	var claiming, writing, beating sync.WaitGroup
+	var claiming, writing, beating, sending sync.WaitGroup
+	sending.Go(func() { p.sends.run(ctx, writes, p.hurry) })
 	for range claimers {
 		claiming.Go(func() { p.claimer.run(ctx) })
 	}
@@ -172,6 +180,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		endChecks()
 		p.flights.drained(abandonAfter, nil)
 	}
+	<-p.sends.quiet
 	// Redis may be away. The last writes are tried for a while, not for ever.
 	bound := time.AfterFunc(flushTimeout, endWrites)
 	defer bound.Stop()
@@ -185,6 +194,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		}
 	}()
 	p.flights.releaseAll()
+	sending.Wait()
 	endGathering()
 	writing.Wait()
 	p.claimer.reclaimAll(writes)

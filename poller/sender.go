@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
 )
 
 // A Sender is a Checker whose accounts can also answer. The outbox (see *Sends* in package
@@ -24,9 +24,11 @@ type Sender interface {
 	// error names the field and the cure, and never quotes a secret.
 	PrepareSend(config json.RawMessage, s *Outgoing, answers *Message) error
 
-	// Send makes one call to the third party. An error without a *SendError is taken for an
-	// unknown end: nobody knows whether the third party has the send. It must return soon after
-	// ctx is done, as Check does.
+	// Send makes one call to the third party. An error without a *SendError is an unknown end:
+	// nobody knows whether the third party has the send. So are a panic, the end of the goroutine
+	// by runtime.Goexit, and a call that does not return soon after ctx is done. Of such an error
+	// only what a *CheckError says is shown. Send must never repeat a call that may have
+	// reached the third party.
 	Send(ctx context.Context, r SendRequest) (Sent, error)
 }
 
@@ -59,13 +61,13 @@ type Outgoing struct {
 // SendRequest is what a Sender gets for one attempt.
 type SendRequest struct {
 	Account string
-	Config  json.RawMessage // as registered, with its secrets resolved
+	Config  json.RawMessage // as registered
 	ID      string          // the send's: the same for each attempt, and for no other send
 	Attempt int             // 1 at first
 	Peer    string
 	Type    string
 	Data    json.RawMessage
-	Token   string // Answerable.Token of the newest message of the peer; empty: there is none
+	Token   string // Answerable.Token of the newest message of the peer, as Check gave it; empty: there is none
 }
 
 // Sent is what the third party said of a send that it accepted.
@@ -75,24 +77,49 @@ type Sent struct {
 
 // SendError says that a send was not accepted, for certain.
 type SendError struct {
-	// Final says that the third party refuses the send for good. Otherwise it may be tried
-	// again, at the earliest after After.
+	// Final says that the third party refuses the send for good. Otherwise it is tried again, at
+	// the earliest after After, until it expires or has waited for a day.
 	Final bool
-	// Unsent says that no byte of the call left, as when the third party could not be reached.
+	// Unsent says that no byte of the call left, as when the third party could not be reached. Such
+	// an attempt takes nothing from the window's count.
 	Unsent  bool
 	After   time.Duration
 	Code    string // the third party's, or a short one of the kind's
 	Message string // for people; never a secret
-	// Check says what the failure means for the account itself, such as a credential that is
-	// void; nil: nothing.
-	Check *CheckError
+	// Account says that the account itself may be at fault, as when its credential is void. The
+	// account is then checked at once, and its check decides whether to park it.
+	Account bool
+	Err     error // the cause, for errors.Is; its text is never shown
 }
 
-// Error returns the code and the message.
+// Error returns the code and the message. It leaves out the cause's text, which may contain a
+// secret.
 func (e *SendError) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
+
+// Unwrap returns the cause.
+func (e *SendError) Unwrap() error { return e.Err }
 
 // ErrCannotSend reports that accounts of a kind, or with a config, cannot send.
 var ErrCannotSend = errors.New("accounts of this kind cannot send")
+
+// Unsent returns the error of a send of which no byte left because of err, as when the account's
+// config or a secret cannot be used. It is tried again.
+func Unsent(err error) *SendError {
+	failed := Classify(err)
+	return &SendError{Unsent: true, After: failed.RetryAfter, Code: failed.Code, Message: failed.Message, Account: failed.Kind == AuthFailed, Err: err}
+}
+
+// Refused returns the error of a send that the third party, or the kind itself, refuses for good.
+func Refused(code, message string) *SendError {
+	return &SendError{Final: true, Code: code, Message: message}
+}
+
+// TokenSealer protects the tokens of windows, which are stored in Redis. Open returns what
+// Seal was given for the same account.
+type TokenSealer interface {
+	SealToken(account, token string) (string, error)
+	OpenToken(account, sealed string) (string, error)
+}
 
 // Sender returns the sender of a kind, or nil if its accounts cannot send.
 func (c Checkers) Sender(kind string) Sender {
@@ -100,3 +127,29 @@ func (c Checkers) Sender(kind string) Sender {
 	return s
 }
 
+// senders returns the kinds that can send, in alphabetical order.
+func (c Checkers) senders() []string {
+	return slices.DeleteFunc(c.Kinds(), func(kind string) bool { return c.Sender(kind) == nil })
+}
+
+// sealTokens seals the tokens of the windows that a page opens. A token that cannot be sealed is
+// not kept.
+func (fs *flights) sealTokens(account string, page *Result) {
+	if fs.tokens == nil || !slices.ContainsFunc(page.Messages, func(m Message) bool { return m.Answerable != nil && m.Answerable.Token != "" }) {
+		return
+	}
+	page.Messages = slices.Clone(page.Messages)
+	for i := range page.Messages {
+		if page.Messages[i].Answerable == nil || page.Messages[i].Answerable.Token == "" {
+			continue
+		}
+		window := *page.Messages[i].Answerable
+		sealed, err := fs.tokens.SealToken(account, window.Token)
+		if err != nil {
+			sealed = ""
+			fs.log.Error("a token was not sealed, and is not kept", "account", account, "error", err)
+		}
+		window.Token = sealed
+		page.Messages[i].Answerable = &window
+	}
+}

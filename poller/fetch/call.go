@@ -76,7 +76,9 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	e := newExchange(ctx)
 	response, err := c.do(e, call)
 	if err != nil {
-		return nil, newError(ctx, err, e.connected.Load()).limited(ctx, began, cmp.Or(call.MaxBody, defaultMaxBody))
+		failed := *newError(ctx, err, e.connected.Load()).limited(ctx, began, cmp.Or(call.MaxBody, defaultMaxBody))
+		failed.unsent = !e.used.Load() && c.options.Transport == nil
+		return nil, &failed
 	}
 	return response, nil
 }

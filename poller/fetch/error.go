@@ -46,6 +46,8 @@ type Error struct {
 	text  string
 	cause error // harmless: a sentinel, a context's error or an errno
 	blame blame
+
+	unsent bool // no byte of the call left
 }
 
 // Error returns a fixed text for the code. It names a refused address only if the URL had

@@ -17,6 +17,7 @@ type exchange struct {
 	trace     httptrace.ClientTrace
 	traced    context.Context // has the trace, where the transport looks for it
 	connected atomic.Bool
+	used      atomic.Bool // some connection was ready for a request
 
 	client    http.Client
 	redirects int // at most
@@ -34,6 +35,7 @@ func (e *exchange) getConn(string) { e.connected.Store(false) }
 
 func (e *exchange) gotConn(httptrace.GotConnInfo) {
 	e.connected.Store(true)
+	e.used.Store(true)
 	poller.Begun(e.Context)
 }
 

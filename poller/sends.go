@@ -1,0 +1,545 @@
+package poller
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/internal/conceal"
+	"github.com/rounds-dev/rounds/poller/internal/panics"
+)
+
+const (
+	sendLoops = 4   // looks at shards at once
+	sendBatch = 128 // the most attempts of one look
+
+	// sendMargin is how much longer than its call an attempt may last, to ask limits, to wait for
+	// Redis' disk and to be settled. It is unknown after that.
+	sendMargin = 45 * time.Second
+
+	sendRetry    = time.Second // before the second attempt, doubled each time
+	sendRetryMax = 5 * time.Minute
+	sendGiveUp   = 24 * time.Hour // after which a send without an expiry is not tried again
+)
+
+// sends attempts queued sends of the kinds that this replica checks, and whose checkers are
+// Senders. It has places of its own, so a check never waits for a send.
+//
+// It does not poll: a queued send wakes it. A replica looks with one round trip to each node at
+// whether any shard has sends, every Config.IdleInterval and after each subscription, in case that
+// a wake-up was lost.
+type sends struct {
+	*replica
+	outbox   circulate.Sends
+	ring     *circulate.Ring
+	checkers Checkers
+	kinds    []string // that can send
+	limiter  *limiter
+	syncer   *circulate.Syncer
+	tokens   TokenSealer // nil: tokens are stored as they are
+
+	times      *timetable
+	places     *places
+	crew       *crew[*sending]
+	settler    *settler
+	subscribed atomic.Bool    // wake-ups reach this replica
+	missed     signal         // has a value when wake-ups may have been missed
+	doubted    signal         // has a value when an attempt has become unknown here
+	abandoned  atomic.Int64   // attempts whose senders hang
+	batches    sync.WaitGroup // goroutines that prepare attempts or withdraw them
+	nudges     sync.WaitGroup
+
+	calls    context.Context // done after the grace period
+	endCalls context.CancelFunc
+	writes   context.Context // done when the last writes must end
+
+	quiet chan struct{} // closed when no call is under way any more, or all that are have been given up
+
+	mu      sync.Mutex
+	running map[*sending]struct{} // attempts whose settlement is not written
+	empty   signal                // has a value after the last one was removed
+}
+
+func newSends(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, syncer *circulate.Syncer, tokens TokenSealer) *sends {
+	s := &sends{
+		replica: r, outbox: ring.Sends(), ring: ring, checkers: checkers, kinds: checkers.senders(), limiter: l, syncer: syncer, tokens: tokens,
+		times: newTimetable(ring.Shards(), never), places: newPlaces(r.config.Sends), missed: newSignal(), doubted: newSignal(),
+		running: make(map[*sending]struct{}), empty: newSignal(), quiet: make(chan struct{}),
+	}
+	r.sendTimes = s.times
+	s.settler = &settler{sends: s, kick: newSignal()}
+	s.crew = newCrew(sendBatch, func() crewWorker[*sending] { return sendWorker{newBox(s.calls)} })
+	return s
+}
+
+// sendWorker makes attempts, one after the other.
+type sendWorker struct{ box *box }
+
+// Do makes an attempt.
+func (w sendWorker) Do(a *sending) { a.run(w.box) }
+
+// Close ends the use of the worker's box.
+func (w sendWorker) Close() { w.box.Close() }
+
+// run attempts sends until ctx is done. Then attempts that have not begun are given back, those
+// under way have the grace period to end, and those that have not ended by then are unknown. Run
+// returns when all of them are settled, or writes is done.
+func (s *sends) run(ctx, writes context.Context, hurry <-chan struct{}) {
+	if len(s.kinds) == 0 {
+		close(s.quiet)
+		return
+	}
+	s.writes = writes
+	s.calls, s.endCalls = context.WithCancel(context.WithoutCancel(ctx))
+	defer s.endCalls()
+	defer s.crew.Close()
+	settled, endSettling := context.WithCancel(context.Background())
+	var looking, settling sync.WaitGroup
+	for range settlers {
+		settling.Go(func() { s.settler.run(settled) })
+	}
+	for range sendLoops {
+		looking.Go(func() { s.loop(ctx) })
+	}
+	looking.Go(func() { s.lookOn(ctx) })
+	looking.Go(func() { s.reviveOn(ctx) })
+	looking.Wait()
+	s.batches.Wait()
+	if !s.drained(s.config.GracePeriod, hurry) {
+		s.log.Info("grace period over: ending sends", "running", len(s.all()))
+		s.endCalls()
+		s.drained(abandonAfter, nil)
+		for _, a := range s.all() {
+			a.settle(circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: "shutdown", Text: "the replica stopped before the call had ended"})
+		}
+	}
+	close(s.quiet)
+	for len(s.all()) > 0 { // their settlements end with writes
+		<-s.empty
+	}
+	s.nudges.Wait()
+	endSettling()
+	settling.Wait()
+}
+
+// wake notes that a send may be attempted in a shard.
+func (s *sends) wake(shard int, chance float64) {
+	s.times.bring(shard, time.Now().Add(s.times.patience(shard, chance)))
+}
+
+// heard notes whether wake-ups reach this replica. Some may have been missed before.
+func (s *sends) heard(subscribed bool) {
+	s.subscribed.Store(subscribed)
+	s.missed.give()
+}
+
+// idle returns the longest time between two looks at all shards.
+func (s *sends) idle() time.Duration {
+	if s.subscribed.Load() {
+		return s.config.IdleInterval
+	}
+	return min(unsubscribedPoll, s.config.IdleInterval)
+}
+
+// lookOn finds sends of which no wake-up has told, until ctx is done.
+func (s *sends) lookOn(ctx context.Context) {
+	for {
+		shards, err := s.outbox.Due(ctx)
+		if err != nil {
+			s.log.Debug("could not look for sends", "error", err)
+		}
+		for _, shard := range shards {
+			s.wake(shard, 0.5)
+		}
+		timer := time.NewTimer(s.idle())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-s.missed:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// loop attempts sends of one shard after another, until ctx is done.
+func (s *sends) loop(ctx context.Context) {
+	failures := 0
+	for {
+		shard, ok := s.awaitShard(ctx)
+		if !ok {
+			return
+		}
+		n := s.places.take(ctx, sendBatch)
+		if n == 0 {
+			return
+		}
+		next, err := s.attempt(ctx, shard, n)
+		if err == nil {
+			failures = 0
+			s.times.put(shard, next)
+			continue
+		}
+		s.metrics.redisErrors.WithLabelValues("attempt").Inc()
+		s.log.Debug("sends were not attempted", "shard", shard, "error", err)
+		pause := min(claimRetryMax, claimRetry<<min(failures, 6))
+		failures++
+		s.times.put(shard, time.Now().Add(pause))
+		if circulate.Unavailable(err) && s.ring.Node(shard) == "" && !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// awaitShard waits until a shard is due for a look.
+func (s *sends) awaitShard(ctx context.Context) (int, bool) {
+	for ctx.Err() == nil {
+		if s.abandoned.Load() >= int64(max(s.config.Sends, leastAbandoned)) {
+			sleep(ctx, hangingPause)
+			continue
+		}
+		shard, ok, wait := s.times.take(time.Now(), s.config.IdleInterval)
+		if ok {
+			return shard, true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-s.times.sooner:
+		}
+		timer.Stop()
+	}
+	return 0, false
+}
+
+// attempt takes up to n sends of a shard, for which there are places, and begins them. It
+// returns when to look at the shard next.
+func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err error) {
+	order := circulate.AttemptOrder{Replica: s.config.Replica, Step: rand.Text(), Kinds: s.kinds, Most: n, Lasts: s.config.SendTimeout + sendMargin}
+	taken, due, err := s.outbox.Attempt(s.writes, shard, order)
+	received := time.Now()
+	s.places.give(n - len(taken))
+	switch {
+	case err != nil:
+		s.batches.Go(func() { s.withdraw(shard, order.Step) })
+		return time.Time{}, err
+	case len(taken) == n:
+		next = received
+	case due.IsZero():
+		next = never
+	case s.clocks.last.Load() == nil:
+		next = received.Add(time.Second) // Redis' clock is not known yet
+	default:
+		// Redis truncates its time to milliseconds.
+		next = s.clocks.local(due).Add(time.Millisecond + s.times.patience(shard, 0.5))
+	}
+	if len(taken) == 0 {
+		return next, nil
+	}
+	all := make([]*sending, len(taken))
+	for i := range taken {
+		all[i] = &sending{sends: s, attempt: &taken[i], received: received}
+	}
+	s.add(all)
+	s.batches.Go(func() { s.begin(ctx, shard, all) })
+	return next, nil
+}
+
+// withdraw queues again what a failed step of Attempt may have taken, of which nothing was sent.
+// It tries until the step is withdrawn, or until what it took is unknown.
+func (s *sends) withdraw(shard int, step string) {
+	until := time.Now().Add(s.config.SendTimeout + sendMargin)
+	for try := 0; time.Now().Before(until); try++ {
+		if _, err := s.outbox.Withdraw(s.writes, shard, s.config.Replica, step); err == nil {
+			return
+		}
+		if !sleep(s.writes, min(commitRetryMax, commitRetry<<min(try, 6))) {
+			return
+		}
+	}
+}
+
+// begin makes the calls of attempts that may be made now, and gives the others back. Before their
+// first byte leaves, the attempts are on Redis' disk, unless the settings do without.
+func (s *sends) begin(ctx context.Context, shard int, all []*sending) {
+	all = s.withinLimits(s.readable(all))
+	if len(all) > 0 && !s.config.ConfirmUnsynced {
+		if _, err := s.syncer.Sync(s.writes, shard); err != nil {
+			s.metrics.redisErrors.WithLabelValues("sync").Inc()
+			for _, a := range all {
+				a.putOff("redis_not_synced", "Redis did not say that it has the attempt on its disk", a.now().Add(syncRetry))
+			}
+			return
+		}
+	}
+	for _, a := range all {
+		if ctx.Err() != nil {
+			a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
+			continue
+		}
+		s.crew.Do(a)
+	}
+}
+
+// readable returns the attempts whose accounts this replica can send for.
+func (s *sends) readable(all []*sending) []*sending {
+	rest := all[:0:len(all)]
+	for _, a := range all {
+		account, unknown, err := accounts.ReadStored(a.attempt.Record)
+		a.account, a.sender = account, s.checkers.Sender(account.Kind)
+		switch {
+		case err != nil:
+			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "record", Text: "the account's record cannot be read"})
+		case account.Kind != a.attempt.Kind:
+			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "kind", Text: fmt.Sprintf("the account is now of kind %q", account.Kind)})
+		case len(unknown) > 0 || a.sender == nil:
+			a.putOff(reasonField, "this version does not know all of the account's record", a.now().Add(upTo(unknownPause)))
+		default:
+			rest = append(rest, a)
+		}
+	}
+	return rest
+}
+
+// withinLimits returns the attempts whose limits let them start. They are the limits of checks.
+func (s *sends) withinLimits(all []*sending) []*sending {
+	limits := s.limiter.limits.Load()
+	var asking []*candidate
+	for _, a := range all {
+		key := answer("RateKey", a.sender.RateKey, a.account.Config, nil)
+		if a.limits = limits.of(a.account.Kind, key); a.limits == (limitsOfCheck{}) {
+			continue
+		}
+		a.asks = &candidate{kind: a.account.Kind, limits: a.limits, checkID: "send-" + a.attempt.Fence + a.attempt.ID}
+		if a.attempt.Code == accounts.RuleLimit {
+			a.asks.promised = a.attempt.NotBefore
+		}
+		asking = append(asking, a.asks)
+	}
+	if len(asking) == 0 {
+		return all
+	}
+	s.limiter.ask(s.writes, asking)
+	rest := all[:0:len(all)]
+	for _, a := range all {
+		switch c := a.asks; {
+		case c == nil || c.admitted():
+			rest = append(rest, a)
+		case c.err != nil:
+			a.limits = limitsOfCheck{} // ask has ended the leases
+			a.putOff("limit_unanswered", "the account's limits did not answer", a.now().Add(upTo(unansweredPause)))
+		default:
+			a.limits = limitsOfCheck{}
+			a.putOff(accounts.RuleLimit, "the limit "+c.by+" denied it", c.until)
+		}
+	}
+	return rest
+}
+
+// add notes attempts that are to be settled.
+func (s *sends) add(all []*sending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range all {
+		s.running[a] = struct{}{}
+	}
+}
+
+// all returns the attempts whose settlement is not written.
+func (s *sends) all() (all []*sending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.running {
+		all = append(all, a)
+	}
+	return all
+}
+
+// remove notes that an attempt is settled, and frees its place.
+func (s *sends) remove(a *sending) {
+	s.mu.Lock()
+	delete(s.running, a)
+	none := len(s.running) == 0
+	s.mu.Unlock()
+	s.places.give(1)
+	if none {
+		s.empty.give()
+	}
+}
+
+// drained waits until every attempt is settled, until d has passed, or until hurry is closed.
+func (s *sends) drained(d time.Duration, hurry <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for len(s.all()) > 0 {
+		select {
+		case <-timer.C:
+			return len(s.all()) == 0
+		case <-hurry:
+			return len(s.all()) == 0
+		case <-s.empty:
+		}
+	}
+	return true
+}
+
+// sending is one attempt of a send.
+type sending struct {
+	sends    *sends
+	attempt  *circulate.Attempt
+	account  accounts.Account
+	sender   Sender
+	limits   limitsOfCheck
+	asks     *candidate // nil: it has no limits
+	received time.Time  // our clock when it was taken
+
+	secrets conceal.Secrets
+	settled atomic.Bool
+	hangs   atomic.Bool // it is abandoned
+}
+
+// now returns the time by Redis' clock.
+func (a *sending) now() time.Time { return a.attempt.Since.Add(time.Since(a.received)) }
+
+// run makes the call and settles the attempt.
+func (a *sending) run(box *box) {
+	s := a.sends
+	defer func() {
+		if a.limits != (limitsOfCheck{}) {
+			s.limiter.finish(a.limits, a.asks.checkID)
+		}
+	}()
+	token := a.attempt.Token
+	if s.tokens != nil && token != "" {
+		opened, err := s.tokens.OpenToken(a.attempt.Account, token)
+		if err != nil {
+			a.putOff("token", "this replica cannot open the token of the peer's window: "+err.Error(), a.now().Add(upTo(unknownPause)))
+			return
+		}
+		token = opened
+	}
+	if s.calls.Err() != nil {
+		a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
+		return
+	}
+	began := time.Now()
+	outcome := circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: codePanic, Text: panics.Ended}
+	defer func() { // also if the goroutine ends
+		s.metrics.sendSeconds.WithLabelValues(a.account.Kind).Observe(time.Since(began).Seconds())
+		a.settle(outcome)
+		if a.hangs.Load() {
+			s.abandoned.Add(-1)
+		}
+	}()
+	ctx := box.Begin(callLimits{Timeout: s.config.SendTimeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets}, sendKey{}, nil)
+	defer box.End(ctx)
+	sent, err := a.call(ctx, token)
+	outcome = a.judge(sent, err)
+}
+
+// sendKey is the key under which a call's context holds nothing.
+type sendKey struct{}
+
+// call calls the sender. A panic is an unknown end.
+func (a *sending) call(ctx context.Context, token string) (sent Sent, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			a.sends.metrics.panics.WithLabelValues(a.account.Kind).Inc()
+			a.sends.log.Error("a sender panicked", "kind", a.account.Kind, "account", a.account.ID, "panic", panics.Type(reason), "stack", string(debug.Stack()))
+			err = &CheckError{Code: codePanic, Message: "the sender panicked"}
+		}
+	}()
+	return a.sender.Send(ctx, SendRequest{
+		Account: a.account.ID, Config: orEmpty(a.account.Config), ID: a.attempt.ID, Attempt: a.attempt.Attempts,
+		Peer: a.attempt.Peer, Type: a.attempt.Type, Data: json.RawMessage(a.attempt.Data), Token: token,
+	})
+}
+
+// judge says what the end of a call means for the send.
+func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
+	defer func() {
+		if recover() != nil { // the error's own methods have panicked
+			outcome = circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: codePanic, Text: "the sender's error panicked"}
+		}
+	}()
+	if err == nil {
+		return circulate.Settlement{Outcome: circulate.AttemptAccepted, VendorID: sent.VendorID}
+	}
+	var e *SendError
+	switch known := errors.As(err, &e); {
+	case known && e == nil:
+		return circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: "nil_error", Text: "the sender returned a nil *SendError, which is not a nil error"}
+	case !known:
+		failed := Classify(err)
+		return circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: a.secrets.Scrub(failed.Code), Text: a.secrets.Scrub(failed.Message)}
+	}
+	if e.Account && !a.settled.Load() {
+		a.checkAccount()
+	}
+	outcome = circulate.Settlement{Outcome: circulate.AttemptRejected, Code: a.secrets.Scrub(e.Code), Text: a.secrets.Scrub(e.Message)}
+	if e.Final {
+		return outcome
+	}
+	outcome.After = a.now().Add(max(e.After, sendPause(a.attempt.Attempts)))
+	switch {
+	case a.attempt.Expires.IsZero() && outcome.After.After(a.attempt.Queued.Add(sendGiveUp)):
+		outcome.After, outcome.Text = time.Time{}, "given up after a day: "+outcome.Text
+	case e.Unsent:
+		outcome.Outcome = circulate.AttemptUnsent
+	default:
+		outcome.Outcome = circulate.AttemptAgain
+	}
+	return outcome
+}
+
+// sendPause returns the least time before another attempt, after so many.
+func sendPause(attempts int) time.Duration {
+	return upTo(min(sendRetryMax, sendRetry<<min(max(0, attempts-1), 16)))
+}
+
+// checkAccount has the account checked at once.
+func (a *sending) checkAccount() {
+	s, id := a.sends, a.account.ID
+	s.nudges.Go(func() {
+		if err := s.ring.Account(id).Nudge(s.writes, circulate.Nudge{}); err != nil {
+			s.log.Debug("an account was not nudged after a send", "account", id, "error", err)
+		}
+	})
+}
+
+// Overrun gives up a call that goes on after its context is done. How it ended is unknown, unless
+// it still tells.
+func (a *sending) Overrun() {
+	a.sends.abandoned.Add(1)
+	a.hangs.Store(true)
+	a.sends.log.Warn("a send exceeded its time and was abandoned", "account", a.account.ID, "kind", a.account.Kind, "send", a.attempt.ID)
+	a.settle(circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: codeHung, Text: "the call went on after its time was over"})
+}
+
+// putOff gives back an attempt of which no byte has left. It counts as none.
+func (a *sending) putOff(code, text string, until time.Time) {
+	a.settle(circulate.Settlement{Outcome: circulate.AttemptNotBegun, Code: code, Text: text, After: until})
+}
+
+// settle settles the attempt, once. An attempt that another party has settled as unknown may still
+// turn out to be accepted or rejected.
+func (a *sending) settle(outcome circulate.Settlement) {
+	s := a.sends
+	outcome.ID, outcome.Fence = a.attempt.ID, a.attempt.Fence
+	if !a.settled.Swap(true) {
+		s.settler.submit(settlement{outcome, a})
+	} else if outcome.Outcome == circulate.AttemptAccepted || outcome.Outcome == circulate.AttemptRejected {
+		s.settler.submit(settlement{outcome, nil})
+	}
+}
