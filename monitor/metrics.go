@@ -22,6 +22,8 @@ type Metrics struct {
 	memory   *prometheus.GaugeVec
 	concerns *prometheus.GaugeVec
 	heldBack dutyGauge
+	sends    *prometheus.GaugeVec
+	ended    *prometheus.CounterVec
 
 	dead, deadOldest dutyGauge
 	deadDropped      prometheus.Counter
@@ -90,6 +92,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		memory:      gauges("redis_memory_ratio", "The part of its maxmemory that a Redis uses, by node. Not shown if it has none.", "node"),
 		concerns:    gauges("redis_concerns", "1 if a setting or the state of a Redis could lose data, by node and concern: appendonly, append_fails, no_fsync, snapshot_fails, eviction, min_replicas, memory, unasked, and for a process with an embedded Redis unsaved, damaged, large.", "node", "concern"),
 		heldBack:    onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
+		sends:       gauges("sends", "Sends that have not ended, by state: queued, attempting, unknown.", "state"),
+		ended:       counters("sends_ended_total", "Sends that ended without an answer, by state: expired, and unknown if their attempt lasted too long or its replica died.", "state"),
 		dead:        onDuty("dead_letters", "Dead letters of all consumer groups."),
 		deadOldest:  onDuty("dead_letter_oldest_seconds", "How long ago the oldest dead letter died, or arrived from a shard of before a change of their number."),
 		deadDropped: counter("dead_letters_dropped_total", "Dead letters dropped because they were past their retention, or too many."),
@@ -146,6 +150,8 @@ func (m *Metrics) swept(s Swept, err error) {
 	}
 	m.sweeps.WithLabelValues(outcome).Inc()
 	m.quarantined.Add(float64(s.Quarantined))
+	m.ended.WithLabelValues(circulate.SendExpired.String()).Add(float64(s.Expired))
+	m.ended.WithLabelValues(circulate.SendUnknown.String()).Add(float64(s.Doubtful))
 	for reason, n := range map[string]int{
 		"stale": s.Stale, "orphaned": s.Orphaned, "compensated": s.Compensated, "set_aside": s.SetAside, "unknown": s.Unknown,
 	} {
@@ -174,6 +180,14 @@ func (m *Metrics) set(c circulate.Count) {
 	m.byKind.set(float64(c.ByKind))
 }
 
+func (m *Metrics) setSends(c circulate.SendCount) {
+	for state, n := range map[circulate.SendState]int{
+		circulate.SendQueued: c.Queued, circulate.SendAttempting: c.Attempting, circulate.SendUnknown: c.Unknown,
+	} {
+		m.sends.WithLabelValues(state.String()).Set(float64(n))
+	}
+}
+
 // setHeadroom shows the result of a scan. The states do not overlap.
 func (m *Metrics) setHeadroom(found []accounts.Headroom) {
 	m.headroom.Reset()
@@ -192,6 +206,7 @@ func (m *Metrics) offDuty() {
 	m.staleness.forget()
 	m.groups.forget()
 	m.accounts.Reset()
+	m.sends.Reset()
 	m.memory.Reset()
 	m.concerns.Reset()
 	m.findings.Reset()

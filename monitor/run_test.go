@@ -166,6 +166,13 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_requeued_total{reason="unknown"} 0
 			# TYPE rounds_rescheduled_total counter
 			rounds_rescheduled_total 0
+			# TYPE rounds_sends gauge
+			rounds_sends{state="attempting"} 0
+			rounds_sends{state="queued"} 0
+			rounds_sends{state="unknown"} 0
+			# TYPE rounds_sends_ended_total counter
+			rounds_sends_ended_total{state="expired"} 0
+			rounds_sends_ended_total{state="unknown"} 0
 			# TYPE rounds_staleness_scan_seconds gauge
 			rounds_staleness_scan_seconds 2
 			# TYPE rounds_staleness_seconds summary

@@ -33,6 +33,8 @@ type Swept struct {
 	Quarantined int            // parked because they were requeued too often
 	Unknown     int            // requeues of unknown outcome; the next sweep looks again
 	Dead        map[string]int // how many accounts were taken from each dead replica
+	Expired     int            // sends that were still queued
+	Doubtful    int            // attempts of sends that became unknown
 }
 
 // Sweep looks once at every shard. It returns the error of the first shard that failed,
@@ -62,6 +64,11 @@ func (m *Monitor) Sweep(ctx context.Context) (Swept, error) {
 				m.beats = nil
 				break
 			}
+		}
+	}
+	if m.beats != nil {
+		if err := m.sweepSends(ctx, dead, &swept); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if len(errs) > 0 {
@@ -225,6 +232,10 @@ func (m *Monitor) count(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sends, err := m.countSends(ctx)
+	if err != nil {
+		return err
+	}
 	if !m.duty.held() {
 		return nil
 	}
@@ -235,6 +246,7 @@ func (m *Monitor) count(ctx context.Context) error {
 		}
 	}
 	m.metrics.set(sum)
+	m.metrics.setSends(sends)
 	m.registered.Store(int64(sum.Registered))
 	m.last.noteCount(sum, time.Now())
 	failed := m.kinds.look(ctx, m, byKind)

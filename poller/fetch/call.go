@@ -70,14 +70,20 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 	began := time.Now()
 	if call.Held {
 		if ln, err := c.send(ctx, call); !errors.Is(err, errElsewhere) {
-			return c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would stay in memory
+			response, err := c.await(ctx, ln, cmp.Or(call.MaxBody, defaultMaxBody), err) // without the call, which would stay in memory
+			if failed, ok := errors.AsType[*Error](err); ok {
+				held := *failed
+				held.sent = true // as far as anybody knows
+				return nil, &held
+			}
+			return response, err
 		}
 	}
 	e := newExchange(ctx)
 	response, err := c.do(e, call)
 	if err != nil {
 		failed := *newError(ctx, err, e.connected.Load()).limited(ctx, began, cmp.Or(call.MaxBody, defaultMaxBody))
-		failed.unsent = !e.used.Load() && c.options.Transport == nil
+		failed.sent = e.used.Load() || c.options.Transport != nil
 		return nil, &failed
 	}
 	return response, nil

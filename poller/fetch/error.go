@@ -47,7 +47,7 @@ type Error struct {
 	cause error // harmless: a sentinel, a context's error or an errno
 	blame blame
 
-	unsent bool // no byte of the call left
+	sent bool // a byte of the call may have left
 }
 
 // Error returns a fixed text for the code. It names a refused address only if the URL had

@@ -13,7 +13,7 @@ import (
 // is a *poller.CheckError.
 func SendError(err error) error {
 	failed := SharedCheckError(err)
-	if cause, ok := errors.AsType[*Error](err); ok && cause.unsent {
+	if cause, ok := errors.AsType[*Error](err); ok && !cause.sent {
 		return poller.Unsent(failed)
 	}
 	return failed
