@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // A Sender is a Checker whose accounts can also answer. The outbox (see *Sends* in package
@@ -50,6 +52,9 @@ const (
 	// it is repeated.
 	DoubtRepeats Doubt = "deduplicates"
 )
+
+// Answerable is what a found message says about answers to its peer; see Message.Answerable.
+type Answerable = circulate.Answerable
 
 // Outgoing is a send before it is queued.
 type Outgoing struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -50,6 +51,7 @@ func readMessage(raw json.RawMessage) (m poller.Message, fault string) {
 	if ms, ok := number(fields["create_time_ms"]); ok {
 		m.Time = message.Time(ms)
 	}
+	m.Answerable = answerable(fields, m.Time, time.Now())
 	if _, err := inside.Check(raw); err != nil {
 		delete(fields, "item_list")
 		m.Data, fault = reduced(fields, len(raw)), "a message has "+err.Error()+", and only its head is kept"

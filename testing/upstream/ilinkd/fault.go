@@ -10,6 +10,7 @@ import (
 // These are the names of the calls for Fail and Calls.
 const (
 	GetUpdates  = "getupdates"
+	SendMessage = "sendmessage"
 	NotifyStart = "notifystart"
 	NotifyStop  = "notifystop"
 	GetCode     = "get_bot_qrcode"

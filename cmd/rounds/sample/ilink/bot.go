@@ -13,6 +13,9 @@ type bot struct {
 	posted          []json.RawMessage
 	given           int // messages that were handed out, and are not given again
 	givenAt         []time.Time
+	wrote           time.Time // when its person wrote last
+	answers         int       // to the person since then
+	sent            []Sent
 	idle            bool
 	called          time.Time
 	holding         int // calls under way

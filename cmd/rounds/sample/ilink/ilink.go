@@ -89,6 +89,7 @@ func New(options Options) *Ilink {
 		codes: make(map[string]*code),
 	}
 	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.getUpdates)
+	w.routes.HandleFunc("POST /ilink/bot/sendmessage", w.sendMessage)
 	w.routes.HandleFunc("POST /ilink/bot/msg/notifystart", w.notify(false))
 	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.notify(true))
 	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.getCode)

@@ -39,6 +39,7 @@ func (w *Ilink) postRaw(token string, element func(n int) string) int {
 	}
 	n := len(b.posted) + 1
 	b.posted = append(b.posted, json.RawMessage(element(n)))
+	b.wrote, b.answers = w.options.Now(), 0
 	b.changed()
 	return n
 }

@@ -1,0 +1,164 @@
+package weixin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+const (
+	pathSend = "sendmessage"
+
+	windowLasts = 24 * time.Hour // after a person's message
+	windowCount = 10             // answers within it
+
+	typeText = "text"
+
+	codeRefused  = -2 // a stale context_token, or too many sends
+	refusedPause = 10 * time.Second
+	refusedMost  = 3 // attempts that are answered with it
+	stalePause   = 5 * time.Minute
+)
+
+var _ poller.Sender = (*Checker)(nil)
+
+// Sending is text within windows. Whether the server knows a repeated client_id is unknown, so an
+// unknown end stays unknown.
+func (*Checker) Sending(json.RawMessage) poller.Sending {
+	return poller.Sending{Types: []string{typeText}, Windowed: true}
+}
+
+// PrepareSend takes {"text": "…"}. The peer of an answer is the person who wrote the message.
+func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
+	if answers != nil && s.Peer == "" {
+		if s.Peer = peerOf(answers.Data); s.Peer == "" {
+			return errors.New("reply_to: is no message of a person in a direct chat, and only those can be answered")
+		}
+	}
+	return message.PrepareText(s)
+}
+
+// Send sends one text. Its attempt is accepted if the server has given it a message_id.
+func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
+	config, err := c.form.Read(r.Config)
+	if err != nil {
+		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
+	}
+	text, err := message.Text(r.Data)
+	switch {
+	case err != nil:
+		return poller.Sent{}, poller.Refused("data", err.Error())
+	case r.Token == "":
+		return poller.Sent{}, poller.Refused("no_token", "the person's last message had no context_token, without which WeChat takes no answer")
+	}
+	use := secrets.ForURL(Kind, config.base)
+	token, err := c.secrets.Get(ctx, config.token.Name, use)
+	if err != nil {
+		return poller.Sent{}, poller.Unsent(secrets.CheckError(err))
+	}
+	call := caller{client: c.client, config: config, token: token, open: use.Open()}
+	return call.send(ctx, r, text)
+}
+
+func (c *caller) send(ctx context.Context, r poller.SendRequest, text string) (poller.Sent, error) {
+	raw, err := json.Marshal(map[string]any{
+		"msg": map[string]any{
+			"from_user_id": "", "to_user_id": r.Peer, "client_id": r.ID, "message_type": typeBot, "message_state": 2,
+			"item_list":     []any{map[string]any{"type": 1, "text_item": map[string]any{"text": text}}},
+			"context_token": r.Token,
+		},
+		"base_info": c.info(),
+	})
+	if err != nil {
+		return poller.Sent{}, poller.Refused("data", "cannot be encoded")
+	}
+	response, err := c.client.Do(ctx, fetch.Call{
+		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + pathSend, Header: c.header(), Body: raw, MaxBody: 1 << 20, Confined: c.open,
+	})
+	switch {
+	case err != nil:
+		return poller.Sent{}, fetch.SendError(err)
+	case response.Status == http.StatusUnauthorized:
+		return poller.Sent{}, staleError(r, "http_401")
+	case response.Status != http.StatusOK:
+		return poller.Sent{}, fetch.SendStatusError("the server", response)
+	}
+	return sentOf(r, response.Body)
+}
+
+// sentOf reads the answer to a send.
+func sentOf(r poller.SendRequest, body []byte) (poller.Sent, error) {
+	fields, ok := strict.Members(body)
+	if _, err := limits.Check(body); err != nil || !ok {
+		return poller.Sent{}, protocolError("is no object that can be read")
+	}
+	code, _ := number(fields["errcode"])
+	if code == 0 {
+		code, _ = number(fields["ret"])
+	}
+	switch {
+	case code == codeStale:
+		return poller.Sent{}, staleError(r, "weixin_-14")
+	case code == codeRefused && r.Attempt < refusedMost:
+		return poller.Sent{}, &poller.SendError{After: refusedPause, Code: "weixin_-2", Message: "the server refuses it for now"}
+	case code == codeRefused:
+		return poller.Sent{}, poller.Refused("weixin_-2", "the server refuses it: there were too many answers, or the person must write again first")
+	case code != 0:
+		return poller.Sent{}, poller.Refused("weixin_"+strconv.FormatInt(code, 10), "the server refuses it")
+	}
+	if id := idOf(fields["message_id"]); id != "" {
+		return poller.Sent{VendorID: id}, nil
+	}
+	// Such texts were seen to be dropped, and to arrive late.
+	return poller.Sent{}, &poller.CheckError{Code: "no_message_id", Message: "the server answered without a message_id, so it may or may not have the text"}
+}
+
+// staleError is the error for a token that the server does not take now. The account's check calls
+// notifystart, or parks the account.
+func staleError(r poller.SendRequest, code string) error {
+	e := &poller.SendError{Code: code, Message: "the server does not take the account's token: bound elsewhere, signed out, or idle for long", Account: true}
+	if r.Attempt > 1 {
+		e.After = stalePause
+	}
+	return e
+}
+
+// answerable returns the window that a message opens: its sender may be answered for a day after
+// writing. It is nil if nobody can be answered.
+func answerable(fields map[string]json.RawMessage, written time.Time, now time.Time) *poller.Answerable {
+	peer, ok := textOf(fields["from_user_id"])
+	token, has := textOf(fields["context_token"])
+	group, _ := textOf(fields["group_id"])
+	kind, _ := number(fields["message_type"])
+	if !ok || !has || peer == "" || token == "" || group != "" || kind == typeBot || !message.Peer(peer) {
+		return nil
+	}
+	left := windowLasts
+	if !written.IsZero() {
+		left = min(left, windowLasts-now.Sub(written))
+	}
+	if left <= 0 {
+		return nil
+	}
+	return &poller.Answerable{Peer: peer, For: left, Count: windowCount, Token: token}
+}
+
+// peerOf returns whom an answer to a found message is for; empty: nobody can be answered.
+func peerOf(data json.RawMessage) string {
+	fields, _ := strict.Members(data)
+	peer, _ := textOf(fields["from_user_id"])
+	group, _ := textOf(fields["group_id"])
+	if kind, _ := number(fields["message_type"]); kind == typeBot || group != "" || !message.Peer(peer) {
+		return ""
+	}
+	return peer
+}

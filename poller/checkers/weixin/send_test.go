@@ -1,0 +1,152 @@
+package weixin
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
+)
+
+const person = "person@im.wechat"
+
+// sends makes one attempt of a send.
+func sends(t *testing.T, w *ilinkd.Server, attempt int, window string) (poller.Sent, error) {
+	t.Helper()
+	return New(fetch.New(fetch.Options{Transport: w}), source()).Send(t.Context(), poller.SendRequest{
+		Account: "a", Config: configOf("", "a"), ID: "SEND0000000000000000000000000001", Attempt: attempt,
+		Peer: person, Type: "text", Data: json.RawMessage(`{"text":"你好"}`), Token: window,
+	})
+}
+
+func TestATextIsSentToThePersonWhoWrote(t *testing.T) {
+	w := newFake(ilink.Options{Hold: -1})
+	w.Post(tokenOf("a"), "text")
+	found := result(t, w, nil).Messages[0]
+	window := found.Answerable
+	if window == nil || window.Peer != person || window.Count != 10 || window.Token != "context-1" || window.For > 24*time.Hour || window.For < 23*time.Hour {
+		t.Fatalf("the window is %+v", window)
+	}
+	checker := New(fetch.New(fetch.Options{}), source())
+	out := &poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}
+	if err := checker.PrepareSend(configOf("", "a"), out, &found); err != nil || out.Peer != person {
+		t.Fatalf("prepared %+v, %v", out, err)
+	}
+	sent, err := sends(t, w, 1, window.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := w.Sent(tokenOf("a"))
+	if len(all) != 1 || all[0].ID != sent.VendorID || all[0].To != person || all[0].Text != "你好" || all[0].ClientID != "SEND0000000000000000000000000001" {
+		t.Errorf("the server has %+v; the kind says %+v", all, sent)
+	}
+}
+
+func TestOnlyPersonsInDirectChatsCanBeAnswered(t *testing.T) {
+	for _, element := range []string{
+		`{"message_id":7,"message_type":2,"from_user_id":"bot","context_token":"c"}`,
+		`{"message_id":7,"message_type":1,"from_user_id":"p","group_id":"g","context_token":"c"}`,
+		`{"message_id":7,"message_type":1,"context_token":"c"}`,
+		`{"message_id":7,"message_type":1,"from_user_id":"p","context_token":"c","create_time_ms":1000}`,
+		`{"message_id":7,"message_type":1,"from_user_id":"p\u0001","context_token":"c"}`,
+	} {
+		if m, _ := readMessage(json.RawMessage(element)); m.Answerable != nil {
+			t.Errorf("%s: got %+v", element, m.Answerable)
+		}
+	}
+	checker := New(fetch.New(fetch.Options{}), source())
+	for data, out := range map[string]poller.Outgoing{
+		`{"from_user_id":"p","group_id":"g"}`: {Type: "text", Data: json.RawMessage(`{"text":"x"}`)},
+		``:                                    {Type: "image", Peer: "p", Data: json.RawMessage(`{"text":"x"}`)},
+		` `:                                   {Type: "text", Peer: "p", Data: json.RawMessage(`{"text":" "}`)},
+		`  `:                                  {Type: "text", Peer: "p", Data: json.RawMessage(`{"text":"x","y":1}`)},
+	} {
+		var answers *poller.Message
+		if strings.TrimSpace(data) != "" {
+			answers = &poller.Message{Data: json.RawMessage(data)}
+		}
+		if err := checker.PrepareSend(nil, &out, answers); err == nil {
+			t.Errorf("%s, %+v: prepared", data, out)
+		}
+	}
+}
+
+// What the server says about a send, and what is not known.
+func TestWhatAnAnswerToASendMeans(t *testing.T) {
+	const (
+		unknown = "unknown"
+		again   = "again"
+		final   = "final"
+	)
+	for name, tt := range map[string]struct {
+		fault   ilinkd.Fault
+		attempt int
+		want    string
+		code    string
+		account bool
+	}{
+		"no message_id":  {ilinkd.Fault{Body: `{"ret":0}`}, 1, unknown, "no_message_id", false},
+		"nothing":        {ilinkd.Fault{Body: `{}`}, 1, unknown, "no_message_id", false},
+		"garbage":        {ilinkd.Fault{Garbage: true}, 1, unknown, "protocol", false},
+		"reset":          {ilinkd.Fault{Reset: true}, 1, unknown, "", false},
+		"cut":            {ilinkd.Fault{Cut: true}, 1, unknown, "", false},
+		"gateway":        {ilinkd.Fault{Status: 502}, 1, unknown, "http_502", false},
+		"too many":       {ilinkd.Fault{Status: 429}, 1, again, "http_429", false},
+		"wrong":          {ilinkd.Fault{Status: 400}, 1, final, "http_400", false},
+		"unauthorized":   {ilinkd.Fault{Status: 401}, 1, again, "http_401", true},
+		"stale":          {ilinkd.Fault{Code: -14}, 1, again, "weixin_-14", true},
+		"refused":        {ilinkd.Fault{Code: -2}, 1, again, "weixin_-2", false},
+		"refused, again": {ilinkd.Fault{Code: -2}, 3, final, "weixin_-2", false},
+		"unheard of":     {ilinkd.Fault{Code: -99}, 1, final, "weixin_-99", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFake(ilink.Options{Hold: -1})
+			w.Post(tokenOf("a"), "text")
+			w.Fail(ilinkd.SendMessage, tt.fault)
+			_, err := sends(t, w, tt.attempt, "context-1")
+			var known *poller.SendError
+			got, code, account := unknown, "", false
+			var failed *poller.CheckError
+			if errors.As(err, &known) {
+				got, code, account = again, known.Code, known.Account
+				if known.Final {
+					got = final
+				}
+				if known.Unsent {
+					t.Error("it counts as unsent")
+				}
+			} else if errors.As(err, &failed) {
+				code = failed.Code
+			}
+			if err == nil || got != tt.want || tt.code != "" && code != tt.code || account != tt.account {
+				t.Errorf("got %s, %s, %v: %v", got, code, account, err)
+			}
+			if strings.Contains(err.Error(), tokenOf("a")) || strings.Contains(err.Error(), "context-1") {
+				t.Errorf("it tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestASendWithoutATokenOrAServerIsNotSent(t *testing.T) {
+	w := newFake(ilink.Options{Hold: -1})
+	var known *poller.SendError
+	if _, err := sends(t, w, 1, ""); !errors.As(err, &known) || !known.Final {
+		t.Errorf("got %v", err)
+	}
+	checker := New(fetch.New(fetch.Options{AllowPrivate: true, Transport: nil}), source())
+	_, err := checker.Send(t.Context(), poller.SendRequest{
+		Account: "a", Config: configOf("http://127.0.0.1:1", "a"), ID: "S", Attempt: 1, Peer: person, Data: json.RawMessage(`{"text":"x"}`), Token: "c",
+	})
+	if !errors.As(err, &known) || !known.Unsent {
+		t.Errorf("no connection: got %v", err)
+	}
+	if w.Calls(ilinkd.SendMessage) != 0 {
+		t.Error("it was sent")
+	}
+}
