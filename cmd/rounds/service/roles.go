@@ -218,6 +218,10 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		return nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
 	}
 	o.Polling(o.name)
+	var tokens poller.TokenSealer
+	if o.seals != nil {
+		tokens = o.seals.opener
+	}
 	return poller.New(ring, checkers, poller.Config{
 		Replica:      o.name,
 		Limits:       limits,
@@ -233,7 +237,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		AccountShare: accountShare(s.Poller),
 
 		ConfirmUnsynced: !s.Poller.ConfirmSynced,
-	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller)})
+	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller), Tokens: tokens})
 }
 
 // followMoves writes new addresses into records, if the settings say so.
