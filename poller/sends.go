@@ -54,8 +54,8 @@ type sends struct {
 	missed     signal         // has a value when wake-ups may have been missed
 	doubted    signal         // has a value when an attempt has become unknown here
 	abandoned  atomic.Int64   // attempts whose senders hang
-	batches    sync.WaitGroup // goroutines that prepare attempts or withdraw them
-	nudges     sync.WaitGroup
+	batches    sync.WaitGroup // goroutines that prepare attempts
+	aside      sync.WaitGroup // goroutines that withdraw attempts or nudge accounts, which end with writes
 
 	calls    context.Context // done after the grace period
 	endCalls context.CancelFunc
@@ -125,7 +125,7 @@ func (s *sends) run(ctx, writes context.Context, hurry <-chan struct{}) {
 	for len(s.all()) > 0 { // their settlements end with writes
 		<-s.empty
 	}
-	s.nudges.Wait()
+	s.aside.Wait()
 	endSettling()
 	settling.Wait()
 }
@@ -232,7 +232,7 @@ func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err 
 	s.places.give(n - len(taken))
 	switch {
 	case err != nil:
-		s.batches.Go(func() { s.withdraw(shard, order.Step) })
+		s.aside.Go(func() { s.withdraw(shard, order.Step) })
 		return time.Time{}, err
 	case len(taken) == n:
 		next = received
@@ -511,7 +511,7 @@ func sendPause(attempts int) time.Duration {
 // checkAccount has the account checked at once.
 func (a *sending) checkAccount() {
 	s, id := a.sends, a.account.ID
-	s.nudges.Go(func() {
+	s.aside.Go(func() {
 		if err := s.ring.Account(id).Nudge(s.writes, circulate.Nudge{}); err != nil {
 			s.log.Debug("an account was not nudged after a send", "account", id, "error", err)
 		}
