@@ -18,6 +18,8 @@ type config struct {
 	signing secrets.Ref
 	headers fetch.Headers
 	hold    time.Duration // how long the connector holds a call; 0: it holds none
+	send    string        // where sends go; empty: the account cannot send
+	once    bool          // the connector takes a send once, however often it comes
 
 	remember string // by what the account remembers its messages; empty: not at all
 }
@@ -85,6 +87,33 @@ func newForm(client *fetch.Client, kept bool) *form {
 			},
 			Read: func(v strict.Value, c *config) {
 				c.remember = v.Matching(func(by string) bool { return by == byIDs || by == byContent }, "must be ids or content")
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "send_url", Type: strict.URL, Example: "https://connector.example.com/send",
+				Label: strict.Words{EN: "Address for sends", ZH: "发送地址"},
+				Help:  strict.Words{EN: "Where the connector takes sends. Left out: the account cannot send.", ZH: "连接器接收待发消息的地址。留空表示账号不能发送。"},
+			},
+			Read: func(v strict.Value, c *config) { c.send = client.ReadURL(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "deduplicates", Type: strict.Choice, Example: true, Default: false,
+				Label: strict.Words{EN: "Repeated sends", ZH: "重复的发送"},
+				Help: strict.Words{
+					EN: "Whether the connector delivers a send once, even if it comes again with the same send_id. Only then is a send repeated whose answer was lost.",
+					ZH: "同一 send_id 的消息再次到达时，连接器是否保证只投递一次。只有这样，丢失应答的发送才会自动重试。",
+				},
+				Choices: []strict.Option{
+					{Value: false, Label: strict.Words{EN: "May be delivered twice", ZH: "可能投递两次"}},
+					{Value: true, Label: strict.Words{EN: "Are delivered once", ZH: "只投递一次"}},
+				},
+			},
+			Read: func(v strict.Value, c *config) {
+				if raw := v.Raw(); raw != nil && json.Unmarshal(raw, &c.once) != nil {
+					v.Fault("must be true or false")
+				}
 			},
 		},
 		{

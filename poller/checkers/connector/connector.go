@@ -14,6 +14,9 @@
 //	remember        ids or content: an account remembers its messages by their ids, or
 //	                by their type, time and data, and each is written once however
 //	                often the connector gives it; without it, nothing is remembered
+//	send_url        where to POST sends to; without it, the account cannot send
+//	deduplicates    true if the connector delivers a send once, however often it
+//	                comes with the same send_id
 //	settings        an object for the connector alone
 //
 // The whole config is sent to the connector as account.config; references to secrets
@@ -21,6 +24,10 @@
 //
 // Only an error object or 410 Gone in the connector's answer counts against an account.
 // Any other failure is the connector's or its host's.
+//
+// Sends go to send_url, signed with the send's id. An error object in the answer says for certain
+// that the connector has not taken the send. So does a status from 300 to 499. Any other end
+// without an answer 2xx is unknown.
 package connector
 
 import (
@@ -91,7 +98,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
-	secret, err := config.resolve(ctx, c.secrets)
+	secret, err := config.resolve(ctx, c.secrets, config.url)
 	if err != nil {
 		return poller.Result{}, secrets.CheckError(err)
 	}

@@ -18,10 +18,10 @@ type resolved struct {
 	open    bool     // secrets are sent without TLS
 }
 
-// resolve returns a config with its secrets. An error names a secret, never its value.
-func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, error) {
+// resolve returns a config with its secrets for requests to an address. An error names a secret, never its value.
+func (c config) resolve(ctx context.Context, source secrets.Source, to string) (resolved, error) {
 	var r resolved
-	use := secrets.ForURL(kind, c.url)
+	use := secrets.ForURL(kind, to)
 	if !c.signing.IsZero() {
 		value, err := source.Get(ctx, c.signing.Name, use.Staying())
 		if err != nil {
@@ -42,14 +42,14 @@ func (c config) resolve(ctx context.Context, source secrets.Source) (resolved, e
 	return r, nil
 }
 
-// header returns a request's header. The webhook id is the check's id, which is the
-// same for all pages and retries of one claim. It shows a connector which requests
+// header returns a request's header. The webhook id is the id of the send or of the check. A
+// check's is the same for all pages and retries of one claim: it shows a connector which requests
 // belong together, not that a request was repeated.
-func (r resolved) header(checkID string, now time.Time, body []byte) (http.Header, error) {
+func (r resolved) header(id string, now time.Time, body []byte) (http.Header, error) {
 	header := r.headers.Clone()
 	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json")
-	if err := fetch.Sign(header, checkID, now, body, r.keys...); err != nil {
+	if err := fetch.Sign(header, id, now, body, r.keys...); err != nil {
 		return nil, fetch.ErrKey // its text holds no secret
 	}
 	return header, nil

@@ -127,7 +127,7 @@ func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := config.resolve(ctx, c.secrets)
+	secret, err := config.resolve(ctx, c.secrets, config.url)
 	if err != nil {
 		return nil, err
 	}
