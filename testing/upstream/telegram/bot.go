@@ -53,10 +53,13 @@ type bot struct {
 	webhook string
 	allowed []string // the kinds that the last call allowed
 	fault   *fault
+	sent    []Sent
 	polling int // the call that is held, by its number
 	calls   int
 	stats   Stats
 	news    chan struct{} // closed when something changes
+
+	sendFault *fault
 }
 
 // Stats is what a fake knows about a bot.

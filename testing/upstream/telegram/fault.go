@@ -46,7 +46,7 @@ func (w *Telegram) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.bots {
-		b.fault = nil
+		b.fault, b.sendFault = nil, nil
 	}
 	close(w.healed)
 	w.healed = make(chan struct{})

@@ -1,0 +1,106 @@
+package telegram
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/upstream/telegram"
+)
+
+// sends makes one attempt of a send.
+func sends(t *testing.T, w *telegram.Telegram, chat, data string) (poller.Sent, error) {
+	t.Helper()
+	return New(fetch.New(fetch.Options{Transport: w}), source()).Send(t.Context(), poller.SendRequest{
+		Account: "a", Config: configOf("", "a", ""), ID: "S", Attempt: 1, Peer: chat, Type: "text", Data: json.RawMessage(data),
+	})
+}
+
+func TestAnAnswerGoesToTheChatAndNamesItsMessage(t *testing.T) {
+	w := telegram.New(telegram.Options{})
+	w.AddBot(tokenOf("a"))
+	found := poller.Message{Data: json.RawMessage(`{"update_id":1,"message":{"message_id":7,"chat":{"id":-1001234567890123}}}`)}
+	out := &poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}
+	if err := New(fetch.New(fetch.Options{}), source()).PrepareSend(nil, out, &found); err != nil || out.Peer != "-1001234567890123" {
+		t.Fatalf("prepared %+v, %v", out, err)
+	}
+	sent, err := sends(t, w, out.Peer, string(out.Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := telegram.Sent{ID: 1_000_001, Chat: "-1001234567890123", Text: "你好", Reply: 7}
+	if all := w.Sent(tokenOf("a")); len(all) != 1 || all[0] != want || sent.VendorID != "1000001" {
+		t.Errorf("Telegram has %+v; the kind says %+v", all, sent)
+	}
+	if _, err := sends(t, w, "5", `{"text":"alone"}`); err != nil || w.Sent(tokenOf("a"))[1].Reply != 0 {
+		t.Errorf("got %+v, %v", w.Sent(tokenOf("a")), err)
+	}
+}
+
+func TestWhatCannotBeSentIsRefused(t *testing.T) {
+	c := New(fetch.New(fetch.Options{}), source())
+	for name, out := range map[string]poller.Outgoing{
+		"a chat without an id": {Peer: "anna", Type: "text", Data: json.RawMessage(`{"text":"x"}`)},
+		"no chat":              {Type: "text", Data: json.RawMessage(`{"text":"x"}`)},
+		"another type":         {Peer: "7", Type: "photo", Data: json.RawMessage(`{"text":"x"}`)},
+		"a long text":          {Peer: "7", Type: "text", Data: json.RawMessage(`{"text":"` + strings.Repeat("x", 4097) + `"}`)},
+		"a wrong reply":        {Peer: "7", Type: "text", Data: json.RawMessage(`{"text":"x","reply_to_message_id":"7"}`)},
+		"another field":        {Peer: "7", Type: "text", Data: json.RawMessage(`{"text":"x","parse_mode":"HTML"}`)},
+	} {
+		if err := c.PrepareSend(nil, &out, nil); err == nil {
+			t.Errorf("%s: prepared", name)
+		}
+	}
+	if c.PrepareSend(nil, &poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, &poller.Message{Data: json.RawMessage(`{"update_id":1}`)}) == nil {
+		t.Error("an update without a chat is answered")
+	}
+}
+
+func TestWhatAnAnswerToASendMeans(t *testing.T) {
+	const (
+		unknown = "unknown"
+		again   = "again"
+		final   = "final"
+	)
+	for name, tt := range map[string]struct {
+		fault   telegram.Fault
+		want    string
+		after   time.Duration
+		account bool
+	}{
+		"limited":   {telegram.Fault{RetryAfter: 7}, again, 7 * time.Second, false},
+		"revoked":   {telegram.Fault{Code: 401}, again, 0, true},
+		"blocked":   {telegram.Fault{Code: 403}, final, 0, false},
+		"wrong":     {telegram.Fault{Code: 400}, final, 0, false},
+		"migrated":  {telegram.Fault{MigrateTo: -7}, final, 0, false},
+		"their own": {telegram.Fault{Code: 500}, unknown, 0, false},
+		"gateway":   {telegram.Fault{Status: 502}, unknown, 0, false},
+		"garbage":   {telegram.Fault{Garbage: true}, unknown, 0, false},
+		"reset":     {telegram.Fault{Reset: true}, unknown, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := telegram.New(telegram.Options{})
+			w.AddBot(tokenOf("a"))
+			w.FailSends(tokenOf("a"), tt.fault)
+			_, err := sends(t, w, "7", `{"text":"x"}`)
+			got, after, account := unknown, time.Duration(0), false
+			var refused *poller.SendError
+			if errors.As(err, &refused) {
+				got, after, account = again, refused.After, refused.Account
+				if refused.Final {
+					got = final
+				}
+			}
+			if err == nil || got != tt.want || after != tt.after || account != tt.account {
+				t.Errorf("got %s, %v, %v: %v", got, after, account, err)
+			}
+			if err != nil && strings.Contains(err.Error(), tokenOf("a")) {
+				t.Errorf("it tells the token: %v", err)
+			}
+		})
+	}
+}
