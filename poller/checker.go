@@ -81,6 +81,9 @@ type Result struct {
 	// that address. The address must be allowed, and may get everything that the config
 	// adds to requests. Empty: the account has not moved.
 	MovedTo string
+	// FailedSends are sends that the third party had accepted, and that it says now it could not
+	// deliver.
+	FailedSends []FailedSend
 	// Hold is how long the third party says that it will hold the account's next call. It
 	// overrules Holder.Hold. Zero: it did not say.
 	Hold time.Duration

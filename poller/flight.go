@@ -133,6 +133,10 @@ func (f *flight) run(box *box) {
 				return
 			}
 		}
+		if err := f.flights.sends.fail(f.flights.writer.writes, f.claim.ID, page.FailedSends); err != nil {
+			f.fail(&CheckError{Kind: Transient, Scope: ScopeChecker, Code: "outbox", Message: "Redis did not take what the page says about failed sends", Err: err})
+			return
+		}
 		f.passOver(&page)
 		f.flights.sealTokens(f.claim.ID, &page)
 		f.uses(&page)

@@ -28,6 +28,7 @@ type flights struct {
 	held      *heldChecks
 	crew      *crew[*flight]
 	abandoned atomic.Int64
+	sends     *sends
 	tokens    TokenSealer // nil: tokens of windows are stored as they are
 	warned    recent      // warnings of checks, by kind and code
 	warnings  firsts      // those of which the log has an example

@@ -104,7 +104,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	writer := newWriter(r, ring, checkers.once())
 	sends := newSends(r, ring, checkers, limiter, writer.syncer, o.Tokens)
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newHeldChecks(r, ring, writer))
-	flights.tokens = o.Tokens
+	flights.tokens, flights.sends = o.Tokens, sends
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
 		replica: r, ring: ring, hurry: o.Hurry, holding: o.Holding, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights, sends: sends,

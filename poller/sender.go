@@ -80,6 +80,13 @@ type Sent struct {
 	VendorID string // the third party's id; empty: it gave none
 }
 
+// FailedSend is a send that the third party had accepted and could not deliver.
+type FailedSend struct {
+	ID   string // the third party's, or ours
+	Code string
+	Text string // for people; never a secret
+}
+
 // SendError says that a send was not accepted, for certain.
 type SendError struct {
 	// Final says that the third party refuses the send for good. Otherwise it is tried again, at
@@ -135,6 +142,17 @@ func (c Checkers) Sender(kind string) Sender {
 // senders returns the kinds that can send, in alphabetical order.
 func (c Checkers) senders() []string {
 	return slices.DeleteFunc(c.Kinds(), func(kind string) bool { return c.Sender(kind) == nil })
+}
+
+// fail writes that sends have failed, before the page that says so: if the page is lost, the next one
+// says so again. Sends that are not in the outbox do not matter.
+func (s *sends) fail(ctx context.Context, account string, failed []FailedSend) error {
+	for _, f := range failed {
+		if _, err := s.outbox.Fail(ctx, account, f.ID, f.Code, f.Text); err != nil && !errors.Is(err, circulate.ErrNoSend) {
+			return err
+		}
+	}
+	return nil
 }
 
 // sealTokens seals the tokens of the windows that a page opens. A token that cannot be sealed is

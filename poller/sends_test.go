@@ -369,3 +369,23 @@ func TestWithoutSendsNothingIsPolled(t *testing.T) {
 		}
 	})
 }
+
+// A page that says that a send was not delivered turns it from accepted into failed.
+func TestAPageTellsOfASendThatFailed(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		k := newTalker()
+		var id string
+		k.check = func(context.Context, poller.Request) (poller.Result, error) {
+			return poller.Result{FailedSends: []poller.FailedSend{{ID: id, Code: "closed", Text: "the session was closed"}, {ID: "another's"}}}, nil
+		}
+		w.chats("", "a")
+		id = w.queue("a", "anna", nil)
+		stop := w.startChecking(poller.Config{}, k, testLog(t))
+		time.Sleep(2 * time.Hour)
+		stop()
+		w.is(id, circulate.SendFailed, "closed")
+		if v := w.look("a"); v.Failures != 0 {
+			t.Errorf("the account has %d failures", v.Failures)
+		}
+	})
+}

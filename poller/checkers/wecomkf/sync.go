@@ -39,6 +39,7 @@ type syncAnswer struct {
 // page is a parsed answer.
 type page struct {
 	messages []poller.Message
+	failed   []poller.FailedSend
 	next     string // WeCom's cursor; empty: unchanged
 	hasMore  bool
 	wait     time.Duration // for the next page
@@ -123,6 +124,9 @@ func (a *syncAnswer) page() (page, *poller.CheckError) {
 		}
 		known[m.ID] = true
 		p.messages = append(p.messages, m)
+		if failed := failedSend(raw, m.Type); failed != nil {
+			p.failed = append(p.failed, *failed)
+		}
 	}
 	if p.hasMore && p.next == "" {
 		return page{}, protocolError("next_cursor: missing, although has_more is 1")
@@ -155,8 +159,12 @@ type element struct {
 	MsgID    string `json:"msgid"`
 	SendTime int64  `json:"send_time"` // unix seconds
 	MsgType  string `json:"msgtype"`
+	Origin   int    `json:"origin"`
+	Customer string `json:"external_userid"`
 	Event    struct {
 		EventType string `json:"event_type"`
+		FailMsgID string `json:"fail_msgid"`
+		FailType  int    `json:"fail_type"`
 	} `json:"event"`
 }
 
@@ -180,6 +188,7 @@ func readMessage(raw json.RawMessage) (poller.Message, error) {
 		m.Content = message.Content(raw, func(field string) bool { return field == "msgid" || field == "media_id" })
 	}
 	m.Time = message.TimeOfSeconds(e.SendTime)
+	m.Answerable = e.answerable(m.Time, time.Now())
 	return m, nil
 }
 

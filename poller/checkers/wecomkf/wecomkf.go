@@ -122,7 +122,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if failed != nil {
 		return poller.Result{}, failed
 	}
-	result := poller.Result{Messages: page.messages, HasMore: page.hasMore, NextPollAfter: page.wait}
+	result := poller.Result{Messages: page.messages, HasMore: page.hasMore, NextPollAfter: page.wait, FailedSends: page.failed}
 	if page.next != "" && page.next != at {
 		if result.Cursor, err = encodeCursor(page.next, config.openKfID); err != nil {
 			return poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Code: "cursor", Message: "the cursor cannot be written", Err: err}

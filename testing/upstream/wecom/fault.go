@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// The two calls, as Fail names them.
+// The calls, as Fail names them.
 const (
 	GetToken = "gettoken"
 	SyncMsg  = "sync_msg"
+	SendMsg  = "send_msg"
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.

@@ -14,6 +14,10 @@ type account struct {
 	calls    []time.Time          // calls without one, within a minute
 	fault    *fault
 	blank    bool // the last page was empty
+
+	wrote   time.Time // when its customer wrote last
+	answers int       // since then
+	sent    []Sent
 }
 
 type posted struct {
@@ -91,6 +95,9 @@ func (w *WeCom) post(openKfID string, fill func(n int, element map[string]any)) 
 		panic(err) // maps and texts can always be marshalled
 	}
 	a.posted = append(a.posted, posted{now, raw})
+	if element["origin"] == 3 {
+		a.wrote, a.answers = now, 0
+	}
 	return n
 }
 

@@ -1,5 +1,5 @@
-// Package wecom is a fake of WeCom's customer-service API for tests: gettoken and
-// kf/sync_msg, with the limits that the real one has, and all its errors on demand.
+// Package wecom is a fake of WeCom's customer-service API for tests: gettoken, kf/sync_msg and
+// kf/send_msg, with the limits that the real one has, and all its errors on demand.
 //
 // The test adds corporations, their secrets and their accounts. An account's messages are
 // numbered from 1, whatever their type, and hold the number, so that a test can
@@ -60,6 +60,7 @@ func New(options Options) *WeCom {
 	w := &WeCom{options: options, routes: http.NewServeMux(), corps: make(map[string]*corp), accounts: make(map[string]*account), healed: make(chan struct{})}
 	w.routes.HandleFunc("GET /cgi-bin/gettoken", w.getToken)
 	w.routes.HandleFunc("POST /cgi-bin/kf/sync_msg", w.syncMsg)
+	w.routes.HandleFunc("POST /cgi-bin/kf/send_msg", w.sendMsg)
 	return w
 }
 

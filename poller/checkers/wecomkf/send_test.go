@@ -1,0 +1,110 @@
+package wecomkf
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+const sendID = "SEND0000000000000000000000000001"
+
+// sends makes one attempt of a send of an account.
+func (w *world) sends(id string) (poller.Sent, error) {
+	return w.replicas[0].Send(w.Context(), poller.SendRequest{
+		Account: id, Config: configOf("", id), ID: sendID, Attempt: 1, Peer: "wm-customer", Type: "text", Data: json.RawMessage(`{"text":"你好"}`),
+	})
+}
+
+func TestATextIsSentToTheCustomerWhoWrote(t *testing.T) {
+	w := newWorld(t, NewMemory(), 1, wecom.Options{})
+	id := w.accounts(1, 1)[0]
+	r, failed := w.page(0, id, "")
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	window := r.Messages[0].Answerable
+	if window == nil || window.Peer != "wm-customer" || window.Count != 5 || window.For > 48*time.Hour || window.For < 47*time.Hour {
+		t.Fatalf("the window is %+v", window)
+	}
+	out := &poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}
+	if err := w.replicas[0].PrepareSend(nil, out, &r.Messages[0]); err != nil || out.Peer != "wm-customer" {
+		t.Fatalf("prepared %+v, %v", out, err)
+	}
+	sent, err := w.sends(id)
+	if want := (wecom.Sent{MsgID: sendID, To: "wm-customer", Text: "你好"}); err != nil || sent.VendorID != sendID || len(w.wecom.Sent(id)) != 1 || w.wecom.Sent(id)[0] != want {
+		t.Errorf("WeCom has %+v; the kind says %+v, %v", w.wecom.Sent(id), sent, err)
+	}
+	// WeCom says later that it could not deliver it.
+	w.wecom.FailSent(id, sendID, 5)
+	if r, failed = w.page(0, id, ""); failed != nil {
+		t.Fatal(failed)
+	}
+	if want := (poller.FailedSend{ID: sendID, Code: "fail_type_5", Text: "the session was closed"}); len(r.FailedSends) != 1 || r.FailedSends[0] != want {
+		t.Errorf("failed are %+v", r.FailedSends)
+	}
+	if m := r.Messages[0]; m.Answerable != nil || m.Type != "event.msg_send_fail" {
+		t.Errorf("the event is %+v", m)
+	}
+}
+
+func TestWhatAnAnswerToASendMeans(t *testing.T) {
+	const (
+		unknown = "unknown"
+		again   = "again"
+		final   = "final"
+	)
+	for name, tt := range map[string]struct {
+		fault wecom.Fault
+		want  string
+	}{
+		"served":    {wecom.Fault{Code: 95018}, final},
+		"too many":  {wecom.Fault{Code: 95001}, final},
+		"gone":      {wecom.Fault{Code: 95000}, final},
+		"limited":   {wecom.Fault{Code: 45009}, again},
+		"crowded":   {wecom.Fault{Code: 45033}, again},
+		"refused":   {wecom.Fault{Code: 40001}, again},
+		"our IP":    {wecom.Fault{Code: 60020}, again},
+		"busy":      {wecom.Fault{Code: -1}, unknown},
+		"gateway":   {wecom.Fault{Status: 502}, unknown},
+		"throttled": {wecom.Fault{Status: 429}, again},
+		"garbage":   {wecom.Fault{Garbage: true}, unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, NewMemory(), 1, wecom.Options{})
+			id := w.accounts(1, 1)[0]
+			w.wecom.Fail(corp, wecom.SendMsg, tt.fault)
+			_, err := w.sends(id)
+			got := unknown
+			var refused *poller.SendError
+			if errors.As(err, &refused) {
+				got = again
+				if refused.Final {
+					got = final
+				}
+			}
+			if err == nil || got != tt.want {
+				t.Errorf("got %s: %v", got, err)
+			}
+			if err != nil && (strings.Contains(err.Error(), w.wecom.Token(corp)) || strings.Contains(err.Error(), secret)) {
+				t.Errorf("it tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestARefusedTokenIsReplacedBeforeTheSendGoes(t *testing.T) {
+	w := newWorld(t, NewMemory(), 1, wecom.Options{})
+	id := w.accounts(1, 1)[0]
+	if _, err := w.sends(id); err != nil {
+		t.Fatal(err)
+	}
+	w.wecom.Revoke(corp)
+	if _, err := w.sends(id); err != nil || len(w.wecom.Sent(id)) != 2 {
+		t.Errorf("got %v, and WeCom has %+v", err, w.wecom.Sent(id))
+	}
+}
