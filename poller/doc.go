@@ -92,4 +92,24 @@
 //	misses    the same, because the account has another ticket: it was changed, paused or
 //	          deregistered, or another replica has it.
 //	seizes    the shutdown releases the account. If a page is in hand, it waits for it first.
+//
+// # One send
+//
+// A pool also attempts the queued sends of kinds whose checkers are Senders, in Config.Sends places
+// of their own, so a check never waits for a send. Package circulate says what the outbox promises.
+// A queued send wakes the pool. Without sends, the pool asks Redis once every Config.IdleInterval
+// whether there are any.
+//
+// An attempt is noted in Redis first. Then the pool asks the limits of checks, and waits until the
+// attempt is on Redis' disk, unless Config.ConfirmUnsynced is set. Only then does the call begin.
+// It ends in one of these ways:
+//
+//	accepted   Send returned no error
+//	rejected   a SendError that is Final, or one that would be tried again after a day
+//	again      any other SendError; the send keeps its place, and waits at least After
+//	unknown    any other error, a panic, a call that hangs, or the end of the grace period
+//
+// An unknown send is sent again only if the kind deduplicates or the account's on_unknown is retry,
+// as the last of its peer. A killed replica leaves its attempts to the monitors, for which they are
+// unknown as well.
 package poller
