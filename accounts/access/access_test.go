@@ -13,12 +13,14 @@ import (
 
 func TestRolesAreOrdered(t *testing.T) {
 	roles := access.Roles()
-	if len(roles) != 4 || !slices.IsSorted(roles) {
+	if len(roles) != 5 || !slices.IsSorted(roles) {
 		t.Fatalf("got %v", roles)
 	}
 	for i, role := range roles {
 		for j, other := range roles {
-			if got := role.Includes(other); got != (i >= j) {
+			// Sender stands beside operator and editor.
+			want := i >= j && (other != access.Sender || role == access.Sender || role == access.Admin)
+			if got := role.Includes(other); got != want {
 				t.Errorf("%s includes %s: got %t", role, other, got)
 			}
 		}
@@ -46,7 +48,7 @@ func TestRolesAreWords(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"", "none", "Admin", "admin ", "root", "viewer,editor"} {
-		if got, err := access.ParseRole(word); err == nil || got.Valid() || !strings.Contains(err.Error(), "viewer, operator, editor, admin") {
+		if got, err := access.ParseRole(word); err == nil || got.Valid() || !strings.Contains(err.Error(), "viewer, sender, operator, editor, admin") {
 			t.Errorf("%q: got %s, %v", word, got, err)
 		}
 		var role access.Role
@@ -75,6 +77,13 @@ func TestPrincipal(t *testing.T) {
 	}
 	if !access.Token().May(access.Admin) || !access.Local().May(access.Admin) {
 		t.Error("token and local are admins")
+	}
+	bot := access.Principal{Name: "bot", Role: access.Sender, Via: access.ViaKey}
+	if !bot.May(access.Sender) || !bot.May(access.Viewer) || bot.May(access.Operator) || bot.May(access.Editor) {
+		t.Error("a sender may read and send, and nothing else")
+	}
+	if press.May(access.Sender) || !access.Token().May(access.Sender) {
+		t.Error("an editor may not send, and an admin may")
 	}
 	if got := both.Labels.String(); got != "env=,team=press" {
 		t.Errorf("labels: got %s", got)

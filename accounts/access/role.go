@@ -5,23 +5,25 @@ import (
 	"strings"
 )
 
-// Role says what a principal may do. Roles are ordered: each includes those before it. The
-// zero Role may do nothing.
+// Role says what a principal may do. A role includes those before it, except that Sender stands
+// beside Operator and Editor: it includes Viewer only, and only Admin includes it. The zero
+// Role may do nothing.
 type Role uint8
 
 // The roles.
 const (
 	Viewer   Role = iota + 1 // reads
+	Sender                   // sends in the name of accounts, and says what became of sends
 	Operator                 // nudges, pauses, resumes, revives, replays
 	Editor                   // registers, changes, deletes, imports
 	Admin                    // does everything else
 )
 
 // names are the roles' words, by role.
-var names = [...]string{Viewer: "viewer", Operator: "operator", Editor: "editor", Admin: "admin"}
+var names = [...]string{Viewer: "viewer", Sender: "sender", Operator: "operator", Editor: "editor", Admin: "admin"}
 
 // Roles returns all roles, the least one first.
-func Roles() []Role { return []Role{Viewer, Operator, Editor, Admin} }
+func Roles() []Role { return []Role{Viewer, Sender, Operator, Editor, Admin} }
 
 // ParseRole reads a role's word. Its error lists the known words.
 func ParseRole(word string) (Role, error) {
@@ -38,7 +40,15 @@ func (r Role) Valid() bool { return r >= Viewer && r <= Admin }
 
 // Includes reports whether the role may do what the other one may. It is false if either
 // role is not valid.
-func (r Role) Includes(other Role) bool { return r.Valid() && other.Valid() && r >= other }
+func (r Role) Includes(other Role) bool {
+	if !r.Valid() || !other.Valid() {
+		return false
+	}
+	if other == Sender {
+		return r == Sender || r == Admin
+	}
+	return r >= other
+}
 
 // String returns the role's word, or "none" for a role that is not valid.
 func (r Role) String() string {

@@ -24,7 +24,7 @@ const maxKeyBody = 64 << 10
 type KeyRequest struct {
 	_         struct{}          `additionalProperties:"false"`
 	Name      string            `json:"name" maxLength:"64" example:"press-reader" doc:"Letters, digits, dots, dashes, underscores or @; no other key has it."`
-	Role      string            `json:"role" enum:"viewer,operator,editor,admin" doc:"What it may do. viewer: read. operator: also pause, resume, nudge, revive and replay. editor: also register, change and delete. admin: everything."`
+	Role      string            `json:"role" enum:"viewer,sender,operator,editor,admin" doc:"What it may do. viewer: read. sender: also send in the name of accounts. operator: read, pause, resume, nudge, revive and replay. editor: also register, change and delete. admin: everything."`
 	Labels    map[string]string `json:"labels,omitempty" doc:"It sees and changes only accounts with all of these; left out: all accounts."`
 	ExpiresIn string            `json:"expires_in,omitempty" example:"90d" doc:"How long it is valid, such as 90d or 12h; left out: until it is revoked."`
 }

@@ -314,12 +314,21 @@ func May(p access.Principal, route string) bool {
 	return false
 }
 
+// sufficient says which roles are enough where one is needed.
+func sufficient(role access.Role) string {
+	detail := fmt.Sprintf("must be %s or above", role)
+	if role == access.Sender {
+		detail = fmt.Sprintf("must be %s or %s", role, access.Admin)
+	}
+	return detail
+}
+
 // forbidden returns the reply for a principal that a right does not allow, or nil if it does.
 func forbidden(principal access.Principal, right Right) *errorReply {
 	switch {
 	case !principal.May(right.Role):
 		return newErrorReply(http.StatusForbidden, fmt.Sprintf("the role %s is needed, and %q has %s", right.Role, principal.Name, principal.Role),
-			&huma.ErrorDetail{Location: "role", Message: fmt.Sprintf("must be %s or above", right.Role), Value: principal.Role.String()})
+			&huma.ErrorDetail{Location: "role", Message: sufficient(right.Role), Value: principal.Role.String()})
 	case right.Scope == scopeService && principal.Bound():
 		return newErrorReply(http.StatusForbidden, fmt.Sprintf("this is about the whole service, and %q is bound to accounts with %s", principal.Name, principal.Labels),
 			&huma.ErrorDetail{Location: "labels", Message: "must be none: a key or sign-in without labels is needed", Value: principal.Labels.String()})

@@ -81,7 +81,7 @@ to the Redis of ROUNDS_REDIS_URL itself, and asks no API.`,
 		return printKey(env, &made, jsonOutput)
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&role, "role", "", "what the key may do: viewer, operator, editor or admin")
+	flags.StringVar(&role, "role", "", "what the key may do: viewer, sender, operator, editor or admin")
 	flags.StringArrayVar(&labels, "label", nil, "only accounts with this label, as `NAME=VALUE`; several must all match")
 	flags.StringVar(&expires, "expires", "", "how `LONG` the key is valid, such as 90d or 12h; default: until it is revoked")
 	flags.BoolVar(&inRedis, "in-redis", false, "write the key to Redis itself instead of asking the API")

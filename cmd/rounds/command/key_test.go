@@ -89,7 +89,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("%q: %v", c.args, err)
 		}
 	}
-	if got := s.must("__complete", "key", "create", "x", "--role", ""); !strings.HasPrefix(got, "viewer\noperator\neditor\nadmin\n") {
+	if got := s.must("__complete", "key", "create", "x", "--role", ""); !strings.HasPrefix(got, "viewer\nsender\noperator\neditor\nadmin\n") {
 		t.Errorf("completion: %q", got)
 	}
 }

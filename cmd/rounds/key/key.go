@@ -100,7 +100,7 @@ func (n New) Validate() error {
 		faults.Add("name", fmt.Sprintf("must not be %s, which names who has no key", n.Name))
 	}
 	if !n.Role.Valid() {
-		faults.Add("role", "must be viewer, operator, editor or admin")
+		faults.Add("role", "must be viewer, sender, operator, editor or admin")
 	}
 	if len(n.Labels) > MaxLabels {
 		faults.Add("labels", fmt.Sprintf("must be at most %d, are %d", MaxLabels, len(n.Labels)))

@@ -25,7 +25,7 @@ type Grant struct {
 	Labels access.Labels // only accounts with all of them; empty: all accounts
 }
 
-var grantForm = regexp.MustCompile(`^(.+?)=(viewer|operator|editor|admin)((?:\s+[^\s=]+=\S*)*)$`)
+var grantForm = regexp.MustCompile(`^(.+?)=(viewer|sender|operator|editor|admin)((?:\s+[^\s=]+=\S*)*)$`)
 
 // ParseGrants reads grants, separated by semicolons. Each is GROUP=ROLE, followed by labels
 // that the role is bound to, such as
@@ -43,7 +43,7 @@ func ParseGrants(text string) ([]Grant, error) {
 		}
 		form := grantForm.FindStringSubmatch(part)
 		if form == nil || !utf8.ValidString(part) {
-			errs = append(errs, fmt.Errorf("%q: must be GROUP=ROLE, with a role of viewer, operator, editor or admin, and behind it labels NAME=VALUE", part))
+			errs = append(errs, fmt.Errorf("%q: must be GROUP=ROLE, with a role of viewer, sender, operator, editor or admin, and behind it labels NAME=VALUE", part))
 			continue
 		}
 		grant := Grant{Group: strings.TrimSpace(form[1])}
