@@ -82,6 +82,16 @@ var sendStates = map[SendState]string{
 // String returns the state's name, such as "queued".
 func (s SendState) String() string { return sendStates[s] }
 
+// ParseSendState returns the state with a name, or false if there is none.
+func ParseSendState(name string) (SendState, bool) {
+	for state, known := range sendStates {
+		if known == name {
+			return state, true
+		}
+	}
+	return 0, false
+}
+
 // Send is one answer to a peer of an account.
 type Send struct {
 	ID      string // of NewSendID
@@ -95,6 +105,11 @@ type Send struct {
 	Expires  time.Time // never attempted after that, by Redis' clock; zero: never too late
 	Waits    bool      // waits for its peer's window, instead of being refused outside it
 	Windowed bool      // the kind allows answers only within windows
+
+	// Request is what the caller was asked to send, in the caller's own words. A repetition
+	// with the same key must have the same Request. Empty: it must have the same kind, peer,
+	// answer, type, data, expiry and waiting. Request itself is not stored.
+	Request string
 
 	// The rest is the ring's.
 	State  SendState
@@ -293,6 +308,9 @@ func validPeer(peer string) bool {
 
 // digest identifies what is to be sent.
 func (send *Send) digest() string {
+	if send.Request != "" {
+		return digestOf(send.Request)
+	}
 	return digestOf(send.Kind, send.Peer, send.ReplyTo, send.Type, string(send.Data), expiryText(send.Expires), strconv.FormatBool(send.Waits))
 }
 
