@@ -142,7 +142,7 @@ func (a Account) Validate(kinds Kinds) error {
 	if a.Kind == "" {
 		faults.Add("kind", "must not be empty")
 	} else if err := kinds.Validate(a.Kind, a.Config); err != nil {
-		faults = append(faults, flatten(err)...)
+		faults = append(faults, flatten(err, "config")...)
 	}
 	return faults.Err()
 }
@@ -187,13 +187,17 @@ func (a Account) withPast(faults error, clock func() (time.Time, error)) error {
 	return faults
 }
 
+// SendFaults returns what a kind finds wrong with a send as Faults: errors that errors.Join put
+// together, each with the text "field: reason".
+func SendFaults(err error) Faults { return flatten(err, "data") }
+
 // flatten turns a checker's error into faults: errors that errors.Join put together, each
-// with the text "field: reason".
-func flatten(err error) []Fault {
+// with the text "field: reason". An error that names no field is about the whole.
+func flatten(err error, whole string) []Fault {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var faults []Fault
 		for _, e := range joined.Unwrap() {
-			faults = append(faults, flatten(e)...)
+			faults = append(faults, flatten(e, whole)...)
 		}
 		return faults
 	}
@@ -203,7 +207,7 @@ func flatten(err error) []Fault {
 	}
 	field, reason, ok := strings.Cut(err.Error(), ": ")
 	if !ok || strings.ContainsAny(field, " \t") {
-		return []Fault{{Field: "config", Reason: err.Error()}}
+		return []Fault{{Field: whole, Reason: err.Error()}}
 	}
 	return []Fault{{Field: field, Reason: reason}}
 }

@@ -28,6 +28,7 @@ const (
 	CursorDead     CursorKind = 'd' // a walk through dead letters
 	CursorTrail    CursorKind = 't' // a walk through the trail
 	CursorTimeline CursorKind = 'e' // a walk through an account's timeline
+	CursorSends    CursorKind = 's' // a list of sends
 )
 
 // SealCursor returns the text of a cursor of a kind. Callers may put it into a URL as it is.

@@ -26,6 +26,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/accounts/trial"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
@@ -92,6 +93,9 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Kinds: []strict.Kind{strict.Describe("feed", kinds["feed"])},
 		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
 			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil
+		},
+		Sending: func(string, json.RawMessage) api.Sending {
+			return api.Sending{Types: []string{"text"}, Prepare: func(*api.Outgoing, *circulate.Message) error { return nil }}
 		},
 		Scan: &scan.Server{
 			Base: "https://192.0.2.1", Kind: "feed", Validate: func(string) error { return nil },

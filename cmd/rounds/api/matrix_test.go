@@ -22,7 +22,7 @@ import (
 // asked is how the matrix calls a route. The zero value is enough if the test only needs to
 // know whether the caller gets past the table of rights.
 type asked struct {
-	path, body string // {id} and {name} are replaced; empty: the route's own path
+	path, body string // {id}, {name} and {send} are replaced; empty: the route's own path
 	ok         []int  // the statuses that an allowed caller may get; none: anything but 401 and 403
 
 	shows bool // the answer contains the caller's own accounts, and must not contain others
@@ -55,6 +55,12 @@ func calls() map[string]asked {
 		"POST /v1/accounts/{id}/pause":    {ok: []int{200}, spoils: true},
 		"POST /v1/accounts/{id}/resume":   {ok: []int{200}, spoils: true},
 		"POST /v1/accounts/{id}/nudge":    {ok: []int{200}, spoils: true},
+		"POST /v1/accounts/{id}/sends":    {ok: []int{422}, body: `{}`}, // no account of the matrix can send: TestSend has one that can
+		"GET /v1/sends":                   {ok: []int{200}, shows: true},
+		"GET /v1/sends/{id}":              {path: "/v1/sends/{send}", ok: []int{200}},
+		"POST /v1/sends/{id}/cancel":      {path: "/v1/sends/{send}/cancel", ok: []int{200}},
+		"POST /v1/sends/{id}/retry":       {path: "/v1/sends/{send}/retry", ok: []int{409}},
+		"POST /v1/sends/{id}/resolve":     {path: "/v1/sends/{send}/resolve", body: `{"state":"accepted"}`, ok: []int{409}},
 		"GET /v1/kinds":                   {ok: []int{200}},
 		"POST /v1/accounts:check":         {body: `{"account":{"id":"press-1","kind":"plain","labels":{"team":"press"}}}`, ok: []int{200}},
 		"GET /v1/accounts:export":         {ok: []int{200}, shows: true},
@@ -79,8 +85,8 @@ func calls() map[string]asked {
 }
 
 // world makes the accounts of the matrix: two of each team, one of them paused and each with
-// a message.
-func (f *fixture) world() {
+// a message and a send. It returns the send of press-1.
+func (f *fixture) world() (pressSend string) {
 	f.Helper()
 	registry, ctx := f.api.options.Registry, f.Context()
 	for _, team := range []string{"press", "sales"} {
@@ -98,11 +104,20 @@ func (f *fixture) world() {
 			if err != nil {
 				f.Fatal(err)
 			}
+			send := circulate.Send{ID: circulate.NewSendID(id), Account: id, Kind: "plain", Peer: "somebody", Type: "text", Data: []byte(`{"text":"hello"}`)}
+			queued, _, err := f.ring.Sends().Queue(ctx, send, "first", circulate.SendBounds{})
+			if err != nil {
+				f.Fatal(err)
+			}
+			if id == "press-1" {
+				pressSend = queued.ID
+			}
 		}
 	}
 	if err := registry.Delete(ctx, "press-new"); err != nil && !errors.Is(err, accounts.ErrNotFound) {
 		f.Fatal(err)
 	}
+	return pressSend
 }
 
 // TestMatrix lets every sort of caller call every route, and compares the answers with the
@@ -112,6 +127,7 @@ func TestMatrix(t *testing.T) {
 		withEverything(t)(o)
 		o.RequireKey = true
 	})
+	send := ""
 	world := func() {
 		for _, id := range []string{"press-1", "press-2", "sales-1", "sales-2"} {
 			// Messages that an account found before it was removed are not shown for a new account
@@ -120,7 +136,7 @@ func TestMatrix(t *testing.T) {
 				f.find(id, "m")
 			}
 		}
-		f.world()
+		send = f.world()
 	}
 	world()
 	type caller struct {
@@ -157,10 +173,11 @@ func TestMatrix(t *testing.T) {
 			}
 			as := f.as(c.text)
 			before, _ := f.api.options.Registry.Get(t.Context(), "press-1")
-			r := as.request(method, ask.path, strings.ReplaceAll(ask.body, "{team}", cmp.Or(c.team, "press")))
+			r := as.request(method, strings.Replace(ask.path, "{send}", send, 1), strings.ReplaceAll(ask.body, "{team}", cmp.Or(c.team, "press")))
 			if ask.body != "" {
 				r.Header.Set("Content-Type", "application/json")
 			}
+			r.Header.Set("Idempotency-Key", "matrix")
 			// A call that the table refuses must not spoil the world.
 			got := as.do(r)
 			spoilt = ask.spoils && got.status < 400

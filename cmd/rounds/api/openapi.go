@@ -25,6 +25,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 		{Name: "circulation", Description: "When accounts are checked, and whether."},
 		{Name: "transfer", Description: "Many accounts at once, as lines of JSON."},
 		{Name: "messages", Description: "The messages that were found."},
+		{Name: "sends", Description: "What is sent in the name of accounts."},
 		{Name: "delivery", Description: "Consumer groups, webhook endpoints and dead letters."},
 		{Name: "access", Description: "Who may do what."},
 		{Name: "service", Description: "The state of the service."},
@@ -52,6 +53,9 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 	patch["application/merge-patch+json"] = patch["application/json"]
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/nudge"].Post, reflect.TypeFor[NudgeRequest](), false)
 	schemas.setBody(doc.Paths["/v1/accounts/{id}/resume"].Post, reflect.TypeFor[ResumeRequest](), false)
+	schemas.setBody(doc.Paths["/v1/accounts/{id}/sends"].Post, reflect.TypeFor[SendRequest](), true)
+	schemas.setBody(doc.Paths["/v1/sends/{id}/retry"].Post, reflect.TypeFor[SendRetryRequest](), false)
+	schemas.setBody(doc.Paths["/v1/sends/{id}/resolve"].Post, reflect.TypeFor[SendResolveRequest](), true)
 	schemas.setBody(doc.Paths["/v1/parked:revive"].Post, reflect.TypeFor[ReviveRequest](), true)
 	schemas.setBody(doc.Paths["/v1/dead:replay"].Post, reflect.TypeFor[ReplayRequest](), true)
 	schemas.setBody(doc.Paths["/v1/dead:drop"].Post, reflect.TypeFor[DropRequest](), true)

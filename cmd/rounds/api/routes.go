@@ -35,6 +35,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.messageRoutes(api)
 	s.groupRoutes(api)
 	s.webhookRoutes(api)
+	s.sendRoutes(api)
 	s.deadRoutes(api)
 	s.statsRoutes(api)
 	s.historyRoutes(api)

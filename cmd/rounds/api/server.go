@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -33,6 +34,10 @@ type Options struct {
 	// Try makes a trial of an account, bounded in time and number. Its errors are
 	// trial.ErrBusy, and those of the registry. Nil: there is no such route.
 	Try func(context.Context, trial.Request) (*trial.Report, error)
+
+	// Sending returns what an account of a kind, with a config, can send. Nil: no account can
+	// send.
+	Sending func(kind string, config json.RawMessage) Sending
 
 	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
 	Scan *scan.Server

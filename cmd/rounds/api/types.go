@@ -237,13 +237,18 @@ func inUTC(t time.Time) time.Time {
 	return t.UTC()
 }
 
+// shown returns data in a form that can be encoded within a list.
+func shown(data json.RawMessage) json.RawMessage {
+	if data != nil && (!json.Valid(data) || strict.Depth(data) > maxShownDepth) {
+		data, _ = json.Marshal(string(data)) // a string can always be encoded
+	}
+	return data
+}
+
 func messageOf(f *circulate.Found) Message {
 	m := f.Message
-	if m.Data != nil && (!json.Valid(m.Data) || strict.Depth(m.Data) > maxShownDepth) {
-		m.Data, _ = json.Marshal(string(m.Data)) // a string can always be encoded
-	}
 	return Message{
-		Account: f.Account, Kind: f.Kind, ID: m.ID, Type: m.Type, Time: inUTC(m.Time), Data: m.Data,
+		Account: f.Account, Kind: f.Kind, ID: m.ID, Type: m.Type, Time: inUTC(m.Time), Data: shown(m.Data),
 		Shard: f.Shard, Position: f.Position,
 	}
 }

@@ -147,6 +147,7 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 			options.Pages = d.Handler
 		}
 		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
+		options.Sending = sendingOf(checkers)
 		options.Reload, options.CallbackMetrics = reload.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {
