@@ -26,6 +26,9 @@ func recorded(t *testing.T, status int, kind, body string) (c *Client, got *[]st
 		if match := r.Header.Get("If-Match"); match != "" {
 			line += " if " + match
 		}
+		if key := r.Header.Get("Idempotency-Key"); key != "" {
+			line += " named " + key
+		}
 		if kind := r.Header.Get("Content-Type"); kind == "application/merge-patch+json" {
 			line += " patch"
 		}
@@ -100,6 +103,31 @@ func TestRequestsOfTheService(t *testing.T) {
 		"POST /v1/webhooks/a/skip",
 		"GET /v1/audit",
 		"POST /v1/audit:repair?cursor=a%26b",
+	)
+}
+
+func TestRequestsOfSends(t *testing.T) {
+	c, got := recorded(t, http.StatusAccepted, "application/json", `{"id":"s1","sends":[{"id":"s1"}]}`)
+	ctx := t.Context()
+	sent, err := c.Send(ctx, "a/b", "k 1", api.SendRequest{To: "anna", Data: json.RawMessage(`{"text":"a&b"}`)})
+	page, err2 := c.Sends(ctx, SendQuery{Account: "a&b", States: []string{"unknown", "rejected"}, Limit: 5, Cursor: "c"})
+	_, err3 := c.LookSend(ctx, "s/1")
+	_, err4 := c.CancelSend(ctx, "s1")
+	_, err5 := c.RetrySend(ctx, "s1", api.SendRetryRequest{Attempts: 1})
+	_, err6 := c.ResolveSend(ctx, "s1", api.SendResolveRequest{State: "accepted"})
+	if err := errors.Join(err, err2, err3, err4, err5, err6); err != nil {
+		t.Fatal(err)
+	}
+	if sent.ID != "s1" || len(page.Sends) != 1 {
+		t.Errorf("read %+v, %+v", sent, page)
+	}
+	expectRequests(t, *got,
+		`POST /v1/accounts/a%2Fb/sends named k 1 {"to":"anna","data":{"text":"a&b"}}`,
+		"GET /v1/sends?account=a%26b&cursor=c&limit=5&state=unknown&state=rejected",
+		"GET /v1/sends/s%2F1",
+		"POST /v1/sends/s1/cancel",
+		`POST /v1/sends/s1/retry {"attempts":1}`,
+		`POST /v1/sends/s1/resolve {"state":"accepted"}`,
 	)
 }
 
