@@ -15,7 +15,7 @@ const MaxRecord = 256 << 10
 // not an object.
 const RecordField = strict.RecordField
 
-var recordDecoder = strict.NewDecoder[Account]("a record", priorityFault, retryBudgetFault)
+var recordDecoder = strict.NewDecoder[Account]("a record", priorityFault, retryBudgetFault, onUnknownFault)
 
 // decode reads a record strictly. It returns every fault at once, as Faults, together
 // with the fields that it could read, so that the caller can judge those too.

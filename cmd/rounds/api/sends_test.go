@@ -434,3 +434,26 @@ func TestSendsAreInTheTrail(t *testing.T) {
 	}
 	bot.call("GET", "/v1/sends?account=sales-1", "", 404, nil)
 }
+
+// on_unknown is a field of the record: hold is the default, and is not stored.
+func TestOnUnknown(t *testing.T) {
+	f := newFixture(t, nil)
+	var a Account
+	f.call("PUT", "/v1/accounts/a", `{"kind":"plain","on_unknown":"retry"}`, 201, &a)
+	if a.Unknown != "retry" {
+		t.Errorf("registered: %+v", a)
+	}
+	for _, text := range []string{`null`, `"hold"`} {
+		a = Account{}
+		f.call("PATCH", "/v1/accounts/a", `{"on_unknown":`+text+`}`, 200, &a)
+		if a.Unknown != "" {
+			t.Errorf("%s: %+v", text, a)
+		}
+	}
+	if p := f.errorReply("PATCH", "/v1/accounts/a", `{"on_unknown":"drop"}`, 422); !slices.Equal(p.locations(), []string{"body.on_unknown"}) || p.Errors[0].Message != `must be "hold" or "retry"` {
+		t.Errorf("another word: %+v", p)
+	}
+	if p := f.errorReply("PUT", "/v1/accounts/a", `{"kind":"plain","on_unknown":7}`, 422); p.Errors[0].Message != `must be "hold" or "retry"` {
+		t.Errorf("a number: %+v", p)
+	}
+}

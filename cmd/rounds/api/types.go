@@ -27,6 +27,7 @@ type Record struct {
 	Cadence  string            `json:"cadence,omitempty" example:"every 1m" default:"every 1m" doc:"When it is checked: \"every 1m\" (\"every 0\": again at once), \"cron 0 9 * * MON-FRI Asia/Shanghai\", \"at 2030-12-01T09:00:00+08:00\" (once) or \"adaptive 10s..15m\"."`
 	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" default:"normal" doc:"Of a shard's due accounts, urgent ones are checked first and low ones last. No account is left out: of sixteen claims, at least one is of a low account and three are of normal ones."`
 	Budget   int               `json:"retry_budget,omitempty" minimum:"1" maximum:"1000" doc:"The number of failures in a row that parks it; 16 if left out."`
+	Unknown  string            `json:"on_unknown,omitempty" enum:"hold,retry" default:"hold" doc:"What becomes of a send whose end nobody knows. hold: it waits until somebody resolves it. retry: it is sent again, and may arrive twice."`
 	Labels   map[string]string `json:"labels,omitempty" doc:"At most 64, each name and value at most 256 bytes."`
 }
 
@@ -39,6 +40,7 @@ type RecordPatch struct {
 	Cadence  *string            `json:"cadence,omitempty" nullable:"true" example:"every 5s"`
 	Priority *string            `json:"priority,omitempty" nullable:"true" enum:"urgent,normal,low"`
 	Budget   *int               `json:"retry_budget,omitempty" nullable:"true" minimum:"1" maximum:"1000"`
+	Unknown  *string            `json:"on_unknown,omitempty" nullable:"true" enum:"hold,retry"`
 	Labels   map[string]*string `json:"labels,omitempty" doc:"Named labels are set; null removes a label."`
 }
 
@@ -50,6 +52,7 @@ type Account struct {
 	Cadence  string            `json:"cadence,omitempty"`
 	Priority string            `json:"priority,omitempty" enum:"urgent,normal,low" doc:"Left out if normal."`
 	Budget   int               `json:"retry_budget,omitempty"`
+	Unknown  string            `json:"on_unknown,omitempty" enum:"hold,retry" doc:"Left out if hold."`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Revision int               `json:"revision" doc:"1 for the registered record, and one more for each change."`
 	Created  time.Time         `json:"created,omitzero" doc:"When it was registered; left out if an early version registered it, which did not store the time."`
@@ -219,7 +222,7 @@ type Process struct {
 func accountOf(v *accounts.View) Account {
 	s := v.State
 	return Account{
-		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Priority: v.Priority, Budget: v.RetryBudget, Labels: v.Labels, Fault: v.Fault,
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Priority: v.Priority, Budget: v.RetryBudget, Unknown: v.OnUnknown, Labels: v.Labels, Fault: v.Fault,
 		Revision: v.Revision.Number, Created: inUTC(v.Revision.Created), Updated: inUTC(v.Revision.Updated),
 		State: State{
 			Place: s.Place, Due: inUTC(s.Due), Since: inUTC(s.Since), Replica: s.Replica, Reason: s.Reason,

@@ -149,6 +149,7 @@ cadence or a field of the config, gets its default. "account set" changes only w
 	flags.StringVar(&account.Cadence, "cadence", "", `when to check it: "every 1m", "cron 0 9 * * MON-FRI Asia/Shanghai", "at 2030-12-01T09:00:00+08:00", "adaptive 10s..15m"`)
 	flags.StringVar(&account.Priority, "priority", "", "its priority among due accounts: `urgent`, normal or low; default: normal")
 	flags.IntVar(&account.RetryBudget, "retry-budget", 0, "park it after this many failures in a row; 0: 16")
+	flags.StringVar(&account.OnUnknown, "on-unknown", "", "what becomes of a send whose end nobody knows: `hold`, until somebody resolves it, or retry, though it may arrive twice; default: hold")
 	flags.StringArrayVar(&labels, "label", nil, "a label, as `name=value`; may be repeated")
 	flags.StringVar(&from, "from", "", "where a new account begins: `backfill`, with everything that there is, or now; default: backfill")
 	flags.BoolVar(&replace, "replace", false, "if it is already registered, replace its record; fields that are not given are reset")
@@ -165,7 +166,7 @@ cadence or a field of the config, gets its default. "account set" changes only w
 // recordOf returns the record of an account.
 func recordOf(v api.Account) accounts.Account {
 	return accounts.Account{
-		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Priority: v.Priority, RetryBudget: v.Budget,
+		ID: v.ID, Kind: v.Kind, Config: v.Config, Cadence: v.Cadence, Labels: v.Labels, Priority: v.Priority, RetryBudget: v.Budget, OnUnknown: v.Unknown,
 	}
 }
 

@@ -79,9 +79,9 @@ and a --retry-budget of 0, restore the default.`,
 
 // recordChange is the flags that name parts of a record.
 type recordChange struct {
-	kind, every, cadence, priority string
-	retryBudget                    int
-	sets, unsets, labels, unlabels []string
+	kind, every, cadence, priority, onUnknown string
+	retryBudget                               int
+	sets, unsets, labels, unlabels            []string
 }
 
 // before returns an account before the change, if the report about the change needs it.
@@ -134,6 +134,7 @@ func (c *recordChange) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&c.cadence, "cadence", "", "when to check it, as with account add")
 	flags.StringVar(&c.priority, "priority", "", "`urgent`, normal or low")
 	flags.IntVar(&c.retryBudget, "retry-budget", 0, "park it after this many failures in a row; 0: 16")
+	flags.StringVar(&c.onUnknown, "on-unknown", "", "what becomes of a send whose end nobody knows: `hold`, until somebody resolves it, or retry, though it may arrive twice")
 	flags.StringArrayVar(&c.labels, "label", nil, "a label, as `name=value`; may be repeated")
 	flags.StringArrayVar(&c.unlabels, "unlabel", nil, "remove the label with this `name`; may be repeated")
 }
@@ -176,6 +177,9 @@ func (c *recordChange) patch(flags *pflag.FlagSet) (map[string]any, error) {
 	}
 	if flags.Changed("priority") {
 		patch["priority"] = valueOrNull(c.priority)
+	}
+	if flags.Changed("on-unknown") {
+		patch["on_unknown"] = valueOrNull(c.onUnknown)
 	}
 	if flags.Changed("retry-budget") {
 		patch["retry_budget"] = valueOrNull(c.retryBudget)

@@ -10,16 +10,16 @@ import (
 
 func TestAccountSet(t *testing.T) {
 	s := startAPI(t)
-	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u", "--set", "in.x=1", "--label", "team=a", "--label", "tier=1", "--every", "90s", "--retry-budget", "3")
+	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u", "--set", "in.x=1", "--label", "team=a", "--label", "tier=1", "--every", "90s", "--retry-budget", "3", "--on-unknown", "retry")
 	if out := s.must("account", "set", "a", "--every", "5s", "--label", "team=press", "--unlabel", "tier", "--set", "url=v", "--set", "in.y=2", "--unset", "in.x", "--priority", "low"); out != "a saved, revision 2\n" {
 		t.Errorf("got %q", out)
 	}
 	a := getAccount(s, "a")
-	if string(a.Config) != `{"in":{"y":2},"url":"v"}` || a.Cadence != "every 5s" || a.Priority != "low" || a.Budget != 3 || len(a.Labels) != 1 || a.Labels["team"] != "press" {
+	if string(a.Config) != `{"in":{"y":2},"url":"v"}` || a.Cadence != "every 5s" || a.Priority != "low" || a.Budget != 3 || a.Unknown != "retry" || len(a.Labels) != 1 || a.Labels["team"] != "press" {
 		t.Errorf("%+v, %s", a, a.Config)
 	}
-	s.must("account", "set", "a", "--cadence", "", "--priority", "", "--retry-budget", "0")
-	if a := getAccount(s, "a"); a.Cadence != "" || a.Priority != "" || a.Budget != 0 || a.Revision != 3 {
+	s.must("account", "set", "a", "--cadence", "", "--priority", "", "--retry-budget", "0", "--on-unknown", "")
+	if a := getAccount(s, "a"); a.Cadence != "" || a.Priority != "" || a.Budget != 0 || a.Unknown != "" || a.Revision != 3 {
 		t.Errorf("%+v", a)
 	}
 	s.must("account", "add", "b", "--kind", "feed", "--set", "url=u")

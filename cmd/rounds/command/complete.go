@@ -122,6 +122,7 @@ func completeKinds(env environment) cobra.CompletionFunc {
 func completeRecord(env environment, cmd *cobra.Command) {
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
+	offer(cmd, "on-unknown", accounts.OnUnknownHold, accounts.OnUnknownRetry)
 	offer(cmd, "priority", accounts.PriorityUrgent, accounts.PriorityNormal, accounts.PriorityLow)
 }
 

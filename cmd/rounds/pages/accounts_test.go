@@ -121,7 +121,7 @@ func TestThePageKnowsEveryFilterOfTheAPI(t *testing.T) {
 	if !slices.Equal(slices.Sorted(slices.Values(stateNames)), slices.Sorted(slices.Values(accounts.States()))) {
 		t.Errorf("the page knows the states %q, the API %q", stateNames, accounts.States())
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(recordFields)), []string{"cadence", "config", "id", "kind", "labels", "priority", "retry_budget"}) {
+	if !slices.Equal(slices.Sorted(slices.Values(recordFields)), []string{"cadence", "config", "id", "kind", "labels", "on_unknown", "priority", "retry_budget"}) {
 		t.Errorf("fields of a record: %q", recordFields)
 	}
 }

@@ -28,7 +28,7 @@ func (v *visit) kinds() ([]kind, error) {
 }
 
 // recordFields are the fields of a record that the form has besides the config's.
-var recordFields = []string{"id", "kind", "config", "cadence", "priority", "retry_budget", "labels"}
+var recordFields = []string{"id", "kind", "config", "cadence", "priority", "retry_budget", "on_unknown", "labels"}
 
 // headerRows is how many empty rows for headers a form has, and mostHeaders the most rows that
 // are read.
@@ -79,7 +79,7 @@ func recordOf(reply json.RawMessage) (record, error) {
 // express the record.
 func (k *kind) fill(r record) (url.Values, bool) {
 	values := url.Values{}
-	for _, name := range []string{"id", "kind", "cadence", "priority", "retry_budget"} {
+	for _, name := range []string{"id", "kind", "cadence", "priority", "retry_budget", "on_unknown"} {
 		if value, ok := r[name]; ok {
 			values.Set(name, plain(value))
 		}
@@ -168,7 +168,7 @@ func refOf(name string) map[string]any { return map[string]any{"secret": name} }
 func (k *kind) record(values url.Values) (record, []*api.Fault) {
 	r := record{"id": values.Get("id"), "kind": k.Name}
 	var faults []*api.Fault
-	for _, name := range []string{"cadence", "priority"} {
+	for _, name := range []string{"cadence", "priority", "on_unknown"} {
 		if value := strings.TrimSpace(values.Get(name)); value != "" {
 			r[name] = value
 		}
