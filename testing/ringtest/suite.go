@@ -231,6 +231,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, its life":                                      sendLife,
 			"send, in the order of its peer":                      sendOrder,
 			"send, its key":                                       sendKeys,
+			"send, repeated":                                      sendRepeated,
 			"send, that it wakes":                                 sendWakes,
 			"send, its fence":                                     sendFences,
 			"send, a doubt":                                       sendUnknown,

@@ -29,7 +29,7 @@ func TestFormKeepsWhatARecordSays(t *testing.T) {
 	k := ownKind(t)
 	for text, whole := range map[string]bool{
 		`{"id":"a","kind":"own"}`: true,
-		`{"id":"a b","kind":"own","cadence":"every 5m","priority":"low","retry_budget":7,"on_unknown":"retry","labels":{"team":"press","x":"a=b","y":""}}`:                               true,
+		`{"id":"a b","kind":"own","cadence":"every 5m","priority":"low","retry_budget":7,"on_unknown":"retry","labels":{"team":"press","x":"a=b","y":""}}`:          true,
 		`{"id":"a","kind":"own","config":{"url":"https://a/?b&c","user":" u ","port":993,"key":{"secret":"K"},"login":{"user":"me","password":{"secret":"P"}}}}`:    true,
 		`{"id":"a","kind":"own","config":{"headers":{"X-A":"1","X-B":{"secret":"S"},"X-C":""},"settings":{"a":[1,{"b":null}],"big":12345678901234567890},"tls":0}}`: true,
 		`{"id":"a","kind":"own","config":{"tls":"none"}}`:                  true,

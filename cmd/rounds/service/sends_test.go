@@ -1,0 +1,136 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/processes"
+)
+
+// parrots are a kind whose accounts say what they are told.
+type parrots struct{ said chan poller.SendRequest }
+
+func (parrots) Kind() string                   { return "parrot" }
+func (parrots) Validate(json.RawMessage) error { return nil }
+func (parrots) RateKey(json.RawMessage) string { return "" }
+
+func (parrots) Check(context.Context, poller.Request) (poller.Result, error) {
+	return poller.Result{}, nil
+}
+
+func (parrots) Sending(json.RawMessage) poller.Sending {
+	return poller.Sending{Types: []string{"text"}}
+}
+
+func (parrots) PrepareSend(json.RawMessage, *poller.Outgoing, *poller.Message) error { return nil }
+
+func (p parrots) Send(_ context.Context, r poller.SendRequest) (poller.Sent, error) {
+	p.said <- r
+	switch r.Peer {
+	case "nobody":
+		return poller.Sent{}, poller.Refused("nobody", "nobody listens")
+	case "fog":
+		return poller.Sent{}, io.ErrUnexpectedEOF
+	}
+	return poller.Sent{VendorID: "said " + r.ID}, nil
+}
+
+// A send goes from the API to the third party, once, and its outcome back. One whose end nobody
+// knows stays unknown, and is sent again when somebody says so.
+func TestASendGoesOutAndItsOutcomeComesBack(t *testing.T) {
+	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0"}
+	s, err := read(variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan poller.SendRequest, 10)
+	addr := make(chan string, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, s, Options{
+			Lookup: lookupIn(variables), Log: slog.New(slog.DiscardHandler),
+			Kinds: []Kind{func(Tools) (poller.Checker, error) { return parrots{said}, nil }}, Serving: func(a string) { addr <- a },
+		})
+	}()
+	base := "http://" + <-addr
+	processes.AwaitStatus(t, base+"/readyz", 200)
+	call := func(method, path, key, body string) (send api.Send) {
+		t.Helper()
+		r, err := http.NewRequest(method, base+path, bytes.NewBufferString(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Idempotency-Key", key)
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Body.Close()
+		if reply.StatusCode >= 300 {
+			t.Fatalf("%s %s: %d", method, path, reply.StatusCode)
+		}
+		if strings.Contains(path, "/sends") {
+			err = json.NewDecoder(reply.Body).Decode(&send)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return send
+	}
+	await := func(id, state string) api.Send {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; {
+			send := call("GET", "/v1/sends/"+id, "", "")
+			if send.State == state {
+				return send
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("it is not %s: %+v", state, send)
+			}
+		}
+	}
+	call("PUT", "/v1/accounts/p", "", `{"kind":"parrot","cadence":"every 1h"}`)
+	queued := call("POST", "/v1/accounts/p/sends", "k", `{"to":"anna","data":{"text":"hello"}}`)
+	if r := <-said; r.Account != "p" || r.ID != queued.ID || r.Peer != "anna" || string(r.Data) != `{"text":"hello"}` || r.Attempt != 1 {
+		t.Errorf("it said %+v", r)
+	}
+	if got := await(queued.ID, "accepted"); got.VendorID != "said "+queued.ID || got.Attempts != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if again := call("POST", "/v1/accounts/p/sends", "k", `{"to":"anna","data":{"text":"hello"}}`); again.ID != queued.ID || again.State != "accepted" {
+		t.Errorf("asked again: %+v", again)
+	}
+	refused := call("POST", "/v1/accounts/p/sends", "k2", `{"to":"nobody","data":{"text":"hello"}}`)
+	if got := await(refused.ID, "rejected"); got.Code != "nobody" || got.Reason != "nobody listens" {
+		t.Errorf("got %+v", got)
+	}
+	<-said
+	lost := call("POST", "/v1/accounts/p/sends", "k3", `{"to":"fog","data":{"text":"hello"}}`)
+	await(lost.ID, "unknown")
+	<-said
+	call("POST", "/v1/sends/"+lost.ID+"/retry", "", "")
+	if r := <-said; r.ID != lost.ID || r.Attempt != 2 {
+		t.Errorf("sent again: %+v", r)
+	}
+	if got := await(lost.ID, "unknown"); got.Attempts != 2 {
+		t.Errorf("got %+v", got)
+	}
+	call("POST", "/v1/sends/"+lost.ID+"/resolve", "", `{"state":"accepted"}`)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(said) != 0 {
+		t.Errorf("it said %d times more", len(said))
+	}
+}
