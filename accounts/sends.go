@@ -92,6 +92,10 @@ func (r *Registry) Sends(ctx context.Context, q SendQuery) (SendPage, error) {
 			return SendPage{}, err
 		}
 	}
+	may, err := r.mayHold(ctx, q.Account)
+	if err != nil {
+		return SendPage{}, err
+	}
 	groups := sendGroups()
 	page := SendPage{Sends: make([]circulate.Send, 0, min(q.Limit, ListLimit))}
 	for looked := 0; at.shard < r.ring.Shards(); {
@@ -104,7 +108,7 @@ func (r *Registry) Sends(ctx context.Context, q SendQuery) (SendPage, error) {
 				return SendPage{}, err
 			}
 		}
-		if !q.holds(groups[at.group]) || !r.mayHold(at.shard, q.Account) {
+		if !q.holds(groups[at.group]) || !may(at.shard) {
 			at = at.after("")
 			continue
 		}
@@ -139,10 +143,18 @@ func (q *SendQuery) holds(group circulate.SendGroup) bool {
 	})
 }
 
-// mayHold reports whether a shard may have sends of an account; empty: of any account. While
-// the number of shards changes, each new shard may.
-func (r *Registry) mayHold(shard int, account string) bool {
-	return account == "" || shard == r.ring.ShardOf(account) || r.ring.Sources() > 0 && shard >= r.ring.Sources()
+// mayHold returns a function that reports whether a shard may have sends of an account; empty: of
+// any account. While the number of shards changes, each new shard may.
+func (r *Registry) mayHold(ctx context.Context, account string) (func(shard int) bool, error) {
+	sources := r.ring.Sources()
+	if account != "" {
+		return func(shard int) bool { return shard == r.ring.ShardOf(account) || sources > 0 && shard >= sources }, nil
+	}
+	if sources > 0 {
+		return func(int) bool { return true }, nil
+	}
+	present, err := r.ring.Sends().Present(ctx)
+	return func(shard int) bool { return slices.Contains(present, shard) }, err
 }
 
 // selected returns the sends in some states, or in any, of accounts that the bound principal
