@@ -180,7 +180,7 @@ const maxForm = 512 << 10
 func allPages() []*page {
 	return []*page{
 		overviewPage(),
-		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), limitsPage(),
+		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), sendsPage(), limitsPage(),
 		problemsPage(),
 		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(), weixinPage(), scanPage(),
 		systemPage(),

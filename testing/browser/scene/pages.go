@@ -18,6 +18,7 @@ func Pages(account string) []Page {
 		{"account", "/account?id=" + url.QueryEscape(account)},
 		{"messages", "/messages"},
 		{"delivery", "/delivery"},
+		{"sends", "/delivery/sends"},
 		{"limits", "/limits"},
 		{"system", "/system"},
 		{"signin", "/signin"},
