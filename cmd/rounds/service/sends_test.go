@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func (p parrots) Send(_ context.Context, r poller.SendRequest) (poller.Sent, err
 // A send goes from the API to the third party, once, and its outcome back. One whose end nobody
 // knows stays unknown, and is sent again when somebody says so.
 func TestASendGoesOutAndItsOutcomeComesBack(t *testing.T) {
-	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0"}
+	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_NETWORKS": "127.0.0.1"}
 	s, err := read(variables)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +128,39 @@ func TestASendGoesOutAndItsOutcomeComesBack(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	call("POST", "/v1/sends/"+lost.ID+"/resolve", "", `{"state":"accepted"}`)
+
+	// The kind http sends to the connector's send_url, and an answer goes to who wrote the message.
+	got := make(chan string, 10)
+	connector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/check" {
+			_, _ = io.WriteString(w, `{"messages":[{"id":"m1","data":{"from":"anna"}}],"next_cursor":"1","error":null}`)
+			return
+		}
+		var sent struct {
+			To     string `json:"to"`
+			SendID string `json:"send_id"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			t.Error(err)
+		}
+		got <- sent.To + " " + sent.SendID
+	}))
+	defer connector.Close()
+	call("PUT", "/v1/accounts/c", "", `{"kind":"http","cadence":"every 1h","config":{"url":"`+connector.URL+`/check","send_url":"`+connector.URL+`/send"}}`)
+	var page api.MessageList
+	for deadline := time.Now().Add(time.Minute); len(page.Messages) == 0; {
+		if _, text := processes.Get(t, base+"/v1/messages?account=c", ""); json.Unmarshal([]byte(text), &page) != nil || time.Now().After(deadline) {
+			t.Fatalf("found %s", text)
+		}
+	}
+	ref := fmt.Sprint(page.Messages[0].Shard, ":", page.Messages[0].Position)
+	answer := call("POST", "/v1/accounts/c/sends", "k", `{"reply_to":"`+ref+`","data":{"text":"hello"}}`)
+	if to := <-got; to != "anna "+answer.ID {
+		t.Errorf("the connector got %q", to)
+	}
+	if s := await(answer.ID, "accepted"); s.To != "anna" || s.ReplyTo != ref {
+		t.Errorf("got %+v", s)
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
