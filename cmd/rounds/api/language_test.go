@@ -27,7 +27,7 @@ func TestProblemsFollowAcceptLanguage(t *testing.T) {
 		{"PUT", "/v1/accounts/a", `{"kind":"web","cadence":"often","priority":"x","label":{}}`, 422, false, "内容无法处理", "校验未通过", map[string]string{
 			"body.cadence":    `"often" 不是周期：周期以 "every"、"adaptive"、"cron" 或 "at" 开头，例如 "every 1m"`,
 			"body.priority":   `必须是 "urgent"、"normal" 或 "low"`,
-			"body.label":      "不是记录的字段；字段有 id, kind, config, cadence, labels, priority 和 retry_budget",
+			"body.label":      "不是记录的字段；字段有 id, kind, config, cadence, labels, priority, retry_budget 和 on_unknown",
 			"body.config.url": "不能为空",
 		}},
 		{"PUT", "/v1/accounts/a", `[]`, 400, false, "请求有误", "无法读取请求内容", map[string]string{"body": "必须是 JSON 对象"}},
