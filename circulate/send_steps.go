@@ -128,21 +128,25 @@ func (c *SendCount) Add(other SendCount) {
 	c.Unknown += other.Unknown
 }
 
-// Count counts the sends of a shard that have not ended.
+// Count counts the sends of a shard that have not ended: of those under an attempt, and of
+// those that are unknown, at most 10,000 each. ZLEXCOUNT would count them all, but rules for
+// Redis of earlier versions do not allow it.
 func (s Sends) Count(ctx context.Context, shard int) (c SendCount, err error) {
-	key := s.ring.keys[shard].outbox.index
-	var commands []wire.Command
-	for _, group := range []SendGroup{GroupQueued, GroupAttempting, GroupUnknown} {
-		commands = append(commands, wire.Command{"ZLEXCOUNT", key, "[" + string(group), "(" + string(group+1)})
+	keys := s.ring.keys[shard].outbox
+	commands := []wire.Command{{"ZCARD", keys.line}}
+	for _, group := range []SendGroup{GroupAttempting, GroupUnknown} {
+		commands = append(commands, wire.Command{"ZRANGEBYLEX", keys.index, "[" + string(group), "(" + string(group+1), "LIMIT", 0, 10_000})
 	}
-	replies, err := s.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, key, commands...)
+	replies, err := s.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, keys.index, commands...)
+	var lined int
+	var attempting, unknown []string
 	if err == nil {
-		_, err = redis.Scan(replies, &c.Queued, &c.Attempting, &c.Unknown)
+		_, err = redis.Scan(replies, &lined, &attempting, &unknown)
 	}
 	if err != nil {
 		return SendCount{}, fmt.Errorf("count sends, shard %d: %w", shard, err)
 	}
-	return c, nil
+	return SendCount{Queued: max(0, lined-len(attempting)), Attempting: len(attempting), Unknown: len(unknown)}, nil
 }
 
 // existing returns the shards in which a key exists.

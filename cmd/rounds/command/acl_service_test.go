@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -159,6 +160,7 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	u.accounts(site, kf)
 	u.messages(site, &refusing)
 	u.signIn()
+	u.sends()
 	u.run("backup", backup)
 	u.upkeep()
 	if err := p.stop(); err != nil {
@@ -315,6 +317,39 @@ func (u *underACL) upkeep() {
 	u.run("reshard", "--to", "8", "--dry-run")
 	u.run("reshard", "--to", "8")
 	u.run("audit")
+}
+
+// sends runs the commands about sends, at a connector that cuts the connection of the first.
+func (u *underACL) sends() {
+	var asked atomic.Int32
+	connector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/send" && asked.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `{"id":"7"}`)
+	}))
+	defer connector.Close()
+	u.run("account", "add", "desk", "--kind", "http", "--set", "url="+connector.URL, "--set", "send_url="+connector.URL+"/send", "--every", "1h")
+	send := func(text string) string {
+		var s struct{ ID string }
+		if out := u.run("send", "desk", "--to", "anna", "--text", text, "--json"); json.Unmarshal([]byte(out), &s) != nil {
+			u.Fatalf("got %s", out)
+		}
+		return s.ID
+	}
+	first := send("Are you there?")
+	u.until("unknown", "sends", "show", first)
+	u.run("sends", "list", "--state", "unknown")
+	u.run("sends", "retry", first, "--yes")
+	u.until("accepted", "sends", "show", first)
+	u.run("account", "pause", "desk")
+	u.run("sends", "cancel", send("Never mind."))
+	u.run("account", "resume", "desk")
+	asked.Store(0)
+	second := send("Hello?")
+	u.until("unknown", "sends", "show", second)
+	u.run("sends", "resolve", second, "--as", "rejected", "--reason", "it is not there")
+	u.run("account", "rm", "desk", "--yes")
 }
 
 // abandon claims an account for a replica that never sends a heartbeat.
