@@ -56,6 +56,9 @@ const (
 // Answerable is what a found message says about answers to its peer; see Message.Answerable.
 type Answerable = circulate.Answerable
 
+// MaxPeer is how many bytes a peer may have.
+const MaxPeer = circulate.MaxPeer
+
 // Outgoing is a send before it is queued.
 type Outgoing struct {
 	Peer string

@@ -45,7 +45,7 @@ var mayImport = []struct {
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/internal/conceal", "poller/internal/panics"}},
 	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller", "poller/internal/conceal"}},
-	{"poller/checkers/message", nil},
+	{"poller/checkers/message", []string{"accounts/strict", "poller"}},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/fetch", "poller/secrets"}},

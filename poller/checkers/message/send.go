@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
-	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -50,5 +49,5 @@ func PrepareText(s *poller.Outgoing) error {
 
 // Peer reports whether the outbox takes a peer.
 func Peer(peer string) bool {
-	return peer != "" && len(peer) <= circulate.MaxPeer && utf8.ValidString(peer) && !strings.ContainsFunc(peer, unicode.IsControl)
+	return peer != "" && len(peer) <= poller.MaxPeer && utf8.ValidString(peer) && !strings.ContainsFunc(peer, unicode.IsControl)
 }
