@@ -6,13 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 )
 
 // against compares this program with another build of it: each is run as often, in turns
-// and with the other one first in every second pair, so that what the machine does besides
-// meets both.
+// and with the other one first in every second pair. Whatever runs first in a pair may be
+// slower by some per cent, so there is an even number of pairs.
 type against struct {
 	report reporter
 	other  string   // path of the other program
@@ -21,8 +22,8 @@ type against struct {
 }
 
 // run prints, for each figure that both have, the median of this program, the median of
-// the other one, and the median of the ratios of pairs, this one's to the other's. Figures
-// that only one has are left out.
+// the other one, and the ratio of pairs, this one's to the other's. Figures that only one
+// has are left out.
 func (a *against) run(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -31,6 +32,7 @@ func (a *against) run(ctx context.Context) error {
 	var names []string
 	units := map[string]string{}
 	here, there := map[string][]float64{}, map[string][]float64{}
+	a.pairs += a.pairs % 2
 	for pair := range a.pairs {
 		order := []string{self, a.other}
 		if pair%2 == 1 {
@@ -59,9 +61,20 @@ func (a *against) run(ctx context.Context) error {
 		}
 		a.report.figure(name, median(here[name]), units[name])
 		a.report.figure(name+"_before", median(there[name]), units[name])
-		a.report.figure(name+"_ratio", ratio(here[name], there[name]), "×")
+		a.report.figure(name+"_ratio", ratioOfPairs(here[name], there[name]), "×")
 	}
 	return nil
+}
+
+// ratioOfPairs returns the ratio of a to b, of which each was measured first in every second pair.
+// It is the geometric mean of the median ratios of both orders, from which an advantage of the
+// first, or of the second, drops out.
+func ratioOfPairs(a, b []float64) float64 {
+	var orders [2][]float64
+	for i := range a {
+		orders[i%2] = append(orders[i%2], a[i]/b[i])
+	}
+	return math.Sqrt(median(orders[0]) * median(orders[1]))
 }
 
 // once runs a program and reads the figures that it prints.

@@ -49,7 +49,7 @@ func fetchMain(ctx context.Context, flags *flag.FlagSet, args []string, accounts
 	flags.IntVar(&b.hosts, "hosts", 5000, "addresses that the accounts are fetched from")
 	flags.IntVar(&b.rounds, "rounds", 3, "how often the replica and the plain loop are measured, in turns; medians are printed")
 	flags.StringVar(&b.profile, "profile", "", "write a CPU profile of the replica to this file, and beside it one of its allocations, and both of the loop")
-	other := flags.String("against", "", "another build of this program, to compare with: both run in turns, three times")
+	other := flags.String("against", "", "another build of this program, to compare with: both run in turns, four times")
 	flags.Lookup("accounts").DefValue = "100000"
 	if err := flags.Set("accounts", "100000"); err != nil {
 		return err
@@ -67,7 +67,7 @@ func fetchMain(ctx context.Context, flags *flag.FlagSet, args []string, accounts
 	}
 	if *other != "" {
 		one := []string{"fetch", "--json", "--for", b.length.String(), "--accounts", fmt.Sprint(b.accounts), "--hosts", fmt.Sprint(b.hosts), "--rounds", fmt.Sprint(b.rounds)}
-		return (&against{report: b.report, other: *other, args: one, pairs: 3}).run(ctx)
+		return (&against{report: b.report, other: *other, args: one, pairs: 4}).run(ctx)
 	}
 	return b.run(ctx)
 }

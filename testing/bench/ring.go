@@ -367,7 +367,7 @@ func (l *load) nudgeAll(ctx context.Context) error {
 
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // ratio is the median of the ratios of measurements that were made in turn.
