@@ -342,8 +342,8 @@
 // an earlier version would leave them behind if it changed the number of shards, or
 // deregistered their account. An audit then finds the latter.
 //
-// The keys are sends, sends:line, sends:due, sends:index, sends:ends, sends:names, windows
-// and events: see send_keys.go and sends.lua. A shard without sends has none of them, and
+// The keys are sends, sends:line, sends:due, sends:index, sends:ends, sends:names and
+// windows: see send_keys.go and sends.lua. A shard without sends has none of them, and
 // claims, returns and pages without windows make no call for them.
 //
 // # Windows
@@ -363,10 +363,22 @@
 //
 // # Events
 //
-// What became of a send is also an entry of the shard's events, a capped STREAM, written
-// in the step that made it: send.accepted, send.rejected, send.unknown, send.expired,
-// send.failed, and send.canceled where an account is deregistered. Nothing reads the
-// stream yet, and it does not move when the number of shards changes.
+// A group may ask for events ([Streams.TellEvents]). The step that ends a send, or leaves
+// it in doubt, then also appends an event for that group to the shard's messages:
+// send.accepted, send.rejected, send.unknown, send.expired, send.failed, and send.canceled
+// if the account is deregistered. If no group asks, nothing is written. An event is an
+// entry for one group, as a replayed dead letter is, and has the field event. Other groups
+// pass it by, and observers leave it out.
+//
+// So events need no machinery of their own. Leases, retries, dead letters, retention,
+// resharding and backups are those of messages. An account's messages and events come in
+// one order, and an event is not trimmed before its group has acknowledged it. A separate
+// stream of events would hold one entry for all groups that ask, but it would need all of
+// that a second time.
+//
+// The field e of sends:names has the groups that ask. New shards get it before the first
+// account moves. A restored backup has no event for attempts that were under way: these
+// sends are unknown.
 //
 // # Connections
 //

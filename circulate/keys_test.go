@@ -21,7 +21,7 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 		"{rounds:07}:dead", "{rounds:07}:leases", "{rounds:07}:ticket_mark", "{rounds:07}:clock", "{rounds:07}:timeline", "{rounds:07}:timeline:routine",
 		"{rounds:07}:leaving", "{rounds:07}:stays", "{rounds:07}:departures", "{rounds:07}:departed", "{rounds:07}:arrivals", "{rounds:07}:carried", "{rounds:07}:known_away",
 		"{rounds:07}:sends", "{rounds:07}:sends:line", "{rounds:07}:sends:due", "{rounds:07}:sends:index", "{rounds:07}:sends:ends", "{rounds:07}:sends:names",
-		"{rounds:07}:windows", "{rounds:07}:events",
+		"{rounds:07}:windows",
 	}
 	keys := newShardKeys("rounds", 64, 7)
 	var got []string

@@ -42,14 +42,21 @@ func (k *shardKeys) accountFields() []string {
 }
 
 // Receive prepares the new shards: each accepts accounts from old shards from then on,
-// and gets their consumer groups, at the start of its stream. Call it before the first
-// Move. It is safe to repeat.
+// and gets their consumer groups, at the start of its stream, and which of them ask for
+// events. Call it before the first Move. It is safe to repeat.
 func (m Mover) Receive(ctx context.Context) error {
-	groups := make(map[string]bool)
+	groups, told := make(map[string]bool), make(map[string]bool)
 	for source := range m.ring.sources {
 		names, err := m.ring.Streams().GroupsOf(ctx, source)
 		if err != nil {
 			return err
+		}
+		asking, err := m.ring.Streams().Told(ctx, source)
+		if err != nil {
+			return err
+		}
+		for _, name := range asking {
+			told[name] = true
 		}
 		for _, name := range names {
 			groups[name] = true
@@ -68,6 +75,11 @@ func (m Mover) Receive(ctx context.Context) error {
 		}
 		if !ready {
 			return fmt.Errorf("receive, shard %d: %w", target, errNotReceiving)
+		}
+		for name := range told {
+			if err := m.ring.Streams().TellEvents(ctx, target, name, true); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

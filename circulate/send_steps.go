@@ -563,13 +563,3 @@ func (s Sends) search(ctx context.Context, first, target int, step func(shard in
 	}
 	return err
 }
-
-// Events returns up to n events of a shard that come after a position, the oldest first.
-func (s Sends) Events(ctx context.Context, shard int, after string, n int) ([]Letter, error) {
-	key := s.ring.keys[shard].outbox.events
-	replies, err := s.ring.wire.PipelineOn(ctx, wire.Ordinary, shard, key, wire.Command{"XRANGE", key, "(" + after, "+", "COUNT", n})
-	if err != nil {
-		return nil, fmt.Errorf("events, shard %d: %w", shard, err)
-	}
-	return wire.Entries(replies[0])
-}

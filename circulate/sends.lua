@@ -3,16 +3,16 @@
 -- All of these have a peer in one form, account NUL peer, here called a line. No id and no
 -- peer has a control character, so NUL and the byte after it bound what begins with one.
 
--- The eight keys of a shard's sends, of which the first is KEYS[at].
+-- The seven keys of a shard's sends, of which the first is KEYS[at], and its messages.
 local function outbox(at)
   return {sends = KEYS[at], line = KEYS[at + 1], due = KEYS[at + 2], index = KEYS[at + 3], ends = KEYS[at + 4],
-    names = KEYS[at + 5], windows = KEYS[at + 6], events = KEYS[at + 7]}
+    names = KEYS[at + 5], windows = KEYS[at + 6], messages = KEYS[at + 7]}
 end
 
 -- Returns an error reply if one of them has the wrong type.
 local function outbox_mistyped(box)
   return (mistyped(box.sends, 'hash', box.line, 'zset', box.due, 'zset', box.index, 'zset', box.ends, 'zset',
-    box.names, 'hash', box.windows, 'hash', box.events, 'stream'))
+    box.names, 'hash', box.windows, 'hash', box.messages, 'stream'))
 end
 
 -- A record is its fields in this order, each LENGTH:VALUE. The first is the state:
@@ -92,11 +92,37 @@ local function turn_to(box, id, s, state, now)
   end
 end
 
--- An event is written by the step that makes it. It never makes a step fail.
-local EVENTS_KEPT = 4096
+-- A time, unix ms, in RFC 3339. The years of this count begin in March.
+local function rfc3339(ms)
+  local floor = math.floor
+  local days, second = floor(ms / 86400000) + 719468, floor(ms / 1000) % 86400
+  local day = days % 146097 -- of 400 years
+  local year = floor((day - floor(day / 1460) + floor(day / 36524) - floor(day / 146096)) / 365)
+  day = day - 365 * year - floor(year / 4) + floor(year / 100)
+  local month = floor((5 * day + 2) / 153)
+  day = day - floor((153 * month + 2) / 5) + 1
+  year = year + 400 * floor(days / 146097)
+  if month < 10 then month = month + 3 else year, month = year + 1, month - 9 end
+  return format('%04d-%02d-%02dT%02d:%02d:%02d.%03dZ', year, month, day, floor(second / 3600), floor(second / 60) % 60, second % 60, ms % 1000)
+end
+
+-- Tells the groups that have asked for events what became of a send, in the step that
+-- made it so. Each gets a message of its own. Nothing is written for anybody else, and
+-- telling never makes a step fail.
 local function tell_event(box, event, id, s)
-  redis.pcall('XADD', box.events, 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', 'send.' .. event, 'account', s.account, 'kind', s.kind,
-    'send', id, 'peer', s.peer, 'code', s.code or '', 'text', s.text or '', 'vendor', s.vendor or '')
+  local groups = redis.call('HGET', box.names, 'e')
+  if not groups then return end
+  local now = clock()
+  local send = {id = id, account = s.account, kind = s.kind, to = s.peer, type = s.type, state = event,
+    queued = rfc3339(tonumber(s.queued) or 0), attempts = tonumber(s.attempts) or 0}
+  for name, value in pairs({reply_to = s.reply_to, code = s.code, reason = s.text, vendor_id = s.vendor}) do
+    if value ~= '' then send[name] = value end
+  end
+  local data = cjson.encode(send)
+  for group in string.gmatch(groups, '%S+') do
+    redis.pcall('XADD', box.messages, '*', 'account', s.account, 'kind', s.kind, 'id', id .. '.' .. event .. '.' .. stamp(now),
+      'type', 'send.' .. event, 'time', rfc3339(now), 'data', data, 'group', group, 'event', '1')
+  end
 end
 
 -- A window is until when a peer may be answered, unix ms; how often, or -; and its token.

@@ -21,7 +21,7 @@ const StreamEnd = "$"
 // StreamStart is the position before a stream's first message.
 const StreamStart = "0-0"
 
-// Found is a message as it stands in a shard's stream.
+// Found is a message as it stands in a shard's stream, or an event.
 type Found struct {
 	Shard    int
 	Position string // the stream's own id
@@ -33,6 +33,11 @@ type Found struct {
 	// had first. Otherwise both are empty.
 	Only  string
 	First string
+
+	// Event marks an event: what became of a send of the account. It is for one group only.
+	// Message.Type is its name, such as send.accepted, and Message.Time is when it happened,
+	// by Redis' clock. SendEvent returns the rest.
+	Event bool
 }
 
 // Messages returns up to n messages of a shard's stream after a position, oldest first.
@@ -192,7 +197,7 @@ func readStream(shard int, reply any) ([]Found, error) {
 		}
 		found[i] = Found{
 			Shard: shard, Position: e.Position, Account: e.Field("account"), Kind: e.Field("kind"), Message: m,
-			Only: e.Field("group"), First: e.Field("origin"),
+			Only: e.Field("group"), First: e.Field("origin"), Event: e.Field("event") != "",
 		}
 	}
 	return found, nil

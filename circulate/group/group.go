@@ -85,21 +85,37 @@ func (g *Groups) Acknowledge(ctx context.Context, shard int, group string, posit
 // as in the shards that accounts leave.
 func (g *Groups) Ensure(ctx context.Context, group string, after func(shard int) string) (int, error) {
 	var made atomic.Int64
+	err := g.eachNewFirst(ctx, func(ctx context.Context, shard int) error {
+		created, err := g.streams.EnsureGroup(ctx, shard, group, after(shard))
+		if created {
+			made.Add(1)
+		}
+		return err
+	})
+	return int(made.Load()), err
+}
+
+// TellEvents begins or ends that a group gets events beside messages, in all shards: see
+// *Events* in the package comment of circulate. Events from before the end stay. Remove
+// ends it as well. TellEvents is safe to repeat.
+func (g *Groups) TellEvents(ctx context.Context, group string, tell bool) error {
+	return g.eachNewFirst(ctx, func(ctx context.Context, shard int) error { return g.streams.TellEvents(ctx, shard, group, tell) })
+}
+
+// eachNewFirst calls do for each shard. New shards come first, then those that accounts
+// leave.
+func (g *Groups) eachNewFirst(ctx context.Context, do func(ctx context.Context, shard int) error) error {
 	for _, old := range []bool{false, true} {
 		if err := circulate.EachShard(ctx, g.ring.Shards(), func(ctx context.Context, shard int) error {
 			if isOld := shard < g.ring.Sources(); isOld != old {
 				return nil
 			}
-			created, err := g.streams.EnsureGroup(ctx, shard, group, after(shard))
-			if created {
-				made.Add(1)
-			}
-			return err
+			return do(ctx, shard)
 		}); err != nil {
-			return int(made.Load()), err
+			return err
 		}
 	}
-	return int(made.Load()), nil
+	return nil
 }
 
 // Consumers returns the consumers of a group with a heartbeat within the window.
@@ -113,8 +129,8 @@ func (g *Groups) Consumers(ctx context.Context, group string, window time.Durati
 }
 
 // Remove removes a consumer group from all shards: its positions, its pending messages,
-// and what its effects remember. Its dead letters stay. It reports whether any shard had
-// the group.
+// what its effects remember, and whether it gets events. Its dead letters stay. It reports
+// whether any shard had the group.
 //
 // If a consumer of the group still runs, it makes the group again, from the position that
 // it had read.
@@ -124,6 +140,9 @@ func (g *Groups) Remove(ctx context.Context, group string) (bool, error) {
 	}
 	removed := false
 	for shard := range g.ring.Shards() {
+		if err := g.streams.TellEvents(ctx, shard, group, false); err != nil {
+			return removed, err
+		}
 		k := g.streams.Keys(shard)
 		replies, err := g.wire.Pipeline(ctx, k.Messages,
 			wire.Command{"HDEL", k.Leases, group}, wire.Command{"DEL", k.Applied(group)}, wire.Command{"EXISTS", k.Messages})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -149,7 +150,8 @@ func readBatch(reply []any, l *Lease, head int) (Batch, error) {
 			Account: string(wire.BytesAt(reply, i+1)), Kind: string(wire.BytesAt(reply, i+2)),
 			Message: circulate.Message{ID: string(wire.BytesAt(reply, i+3)), Type: string(wire.BytesAt(reply, i+4))},
 		}
-		if only := wire.BytesAt(reply, i+7); len(only) > 0 && string(only) != l.Group {
+		only, event := strings.CutSuffix(string(wire.BytesAt(reply, i+7)), "\t")
+		if f.Event = event; only != "" && only != l.Group {
 			batch.Others = append(batch.Others, f.Position)
 			continue
 		}

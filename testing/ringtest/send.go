@@ -13,6 +13,7 @@ import (
 
 func sendLife(f *fixture) {
 	o := f.outbox("a")
+	o.asks(crew, true)
 	s := text("a", "anna", "hello")
 	s.ReplyTo = "0:1-1"
 	id := o.queue(s)
@@ -34,6 +35,7 @@ func sendLife(f *fixture) {
 	}
 	o.passed()
 	o.sweep(time.Minute, nil)
+	o.asks(crew, false)
 	if n := f.number("EXISTS", f.key("sends"), f.key("sends:line"), f.key("sends:due"), f.key("sends:index"), f.key("sends:ends"), f.key("sends:names"), f.key("windows")); n != 0 {
 		f.Errorf("%d keys are left when all is forgotten", n)
 	}
@@ -119,6 +121,7 @@ func sendKeys(f *fixture) {
 func sendFences(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a")
+	o.asks(crew, true)
 	id := o.queue(text("a", "anna", "1"))
 	first := o.attempt(alice, id)[0]
 	o.settle(true, first, circulate.Settlement{Outcome: circulate.AttemptNotBegun})
@@ -156,6 +159,7 @@ func sendFences(f *fixture) {
 func sendUnknown(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a")
+	o.asks(crew, true)
 	first, second := o.queue(text("a", "anna", "1")), o.queue(text("a", "anna", "2"))
 	a := o.attempt(alice, first)[0]
 	o.sweep(time.Hour, nil)
@@ -271,6 +275,7 @@ func sendWithdraws(f *fixture) {
 func sendCancels(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a")
+	o.asks(crew, true)
 	first, second, third := o.queue(text("a", "anna", "1")), o.queue(text("a", "anna", "2")), o.queue(text("a", "anna", "3"))
 	cancel := func(id string, want error) {
 		f.Helper()
@@ -293,6 +298,7 @@ func sendCancels(f *fixture) {
 
 func sendExpires(f *fixture) {
 	o := f.outbox("a")
+	o.asks(crew, true)
 	at := f.now().Add(time.Hour)
 	expiring := func(peer string) string {
 		s := text("a", peer, "1")
@@ -431,6 +437,7 @@ func sendPaused(f *fixture) {
 func sendDeregistered(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a", "b")
+	o.asks(crew, true)
 	f.claim(alice, "a", "b")
 	under, waiting, other := o.queue(text("a", "anna", "1")), o.queue(text("a", "anna", "2")), o.queue(text("b", "anna", "1"))
 	keyed := text("a", "ben", "1")
@@ -458,6 +465,7 @@ func sendDeregistered(f *fixture) {
 			f.Errorf("a send of a deregistered account: %v", err)
 		}
 	}
+	o.asks(crew, false)
 	if n := f.number("HLEN", f.key("sends:names")); n != 0 {
 		f.Errorf("%d names are left", n)
 	}
@@ -492,6 +500,7 @@ func sendKinds(f *fixture) {
 func sendFails(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a", "b")
+	o.asks(crew, true)
 	byVendor, byUs, early := o.queue(text("a", "anna", "1")), o.queue(text("a", "ben", "1")), o.queue(text("a", "cleo", "1"))
 	var earlyAttempt circulate.Attempt
 	for _, a := range o.attempt(alice, byVendor, byUs, early) {
@@ -570,8 +579,8 @@ func sendBadInput(f *fixture) {
 // sendMistyped spoils one key of the outbox after the other: the shard goes on.
 func sendMistyped(f *fixture) {
 	o := f.outbox("a")
-	for _, name := range []string{"sends", "sends:line", "sends:due", "sends:index", "sends:ends", "sends:names", "windows", "events"} {
-		for _, key := range []string{"sends", "sends:line", "sends:due", "sends:index", "sends:ends", "sends:names", "windows", "events"} {
+	for _, name := range []string{"sends", "sends:line", "sends:due", "sends:index", "sends:ends", "sends:names", "windows", "messages"} {
+		for _, key := range []string{"sends", "sends:line", "sends:due", "sends:index", "sends:ends", "sends:names", "windows", "messages"} {
 			f.do("DEL", f.key(key))
 		}
 		f.do("SET", f.key(name), "spoilt")

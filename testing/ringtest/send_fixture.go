@@ -116,18 +116,43 @@ func (o *outbox) passed() {
 	}
 }
 
-// told returns the events, the oldest first.
-func (o *outbox) told() []string {
+// asks has a group ask for events, or no longer ask.
+func (o *outbox) asks(group string, tell bool) {
 	o.Helper()
-	events, err := o.sends.Events(context.Background(), 0, circulate.StreamStart, 1000)
+	if err := o.ring.Streams().TellEvents(context.Background(), 0, group, tell); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// told returns the events that crew was told, the oldest first.
+func (o *outbox) told() (told []string) {
+	o.Helper()
+	for _, found := range o.events(crew) {
+		e, err := found.SendEvent()
+		if err != nil {
+			o.Fatal(err)
+		}
+		if found.Message.Type != "send."+e.State {
+			o.Errorf("%s of a send that is %s", found.Message.Type, e.State)
+		}
+		told = append(told, found.Message.Type+" "+e.ID)
+	}
+	return told
+}
+
+// events returns the events that a group was told, the oldest first.
+func (o *outbox) events(group string) (events []circulate.Found) {
+	o.Helper()
+	found, err := o.ring.Streams().Messages(context.Background(), 0, circulate.StreamStart, 1000)
 	if err != nil {
 		o.Fatal(err)
 	}
-	var told []string
-	for _, e := range events {
-		told = append(told, e.Field("event")+" "+e.Field("send"))
+	for _, f := range found {
+		if f.Event && f.Only == group {
+			events = append(events, f)
+		}
 	}
-	return told
+	return events
 }
 
 // finds has a message of a peer found, which lets it be answered.

@@ -139,14 +139,14 @@ func (s *Server) fill(ctx context.Context, list *MessageList, walk *message.Walk
 		if list.Messages, err = s.pass(ctx, walk, found, list.Messages, q.limit); err != nil {
 			return err
 		}
-		if everything && q.before == "" {
+		looked += len(found)
+		if everything && q.before == "" && len(list.Messages) == looked {
 			return nil // a page to which everything belongs needs no second read, and More stays false
 		}
 		list.More = len(found) > 0
 		if !list.More || len(list.Messages) >= q.limit {
 			return nil
 		}
-		looked += len(found)
 		for i := range found {
 			size += len(found[i].Message.Data)
 		}

@@ -29,7 +29,7 @@ func (r *Reader) Answered(ctx context.Context, field, account, id string) (*circ
 		if err != nil {
 			return nil, err
 		}
-		if one := found[0]; len(one) > 0 && one[0].Position == e.position.String() && one[0].Account == account {
+		if one := found[0]; len(one) > 0 && one[0].Position == e.position.String() && one[0].Account == account && !one[0].Event {
 			return &one[0], nil
 		}
 	}

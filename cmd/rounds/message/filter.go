@@ -7,7 +7,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Filter selects messages. An empty field selects any; the zero Filter selects all.
+// Filter selects messages. An empty field selects any; the zero Filter selects all messages,
+// and no filter selects events.
 type Filter struct {
 	Account string // the account's id
 	Kind    string // the account's kind
@@ -16,7 +17,7 @@ type Filter struct {
 
 // Selects reports whether a message matches the filter.
 func (f Filter) Selects(m *circulate.Found) bool {
-	return (f.Account == "" || f.Account == m.Account) && (f.Kind == "" || f.Kind == m.Kind) && (f.Type == "" || f.Type == m.Message.Type)
+	return !m.Event && (f.Account == "" || f.Account == m.Account) && (f.Kind == "" || f.Kind == m.Kind) && (f.Type == "" || f.Type == m.Message.Type)
 }
 
 // Some reports whether the filter leaves any message out.
