@@ -217,6 +217,7 @@ type GroupPosition struct {
 	Shard   int
 	After   StreamID
 	Pending []PendingMessage // in the order of positions
+	Events  bool             // the group gets events
 }
 
 // PendingMessage is a message that a group has read but not acknowledged.
@@ -251,9 +252,13 @@ func (a Archive) Groups(ctx context.Context, shard int) ([]GroupPosition, error)
 	if err != nil {
 		return nil, fmt.Errorf("groups, shard %d: %w", shard, err)
 	}
+	told, err := a.ring.Streams().Told(ctx, shard)
+	if err != nil {
+		return nil, err
+	}
 	positions := make([]GroupPosition, len(groups))
 	for i, g := range groups {
-		p := GroupPosition{Group: g.name, Shard: shard}
+		p := GroupPosition{Group: g.name, Shard: shard, Events: slices.Contains(told, g.name)}
 		var replies []any
 		if p.After, err = ParseStreamID(g.lastRead); err == nil {
 			// A message acknowledged since the group was looked at is no longer pending,
@@ -297,6 +302,11 @@ const restorer = "restored"
 func (a Archive) LoadGroup(ctx context.Context, p GroupPosition) error {
 	if _, err := a.ring.Streams().EnsureGroup(ctx, p.Shard, p.Group, p.After.String()); err != nil {
 		return err
+	}
+	if p.Events {
+		if err := a.ring.Streams().TellEvents(ctx, p.Shard, p.Group, true); err != nil {
+			return err
+		}
 	}
 	key := a.ring.keys[p.Shard].messages
 	for some := range slices.Chunk(p.Pending, wire.MaxBatch) {
@@ -361,6 +371,9 @@ func (a Archive) LoadMessages(ctx context.Context, shard int, messages []Found) 
 		}
 		if m.First != "" {
 			commands[i] = append(commands[i], "origin", m.First)
+		}
+		if m.Event {
+			commands[i] = append(commands[i], "event", "1")
 		}
 	}
 	if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {

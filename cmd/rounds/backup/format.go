@@ -133,8 +133,9 @@ type messageLine struct {
 	Time    time.Time       `json:"time,omitzero"`
 	Data    json.RawMessage `json:"data,omitempty"`
 	Raw     text            `json:"raw,omitempty"`   // data whose bytes would change as JSON
-	Only    string          `json:"only,omitempty"`  // the group that it was replayed for
+	Only    string          `json:"only,omitempty"`  // the group that it is for
 	First   string          `json:"first,omitempty"` // the position that it had before it was replayed
+	Event   bool            `json:"event,omitempty"`
 }
 
 type deadLine struct {
@@ -278,7 +279,7 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 const minLine = 2
 
 func messageOf(m *circulate.Found) *messageLine {
-	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time, Only: m.Only, First: m.First}
+	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time, Only: m.Only, First: m.First, Event: m.Event}
 	switch {
 	case len(m.Message.Data) == 0:
 	case stays(m.Message.Data):
@@ -294,7 +295,7 @@ func (l *messageLine) found() (circulate.Found, circulate.StreamID, error) {
 	if err != nil || at == (circulate.StreamID{}) {
 		return circulate.Found{}, at, fmt.Errorf("message: at: %q is not a position", l.At)
 	}
-	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First}
+	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First, Event: l.Event}
 	f.Message = circulate.Message{ID: l.ID, Type: l.Type, Time: l.Time, Data: l.Data}
 	if l.Raw != "" {
 		f.Message.Data = json.RawMessage(l.Raw)

@@ -12,6 +12,7 @@ type groupLine struct {
 	Shard   int              `json:"shard"`
 	After   string           `json:"after"`             // the last message that it has read
 	Pending []pendingMessage `json:"pending,omitempty"` // messages up to there that it has not acknowledged
+	Events  bool             `json:"events,omitempty"`  // it asks for events
 }
 
 type pendingMessage struct {
@@ -21,7 +22,7 @@ type pendingMessage struct {
 
 // position returns how far the group had read in the shard of the backup.
 func (l *groupLine) position() (circulate.GroupPosition, error) {
-	p := circulate.GroupPosition{Group: l.Name, Shard: l.Shard}
+	p := circulate.GroupPosition{Group: l.Name, Shard: l.Shard, Events: l.Events}
 	fault := func(err error) (circulate.GroupPosition, error) {
 		return p, fmt.Errorf("group %q: shard %d: %w", l.Name, l.Shard, err)
 	}
@@ -84,7 +85,7 @@ func (g *groups) add(p circulate.GroupPosition) {
 	group.was[p.Shard] = was
 	for shard := range g.archive.Heirs(g.before, p.Shard) {
 		if group.now[shard] == nil {
-			group.now[shard] = &circulate.GroupPosition{Group: p.Group, Shard: shard}
+			group.now[shard] = &circulate.GroupPosition{Group: p.Group, Shard: shard, Events: p.Events}
 		}
 	}
 }

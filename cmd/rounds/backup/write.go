@@ -131,7 +131,7 @@ func (w *writer) groups(ctx context.Context, ring *circulate.Ring) error {
 			return err
 		}
 		for _, p := range positions {
-			l := &groupLine{Name: p.Group, Shard: shard, After: p.After.String()}
+			l := &groupLine{Name: p.Group, Shard: shard, After: p.After.String(), Events: p.Events}
 			for _, m := range p.Pending {
 				l.Pending = append(l.Pending, pendingMessage{m.Position.String(), m.Deliveries})
 			}
