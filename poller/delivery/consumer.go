@@ -27,6 +27,11 @@ type Consumer struct {
 	// Start is where a new group begins: circulate.StreamStart, circulate.StreamEnd, or
 	// a position. The default is circulate.StreamStart.
 	Start string
+	// Events asks for events beside messages: what becomes of the accounts' sends. In the
+	// deliveries of the handler they have Event set. Messages and events of an account come
+	// in one order. The setting belongs to the group, and the consumer that started last
+	// decides. A group that stops asking still gets the events from before.
+	Events bool
 	// Batch is the most messages that a handler gets at once. The default is 256.
 	Batch int
 	// BatchBytes is the number of bytes of data after which a batch is complete. The

@@ -8,6 +8,12 @@
 // acknowledgement, or with a record of the message, in one step: see [Effect] for Redis and package
 // sqlonce for SQL.
 //
+// # Events
+//
+// A group that asks for events also learns what becomes of the accounts' sends: see
+// [Consumer.Events], and *Events* in package circulate. An event is an entry of the stream like a
+// message, but for one group. So everything that is said of messages here holds for events.
+//
 // # How the consumers of a group share its shards
 //
 // Each shard is read by one consumer at a time, the living one that rendezvous hashing prefers,

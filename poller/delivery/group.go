@@ -42,7 +42,7 @@ type member struct {
 	sessions map[int]*session           // shard -> its session; only manage uses it
 	peers    map[string]group.Condition // only manage uses it
 
-	made  bool         // every shard has the group since this consumer joined; only manage uses it
+	made  time.Time    // when every shard had the group last, since this consumer joined; only manage uses it
 	fresh atomic.Int64 // shards in which the group was made since the last log line
 	told  time.Time    // when that was last logged; only manage uses it
 
@@ -161,19 +161,26 @@ func (g *member) join(ctx context.Context) ([]string, error) {
 	return g.self(g.TakeOver).Join(ctx, group.Condition{Declined: hang, Deferred: g.why()})
 }
 
+// askEvery is how often a consumer asks for events again, in case Redis lost the last request.
+const askEvery = time.Minute
+
 // make creates the group in every shard, including new shards and those that peers read, so that
-// messages found from now on belong to the group in every shard.
+// messages found from now on belong to the group in every shard. It also says in every shard
+// whether the group asks for events.
 func (g *member) make(ctx context.Context) {
-	if !g.made {
+	if g.made.IsZero() || g.Events && time.Since(g.made) >= askEvery {
 		step, cancel := context.WithTimeout(ctx, stepTimeout)
 		defer cancel()
 		created, err := group.Of(g.Ring).Ensure(step, g.Group, g.after)
 		g.fresh.Add(int64(created))
+		if err == nil {
+			err = group.Of(g.Ring).TellEvents(step, g.Group, g.Events)
+		}
 		if err != nil {
 			g.failed("ensure group", err)
 			return
 		}
-		g.made = true
+		g.made = time.Now()
 	}
 	g.tellMade()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Delivery is a message handed to a handler.
+// Delivery is a message handed to a handler, or an event if its group asks for events.
 type Delivery struct {
 	circulate.Found
 	Group   string // the consumer group that it is delivered to

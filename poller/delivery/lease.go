@@ -188,6 +188,9 @@ func (s *session) ensure() bool {
 	created := false
 	err := s.step(func(ctx context.Context) (err error) {
 		created, err = s.Ring.Streams().EnsureGroup(ctx, s.shard, s.Group, s.after(s.shard))
+		if err == nil && s.Events {
+			err = s.Ring.Streams().TellEvents(ctx, s.shard, s.Group, true)
+		}
 		return err
 	})
 	if err != nil {
