@@ -210,7 +210,7 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 	d.log.Info("delivering", "endpoint", to.endpoint.Name, "group", group)
 	to.sink.Prepare(ctx)
 	return delivery.Consumer{
-		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Control: control,
+		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Events: to.endpoint.Events, Control: control,
 		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: to.sink.HandlerTimeout(),
 		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default
 		Hurry: d.hurry,

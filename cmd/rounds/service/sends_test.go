@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +51,9 @@ func (p parrots) Send(_ context.Context, r poller.SendRequest) (poller.Sent, err
 // A send goes from the API to the third party, once, and its outcome back. One whose end nobody
 // knows stays unknown, and is sent again when somebody says so.
 func TestASendGoesOutAndItsOutcomeComesBack(t *testing.T) {
-	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_NETWORKS": "127.0.0.1"}
+	r := startReceiver(t)
+	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_NETWORKS": "127.0.0.1", "ROUNDS_SERVICE_SECRET_HOOK": signingKey,
+		"ROUNDS_ROLES": "api,poller,monitor,delivery", "ROUNDS_WEBHOOKS_FILE": writeFile(t, `{"endpoints":[{"name":"hook","url":"`+r.url+`","secrets":[{"secret":"HOOK"}],"events":true}]}`)}
 	s, err := read(variables)
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +103,12 @@ func TestASendGoesOutAndItsOutcomeComesBack(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatalf("it is not %s: %+v", state, send)
 			}
+		}
+	}
+	for deadline, asks := time.Now().Add(time.Minute), false; !asks; {
+		_, text := processes.Get(t, base+"/v1/groups", "")
+		if asks = strings.Contains(text, `"events":true`); !asks && time.Now().After(deadline) {
+			t.Fatalf("the webhook has not asked for events: %s", text)
 		}
 	}
 	call("PUT", "/v1/accounts/p", "", `{"kind":"parrot","cadence":"every 1h"}`)
@@ -160,6 +170,27 @@ func TestASendGoesOutAndItsOutcomeComesBack(t *testing.T) {
 	}
 	if s := await(answer.ID, "accepted"); s.To != "anna" || s.ReplyTo != ref {
 		t.Errorf("got %+v", s)
+	}
+	// The webhook got a message and what became of each send.
+	r.await(t, 7)
+	events := make(map[string][]string) // by send
+	for _, bodies := range r.bodies {
+		var body struct {
+			Type string
+			Data struct{ ID, To string }
+		}
+		if err := json.Unmarshal([]byte(bodies[0]), &body); err != nil {
+			t.Fatal(err)
+		}
+		events[body.Data.ID] = append(events[body.Data.ID], body.Type)
+	}
+	slices.Sort(events[lost.ID])
+	want := map[string][]string{
+		"m1": {"message.found"}, queued.ID: {"send.accepted"}, refused.ID: {"send.rejected"}, answer.ID: {"send.accepted"},
+		lost.ID: {"send.accepted", "send.unknown", "send.unknown"},
+	}
+	if !reflect.DeepEqual(events, want) {
+		t.Errorf("the webhook got %v, want %v", events, want)
 	}
 	cancel()
 	if err := <-done; err != nil {

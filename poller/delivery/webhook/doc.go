@@ -16,6 +16,15 @@
 // time of the message by the third party's clock, or null. timestamp is the same time, or when
 // the message was found if its time is unknown.
 //
+// An endpoint with Events also gets a POST when a send ends or is in doubt:
+//
+//	{"type":"send.accepted","timestamp":"2026-03-01T12:00:00.5Z","data":{
+//	  "id":"…","account":"…","kind":"telegram","to":"…","type":"text","reply_to":"…","state":"accepted",
+//	  "queued":"2026-03-01T12:00:00Z","attempts":1,"code":"…","reason":"…","vendor_id":"…"}}
+//
+// data is a circulate.SendEvent, and timestamp is when it happened, by Redis' clock. The webhook-id
+// is made from the event's own id.
+//
 // The header webhook-id is the idempotency key: a hash of namespace, account and message id, so
 // that all deliveries of a message to all endpoints have the same key. It is not the position in
 // the stream, which changes if a failover of Redis loses the message and it is found again.

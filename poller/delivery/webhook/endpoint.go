@@ -31,6 +31,7 @@ type Endpoint struct {
 	URL         string        // http or https
 	Secrets     []secrets.Ref // the signing keys, 1 to 8: base64 of 24 to 64 bytes, with or without whsec_
 	Kinds       []string      // the kinds of accounts whose messages it gets; none: all
+	Events      bool          // it also gets events: what becomes of the sends of these accounts
 	Ordered     bool          // see the package's doc
 	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: defaultTimeout
 	Concurrency int           // attempts at once in a process, 1 to 256; 0: defaultConcurrency

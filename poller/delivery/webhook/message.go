@@ -11,14 +11,14 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// messageType is the type of all payloads.
+// messageType is the type of the payloads of messages.
 const messageType = "message.found"
 
 // payload is the body of a request; see the package's doc.
 type payload struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
-	Data      found     `json:"data"`
+	Data      any       `json:"data"`
 }
 
 type found struct {
@@ -30,17 +30,17 @@ type found struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// encode returns a message's payload. It fails if the data is not JSON.
+// encode returns the payload of a message or an event. It fails if the data is not JSON.
 func encode(m circulate.Found) ([]byte, error) {
-	p := payload{
-		Type:      messageType,
-		Timestamp: m.Message.Time.UTC(),
-		Data:      found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data},
-	}
-	if m.Message.Time.IsZero() {
-		p.Timestamp = foundAt(m.Position)
-	} else {
-		p.Data.Time = &p.Timestamp
+	p := payload{Type: m.Message.Type, Timestamp: m.Message.Time.UTC(), Data: m.Message.Data}
+	if !m.Event {
+		data := found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data}
+		if m.Message.Time.IsZero() {
+			p.Timestamp = foundAt(m.Position)
+		} else {
+			data.Time = &p.Timestamp
+		}
+		p.Type, p.Data = messageType, data
 	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)

@@ -22,7 +22,7 @@ const (
 //
 //	{"endpoints": [{
 //	  "name": "crm", "url": "https://crm.example.com/hook", "secrets": [{"secret": "CRM_2026"}, {"secret": "CRM_2025"}],
-//	  "kinds": ["feed"], "ordered": true, "timeout": "15s", "concurrency": 8,
+//	  "kinds": ["feed"], "events": true, "ordered": true, "timeout": "15s", "concurrency": 8,
 //	  "headers": {"X-Source": "rounds", "Authorization": {"secret": "CRM_TOKEN"}}
 //	}]}
 //
@@ -65,6 +65,7 @@ func readEndpoint(r *strict.Reader) Endpoint {
 	r.Optional("name", "a string", &e.Name)
 	r.Optional("url", "a string", &e.URL)
 	r.Optional("kinds", "a list of strings", &e.Kinds)
+	r.Optional("events", "true or false", &e.Events)
 	r.Optional("ordered", "true or false", &e.Ordered)
 	var timeout string
 	if r.Optional("timeout", `a duration, as "15s"`, &timeout); timeout != "" {
@@ -89,7 +90,7 @@ func readEndpoint(r *strict.Reader) Endpoint {
 		e.Secrets = append(e.Secrets, ref)
 	}
 	e.Headers = readHeaders(r)
-	r.Known("name", "url", "secrets", "kinds", "ordered", "timeout", "concurrency", "headers")
+	r.Known("name", "url", "secrets", "kinds", "events", "ordered", "timeout", "concurrency", "headers")
 	r.Unknown()
 	return e
 }

@@ -23,12 +23,12 @@ func parse(t testing.TB, text string) ([]webhook.Endpoint, error) {
 func TestRead(t *testing.T) {
 	got, err := parse(t, `{"endpoints": [
 		{"name": "crm", "url": "https://crm.example.com/hook", "secrets": [{"secret": "NEW"}, {"secret": "OLD"}], "kinds": ["feed"],
-		 "ordered": true, "timeout": "20s", "concurrency": 2, "headers": {"X-B": "b", "Authorization": {"secret": "AUTH"}}},
+		 "events": true, "ordered": true, "timeout": "20s", "concurrency": 2, "headers": {"X-B": "b", "Authorization": {"secret": "AUTH"}}},
 		{"name": "log", "url": "http://log.example.com", "secrets": [{"secret": "NEW"}], "kinds": null}
 	]}`)
 	want := []webhook.Endpoint{
 		{Name: "crm", URL: "https://crm.example.com/hook", Secrets: []secrets.Ref{{Name: "NEW"}, {Name: "OLD"}}, Kinds: []string{"feed"},
-			Ordered: true, Timeout: 20 * time.Second, Concurrency: 2,
+			Events: true, Ordered: true, Timeout: 20 * time.Second, Concurrency: 2,
 			Headers: []webhook.Header{{Name: "Authorization", Secret: secrets.Ref{Name: "AUTH"}}, {Name: "X-B", Value: "b"}}},
 		{Name: "log", URL: "http://log.example.com", Secrets: []secrets.Ref{{Name: "NEW"}}},
 	}
@@ -58,11 +58,11 @@ func TestReadTellsAllFaults(t *testing.T) {
 		},
 		`{"endpoints": [{` + good + `}, {` + good + `}]}`: {"endpoints[1].name: is also the name of another endpoint"},
 		`{"endpoints": [{"name": "crm", "url": "http://10.0.0.1/?s3cret", "secrets": ["s3cret", {"secret": "s3cret!"}, null],
-			"kinds": "s3cret", "ordered": 1, "timeout": "s3cret", "concurrency": 1.5, "headers": [], "retries": 3}]}`: {
+			"kinds": "s3cret", "events": "s3cret", "ordered": 1, "timeout": "s3cret", "concurrency": 1.5, "headers": [], "retries": 3}]}`: {
 			"endpoints[0].url: must not be a private address", `endpoints[0].secrets[0]: must be {"secret": "NAME"}: this file holds no secrets, put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ROUNDS_SERVICE_SECRET_NAME`, "endpoints[0].secrets[1]: is not a name",
-			"endpoints[0].secrets[2]: missing", "endpoints[0].kinds: must be a list of strings", "endpoints[0].ordered: must be true or false",
+			"endpoints[0].secrets[2]: missing", "endpoints[0].kinds: must be a list of strings", "endpoints[0].events: must be true or false", "endpoints[0].ordered: must be true or false",
 			`endpoints[0].timeout: must be a duration, as "15s"`, "endpoints[0].concurrency: must be a whole number",
-			"endpoints[0].headers: must be an object", "endpoints[0].retries: unknown field; the fields are name, url, secrets, kinds, ordered, timeout, concurrency and headers",
+			"endpoints[0].headers: must be an object", "endpoints[0].retries: unknown field; the fields are name, url, secrets, kinds, events, ordered, timeout, concurrency and headers",
 		},
 		`{"endpoints": [{` + good + `, "timeout": "31s", "concurrency": 0, "kinds": [""], "headers": {"Webhook-Id": "s3cret",
 			"Authorization": "s3cret", "a b": "s3cret", "X-A": "s3cret\n", "x-a": "", "X-B": null, "X-C": 7}}]}`: {
