@@ -19,6 +19,7 @@ type Group struct {
 	Pending       int      `json:"pending" doc:"Messages that it has read but not acknowledged."`
 	OldestUnread  float64  `json:"oldest_unread_seconds" doc:"The age of the oldest message that it has not read."`
 	OldestPending float64  `json:"oldest_pending_seconds" doc:"The age of the oldest message that it has not acknowledged."`
+	Events        bool     `json:"events,omitempty" doc:"It asks for events beside messages."`
 	Consumers     []string `json:"consumers" nullable:"false" doc:"Its living consumers."`
 
 	Members []GroupMember `json:"members" nullable:"false" doc:"The same consumers, with what each is doing."`
@@ -44,6 +45,7 @@ type GroupReadRequest struct {
 	_           struct{} `additionalProperties:"false"`
 	Consumer    string   `json:"consumer,omitempty" doc:"The consumer's name, ten random letters or digits. Leave it out in the first round: the reply has a name."`
 	From        string   `json:"from,omitempty" enum:"start,now" doc:"Create the group if it is new, and begin with the oldest stored message (start) or with the next one (now). Left out: the group must exist."`
+	Events      bool     `json:"events,omitempty" doc:"With from: the group also gets events from now on, which say what becomes of sends. With from and without events it gets none."`
 	Acknowledge []string `json:"acknowledge,omitempty" maxItems:"1000" doc:"Handles of messages that were handled."`
 	Limit       int      `json:"limit,omitempty" minimum:"1" maximum:"1000" default:"100" doc:"The most messages to return."`
 	Wait        string   `json:"wait,omitempty" example:"10s" default:"0s" doc:"The longest wait for a first message, at most 10s."`
@@ -92,7 +94,7 @@ func (s *Server) groupRoutes(api huma.API) {
 
 func groupOf(g *message.Group) Group {
 	out := Group{
-		Name: g.Name, Lag: g.Lag, Pending: g.Pending, OldestUnread: g.OldestUnread.Seconds(), OldestPending: g.OldestPending.Seconds(),
+		Name: g.Name, Lag: g.Lag, Pending: g.Pending, OldestUnread: g.OldestUnread.Seconds(), OldestPending: g.OldestPending.Seconds(), Events: g.Events,
 		Consumers: make([]string, len(g.Consumers)), Members: make([]GroupMember, len(g.Consumers)),
 	}
 	for i, c := range g.Consumers {

@@ -70,7 +70,7 @@ func TestConsume(t *testing.T) {
 	})
 	var read []string
 	lost, enough := 0, errors.New("enough")
-	err := c.Consume(t.Context(), "crm", FromNow, 0, func(m api.GroupMessage) error {
+	err := c.Consume(t.Context(), "crm", FromNow, false, 0, func(m api.GroupMessage) error {
 		if m.Handle == "3!" {
 			return enough
 		}
@@ -97,7 +97,7 @@ func TestConsumeGivesUpWhereItNeverBegan(t *testing.T) {
 		calls++
 		answer(w, http.StatusServiceUnavailable, "application/problem+json", `{"detail":"Redis cannot be reached"}`)
 	})
-	err := c.Consume(t.Context(), "crm", FromNow, 0, func(api.GroupMessage) error { return nil }, func(error, time.Duration) {})
+	err := c.Consume(t.Context(), "crm", FromNow, false, 0, func(api.GroupMessage) error { return nil }, func(error, time.Duration) {})
 	if Status(err) != http.StatusServiceUnavailable || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
@@ -121,7 +121,7 @@ func TestConsumeLeavesWithWhatWasRead(t *testing.T) {
 		}
 		answer(w, http.StatusOK, "application/json", `{"consumer":"C","messages":[{"handle":"1"},{"handle":"2"}]}`)
 	})
-	err := c.Consume(ctx, "crm", FromNow, 0, func(api.GroupMessage) error {
+	err := c.Consume(ctx, "crm", FromNow, false, 0, func(api.GroupMessage) error {
 		stop(stopped)
 		return nil
 	}, func(err error, _ time.Duration) { t.Errorf("lost: %v", err) })
@@ -145,7 +145,7 @@ func TestConsumeEndsAtItsLimit(t *testing.T) {
 		answer(w, http.StatusOK, "application/json", `{"consumer":"C","messages":[{"handle":"1"}]}`)
 	})
 	read := 0
-	err := c.Consume(t.Context(), "crm", FromStart, 2, func(api.GroupMessage) error { read++; return nil }, func(error, time.Duration) {})
+	err := c.Consume(t.Context(), "crm", FromStart, false, 2, func(api.GroupMessage) error { read++; return nil }, func(error, time.Duration) {})
 	if err != nil || read != 2 || len(turns) != 3 {
 		t.Fatalf("%d were read, %v, asked %q", read, err, turns)
 	}

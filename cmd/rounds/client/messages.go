@@ -132,15 +132,16 @@ const (
 )
 
 // Consume reads a consumer group, which begins at from if it is new, and calls read for
-// each message, for ever. A message is acknowledged with the next call after read has
-// returned without an error. limit, if not 0, is the most messages to read.
+// each message, for ever. With events the group also gets events from now on. A message is
+// acknowledged with the next call after read has returned without an error. limit, if not
+// 0, is the most messages to read.
 //
 // It ends as Tail does, but first acknowledges and leaves the group. Unacknowledged
 // messages go to other consumers.
-func (c *Client) Consume(ctx context.Context, group, from string, limit int, read func(api.GroupMessage) error, lost func(err error, pause time.Duration)) error {
+func (c *Client) Consume(ctx context.Context, group, from string, events bool, limit int, read func(api.GroupMessage) error, lost func(err error, pause time.Duration)) error {
 	path := namedPath("/v1/groups/", group) + "/read"
 	// The caller chooses the name, so that the first call can be repeated too.
-	turn := api.GroupReadRequest{Consumer: circulate.NewReplica(), From: from, Wait: groupWait.String()}
+	turn := api.GroupReadRequest{Consumer: circulate.NewReplica(), From: from, Events: events, Wait: groupWait.String()}
 	again, given, connected := backoff{c.firstPause}, 0, false
 	for {
 		turn.Limit = groupPage
@@ -188,7 +189,7 @@ func (c *Client) leave(ctx context.Context, path string, turn api.GroupReadReque
 	// delivered again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	turn.From, turn.Limit, turn.Wait, turn.Leave = "", 0, "", true
+	turn.From, turn.Events, turn.Limit, turn.Wait, turn.Leave = "", false, 0, "", true
 	err := c.call(ctx, http.MethodPost, path, turn, nil)
 	for err != nil && !Refused(err) {
 		if !sleep(ctx, c.firstPause) {

@@ -33,7 +33,7 @@ func newMessagesCommand(env environment) *cobra.Command {
 }
 
 func newTailCommand(env environment) *cobra.Command {
-	from, group, limit, jsonOutput := "", "", 0, false
+	from, group, events, limit, jsonOutput := "", "", false, 0, false
 	var accounts, kinds, types []string
 	cmd := &cobra.Command{
 		Use:   "tail",
@@ -46,6 +46,8 @@ Each message goes to one consumer of the group, is printed and then acknowledged
 message that was printed but could not be acknowledged is printed again by the next
 consumer. Without --group nothing is acknowledged, and no other reader is affected.
 
+With --events the group also gets events from now on, which say what becomes of sends.
+
 --account, --kind and --type print only messages that match all of them; each may be repeated.
 
 If nothing comes for five seconds, standard error says which accounts fail, or that the
@@ -56,7 +58,8 @@ names.`,
   rounds messages tail --limit 1
   rounds messages tail --account news --account inbox
   rounds messages tail --kind telegram --type message --from start
-  rounds messages tail --group audit --from start`,
+  rounds messages tail --group audit --from start
+  rounds messages tail --group audit --events`,
 		Args: cobra.NoArgs,
 		RunE: withClient(env, func(cmd *cobra.Command, _ []string, calls *client.Client) error {
 			if from != client.FromStart && from != client.FromNow {
@@ -64,6 +67,9 @@ names.`,
 			}
 			if group != "" && len(accounts)+len(kinds)+len(types) > 0 {
 				return misuse("--account, --kind and --type are not for --group: what a group's consumer does not print, it would still acknowledge")
+			}
+			if events && group == "" {
+				return misuse("--events needs --group: only a group gets events")
 			}
 			if err := unknownKind(cmd.Context(), calls, kinds); err != nil {
 				return err
@@ -100,7 +106,7 @@ names.`,
 			if group != "" {
 				// The API enforces the limit, so that no more messages are read than
 				// printed.
-				err := calls.Consume(cmd.Context(), group, from, limit, func(m api.GroupMessage) error {
+				err := calls.Consume(cmd.Context(), group, from, events, limit, func(m api.GroupMessage) error {
 					silent.heard()
 					return printMessage(env.stdout, m.Message, jsonOutput)
 				}, lost)
@@ -118,6 +124,7 @@ names.`,
 	}
 	cmd.Flags().StringVar(&from, "from", client.FromNow, "where to begin: `start` or now; with --group, where the group begins if it is new")
 	cmd.Flags().StringVar(&group, "group", "", "read as a consumer of this `group`, and acknowledge the printed messages")
+	cmd.Flags().BoolVar(&events, "events", false, "with --group: also what becomes of sends")
 	cmd.Flags().StringArrayVar(&accounts, "account", nil, "only messages of the account with this `id`")
 	cmd.Flags().StringArrayVar(&kinds, "kind", nil, "only messages of accounts of this `kind`")
 	cmd.Flags().StringArrayVar(&types, "type", nil, "only messages of this `type`, as the checker names it")

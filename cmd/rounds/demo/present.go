@@ -94,7 +94,7 @@ or in another terminal: a pretend phone scans the code. What reaches the demo fr
 		return unless(ctx, calls.Tail(ctx, client.FromStart, o.Show, ignore))
 	})
 	group.Go(func() error {
-		return unless(ctx, calls.Consume(ctx, archive, client.FromStart, 0, func(api.GroupMessage) error {
+		return unless(ctx, calls.Consume(ctx, archive, client.FromStart, false, 0, func(api.GroupMessage) error {
 			return pause(ctx, archivePace)
 		}, ignore))
 	})

@@ -28,6 +28,7 @@ const (
 type GroupRead struct {
 	Consumer    string        // ten letters or digits; empty: the first round names it
 	From        string        // FromStart or FromNow, where a new group begins; empty: the group must exist
+	Events      bool          // with From: the group asks for events beside messages; without From nothing changes
 	Acknowledge []string      // ids of messages
 	Limit       int           // 0: Limit
 	Wait        time.Duration // the longest wait for a first message
@@ -62,6 +63,9 @@ func (q GroupRead) validate(name string) ([]entryName, error) {
 	if q.From != "" && q.From != FromStart && q.From != FromNow {
 		faults.Add("from", "must be start or now")
 	}
+	if q.Events && q.From == "" {
+		faults.Add("events", "must be given together with from")
+	}
 	if q.Limit < 0 || q.Limit > MaxLimit {
 		faults.Add("limit", fmt.Sprintf("must be 1 to %d", MaxLimit))
 	}
@@ -85,7 +89,7 @@ func (q GroupRead) validate(name string) ([]entryName, error) {
 // It returns the faults of the text as strict.Faults. ReadGroup judges the values.
 func DecodeGroupRead(text []byte) (GroupRead, error) {
 	body, faults := groupReadDecoder.Decode(text)
-	q := GroupRead{Consumer: body.Consumer, From: body.From, Acknowledge: body.Acknowledge, Limit: body.Limit, Leave: body.Leave}
+	q := GroupRead{Consumer: body.Consumer, From: body.From, Events: body.Events, Acknowledge: body.Acknowledge, Limit: body.Limit, Leave: body.Leave}
 	if body.Wait != "" {
 		var err error
 		if q.Wait, err = time.ParseDuration(body.Wait); err != nil {
@@ -98,6 +102,7 @@ func DecodeGroupRead(text []byte) (GroupRead, error) {
 var groupReadDecoder = strict.NewDecoder[struct {
 	Consumer    string   `strict:"consumer"`
 	From        string   `strict:"from"`
+	Events      bool     `strict:"events"`
 	Acknowledge []string `strict:"acknowledge"`
 	Limit       int      `strict:"limit,given"`
 	Wait        string   `strict:"wait"`
@@ -132,6 +137,9 @@ func (r *Reader) ReadGroup(ctx context.Context, name string, q GroupRead) (Group
 			after = circulate.StreamEnd
 		}
 		if _, err := group.Of(r.ring).Ensure(ctx, name, func(int) string { return after }); err != nil {
+			return batch, err
+		}
+		if err := group.Of(r.ring).TellEvents(ctx, name, q.Events); err != nil {
 			return batch, err
 		}
 	}

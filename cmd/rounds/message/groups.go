@@ -31,6 +31,7 @@ type Group struct {
 	Pending       int           // messages that it has read but not acknowledged
 	OldestUnread  time.Duration // the age of the oldest message that it has not read
 	OldestPending time.Duration // the age of the oldest message that it has not acknowledged
+	Events        bool          // it asks for events beside messages
 	Consumers     []Consumer    // its living consumers, by name
 }
 
@@ -75,10 +76,14 @@ func (r *Reader) groupsOf(ctx context.Context, wanted func(group string) bool) (
 	if err != nil {
 		return nil, err
 	}
+	told, err := r.ring.Streams().Told(ctx, 0) // the last shard to learn of it
+	if err != nil {
+		return nil, err
+	}
 	groups := make([]Group, 0, len(names))
 	for _, name := range names {
 		sum := sums[name]
-		groups = append(groups, Group{name, sum.Lag, sum.Pending, sum.OldestUnread, sum.OldestPending, consumersOf(name, present[name], states)})
+		groups = append(groups, Group{name, sum.Lag, sum.Pending, sum.OldestUnread, sum.OldestPending, slices.Contains(told, name), consumersOf(name, present[name], states)})
 	}
 	return groups, nil
 }
