@@ -366,27 +366,29 @@ func TestListSends(t *testing.T) {
 	f.call("POST", "/v1/sends/"+want[0]+"/cancel", "", 200, nil)
 	list := func(query string) (ids []string) {
 		t.Helper()
+		var before Send
 		for cursor := ""; ; {
 			var page SendList
 			f.call("GET", "/v1/sends?limit=2"+query+"&cursor="+cursor, "", 200, &page)
 			for _, s := range page.Sends {
-				ids = append(ids, s.ID)
+				if s.Account == before.Account && s.Queued.Before(before.Queued) {
+					t.Errorf("%s: %s is before %s, which is older", query, before.ID, s.ID)
+				}
+				ids, before = append(ids, s.ID), s
 			}
 			if cursor = page.Next; cursor == "" {
 				return ids
 			}
 		}
 	}
-	got := list("")
-	slices.Sort(got)
-	all := slices.Sorted(slices.Values(want))
-	if !slices.Equal(got, all) {
-		t.Errorf("all: got %d of %d", len(got), len(all))
+	same := func(got, want []string) bool { return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) }
+	if got := list(""); !same(got, want) {
+		t.Errorf("all: got %d of %d", len(got), len(want))
 	}
-	if got := list("&account=a1"); !slices.Equal(got, want[3:6]) {
-		t.Errorf("of a1: %v, want %v, the oldest first", got, want[3:6])
+	if got := list("&account=a1"); !same(got, want[3:6]) {
+		t.Errorf("of a1: %v, want %v", got, want[3:6])
 	}
-	if got := list("&account=a0&state=queued"); !slices.Equal(got, want[1:3]) {
+	if got := list("&account=a0&state=queued"); !same(got, want[1:3]) {
 		t.Errorf("queued ones of a0: %v", got)
 	}
 	if got := list("&state=canceled&state=expired"); !slices.Equal(got, want[:1]) {
