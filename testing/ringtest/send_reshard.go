@@ -99,6 +99,9 @@ func reshardSends(fx *fixture) {
 		f.Errorf("settled by a ring from before: %v", err)
 	}
 	queue(ring, text(all[4], "ben", "1"), "key", false)
+	if s, err := ring.Sends().Standing(ctx, all[5], circulate.SendQuery{Peers: 9, Latest: 99}); err != nil || s.Unknown != 1 || s.Windows != 1 || len(s.Latest) < 12 {
+		f.Errorf("the sends of an account that has moved: %+v, %v", s, err)
+	}
 	// Nothing is attempted while accounts leave, so that they can.
 	late := text(stays, "fay", "1")
 	queue(ring, late, "", true)

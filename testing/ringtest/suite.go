@@ -251,6 +251,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, spoilt":                                        sendMistyped,
 			"send, in a backup":                                   sendArchived,
 			"send, audited":                                       sendAudited,
+			"send, how those of an account stand":                 sendsStand,
 			"window opens":                                        windowOpens,
 			"window opens once for a message":                     windowOpensOnce,
 			"window opens by a page":                              windowOpensByAPage,
