@@ -38,6 +38,7 @@ type Sender interface {
 type Sending struct {
 	Types    []string // the types of sends, such as "text"; empty: none
 	Windowed bool     // peers may be answered only within windows: see Message.Answerable
+	Most     int      // how many answers a window allows; 0: any number
 	Doubt    Doubt    // what can be done about an attempt whose end is unknown
 }
 

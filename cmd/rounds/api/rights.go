@@ -74,6 +74,7 @@ func Rights() []Right {
 		{"DELETE /v1/accounts/{id}", access.Editor, scopeAccount},
 		{"GET /v1/accounts/{id}/schedule", access.Viewer, scopeAccount},
 		{"GET /v1/accounts/{id}/timeline", access.Viewer, scopeAccount},
+		{"GET /v1/accounts/{id}/conversations", access.Viewer, scopeAccount},
 		{"GET /v1/accounts/{id}/trail", access.Viewer, scopeAccount},
 		{"POST /v1/accounts/{id}/sends", access.Sender, scopeAccount},
 		{"POST /v1/accounts/{id}/pause", access.Operator, scopeAccount},

@@ -36,6 +36,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.groupRoutes(api)
 	s.webhookRoutes(api)
 	s.sendRoutes(api)
+	s.conversationRoutes(api)
 	s.deadRoutes(api)
 	s.statsRoutes(api)
 	s.historyRoutes(api)

@@ -52,6 +52,8 @@ type Schedule struct {
 	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
 
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check is known to have ever succeeded completely."`
+
+	Answers *Answers `json:"answers,omitempty" doc:"How its answers stand. Left out if it cannot send."`
 }
 
 // Parks says what parks an account that goes on failing as it did last.
@@ -87,7 +89,8 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 			lanes.Seconds = &seconds
 		}
 	}
-	return schedule, nil
+	schedule.Answers, err = s.answersOf(ctx, &e.View)
+	return schedule, err
 }
 
 // rate returns how many checks a second all replicas made in the last minute. It is 0 if

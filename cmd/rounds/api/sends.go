@@ -28,6 +28,7 @@ import (
 type Sending struct {
 	Types    []string // the types of its sends; empty: it cannot send
 	Windowed bool     // its peers may be answered only within windows
+	Most     int      // how many answers a window allows; 0: any number
 
 	// Prepare judges a send and completes it. If the send answers a found message, Prepare
 	// fills in what the kind takes from that message, such as the peer. Its error has every

@@ -322,7 +322,7 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/kinds": "get", "/v1/accounts:count": "get", "/v1/accounts:nudge": "post", "/v1/accounts:pause": "post", "/v1/accounts:resume": "post", "/v1/accounts:delete": "post",
 		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/v1/audit": "get", "/v1/law": "get", "/v1/system": "get", "/v1/concerns": "get", "/v1/audit:repair": "post", "/v1/backup": "get", "/v1/reshard": "get post", "/v1/reshard:finish": "post", "/v1/reshard:abort": "post",
 		"/v1/history": "get", "/v1/problems": "get",
-		"/v1/accounts/{id}/sends": "post", "/v1/sends": "get", "/v1/sends/{id}": "get", "/v1/sends/{id}/cancel": "post", "/v1/sends/{id}/retry": "post", "/v1/sends/{id}/resolve": "post",
+		"/v1/accounts/{id}/sends": "post", "/v1/accounts/{id}/conversations": "get", "/v1/sends": "get", "/v1/sends/{id}": "get", "/v1/sends/{id}/cancel": "post", "/v1/sends/{id}/retry": "post", "/v1/sends/{id}/resolve": "post",
 		"/healthz": "get", "/readyz": "get",
 		"/v1/messages/{ref}": "get", "/v1/dead/{id}": "get", "/v1/limits": "get", "/v1/credentials": "get",
 		"/v1/groups": "get", "/v1/groups/{name}": "delete", "/v1/groups/{name}/read": "post", "/v1/webhooks": "get", "/v1/webhooks/{name}": "get", "/v1/webhooks/{name}/retry": "post", "/v1/webhooks/{name}/skip": "post", "/v1/webhooks/{name}/enable": "post",

@@ -19,11 +19,12 @@ func sendingOf(checkers poller.Checkers) func(kind string, config json.RawMessag
 			config = json.RawMessage("{}")
 		}
 		can := sender.Sending(config)
-		return api.Sending{Types: can.Types, Windowed: can.Windowed, Prepare: func(o *api.Outgoing, answers *circulate.Message) error {
+		prepare := func(o *api.Outgoing, answers *circulate.Message) error {
 			send := poller.Outgoing{Peer: o.Peer, Type: o.Type, Data: o.Data}
 			err := sender.PrepareSend(config, &send, answers)
 			*o = api.Outgoing{Peer: send.Peer, Type: send.Type, Data: send.Data}
 			return err
-		}}
+		}
+		return api.Sending{Types: can.Types, Windowed: can.Windowed, Most: can.Most, Prepare: prepare}
 	}
 }

@@ -32,7 +32,7 @@ var _ poller.Sender = (*Checker)(nil)
 // Sending is text within windows. WeCom does not promise that it refuses a repeated msgid, so an unknown
 // end stays unknown.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{"text"}, Windowed: true}
+	return poller.Sending{Types: []string{"text"}, Windowed: true, Most: windowCount}
 }
 
 // PrepareSend takes {"text": "…"}. An answer goes to the customer who wrote the message.

@@ -34,7 +34,7 @@ var _ poller.Sender = (*Checker)(nil)
 // Sending is text within windows. Whether the server knows a repeated client_id is unknown, so an
 // unknown end stays unknown.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{typeText}, Windowed: true}
+	return poller.Sending{Types: []string{typeText}, Windowed: true, Most: windowCount}
 }
 
 // PrepareSend takes {"text": "…"}. The peer of an answer is the person who wrote the message.
