@@ -30,8 +30,9 @@ func newWhyCommand(env environment) *cobra.Command {
 		Use:   "why ID",
 		Short: "Show when an account is checked next, and why at that time",
 		Long: `Show where an account is, when it is checked next and which rule decided that, how
-its last checks went, what mattered lately, and who changed it. A rule is a word, such as cadence,
-backoff, retry-after, limit, nudge or priority, with a sentence that explains it.`,
+its last checks went, what waits to be answered, what mattered lately, and who changed it. A rule
+is a word, such as cadence, backoff, retry-after, limit, nudge or priority, with a sentence that
+explains it.`,
 		Example: `  rounds account why news
   rounds account why news --json | jq -r .rule`,
 		Args:              exactly(1),
@@ -56,6 +57,7 @@ backoff, retry-after, limit, nudge or priority, with a sentence that explains it
 		if err := printSchedule(env.stdout, why.Schedule); err != nil {
 			return err
 		}
+		printAnswers(env.stdout, &why.Schedule)
 		printTimeline(env.stdout, why.Timeline)
 		return printChanges(env.stdout, why.changes)
 	})
@@ -67,6 +69,65 @@ const (
 	whyChanges = 5
 	whyEvents  = 8
 )
+
+// printAnswers prints what the account has to send, and whom it may answer. An error in writing shows up
+// when the changes are printed.
+func printAnswers(w io.Writer, s *api.Schedule) {
+	a := s.Answers
+	if a == nil || a.Unknown == 0 && len(a.Peers) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nanswers:")
+	if a.Unknown > 0 {
+		fmt.Fprintf(w, "  %d %s since %s: see rounds sends list --state unknown, then rounds sends resolve\n", a.Unknown, several(a.Unknown, "answer is unknown", "answers are unknown"), clockTime(a.Since))
+	}
+	windows := 0
+	for _, p := range a.Peers {
+		if p.Waiting > 0 {
+			fmt.Fprintln(w, "  "+oneLine(waitingTo(&p)))
+		}
+		if p.Window != nil {
+			windows++
+			fmt.Fprintln(w, "  "+oneLine(fmt.Sprintf("the window to %s: %s", p.Peer, windowOf(p.Window))))
+		}
+	}
+	if more := a.Windows - windows; more > 0 {
+		fmt.Fprintf(w, "  %d %s\n", more, several(more, "more peer has a window", "more peers have a window"))
+	}
+}
+
+// waitingTo says what the sends to a peer wait for.
+func waitingTo(p *api.PeerAnswers) string {
+	what := several(p.Waiting, "its turn", "their turn")
+	if p.Closed {
+		what = "a message of theirs"
+	}
+	return fmt.Sprintf("%d %s to %s %s for %s", p.Waiting, several(p.Waiting, "answer", "answers"), p.Peer, several(p.Waiting, "waits", "wait"), what)
+}
+
+// several returns the words for one or for many.
+func several(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// windowOf says until when and how often a peer may be answered.
+func windowOf(w *api.Window) string {
+	until := clockTime(w.Until)
+	switch {
+	case w.Left == nil && w.Open:
+		return "until " + until
+	case w.Open && w.Most > 0:
+		return fmt.Sprintf("%d of %d left, until %s", *w.Left, w.Most, until)
+	case w.Open:
+		return fmt.Sprintf("%d left, until %s", *w.Left, until)
+	case w.Left != nil && *w.Left <= 0:
+		return "used up; they must write again"
+	}
+	return "over since " + until + "; they must write again"
+}
 
 // printTimeline prints what mattered to an account lately. An error in writing shows up when the
 // changes are printed.

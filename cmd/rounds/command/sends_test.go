@@ -168,3 +168,59 @@ func TestSendWithoutAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// The command why says what waits to be answered, how long a person may be, and what is in doubt.
+func TestWhyTellsOfAnswers(t *testing.T) {
+	s := startAPI(t, func(o *api.Options) {
+		sending(o)
+		inner := o.Sending
+		o.Sending = func(kind string, config json.RawMessage) api.Sending {
+			can := inner(kind, config)
+			can.Windowed, can.Most = true, 10
+			return can
+		}
+	})
+	s.must("account", "add", "inbox", "--kind", "feed", "--set", "url=x")
+	if out := s.must("account", "why", "inbox"); strings.Contains(out, "answers:") {
+		t.Errorf("without sends:\n%s", out)
+	}
+	for _, text := range []string{"one", "two"} {
+		s.must("send", "inbox", "--to", "anna", "--text", text, "--when", "open")
+	}
+	until := time.Now().Add(time.Hour)
+	batch, err := s.ring.Claim(t.Context(), s.ring.ShardOf("inbox"), "replica001", 1, 0)
+	if err != nil || len(batch.Claims) != 1 {
+		t.Fatal(batch, err)
+	}
+	if _, err := s.ring.Return(t.Context(), s.ring.ShardOf("inbox"), []circulate.Return{{Claim: &batch.Claims[0], Kind: "feed", Due: until,
+		Messages: []circulate.Message{{ID: "m", Data: json.RawMessage(`{}`), Answerable: &circulate.Answerable{Peer: "ben", For: time.Hour, Count: 3}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.must("send", "inbox", "--to", "ben", "--text", "lost")
+	s.attempted(circulate.AttemptUnknown)
+	out := s.must("account", "why", "inbox")
+	for _, want := range []string{"\nanswers:\n", "1 answer is unknown since ", "rounds sends resolve", "2 answers to anna wait for a message of theirs", "the window to ben: 2 of 10 left, until "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if out := s.must("account", "why", "inbox", "--json"); !strings.Contains(out, `"answers"`) {
+		t.Errorf("as JSON: %s", out)
+	}
+}
+
+func TestWindowsInWords(t *testing.T) {
+	at := time.Now()
+	three, none := 3, 0
+	for want, w := range map[string]api.Window{
+		"until " + clockTime(at):                                  {Open: true, Until: at},
+		"3 left, until " + clockTime(at):                          {Open: true, Until: at, Left: &three},
+		"3 of 10 left, until " + clockTime(at):                    {Open: true, Until: at, Left: &three, Most: 10},
+		"used up; they must write again":                          {Until: at, Left: &none, Most: 10},
+		"over since " + clockTime(at) + "; they must write again": {Until: at, Left: &three, Most: 10},
+	} {
+		if got := windowOf(&w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
