@@ -26,9 +26,14 @@ type oneAccount struct {
 	Events   []timelineEvent // the events of the timeline, folded
 	Facts    []fact
 	Messages []accountMessage
-	Older    string // the address of older events; empty: there are none
-	Earlier  bool   // the page shows older events, which do not change
-	Found    bool   // false: the messages could not be read
+	Talk     *talk      // nil: it could not be read
+	Box      *answerBox // nil: the visitor cannot answer
+	Unboxed  bool       // there is a peer to answer, and the page has no box yet
+	Older    string     // the address of older events; empty: there are none
+	Earlier  bool       // the page shows older events, which do not change
+	Found    bool       // false: the messages could not be read
+
+	at string // the address of its live stream; empty: the page's own
 }
 
 // schedule says where an account is, and when it is checked next.
@@ -104,6 +109,7 @@ func accountPage() *page {
 			"/account/delete": func(v *visit) (string, error) {
 				return link("/accounts", "said", "account.deleted"), v.do("DELETE", accountPath(v.r.PostForm.Get("id")), nil, nil)
 			},
+			"/account": answerPeer,
 		},
 	}
 }
@@ -147,26 +153,33 @@ func readAccount(v *visit) (any, error) {
 		a.Older = v.With("cursor", a.Timeline.Next)
 	}
 	if v.May("GET /v1/messages") {
-		if err := a.readMessages(v); err != nil && v.r.Context().Err() != nil {
-			return nil, err
+		err = a.readMessages(v)
+	}
+	if v.May(routeTalk) {
+		err = errors.Join(err, a.readTalk(v))
+	}
+	if err != nil && v.r.Context().Err() != nil {
+		return nil, err
+	}
+	return a, nil // without what could not be read
+}
+
+// latestFound returns the id of the latest event of the timeline that found messages.
+func (a *oneAccount) latestFound() string {
+	for _, e := range a.Timeline.Events {
+		if e.Event == "found" {
+			return e.ID
 		}
 	}
-	return a, nil
+	return ""
 }
 
 // readMessages reads the latest messages, again only when the timeline has newer ones or after a
 // while.
 func (a *oneAccount) readMessages(v *visit) error {
-	latest := ""
-	for _, e := range a.Timeline.Events {
-		if e.Event == "found" {
-			latest = e.ID
-			break
-		}
-	}
 	var found struct{ Messages []accountMessage }
 	route := address("/v1/messages", map[string][]string{"account": {a.ID}, "before": {"now"}, "limit": {strconv.Itoa(accountMessages)}})
-	if err := v.seldom(route, latest, accountKept, &found); err != nil {
+	if err := v.seldom(route, a.latestFound(), accountKept, &found); err != nil {
 		return err
 	}
 	a.Messages, a.Found = found.Messages, true

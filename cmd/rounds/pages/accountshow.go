@@ -94,24 +94,41 @@ type accountMessage struct{ found }
 // messageLine is how many characters of a message the page of its account shows.
 const messageLine = 120
 
-// Line returns the content of the message in one line: its title or the like, or else its data.
-func (m *accountMessage) Line() string {
-	var data map[string]json.RawMessage
-	if json.Unmarshal(m.Data, &data) == nil {
+// Line returns the content of the message in one line.
+func (m *accountMessage) Line() string { return short(contentOf(m.Data), messageLine) }
+
+// contentOf returns what people read of the data of a message or a send: its title, its text or the
+// like, or else all of the data.
+func contentOf(data json.RawMessage) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) == nil {
 		for _, name := range []string{"title", "subject", "text", "content", "name", "summary"} {
 			var text string
-			if json.Unmarshal(data[name], &text) == nil && strings.TrimSpace(text) != "" {
-				return short(text, messageLine)
+			if json.Unmarshal(fields[name], &text) == nil && strings.TrimSpace(text) != "" {
+				return text
 			}
 		}
+	}
+	var within struct {
+		Text struct{ Content string } // of WeCom
+		// Of Telegram.
+		Message struct{ Text string }
+		Edited  struct{ Text string } `json:"edited_message"`
 	}
 	var items []struct { // of WeChat
 		Of struct{ Text string } `json:"text_item"`
 	}
-	if json.Unmarshal(data["item_list"], &items) == nil && len(items) > 0 && strings.TrimSpace(items[0].Of.Text) != "" {
-		return short(items[0].Of.Text, messageLine)
+	_ = json.Unmarshal(data, &within) // fields of another type stay empty
+	texts := []string{within.Text.Content, within.Message.Text, within.Edited.Text}
+	if json.Unmarshal(fields["item_list"], &items) == nil && len(items) > 0 {
+		texts = append(texts, items[0].Of.Text)
 	}
-	return short(string(m.Data), messageLine)
+	for _, text := range texts {
+		if strings.TrimSpace(text) != "" {
+			return text
+		}
+	}
+	return unescaped(data)
 }
 
 // short returns a text in one line of at most the given number of characters.

@@ -44,6 +44,7 @@ type view struct {
 	Title  string
 	D      any      // what the page's data returned
 	Live   bool     // the page has live blocks
+	LiveAt string   // the address whose live blocks they are; empty: the page's own
 	Files  *static  // the addresses of assets
 	Script []string // the page's own modules
 }
@@ -87,7 +88,11 @@ func (p *page) view(v *visit) (*view, error) {
 }
 
 func (p *page) shown(v *visit, data any, live bool) *view {
-	return &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: data, Live: live, Files: v.static, Script: p.scripts}
+	shown := &view{visit: v, Page: p.name, In: p.menu, Title: v.lang.text(p.name + ".title"), D: data, Live: live, Files: v.static, Script: p.scripts}
+	if elsewhere, ok := data.(interface{ liveAt() string }); ok {
+		shown.LiveAt = elsewhere.liveAt()
+	}
+	return shown
 }
 
 // unopened is the data of a page that no address opens.

@@ -21,6 +21,8 @@ func (s *sent) Sign() string {
 		return "bad"
 	case "attempting":
 		return "warn"
+	case "accepted":
+		return "good"
 	}
 	return "dim"
 }

@@ -17,7 +17,7 @@ export function listen() {
 
 function open() {
   if (source) return;
-  source = new EventSource("/live" + location.pathname + location.search);
+  source = new EventSource("/live" + (document.body.dataset.live || location.pathname + location.search));
   source.addEventListener("swap", (e) => swap(JSON.parse(e.data)));
   source.addEventListener("looked", () => away(false));
   source.addEventListener("away", () => away(true));
