@@ -34,8 +34,9 @@ It reads no settings, which are for "rounds serve". The dashboard is at 127.0.0.
 another port if that one is taken.
 
 One account is at a pretend WeChat, with a phone whose address is printed: it scans the codes
-of sign-ins, on the dashboard or by "rounds weixin login", and writes messages. With
---weixin-login one more account is signed in here first, and the phone scans by itself.`,
+of sign-ins, on the dashboard or by "rounds weixin login", writes messages, and shows what they
+are answered. With --weixin-login one more account is signed in here first, and the phone scans
+by itself.`,
 		Example: `  rounds demo
   rounds demo --weixin-login
   rounds demo --for 10s`,

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -204,6 +206,52 @@ func TestDemoShowsMessagesAndEndsWithAllItsPollers(t *testing.T) {
 	d.gone(running)
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
+// Somebody opens the page of the WeChat account, answers its friend in the box, by a form that is posted
+// twice, and sees the answer on the phone, once.
+func TestAnAnswerReachesThePhoneOfTheDemo(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t)
+	var phone, page string
+	d.await("the address of the phone", func() bool {
+		found := regexp.MustCompile(`  phone +(\S+)`).FindStringSubmatch(d.Log())
+		if found != nil {
+			phone = found[1]
+		}
+		return found != nil
+	})
+	form := regexp.MustCompile(`action="(/account\?id=weixin-1&amp;peer=[^"]+)".*name="key" value="([^"]+)".*name="reply_to" value="([^"]+)"`)
+	var box []string
+	d.await("a message that can be answered", func() bool {
+		_, page = processes.Get(t, d.base+"/account?id=weixin-1", "")
+		box = form.FindStringSubmatch(page)
+		return box != nil
+	})
+	for range 2 {
+		answer, err := http.PostForm(d.base+html.UnescapeString(box[1]), url.Values{"key": {box[2]}, "reply_to": {box[3]}, "text": {"On our way"}, "when": {"now"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK || answer.Request.URL.Query().Get("id") != "weixin-1" {
+			t.Fatalf("answered %s at %s", answer.Status, answer.Request.URL)
+		}
+	}
+	d.await("the answer on the phone", func() bool {
+		_, page = processes.Get(t, phone, "")
+		return strings.Contains(page, "On our way")
+	})
+	if !strings.Contains(page, "Answers to the friend: 1.") {
+		t.Errorf("the phone shows\n%s", page)
+	}
+	d.await("its outcome", func() bool {
+		_, page = processes.Get(t, d.base+"/account?id=weixin-1", "")
+		return strings.Contains(page, `<span class="text">On our way</span>`) && strings.Contains(page, ">accepted</span>")
+	})
+	if !regexp.MustCompile(`\d of 10 left, until <time`).MatchString(page) {
+		t.Errorf("no window in\n%s", page)
 	}
 }
 

@@ -53,8 +53,9 @@ own. They check %[2]d accounts, all on loopback, of which %[3]d fail on purpose.
 a poller on the dashboard's first page: the others take over its accounts. Interrupt to
 end; nothing is kept.
 
-One account is at a pretend WeChat. Sign another one in on the dashboard's page of accounts,
-or in another terminal: a pretend phone scans the code. What reaches the demo from there is
+One account, weixin-1, is at a pretend WeChat. Answer its friend on the account's page: the
+pretend phone shows the answer. Sign another one in on the dashboard's page of accounts, or in
+another terminal: the phone scans the code. What reaches the demo from there is
 
   %[6]s%[7]s weixin login ID
   %[6]s%[7]s account why ID

@@ -16,6 +16,9 @@ import (
 // maxText is the longest name or message that somebody types into the phone, in bytes.
 const maxText = 200
 
+// answersShown is how many of the last answers to a friend the phone shows.
+const answersShown = 5
+
 // phonePage is a phone with WeChat in it: it scans codes, and its owners get messages.
 var phonePage = template.Must(template.New("phone").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
@@ -29,8 +32,9 @@ var phonePage = template.Must(template.New("phone").Parse(`<!doctype html>
 {{else}}<p>{{.Person}} has scanned it. Type these digits where the code is shown:</p><p><b>{{.Digits}}</b></p>{{end}}
 <form method="post" action="/phone/expire"><input type="hidden" name="code" value="{{.ID}}"><button>Let it expire</button></form></section>
 {{else}}<p>No code waits to be scanned.</p>{{end}}
-{{range .Accounts}}<section><h2>{{.Name}}</h2><p>Messages: {{.Posted}}, fetched: {{.Given}}.</p>
-<form method="post" action="/phone/write"><input type="hidden" name="person" value="{{.Name}}"><label>A friend writes <input name="text" value="Hello {{.Next}}" maxlength="200"></label> <button>Send</button></form>
+{{range .Accounts}}<section><h2>{{.Name}}</h2><p>Messages: {{.Posted}}, fetched: {{.Given}}. Answers to the friend: {{.Sent}}.</p>
+{{range .Answers}}<p dir="auto">↩ {{.Text}}</p>
+{{end}}<form method="post" action="/phone/write"><input type="hidden" name="person" value="{{.Name}}"><label>A friend writes <input name="text" value="Hello {{.Next}}" maxlength="200"></label> <button>Send</button></form>
 <form method="post" action="/phone/leave"><input type="hidden" name="person" value="{{.Name}}"><button>Sign out</button></form></section>{{end}}
 <p><a href="/phone">Look again</a></p></body></html>
 `))
@@ -44,6 +48,8 @@ type shownCode struct {
 type shownAccount struct {
 	Name                string
 	Posted, Given, Next int
+	Sent                int          // how many texts the bot has sent
+	Answers             []ilink.Sent // the last of them
 }
 
 // phone answers what a person does with a phone.
@@ -123,7 +129,8 @@ func (w *weixin) show(rw http.ResponseWriter) {
 		}
 	}
 	for _, b := range w.Bots() {
-		shown.Accounts = append(shown.Accounts, shownAccount{b.User, b.Posted, b.Given, b.Posted + 1})
+		sent := w.Sent(b.Token)
+		shown.Accounts = append(shown.Accounts, shownAccount{b.User, b.Posted, b.Given, b.Posted + 1, len(sent), sent[max(0, len(sent)-answersShown):]})
 	}
 	shown.Name = []string{"Mei", "Chen", "Wang"}[len(shown.Accounts)%3]
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -148,3 +148,22 @@ func TestThePhoneScansByItself(t *testing.T) {
 		}
 	})
 }
+
+// The phone shows what its friend was answered.
+func TestThePhoneShowsAnswers(t *testing.T) {
+	w := newWeixin()
+	w.Write(FirstToken, "Are you there?")
+	for _, text := range []string{"one", "two", "three", "four", "five", "<six>"} {
+		got, said := wechat(t, w, "POST", "/ilink/bot/sendmessage", FirstToken,
+			`{"msg":{"from_user_id":"","to_user_id":"person@im.wechat","client_id":"`+text+`","message_type":2,"message_state":2,"context_token":"context-1","item_list":[{"type":1,"text_item":{"text":"`+text+`"}}]},"base_info":{"channel_version":"1","bot_agent":"rounds/1"}}`)
+		if got.Ret != 0 || !strings.Contains(said, "message_id") {
+			t.Fatalf("%s: %s", text, said)
+		}
+	}
+	_, page := wechat(t, w, "GET", "/phone", "", "")
+	for want, is := range map[string]bool{"Answers to the friend: 6.": true, ">↩ two<": true, ">↩ &lt;six&gt;<": true, ">↩ one<": false, "<six>": false} {
+		if strings.Contains(page, want) != is {
+			t.Errorf("%q: %t in %s", want, !is, page)
+		}
+	}
+}
