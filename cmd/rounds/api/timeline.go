@@ -260,9 +260,12 @@ func join(events []moment, e *trail.Entry) []moment {
 }
 
 // whatOf returns the word for an order in a timeline, and the lines that the order may have caused.
-// An order that changed nothing about an account is not in its timeline.
+// An order that changed nothing about an account is not in its timeline, nor is one about a send.
 func whatOf(e *trail.Entry) (what string, caused []circulate.Event) {
-	verb, _, _ := strings.Cut(e.Action, "-")
+	verb, noun, _ := strings.Cut(e.Action, "-")
+	if noun == "send" {
+		return "", nil
+	}
 	switch verb {
 	case "pause":
 		return string(circulate.EventParked), []circulate.Event{circulate.EventParked}

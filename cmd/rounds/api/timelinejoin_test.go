@@ -112,6 +112,7 @@ func TestOrdersAndLinesAreOneTimeline(t *testing.T) {
 	f := newFixture(t)
 	f.ordered(trail.Entry{By: "cms", Action: "create-account", Account: "a"})
 	f.ordered(trail.Entry{By: "cms", Action: "put-account", Account: "a", Counts: map[string]int{"unchanged": 1}})
+	f.ordered(trail.Entry{By: "bot", Action: "create-send", Account: "a"})
 	f.ordered(trail.Entry{By: "cms", Action: "patch-account", Account: "a", Fields: []string{"cadence"}})
 	f.ordered(trail.Entry{By: "cms", Action: "patch-account", Account: "b", Fields: []string{"cadence"}})
 	f.ordered(trail.Entry{By: "eve", Action: "delete-account", Account: "a", Outcome: trail.Refused})
