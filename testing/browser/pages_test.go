@@ -33,6 +33,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("actions", h.testActions)
 	t.Run("keyboard", w.testKeyboard)
 	t.Run("scan", w.testScan)
+	t.Run("answers", w.testAnswers)
 	t.Run("revive", h.testRevive)
 	t.Run("payloads", w.testPayloads)
 	t.Run("shards", w.testShards)

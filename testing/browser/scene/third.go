@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 //	/refused/ID       a connector's error of the kind auth
 //	/hooks/ID, /in    receivers of webhooks: the first accepts, the second does not
 //	/said/ID          what Say has set
+//	/sent/ID          takes what an account sends; see Sent
 //	/ilink/           WeChat
 type ThirdParty struct {
 	WeChat *ilink.Ilink // whose phones the caller plays
@@ -36,6 +38,7 @@ type ThirdParty struct {
 
 	mu   sync.Mutex
 	said map[string]Answer
+	sent map[string][]string
 }
 
 // Answer is what a third party answers to every request for an address.
@@ -50,7 +53,7 @@ func startThirdParty() (*ThirdParty, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &ThirdParty{WeChat: ilink.New(ilink.Options{}), listener: listener, born: time.Now(), said: make(map[string]Answer)}
+	p := &ThirdParty{WeChat: ilink.New(ilink.Options{}), listener: listener, born: time.Now(), said: make(map[string]Answer), sent: make(map[string][]string)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/feeds/{id}", p.feed)
 	mux.HandleFunc("/connector/{id}", p.connector)
@@ -70,6 +73,7 @@ func startThirdParty() (*ThirdParty, error) {
 		write(w, Answer{http.StatusInternalServerError, "text/plain", "the archive's disk is full"})
 	})
 	mux.HandleFunc("/said/{id}", p.answer)
+	mux.HandleFunc("/sent/{id}", p.take)
 	mux.Handle("/ilink/", p.WeChat)
 	p.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = p.http.Serve(listener) }() // it ends with close
@@ -96,6 +100,30 @@ func (p *ThirdParty) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, a)
+}
+
+// take is the send_url of a connector, which accepts every text.
+func (p *ThirdParty) take(w http.ResponseWriter, r *http.Request) {
+	var send struct {
+		To   string                `json:"to"`
+		Data struct{ Text string } `json:"data"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&send); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	id := r.PathValue("id")
+	p.mu.Lock()
+	p.sent[id] = append(p.sent[id], send.To+": "+send.Data.Text)
+	p.mu.Unlock()
+	write(w, Answer{http.StatusOK, "application/json", `{}`})
+}
+
+// Sent returns what /sent/ID has taken on all hosts, in order, each with whom it is for: "anna: hello".
+func (p *ThirdParty) Sent(id string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sent[id])
 }
 
 func write(w http.ResponseWriter, a Answer) {
