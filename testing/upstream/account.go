@@ -21,7 +21,11 @@ type account struct {
 	running  int
 	last     time.Time
 	fault    *Fault
-	healed   chan struct{} // closed when fault ends; nil without one
+	healed   chan struct{} // closed when the faults end; nil without one
+
+	sent      []Sent
+	sends     int    // requests to the send_url
+	sendFault *Fault // of these
 }
 
 // message is one message of an account.
@@ -59,17 +63,7 @@ func (a *account) begin() (*Fault, <-chan struct{}) {
 		a.overlaps++
 	}
 	a.running++
-	fault, healed := a.fault, a.healed
-	if fault != nil && fault.Times > 0 {
-		if fault.Times == 1 {
-			a.fault = nil // healed stays open: a hanging check waits for Heal
-		} else {
-			next := *fault
-			next.Times--
-			a.fault = &next
-		}
-	}
-	return fault, healed
+	return a.fault.next(), a.healed
 }
 
 func (a *account) end() {

@@ -10,6 +10,7 @@ import (
 // Fault is what an account does wrong. Delay comes first, then Hang. Of the other fields
 // the first one set counts; with none the check goes on as usual.
 type Fault struct {
+	Cut        bool          // of a send: it is taken, and the connection breaks in the middle of the answer
 	Times      int           // for this many checks; 0: until Heal
 	Delay      time.Duration // answer this much later
 	Hang       bool          // answer only after Heal
@@ -42,7 +43,23 @@ func (a *account) heal() {
 	if a.healed != nil {
 		close(a.healed)
 	}
-	a.fault, a.healed = nil, nil
+	a.fault, a.sendFault, a.healed = nil, nil, nil
+}
+
+// next counts a call down, and returns the fault unless it was applied often enough.
+func (f *Fault) next() *Fault {
+	if f == nil || f.Times < 0 {
+		return nil
+	}
+	now := *f
+	switch f.Times {
+	case 0:
+	case 1:
+		f.Times = -1 // that was the last one
+	default:
+		f.Times--
+	}
+	return &now
 }
 
 // answer applies the fault to a check. It returns false if the check goes on as usual.

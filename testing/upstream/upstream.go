@@ -10,6 +10,7 @@
 //	/jsonfeed/{id}   JSON Feed, with ETag
 //	/connector/{id}  the protocol of the http kind; the cursor is the number of
 //	                 the last message
+//	/send/{id}       the send_url of the http kind
 package upstream
 
 import (
@@ -32,6 +33,8 @@ type Options struct {
 	// PageLimit is how many messages a connector returns on a page at most; 0: as many as
 	// the request asks for.
 	PageLimit int
+	// Deduplicates has a connector take sends with one send_id once.
+	Deduplicates bool
 }
 
 // Upstream is the fake. It is safe for concurrent use.
@@ -51,6 +54,7 @@ func New(options Options) *Upstream {
 	u.routes.HandleFunc("GET /atom/{id}", u.check(u.atom))
 	u.routes.HandleFunc("GET /jsonfeed/{id}", u.check(u.jsonFeed))
 	u.routes.HandleFunc("POST /connector/{id}", u.check(u.connector))
+	u.routes.HandleFunc("POST /send/{id}", u.send)
 	return u
 }
 
@@ -71,7 +75,7 @@ func Serve(options Options) (*Upstream, func(), error) {
 	return u, stop, nil
 }
 
-// URL returns an account's address. Route is "feed", "atom", "jsonfeed" or "connector".
+// URL returns an account's address. Route is "feed", "atom", "jsonfeed", "connector" or "send".
 // The address begins with a slash if the Upstream was not started by Serve.
 func (u *Upstream) URL(route, id string) string {
 	return u.base + "/" + route + "/" + url.PathEscape(id)
@@ -101,6 +105,7 @@ type Stats struct {
 	Checks   int       // requests so far, failed ones included
 	Overlaps int       // how many of these began while another was under way
 	Last     time.Time // when the last request began; zero: never
+	Sends    int       // requests to the send_url, failed ones included
 }
 
 // Stats returns an account's numbers.
@@ -108,7 +113,7 @@ func (u *Upstream) Stats(id string) Stats {
 	a := u.account(id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Stats{Posted: len(a.posted), Checks: a.checks, Overlaps: a.overlaps, Last: a.last}
+	return Stats{Posted: len(a.posted), Checks: a.checks, Overlaps: a.overlaps, Last: a.last, Sends: a.sends}
 }
 
 // Accounts returns the ids of all accounts, in no order.

@@ -110,22 +110,6 @@ func wait(r *http.Request, healed <-chan struct{}, d time.Duration) bool {
 	return false
 }
 
-// cutting breaks the connection in the middle of the first write.
-type cutting struct {
-	http.ResponseWriter
-	note func()
-}
-
-// Write writes half of the bytes, and breaks the connection.
-func (c *cutting) Write(p []byte) (int, error) {
-	c.note()
-	_, _ = c.ResponseWriter.Write(p[:len(p)/2])
-	if flusher, ok := c.ResponseWriter.(http.Flusher); ok {
-		flusher.Flush()
-	}
-	panic(http.ErrAbortHandler)
-}
-
 func reply(rw http.ResponseWriter, body any) {
 	rw.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(rw).Encode(body)

@@ -49,11 +49,11 @@ func (w *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f != nil {
-		rw = &cutting{rw, func() {
+		rw = serving.Cut(rw, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.cuts = append(w.cuts, w.now())
-		}}
+		})
 	}
 	w.Ilink.ServeHTTP(rw, r)
 }

@@ -101,3 +101,22 @@ func Await(mu *sync.Mutex, r *http.Request, news <-chan struct{}, ends <-chan ti
 	mu.Lock()
 	return over, r.Context().Err() != nil
 }
+
+// Cut returns a ResponseWriter that writes half of an answer and breaks the connection, as a server
+// that has done its work and dies. It tells that to note, before.
+func Cut(rw http.ResponseWriter, note func()) http.ResponseWriter { return &cutting{rw, note} }
+
+type cutting struct {
+	http.ResponseWriter
+	note func()
+}
+
+// Write writes half of the bytes, and breaks the connection.
+func (c *cutting) Write(p []byte) (int, error) {
+	c.note()
+	_, _ = c.ResponseWriter.Write(p[:len(p)/2])
+	if flusher, ok := c.ResponseWriter.(http.Flusher); ok {
+		flusher.Flush()
+	}
+	panic(http.ErrAbortHandler)
+}

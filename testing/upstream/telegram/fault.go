@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Fault is what getUpdates does instead of its work: the first of its fields that is set.
+// Fault is what a call does instead of its work: the first of its fields that is set.
 type Fault struct {
 	Times      int           // for this many calls; 0: until Heal
 	After      time.Duration // before it does that
 	Hang       bool          // no answer until Heal
 	Reset      bool          // the connection breaks without an answer
+	Cut        bool          // of a send: it is taken, and the connection breaks in the middle of the answer
 	Garbage    bool          // an answer that is no JSON
 	Body       string        // an answer with this text
 	Bytes      int           // an answer of this many bytes

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Sent is a message that a bot has sent.
@@ -28,6 +30,13 @@ func (w *Telegram) Sent(token string) []Sent {
 		return slices.Clone(b.sent)
 	}
 	return nil
+}
+
+// Sends returns how many calls of bots that send something have come, refused ones included.
+func (w *Telegram) Sends() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sends
 }
 
 // FailSends has a bot's calls of sendMessage fail. Heal ends that too.
@@ -55,6 +64,7 @@ func (w *Telegram) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	b := w.find(rw, r)
 	var f *Fault
 	if b != nil {
+		w.sends++
 		f = b.sendFault.next()
 	}
 	healed := w.healed
@@ -62,12 +72,15 @@ func (w *Telegram) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	switch {
 	case b == nil:
 		return
-	case f != nil:
+	case f != nil && !f.Cut:
 		f.answer(rw, r, healed)
 		return
 	case q.Chat == "" || strings.TrimSpace(q.Text) == "":
 		refuse(rw, 400, "Bad Request: message text is empty", nil)
 		return
+	}
+	if f != nil {
+		rw = serving.Cut(rw, func() {})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

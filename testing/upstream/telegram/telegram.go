@@ -45,6 +45,7 @@ type Telegram struct {
 
 	mu     sync.Mutex
 	bots   map[string]*bot // by token
+	sends  int
 	healed chan struct{}
 }
 

@@ -18,6 +18,8 @@ const (
 type Fault struct {
 	Times      int    // for this many calls; 0: until Heal
 	Hang       bool   // no answer until Heal
+	Reset      bool   // the connection breaks without an answer
+	Cut        bool   // of send_msg: it is sent, and the connection breaks in the middle of the answer
 	Garbage    bool   // an answer that is no JSON
 	Bytes      int    // an answer of this many bytes
 	Status     int    // of HTTP
@@ -79,6 +81,8 @@ func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan st
 		case <-healed:
 		case <-r.Context().Done():
 		}
+	case f.Reset:
+		panic(http.ErrAbortHandler)
 	case f.Garbage:
 		_, _ = rw.Write([]byte("\x00garbage{<\xff"))
 	case f.Bytes > 0:

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 const (
@@ -59,7 +61,12 @@ func (w *WeCom) sendMsg(rw http.ResponseWriter, r *http.Request) {
 		refuse(rw, r, code)
 		return
 	}
-	if f := c.faults[SendMsg].next(); f != nil {
+	c.stats.SendMsg++
+	switch f := c.faults[SendMsg].next(); {
+	case f == nil:
+	case f.Cut:
+		rw = serving.Cut(rw, func() {})
+	default:
 		healed := w.healed
 		w.mu.Unlock()
 		defer w.mu.Lock()

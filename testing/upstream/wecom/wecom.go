@@ -134,6 +134,7 @@ type Stats struct {
 	AtOnce       int // the most calls of sync_msg at once
 	MostInMinute int // the most calls of sync_msg in a minute, where those are limited
 	Refused      int // calls of sync_msg that were answered with an error
+	SendMsg      int // calls of send_msg with a valid token
 }
 
 // Stats returns a corporation's numbers.
