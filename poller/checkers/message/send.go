@@ -20,9 +20,9 @@ var (
 // Text returns the text of a send of type text, whose data is {"text": "…"}.
 func Text(data json.RawMessage) (string, error) {
 	fields, ok := strict.Members(data)
-	text, isText := strict.Text(fields["text"])
+	text, isText := strict.TextIn(fields, "text")
 	switch {
-	case !ok || len(fields["text"]) == 0 || !isText || strings.TrimSpace(text) == "":
+	case !ok || !isText || strings.TrimSpace(text) == "":
 		return "", errText
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return "", errUTF8
