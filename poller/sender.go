@@ -64,7 +64,7 @@ const MaxPeer = circulate.MaxPeer
 type Outgoing struct {
 	Peer string
 	Type string
-	Data json.RawMessage
+	Data json.RawMessage // valid JSON, or empty
 }
 
 // SendRequest is what a Sender gets for one attempt.

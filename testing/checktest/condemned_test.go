@@ -33,9 +33,9 @@ const secret = "0pen-sesame-42"
 const flaw = "CHECKTEST_FLAW"
 
 // The suite runs on each flaw without the race detector. The detector watches it where there is
-// none, in TestModel, TestOverHTTP, TestOverABase and TestDeclaring.
+// none, in TestModel, TestSendModel, TestOverHTTP, TestOverABase and TestDeclaring.
 func TestMain(m *testing.M) {
-	os.Exit(processes.Apart(m, "TestTheSuiteCondemns", "TestTheSuiteOverHTTPCondemns", "TestTheSuiteOverABaseCondemns", "TestDeclaredCondemns").Run())
+	os.Exit(processes.Apart(m, "TestTheSuiteCondemns", "TestTheSuiteOfSendsCondemns", "TestTheSuiteOverHTTPCondemns", "TestTheSuiteOverABaseCondemns", "TestDeclaredCondemns").Run())
 }
 
 // condemned runs a test again in a process of its own, with a flaw in its checker, and expects

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
@@ -77,14 +79,10 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(secrets.CheckError(err))
 	}
-	q := sendRequest{
-		Version: 1, SendID: r.ID, Account: account{ID: r.Account, Config: r.Config}, To: r.Peer, Type: r.Type, Data: orNull(r.Data), Attempt: r.Attempt,
+	if _, err := message.Text(r.Data); err != nil {
+		return poller.Sent{}, poller.Refused("data", err.Error())
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		deadline = deadline.UTC()
-		q.Deadline = &deadline
-	}
-	body, err := json.Marshal(q)
+	body, err := encodeSend(ctx, r)
 	if err != nil {
 		return poller.Sent{}, poller.Refused("data", "the send cannot be encoded")
 	}
@@ -99,6 +97,18 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		return poller.Sent{}, fetch.SendError(err)
 	}
 	return sentOf(answer, secret.values)
+}
+
+// encodeSend returns the body of a request to a send_url.
+func encodeSend(ctx context.Context, r poller.SendRequest) ([]byte, error) {
+	q := sendRequest{
+		Version: 1, SendID: r.ID, Account: account{ID: r.Account, Config: r.Config}, To: r.Peer, Type: r.Type, Data: orNull(r.Data), Attempt: r.Attempt,
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		deadline = deadline.UTC()
+		q.Deadline = &deadline
+	}
+	return json.Marshal(q)
 }
 
 // sentOf reads the answer to a send.
@@ -122,7 +132,7 @@ func sentOf(answer *fetch.Response, hidden []string) (poller.Sent, error) {
 	if err != nil {
 		return poller.Sent{}, protocolError(err)
 	}
-	if len(id) > maxVendorID {
+	if len(id) > maxVendorID || strings.ContainsFunc(id, unicode.IsControl) || scrub(id, hidden) != id {
 		id = ""
 	}
 	return poller.Sent{VendorID: id}, nil

@@ -1,0 +1,94 @@
+package wecomkf
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+const customer = "wm-customer"
+
+func TestSendSuite(t *testing.T) {
+	checktest.RunSends(t, checktest.SendKind{
+		Start: startSendParty,
+		Refused: []checktest.RefusedSend{
+			{Send: poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":" "}`)}, Field: "data"},
+			{Send: poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":"x","` + checktest.Hidden + `":1}`)}, Field: "data"},
+			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{Data: json.RawMessage(`{"msgid":"1","msgtype":"event"}`)}, Field: "reply_to"},
+		},
+	})
+}
+
+func startSendParty(t *testing.T) checktest.SendParty {
+	w, stop, err := wecom.Serve(wecom.Options{Concurrency: -1, CallsWithoutToken: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	w.AddCorp(corp, secret)
+	client, shared := checktest.Client(t, fetch.Options{}), NewMemory()
+	fault := func(name string, f wecom.Fault, end checktest.SendEnd, code string) checktest.SendFault {
+		return checktest.SendFault{Name: name, End: end, Code: code, Takes: f.Cut, Hangs: f.Hang, Break: func(string) { w.Fail(corp, wecom.SendMsg, f) }}
+	}
+	return checktest.SendParty{
+		New: func() poller.Sender { return New(client, source(secret), shared) },
+		Config: func(openKfID string) json.RawMessage {
+			w.AddAccount(corp, openKfID)
+			w.Post(openKfID, "text")
+			return configOf(w.URL(), openKfID)
+		},
+		Closed: func(openKfID string) json.RawMessage { return configOf("http://127.0.0.1:1", openKfID) },
+		Valid: []checktest.ValidSend{
+			{Send: poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
+			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"msgid":"1","msgtype":"text","external_userid":"` + customer + `"}`)}},
+		},
+		Taken: func(openKfID string) (taken []checktest.Taken) {
+			for _, s := range w.Sent(openKfID) {
+				taken = append(taken, checktest.Taken{ID: s.MsgID, Peer: s.To})
+			}
+			return taken
+		},
+		Calls: func() int { return w.Stats(corp).SendMsg },
+		Heal:  func(string) { w.Heal() },
+		Faults: []checktest.SendFault{
+			fault("cut", wecom.Fault{Cut: true}, checktest.SendUnknown, ""),
+			fault("reset", wecom.Fault{Reset: true}, checktest.SendUnknown, "reset"),
+			fault("garbage", wecom.Fault{Garbage: true}, checktest.SendUnknown, "protocol"),
+			fault("too large", wecom.Fault{Bytes: 9 << 20}, checktest.SendUnknown, "too_large"),
+			fault("502", wecom.Fault{Status: 502}, checktest.SendUnknown, "http_502"),
+			fault("busy", wecom.Fault{Code: -1}, checktest.SendUnknown, "wecom_-1"),
+			fault("429", wecom.Fault{Status: 429}, checktest.SendAgain, "http_429"),
+			fault("crowded", wecom.Fault{Code: 45033}, checktest.SendAgain, "wecom_45033"),
+			fault("no such account", wecom.Fault{Code: 95000}, checktest.SendRefused, "wecom_95000"),
+			fault("a servicer has the session", wecom.Fault{Code: 95018}, checktest.SendRefused, "wecom_95018"),
+			fault("unheard of", wecom.Fault{Code: 99999}, checktest.SendRefused, "wecom_99999"),
+			fault("hang", wecom.Fault{Hang: true}, "", ""),
+		},
+		Secrets: []string{secret, w.Token(corp)},
+	}
+}
+
+func TestSendAddresses(t *testing.T) {
+	t.Parallel()
+	sending := func(c *Checker) poller.Checker {
+		return checktest.Sending(c, poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, "")
+	}
+	checktest.RunAddresses(t, checktest.HTTP{
+		New: func(client *fetch.Client) poller.Checker { return sending(New(client, source(secret), NewMemory())) },
+		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker {
+			return sending(New(client, s, NewMemory()))
+		},
+		Values: source(secret).Lookup,
+		Config: func(url string) json.RawMessage {
+			base, _, _ := strings.Cut(url, "?")
+			return configOf(base, "wk1")
+		},
+		Secret: secret,
+	})
+}
