@@ -1,0 +1,140 @@
+package checkers_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/connector"
+	"github.com/rounds-dev/rounds/poller/checkers/telegram"
+	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
+	"github.com/rounds-dev/rounds/poller/checkers/weixin"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/sendtest"
+	"github.com/rounds-dev/rounds/testing/upstream"
+	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
+	fakebot "github.com/rounds-dev/rounds/testing/upstream/telegram"
+	"github.com/rounds-dev/rounds/testing/upstream/wecom"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// token is the only secret of these accounts.
+const token = "123:sesame-sesame-sesame-sesame-sesame"
+
+func source() secrets.Source {
+	return secrets.Source{Lookup: func(name string) (string, bool) { return token, name == secrets.EnvPrefix+"T" }}
+}
+
+func client(transport http.RoundTripper) *fetch.Client {
+	return fetch.New(fetch.Options{Transport: transport})
+}
+
+// handler is a fake that answers without a network.
+type handler struct{ http.Handler }
+
+func (h handler) RoundTrip(r *http.Request) (*http.Response, error) { return serving.RoundTrip(h, r) }
+
+// A replica may be killed at any point of a send, and the third party's answers may be lost. No kind
+// then sends anything twice, unless somebody wants that, and each doubt is listed.
+func TestNoKindDoublesASend(t *testing.T) {
+	outlets := map[string]struct {
+		deduplicates bool
+		start        func(t *testing.T) *sendtest.Outlet
+	}{
+		"weixin": {false, func(*testing.T) *sendtest.Outlet {
+			fake := ilinkd.New(ilink.Options{Hold: -1})
+			fake.AddBot(token)
+			fake.Post(token, "text")
+			return &sendtest.Outlet{
+				Kind: weixin.Kind, Config: `{"token":{"secret":"T"}}`, Windowed: true, Peer: func(int) string { return "person@im.wechat" },
+				Sender: func(l *sendtest.Line) poller.Sender {
+					return weixin.New(client(l.Over(fake, "/sendmessage")), source())
+				},
+				Taken: func() (texts []string) {
+					for _, s := range fake.Sent(token) {
+						texts = append(texts, s.Text)
+					}
+					return texts
+				},
+				Cut: func(times int) { fake.Fail(ilinkd.SendMessage, ilinkd.Fault{Cut: true, Times: times}) },
+			}
+		}},
+		"wecom-kf": {false, func(*testing.T) *sendtest.Outlet {
+			fake := wecom.New(wecom.Options{})
+			fake.AddCorp("ww1", token)
+			fake.AddAccount("ww1", "wk1")
+			fake.Post("wk1", "text")
+			return &sendtest.Outlet{
+				Kind: "wecom-kf", Config: `{"corp_id":"ww1","open_kfid":"wk1","secret":{"secret":"T"}}`, Windowed: true, Sends: 3, Peer: func(int) string { return "wm-customer" },
+				Sender: func(l *sendtest.Line) poller.Sender {
+					return wecomkf.New(client(l.Over(fake, "/send_msg")), source(), wecomkf.NewMemory())
+				},
+				Taken: func() (texts []string) {
+					for _, s := range fake.Sent("wk1") {
+						texts = append(texts, s.Text)
+					}
+					return texts
+				},
+				Cut: func(times int) { fake.Fail("ww1", wecom.SendMsg, wecom.Fault{Cut: true, Times: times}) },
+			}
+		}},
+		"telegram": {false, func(*testing.T) *sendtest.Outlet {
+			fake := fakebot.New(fakebot.Options{})
+			fake.AddBot(token)
+			return &sendtest.Outlet{
+				Kind: "telegram", Config: `{"token":{"secret":"T"}}`, Peer: func(n int) string { return fmt.Sprint(1 + n%3) },
+				Sender: func(l *sendtest.Line) poller.Sender {
+					return telegram.New(client(l.Over(fake, "/sendMessage")), source())
+				},
+				Taken: func() (texts []string) {
+					for _, s := range fake.Sent(token) {
+						texts = append(texts, s.Text)
+					}
+					return texts
+				},
+				Cut: func(times int) { fake.FailSends(token, fakebot.Fault{Cut: true, Times: times}) },
+			}
+		}},
+		"a connector":                   {false, func(*testing.T) *sendtest.Outlet { return connected(false) }},
+		"a connector that deduplicates": {true, func(*testing.T) *sendtest.Outlet { return connected(true) }},
+	}
+	for name, o := range outlets {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sendtest.Run(t, o.deduplicates, o.start)
+		})
+	}
+}
+
+// connected is an account of a connector.
+func connected(once bool) *sendtest.Outlet {
+	fake := upstream.New(upstream.Options{Deduplicates: once})
+	config := fmt.Sprintf(`{"url":"http://connector.test/connector/a","send_url":"http://connector.test/send/a","deduplicates":%t}`, once)
+	return &sendtest.Outlet{
+		Kind: "http", Config: config, Peer: func(n int) string { return fmt.Sprint("peer", n%3) },
+		Sender: func(l *sendtest.Line) poller.Sender {
+			return connector.New(client(l.Over(handler{fake}, "/send/a")), source())
+		},
+		Taken: func() (texts []string) {
+			for _, s := range fake.Sent("a") {
+				texts = append(texts, textOf(s.Data))
+			}
+			return texts
+		},
+		Cut: func(times int) { fake.FailSends("a", upstream.Fault{Cut: true, Times: times}) },
+	}
+}
+
+func textOf(data json.RawMessage) string {
+	var content struct{ Text string }
+	_ = json.Unmarshal(data, &content) // another form has no text
+	return content.Text
+}
