@@ -236,6 +236,10 @@ func TestAnUnknownEndIsHeld(t *testing.T) {
 		w.is(ids["hangs"], circulate.SendAccepted, "")
 		stop()
 		unwatch()
+		// Each attempt is settled once.
+		if n, all := w.counted("rounds_sends_attempted_total", "unknown"), w.counted("rounds_sends_attempted_total", ""); n != 7 || all != 8 {
+			t.Errorf("%v attempts are counted, %v of them as unknown", all, n)
+		}
 	})
 }
 
