@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -113,7 +114,7 @@ func checker(t *testing.T) *connector.Checker {
 }
 
 func config(url string) json.RawMessage {
-	return fmt.Appendf(nil, `{"url":%q,"signing_secret":{"secret":"FILES"}}`, url)
+	return fmt.Appendf(nil, `{"url":%q,"signing_secret":{"secret":"FILES"},"send_url":%q,"deduplicates":true}`, url, url+"send")
 }
 
 func TestConnectorKeepsTheProtocol(t *testing.T) { each(t, keepsTheProtocol) }
@@ -124,7 +125,7 @@ func keepsTheProtocol(t *testing.T, start func(*testing.T, string) string) {
 	for n := range 120 {
 		write(t, dir, "a", fmt.Sprintf("line %d\n", n))
 	}
-	findings, err := checker(t).Verify(t.Context(), connector.Trial{Config: config(url), Account: "a"})
+	findings, err := checker(t).Verify(t.Context(), connector.Trial{Config: config(url), Account: "a", SendTo: "anna"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +183,50 @@ func reportsEachLineOnce(t *testing.T, start func(*testing.T, string) string) {
 		_, _, err := check(account, nil)
 		if got := checktest.Failure(t, err); got.Kind != kind || got.Scope != poller.ScopeAccount {
 			t.Errorf("%s: got %v", account, got)
+		}
+	}
+}
+
+func TestConnectorDeliversEachSendOnce(t *testing.T) { each(t, deliversEachSendOnce) }
+
+func deliversEachSendOnce(t *testing.T, start func(*testing.T, string) string) {
+	dir := t.TempDir()
+	url := start(t, dir)
+	write(t, dir, "a", "one\n")
+	send := func(url, account, id, kind, text string) (poller.Sent, error) {
+		data, err := json.Marshal(map[string]string{"text": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checker(t).Send(context.Background(), poller.SendRequest{Account: account, Config: config(url), ID: id, Attempt: 1, Peer: "anna", Type: kind, Data: data})
+	}
+	again := start(t, dir) // another copy, as after a crash
+	for _, url := range []string{url, url, again} {
+		for _, id := range []string{"S1", "S2"} {
+			if sent, err := send(url, "a", id, "text", "你好 "+id); err != nil || sent.VendorID != id {
+				t.Errorf("%s: got %+v, %v", id, sent, err)
+			}
+		}
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "a.sent"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("delivered %v, %v", files, err)
+	}
+	for i, id := range []string{"S1", "S2"} {
+		var got struct{ To, Text string }
+		text, err := os.ReadFile(filepath.Join(dir, "a.sent", id+".json"))
+		if err != nil || json.Unmarshal(text, &got) != nil || got.To != "anna" || got.Text != "你好 "+id || files[i].Name() != id+".json" {
+			t.Errorf("%s: delivered %s, %v", id, text, err)
+		}
+	}
+	for name, c := range map[string]struct{ account, id, kind, code string }{
+		"another type": {"a", "S3", "image", "rejected"}, "no such account": {"nobody", "S3", "text", "gone"}, "a wrong account": {"../a", "S3", "text", "config"},
+		"a wrong id": {"a", "../S3", "text", "http_400"},
+	} {
+		_, err := send(url, c.account, c.id, c.kind, "x")
+		var refused *poller.SendError
+		if !errors.As(err, &refused) || !refused.Final || refused.Code != c.code {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }

@@ -242,9 +242,9 @@ const codeNotJudged = 2
 
 func newConnectorVerifyCommand(env environment) *cobra.Command {
 	var (
-		account, secret string
-		sets            []string
-		jsonOutput      bool
+		account, secret, sendTo string
+		sets                    []string
+		jsonOutput              bool
 	)
 	cmd := &cobra.Command{
 		Use:   "verify URL",
@@ -255,6 +255,9 @@ several signatures, for one message and for many, again under the same cursor, u
 a cursor that it never returned, and about an account that does not exist. A line for each
 rule says whether it passes, fails or was not judged. If it fails, the line says why
 the rule exists and what to do.
+
+Nothing is sent, unless --send-to names somebody who may get a test message by the
+config's send_url.
 
 The account should have some messages, and get no new ones meanwhile. --secret names
 the secret that signs requests, in ROUNDS_SECRETS_DIR or as
@@ -267,7 +270,8 @@ Exit codes:
      a setting or a secret cannot be used`,
 		Example: `  rounds connector verify https://connector.example.com/check --secret CRM
   rounds connector verify http://127.0.0.1:9000/ --secret CRM --account inbox --allow-private-addresses
-  rounds connector verify https://connector.example.com/check --set 'headers.Authorization={"secret":"TOKEN"}' --json`,
+  rounds connector verify https://connector.example.com/check --set 'headers.Authorization={"secret":"TOKEN"}' --json
+  rounds connector verify https://connector.example.com/check --secret CRM --set send_url=https://connector.example.com/send --send-to anna`,
 		Args: func(cmd *cobra.Command, args []string) error { return notJudged(exactly(1)(cmd, args)) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, lookup, err := readAs(env, cmd, settings.ReadPoller)
@@ -284,7 +288,7 @@ Exit codes:
 			}
 			defer client.Close()
 			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: lookup})
-			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, Deadline: s.CheckTimeout})
+			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, SendTo: sendTo, Deadline: s.CheckTimeout})
 			if errors.Is(err, secrets.ErrNotFound) {
 				err = fmt.Errorf("%w, and stored secrets are in Redis and are not found here: put it into one of the two for this command", err)
 			}
@@ -299,6 +303,7 @@ Exit codes:
 	flags.StringVar(&account, "account", "verify", "the `id` of the account to ask about")
 	flags.StringVar(&secret, "secret", "", "the `name` of the secret that signs requests")
 	flags.StringArrayVar(&sets, "set", nil, "a field of the account's config, as `key=value`; may be repeated")
+	flags.StringVar(&sendTo, "send-to", "", "send a test message to this `peer`, by the config's send_url")
 	flags.BoolVar(&jsonOutput, "json", false, "print the findings as JSON")
 	settings.AddCheckerFlags(flags)
 	return cmd

@@ -2,7 +2,8 @@
 //
 // It reports the lines of text files: an account NAME has the file NAME.log in a
 // directory, and each of its lines is a message. All state is in the cursor, which is
-// the number of bytes read so far, so any number of copies may run.
+// the number of bytes read so far, so any number of copies may run. A text that is sent
+// to an account becomes a file in NAME.sent.
 //
 //	export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
 //	go run ./deployments/examples/connector-go --dir /var/log/inbox --port 9000
@@ -106,6 +107,10 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
+	if r.URL.Path == "/send" {
+		c.send(w, body)
+		return
+	}
 	var asked request
 	if err := json.Unmarshal(body, &asked); err != nil {
 		// This connector never returned a cursor of another form.
@@ -122,17 +127,37 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	found, err := check(c.dir, asked)
-	var refused failure
 	switch {
-	case errors.As(err, &refused):
-		reply(w, map[string]any{"error": refused})
 	case err != nil:
-		w.WriteHeader(http.StatusServiceUnavailable) // the fault is ours, not the account's
+		refuse(w, err)
 	case found == nil:
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		reply(w, found)
 	}
+}
+
+// send answers a request to the send_url.
+func (c *connector) send(w http.ResponseWriter, body []byte) {
+	var asked sendRequest
+	if json.Unmarshal(body, &asked) != nil || !plainID.MatchString(asked.SendID) || asked.To == "" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if err := send(c.dir, asked); err != nil {
+		refuse(w, err)
+		return
+	}
+	reply(w, map[string]string{"id": asked.SendID})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	var refused failure
+	if errors.As(err, &refused) {
+		reply(w, map[string]any{"error": refused})
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable) // the fault is ours, not the account's
 }
 
 func reply(w http.ResponseWriter, body any) {

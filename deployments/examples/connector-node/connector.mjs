@@ -3,13 +3,14 @@
 //
 // It reports the lines of text files: an account NAME has the file NAME.log in a
 // directory, and each of its lines is a message. All state is in the cursor, which is
-// the number of bytes read so far, so any number of copies may run.
+// the number of bytes read so far, so any number of copies may run. A text that is sent
+// to an account becomes a file in NAME.sent.
 //
 //   export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
 //   node connector.mjs --dir /var/log/inbox --port 9000
 
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { open } from 'node:fs/promises'
+import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto'
+import { access, link, mkdir, open, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -18,6 +19,7 @@ const MAX_REQUEST = 1 << 20 // bytes
 const MAX_LINE = 64 << 10 // bytes of one message; the rest of a longer line is left out
 const MAX_PAGE = 4 << 20 // bytes of lines on a page
 const TOLERANCE = 300 // seconds that a signature may be old, or ahead
+const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/
 
 // An error of the account, which rounds acts on by its kind.
 class Failure extends Error {
@@ -41,10 +43,39 @@ function signed(key, headers, body) {
   })
 }
 
+// Delivers a text: it becomes the file NAME.sent/SEND_ID.json. The file gets its name in
+// one step, and only if there is none of that name. So a send that comes again, even
+// after a crash of this program, is delivered once.
+async function send(directory, request) {
+  const name = request.account.id
+  if (!PLAIN_NAME.test(name)) throw new Failure('config', "the account's id must be letters, digits, dots, dashes and underscores")
+  if (request.type !== 'text') throw new Failure('rejected', 'only texts can be sent')
+  try {
+    await access(join(directory, `${name}.log`))
+  } catch (error) {
+    throw error.code === 'ENOENT' ? new Failure('gone', 'there is no such file') : error
+  }
+  const outbox = join(directory, `${name}.sent`)
+  await mkdir(outbox, { recursive: true, mode: 0o700 })
+  const part = join(outbox, `${randomUUID()}.part`)
+  const file = await open(part, 'wx', 0o600)
+  try {
+    await file.writeFile(JSON.stringify({ to: request.to, text: request.data.text }))
+    await file.sync()
+    await link(part, join(outbox, `${request.send_id}.json`))
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error // otherwise it was delivered before
+  } finally {
+    await file.close()
+    await rm(part)
+  }
+  return { id: request.send_id }
+}
+
 // One page: the lines after the cursor, or null if there are none.
 async function check(directory, request) {
   const name = request.account.id
-  if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/.test(name)) {
+  if (!PLAIN_NAME.test(name)) {
     throw new Failure('config', "the account's id must be letters, digits, dots, dashes and underscores")
   }
   let cursor = request.cursor ?? 0
@@ -105,6 +136,11 @@ async function read(request) {
   return Buffer.concat(parts)
 }
 
+// Whether a send has the fields that are needed here.
+function sendable(asked) {
+  return typeof asked.to === 'string' && typeof asked.data?.text === 'string' && /^[A-Za-z0-9_-]{1,128}$/.test(asked.send_id)
+}
+
 async function answer(key, directory, request) {
   if (request.method !== 'POST') return [405]
   const body = await read(request)
@@ -116,9 +152,10 @@ async function answer(key, directory, request) {
   } catch {
     return [400]
   }
-  if (typeof asked?.account?.id !== 'string' || !Number.isInteger(asked.limit)) return [400]
+  const sending = request.url === '/send'
+  if (typeof asked?.account?.id !== 'string' || !(sending ? sendable(asked) : Number.isInteger(asked.limit))) return [400]
   try {
-    const page = await check(directory, asked)
+    const page = await (sending ? send : check)(directory, asked)
     return page === null ? [204] : [200, page]
   } catch (error) {
     if (error instanceof Failure) return [200, { error: { kind: error.kind, code: error.kind, message: error.message } }]

@@ -3,7 +3,8 @@
 
 It reports the lines of text files: an account NAME has the file NAME.log in a
 directory, and each of its lines is a message. All state is in the cursor, the
-number of bytes that were read, so that any number of copies may run.
+number of bytes that were read, so that any number of copies may run. A text that
+is sent to an account becomes a file in NAME.sent.
 
     export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
     python3 connector.py --dir /var/log/inbox --port 9000
@@ -18,6 +19,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -94,6 +96,41 @@ def check(directory, request):
     return {"messages": messages, "next_cursor": end, "has_more": more, "cursor_reset": reset}
 
 
+def send(directory, request):
+    """Deliver a text: it becomes the file NAME.sent/SEND_ID.json. The file gets its name
+    in one step, and only if there is none of that name. So a send that comes again, even
+    after a crash of this program, is delivered once."""
+    name = request["account"]["id"]
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", name):
+        raise Failure("config", "the account's id must be letters, digits, dots, dashes and underscores")
+    if request["type"] != "text":
+        raise Failure("rejected", "only texts can be sent")
+    if not os.path.exists(os.path.join(directory, name + ".log")):
+        raise Failure("gone", "there is no such file")
+    outbox = os.path.join(directory, name + ".sent")
+    os.makedirs(outbox, mode=0o700, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=outbox, suffix=".part") as file:
+        json.dump({"to": request["to"], "text": request["data"]["text"]}, file)
+        file.flush()
+        os.fsync(file.fileno())
+        try:
+            os.link(file.name, os.path.join(outbox, request["send_id"] + ".json"))
+        except FileExistsError:
+            pass  # it was delivered before
+    return {"id": request["send_id"]}
+
+
+def well_formed(request, path):
+    """Whether a request has the fields that are needed here."""
+    try:
+        if path == "/send":
+            texts = request["send_id"], request["account"]["id"], request["to"], request["type"], request["data"]["text"]
+            return all(isinstance(text, str) for text in texts) and bool(re.fullmatch("[A-Za-z0-9_-]{1,128}", request["send_id"]))
+        return isinstance(request["account"]["id"], str) and isinstance(request["limit"], int)
+    except (KeyError, TypeError):
+        return False
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
@@ -111,11 +148,12 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(401)
         try:
             request = json.loads(body)
-            request["account"]["id"], request["limit"]
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
+            return self.answer(400)
+        if not well_formed(request, self.path):
             return self.answer(400)
         try:
-            page = check(self.server.directory, request)
+            page = (send if self.path == "/send" else check)(self.server.directory, request)
         except Failure as failure:
             return self.answer(200, {"error": {"kind": failure.kind, "code": failure.kind, "message": str(failure)}})
         except OSError:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 const guide = "../../../deployments/guide"
@@ -66,6 +67,41 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 	}
 }
 
+func TestSchemaAgreesWithTheDecoderOfSends(t *testing.T) {
+	sent, failure := schema(t, "sent"), schema(t, "send_failure")
+	for _, answer := range []string{
+		`{}`, `{"id":"v1"}`, `{"id":null,"more":1}`, `{"error":null}`, `{"id":7}`, `[]`, `null`, `"v1"`,
+		`{"error":{"kind":"rejected","code":"blocked","message":"no"},"retry_after":30}`, `{"error":{"kind":"auth"}}`, `{"error":{"kind":"config"}}`,
+		`{"error":{"kind":"gone"}}`, `{"error":{"kind":"rate_limited"}}`, `{"error":{"kind":"transient"},"id":"v1"}`,
+		`{"error":{"kind":"cursor_invalid"}}`, `{"error":{"kind":"odd"}}`, `{"error":{}}`, `{"error":"no"}`, `{"error":{"kind":"auth","code":401}}`,
+	} {
+		_, err := sentOf(&fetch.Response{Status: 200, Body: []byte(answer)}, nil)
+		var refused *poller.SendError
+		taken := err == nil || errors.As(err, &refused)
+		if got := fits(t, sent, answer) || fits(t, failure, answer); got != taken {
+			t.Errorf("%s: the schema says %v, the decoder %v (%v)", answer, got, taken, err)
+		}
+	}
+}
+
+func TestSchemaDescribesSends(t *testing.T) {
+	s := schema(t, "send")
+	body, err := encodeSend(t.Context(), poller.SendRequest{
+		Account: "a", Config: []byte(`{"url":"https://example.com"}`), ID: "S", Attempt: 1, Peer: "anna", Type: "text", Data: []byte(`{"text":"x"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !fits(t, s, string(body)) {
+		t.Errorf("%s does not fit the schema", body)
+	}
+	for _, bad := range []string{`{}`, strings.Replace(string(body), `"version":1`, `"version":2`, 1), strings.Replace(string(body), `"to":"anna"`, `"to":""`, 1)} {
+		if fits(t, s, bad) {
+			t.Errorf("%s fits the schema", bad)
+		}
+	}
+}
+
 func TestSchemaDescribesRequests(t *testing.T) {
 	s := schema(t, "request")
 	body, err := encodeRequest(t.Context(), poller.Request{Account: "a", CheckID: "c", Config: []byte(`{"url":"https://example.com"}`), Limit: 200, Attempt: 1})
@@ -107,7 +143,7 @@ func TestExamplesFitTheSchema(t *testing.T) {
 				if answer, err := decode([]byte(block[1]), 200); err != nil || least == 2 && len(answer.Messages) != 1 {
 					t.Errorf("%s: %s is read as %+v, %v", page, block[1], answer, err)
 				}
-			case fits(t, schema(t, "failure"), block[1]):
+			case fits(t, schema(t, "failure"), block[1]), fits(t, schema(t, "send"), block[1]), fits(t, schema(t, "send_failure"), block[1]):
 			case strings.Contains(block[1], `"within"`):
 				if nudge, err := accounts.DecodeNudge([]byte(block[1])); err != nil || nudge.Within == 0 || len(nudge.Hint) == 0 || nudge.Lives == 0 {
 					t.Errorf("%s: %s is read as %+v, %v", page, block[1], nudge, err)

@@ -41,6 +41,8 @@ type Trial struct {
 	// Account is the id of the account that requests ask about. It should have some
 	// messages.
 	Account string
+	// SendTo is who gets a test message by the config's send_url; empty: nothing is sent.
+	SendTo string
 	// Deadline is how long the connector may take for an answer; 0: 30 s.
 	Deadline time.Duration
 }
@@ -72,6 +74,11 @@ const (
 	ruleSize       = "size"
 	ruleDeadline   = "deadline"
 	ruleHold       = "hold"
+
+	ruleSend          = "send"
+	ruleSendSigned    = "send signature"
+	ruleSendRepeated  = "send repeated"
+	ruleSendMalformed = "send malformed"
 )
 
 // Rules returns all rules, in the order in which Verify reports them.
@@ -102,6 +109,10 @@ func Rules() []Rule {
 		{ruleSize, "An answer over a size limit is refused whole, and the next one is as large."},
 		{ruleDeadline, "Nobody waits for an answer after the request's deadline."},
 		{ruleHold, "A request that may be held is repeated at once after an empty answer at once; an answer that comes too late counts as none."},
+		{ruleSend, "A send is accepted by a 2xx; after any other answer, except a refusal, nobody knows whether it was sent."},
+		{ruleSendSigned, "Anybody who finds the address could send in the name of every account."},
+		{ruleSendRepeated, "If the connector deduplicates, a send whose answer was lost comes again with its send_id, and must not be delivered twice."},
+		{ruleSendMalformed, "A 5xx for a bad request leaves a send in doubt that nobody sent."},
 	}
 }
 
@@ -118,7 +129,8 @@ const (
 
 // Verify sends a connector requests of every form that the protocol has. It returns a
 // finding for each of Rules, in their order. It asks for messages like a check, a few
-// dozen times, and changes nothing. A time-out or a broken connection does not show
+// dozen times, and changes nothing. Only if the trial names somebody who may get it, it sends a
+// message, and under a send_id that begins with "verify-". A time-out or a broken connection does not show
 // whether the connector obeys a rule. The rule is then not judged, and the failure
 // shows under the rules "every request" and "deadline". The error reports an unusable
 // config or secret. A connector that cannot be reached is a finding, not an error.
@@ -134,7 +146,12 @@ func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 	if t.Deadline <= 0 {
 		t.Deadline = 30 * time.Second
 	}
-	v := &verification{client: c.client, trial: t, url: config.url, hold: config.hold, secret: secret, found: make(map[string]Finding)}
+	v := &verification{client: c.client, trial: t, url: config.url, hold: config.hold, secret: secret, sendURL: config.send, once: config.once, found: make(map[string]Finding)}
+	if config.send != "" {
+		if v.sending, err = config.resolve(ctx, c.secrets, config.send); err != nil {
+			return nil, err
+		}
+	}
 	v.run(ctx)
 	return v.findings(), ctx.Err()
 }
@@ -147,6 +164,10 @@ type verification struct {
 	hold   time.Duration // the config's; 0: none
 	secret resolved
 	found  map[string]Finding // by rule, once it is judged
+
+	sendURL string // empty: the config has none
+	sending resolved
+	once    bool // the config says that the connector deduplicates
 
 	last       json.RawMessage // the cursor after all pages that were read
 	asked      int

@@ -210,14 +210,20 @@ func findingsOf(t *testing.T, trial Trial) map[string]Finding {
 	return byRule
 }
 
-// unjudged returns the rules that were not judged, except for the rule about holds: these configs
-// have none.
+// unjudged returns the rules that were not judged, except for the rules about holds and sends: these
+// configs have no hold, and nothing is sent.
 func unjudged(t *testing.T, findings map[string]Finding) string {
 	t.Helper()
 	if hold := findings[ruleHold]; hold.Verdict != NotJudged {
 		t.Errorf("judged a hold: %+v", hold)
 	}
 	delete(findings, ruleHold)
+	for _, rule := range []string{ruleSend, ruleSendSigned, ruleSendRepeated, ruleSendMalformed} {
+		if f := findings[rule]; f.Verdict != NotJudged {
+			t.Errorf("judged a send that nobody asked for: %+v", f)
+		}
+		delete(findings, rule)
+	}
 	return with(NotJudged, findings)
 }
 
@@ -311,6 +317,9 @@ func TestVerify(t *testing.T) {
 	}
 	fails[ruleReachable] = true // TestVerifyWhereNobodyListens
 	fails[ruleHold] = true      // TestVerifyHold
+	for _, c := range sendFlaws {
+		fails[c.failed] = true // TestVerifySends
+	}
 	for _, rule := range Rules() {
 		if !fails[rule.Name] {
 			t.Errorf("nothing fails %s", rule.Name)
