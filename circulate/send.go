@@ -105,6 +105,7 @@ type Send struct {
 	Expires  time.Time // never attempted after that, by Redis' clock; zero: never too late
 	Waits    bool      // waits for its peer's window, instead of being refused outside it
 	Windowed bool      // the kind allows answers only within windows
+	Free     bool      // Windowed, and takes nothing from the window's count
 
 	// Request is what the caller was asked to send, in the caller's own words. A repetition
 	// with the same key must have the same Request. Empty: it must have the same kind, peer,
@@ -241,7 +242,7 @@ func (s Sends) Queue(ctx context.Context, send Send, key string, b SendBounds) (
 		keyed = digestOf(send.Account, key)
 	}
 	args := []any{
-		send.ID, keyed, send.digest(), send.Account, send.Kind, send.Peer, expiryText(send.Expires), wire.Flag(send.Waits), wire.Flag(send.Windowed),
+		send.ID, keyed, send.digest(), send.Account, send.Kind, send.Peer, expiryText(send.Expires), wire.Flag(send.Waits), send.windowed(),
 		send.ReplyTo, send.Type, []byte(send.Data), b.Account, share, SendKeyKept.Milliseconds(), MostSendKeys,
 	}
 	err = s.ring.whereverIs(ctx, send.Account, func(ctx context.Context, shard int) error {
@@ -284,6 +285,17 @@ func readQueued(reply []string) (queued Send, isNew bool, err error) {
 		return Send{}, false, w
 	}
 	return Send{}, false, fmt.Errorf("queue send: %w", wire.ErrReply)
+}
+
+// windowed returns what scripts know of Windowed and Free.
+func (send *Send) windowed() string {
+	switch {
+	case send.Windowed && send.Free:
+		return "2"
+	case send.Windowed:
+		return "1"
+	}
+	return "0"
 }
 
 func (send *Send) validate() error {
@@ -355,7 +367,7 @@ func readSend(id, record string) (Send, error) {
 		rest = after[n:]
 	}
 	send := Send{
-		ID: id, Fence: fields[1], Account: fields[2], Kind: fields[3], Peer: fields[4], Waits: fields[9] == "1", Windowed: fields[10] == "1",
+		ID: id, Fence: fields[1], Account: fields[2], Kind: fields[3], Peer: fields[4], Waits: fields[9] == "1", Windowed: fields[10] == "1" || fields[10] == "2", Free: fields[10] == "2",
 		Code: fields[14], Text: fields[15], VendorID: fields[16], Replica: fields[17],
 		ReplyTo: fields[21], Type: fields[22], Data: json.RawMessage(fields[23]),
 	}

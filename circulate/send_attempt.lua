@@ -48,17 +48,17 @@ for k = 7, #ARGV do
       line_up(box, line, now)
     elseif s.state == 'q' then
       s.at = ''
-      local w = s.windowed == '1' and window_of(box, line, now)
+      local w = needs_window(s) and window_of(box, line, now)
       if s.expires ~= '' and tonumber(s.expires) <= now then
         end_expired(box, id, s, now)
       elseif redis.call('HGET', reasons, s.account) == ARGV[5] then
         s.at = stamp(now + tonumber(ARGV[6]))
         redis.call('ZADD', box.due, 0, in_due(s))
         put_send(box, id, s)
-      elseif s.windowed == '1' and not (w and w.open) and s.waits == '1' then
+      elseif needs_window(s) and not (w and w.open) and s.waits == '1' then
         put_send(box, id, s)
         line_up(box, line, now)
-      elseif s.windowed == '1' and not (w and w.open) then
+      elseif needs_window(s) and not (w and w.open) then
         s.code, s.text = 'window', 'the window closed before the send'
         end_send(box, id, s, 'n', now)
         tell_event(box, 'rejected', id, s)
@@ -66,7 +66,7 @@ for k = 7, #ARGV do
         fence = fence or take_ticket(sequence, now) .. request
         turn_to(box, id, s, 'a', now)
         s.fence, s.replica, s.request, s.attempts = fence, replica, request, format('%d', tonumber(s.attempts) + 1)
-        if w then
+        if w and s.windowed == '1' then
           s.counted = w.till
           count_window(box, line, w, -1)
         end

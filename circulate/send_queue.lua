@@ -8,7 +8,8 @@
 -- ARGV[4…6] account, kind, peer
 -- ARGV[7]   after when it must not go, unix ms, or ''
 -- ARGV[8]   1 if it waits for its window, otherwise 0
--- ARGV[9]   1 if the kind has windows, otherwise 0
+-- ARGV[9]   1 if it needs its peer's window, 2 if it then takes nothing from the window's
+--           count, otherwise 0
 -- ARGV[10…12] the message that it answers or '', type, data
 -- ARGV[13]  how many sends that have not ended an account may have
 -- ARGV[14]  how many the shard may have that are queued or under an attempt
@@ -46,11 +47,22 @@ for _, group in ipairs({'q', 'a', 'u'}) do all = all + count_within(box.index, g
 if all >= most then return {'a'} end
 if redis.call('ZCARD', box.line) >= tonumber(ARGV[14]) then return {'f'} end
 local line = account .. '\0' .. peer
-if windowed == '1' and waits == '0' then
-  -- Those before it in the line take from the count as well.
+if windowed ~= '0' and waits == '0' then
   local w = window_of(box, line, now)
-  local ahead = w and w.open and w.left ~= '-' and count_within(box.line, line, most) or 0
-  if not w or not w.open or w.left ~= '-' and ahead >= tonumber(w.left) then return {'o', w and w.till or '', w and w.left or ''} end
+  local full = not w or not w.open
+  if not full and windowed == '1' and w.left ~= '-' then
+    -- Those before it in the line take from the count as well.
+    local left, first, after = tonumber(w.left), within(line)
+    full = count_within(box.line, line, most) >= left
+    if full then
+      for _, member in ipairs(redis.call('ZRANGEBYLEX', box.line, first, after, 'LIMIT', 0, most)) do
+        local before = get_send(box, sub(member, #line + 12))
+        if not before or before.windowed ~= '2' then left = left - 1 end
+      end
+      full = left <= 0
+    end
+  end
+  if full then return {'o', w and w.till or '', w and w.left or ''} end
 end
 
 local s = {state = 'q', account = account, kind = kind, peer = peer, queued = stamp(now), since = stamp(now), expires = expires,

@@ -21,8 +21,9 @@ end
 --
 -- Since is when the state began, not_before when the next attempt may be, expires after
 -- when there is none: unix ms, or ''. Place is its number in the line of its peer, and at
--- the stamp under which it stands in due; '' means that it is not there. Counted is until
--- when the window lasted from whose count the last attempt was taken.
+-- the stamp under which it stands in due; '' means that it is not there. Windowed is 1 if
+-- it needs its peer's window, and 2 if it takes nothing from the window's count. Counted is
+-- until when the window lasted from whose count the last attempt was taken.
 local FIELDS_OF_SEND = {'state', 'fence', 'account', 'kind', 'peer', 'queued', 'since', 'not_before', 'expires', 'waits',
   'windowed', 'place', 'at', 'attempts', 'code', 'text', 'vendor', 'replica', 'request', 'counted', 'digest', 'reply_to',
   'type', 'data'}
@@ -137,6 +138,8 @@ local function put_window(box, line, w)
   redis.call('HSET', box.windows, line, w.till .. '|' .. w.left .. '|' .. w.token)
 end
 
+local function needs_window(s) return s.windowed == '1' or s.windowed == '2' end
+
 -- Takes one from a window's count, or gives back one that was taken.
 local function count_window(box, line, w, by)
   if w.left ~= '-' then
@@ -176,7 +179,7 @@ local function line_up(box, line, now)
   local s = id and get_send(box, id)
   if not s or s.state ~= 'q' or s.at ~= '' then return end
   s.at = s.not_before == '' and stamp(now) or s.not_before
-  if s.windowed == '1' and s.waits == '1' then
+  if needs_window(s) and s.waits == '1' then
     local w = window_of(box, line, now)
     if not (w and w.open) then s.at = FOR_EVER end
   end

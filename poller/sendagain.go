@@ -2,7 +2,7 @@ package poller
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -64,7 +64,7 @@ func (s *sends) revive(ctx context.Context, behind map[int]string) (waits bool, 
 }
 
 // reviveSome queues those of some unknown sends that are to be sent again now, each as the last of
-// its peer. It reports whether others are to be sent again later.
+// its peer, and ends fleeting ones. It reports whether others are to be resolved later.
 func (s *sends) reviveSome(ctx context.Context, shard int, some []circulate.Send) (waits bool, err error) {
 	known := make(map[string]bool)
 	var ids []string
@@ -86,33 +86,50 @@ func (s *sends) reviveSome(ctx context.Context, shard int, some []circulate.Send
 	}
 	for i := range some {
 		view := of[some[i].Account]
-		if view == nil || !s.repeats(&some[i], view) {
+		var to circulate.SendState
+		if view != nil {
+			to = s.ends(&some[i], view)
+		}
+		r := circulate.Resolution{Fence: some[i].Fence, To: to, Code: some[i].Code, Text: some[i].Text}
+		switch to {
+		case circulate.SendQueued:
+			r.Expires = some[i].Expires
+		case circulate.SendRejected:
+			r.Code, r.Text = codeLate, textLate
+		default:
 			continue
 		}
 		if view.Now.Before(some[i].Since.Add(sendRetry << min(max(0, some[i].Attempts-1), 8))) {
 			waits = true
 			continue
 		}
-		_, err := s.outbox.Resolve(ctx, some[i].ID, circulate.Resolution{
-			Fence: some[i].Fence, To: circulate.SendQueued, Code: some[i].Code, Text: some[i].Text, Expires: some[i].Expires,
-		})
-		if err != nil { // somebody else has resolved it, or Redis is away: the next look sees it
-			s.log.Debug("an unknown send was not queued again", "send", some[i].ID, "error", err)
+		if _, err := s.outbox.Resolve(ctx, some[i].ID, r); err != nil { // somebody else has resolved it, or Redis is away: the next look sees it
+			s.log.Debug("an unknown send was not resolved", "send", some[i].ID, "error", err)
 		}
 	}
 	return waits, nil
 }
 
-// repeats reports whether an unknown send may be sent again without a person's decision.
-func (s *sends) repeats(send *circulate.Send, view *circulate.View) bool {
+// ends returns what becomes of an unknown send without a person's decision: SendQueued, SendRejected,
+// or nothing, 0.
+func (s *sends) ends(send *circulate.Send, view *circulate.View) circulate.SendState {
 	late := view.Now.After(send.Queued.Add(sendGiveUp))
 	if !send.Expires.IsZero() {
 		late = !view.Now.Before(send.Expires)
 	}
 	account, _, err := accounts.ReadStored(view.Record)
 	sender := s.checkers.Sender(send.Kind)
-	if late || err != nil || sender == nil || account.Kind != send.Kind {
-		return false
+	if err != nil || sender == nil || account.Kind != send.Kind {
+		return 0
 	}
-	return account.OnUnknown == accounts.OnUnknownRetry || answer("Sending", func(config json.RawMessage) Doubt { return sender.Sending(config).Doubt }, account.Config, nil) == DoubtRepeats
+	sending := answer("Sending", sender.Sending, account.Config, nil)
+	switch {
+	case slices.Contains(sending.Fleeting, send.Type):
+		return circulate.SendRejected
+	case late:
+		return 0
+	case account.OnUnknown == accounts.OnUnknownRetry || sending.Doubt == DoubtRepeats:
+		return circulate.SendQueued
+	}
+	return 0
 }

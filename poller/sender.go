@@ -40,6 +40,11 @@ type Sending struct {
 	Windowed bool     // peers may be answered only within windows: see Message.Answerable
 	Most     int      // how many answers a window allows; 0: any number
 	Doubt    Doubt    // what can be done about an attempt whose end is unknown
+
+	// Fleeting are those of Types whose effect passes by itself, such as a typing notice. They take
+	// nothing from a window's count. Such a send is attempted once, within seconds, and an attempt
+	// that is not accepted is rejected, even if its end is unknown: it never waits or is in doubt.
+	Fleeting []string
 }
 
 // Doubt is what a kind can do about an attempt whose end is unknown.

@@ -226,3 +226,70 @@ func TestALateUnknownSendIsNotRepeated(t *testing.T) {
 		})
 	}
 }
+
+// A fleeting send, such as a typing notice, is attempted once and at once. Whatever becomes of it, it
+// neither waits nor is in doubt, and what is behind it goes on.
+func TestAFleetingSendIsAttemptedOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end   func() error // of the first attempt; nil: the replica dies
+		late  time.Duration
+		times int
+		state circulate.SendState
+		code  string
+	}{
+		"accepted":            {func() error { return nil }, 0, 1, circulate.SendAccepted, ""},
+		"refused for now":     {func() error { return &poller.SendError{After: time.Minute, Code: "busy", Message: "later"} }, 0, 1, circulate.SendRejected, "busy"},
+		"unreached":           {func() error { return &poller.SendError{Unsent: true, Code: "connect", Message: "no connection"} }, 0, 1, circulate.SendRejected, "connect"},
+		"cut":                 {func() error { return &poller.CheckError{Code: "reset", Message: "it broke"} }, 0, 1, circulate.SendRejected, "reset"},
+		"a panic":             {func() error { panic("x") }, 0, 1, circulate.SendRejected, "panic"},
+		"late":                {func() error { return nil }, time.Minute, 0, circulate.SendRejected, "late"},
+		"its replica is dead": {nil, 0, 1, circulate.SendRejected, "late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Run(t, 1, func(b *faketime.World) {
+				k := newTalker()
+				k.fleet = []string{"typing"}
+				more := `,"on_unknown":"retry"`
+				if tt.end == nil {
+					more = "" // nobody decides
+				}
+				id := says(b, more, func(s *circulate.Send) { s.Type, s.Windowed, s.Free = "typing", false, true })
+				behind := circulate.Send{ID: circulate.NewSendID("a"), Account: "a", Kind: "talker", Peer: "anna", Type: "text", Data: []byte(`{"text":"hello"}`)}
+				if _, _, err := b.Ring.Sends().Queue(b.Context(), behind, "", circulate.SendBounds{}); err != nil {
+					t.Fatal(err)
+				}
+				if tt.end == nil { // a replica that has noted an attempt is dead
+					o := circulate.AttemptOrder{Replica: circulate.NewReplica(), Step: "step", Kinds: []string{"talker"}, Most: 1, Lasts: time.Minute}
+					if taken, _, err := b.Ring.Sends().Attempt(b.Context(), 0, o); err != nil || len(taken) != 1 {
+						t.Fatal(taken, err)
+					}
+					if _, err := b.Ring.Sends().Sweep(b.Context(), 0, 100, 0, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				calls := 0
+				k.send = func(_ context.Context, r poller.SendRequest) (poller.Sent, error) {
+					sent := k.take(r)
+					if r.Type == "typing" {
+						calls++
+						return sent, tt.end()
+					}
+					return sent, nil
+				}
+				time.Sleep(tt.late)
+				stop := talks(b, k, nil)
+				time.Sleep(10 * time.Minute)
+				stop()
+				if tt.end == nil {
+					calls++ // by the dead one
+				}
+				if s := stateOf(b, id); s.State != tt.state || s.Code != tt.code || calls != tt.times {
+					t.Errorf("it is %s (%s) after %d calls, want %s (%s) after %d", s.State, s.Code, calls, tt.state, tt.code, tt.times)
+				}
+				if s := stateOf(b, behind.ID); s.State != circulate.SendAccepted {
+					t.Errorf("the one behind it is %s", s.State)
+				}
+			})
+		})
+	}
+}

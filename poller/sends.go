@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,10 @@ const (
 	sendRetry    = time.Second // before the second attempt, doubled each time
 	sendRetryMax = 5 * time.Minute
 	sendGiveUp   = 24 * time.Hour // after which a send without an expiry is not tried again
+
+	fleetingFor = 10 * time.Second // from when a fleeting send is queued until it is too late for it
+	codeLate    = "late"
+	textLate    = "it is sent at once or not at all"
 )
 
 // sends attempts queued sends of the kinds that this replica checks, and whose checkers are
@@ -305,6 +310,8 @@ func (s *sends) readable(all []*sending) []*sending {
 			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "kind", Text: fmt.Sprintf("the account is now of kind %q", account.Kind)})
 		case len(unknown) > 0 || a.sender == nil:
 			a.putOff(reasonField, "this version does not know all of the account's record", a.now().Add(upTo(unknownPause)))
+		case a.fleets() && (a.attempt.Attempts > 1 || a.now().After(a.attempt.Queued.Add(fleetingFor))):
+			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: codeLate, Text: textLate})
 		default:
 			rest = append(rest, a)
 		}
@@ -401,12 +408,24 @@ type sending struct {
 	account  accounts.Account
 	sender   Sender
 	limits   limitsOfCheck
+	fleeting bool
 	asks     *candidate // nil: it has no limits
 	received time.Time  // our clock when it was taken
 
 	secrets conceal.Secrets
 	settled atomic.Bool
 	hangs   atomic.Bool // it is abandoned
+}
+
+// fleets notes and reports whether the send is fleeting.
+func (a *sending) fleets() bool {
+	a.fleeting = fleeting(a.sender, a.account.Config, a.attempt.Type)
+	return a.fleeting
+}
+
+// fleeting reports whether sends of a type are fleeting.
+func fleeting(sender Sender, config json.RawMessage, name string) bool {
+	return answer("Sending", func(config json.RawMessage) bool { return slices.Contains(sender.Sending(config).Fleeting, name) }, config, nil)
 }
 
 // now returns the time by Redis' clock.
@@ -537,6 +556,9 @@ func (a *sending) putOff(code, text string, until time.Time) {
 func (a *sending) settle(outcome circulate.Settlement) {
 	s := a.sends
 	outcome.ID, outcome.Fence = a.attempt.ID, a.attempt.Fence
+	if a.fleeting && outcome.Outcome != circulate.AttemptAccepted && outcome.Outcome != circulate.AttemptNotBegun {
+		outcome.Outcome, outcome.After = circulate.AttemptRejected, time.Time{}
+	}
 	if !a.settled.Swap(true) {
 		s.settler.submit(settlement{outcome, a})
 	} else if outcome.Outcome == circulate.AttemptAccepted || outcome.Outcome == circulate.AttemptRejected {

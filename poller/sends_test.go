@@ -20,6 +20,7 @@ import (
 type talker struct {
 	scripted
 	doubt poller.Doubt
+	fleet []string // types that are fleeting
 	send  func(ctx context.Context, r poller.SendRequest) (poller.Sent, error)
 
 	mu     sync.Mutex
@@ -32,7 +33,7 @@ func newTalker() *talker { return &talker{scripted: scripted{seen: make(map[stri
 func (*talker) Kind() string { return "talker" }
 
 func (k *talker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{"text"}, Doubt: k.doubt}
+	return poller.Sending{Types: []string{"text"}, Doubt: k.doubt, Fleeting: k.fleet}
 }
 
 func (*talker) PrepareSend(json.RawMessage, *poller.Outgoing, *poller.Message) error { return nil }

@@ -172,6 +172,33 @@ func windowCounts(f *fixture) {
 	o.finds("a", circulate.Answerable{Peer: "anna", For: 3 * time.Hour, Count: 5})
 	o.settle(true, a, circulate.Settlement{Outcome: circulate.AttemptNotBegun})
 	o.window("a", "anna", 5, "")
+	o.accept(o.attempt(bob, third)[0])
+	freeCounts(o)
+}
+
+// freeCounts: a send that is free needs the window, and takes nothing from its count, neither in line
+// nor when it is attempted.
+func freeCounts(o *outbox) {
+	free := func(peer string) circulate.Send {
+		s := windowed("a", peer, "typing", false)
+		s.Free = true
+		return s
+	}
+	o.outside(free("ben"), -1)
+	o.finds("a", circulate.Answerable{Peer: "ben", For: time.Hour, Count: 1})
+	first, last := o.queue(free("ben")), o.queue(windowed("a", "ben", "1", false))
+	o.outside(windowed("a", "ben", "2", false), 1)
+	a := o.attempt(alice, first)[0]
+	if s := o.is(first, circulate.SendAttempting); !s.Windowed || !s.Free {
+		o.Errorf("it has become %+v", s)
+	}
+	o.window("a", "ben", 1, "")
+	o.settle(true, a, circulate.Settlement{Outcome: circulate.AttemptUnsent, After: o.now()})
+	o.window("a", "ben", 1, "")
+	o.accept(o.attempt(alice, first)[0])
+	o.accept(o.attempt(alice, last)[0])
+	o.window("a", "ben", 0, "")
+	o.outside(free("ben"), 0)
 }
 
 func windowCloses(f *fixture) {

@@ -29,6 +29,7 @@ type Sending struct {
 	Types    []string // the types of its sends; empty: it cannot send
 	Windowed bool     // its peers may be answered only within windows
 	Most     int      // how many answers a window allows; 0: any number
+	Fleeting []string // those of Types that take nothing from a window's count
 
 	// Prepare judges a send and completes it. If the send answers a found message, Prepare
 	// fills in what the kind takes from that message, such as the peer. Its error has every
@@ -293,7 +294,8 @@ func (s *Server) prepareSend(ctx context.Context, view *accounts.View, body *Sen
 	if len(o.Data) > circulate.MaxSendData {
 		faults.Add("data", fmt.Sprintf("must be at most %d bytes, has %d", circulate.MaxSendData, len(o.Data)))
 	}
-	send.Peer, send.Type, send.Data, send.Windowed = o.Peer, o.Type, o.Data, sending.Windowed
+	send.Peer, send.Type, send.Data = o.Peer, o.Type, o.Data
+	send.Windowed, send.Free = sending.Windowed, slices.Contains(sending.Fleeting, o.Type)
 	return faults.Err()
 }
 

@@ -23,7 +23,7 @@ func sends(windowed bool) func(*Options) {
 			if kind != "plain" {
 				return Sending{}
 			}
-			return Sending{Types: []string{"text"}, Windowed: windowed, Prepare: func(o *Outgoing, answers *circulate.Message) error {
+			return Sending{Types: []string{"text", "typing"}, Windowed: windowed, Fleeting: []string{"typing"}, Prepare: func(o *Outgoing, answers *circulate.Message) error {
 				var data struct{ Text string }
 				if _ = json.Unmarshal(o.Data, &data); data.Text == "" {
 					return errors.Join(accounts.Fault{Field: "data.text", Reason: "must not be empty"})
@@ -229,6 +229,8 @@ func TestSendOutsideTheWindow(t *testing.T) {
 		t.Fatalf("after a message: %+v", begun)
 	}
 	f.settle(begun, circulate.AttemptAccepted, "")
+	f.send("a", "typing", `{"to":"anna","type":"typing","data":{"text":"on"}}`, 202, nil) // takes nothing from the window
+	f.settle(f.attempt(), circulate.AttemptAccepted, "")
 	f.send("a", "k2", fmt.Sprintf(body, ""), 202, nil)
 	f.send("a", "k3", fmt.Sprintf(body, ""), 409, &p)
 	if !strings.Contains(p.Detail, "as often as the third party allows until 2") {

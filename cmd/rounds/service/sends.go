@@ -25,6 +25,6 @@ func sendingOf(checkers poller.Checkers) func(kind string, config json.RawMessag
 			*o = api.Outgoing{Peer: send.Peer, Type: send.Type, Data: send.Data}
 			return err
 		}
-		return api.Sending{Types: can.Types, Windowed: can.Windowed, Most: can.Most, Prepare: prepare}
+		return api.Sending{Types: can.Types, Windowed: can.Windowed, Most: can.Most, Fleeting: can.Fleeting, Prepare: prepare}
 	}
 }
