@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -16,12 +17,18 @@ import (
 )
 
 const (
-	pathSend = "sendmessage"
+	pathSend   = "sendmessage"
+	pathTicket = "getconfig"
+	pathTyping = "sendtyping"
 
 	windowLasts = 24 * time.Hour // after a person's message
 	windowCount = 10             // answers within it
 
-	typeText = "text"
+	typeText   = "text"
+	typeTyping = "typing"
+
+	ticketLasts = 23 * time.Hour // WeChat's typing tickets live for a day
+	mostTickets = 4096           // that a replica remembers
 
 	codeRefused  = -2 // a stale context_token, or too many sends
 	refusedPause = 10 * time.Second
@@ -31,29 +38,50 @@ const (
 
 var _ poller.Sender = (*Checker)(nil)
 
-// Sending is text within windows. Whether the server knows a repeated client_id is unknown, so an
-// unknown end stays unknown.
+// Sending is text and typing notices within windows. Whether the server knows a repeated client_id is
+// unknown, so an unknown end stays unknown.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{typeText}, Windowed: true, Most: windowCount}
+	return poller.Sending{Types: []string{typeText, typeTyping}, Windowed: true, Most: windowCount, Fleeting: []string{typeTyping}}
 }
 
-// PrepareSend takes {"text": "…"}. The peer of an answer is the person who wrote the message.
+// PrepareSend takes {"text": "…"}, and {"on": true} for typing. The peer of an answer is the person who
+// wrote the message.
 func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil && s.Peer == "" {
 		if s.Peer = peerOf(answers.Data); s.Peer == "" {
 			return errors.New("reply_to: is no message of a person in a direct chat, and only those can be answered")
 		}
 	}
-	return message.PrepareText(s)
+	return message.Prepare(s, map[string]func(json.RawMessage) error{
+		typeText:   message.JudgeText,
+		typeTyping: func(data json.RawMessage) error { _, err := readTyping(data); return err },
+	})
 }
 
-// Send sends one text. Its attempt is accepted if the server has given it a message_id.
+var errTyping = errors.New(`data: must be {"on": true} or {"on": false}`)
+
+// readTyping returns whether a typing notice begins.
+func readTyping(data json.RawMessage) (on bool, err error) {
+	fields, ok := strict.Members(data)
+	if !ok || len(fields) != 1 || string(fields["on"]) != "true" && string(fields["on"]) != "false" {
+		return false, errTyping
+	}
+	return string(fields["on"]) == "true", nil
+}
+
+// Send sends one text, which is accepted if the server has given it a message_id, or one typing notice.
 func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
 	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
 	}
-	text, err := message.Text(r.Data)
+	var text string
+	var on bool
+	if r.Type == typeTyping {
+		on, err = readTyping(r.Data)
+	} else {
+		text, err = message.Text(r.Data)
+	}
 	switch {
 	case err != nil:
 		return poller.Sent{}, poller.Refused("data", err.Error())
@@ -66,11 +94,14 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		return poller.Sent{}, poller.Unsent(secrets.CheckError(err))
 	}
 	call := caller{client: c.client, config: config, token: token, open: use.Open()}
+	if r.Type == typeTyping {
+		return poller.Sent{}, call.typing(ctx, &c.tickets, r, on)
+	}
 	return call.send(ctx, r, text)
 }
 
 func (c *caller) send(ctx context.Context, r poller.SendRequest, text string) (poller.Sent, error) {
-	raw, err := json.Marshal(map[string]any{
+	fields, err := c.ask(ctx, r, pathSend, map[string]any{
 		"msg": map[string]any{
 			"from_user_id": "", "to_user_id": r.Peer, "client_id": r.ID, "message_type": typeBot, "message_state": 2,
 			"item_list":     []any{map[string]any{"type": 1, "text_item": map[string]any{"text": text}}},
@@ -79,27 +110,101 @@ func (c *caller) send(ctx context.Context, r poller.SendRequest, text string) (p
 		"base_info": c.info(),
 	})
 	if err != nil {
-		return poller.Sent{}, poller.Refused("data", "cannot be encoded")
+		return poller.Sent{}, err
+	}
+	if id := idOf(fields["message_id"]); id != "" {
+		return poller.Sent{VendorID: id}, nil
+	}
+	// Such texts were seen to be dropped, and to arrive late.
+	return poller.Sent{}, &poller.CheckError{Code: "no_message_id", Message: "the server answered without a message_id, so it may or may not have the text"}
+}
+
+// typing shows a person that somebody types, or that nobody does any more.
+func (c *caller) typing(ctx context.Context, all *tickets, r poller.SendRequest, on bool) error {
+	ticket := all.of(c.token, r.Peer)
+	if ticket == "" {
+		fields, err := c.ask(ctx, r, pathTicket, map[string]any{"ilink_user_id": r.Peer, "context_token": r.Token, "base_info": c.info()})
+		if err != nil {
+			return err
+		}
+		if ticket, _ = textOf(fields["typing_ticket"]); ticket == "" {
+			return poller.Refused("no_ticket", "the server gave no typing_ticket")
+		}
+		all.add(c.token, r.Peer, ticket)
+	}
+	status := 2
+	if on {
+		status = 1
+	}
+	_, err := c.ask(ctx, r, pathTyping, map[string]any{"ilink_user_id": r.Peer, "typing_ticket": ticket, "status": status, "base_info": c.info()})
+	if err != nil {
+		all.drop(c.token, r.Peer)
+	}
+	return err
+}
+
+// tickets are the typing tickets that a replica has got. They are lost with it, and got again.
+type tickets struct {
+	mu  sync.Mutex
+	all map[ticketKey]ticket
+}
+
+type ticketKey struct{ token, peer string }
+
+type ticket struct {
+	value string
+	until time.Time
+}
+
+func (t *tickets) of(token, peer string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.all[ticketKey{token, peer}]; time.Now().Before(known.until) {
+		return known.value
+	}
+	return ""
+}
+
+func (t *tickets) add(token, peer, value string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil || len(t.all) >= mostTickets {
+		t.all = make(map[ticketKey]ticket)
+	}
+	t.all[ticketKey{token, peer}] = ticket{value, time.Now().Add(ticketLasts)}
+}
+
+func (t *tickets) drop(token, peer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, ticketKey{token, peer})
+}
+
+// ask makes a call for a send, and returns the members of an answer that refuses nothing.
+func (c *caller) ask(ctx context.Context, r poller.SendRequest, path string, body map[string]any) (map[string]json.RawMessage, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, poller.Refused("data", "cannot be encoded")
 	}
 	response, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + pathSend, Header: c.header(), Body: raw, MaxBody: 1 << 20, Confined: c.open,
+		Method: http.MethodPost, URL: c.config.base + "/ilink/bot/" + path, Header: c.header(), Body: raw, MaxBody: 1 << 20, Confined: c.open,
 	})
 	switch {
 	case err != nil:
-		return poller.Sent{}, fetch.SendError(err)
+		return nil, fetch.SendError(err)
 	case response.Status == http.StatusUnauthorized:
-		return poller.Sent{}, staleError(r, "http_401")
+		return nil, staleError(r, "http_401")
 	case response.Status != http.StatusOK:
-		return poller.Sent{}, fetch.SendStatusError("the server", response)
+		return nil, fetch.SendStatusError("the server", response)
 	}
-	return sentOf(r, response.Body)
+	return answerOf(r, response.Body)
 }
 
-// sentOf reads the answer to a send.
-func sentOf(r poller.SendRequest, body []byte) (poller.Sent, error) {
-	fields, ok := strict.Members(body)
-	if _, err := limits.Check(body); err != nil || !ok {
-		return poller.Sent{}, protocolError("is no object that can be read")
+// answerOf reads the answer to a call for a send.
+func answerOf(r poller.SendRequest, body []byte) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if _, err := limits.Check(body); err != nil || json.Unmarshal(body, &fields) != nil || fields == nil {
+		return nil, protocolError("is no object that can be read")
 	}
 	code, _ := number(fields["errcode"])
 	if code == 0 {
@@ -107,19 +212,15 @@ func sentOf(r poller.SendRequest, body []byte) (poller.Sent, error) {
 	}
 	switch {
 	case code == codeStale:
-		return poller.Sent{}, staleError(r, "weixin_-14")
+		return nil, staleError(r, "weixin_-14")
 	case code == codeRefused && r.Attempt < refusedMost:
-		return poller.Sent{}, &poller.SendError{After: refusedPause, Code: "weixin_-2", Message: "the server refuses it for now"}
+		return nil, &poller.SendError{After: refusedPause, Code: "weixin_-2", Message: "the server refuses it for now"}
 	case code == codeRefused:
-		return poller.Sent{}, poller.Refused("weixin_-2", "the server refuses it: there were too many answers, or the person must write again first")
+		return nil, poller.Refused("weixin_-2", "the server refuses it: there were too many answers, or the person must write again first")
 	case code != 0:
-		return poller.Sent{}, poller.Refused("weixin_"+strconv.FormatInt(code, 10), "the server refuses it")
+		return nil, poller.Refused("weixin_"+strconv.FormatInt(code, 10), "the server refuses it")
 	}
-	if id := idOf(fields["message_id"]); id != "" {
-		return poller.Sent{VendorID: id}, nil
-	}
-	// Such texts were seen to be dropped, and to arrive late.
-	return poller.Sent{}, &poller.CheckError{Code: "no_message_id", Message: "the server answered without a message_id, so it may or may not have the text"}
+	return fields, nil
 }
 
 // staleError is the error for a token that the server does not take now. The account's check calls

@@ -3,8 +3,11 @@ package weixin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
@@ -149,4 +152,45 @@ func TestASendWithoutATokenOrAServerIsNotSent(t *testing.T) {
 	if w.Calls(ilinkd.SendMessage) != 0 {
 		t.Error("it was sent")
 	}
+}
+
+// A typing notice needs a ticket, which is got once a day for each person. It is no message: it takes
+// nothing from the window.
+func TestTyping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFake(ilink.Options{Hold: -1})
+		w.Post(tokenOf("a"), "text")
+		c := New(fetch.New(fetch.Options{Transport: w}), source())
+		types := func(on bool) error {
+			_, err := c.Send(t.Context(), poller.SendRequest{
+				Account: "a", Config: configOf("", "a"), ID: "S", Attempt: 1, Peer: person, Type: "typing", Data: json.RawMessage(fmt.Sprintf(`{"on":%t}`, on)), Token: "context-1",
+			})
+			return err
+		}
+		for _, on := range []bool{true, false, true} {
+			if err := types(on); err != nil {
+				t.Error(err)
+			}
+		}
+		want := []ilink.Typing{{To: person, On: true}, {To: person}, {To: person, On: true}}
+		if got := w.Typing(tokenOf("a")); !slices.Equal(got, want) || w.Calls(ilinkd.GetConfig) != 1 || len(w.Sent(tokenOf("a"))) != 0 {
+			t.Errorf("shown %+v, with %d tickets", got, w.Calls(ilinkd.GetConfig))
+		}
+		time.Sleep(25 * time.Hour)
+		if err := types(true); err != nil || w.Calls(ilinkd.GetConfig) != 2 {
+			t.Errorf("a day later: %v, %d tickets", err, w.Calls(ilinkd.GetConfig))
+		}
+		// A ticket that is refused is not used again.
+		w.Fail(ilinkd.SendTyping, ilinkd.Fault{Code: -2, Times: 1})
+		if err := types(true); err == nil {
+			t.Error("a refusal is accepted")
+		}
+		if err := types(true); err != nil || w.Calls(ilinkd.GetConfig) != 3 {
+			t.Errorf("after a refusal: %v, %d tickets", err, w.Calls(ilinkd.GetConfig))
+		}
+		sending := c.Sending(nil)
+		if !slices.Equal(sending.Fleeting, []string{"typing"}) || !slices.Equal(sending.Types, []string{"text", "typing"}) {
+			t.Errorf("got %+v", sending)
+		}
+	})
 }

@@ -20,6 +20,8 @@ func TestSendSuite(t *testing.T) {
 		Refused: []checktest.RefusedSend{
 			{Send: poller.Outgoing{Peer: person, Type: "text", Data: json.RawMessage(`{"text":" "}`)}, Field: "data"},
 			{Send: poller.Outgoing{Peer: person, Type: "text", Data: json.RawMessage(`{"text":"x","` + checktest.Hidden + `":1}`)}, Field: "data"},
+			{Send: poller.Outgoing{Peer: person, Type: "typing", Data: json.RawMessage(`{"on":1}`)}, Field: "data"},
+			{Send: poller.Outgoing{Peer: person, Type: "typing", Data: json.RawMessage(`{"on":true,"` + checktest.Hidden + `":1}`)}, Field: "data"},
 			{Send: poller.Outgoing{Peer: "p\x01", Type: "text", Data: text.Data}, Field: "to"},
 			{Send: poller.Outgoing{Type: "text", Data: text.Data}, Answers: &poller.Message{Data: json.RawMessage(`{"from_user_id":"p","group_id":"g"}`)}, Field: "reply_to"},
 		},
@@ -51,20 +53,25 @@ func startSendParty(t *testing.T) checktest.SendParty {
 		Valid: []checktest.ValidSend{
 			{Send: poller.Outgoing{Peer: person, Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"from_user_id":"` + person + `","message_type":1}`)}},
+			{Send: poller.Outgoing{Peer: person, Type: "typing", Data: json.RawMessage(`{"on":true}`)}},
 		},
 		Token: "context-1",
 		Taken: func(account string) (taken []checktest.Taken) {
 			for _, s := range w.Sent(tokenOf(account)) {
 				taken = append(taken, checktest.Taken{ID: s.ClientID, Peer: s.To})
 			}
+			for _, s := range w.Typing(tokenOf(account)) {
+				taken = append(taken, checktest.Taken{Peer: s.To})
+			}
 			return taken
 		},
-		Calls: func() int { return w.Calls(ilinkd.SendMessage) },
+		Calls: func() int { return w.Calls(ilinkd.SendMessage) + w.Calls(ilinkd.SendTyping) },
 		Heal:  func(string) { w.Heal() },
 		Faults: []checktest.SendFault{
 			fault("cut", ilinkd.Fault{Cut: true}, checktest.SendUnknown, ""),
 			fault("reset", ilinkd.Fault{Reset: true}, checktest.SendUnknown, "reset"),
 			fault("garbage", ilinkd.Fault{Garbage: true}, checktest.SendUnknown, "protocol"),
+			fault("half an object", ilinkd.Fault{Body: `{"ret":0,"message_id":`}, checktest.SendUnknown, "protocol"),
 			fault("too large", ilinkd.Fault{Bytes: 9 << 20}, checktest.SendUnknown, "too_large"),
 			fault("no id", ilinkd.Fault{Body: `{"ret":0}`}, checktest.SendUnknown, "no_message_id"),
 			fault("502", ilinkd.Fault{Status: 502}, checktest.SendUnknown, "http_502"),

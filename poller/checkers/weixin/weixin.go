@@ -96,6 +96,7 @@ type Checker struct {
 	*form
 	client  *fetch.Client
 	secrets secrets.Source
+	tickets tickets
 }
 
 var (
@@ -108,7 +109,7 @@ var (
 
 // New returns a checker that calls through client and finds the configs' secrets in secrets.
 func New(client *fetch.Client, secrets secrets.Source) *Checker {
-	return &Checker{newForm(client), client, secrets}
+	return &Checker{form: newForm(client), client: client, secrets: secrets}
 }
 
 // Kind is "weixin".

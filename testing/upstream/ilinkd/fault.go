@@ -11,6 +11,8 @@ import (
 const (
 	GetUpdates  = "getupdates"
 	SendMessage = "sendmessage"
+	GetConfig   = "getconfig"
+	SendTyping  = "sendtyping"
 	NotifyStart = "notifystart"
 	NotifyStop  = "notifystop"
 	GetCode     = "get_bot_qrcode"

@@ -16,6 +16,7 @@ type bot struct {
 	wrote           time.Time // when its person wrote last
 	answers         int       // to the person since then
 	sent            []Sent
+	typing          []Typing
 	idle            bool
 	called          time.Time
 	holding         int // calls under way

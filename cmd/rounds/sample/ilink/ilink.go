@@ -90,6 +90,8 @@ func New(options Options) *Ilink {
 	}
 	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.getUpdates)
 	w.routes.HandleFunc("POST /ilink/bot/sendmessage", w.sendMessage)
+	w.routes.HandleFunc("POST /ilink/bot/getconfig", w.getConfig)
+	w.routes.HandleFunc("POST /ilink/bot/sendtyping", w.sendTyping)
 	w.routes.HandleFunc("POST /ilink/bot/msg/notifystart", w.notify(false))
 	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.notify(true))
 	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.getCode)

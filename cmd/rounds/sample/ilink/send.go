@@ -15,6 +15,7 @@ import (
 const (
 	codeRefused = -2 // the errcode of a stale context_token, and of too many answers
 
+	ticketsFor  = 24 * time.Hour // how long a typing ticket is valid
 	answersFor  = 24 * time.Hour // after a person's last message
 	answersMost = 10             // since then
 )
@@ -60,17 +61,22 @@ type sending struct {
 	} `json:"msg"`
 }
 
+// readInto reads a POST, and its body into another value besides.
+func readInto(r *http.Request, to any) (token, fault string) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if _, token, fault = read(r); fault == "" && (err != nil || json.Unmarshal(body, to) != nil) {
+		fault = "the body is not JSON"
+	}
+	return token, fault
+}
+
 // sendMessage takes a text for a person, if the person has written within the last day and was not
 // answered too often since. It takes a repeated client_id again: whether the real server knows
 // one is not known.
 func (w *Ilink) sendMessage(rw http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest))
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	_, token, fault := read(r)
 	var s sending
-	if fault == "" && (err != nil || json.Unmarshal(body, &s) != nil) {
-		fault = "the body is not JSON"
-	}
+	token, fault := readInto(r, &s)
 	m := s.Msg
 	switch {
 	case fault != "":
@@ -86,17 +92,100 @@ func (w *Ilink) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b, now := w.bots[token], w.options.Now()
-	n, numbered := strings.CutPrefix(m.Context, "context-")
-	at, err := strconv.Atoi(n)
 	switch {
 	case b == nil || b.idle:
 		w.answer(rw, r, map[string]any{"ret": codeStale, "errcode": codeStale, "errmsg": "session timeout of " + token})
-	case !numbered || err != nil || at < 1 || at > len(b.posted) || now.Sub(b.wrote) > answersFor || b.answers >= answersMost:
+	case !b.gave(m.Context) || now.Sub(b.wrote) > answersFor || b.answers >= answersMost:
 		w.answer(rw, r, map[string]any{"ret": codeRefused, "errmsg": fmt.Sprintf("refused: %s", m.Context)})
 	default:
 		b.answers++
 		id := strconv.FormatUint(firstSent+uint64(len(b.sent))+1, 10)
 		b.sent = append(b.sent, Sent{ID: id, To: m.To, ClientID: m.ClientID, Text: m.ItemsList[0].Text.Text, At: now})
 		w.answer(rw, r, map[string]any{"ret": 0, "message_id": json.RawMessage(id)})
+	}
+}
+
+// gave reports whether a context_token came with a message of the bot.
+func (b *bot) gave(context string) bool {
+	n, numbered := strings.CutPrefix(context, "context-")
+	at, err := strconv.Atoi(n)
+	return numbered && err == nil && at >= 1 && at <= len(b.posted)
+}
+
+// Typing is a typing notice that a bot has shown.
+type Typing struct {
+	To string
+	On bool
+}
+
+// Typing returns the typing notices that a bot has shown, in order.
+func (w *Ilink) Typing(token string) []Typing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.bots[token]; b != nil {
+		return slices.Clone(b.typing)
+	}
+	return nil
+}
+
+// typingRequest is the body of getconfig and of sendtyping.
+type typingRequest struct {
+	User    string `json:"ilink_user_id"`
+	Context string `json:"context_token"`
+	Ticket  string `json:"typing_ticket"`
+	Status  int    `json:"status"` // 1 begins, 2 ends
+}
+
+// readTyping reads a call about typing. It answers what cannot be read.
+func readTyping(rw http.ResponseWriter, r *http.Request) (q typingRequest, token string, ok bool) {
+	token, fault := readInto(r, &q)
+	if fault == "" && q.User == "" {
+		fault = "ilink_user_id"
+	}
+	if fault != "" {
+		http.Error(rw, fault, http.StatusBadRequest)
+	}
+	return q, token, fault == ""
+}
+
+// getConfig gives a typing ticket for a person who has written.
+func (w *Ilink) getConfig(rw http.ResponseWriter, r *http.Request) {
+	q, token, ok := readTyping(rw, r)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	switch {
+	case b == nil || b.idle:
+		w.answer(rw, r, map[string]any{"ret": codeStale, "errcode": codeStale, "errmsg": "session timeout of " + token})
+	case !b.gave(q.Context):
+		w.answer(rw, r, map[string]any{"ret": codeRefused, "errmsg": "refused: " + q.Context})
+	default:
+		w.answer(rw, r, map[string]any{"ret": 0, "typing_ticket": fmt.Sprintf("ticket %d for %s", w.options.Now().UnixMilli(), q.User)})
+	}
+}
+
+// sendTyping shows that somebody types. The ticket must be the person's, and no older than a day.
+func (w *Ilink) sendTyping(rw http.ResponseWriter, r *http.Request) {
+	q, token, ok := readTyping(rw, r)
+	if !ok {
+		return
+	}
+	var at int64
+	var user string
+	_, err := fmt.Sscanf(q.Ticket, "ticket %d for %s", &at, &user)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.bots[token]
+	switch {
+	case b == nil || b.idle:
+		w.answer(rw, r, map[string]any{"ret": codeStale, "errcode": codeStale, "errmsg": "session timeout of " + token})
+	case err != nil || user != q.User || w.options.Now().Sub(time.UnixMilli(at)) > ticketsFor || q.Status != 1 && q.Status != 2:
+		w.answer(rw, r, map[string]any{"ret": codeRefused, "errmsg": "refused: " + q.Ticket})
+	default:
+		b.typing = append(b.typing, Typing{q.User, q.Status == 1})
+		w.answer(rw, r, map[string]any{"ret": 0})
 	}
 }
