@@ -34,10 +34,12 @@ type request struct {
 
 // answer is an answer of the API. Its description is a stranger's text, and is shown nowhere.
 type answer struct {
-	OK         *bool           `json:"ok"`
-	Code       int             `json:"error_code"`
-	Result     json.RawMessage `json:"result"`
-	Parameters struct {
+	OK   *bool `json:"ok"`
+	Code int   `json:"error_code"`
+	// Description is compared with texts that Telegram is known to use, and shown to nobody.
+	Description string          `json:"description"`
+	Result      json.RawMessage `json:"result"`
+	Parameters  struct {
 		RetryAfter int64 `json:"retry_after"` // seconds
 	} `json:"parameters"`
 }

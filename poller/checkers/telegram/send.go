@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -19,8 +20,12 @@ import (
 
 const (
 	methodSend = "sendMessage"
+	methodEdit = "editMessageText"
 
-	replyField = "reply_to_message_id" // of a send's data
+	typeText   = "text"
+	typeEdit   = "edit"
+	replyField = "reply_to_message_id" // of a text's data
+	editField  = "message_id"          // of an edit's data
 	maxText    = 4096                  // characters of a message
 )
 
@@ -29,13 +34,16 @@ var _ poller.Sender = (*Checker)(nil)
 // chatPattern is what names a chat: its number, or a channel's name.
 var chatPattern = regexp.MustCompile(`^(-?[1-9][0-9]{0,18}|@[A-Za-z0-9_]{1,64})$`)
 
-// Sending is text. Telegram knows no idempotency, so an unknown end stays unknown.
+// Sending is texts, and edits of texts that the bot has sent. Telegram knows no idempotency, so an
+// unknown end stays unknown. That holds for an edit too: repeated behind a later edit of the same
+// message, it would bring an old text back.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{"text"}}
+	return poller.Sending{Types: []string{typeText, typeEdit}}
 }
 
-// PrepareSend takes {"text": "…"}, to a chat's id. An answer goes to the chat of the message that it
-// answers, and names that message in reply_to_message_id.
+// PrepareSend takes {"text": "…"}, to a chat's id, and {"text": "…", "message_id": …} for an edit. An
+// answer goes to the chat of the message that it answers. A text names that message in
+// reply_to_message_id.
 func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil {
 		chat, number := chatOf(answers.Data)
@@ -45,54 +53,51 @@ func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poll
 		case s.Peer == "":
 			s.Peer = chat
 		}
-		if fields, ok := strict.Members(s.Data); ok && s.Peer == chat && len(fields[replyField]) == 0 {
+		if fields, ok := strict.Members(s.Data); ok && s.Type == typeText && s.Peer == chat && len(fields[replyField]) == 0 {
 			fields[replyField] = json.RawMessage(strconv.FormatInt(number, 10))
 			if data, err := json.Marshal(fields); err == nil {
 				s.Data = data
 			}
 		}
 	}
-	text := *s
-	text.Data = withoutReply(s.Data)
-	err := message.PrepareText(&text)
+	err := message.Prepare(s, map[string]func(json.RawMessage) error{
+		typeText: func(data json.RawMessage) error { _, _, err := contentOf(typeText, data); return err },
+		typeEdit: func(data json.RawMessage) error { _, _, err := contentOf(typeEdit, data); return err },
+	})
 	if !chatPattern.MatchString(s.Peer) {
 		err = errors.Join(err, errors.New("to: must be the id of a chat, such as 123456789 or @channel"))
-	}
-	if said, _ := message.Text(text.Data); utf8.RuneCountInString(said) > maxText {
-		err = errors.Join(err, errors.New("data.text: must have at most 4096 characters"))
-	}
-	if _, wrong := replyOf(s.Data); wrong != nil {
-		err = errors.Join(err, wrong)
 	}
 	return err
 }
 
-// withoutReply returns the data of a text that answers no message.
-func withoutReply(data json.RawMessage) json.RawMessage {
+// contentOf returns the text of a send and the number of the message that it answers or edits; 0: none.
+func contentOf(kind string, data json.RawMessage) (text string, number int64, err error) {
+	field := replyField
+	if kind == typeEdit {
+		field = editField
+	}
 	fields, ok := strict.Members(data)
-	if !ok {
-		return data
+	named := string(fields[field])
+	if kind == typeEdit { // it may be a text, as the vendor_id of the send that is edited
+		named = strings.Trim(named, `"`)
 	}
-	delete(fields, replyField)
-	rest, err := json.Marshal(fields)
-	if err != nil {
-		return data
+	if ok {
+		delete(fields, field)
+		if data, err = json.Marshal(fields); err != nil {
+			return "", 0, errors.New("data: cannot be encoded")
+		}
 	}
-	return rest
-}
-
-// replyOf returns the number of the message that a send answers; 0: none.
-func replyOf(data json.RawMessage) (int64, error) {
-	fields, _ := strict.Members(data)
-	raw := fields[replyField]
-	if len(raw) == 0 {
-		return 0, nil
+	text, err = message.Text(data)
+	if utf8.RuneCountInString(text) > maxText {
+		err = errors.Join(err, errors.New("data.text: must have at most 4096 characters"))
 	}
-	number, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || number <= 0 {
-		return 0, errors.New("data." + replyField + ": must be the number of a message")
+	if len(named) > 0 || kind == typeEdit {
+		var wrong error
+		if number, wrong = strconv.ParseInt(named, 10, 64); wrong != nil || number <= 0 {
+			number, err = 0, errors.Join(err, errors.New("data."+field+": must be the number of a message"))
+		}
 	}
-	return number, nil
+	return text, number, err
 }
 
 // chatOf returns the chat and the number of the message in an update; an empty chat: it has none.
@@ -123,15 +128,14 @@ func chatOf(update json.RawMessage) (chat string, number int64) {
 	return "", 0
 }
 
-// Send sends one text.
+// Send sends one text, or edits one.
 func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
 	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
 	}
-	text, err := message.Text(withoutReply(r.Data))
-	reply, wrong := replyOf(r.Data)
-	if err := errors.Join(err, wrong); err != nil {
+	text, number, err := contentOf(r.Type, r.Data)
+	if err != nil {
 		return poller.Sent{}, poller.Refused("data", err.Error())
 	}
 	use := secrets.ForURL(kind, config.base)
@@ -142,22 +146,25 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if !tokenPattern.MatchString(token) {
 		return poller.Sent{}, poller.Unsent(&poller.CheckError{Kind: poller.AuthFailed, Code: "token", Message: "the secret " + config.token.Name + " is not a bot's token"})
 	}
-	body := map[string]any{"chat_id": r.Peer, "text": text}
-	if reply > 0 {
+	body, method := map[string]any{"chat_id": r.Peer, "text": text}, methodSend
+	switch {
+	case r.Type == typeEdit:
+		body["message_id"], method = number, methodEdit
+	case number > 0:
 		// The message may be gone by now, which is no reason not to send.
-		body["reply_parameters"] = map[string]any{"message_id": reply, "allow_sending_without_reply": true}
+		body["reply_parameters"] = map[string]any{"message_id": number, "allow_sending_without_reply": true}
 	}
 	call := caller{client: c.client, base: config.base, token: token, open: use.Open()}
-	return call.send(ctx, body)
+	return call.send(ctx, method, body)
 }
 
-func (c *caller) send(ctx context.Context, body map[string]any) (poller.Sent, error) {
+func (c *caller) send(ctx context.Context, method string, body map[string]any) (poller.Sent, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return poller.Sent{}, poller.Refused("data", "cannot be encoded")
 	}
 	response, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: c.base + "/bot" + c.token + "/" + methodSend, Body: raw, MaxBody: 1 << 20, Confined: c.open,
+		Method: http.MethodPost, URL: c.base + "/bot" + c.token + "/" + method, Body: raw, MaxBody: 1 << 20, Confined: c.open,
 		Header: http.Header{"Content-Type": {"application/json"}},
 	})
 	if err != nil {
@@ -167,6 +174,10 @@ func (c *caller) send(ctx context.Context, body map[string]any) (poller.Sent, er
 	_, err = limits.Check(response.Body)
 	own := err == nil && utf8.Valid(response.Body) && json.Unmarshal(response.Body, &a) == nil && a.OK != nil && (*a.OK || a.Code != 0)
 	switch {
+	case own && !*a.OK && method == methodEdit && a.Code == http.StatusBadRequest && strings.Contains(a.Description, "message is not modified"):
+		return poller.Sent{}, nil // the message has this text already, as after an earlier attempt
+	case own && *a.OK && method == methodEdit:
+		return poller.Sent{}, nil // the message's id is that of the text which was edited
 	case own && *a.OK:
 		var sent struct {
 			ID int64 `json:"message_id"`

@@ -104,3 +104,37 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 		})
 	}
 }
+
+// An edit changes a text that the bot has sent. One that finds the text already there is accepted, as
+// after an attempt whose end was unknown.
+func TestAnEditChangesAText(t *testing.T) {
+	w := telegram.New(telegram.Options{})
+	token := tokenOf("a")
+	w.AddBot(token)
+	sent, err := sends(t, w, "7", `{"text":"one"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits := func(id, text string) error {
+		_, err := New(fetch.New(fetch.Options{Transport: w}), source()).Send(t.Context(), poller.SendRequest{
+			Account: "a", Config: configOf("", "a", ""), ID: "S", Attempt: 1, Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"` + text + `","message_id":"` + id + `"}`),
+		})
+		return err
+	}
+	w.FailSends(token, telegram.Fault{Cut: true, Times: 1})
+	var refused *poller.SendError
+	if err := edits(sent.VendorID, "two"); err == nil || errors.As(err, &refused) {
+		t.Errorf("cut: got %v", err)
+	}
+	for _, text := range []string{"two", "three"} {
+		if err := edits(sent.VendorID, text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if all := w.Sent(token); len(all) != 1 || all[0].Text != "three" || len(w.Edits(token)) != 2 {
+		t.Errorf("Telegram has %+v, edited by %+v", all, w.Edits(token))
+	}
+	if err := edits("5", "x"); !errors.As(err, &refused) || !refused.Final {
+		t.Errorf("of no message: %v", err)
+	}
+}

@@ -24,6 +24,8 @@ func TestSendSuite(t *testing.T) {
 			{Send: text(`{"text":"x","` + checktest.Hidden + `":1}`), Field: "data"},
 			{Send: text(`{"text":"` + strings.Repeat("x", maxText+1) + `"}`), Field: "data.text"},
 			{Send: text(`{"text":"x","reply_to_message_id":0}`), Field: "data.reply_to_message_id"},
+			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"x"}`)}, Field: "data.message_id"},
+			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":" ","message_id":7}`)}, Field: "data"},
 			{Send: poller.Outgoing{Peer: checktest.Hidden, Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Field: "to"},
 		},
 	})
@@ -46,18 +48,26 @@ func startSendParty(t *testing.T) checktest.SendParty {
 		New: func() poller.Sender { return New(client, source()) },
 		Config: func(account string) json.RawMessage {
 			w.AddBot(tokenOf(account))
+			if len(w.Sent(tokenOf(account))) == 0 {
+				w.Say(tokenOf(account), "7", "to be edited")
+			}
 			return configOf(w.URL(), account, "")
 		},
 		Closed: func(account string) json.RawMessage { return configOf("http://127.0.0.1:1", account, "") },
 		Valid: []checktest.ValidSend{
 			{Send: poller.Outgoing{Peer: "7", Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"update_id":1,"message":{"message_id":7,"chat":{"id":-100}}}`)}},
+			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"你好","message_id":1000001}`)}},
+			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"x","message_id":"1000001"}`)}},
 		},
 		Taken: func(account string) (taken []checktest.Taken) {
 			for _, s := range w.Sent(tokenOf(account)) {
 				taken = append(taken, checktest.Taken{Peer: s.Chat}) // Telegram is told no id
 			}
-			return taken
+			for _, e := range w.Edits(tokenOf(account)) {
+				taken = append(taken, checktest.Taken{Peer: e.Chat})
+			}
+			return taken[min(1, len(taken)):] // without the text to be edited
 		},
 		Calls: func() int { return w.Sends() },
 		Heal:  func(string) { w.Heal() },

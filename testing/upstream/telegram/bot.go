@@ -54,6 +54,7 @@ type bot struct {
 	allowed []string // the kinds that the last call allowed
 	fault   *fault
 	sent    []Sent
+	edits   []Edit
 	polling int // the call that is held, by its number
 	calls   int
 	stats   Stats

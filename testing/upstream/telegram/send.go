@@ -19,6 +19,36 @@ type Sent struct {
 	Reply int64 // the message that it answers; 0: none
 }
 
+// Edit is a message that a bot has edited.
+type Edit struct {
+	ID   int64 // the message's
+	Chat string
+	Text string // from now on
+}
+
+// Edits returns what a bot has edited, in order.
+func (w *Telegram) Edits(token string) []Edit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.bots[token]; b != nil {
+		return slices.Clone(b.edits)
+	}
+	return nil
+}
+
+// Say has a bot send a text by other means, and returns its message_id.
+func (w *Telegram) Say(token, chat, text string) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bots[token].say(Sent{Chat: chat, Text: text})
+}
+
+func (b *bot) say(s Sent) int64 {
+	s.ID = int64(firstSent + len(b.sent) + 1)
+	b.sent = append(b.sent, s)
+	return s.ID
+}
+
 // firstSent is the message_id before a bot's first sent message.
 const firstSent = 1_000_000
 
@@ -39,22 +69,51 @@ func (w *Telegram) Sends() int {
 	return w.sends
 }
 
-// FailSends has a bot's calls of sendMessage fail. Heal ends that too.
+// FailSends has a bot's calls of sendMessage and editMessageText fail. Heal ends that too.
 func (w *Telegram) FailSends(token string, f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bots[token].sendFault = &fault{f, f.Times}
 }
 
+// outgoing is the parameters of sendMessage and editMessageText.
+type outgoing struct {
+	Chat  string `json:"chat_id"`
+	Text  string `json:"text"`
+	ID    int64  `json:"message_id"` // of an edit
+	Reply struct {
+		ID int64 `json:"message_id"`
+	} `json:"reply_parameters"`
+}
+
 // sendMessage sends a text. As the real one, it knows no idempotency.
 func (w *Telegram) sendMessage(rw http.ResponseWriter, r *http.Request) {
-	var q struct {
-		Chat  string `json:"chat_id"`
-		Text  string `json:"text"`
-		Reply struct {
-			ID int64 `json:"message_id"`
-		} `json:"reply_parameters"`
-	}
+	w.takes(rw, r, func(rw http.ResponseWriter, b *bot, q *outgoing) {
+		id := b.say(Sent{Chat: q.Chat, Text: q.Text, Reply: q.Reply.ID})
+		reply(rw, 200, map[string]any{"ok": true, "result": map[string]any{"message_id": id, "text": q.Text}})
+	})
+}
+
+// editMessageText changes a text that the bot has sent. A text that would stay the same is refused.
+func (w *Telegram) editMessageText(rw http.ResponseWriter, r *http.Request) {
+	w.takes(rw, r, func(rw http.ResponseWriter, b *bot, q *outgoing) {
+		n := slices.IndexFunc(b.sent, func(s Sent) bool { return s.ID == q.ID && s.Chat == q.Chat })
+		switch {
+		case n < 0:
+			refuse(rw, 400, "Bad Request: message to edit not found", nil)
+		case b.sent[n].Text == q.Text:
+			refuse(rw, 400, "Bad Request: message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message", nil)
+		default:
+			b.sent[n].Text = q.Text
+			b.edits = append(b.edits, Edit{q.ID, q.Chat, q.Text})
+			reply(rw, 200, map[string]any{"ok": true, "result": map[string]any{"message_id": q.ID, "text": q.Text}})
+		}
+	})
+}
+
+// takes reads a call that sends something, and takes it under the lock, or lets it fail as ordered.
+func (w *Telegram) takes(rw http.ResponseWriter, r *http.Request, take func(rw http.ResponseWriter, b *bot, q *outgoing)) {
+	var q outgoing
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxRequest))
 	if err != nil || json.NewDecoder(bytes.NewReader(body)).Decode(&q) != nil {
 		refuse(rw, 400, "Bad Request: can't parse", nil)
@@ -78,13 +137,10 @@ func (w *Telegram) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	case q.Chat == "" || strings.TrimSpace(q.Text) == "":
 		refuse(rw, 400, "Bad Request: message text is empty", nil)
 		return
-	}
-	if f != nil {
+	case f != nil:
 		rw = serving.Cut(rw, func() {})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	id := int64(firstSent + len(b.sent) + 1)
-	b.sent = append(b.sent, Sent{id, q.Chat, q.Text, q.Reply.ID})
-	reply(rw, 200, map[string]any{"ok": true, "result": map[string]any{"message_id": id, "text": q.Text}})
+	take(rw, b, &q)
 }

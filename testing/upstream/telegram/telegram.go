@@ -1,5 +1,5 @@
-// Package telegram is a fake of Telegram's Bot API for tests: getUpdates, sendMessage, getMe,
-// deleteWebhook and getWebhookInfo, with all errors on demand. A call is a GET or a POST, and its parameters
+// Package telegram is a fake of Telegram's Bot API for tests: getUpdates, sendMessage,
+// editMessageText, getMe, deleteWebhook and getWebhookInfo, with all errors on demand. A call is a GET or a POST, and its parameters
 // are JSON, a form or a query.
 //
 // As the real one, it confirms with the offset of a call: all updates below it are forgotten.
@@ -66,7 +66,7 @@ func New(options Options) *Telegram {
 	w := &Telegram{options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), healed: make(chan struct{})}
 	for name, method := range map[string]http.HandlerFunc{
 		"getUpdates": w.getUpdates, "getMe": w.getMe, "deleteWebhook": w.deleteWebhook, "getWebhookInfo": w.getWebhookInfo,
-		"sendMessage": w.sendMessage,
+		"sendMessage": w.sendMessage, "editMessageText": w.editMessageText,
 	} {
 		w.routes.HandleFunc("GET /{bot}/"+name, method)
 		w.routes.HandleFunc("POST /{bot}/"+name, method)
