@@ -1,6 +1,7 @@
 package wecomkf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,14 @@ const (
 	windowLasts = 48 * time.Hour // after a customer's message
 	windowCount = 5              // messages within it
 
+	welcomeLasts = 20 * time.Second // after a customer has entered, for one message
+
+	pathSend    = "send_msg"
+	pathWelcome = "send_msg_on_event"
+
 	originCustomer = 3
 	eventSendFail  = "msg_send_fail"
+	eventEnter     = "enter_session"
 
 	codeTooMany = 95001 // more messages than a window allows
 	codeServed  = 95018 // a servicer has the session
@@ -29,37 +36,45 @@ const (
 
 var _ poller.Sender = (*Checker)(nil)
 
-// Sending is text within windows. WeCom does not promise that it refuses a repeated msgid, so an unknown
-// end stays unknown.
+// Sending is texts, links and menus within windows. WeCom does not promise that it refuses a repeated
+// msgid, so an unknown end stays unknown.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{"text"}, Windowed: true, Most: windowCount}
+	return poller.Sending{Types: []string{typeText, typeLink, typeMenu}, Windowed: true, Most: windowCount}
 }
 
-// PrepareSend takes {"text": "…"}. An answer goes to the customer who wrote the message.
+// PrepareSend takes {"text": "…"}, and for links and menus what WeCom takes as link and msgmenu. An
+// answer goes to the customer who wrote the message, or who has entered.
 func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil && s.Peer == "" {
 		var e element
-		if json.Unmarshal(answers.Data, &e) != nil || e.Customer == "" {
+		if json.Unmarshal(answers.Data, &e) != nil || e.customer() == "" {
 			return errors.New("reply_to: is no message of a customer")
 		}
-		s.Peer = e.Customer
+		s.Peer = e.customer()
 	}
-	return message.PrepareText(s)
+	return message.Prepare(s, map[string]func(json.RawMessage) error{typeText: message.JudgeText, typeLink: judgeLink, typeMenu: judgeMenu})
 }
 
-// answerable returns the window that a message opens; nil: nobody can be answered.
+// customer returns whom a message or an event is about.
+func (e *element) customer() string { return cmp.Or(e.Customer, e.Event.Customer) }
+
+// answerable returns the window that a message or an event opens; nil: nobody can be answered. Who has
+// entered with a welcome_code may be welcomed once.
 func (e *element) answerable(written, now time.Time) *poller.Answerable {
-	if e.Origin != originCustomer || e.MsgType == "event" || !message.Peer(e.Customer) {
+	w := &poller.Answerable{Peer: e.customer(), For: windowLasts, Count: windowCount}
+	switch {
+	case e.MsgType == "event" && e.Event.EventType == eventEnter && e.Event.WelcomeCode != "":
+		w.For, w.Count, w.Token = welcomeLasts, 1, e.Event.WelcomeCode
+	case e.MsgType == "event", e.Origin != originCustomer:
 		return nil
 	}
-	left := windowLasts
 	if !written.IsZero() {
-		left = min(left, windowLasts-now.Sub(written))
+		w.For = min(w.For, w.For-now.Sub(written))
 	}
-	if left <= 0 {
+	if w.For <= 0 || !message.Peer(w.Peer) {
 		return nil
 	}
-	return &poller.Answerable{Peer: e.Customer, For: left, Count: windowCount}
+	return w
 }
 
 // failedSend returns what an event of a type says about a send that WeCom had accepted; nil: nothing.
@@ -79,13 +94,14 @@ func failedSend(raw json.RawMessage, kind string) *poller.FailedSend {
 	return &poller.FailedSend{ID: e.Event.FailMsgID, Code: "fail_type_" + strconv.Itoa(e.Event.FailType), Text: text}
 }
 
-// Send sends one text. Its msgid is the send's id, by which a later msg_send_fail names it.
+// Send sends one message. Its msgid is the send's id, by which a later msg_send_fail names it. If the
+// window has a token, that is a welcome_code.
 func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
 	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
 	}
-	text, err := message.Text(r.Data)
+	content, err := contentOf(&r)
 	if err != nil {
 		return poller.Sent{}, poller.Refused("data", err.Error())
 	}
@@ -98,9 +114,13 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(&poller.CheckError{Code: "seal", Message: "the access token cannot be sealed"})
 	}
-	body, err := json.Marshal(map[string]any{
-		"touser": r.Peer, "open_kfid": config.openKfID, "msgid": r.ID, "msgtype": "text", "text": map[string]any{"content": text},
-	})
+	path := pathSend
+	if r.Token == "" {
+		content["touser"], content["open_kfid"] = r.Peer, config.openKfID
+	} else {
+		content["code"], path = r.Token, pathWelcome
+	}
+	body, err := json.Marshal(content)
 	if err != nil {
 		return poller.Sent{}, poller.Refused("data", "cannot be encoded")
 	}
@@ -109,19 +129,19 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		return poller.Sent{}, poller.Unsent(failed)
 	}
 	defer done()
-	return c.send(ctx, g, body)
+	return c.send(ctx, g, path, body)
 }
 
 // send sends a message. If WeCom refuses the access token, it has not taken the message, which is sent
 // again with another token.
-func (c *Checker) send(ctx context.Context, g *grant, body []byte) (poller.Sent, error) {
+func (c *Checker) send(ctx context.Context, g *grant, path string, body []byte) (poller.Sent, error) {
 	var refused int64 // the version of a refused token
 	for {
 		token, failed := c.broker.token(ctx, g, refused)
 		if failed != nil {
 			return poller.Sent{}, poller.Unsent(failed)
 		}
-		id, code, errmsg, err := c.sendOnce(ctx, g, body, token.value)
+		id, code, errmsg, err := c.sendOnce(ctx, g, path, body, token.value)
 		if err != nil {
 			return poller.Sent{}, err
 		}
@@ -168,11 +188,11 @@ func refusal(code int) error {
 	return e
 }
 
-// sendOnce makes one call of send_msg.
-func (c *Checker) sendOnce(ctx context.Context, g *grant, body []byte, token string) (id string, code int, errmsg string, err error) {
+// sendOnce makes one call of send_msg or send_msg_on_event.
+func (c *Checker) sendOnce(ctx context.Context, g *grant, path string, body []byte, token string) (id string, code int, errmsg string, err error) {
 	query := url.Values{"access_token": {token}}
 	response, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: g.base + "/cgi-bin/kf/send_msg?" + query.Encode(), Body: body, MaxBody: 1 << 20, Confined: g.open,
+		Method: http.MethodPost, URL: g.base + "/cgi-bin/kf/" + path + "?" + query.Encode(), Body: body, MaxBody: 1 << 20, Confined: g.open,
 		Header: http.Header{"Content-Type": {"application/json"}},
 	})
 	switch {

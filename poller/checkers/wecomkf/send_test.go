@@ -36,7 +36,7 @@ func TestATextIsSentToTheCustomerWhoWrote(t *testing.T) {
 		t.Fatalf("prepared %+v, %v", out, err)
 	}
 	sent, err := w.sends(id)
-	if want := (wecom.Sent{MsgID: sendID, To: "wm-customer", Text: "你好"}); err != nil || sent.VendorID != sendID || len(w.wecom.Sent(id)) != 1 || w.wecom.Sent(id)[0] != want {
+	if want := (wecom.Sent{MsgID: sendID, To: "wm-customer", Type: "text", Text: "你好"}); err != nil || sent.VendorID != sendID || len(w.wecom.Sent(id)) != 1 || w.wecom.Sent(id)[0] != want {
 		t.Errorf("WeCom has %+v; the kind says %+v, %v", w.wecom.Sent(id), sent, err)
 	}
 	// WeCom says later that it could not deliver it.
@@ -106,5 +106,52 @@ func TestARefusedTokenIsReplacedBeforeTheSendGoes(t *testing.T) {
 	w.wecom.Revoke(corp)
 	if _, err := w.sends(id); err != nil || len(w.wecom.Sent(id)) != 2 {
 		t.Errorf("got %v, and WeCom has %+v", err, w.wecom.Sent(id))
+	}
+}
+
+// A customer who enters for the first time may be welcomed once, within 20 seconds, by the code of the
+// event. Who has written is answered as usual.
+func TestWhoEntersIsWelcomed(t *testing.T) {
+	w := newWorld(t, NewMemory(), 1, wecom.Options{})
+	w.wecom.AddAccount(corp, "wk-new")
+	w.wecom.Enter("wk-new")
+	r, failed := w.page(0, "wk-new", "")
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	window := r.Messages[0].Answerable
+	if window == nil || window.Peer != "wm-customer" || window.Count != 1 || window.For > 20*time.Second || window.For < 15*time.Second || window.Token == "" {
+		t.Fatalf("the window is %+v", window)
+	}
+	sends := func(kind, data, token string) error {
+		out := &poller.Outgoing{Type: kind, Data: json.RawMessage(data)}
+		if err := w.replicas[0].PrepareSend(nil, out, &r.Messages[0]); err != nil || out.Peer != "wm-customer" {
+			t.Fatalf("prepared %+v, %v", out, err)
+		}
+		_, err := w.replicas[0].Send(w.Context(), poller.SendRequest{
+			Account: "wk-new", Config: configOf("", "wk-new"), ID: sendID, Attempt: 1, Peer: out.Peer, Type: out.Type, Data: out.Data, Token: token,
+		})
+		return err
+	}
+	var refused *poller.SendError
+	if err := sends("link", `{"title":"x","url":"https://example.com/","thumb_media_id":"m"}`, window.Token); !errors.As(err, &refused) || !refused.Final {
+		t.Errorf("a link as a welcome: %v", err)
+	}
+	if err := sends("menu", `{"list":[{"type":"click","click":{"content":"yes"}}]}`, window.Token); err != nil {
+		t.Error(err)
+	}
+	if err := sends("text", `{"text":"again"}`, window.Token); !errors.As(err, &refused) || !refused.Final {
+		t.Errorf("a second welcome: %v", err)
+	}
+	if all := w.wecom.Sent("wk-new"); len(all) != 1 || !all[0].Welcome || all[0].Type != "msgmenu" || all[0].MsgID != sendID {
+		t.Errorf("WeCom has %+v", all)
+	}
+	w.wecom.Post("wk-new", "text")
+	w.wecom.Enter("wk-new")
+	if r, failed = w.page(0, "wk-new", ""); failed != nil {
+		t.Fatal(failed)
+	}
+	if written, entered := r.Messages[0].Answerable, r.Messages[1].Answerable; written == nil || written.Token != "" || written.Count != 5 || entered != nil {
+		t.Errorf("the windows are %+v, %+v", written, entered)
 	}
 }

@@ -15,12 +15,24 @@ import (
 const customer = "wm-customer"
 
 func TestSendSuite(t *testing.T) {
+	refused := func(kind, data, field string) checktest.RefusedSend {
+		return checktest.RefusedSend{Send: poller.Outgoing{Peer: customer, Type: kind, Data: json.RawMessage(data)}, Field: field}
+	}
 	checktest.RunSends(t, checktest.SendKind{
 		Start: startSendParty,
 		Refused: []checktest.RefusedSend{
 			{Send: poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":" "}`)}, Field: "data"},
 			{Send: poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":"x","` + checktest.Hidden + `":1}`)}, Field: "data"},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{Data: json.RawMessage(`{"msgid":"1","msgtype":"event"}`)}, Field: "reply_to"},
+			refused("link", `{"title":"x","url":"https://example.com/"}`, "data"),
+			refused("link", `{"title":"x","url":"javascript:1","thumb_media_id":"m"}`, "data"),
+			refused("link", `{"title":"`+strings.Repeat("x", 129)+`","url":"https://example.com/","thumb_media_id":"m"}`, "data"),
+			refused("link", `{"title":"x","url":"https://example.com/","thumb_media_id":"m","`+checktest.Hidden+`":1}`, "data"),
+			refused("menu", `{"list":[]}`, "data"),
+			refused("menu", `{"list":[`+strings.TrimSuffix(strings.Repeat(`{"type":"text","text":{"content":"x"}},`, 11), ",")+`]}`, "data"),
+			refused("menu", `{"list":[{"type":"click","view":{"url":"https://example.com/","content":"x"}}]}`, "data.list"),
+			refused("menu", `{"list":[{"type":"view","view":{"url":"ftp://example.com/","content":"x"}}]}`, "data.list"),
+			refused("menu", `{"list":[{"type":"text","text":{"content":""}}]}`, "data.list"),
 		},
 	})
 }
@@ -47,6 +59,8 @@ func startSendParty(t *testing.T) checktest.SendParty {
 		Valid: []checktest.ValidSend{
 			{Send: poller.Outgoing{Peer: customer, Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"msgid":"1","msgtype":"text","external_userid":"` + customer + `"}`)}},
+			{Send: poller.Outgoing{Peer: customer, Type: "link", Data: json.RawMessage(`{"title":"你好","desc":"x","url":"https://example.com/?a=b","thumb_media_id":"m1"}`)}},
+			{Send: poller.Outgoing{Peer: customer, Type: "menu", Data: json.RawMessage(`{"head_content":"你好","list":[{"type":"click","click":{"id":"1","content":"yes"}},{"type":"view","view":{"url":"https://example.com/","content":"more"}},{"type":"text","text":{"content":"or"}}],"tail_content":"x"}`)}},
 		},
 		Taken: func(openKfID string) (taken []checktest.Taken) {
 			for _, s := range w.Sent(openKfID) {

@@ -162,9 +162,11 @@ type element struct {
 	Origin   int    `json:"origin"`
 	Customer string `json:"external_userid"`
 	Event    struct {
-		EventType string `json:"event_type"`
-		FailMsgID string `json:"fail_msgid"`
-		FailType  int    `json:"fail_type"`
+		EventType   string `json:"event_type"`
+		Customer    string `json:"external_userid"`
+		WelcomeCode string `json:"welcome_code"`
+		FailMsgID   string `json:"fail_msgid"`
+		FailType    int    `json:"fail_type"`
 	} `json:"event"`
 }
 

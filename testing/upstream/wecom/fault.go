@@ -11,7 +11,7 @@ import (
 const (
 	GetToken = "gettoken"
 	SyncMsg  = "sync_msg"
-	SendMsg  = "send_msg"
+	SendMsg  = "send_msg" // and send_msg_on_event
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.
@@ -19,7 +19,7 @@ type Fault struct {
 	Times      int    // for this many calls; 0: until Heal
 	Hang       bool   // no answer until Heal
 	Reset      bool   // the connection breaks without an answer
-	Cut        bool   // of send_msg: it is sent, and the connection breaks in the middle of the answer
+	Cut        bool   // of a send: it is sent, and the connection breaks in the middle of the answer
 	Garbage    bool   // an answer that is no JSON
 	Bytes      int    // an answer of this many bytes
 	Status     int    // of HTTP
