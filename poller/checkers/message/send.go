@@ -3,6 +3,9 @@ package message
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,19 +35,31 @@ func Text(data json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// PrepareText judges a send of a kind that sends nothing but texts.
-func PrepareText(s *poller.Outgoing) error {
+// Prepare judges a send. types has the types that the kind sends, each with what judges its data.
+func Prepare(s *poller.Outgoing, types map[string]func(data json.RawMessage) error) error {
 	var faults []error
-	if s.Type != "text" {
-		faults = append(faults, errors.New(`type: must be "text"`))
+	judge, known := types[s.Type]
+	if !known {
+		faults = append(faults, fmt.Errorf("type: must be %s", strings.Join(slices.Sorted(maps.Keys(types)), " or ")))
 	}
 	if !Peer(s.Peer) {
 		faults = append(faults, errors.New("to: must be 1 to 512 bytes of UTF-8 without control characters"))
 	}
-	if _, err := Text(s.Data); err != nil {
-		faults = append(faults, err)
+	if known {
+		faults = append(faults, judge(s.Data))
 	}
 	return errors.Join(faults...)
+}
+
+// PrepareText judges a send of a kind that sends nothing but texts.
+func PrepareText(s *poller.Outgoing) error {
+	return Prepare(s, map[string]func(json.RawMessage) error{"text": JudgeText})
+}
+
+// JudgeText judges the data of a send of type text.
+func JudgeText(data json.RawMessage) error {
+	_, err := Text(data)
+	return err
 }
 
 // Peer reports whether the outbox takes a peer.
