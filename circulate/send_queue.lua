@@ -51,13 +51,14 @@ if windowed ~= '0' and waits == '0' then
   local w = window_of(box, line, now)
   local full = not w or not w.open
   if not full and windowed == '1' and w.left ~= '-' then
-    -- Those before it in the line take from the count as well.
+    -- Those before it in the line take from the count as well, except one under an attempt,
+    -- which has taken already.
     local left, first, after = tonumber(w.left), within(line)
     full = count_within(box.line, line, most) >= left
     if full then
       for _, member in ipairs(redis.call('ZRANGEBYLEX', box.line, first, after, 'LIMIT', 0, most)) do
         local before = get_send(box, sub(member, #line + 12))
-        if not before or before.windowed ~= '2' then left = left - 1 end
+        if not before or before.windowed ~= '2' and before.state == 'q' then left = left - 1 end
       end
       full = left <= 0
     end

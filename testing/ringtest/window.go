@@ -199,6 +199,18 @@ func freeCounts(o *outbox) {
 	o.accept(o.attempt(alice, last)[0])
 	o.window("a", "ben", 0, "")
 	o.outside(free("ben"), 0)
+
+	// One under an attempt has taken from the count, and does not take again.
+	o.finds("a", circulate.Answerable{Peer: "carl", For: time.Hour, Count: 2})
+	first = o.queue(windowed("a", "carl", "1", false))
+	a = o.attempt(alice, first)[0]
+	last = o.queue(windowed("a", "carl", "2", false))
+	o.outside(windowed("a", "carl", "3", false), 1)
+	o.settle(true, a, circulate.Settlement{Outcome: circulate.AttemptUnsent, After: o.now()}) // and gives it back
+	o.window("a", "carl", 2, "")
+	o.accept(o.attempt(alice, first)[0])
+	o.accept(o.attempt(alice, last)[0])
+	o.window("a", "carl", 0, "")
 }
 
 func windowCloses(f *fixture) {

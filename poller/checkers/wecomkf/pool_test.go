@@ -1,6 +1,7 @@
 package wecomkf
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -118,4 +119,61 @@ func startPool(b *faketime.World, ring *circulate.Ring, checker poller.Checker) 
 		b.Fatal(err)
 	}
 	return faketime.Go(b, pool.Run)
+}
+
+// Who enters is welcomed once, within 20 seconds of the event. Afterwards the window is closed until
+// the customer writes.
+func TestAWelcomeHasAWindow(t *testing.T) {
+	faketime.Run(t, 2, func(b *faketime.World) {
+		w := wecom.New(wecom.Options{})
+		w.AddCorp(corp, secret)
+		w.AddAccount(corp, "wk")
+		register(b, "wk", string(configOf("", "wk")))
+		own := b.Open(b.Redis)
+		defer startPool(b, own, New(fetch.New(fetch.Options{Transport: w}), source(secret), credential.Of(own)))()
+		time.Sleep(10 * time.Second)
+		queue := func() error {
+			s := circulate.Send{
+				ID: circulate.NewSendID("wk"), Account: "wk", Kind: kind, Peer: "wm-customer", Type: "text", Data: []byte(`{"text":"欢迎"}`), Windowed: true,
+			}
+			_, _, err := b.Ring.Sends().Queue(b.Context(), s, "", circulate.SendBounds{})
+			return err
+		}
+		enters := func() {
+			w.Enter("wk")
+			if err := b.Ring.Account("wk").Nudge(b.Context(), circulate.Nudge{}); err != nil { // as by the callback
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		var closed *circulate.WindowError
+		enters()
+		if err := queue(); err != nil {
+			t.Fatal(err)
+		}
+		if err := queue(); !errors.As(err, &closed) {
+			t.Errorf("a second welcome: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if all := w.Sent("wk"); len(all) != 1 || !all[0].Welcome {
+			t.Errorf("WeCom has %+v", all)
+		}
+		time.Sleep(time.Minute)
+		enters()
+		time.Sleep(20 * time.Second)
+		if err := queue(); !errors.As(err, &closed) {
+			t.Errorf("too late: %v", err)
+		}
+		w.Post("wk", "text")
+		time.Sleep(2 * time.Minute)
+		for range 5 {
+			if err := queue(); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if all := w.Sent("wk"); len(all) != 6 || all[5].Welcome || w.Stats(corp).SendMsg != 6 {
+			t.Errorf("WeCom has %+v", all)
+		}
+	})
 }
