@@ -357,7 +357,8 @@
 // Outside its window a send is refused by Queue, or waits. The step that opens the window
 // lets the first one in line go. Attempt takes one from the count in the step that notes
 // the attempt, so no number of replicas exceeds it. What no byte left of is given back, to
-// the same window. A send that was queued inside its window and comes too late is
+// the same window. A send that is Free needs the window, as for its token, and takes
+// nothing from the count. A send that was queued inside its window and comes too late is
 // rejected, with the code window. An account has at most [MostWindows] windows. Sweep
 // forgets those that are over.
 //

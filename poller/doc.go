@@ -111,5 +111,6 @@
 //
 // An unknown send is sent again only if the kind deduplicates or the account's on_unknown is retry,
 // as the last of its peer. A killed replica leaves its attempts to the monitors, for which they are
-// unknown as well.
+// unknown as well. A fleeting send, such as a typing notice, is accepted or rejected by its only
+// attempt: one whose end is unknown is rejected.
 package poller

@@ -38,6 +38,8 @@
 // that another program polls the same bot: getWebhookInfo tells which. The wait of a 429 is obeyed
 // in full. A migrate_to_chat_id is about sending and has no meaning here; an error that has one
 // counts as any other. The token is in the URL, and is in no error and no log.
+//
+// A send is one sendMessage or editMessageText. Telegram knows no ids of ours.
 package telegram
 
 import (

@@ -37,6 +37,11 @@
 // refusal is only for that value. A new value is tried at once: store it where the
 // pollers find it, and resume the parked accounts. Tokens are sealed with a key that is
 // derived from the secret; see seal.
+//
+// A send is one send_msg, with the send's id as msgid. An event msg_send_fail with that
+// msgid turns it from accepted into failed. The event enter_session of a new customer has
+// a welcome_code: it opens a window of one message and 20 seconds, and a send with its
+// token is one send_msg_on_event.
 package wecomkf
 
 import (

@@ -409,3 +409,43 @@ func TestTheSecondCallAfterAStaleCode(t *testing.T) {
 		})
 	}
 }
+
+// Ten texts go within a window, and any number of typing notices beside them. The eleventh text is
+// refused until the person writes again.
+func TestTypingTakesNothingFromTheWindow(t *testing.T) {
+	faketime.Run(t, 1, func(b *faketime.World) {
+		fake := newFake(ilink.Options{})
+		register(b, "a")
+		fake.Post(tokenOf("a"), "text")
+		_, stop := start(b, fake, poller.Config{})
+		defer stop()
+		time.Sleep(10 * time.Second)
+		queue := func(kind, data string) error {
+			s := circulate.Send{
+				ID: circulate.NewSendID("a"), Account: "a", Kind: Kind, Peer: person, Type: kind, Data: []byte(data), Windowed: true, Free: kind == "typing",
+			}
+			_, _, err := b.Ring.Sends().Queue(b.Context(), s, "", circulate.SendBounds{})
+			return err
+		}
+		for n := range 10 {
+			err := errors.Join(queue("typing", `{"on":true}`), queue("text", fmt.Sprintf(`{"text":"%d"}`, n)))
+			if err != nil {
+				t.Fatalf("text %d: %v", n, err)
+			}
+			time.Sleep(time.Duration(n%2) * time.Second) // some stand in line behind others
+		}
+		var closed *circulate.WindowError
+		if err := queue("text", `{"text":"x"}`); !errors.As(err, &closed) {
+			t.Errorf("an eleventh text: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if texts, notices := fake.Sent(tokenOf("a")), fake.Typing(tokenOf("a")); len(texts) != 10 || len(notices) != 10 || fake.Calls(ilinkd.SendMessage) != 10 {
+			t.Errorf("%d texts and %d notices were sent", len(texts), len(notices))
+		}
+		fake.Post(tokenOf("a"), "text")
+		time.Sleep(time.Second)
+		if err := queue("text", `{"text":"x"}`); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -51,6 +51,12 @@
 // elsewhere or signed out. So the check calls notifystart and repeats its call once, at once. If
 // the code comes again, the account is parked as auth: somebody has to scan again.
 //
+// # Sends
+//
+// A text is one sendmessage with the context_token of the person's window, and the send's id as
+// client_id. It is accepted if the server gives it a message_id. A typing notice is one sendtyping,
+// with a ticket that getconfig gives for a day. Each replica has tickets of its own.
+//
 // # What is not called
 //
 // notifystop is never called, neither at a shutdown nor when an account is paused, changed or
