@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,6 +197,16 @@ func (r *Ring) Shards() int { return len(r.keys) }
 type ShardName struct {
 	Generation int // how often the number of shards had changed when the shard was made
 	Number     int // its number among the shards of that generation
+}
+
+// Handle returns a name of what is at a position in the shard, a message or a dead letter:
+// SHARD:MS-SEQ, and GENERATION.SHARD:MS-SEQ once the number of shards has changed.
+func (n ShardName) Handle(position string) string {
+	handle := strconv.Itoa(n.Number) + ":" + position
+	if n.Generation > 0 {
+		handle = strconv.Itoa(n.Generation) + "." + handle
+	}
+	return handle
 }
 
 // ShardName returns the name of one of the ring's shards.

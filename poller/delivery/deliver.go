@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
 )
 
@@ -31,11 +32,15 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 			s.held.add(f.Account, group.Pending{Position: f.Position, Deliveries: attempt})
 			continue
 		}
-		deliveries = append(deliveries, Delivery{Found: f, Group: s.Group, Attempt: attempt})
+		deliveries = append(deliveries, s.delivery(f, attempt))
 	}
 	if len(deliveries)+len(batch.Others) > 0 {
 		s.handle(deliveries, batch.Now, received, batch.Others)
 	}
+}
+
+func (s *session) delivery(f circulate.Found, attempt int) Delivery {
+	return Delivery{Found: f, Group: s.Group, Attempt: attempt, Handle: s.Ring.ShardName(f.Shard).Handle(f.Position)}
 }
 
 // retry delivers the held messages that are due, and reports whether there were any.
@@ -73,7 +78,7 @@ func (s *session) retry() bool {
 	s.held.untake(taken[came:])
 	deliveries := make([]Delivery, len(batch.Messages))
 	for i, f := range batch.Messages {
-		deliveries[i] = Delivery{Found: f, Group: s.Group, Attempt: attempts[f.Position]}
+		deliveries[i] = s.delivery(f, attempts[f.Position])
 	}
 	var failed map[string]bool
 	if len(deliveries) > 0 {

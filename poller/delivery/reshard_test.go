@@ -3,6 +3,9 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +52,40 @@ func TestFromNowWhileTheNumberOfShardsChanges(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expect(t, j.of("moves"), []string{"0#1"})
 		c.stop(t)
+	})
+}
+
+// A message's handle names its shard for as long as the namespace lives.
+func TestHandlesNameTheGenerationOfTheShard(t *testing.T) {
+	inFakeTime(t, 2, func(w *world) {
+		w.Register(circulate.Registration{ID: "a"})
+		w.add(1, "a")
+		if _, err := w.Ring.Mover().Begin(w.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		ring := w.Open(w.Redis)
+		home := ring.Sources() + 2
+		w.Do("XADD", ring.Tag(home)+":messages", "*", "account", "b", "kind", "feed", "id", "0", "type", "text", "time", "", "data", "{}")
+		var handles sync.Map // account → handle, without the position
+		c := w.start(delivery.Consumer{Handler: delivery.Each(func(_ context.Context, d delivery.Delivery) error {
+			handles.Store(d.Account, strings.TrimSuffix(d.Handle, d.Position))
+			return nil
+		})})
+		for source := range ring.Sources() {
+			if err := ring.Mover().Receive(w.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := ring.Mover().Move(w.Context(), source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		c.stop(t)
+		for account, want := range map[string]string{"a": fmt.Sprintf("%d:", ring.ShardOf("a")), "b": "1.2:"} {
+			if got, _ := handles.Load(account); got != want {
+				t.Errorf("%s: got %v, want %s", account, got, want)
+			}
+		}
 	})
 }
 

@@ -54,7 +54,7 @@ type GroupReadRequest struct {
 
 // GroupMessage is a message that was delivered to a consumer.
 type GroupMessage struct {
-	Handle   string `json:"handle" doc:"The handle for acknowledging it."`
+	Handle   string `json:"handle" doc:"The handle for acknowledging it, and for reply_to of a send."`
 	Delivery int    `json:"delivery" doc:"1 for the first delivery, and one more for each later one."`
 	Message
 }

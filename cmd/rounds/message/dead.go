@@ -78,7 +78,7 @@ func (r *Reader) Dead(ctx context.Context, q DeadQuery) (DeadPage, error) {
 		}
 		for _, l := range letters {
 			if q.Group == "" || l.Group == q.Group {
-				page.Letters = append(page.Letters, DeadLetter{entryID(r.ring.ShardName(l.Shard), l.Position), l})
+				page.Letters = append(page.Letters, DeadLetter{r.ring.ShardName(l.Shard).Handle(l.Position), l})
 				size += len(l.Message.Data)
 			}
 		}

@@ -94,7 +94,7 @@ func (r *Reader) findDead(ctx context.Context, shard int, position circulate.Str
 			l := &letters[i]
 			size += len(l.Message.Data)
 			if d := of[l.Group]; d != nil && l.Origin == position.String() {
-				d.Stage, d.DeadID, d.Error, d.Deliveries = dead, entryID(r.ring.ShardName(shard), l.Position), l.Error, l.Deliveries
+				d.Stage, d.DeadID, d.Error, d.Deliveries = dead, r.ring.ShardName(shard).Handle(l.Position), l.Error, l.Deliveries
 			}
 		}
 		if len(letters) < deadAhead {

@@ -28,16 +28,6 @@ type entry struct {
 // errEntry is the fault of a text that is no id.
 var errEntry = errors.New("must be an id from a list, such as 12:1767225600000-0")
 
-// entryID returns the id of an entry: SHARD:MS-SEQ, and GENERATION.SHARD:MS-SEQ once the number of
-// shards has changed.
-func entryID(shard circulate.ShardName, position string) string {
-	id := strconv.Itoa(shard.Number) + ":" + position
-	if shard.Generation > 0 {
-		id = strconv.Itoa(shard.Generation) + "." + id
-	}
-	return id
-}
-
 // placed returns where the named entries are in the ring, without those of shards that are gone. It
 // returns ErrResharding if another process has named a shard that this one does not know yet.
 func (r *Reader) placed(ctx context.Context, names []entryName) ([]entry, error) {
@@ -57,7 +47,7 @@ func (r *Reader) placed(ctx context.Context, names []entryName) ([]entry, error)
 	return entries, nil
 }
 
-// parseEntryIDs reads what entryID returns, exactly as it is written. The faults are those of a field.
+// parseEntryIDs reads what circulate.ShardName.Handle returns, exactly as it is written. The faults are those of a field.
 func parseEntryIDs(field string, ids []string) (names []entryName, faults strict.Faults) {
 	for i, id := range ids {
 		name, err := parseEntryID(id)

@@ -66,7 +66,7 @@ func FuzzDeadPlace(f *testing.F) {
 				t.Errorf("%x: %+v, then %+v, %v", content, place, again, err)
 			}
 		}
-		if name, err := parseEntryID(id); err == nil && entryID(name.shard, name.position.String()) != id {
+		if name, err := parseEntryID(id); err == nil && name.shard.Handle(name.position.String()) != id {
 			t.Errorf("%q: %+v", id, name)
 		}
 	})

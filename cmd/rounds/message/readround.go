@@ -231,7 +231,7 @@ func (t *readRound) readShard(ctx context.Context, shard *groupShard, n, bytes i
 	deliveries := make(map[string]int)
 	keep := func(batch group.Batch) error {
 		for _, f := range batch.Messages {
-			messages = append(messages, GroupMessage{ID: entryID(ring.ShardName(f.Shard), f.Position), Delivery: max(1, deliveries[f.Position]), Found: f})
+			messages = append(messages, GroupMessage{ID: ring.ShardName(f.Shard).Handle(f.Position), Delivery: max(1, deliveries[f.Position]), Found: f})
 			bytes -= len(f.Message.Data)
 		}
 		_, err := group.Of(ring).Acknowledge(ctx, lease.Shard, t.group, batch.Others)

@@ -38,7 +38,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 			failed = s.failure(Failed, 0, fmt.Errorf("panic: %T", value))
 		}
 	}()
-	body, err := encode(d.Found)
+	body, err := encode(d)
 	if err != nil {
 		return s.failure(Unusable, 0, errors.New("the message is not JSON"))
 	}

@@ -10,11 +10,13 @@
 // A POST for each message, with the spec's payload structure:
 //
 //	{"type":"message.found","timestamp":"2026-03-01T12:00:00Z","data":{
-//	  "account":"…","kind":"feed","id":"…","type":"…","time":"2026-03-01T12:00:00Z","data":{…}}}
+//	  "account":"…","kind":"feed","id":"…","type":"…","time":"2026-03-01T12:00:00Z","data":{…},
+//	  "handle":"12:1767225600000-0"}}
 //
 // data is the message as it was found: id, type and data are the third party's own. time is the
 // time of the message by the third party's clock, or null. timestamp is the same time, or when
-// the message was found if its time is unknown.
+// the message was found if its time is unknown. handle names the message where it is stored, for
+// reply_to of a send.
 //
 // An endpoint with Events also gets a POST when a send ends or is in doubt:
 //

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/delivery"
 )
 
 // messageType is the type of the payloads of messages.
@@ -28,13 +29,14 @@ type found struct {
 	Type    string          `json:"type"`
 	Time    *time.Time      `json:"time"`
 	Data    json.RawMessage `json:"data"`
+	Handle  string          `json:"handle,omitempty"`
 }
 
 // encode returns the payload of a message or an event. It fails if the data is not JSON.
-func encode(m circulate.Found) ([]byte, error) {
+func encode(m delivery.Delivery) ([]byte, error) {
 	p := payload{Type: m.Message.Type, Timestamp: m.Message.Time.UTC(), Data: m.Message.Data}
 	if !m.Event {
-		data := found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data}
+		data := found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data, Handle: m.Handle}
 		if m.Message.Time.IsZero() {
 			p.Timestamp = foundAt(m.Position)
 		} else {

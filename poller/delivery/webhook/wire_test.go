@@ -122,11 +122,11 @@ func TestPayloadOfAMessageWithoutTimeAndData(t *testing.T) {
 	var body []byte
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) })
 	m := message("a/<1>")
-	m.Message.Time, m.Message.Data = time.Time{}, nil
+	m.Message.Time, m.Message.Data, m.Handle = time.Time{}, nil, "1.12:1767225600000-0"
 	if errs := wire(t, url, []string{"NEW"}, loopback).Handle(t.Context(), append(messages(), m)); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
-	want := `{"type":"message.found","timestamp":"2026-01-01T00:00:00Z","data":{"account":"a","kind":"feed","id":"a/<1>","type":"item","time":null,"data":null}}`
+	want := `{"type":"message.found","timestamp":"2026-01-01T00:00:00Z","data":{"account":"a","kind":"feed","id":"a/<1>","type":"item","time":null,"data":null,"handle":"1.12:1767225600000-0"}}`
 	if string(body) != want {
 		t.Errorf("got  %s\nwant %s", body, want)
 	}
