@@ -51,6 +51,7 @@ func good() fstest.MapFS {
 	source(m, "cmd/rounds/settings/settings.go", "settings", "circulate", "cmd/rounds/listen", "poller/secrets")
 	source(m, "cmd/rounds/demo/demo.go", "demo", "circulate/connect", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service")
 	source(m, "cmd/rounds/client/client.go", "client", "cmd/rounds/api")
+	source(m, "deployments/examples/bot-go/bot.go", "main", "cmd/rounds/api", "cmd/rounds/client")
 	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
@@ -193,6 +194,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/command/bad.go", "circulate/connect"},
 		{"cmd/rounds/service/bad.go", "cmd/rounds/command"},
 		{"deployments/examples/own-kind/bad.go", "cmd/rounds/service"},
+		{"deployments/examples/bot-go/bad.go", "circulate"},
 		{"deployments/examples/other/bad.go", "cmd/rounds/command"},
 		{"deployments/monitoring/board/bad.go", "monitor"},
 		{"accounts/bad.go", "cmd/rounds/pages"},

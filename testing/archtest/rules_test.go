@@ -55,6 +55,7 @@ var mayImport = []struct {
 
 	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
 
+	{"deployments/examples/bot-go", []string{"cmd/rounds/api", "cmd/rounds/client"}},
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", []string{"cmd/rounds/locale"}},
