@@ -67,16 +67,16 @@ func answersOnce(t *testing.T, w *botWorld, more []string) {
 	for _, fault := range faultsOf(w.third.answered(), sends) {
 		t.Error(fault)
 	}
-	unknown := w.resolve(sends)
-	if unknown == 0 || w.repeated() == 0 {
-		t.Errorf("%d sends were unknown, and the bot repeated %d: there must be some", unknown, w.repeated())
+	decided := w.resolve()
+	if decided == 0 || w.repeated() == 0 {
+		t.Errorf("%d answers were in doubt, and the bot repeated %d: there must be some", decided, w.repeated())
 	}
 	for person, answers := range w.third.answered() {
 		if answers != 1 {
 			t.Errorf("in the end %s has %d answers", person, answers)
 		}
 	}
-	t.Logf("%d messages, each answered once; %d answers were in doubt, and the bot repeated %d", len(sends), unknown, w.repeated())
+	t.Logf("%d messages, each answered once; %d answers were in doubt, and the bot repeated %d", len(sends), decided, w.repeated())
 }
 
 // brokenBotIsFound has a bot make up a key for each request. It answers some messages twice.

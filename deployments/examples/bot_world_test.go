@@ -76,7 +76,7 @@ func startBotWorld(t *testing.T, binary string, bot []string) *botWorld {
 		"ROUNDS_REDIS_URL=" + redis.URL(), "ROUNDS_API_ADDR=" + addr, "ROUNDS_API_TOKEN=" + apiToken, "ROUNDS_ALLOW_NETWORKS=127.0.0.1", "ROUNDS_SHARDS=4",
 		"ROUNDS_WEBHOOKS_FILE=" + webhooks, "ROUNDS_SERVICE_SECRET_BOT=" + signingKey,
 		// A replica that is killed counts as dead soon.
-		"ROUNDS_HEARTBEAT_INTERVAL=200ms", "ROUNDS_DEAD_AFTER=1s", "ROUNDS_SWEEP_INTERVAL=200ms", "ROUNDS_QUARANTINE_AFTER=0",
+		"ROUNDS_HEARTBEAT_INTERVAL=200ms", "ROUNDS_DEAD_AFTER=2s", "ROUNDS_SWEEP_INTERVAL=200ms", "ROUNDS_QUARANTINE_AFTER=0",
 	}
 	for name, roles := range map[string]string{"api": "api", "poller 1": "poller", "poller 2": "poller", "delivery 1": "delivery,monitor", "delivery 2": "delivery,monitor"} {
 		w.launch[name] = func() (*processes.Process, error) {
@@ -269,33 +269,35 @@ func (w *botWorld) settled() (sends []api.Send) {
 	return sends
 }
 
-// resolve decides about each unknown send as somebody does who has looked at the third party, and
-// waits until all are accepted. It returns how many were unknown.
-func (w *botWorld) resolve(sends []api.Send) (unknown int) {
+// resolve decides about each unknown send as somebody does who looks at the third party, until all
+// are accepted. It returns how often there was something to decide.
+func (w *botWorld) resolve() (decided int) {
 	w.Helper()
-	answered := w.third.answered()
 	w.third.loseNothing()
-	for _, s := range sends {
-		if s.State != "unknown" {
-			continue
-		}
-		unknown++
-		var err error
-		if answered[s.To] > 0 {
-			_, err = w.client.ResolveSend(w.Context(), s.ID, api.SendResolveRequest{State: "accepted", Reason: "it has arrived"})
-		} else {
-			_, err = w.client.RetrySend(w.Context(), s.ID, api.SendRetryRequest{Attempts: s.Attempts})
-		}
-		if err != nil {
-			w.Error(err)
-		}
-	}
 	eventually(w.T, "every send is accepted", func() (bool, string) {
 		page, err := w.client.Sends(w.Context(), client.SendQuery{Limit: 1000})
-		left := slices.IndexFunc(page.Sends, func(s api.Send) bool { return s.State != "accepted" })
-		return err == nil && left < 0, fmt.Sprintf("%v %+v", err, page.Sends)
+		answered := w.third.answered()
+		left := 0
+		for _, s := range page.Sends {
+			if s.State != "accepted" {
+				left++
+			}
+			if s.State != "unknown" {
+				continue
+			}
+			decided++
+			if answered[s.To] > 0 {
+				_, err = w.client.ResolveSend(w.Context(), s.ID, api.SendResolveRequest{State: "accepted", Reason: "it has arrived", Attempts: s.Attempts})
+			} else {
+				_, err = w.client.RetrySend(w.Context(), s.ID, api.SendRetryRequest{Attempts: s.Attempts})
+			}
+			if err != nil {
+				w.Error(err)
+			}
+		}
+		return err == nil && left == 0, fmt.Sprintf("%v %+v", err, page.Sends)
 	})
-	return unknown
+	return decided
 }
 
 // thirdParty is a connector, and the people behind it. Each of them writes once. It takes each send as
