@@ -53,6 +53,7 @@ func good() fstest.MapFS {
 	source(m, "cmd/rounds/client/client.go", "client", "cmd/rounds/api")
 	source(m, "deployments/examples/bot-go/bot.go", "main", "cmd/rounds/api", "cmd/rounds/client")
 	source(m, "deployments/examples/own-kind/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
+	source(m, "deployments/examples/own-sender/main.go", "main", "cmd/rounds/command", "poller", "poller/fetch")
 	source(m, "testing/checktest/suite.go", "checktest", "poller", "testing/upstream")
 	source(m, "testing/chaos/chaos.go", "chaos", "poller", "testing/redistest")
 	return m
@@ -195,6 +196,7 @@ func TestBadImports(t *testing.T) {
 		{"cmd/rounds/service/bad.go", "cmd/rounds/command"},
 		{"deployments/examples/own-kind/bad.go", "cmd/rounds/service"},
 		{"deployments/examples/bot-go/bad.go", "circulate"},
+		{"deployments/examples/own-sender/bad.go", "circulate"},
 		{"deployments/examples/other/bad.go", "cmd/rounds/command"},
 		{"deployments/monitoring/board/bad.go", "monitor"},
 		{"accounts/bad.go", "cmd/rounds/pages"},

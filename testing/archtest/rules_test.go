@@ -57,6 +57,7 @@ var mayImport = []struct {
 
 	{"deployments/examples/bot-go", []string{"cmd/rounds/api", "cmd/rounds/client"}},
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
+	{"deployments/examples/own-sender", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
 	{"deployments/examples/...", []string{"accounts", "circulate", "circulate/connect", "poller", "poller/delivery", "poller/delivery/sqlonce"}},
 	{"deployments/guide", []string{"cmd/rounds/locale"}},
 	{"deployments/monitoring/board", nil},
