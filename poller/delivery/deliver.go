@@ -40,7 +40,11 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 }
 
 func (s *session) delivery(f circulate.Found, attempt int) Delivery {
-	return Delivery{Found: f, Group: s.Group, Attempt: attempt, Handle: s.Ring.ShardName(f.Shard).Handle(f.Position)}
+	d := Delivery{Found: f, Group: s.Group, Attempt: attempt}
+	if !f.Event {
+		d.Handle = s.Ring.ShardName(f.Shard).Handle(f.Position)
+	}
+	return d
 }
 
 // retry delivers the held messages that are due, and reports whether there were any.

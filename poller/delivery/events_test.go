@@ -115,8 +115,8 @@ func TestAnEventThatIsNotHandled(t *testing.T) {
 				return nil
 			}
 			e, err := d.SendEvent()
-			if err != nil || e.Account != "a" || e.State != "accepted" || d.Message.Type != "send.accepted" {
-				t.Errorf("got %+v, %v", e, err)
+			if err != nil || e.Account != "a" || e.State != "accepted" || d.Message.Type != "send.accepted" || d.Handle != "" {
+				t.Errorf("got %+v, %v, handle %q", e, err, d.Handle)
 			}
 			tried.Add(1)
 			return errors.New("no")

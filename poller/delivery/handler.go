@@ -15,7 +15,7 @@ type Delivery struct {
 	circulate.Found
 	Group   string // the consumer group that it is delivered to
 	Attempt int    // 1 for the first delivery, and one more for each later one
-	Handle  string // names the message for as long as it is stored, as in reply_to of a send
+	Handle  string // names the message for as long as it is stored, as in reply_to of a send; empty for an event
 }
 
 // Handler handles messages of one shard, in the stream's order.
