@@ -29,18 +29,21 @@ const (
 	Garbage  Violation = "garbage"   // a malformed entry in a list; claims and sweeps set it aside
 	Beyond   Violation = "beyond"    // scheduled later than its cadence allows; repaired: due at its next time
 	Unowned  Violation = "unowned"   // remembers messages, but is not registered; repaired: forgets them
+	// Misplaced is a send that is not where its state demands, or whose account is gone;
+	// repaired: put there, or forgotten.
+	Misplaced Violation = "misplaced"
 )
 
 // Violations returns all violations.
 func Violations() []Violation {
-	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond, Unowned}
+	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond, Unowned, Misplaced}
 }
 
 // Finding is one violation.
 type Finding struct {
 	Kind     Violation `json:"kind"`
 	Shard    int       `json:"shard"`
-	ID       string    `json:"id"`
+	ID       string    `json:"id"` // of the account; of a send that is misplaced, the send's, or account and peer
 	Repaired bool      `json:"repaired"`
 }
 
@@ -115,7 +118,7 @@ type suspect struct{ id, ticket string }
 func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
 	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
 	defer a.logRest()
-	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond, a.unowned} {
+	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond, a.unowned, a.sends} {
 		if err := step(ctx); err != nil {
 			return a.found, fmt.Errorf("audit, shard %d: %w", shard, err)
 		}
@@ -227,8 +230,14 @@ func (a *audit) report(kind Violation, id string, repaired bool) {
 			fault = "an account is due later than it can be"
 		case Unowned:
 			fault = "an account remembers messages and is not registered"
+		case Misplaced:
+			fault = "a send is not where its state demands"
 		}
-		a.ring.log.Error(fault, "kind", string(kind), "account", id, "shard", a.shard, "repaired", repaired)
+		of := "account"
+		if kind == Misplaced {
+			of = "send"
+		}
+		a.ring.log.Error(fault, "kind", string(kind), of, id, "shard", a.shard, "repaired", repaired)
 	}
 }
 

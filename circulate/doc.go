@@ -427,7 +427,8 @@
 // # Audit
 //
 // [Ring.Audit] compares places and tickets in small steps. It confirms a suspicion at one
-// moment, and can repair what it found. [Sends.Audit] compares sends and their places.
+// moment, and can repair what it found. It also compares sends and their places, as
+// [Sends.Audit] does.
 //
 // # Held checks
 //

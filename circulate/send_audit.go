@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -34,26 +35,60 @@ type SendFinding struct {
 
 // Audit checks that each send of a shard is in exactly the places of its state, in short
 // atomic steps, and mends what it finds if it is told to. No step of the protocol leaves
-// anything to be found: only a Redis that lost keys, or a person, does.
+// anything to be found: only a Redis that lost keys, or a person, does. [Ring.AuditShard]
+// does it too.
 func (s Sends) Audit(ctx context.Context, shard int, mend bool) (found []SendFinding, err error) {
+	err = s.audit(ctx, shard, mend, func(_ context.Context, page []SendFinding) error {
+		found = append(found, page...)
+		return nil
+	})
+	return found, err
+}
+
+// audit calls looked after each step, with what that step has found. Its error ends the
+// audit.
+func (s Sends) audit(ctx context.Context, shard int, mend bool, looked func(context.Context, []SendFinding) error) error {
 	k := &s.ring.keys[shard]
 	for _, key := range []struct{ name, start string }{{"sends", ScanDone}, {"index", "-"}, {"line", "-"}, {"due", "-"}} {
 		for at := key.start; ; {
 			reply, err := redis.Values(s.ring.wire.Run(ctx, auditSendScript, shard, k.outbox.with(k.tickets), key.name, at, auditSends, wire.Flag(mend)))
 			if err != nil {
-				return found, err
+				return err
 			}
 			var pairs []string
 			if _, err := redis.Scan(reply, &at, &pairs); err != nil {
-				return found, fmt.Errorf("audit sends, shard %d: %w: %w", shard, wire.ErrReply, err)
+				return fmt.Errorf("audit sends, shard %d: %w: %w", shard, wire.ErrReply, err)
 			}
+			var page []SendFinding
 			for i := 0; i+1 < len(pairs); i += 2 {
-				found = append(found, SendFinding{SendViolation(pairs[i][0]), pairs[i+1], mend})
+				page = append(page, SendFinding{SendViolation(pairs[i][0]), pairs[i+1], mend})
+			}
+			if err := looked(ctx, page); err != nil {
+				return err
 			}
 			if at == "" || at == ScanDone {
 				break
 			}
 		}
 	}
-	return found, nil
+	return nil
+}
+
+// sends finds sends that are not where their states demand. A shard without sends costs
+// one command.
+func (a *audit) sends(ctx context.Context) error {
+	o := &a.keys.outbox
+	replies, err := a.ring.wire.PipelineOn(ctx, wire.Ordinary, a.shard, o.sends, wire.Command{"EXISTS", o.sends, o.line, o.due, o.index})
+	if err != nil || replies[0] == int64(0) {
+		return err
+	}
+	return a.ring.Sends().audit(ctx, a.shard, a.o.Repair, func(ctx context.Context, page []SendFinding) error {
+		for _, f := range page {
+			a.report(Misplaced, strings.ReplaceAll(f.Of, "\x00", " "), f.Mended)
+		}
+		if a.o.Repair && len(page) > 0 {
+			return nil
+		}
+		return a.pause(ctx)
+	})
 }

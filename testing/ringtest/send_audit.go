@@ -9,8 +9,8 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// sendAudited spoils the places of sends in one way after the other. An audit finds each,
-// and mends it.
+// sendAudited spoils the places of sends in one way after the other. An audit of sends
+// finds each, and mends it. So does the audit of the whole shard.
 func sendAudited(f *fixture) {
 	ctx := context.Background()
 	o := f.outbox("a", "b", "gone")
@@ -41,14 +41,23 @@ func sendAudited(f *fixture) {
 	}
 	spoil := func(what func(), want ...circulate.SendFinding) {
 		f.Helper()
+		var law []string
+		for _, w := range want {
+			law = append(law, "misplaced "+strings.ReplaceAll(w.Of, "\x00", " "))
+		}
 		what()
 		audit(false, want...)
+		f.audit(false, law...)
 		audit(true, want...)
+		f.audit(false)
 		audit(true)
 		o.consistent()
 	}
 	audit(false)
 	line := "a\x00anna"
+	f.do("ZREM", f.key("sends:index"), member("index", second))
+	f.audit(true, "misplaced "+second)
+	audit(false)
 	spoil(func() { f.do("ZREM", f.key("sends:index"), member("index", unknown)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: unknown})
 	spoil(func() { f.do("ZREM", f.key("sends:due"), member("due", line)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: first})
 	spoil(func() { f.do("ZREM", f.key("sends:line"), member("line", second)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: second})

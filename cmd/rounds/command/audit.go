@@ -36,9 +36,11 @@ the move are not reported, and nothing is held up.
   garbage    a text in a list that is not an entry; the next claim sets it aside
   beyond     scheduled later than it can be due, for example because Redis' clock was wrong.
              Repaired: due at its next time
+  unowned    the memory of an account that is not registered. Repaired: forgotten
+  misplaced  a send that is not where its state demands, or whose account is gone.
+             Repaired: put in its place, or forgotten
 
-The exit code is 1 if accounts were lost, doubled, orphans, without a record or
-beyond, and were not repaired. Accounts that could not be judged, because the lists
+The exit code is 1 if anything but garbage was found and not repaired. Accounts that could not be judged, because the lists
 changed too fast to be read, are counted but are not a failure: run it again.`,
 		Example: `  rounds audit
   rounds audit --repair
