@@ -119,13 +119,24 @@ func (s Sends) Present(ctx context.Context) ([]int, error) {
 }
 
 // SendCount is how many sends of a shard have not ended.
-type SendCount struct{ Queued, Attempting, Unknown int }
+type SendCount struct {
+	Queued, Attempting, Unknown int
+	// Oldest is when the oldest of the unknown ones was queued; zero: there are none.
+	Oldest time.Time
+}
 
 // Add adds the count of another shard.
 func (c *SendCount) Add(other SendCount) {
 	c.Queued += other.Queued
 	c.Attempting += other.Attempting
 	c.Unknown += other.Unknown
+	c.note(other.Oldest)
+}
+
+func (c *SendCount) note(queued time.Time) {
+	if !queued.IsZero() && (c.Oldest.IsZero() || queued.Before(c.Oldest)) {
+		c.Oldest = queued
+	}
 }
 
 // Count counts the sends of a shard that have not ended: of those under an attempt, and of
@@ -146,7 +157,14 @@ func (s Sends) Count(ctx context.Context, shard int) (c SendCount, err error) {
 	if err != nil {
 		return SendCount{}, fmt.Errorf("count sends, shard %d: %w", shard, err)
 	}
-	return SendCount{Queued: max(0, lined-len(attempting)), Attempting: len(attempting), Unknown: len(unknown)}, nil
+	c = SendCount{Queued: max(0, lined-len(attempting)), Attempting: len(attempting), Unknown: len(unknown)}
+	for _, member := range unknown {
+		if at := len(member) - SendIDLength - stampWidth; at > 0 {
+			queued, _ := readMilli(member[at : at+stampWidth]) // an audit finds what is malformed
+			c.note(queued)
+		}
+	}
+	return c, nil
 }
 
 // existing returns the shards in which a key exists.

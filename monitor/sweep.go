@@ -258,5 +258,6 @@ func (m *Monitor) count(ctx context.Context) error {
 		return err
 	}
 	m.watch.counted(now, sum.Registered, sum.Waiting, sum.Overdue, slices.Clone(m.kinds.long))
+	m.watch.doubts(now, sends)
 	return failed
 }

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // watch is what this monitor has watched while on duty, for others to read.
 type watch struct {
 	mu     sync.Mutex
 	last   concern.Watched
-	before *concern.Watched                                                         // what a monitor told before this one was on duty; nil: not read
-	taken  struct{ counted, groups, dead, trimmed, quarantined, failing time.Time } // by our own clock
+	before *concern.Watched                                                                 // what a monitor told before this one was on duty; nil: not read
+	taken  struct{ counted, groups, dead, trimmed, doubts, quarantined, failing time.Time } // by our own clock
 }
 
 // note changes the watched values. Now is by our own clock.
@@ -48,6 +49,9 @@ func (w *watch) now(now time.Time) concern.Watched {
 	}
 	if part := copied(&told.Trimmed); part != nil {
 		age(&part.Age, w.taken.trimmed)
+	}
+	if part := copied(&told.Doubts); part != nil {
+		age(&part.Age, w.taken.doubts)
 	}
 	if part := copied(&told.Quarantined); part != nil {
 		age(&part.Age, w.taken.quarantined)
@@ -90,6 +94,7 @@ func (w *watch) beforeThis() concern.Watched {
 	was := w.last
 	if w.before != nil {
 		was.Counted, was.Groups, was.Failing = cmp.Or(was.Counted, w.before.Counted), cmp.Or(was.Groups, w.before.Groups), cmp.Or(was.Failing, w.before.Failing)
+		was.Doubts = cmp.Or(was.Doubts, w.before.Doubts)
 	}
 	return was
 }
@@ -133,6 +138,16 @@ func (w *watch) dropped(messages int) {
 	w.note(func(w *watch, now time.Time) {
 		w.taken.trimmed = now
 		w.last.Trimmed = &concern.Trimmed{Early: messages}
+	})
+}
+
+// doubts notes how many sends are unknown. At is by Redis' clock.
+func (w *watch) doubts(at time.Time, c circulate.SendCount) {
+	w.note(func(w *watch, now time.Time) {
+		w.taken.doubts = now
+		found := concern.Doubts{Age: concern.Age{At: at.UTC()}, Sends: c.Unknown, Oldest: c.Oldest}
+		found.Follow(w.beforeThis().Doubts)
+		w.last.Doubts = &found
 	})
 }
 

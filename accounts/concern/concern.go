@@ -59,7 +59,8 @@ const (
 	GroupLagging     Code = "group_lagging"    // a consumer group falls behind
 	MessagesDropped  Code = "messages_dropped" // messages were dropped before they were past their retention
 	DeadLetters      Code = "dead_letters"
-	Quarantined      Code = "quarantined" // accounts were parked because their checks hang or kill replicas
+	SendsUnknown     Code = "sends_unknown" // nobody knows how attempts of sends went
+	Quarantined      Code = "quarantined"   // accounts were parked because their checks hang or kill replicas
 	ClockStepped     Code = "clock_stepped"
 	ProcessSilent    Code = "process_silent" // a process went silent without leaving
 	SettingsDiffer   Code = "settings_differ"
@@ -95,6 +96,7 @@ type Concern struct {
 	Accounts  int       `json:"accounts,omitempty" doc:"How many accounts it affects."`
 	Of        int       `json:"of,omitempty" doc:"How many accounts were looked at in all."`
 	Messages  int       `json:"messages,omitempty" doc:"How many messages it affects."`
+	Sends     int       `json:"sends,omitempty" doc:"How many sends it affects."`
 	Share     float64   `json:"share,omitempty" doc:"A share, from 0 to 1."`
 	PerMinute int       `json:"per_minute,omitempty" doc:"How often it happens."`
 	Value     string    `json:"value,omitempty" doc:"A status, a setting's value or a code. several: webhooks that refuse messages do it for different causes."`
@@ -175,7 +177,7 @@ func (c *Concern) add(other *Concern) {
 	}
 	worse.Count = max(1, c.Count) + max(1, other.Count)
 	worse.Accounts, worse.Messages, worse.PerMinute = c.Accounts+other.Accounts, c.Messages+other.Messages, c.PerMinute+other.PerMinute
-	worse.Of = c.Of + other.Of
+	worse.Of, worse.Sends = c.Of+other.Of, c.Sends+other.Sends
 	worse.Seconds = max(c.Seconds, other.Seconds)
 	if c.Code == HeadroomLow {
 		worse.Seconds = min(c.Seconds, other.Seconds)
@@ -200,5 +202,5 @@ func (c *Concern) weight() float64 {
 	if c.Code == HeadroomLow {
 		return -c.Seconds
 	}
-	return float64(c.Accounts+c.Messages+c.PerMinute) + c.Seconds/1e6 + c.Share
+	return float64(c.Accounts+c.Messages+c.Sends+c.PerMinute) + c.Seconds/1e6 + c.Share
 }

@@ -270,6 +270,13 @@ func (f *facts) ofWatched() (all []Concern) {
 	if d := f.watched.Dead; d != nil && d.Letters > 0 {
 		all = append(all, Concern{Code: DeadLetters, Level: Warn, Messages: d.Letters, Seconds: d.Oldest, AsOf: d.At})
 	}
+	if d := f.watched.Doubts; d != nil && d.Sends > 0 {
+		c := Concern{Code: SendsUnknown, Level: Warn, Sends: d.Sends, Since: d.Since, AsOf: d.At}
+		if !d.Oldest.IsZero() {
+			c.Seconds = d.At.Sub(d.Oldest).Seconds()
+		}
+		all = append(all, c)
+	}
 	if q := f.watched.Quarantined; q != nil && q.Accounts > 0 {
 		all = append(all, Concern{Code: Quarantined, Level: Warn, Accounts: q.Accounts, AsOf: q.At})
 	}

@@ -101,12 +101,16 @@ func TestJudge(t *testing.T) {
 		"the clock": {func(f *facts) {
 			f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Minute), Seconds: -90, Moved: 7}
 		}, "clock_stepped warn", "back by 1m30s; 7"},
-		"the clock long ago":       {func(f *facts) { f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Hour), Seconds: 90} }, "", ""},
-		"a kind of nobody":         {func(f *facts) { f.stats.Failing.Kinds[0].Kind = "own" }, "kind_unchecked bad", "kind own"},
-		"a kind that waits":        {func(f *facts) { f.watched.Counted.Missing = []string{"own", "feed"} }, "kind_unchecked bad", "kind own$"},
-		"replicas of before":       {func(f *facts) { f.stats.Replicas[0].Report.Kinds = nil }, "", ""},
-		"overdue":                  {func(f *facts) { f.watched.Counted.Overdue = 120 }, "overdue warn", "^10 accounts are overdue, the longest for 2m0s"},
-		"long overdue":             {func(f *facts) { f.watched.Counted.Overdue = 600 }, "overdue bad", ""},
+		"the clock long ago": {func(f *facts) { f.stats.ClockStep = &accounts.ClockStep{At: now.Add(-time.Hour), Seconds: 90} }, "", ""},
+		"a kind of nobody":   {func(f *facts) { f.stats.Failing.Kinds[0].Kind = "own" }, "kind_unchecked bad", "kind own"},
+		"a kind that waits":  {func(f *facts) { f.watched.Counted.Missing = []string{"own", "feed"} }, "kind_unchecked bad", "kind own$"},
+		"replicas of before": {func(f *facts) { f.stats.Replicas[0].Report.Kinds = nil }, "", ""},
+		"overdue":            {func(f *facts) { f.watched.Counted.Overdue = 120 }, "overdue warn", "^10 accounts are overdue, the longest for 2m0s"},
+		"long overdue":       {func(f *facts) { f.watched.Counted.Overdue = 600 }, "overdue bad", ""},
+		"sends in doubt": {func(f *facts) {
+			f.watched.Doubts = &Doubts{Age: Age{At: now}, Sends: 3, Oldest: now.Add(-time.Hour)}
+		}, "sends_unknown warn", "^nobody knows whether 3 sends have arrived; the oldest was queued 1h0m0s ago"},
+		"sends without a doubt":    {func(f *facts) { f.watched.Doubts = &Doubts{} }, "", ""},
 		"a jump":                   {func(f *facts) { f.watched.Failing = &Failing{Newly: 10, Of: 1000} }, "failing_jumped warn", "^10 of 1000 accounts in circulation, 1.0 %"},
 		"a high jump":              {func(f *facts) { f.watched.Failing = &Failing{Newly: 300, Of: 1200} }, "failing_jumped bad", "^300 of 1200 accounts in circulation, 25.0 %"},
 		"a jump of few":            {func(f *facts) { f.watched.Failing = &Failing{Newly: 2, Of: 10} }, "", ""},

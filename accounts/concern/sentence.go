@@ -55,6 +55,7 @@ type tongue struct {
 
 	account, accounts string // after a number
 	message, messages string
+	send, sends       string
 }
 
 func english() tongue {
@@ -62,7 +63,7 @@ func english() tongue {
 		and: func(others int, s Style, one, several string) string {
 			return s.Text(" and ") + many(others, s, " other "+one, " other "+several)
 		},
-		account: " account", accounts: " accounts", message: " message", messages: " messages",
+		account: " account", accounts: " accounts", message: " message", messages: " messages", send: " send", sends: " sends",
 	}
 }
 
@@ -71,7 +72,7 @@ func chinese() tongue {
 		and: func(others int, s Style, _, several string) string {
 			return s.Text(" 及另外 ") + s.Number(others) + s.Text(" 个"+several)
 		},
-		account: " 个账号", accounts: " 个账号", message: " 条消息", messages: " 条消息",
+		account: " 个账号", accounts: " 个账号", message: " 条消息", messages: " 条消息", send: " 次发送", sends: " 次发送",
 	}
 }
 
@@ -157,6 +158,8 @@ func (c *Concern) part(part string, s Style, in tongue) string {
 		return many(c.Of, s, in.account, in.accounts)
 	case "messages":
 		return many(c.Messages, s, after(in.message, one), after(in.messages, several))
+	case "sends":
+		return many(c.Sends, s, after(in.send, one), after(in.sends, several))
 	case "rate":
 		return s.Number(c.PerMinute)
 	case "time":

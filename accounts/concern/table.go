@@ -193,6 +193,11 @@ func table() []entry {
 			zh: "有 {messages}无法处理（死信），最早的已有 {time}。",
 		},
 		{
+			code: SendsUnknown, page: "/delivery/sends", alerts: []string{"RoundsSendsUnknown"},
+			en: "nobody knows whether {sends:has|have} arrived[; the oldest was queued {time} ago]",
+			zh: "有 {sends}结果未知[，最早的在 {time}前排队]。",
+		},
+		{
 			code: Quarantined, page: "/problems", alerts: []string{"RoundsQuarantine"},
 			en: "{accounts:is|are} in quarantine, because checks hang or kill replicas",
 			zh: "{accounts}被隔离：它们的检查会卡住或弄死副本。",

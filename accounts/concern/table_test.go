@@ -104,6 +104,8 @@ func TestSentences(t *testing.T) {
 		"process <p3> with the roles api,poller went silent without leaving":                                                 {Code: ProcessSilent, Subject: "p3", Value: "api,poller"},
 		"process <p3> with the role poller went silent without leaving":                                                      {Code: ProcessSilent, Subject: "p3", Value: "poller"},
 		"process <p3> and 1 other process went silent without leaving":                                                       {Code: ProcessSilent, Subject: "p3", Value: "api,poller", Count: 2},
+		"nobody knows whether 1 send has arrived; the oldest was queued ~1m0s ago":                                           {Code: SendsUnknown, Sends: 1, Seconds: 60},
+		"nobody knows whether 3 sends have arrived":                                                                          {Code: SendsUnknown, Sends: 3},
 		"a later version's words": {Code: "later", Text: "a later version's words"},
 	} {
 		if got := c.Sentence("en", marking()); got != want {
@@ -204,7 +206,7 @@ func TestGuideListsEveryConcern(t *testing.T) {
 func rowsOf(language string) string {
 	var b strings.Builder
 	for _, e := range table() {
-		c := Concern{Code: e.code, Subject: "NAME", Accounts: 3, Of: 100, Messages: 5, Seconds: 1200, Share: 0.03, PerMinute: 60}
+		c := Concern{Code: e.code, Subject: "NAME", Accounts: 3, Of: 100, Messages: 5, Sends: 4, Seconds: 1200, Share: 0.03, PerMinute: 60}
 		text, in := e.en, english()
 		if language == "zh" {
 			text, in = e.zh, chinese()

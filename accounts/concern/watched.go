@@ -37,6 +37,7 @@ type Watched struct {
 	Groups  *Groups  `json:"groups,omitempty"`
 	Dead    *Dead    `json:"dead,omitempty"`
 	Trimmed *Trimmed `json:"trimmed,omitempty"`
+	Doubts  *Doubts  `json:"doubts,omitempty"`
 
 	Quarantined *InQuarantine `json:"quarantined,omitempty"`
 	Failing     *Failing      `json:"failing,omitempty"`
@@ -148,6 +149,25 @@ type Dead struct {
 	Oldest  float64 `json:"oldest_seconds"`
 }
 
+// Doubts is the sends of which nobody knows how their attempts went.
+type Doubts struct {
+	Age
+	Sends  int       `json:"sends"`
+	Oldest time.Time `json:"oldest,omitzero"` // when the oldest of them was queued
+
+	Since time.Time `json:"since,omitzero"` // since when there have been any without a break
+}
+
+// Follow notes since when there are any. The count before may be nil.
+func (d *Doubts) Follow(before *Doubts) {
+	if d.Sends == 0 {
+		return
+	}
+	if d.Since = d.At; before != nil && !before.Since.IsZero() {
+		d.Since = before.Since
+	}
+}
+
 // Trimmed is what trimming did lately.
 type Trimmed struct {
 	Age
@@ -212,6 +232,7 @@ func readWatched(ctx context.Context, ring *circulate.Ring) (w Watched, told, no
 	w.Groups = young(w.Groups, now, groupsLast)
 	w.Dead = young(w.Dead, now, watchLasts)
 	w.Trimmed = young(w.Trimmed, now, trimLasts)
+	w.Doubts = young(w.Doubts, now, watchLasts)
 	w.Quarantined = young(w.Quarantined, now, watchLasts)
 	w.Failing = young(w.Failing, now, watchLasts)
 	return w, told, now, nil
@@ -243,6 +264,7 @@ func (w *Watched) date(told time.Time) {
 	date(w.Groups, told)
 	date(w.Dead, told)
 	date(w.Trimmed, told)
+	date(w.Doubts, told)
 	date(w.Quarantined, told)
 	date(w.Failing, told)
 	if w.Groups != nil {

@@ -151,6 +151,7 @@ func advices() map[concern.Code]advice {
 		concern.GroupLagging:    {"groups", "mend what its handler reports; rounds groups list has the error, and the consumer's log the message. It tries again by itself within ten minutes, and at once when it is started again"},
 		concern.MessagesDropped: {"groups", "see rounds groups list: its consumers are too slow, or have ended"},
 		concern.DeadLetters:     {"dead letters", "see rounds dead list, and replay or drop them"},
+		concern.SendsUnknown:    {"sends", "see rounds sends list --state unknown, ask the third party what it has, and resolve or retry each"},
 
 		concern.Overdue:       {"accounts", "start more replicas, and see rounds stats"},
 		concern.FailingJumped: {"accounts", "see rounds problems --state newly"},
