@@ -305,16 +305,17 @@
 // not, or it is to be sent again, which voids the fence. Until then an answer that comes
 // late may still end the doubt, because it comes under the fence of the last attempt.
 //
-// Attempt returns only after the attempts are on the disk of their Redis, if it gets a
-// [Syncer]. If that fails, it withdraws the attempts, because no byte of them has left:
-// they are queued again at their old places. It does the same after a cut connection. The
-// name of a step is used once, and Redis remembers for a minute that a step was withdrawn,
-// so a step that was still on its way takes nothing. A replica that dies before it has
-// withdrawn leaves a doubt although nothing was sent, and never a double.
+// Attempt returns only after the attempts are on the disk of their Redis, and on as many
+// of its replicas as the caller wants, if it gets a [Syncer]. If that fails, it withdraws
+// the attempts, because no byte of them has left: they are queued again at their old
+// places. It does the same after a cut connection. The name of a step is used once, and
+// Redis remembers for a minute that a step was withdrawn, so a step that was still on its
+// way takes nothing. A replica that dies before it has withdrawn leaves a doubt although
+// nothing was sent, and never a double.
 //
-// A Redis that cannot tell what is on its disk, and a failover to a replica, may lose the
-// note of an attempt: the send is then queued again and goes out twice. WAITAOF of the
-// local disk bounds the first; nothing here waits for replicas (WAIT) yet.
+// A Redis that cannot tell what is on its disk may lose the note of an attempt, and so may
+// a failover to a replica that nobody waited for: the send is then queued again and goes
+// out twice. A Syncer waits for the disk by WAITAOF, and for replicas by WAIT.
 //
 // Of a peer's sends at most one is under an attempt, in the order in which they were
 // queued; other peers do not wait. A send that is tried again later stays the first of its

@@ -125,7 +125,7 @@ func TestSyncOnARealServer(t *testing.T) {
 	conn := dial(t, s)
 	_, err := conn.Do("WAITAOF", 0, 0, 0)
 	knows := err == nil
-	syncer := circulate.NewSyncer(openRing(t, redistest.Connect(t, s), 2))
+	syncer := circulate.NewSyncer(openRing(t, redistest.Connect(t, s), 2), circulate.Durability{Disk: true})
 	if synced, err := syncer.Sync(t.Context(), 0); synced != knows || err != nil {
 		t.Errorf("knows WAITAOF: %v; %v, %v", knows, synced, err)
 	}
@@ -137,6 +137,39 @@ func TestSyncOnARealServer(t *testing.T) {
 	}
 	if synced, err := syncer.Sync(t.Context(), 1); synced || !errors.Is(err, circulate.ErrNotDurable) {
 		t.Errorf("a server that does not sync: %v, %v", synced, err)
+	}
+}
+
+// A Syncer that wants replicas waits until as many have the writes. A server that has too few,
+// or that cannot tell, is not synced; nobody asks it about its disk unless that is wanted too.
+func TestSyncWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	ring := openRing(t, redistest.Connect(t, master), 2)
+	conn := dial(t, master)
+	sync := func(want circulate.Durability, synced bool, err error) {
+		t.Helper()
+		got, failed := circulate.NewSyncer(ring, want).Sync(t.Context(), 1)
+		if got != synced || !errors.Is(failed, err) || (failed == nil) != (err == nil) {
+			t.Errorf("%+v: %v, %v; want %v, %v", want, got, failed, synced, err)
+		}
+	}
+	sync(circulate.Durability{}, false, nil)
+	sync(circulate.Durability{Replicas: 1}, false, nil)
+	sync(circulate.Durability{Disk: true, Replicas: 1}, false, nil) // there is no append-only file
+	sync(circulate.Durability{Disk: true, Replicas: 2}, false, circulate.ErrNotReplicated)
+	if calls := calls(t, redistest.Connect(t, master), "wait"); calls != 3 {
+		t.Errorf("asked for replicas %d times, want 3", calls)
+	}
+	if _, err := conn.Do("ACL", "SETUSER", "default", "-wait"); err != nil {
+		t.Fatal(err)
+	}
+	sync(circulate.Durability{Replicas: 1}, false, circulate.ErrNotReplicated)
+
+	embedded := openRing(t, redistest.Embedded(t), 1)
+	if synced, err := circulate.NewSyncer(embedded, circulate.Durability{Replicas: 1}).Sync(t.Context(), 0); synced || !errors.Is(err, circulate.ErrNotReplicated) {
+		t.Errorf("a server without replicas: %v, %v", synced, err)
 	}
 }
 
@@ -167,5 +200,5 @@ func answering(t *testing.T, answer func(*server.Peer)) *circulate.Syncer {
 	if err := s.Miniredis().Server().Register("WAITAOF", func(c *server.Peer, _ string, _ []string) { answer(c) }); err != nil {
 		t.Fatal(err)
 	}
-	return circulate.NewSyncer(ring)
+	return circulate.NewSyncer(ring, circulate.Durability{Disk: true})
 }

@@ -60,7 +60,7 @@ func TestSendsUnderTheACL(t *testing.T) {
 		must("queue", err)
 		ids = append(ids, send.ID)
 	}
-	order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute, Durably: circulate.NewSyncer(ring)}
+	order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute, Durably: circulate.NewSyncer(ring, circulate.Durability{Disk: true})}
 	_, _, err = sends.Attempt(ctx, 0, order)
 	must("attempt", err)
 	_, err = sends.Withdraw(ctx, 0, order.Replica, order.Step)

@@ -36,7 +36,7 @@ func TestAttemptsThatAreNotDurableAreWithdrawn(t *testing.T) {
 				t.Fatal(err)
 			}
 			attempts, _, err := ring.Sends().Attempt(t.Context(), 0, circulate.AttemptOrder{
-				Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute, Durably: circulate.NewSyncer(ring),
+				Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute, Durably: circulate.NewSyncer(ring, circulate.Durability{Disk: true}),
 			})
 			if !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
 				t.Fatalf("attempt: %v, want %v", err, test.err)

@@ -21,8 +21,8 @@ type AttemptOrder struct {
 	Kinds   []string      // the kinds that the replica can send
 	Most    int           // how many sends
 	Lasts   time.Duration // after that an attempt without outcome is unknown; longer than the call
-	// Durably waits until the attempts are on the disk of their Redis, as far as that can
-	// tell. Nil: they are not waited for.
+	// Durably waits until the attempts are as durable as it wants. Nil: they are not waited
+	// for.
 	Durably *Syncer
 }
 

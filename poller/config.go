@@ -30,6 +30,7 @@ type Config struct {
 	IdleInterval    time.Duration // the longest time between two looks at a shard of the replica's own; 30 s
 	Limits          Limits        // limits that replicas share; none
 	ConfirmUnsynced bool          // calls do not wait until what they confirm is on Redis' disk, see Confirmer, nor sends until their attempts are
+	ConfirmReplicas int           // how many replicas of Redis must have the same before these calls and sends begin; none
 	CommitInterval  time.Duration // the longest that a result waits for others of its shard; 2 ms
 	GatherInterval  time.Duration // the same on a busy replica, and the least time between its claims of a shard; both double when that makes no check later; 150 ms
 }

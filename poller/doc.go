@@ -101,7 +101,8 @@
 // whether there are any.
 //
 // An attempt is noted in Redis first. Then the pool asks the limits of checks, and waits until the
-// attempt is on Redis' disk, unless Config.ConfirmUnsynced is set. Only then does the call begin.
+// attempt is on Redis' disk, unless Config.ConfirmUnsynced is set, and on Config.ConfirmReplicas of
+// its replicas. Only then does the call begin.
 // It ends in one of these ways:
 //
 //	accepted   Send returned no error

@@ -81,11 +81,11 @@ const (
 	syncRetry = time.Second // between two of them
 )
 
-// synced waits until everything up to the account's cursor is on Redis' disk, if the next call
-// confirms it to the third party.
+// synced waits until everything up to the account's cursor is on Redis' disk and replicas, as far
+// as the config says, if the next call confirms it to the third party.
 func (f *flight) synced(ctx context.Context) error {
 	fs := f.flights
-	if !f.unsynced || fs.config.ConfirmUnsynced {
+	if !f.unsynced {
 		return nil
 	}
 	for try := 1; ; try++ {
@@ -99,7 +99,7 @@ func (f *flight) synced(ctx context.Context) error {
 		}
 		if try == syncTries || !sleep(ctx, syncRetry) {
 			return &CheckError{Kind: Transient, Scope: ScopeChecker, Code: "redis_not_synced", Err: err,
-				Message: "Redis did not say that it has on its disk what the last check found, and another call would have the third party forget it"}
+				Message: "Redis did not say that it has on its disk and replicas what the last check found, and another call would have the third party forget it"}
 		}
 	}
 }

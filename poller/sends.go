@@ -276,14 +276,14 @@ func (s *sends) withdraw(shard int, step string) {
 }
 
 // begin makes the calls of attempts that may be made now, and gives the others back. Before their
-// first byte leaves, the attempts are on Redis' disk, unless the settings do without.
+// first byte leaves, the attempts are on Redis' disk and replicas, as far as the config says.
 func (s *sends) begin(ctx context.Context, shard int, all []*sending) {
 	all = s.withinLimits(s.readable(all))
-	if len(all) > 0 && !s.config.ConfirmUnsynced {
+	if len(all) > 0 {
 		if _, err := s.syncer.Sync(s.writes, shard); err != nil {
 			s.metrics.redisErrors.WithLabelValues("sync").Inc()
 			for _, a := range all {
-				a.putOff("redis_not_synced", "Redis did not say that it has the attempt on its disk", a.now().Add(syncRetry))
+				a.putOff("redis_not_synced", "Redis did not say that it has the attempt on its disk and replicas", a.now().Add(syncRetry))
 			}
 			return
 		}

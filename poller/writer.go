@@ -23,7 +23,8 @@ type writer struct {
 }
 
 func newWriter(r *replica, ring *circulate.Ring, once map[string]bool) *writer {
-	w := &writer{replica: r, ring: ring, syncer: circulate.NewSyncer(ring), once: once, claims: newClaims()}
+	syncer := circulate.NewSyncer(ring, circulate.Durability{Disk: !r.config.ConfirmUnsynced, Replicas: r.config.ConfirmReplicas})
+	w := &writer{replica: r, ring: ring, syncer: syncer, once: once, claims: newClaims()}
 	w.committer = newCommitter(w.linger, 4*r.config.Concurrency+commitBatch, w.write)
 	w.committer.calm = w.calm
 	return w

@@ -238,6 +238,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 		AccountShare: accountShare(s.Poller),
 
 		ConfirmUnsynced: !s.Poller.ConfirmSynced,
+		ConfirmReplicas: s.Poller.ConfirmReplicas,
 	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller), Tokens: tokens})
 }
 

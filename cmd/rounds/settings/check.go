@@ -141,6 +141,9 @@ func InProcess(s Settings) error {
 	if s.Redis.URL != "" || len(s.API.Roles) == 0 { // wrong roles are already reported
 		return nil
 	}
+	if s.Poller.ConfirmReplicas > 0 {
+		return Faults{{"ROUNDS_CONFIRM_REPLICAS", "must be 0 where ROUNDS_REDIS_URL is not set: the Redis in this process has no replicas"}}
+	}
 	for _, role := range []string{RoleAPI, RolePoller, RoleMonitor} {
 		if !s.API.Roles.Has(role) {
 			return Faults{{"ROUNDS_REDIS_URL", fmt.Sprintf("must be set, because ROUNDS_ROLES is without %s: in this process no other one could see the accounts", role)}}

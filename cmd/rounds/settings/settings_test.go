@@ -277,6 +277,7 @@ func TestWithoutARedis(t *testing.T) {
 		"off loopback, in a directory": {map[string]string{"ROUNDS_DATA_DIR": "/var/lib/rounds", "ROUNDS_API_ADDR": "0.0.0.0:8080", "ROUNDS_API_TOKEN": "0123456789abcdef"}, ""},
 		"one role":                     {map[string]string{"ROUNDS_ROLES": "poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without api"},
 		"no monitor":                   {map[string]string{"ROUNDS_ROLES": "api,poller"}, "ROUNDS_REDIS_URL: must be set, because ROUNDS_ROLES is without monitor"},
+		"replicas of its Redis":        {map[string]string{"HOME": "/home/me", "ROUNDS_CONFIRM_REPLICAS": "1"}, `ROUNDS_CONFIRM_REPLICAS is "1": must be 0 where ROUNDS_REDIS_URL is not set`},
 		"a role that is none":          {map[string]string{"ROUNDS_ROLES": "pollr"}, `ROUNDS_ROLES is "pollr"`},
 		"with one":                     {map[string]string{"ROUNDS_ROLES": "poller", "ROUNDS_REDIS_URL": "redis://127.0.0.1:6379"}, ""},
 	} {
