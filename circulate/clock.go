@@ -17,6 +17,7 @@ var (
 	clockFarScript    = wire.NewScript("far", lua("clock_far"))
 	clockMoveScript   = wire.NewScript("move", lua("clock_move"))
 	clockRewindScript = wire.NewScript("rewind", lua("clock_rewind"))
+	rewindSendScript  = wire.NewScript("rewind send", lua("sends"), lua("send_rewind"))
 )
 
 // ClockStep is the smallest step of Redis' clock that counts. A smaller step has passed
@@ -157,8 +158,9 @@ func (c Clocks) MoveDue(ctx context.Context, shard int, moves []Move) (int, erro
 const rewindPage = 500
 
 // Rewind puts right the other times in a shard after its clock went back. It shortens
-// leases of consumer groups and, the first time, nudges, and corrects since when accounts
-// are parked. Repeating it with first shortens the nudges again.
+// leases of consumer groups and, the first time, nudges, corrects since when accounts
+// are parked, and brings nearer when sends are due, and when attempts and windows end.
+// Repeating it with first shortens the nudges again.
 func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration, first bool) error {
 	k := &c.ring.keys[shard]
 	for which, cursor := "leases", ScanDone; which != ""; {
@@ -173,6 +175,16 @@ func (c Clocks) Rewind(ctx context.Context, shard int, back time.Duration, first
 		}
 		if which == "nudges" && !first {
 			which = "parked"
+		}
+	}
+	for which, behind := string(GroupQueued), ""; which != ""; {
+		reply, err := redis.Values(c.ring.wire.Run(ctx, rewindSendScript, shard, k.outbox.with(), back.Milliseconds(), which, behind, rewindPage))
+		if err != nil {
+			return err
+		}
+		var changed int
+		if _, err := redis.Scan(reply, &which, &behind, &changed); err != nil {
+			return fmt.Errorf("rewind sends, shard %d: %w", shard, errors.Join(wire.ErrReply, err))
 		}
 	}
 	return nil

@@ -161,8 +161,8 @@
 // If the clock went back by [ClockStep] or more, the monitor walks the schedule in small
 // steps and moves accounts that are due later than they can be: a slot of a cadence to
 // the next slot, a wait by as much as the clock went back. It also corrects nudges,
-// leases of groups that are longer than a minute, and since when accounts are parked
-// ([Clocks.Rewind]). Everything outside the shards recovers by itself: limits and
+// leases of groups that are longer than a minute, since when accounts are parked, and when
+// sends are due and attempts and windows end ([Clocks.Rewind]). Everything outside the shards recovers by itself: limits and
 // credentials know when they were last written, a heartbeat from the future counts as
 // current, and a duty that lasts longer than allowed is free. If nobody saw the step, an
 // audit finds accounts that are due more than an hour ahead. A clock that goes ahead

@@ -12,7 +12,7 @@ type outboxKeys struct {
 	index    string // ZSET  group, account NUL when, id; score 0: all sends by account, idempotency keys, windows
 	ends     string // ZSET  id, or key, window or withdrawn step -> when it ends by itself, unix ms
 	names    string // HASH  how else a send is known -> its id; e -> the groups that ask for events, with spaces between
-	windows  string // HASH  account NUL peer -> until|left|token
+	windows  string // HASH  account NUL peer -> until|left|since|token
 	messages string // STREAM  the shard's
 }
 

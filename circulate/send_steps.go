@@ -499,13 +499,16 @@ type OpenWindow struct {
 
 // readWindow reads a window: see sends.lua.
 func readWindow(text string) (OpenWindow, error) {
-	parts := strings.SplitN(text, "|", 3)
-	if len(parts) != 3 {
+	parts := strings.SplitN(text, "|", 4)
+	if len(parts) != 4 {
 		return OpenWindow{}, wire.ErrReply
 	}
-	w := OpenWindow{Left: -1, Token: parts[2]}
-	var err error
-	if w.Until, err = readMilli(parts[0]); err == nil && parts[1] != "-" {
+	w := OpenWindow{Left: -1, Token: parts[3]}
+	_, err := readMilli(parts[2])
+	if err == nil {
+		w.Until, err = readMilli(parts[0])
+	}
+	if err == nil && parts[1] != "-" {
 		w.Left, err = strconv.Atoi(parts[1])
 	}
 	if err != nil {

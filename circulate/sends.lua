@@ -126,16 +126,17 @@ local function tell_event(box, event, id, s)
   end
 end
 
--- A window is until when a peer may be answered, unix ms; how often, or -; and its token.
+-- A window is until when a peer may be answered, unix ms; how often, or -; since when; and
+-- its token.
 local function window_of(box, line, now)
   local text = redis.call('HGET', box.windows, line)
-  local till, left, token = string.match(text or '', '^(%d+)|([%d-]+)|(.*)$')
+  local till, left, since, token = string.match(text or '', '^(%d+)|([%d-]+)|(%d+)|(.*)$')
   if not till then return nil end
-  return {till = till, left = left, token = token, open = tonumber(till) > now and left ~= '0'}
+  return {till = till, left = left, since = since, token = token, open = tonumber(till) > now and left ~= '0'}
 end
 
 local function put_window(box, line, w)
-  redis.call('HSET', box.windows, line, w.till .. '|' .. w.left .. '|' .. w.token)
+  redis.call('HSET', box.windows, line, w.till .. '|' .. w.left .. '|' .. w.since .. '|' .. w.token)
 end
 
 local function needs_window(s) return s.windowed == '1' or s.windowed == '2' end
@@ -281,7 +282,7 @@ local function open_window(box, now, account, peer, lasts, left, token)
   if was and tonumber(till) <= tonumber(was.till) then return end
   -- Within a second it may be the same message, found again: that refills nothing.
   if was and tonumber(till) - tonumber(was.till) < 1000 then left = was.left end
-  put_window(box, line, {till = till, left = left, token = token})
+  put_window(box, line, {till = till, left = left, since = stamp(now), token = token})
   if not was then
     redis.call('ZADD', box.index, 0, 'w' .. line)
     tally(box, 'w', account, 1)

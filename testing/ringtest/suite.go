@@ -252,6 +252,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, in a backup":                                   sendArchived,
 			"send, audited":                                       sendAudited,
 			"send, how those of an account stand":                 sendsStand,
+			"send, after the clock went back":                     sendRewound,
 			"window opens":                                        windowOpens,
 			"window opens once for a message":                     windowOpensOnce,
 			"window opens by a page":                              windowOpensByAPage,

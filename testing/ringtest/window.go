@@ -217,7 +217,7 @@ func windowCloses(f *fixture) {
 	o := f.outbox("a")
 	o.finds("a", circulate.Answerable{Peer: "anna", For: time.Hour, Count: 2, Token: "t"})
 	now, waits := o.queue(windowed("a", "anna", "1", false)), o.queue(windowed("a", "anna", "2", true))
-	f.do("HSET", f.key("windows"), "a\x00anna", "0000000000001|2|t")
+	f.do("HSET", f.key("windows"), "a\x00anna", "0000000000001|2|0000000000001|t")
 	o.attempt(alice)
 	o.is(now, circulate.SendRejected)
 	o.is(waits, circulate.SendQueued)
