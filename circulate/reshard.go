@@ -365,9 +365,9 @@ type Room struct {
 }
 
 // Room estimates the memory that a change to another number of shards needs. It returns
-// one Room for each server that has a memory limit and reports it. A server that receives
-// accounts from others needs room for them before its own have left. Moving itself takes
-// a share of the accounts' memory on top.
+// one Room for each server that has a memory limit and reports it. Sends, windows and what
+// accounts remember count. A server that receives accounts from others needs room for them
+// before its own have left. Moving itself takes a share of the accounts' memory on top.
 func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	l, err := m.ring.readLayout(ctx)
 	if err != nil {
@@ -419,27 +419,75 @@ func (m Mover) Room(ctx context.Context, to int) ([]Room, error) {
 	return rooms, nil
 }
 
-// accountsMemory returns how much memory a shard's accounts take by Redis' estimate, or
-// -1 if Redis gives none.
+// accountsMemory returns how much memory a shard's accounts take by Redis' estimate, with
+// their sends and what they remember, or -1 if Redis gives none.
 func (r *Ring) accountsMemory(ctx context.Context, shard int) (bytes int64, err error) {
 	k := &r.keys[shard]
-	var commands []wire.Command
-	for _, key := range append([]string{k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low, k.byKind, k.kinds}, k.accountFields()...) {
-		commands = append(commands, wire.Command{"MEMORY", "USAGE", key})
-	}
-	replies, err := r.wire.Pipeline(ctx, k.tickets, commands...)
+	o := &k.outbox
+	replies, err := r.wire.Pipeline(ctx, k.tickets, usageOf(append(k.accountFields(),
+		k.tickets, k.schedule, k.parked, k.urgent, k.queue, k.low, k.byKind, k.kinds, o.sends, o.line, o.due, o.index, o.ends, o.names, o.windows))...)
 	if wire.Replied(err) && !Unavailable(err) {
 		return -1, nil
+	}
+	known := int64(0)
+	if err == nil {
+		known, err = r.knownMemory(ctx, shard)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("memory, shard %d: %w", shard, err)
 	}
+	return bytesIn(replies) + known, nil
+}
+
+// knownMemory estimates how much memory a shard's accounts take for what they remember, from
+// some of them.
+func (r *Ring) knownMemory(ctx context.Context, shard int) (bytes int64, err error) {
+	const asked = 64
+	k := &r.keys[shard]
+	replies, err := r.wire.Pipeline(ctx, k.tickets, wire.Command{"HLEN", k.tickets}, wire.Command{"HSCAN", k.tickets, 0, "COUNT", asked})
+	if err != nil {
+		return 0, err
+	}
+	var all int64
+	var page []any
+	var cursor string
+	var tickets []string
+	if _, err = redis.Scan(replies, &all, &page); err == nil {
+		_, err = redis.Scan(page, &cursor, &tickets)
+	}
+	if err != nil {
+		return 0, errors.Join(wire.ErrReply, err)
+	}
+	n := min(len(tickets)/2, asked)
+	if n == 0 {
+		return 0, nil
+	}
+	var keys []string
+	for i := range n {
+		keys = append(keys, k.knownKeys(tickets[2*i])...)
+	}
+	if replies, err = r.wire.Pipeline(ctx, k.tickets, usageOf(keys)...); err != nil {
+		return 0, err
+	}
+	return bytesIn(replies) * all / int64(n), nil
+}
+
+// usageOf returns commands that ask how much memory keys take.
+func usageOf(keys []string) (commands []wire.Command) {
+	for _, key := range keys {
+		commands = append(commands, wire.Command{"MEMORY", "USAGE", key})
+	}
+	return commands
+}
+
+// bytesIn adds up replies of MEMORY USAGE, of which those of keys that do not exist are nil.
+func bytesIn(replies []any) (bytes int64) {
 	for _, reply := range replies {
-		if n, ok := reply.(int64); ok { // nil if there is no such key
+		if n, ok := reply.(int64); ok {
 			bytes += n
 		}
 	}
-	return bytes, nil
+	return bytes
 }
 
 // FreeMemory returns how many bytes the server of a shard has left before its limit.

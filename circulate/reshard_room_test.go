@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -42,6 +43,43 @@ func TestRoomForAChangeOfTheNumberOfShards(t *testing.T) {
 	if room := rooms[0]; room.Need < circulate.CopiesLeast+100_000 || room.Need > circulate.CopiesLeast+500_000 || room.Free < 1<<20 || room.Free > 64<<20 {
 		t.Errorf("%+v", room)
 	}
+	// So do sends, windows and what accounts remember.
+	before := rooms[0].Need
+	grown := func(what string, by int64) {
+		t.Helper()
+		rooms, err := ring.Mover().Room(t.Context(), 3)
+		if err != nil || len(rooms) != 1 || rooms[0].Need < before+by*3/10 || rooms[0].Need > before+by {
+			t.Errorf("with %s: %+v, %v; %d bytes more than %d", what, rooms, err, by, before)
+		}
+		if len(rooms) == 1 {
+			before = rooms[0].Need
+		}
+	}
+	for i := range 50 {
+		account := fmt.Sprint("a", i)
+		send := circulate.Send{ID: circulate.NewSendID(account), Account: account, Kind: "chat", Peer: "anna", Data: fmt.Appendf(nil, "%010000d", i)}
+		if _, _, err := ring.Sends().Queue(t.Context(), send, "", circulate.SendBounds{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grown("sends", 50*11_000)
+	for shard := range 2 {
+		b, err := ring.Claim(t.Context(), shard, alice, 100, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Claims {
+			messages := make([]circulate.Message, 500)
+			for n := range messages {
+				messages[n].ID = fmt.Sprint(n)
+			}
+			item := circulate.Return{Claim: &b.Claims[i], Kind: "chat", Due: b.Now.Add(time.Hour), Messages: messages, Remember: circulate.Remember{Messages: 2000, For: time.Hour}}
+			if outcomes, err := ring.Return(t.Context(), shard, []circulate.Return{item}); err != nil || outcomes[0] != circulate.Written {
+				t.Fatal(outcomes, err)
+			}
+		}
+	}
+	grown("memory", 50*500*8)
 	if free, limited, err := ring.Mover().FreeMemory(t.Context(), 1); !limited || err != nil || free > 64<<20 {
 		t.Errorf("%d bytes are free, limited %t, %v", free, limited, err)
 	}
