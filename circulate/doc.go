@@ -216,8 +216,9 @@
 // of a migration is at NS:migration.
 //
 // NS:meta has the version of the stored format, in its field format. It is 2 in a new
-// namespace, and 3 once the number of shards was changed. Each migration adds 2. A program
-// refuses a namespace whose format it does not read; [Step] says how a format changes.
+// namespace, and 3 once the number of shards was changed. Each migration adds 2, and the
+// first send adds 1,000. A program refuses a namespace whose format it does not read; [Step]
+// says how a format changes.
 //
 // # Records
 //
@@ -322,10 +323,11 @@
 // peer. An unknown one does not hold up its peer. One that is sent again goes last.
 //
 // Queue refuses what would exceed the bounds of an account or of all ([SendsBusyError]).
-// What is queued or under an attempt counts, and for its account what is unknown. Of the sends that have ended, the
-// shard remembers [MostEndedSends] of each account, for a week. An idempotency key, as the
-// digest of account and key, is remembered for [SendKeyKept], and the last [MostSendKeys]
-// of an account. It outlives its send: the same key and contents are not queued again.
+// What is queued or under an attempt counts, and for its account what is unknown. Of the
+// sends that have ended, the shard remembers [MostEndedSends] of each account, for a week.
+// An idempotency key, as the digest of account and key, is remembered for [SendKeyKept],
+// and the last [MostSendKeys] of an account. It outlives its send: the same key and
+// contents are not queued again.
 //
 // The id of a send begins with the CRC32 of its account. So it is found in any number of
 // shards, and says no more than that of where it is.
@@ -338,10 +340,11 @@
 // while accounts leave. In a backup an attempt under way is unknown. On a full Redis only
 // Queue is refused.
 //
-// Not done yet: after a clock that went back, sends wait until it has caught up, because
-// [Clocks.Rewind] does not move them; [Mover.Room] does not count them; and a program of
-// an earlier version would leave them behind if it changed the number of shards, or
-// deregistered their account. An audit then finds the latter.
+// A program of a version without sends would leave them behind where it changes the number
+// of shards or deregisters their account. So before the first send is queued, NS:meta gets a
+// format that such programs refuse, for good. One that is running then goes on checking,
+// but is not ready, changes no number of shards, and does not start again. Until then such
+// versions run beside this one, and after this one.
 //
 // The keys are sends, sends:line, sends:due, sends:index, sends:ends, sends:names and
 // windows: see send_keys.go and sends.lua. A shard without sends has none of them, and

@@ -23,6 +23,7 @@ type layout struct {
 
 	era       int    // how many migrations were begun since format 2
 	migrating string // the migration under way; empty: none
+	sends     bool   // sends were queued
 }
 
 // division is the shards of one generation.
@@ -90,14 +91,18 @@ func (l layout) values() [len(metaFields)]string {
 
 // plain reports whether the number of shards never changed.
 func (l layout) plain() bool {
-	return l == layout{shards: l.shards, era: l.era, migrating: l.migrating}
+	return l == layout{shards: l.shards, era: l.era, migrating: l.migrating, sends: l.sends}
 }
 
 func (l layout) format() int {
+	format := formatResharded + 2*l.era
 	if l.plain() {
-		return formatVersion + 2*l.era
+		format = formatVersion + 2*l.era
 	}
-	return formatResharded + 2*l.era
+	if l.sends {
+		format += formatSends
+	}
+	return format
 }
 
 // expectations are a ring's options about the namespaces that it may open.
@@ -165,8 +170,12 @@ func agree(ctx context.Context, w *wire.Wire, first layout, expected expectation
 			return layout{}, fmt.Errorf("open namespace %q: meta is unreadable: %w", namespace, errors.Join(wire.ErrReply, err))
 		}
 	}
+	stored := format
+	if format >= formatSends {
+		l.sends, format = true, format-formatSends
+	}
 	if format < formatVersion || format > formatResharded+2*expected.eras {
-		return layout{}, refused(namespace, format, string(wire.BytesAt(meta, 2+len(metaFields))), expected.eras)
+		return layout{}, refused(namespace, stored, string(wire.BytesAt(meta, 2+len(metaFields))), expected.eras)
 	}
 	l.era = (format - formatVersion) / 2
 	l.migrating = string(wire.BytesAt(meta, 1+len(metaFields)))
@@ -194,6 +203,26 @@ func refused(namespace string, format int, needs string, eras int) error {
 // readLayout returns the current layout.
 func (r *Ring) readLayout(ctx context.Context) (layout, error) {
 	return agree(ctx, r.wire, r.layout, r.expected)
+}
+
+// keepOut has the format keep out programs that do not know sends, once.
+func (r *Ring) keepOut(ctx context.Context) error {
+	for !r.sends.Load() {
+		l, err := r.readLayout(ctx)
+		if err != nil {
+			return err
+		}
+		becomes := l
+		becomes.sends = true
+		done, err := r.changeMeta(ctx, "queue send", l, becomes) // false if another process has changed it
+		if err != nil {
+			return err
+		}
+		if done {
+			r.sends.Store(true)
+		}
+	}
+	return nil
 }
 
 // Changed reports whether the number of shards has changed, or begun to change, since the

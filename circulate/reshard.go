@@ -107,7 +107,7 @@ func (m Mover) FinishMove(ctx context.Context) (bool, error) {
 		}
 	}
 	m.ring.left.Store(true)
-	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped, era: l.era, migrating: l.migrating})
+	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.lasting().generation, shards: l.next, previous: l.shards, skipped: l.skipped, era: l.era, migrating: l.migrating, sends: l.sends})
 	return err == nil, err
 }
 
@@ -172,7 +172,7 @@ func (m Mover) Drained(ctx context.Context, drop bool) (bool, error) {
 			return false, err
 		}
 	}
-	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards, era: l.era, migrating: l.migrating})
+	_, err = m.ring.changeLayout(ctx, l, layout{generation: l.generation, shards: l.shards, era: l.era, migrating: l.migrating, sends: l.sends})
 	return err == nil, err
 }
 

@@ -30,6 +30,9 @@ const (
 	// formatResharded keeps out programs that do not know changes of the number of
 	// shards.
 	formatResharded = 3
+	// formatSends is added to the format before the first send is queued, for good. It keeps
+	// out programs that do not know sends: see *Sends* in the package comment.
+	formatSends = 1000
 	// KnownEras is how many migrations this version reads: it reads the form that each of
 	// them writes. See Migration.
 	KnownEras = 0
@@ -92,6 +95,7 @@ type Ring struct {
 
 	copies copies
 	left   atomic.Bool // the shards that accounts left need not be searched any more
+	sends  atomic.Bool // the format keeps out programs that do not know sends
 }
 
 // Open joins a namespace. It makes the namespace if it does not exist, unless
@@ -136,6 +140,7 @@ func Open(ctx context.Context, server Server, o Options) (*Ring, error) {
 	r.sources = l.leaving().shards
 	r.copies.in = make(map[int]int)
 	r.left.Store(l.previous > 0)
+	r.sends.Store(l.sends)
 	return r, nil
 }
 

@@ -235,6 +235,9 @@ func (s Sends) Queue(ctx context.Context, send Send, key string, b SendBounds) (
 	if b.All <= 0 {
 		b.All = DefaultAllWaitingSends
 	}
+	if err := s.ring.keepOut(ctx); err != nil {
+		return Send{}, false, err
+	}
 	shards := len(s.ring.keys) - s.ring.sources
 	share := (b.All + shards - 1) / shards
 	keyed := ""

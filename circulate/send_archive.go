@@ -42,6 +42,9 @@ func (a Archive) LoadSends(ctx context.Context, shard int, accounts []Archived) 
 		if accounts[i].Sends == "" {
 			continue
 		}
+		if err := a.ring.keepOut(ctx); err != nil {
+			return err
+		}
 		n, err := redis.Int(a.ring.wire.Run(ctx, loadSendScript, shard, k.outbox.with(k.tickets), accounts[i].ID, accounts[i].Sends))
 		if err != nil {
 			return err
