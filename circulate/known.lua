@@ -24,7 +24,7 @@
 local function recall(newer, older, marks, most, ms, now)
   local BARES, nth = '2', 10 + (now - now % ms) / ms
   local period = format('%d', nth)
-  local known, asked, n, at, size, bares = {}, {}, 0, 1, #marks, 0
+  local known, asked, n, at, size, with, without = {}, {}, 0, 1, #marks, false, false
   while at < size do
     local letter = byte(marks, at)
     n = n + 1
@@ -32,9 +32,10 @@ local function recall(newer, older, marks, most, ms, now)
     if letter == 105 then -- i
       at = at + 20
     elseif letter == 98 then -- b
-      bares = bares + 1
+      with = true
       at = at + 58
     else
+      without = true
       n = n + 1
       asked[n] = sub(marks, at + 20, at + 38)
       at = at + 39
@@ -56,9 +57,12 @@ local function recall(newer, older, marks, most, ms, now)
     end
   end
   asked[n + 1], asked[n + 2] = BARES, period
-  local wrong = look(newer, asked, n + 2) or look(older, asked, n + 1)
+  local wrong = look(newer, asked, n + 2)
+  -- Whether there are older marks is not worth a question about few.
+  if not wrong and (n < 8 or redis.pcall('SCARD', older) ~= 0) then wrong = look(older, asked, n + 1) end
   if wrong then return nil, wrong end
-  if bares > 0 and known[BARES] then
+  local page, bares = asked, without or known[BARES]
+  if with and known[BARES] then
     asked, n, at = {}, 0, 1
     while at < size do
       local letter = byte(marks, at)
@@ -73,16 +77,18 @@ local function recall(newer, older, marks, most, ms, now)
   end
 
   local kept, gone, bare_written = {}, nil, nil
+  local turn = 0 -- of the marks that were asked about
   n, at = 0, 1
-  local written, also -- marks of the message that was to be written
+  local written, also -- the message that was to be written: a mark, and where another one is
   local function note()
     known[written] = true
     n = n + 1
     kept[n] = written
     if also then
-      known[also] = true
+      local second = sub(marks, also, also + 18)
+      if without then known[second] = true end -- otherwise nobody asks
       n = n + 1
-      kept[n] = also
+      kept[n] = second
       also = nil
     end
     written = nil
@@ -90,24 +96,29 @@ local function recall(newer, older, marks, most, ms, now)
 
   local function judge()
     if written then note() end
-    local letter, first = byte(marks, at), sub(marks, at + 1, at + 19)
+    local letter = byte(marks, at)
+    turn = turn + 1
+    local first = page[turn]
     if letter == 105 then
       at = at + 20
       if known[first] then return true end
       written = first
       return false
     end
-    local second = sub(marks, at + 20, at + 38)
     if letter == 110 then -- n
       at = at + 39
+      turn = turn + 1
+      local second = page[turn]
       if known[first] or known[second] then return true end
       written, bare_written = second, true
       return false
     end
-    local bare = sub(marks, at + 39, at + 57)
+    local from = at
     at = at + 58
     if known[first] then return true end
-    written, also = first, second
+    written, also = first, from + 20
+    if not bares then return false end
+    local bare = sub(marks, from + 39, from + 57)
     if not known[bare] then return false end
     -- The message without an id is this one from now on. Another message with the same
     -- content and another id is no repetition.

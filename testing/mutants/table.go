@@ -486,7 +486,7 @@ func table() []Mutant {
 			Old: "if judge and judge() then\n    repeated", New: "if judge and judge() and false then\n    repeated",
 			Test: "memory finds repetitions"},
 		{Rule: "a second message with the same content is swallowed", By: Conformance, Script: "return",
-			Old: "if not known[bare] then return false end", New: "if not known[bare] then return known[second] or false end",
+			Old: "    if not bares then return false end\n", New: "    local second = sub(marks, also, also + 18)\n    if known[second] then return true end\n    known[second] = true\n    if not bares then return false end\n",
 			Test: "memory finds repetitions"},
 		{Rule: "a message without an id stands for all with its content", By: Conformance, Script: "progress",
 			Old: "    known[bare] = nil\n", New: "",
