@@ -233,7 +233,7 @@ func (s *Server) createSend(ctx context.Context, r *createSendRequest) (*queuedR
 	if err := s.prepareSend(ctx, &view, &body, &send); err != nil {
 		return nil, err
 	}
-	queued, isNew, err := sends.Queue(ctx, send, r.Key, circulate.SendBounds{})
+	queued, isNew, err := sends.Queue(ctx, send, r.Key, s.options.SendBounds)
 	if err != nil {
 		return nil, s.queueReply(ctx, view.ID, err)
 	}

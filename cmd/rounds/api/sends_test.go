@@ -278,6 +278,18 @@ func TestTooManySends(t *testing.T) {
 	}
 }
 
+// The settings say how many sends may wait.
+func TestFewSendsMayWait(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		sends(false)(o)
+		o.SendBounds = circulate.SendBounds{Account: 2, All: 300}
+	})
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 201, nil)
+	for i, status := range []int{202, 202, 429} {
+		f.send("a", fmt.Sprint("k", i), `{"to":"anna","data":{"text":"hello"}}`, status, nil)
+	}
+}
+
 func TestSendsEnd(t *testing.T) {
 	f := newFixture(t, sends(false))
 	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 201, nil)

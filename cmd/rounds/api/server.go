@@ -39,6 +39,9 @@ type Options struct {
 	// send.
 	Sending func(kind string, config json.RawMessage) Sending
 
+	// SendBounds are how many sends may wait; zero: the defaults.
+	SendBounds circulate.SendBounds
+
 	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
 	Scan *scan.Server
 

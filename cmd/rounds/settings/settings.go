@@ -70,6 +70,8 @@ type API struct {
 
 	Connections  int  `env:"ROUNDS_API_CONNECTIONS,default=1024" min:"16" max:"1000000" about:"how many connections the API has at once; above that, connections without a complete request or with an unread reply are closed for new ones"`
 	Followers    int  `env:"ROUNDS_API_FOLLOWERS,default=256" min:"1" max:"100000" about:"how many callers may follow found messages at once"`
+	SendsWaiting int  `env:"ROUNDS_SENDS_WAITING,default=1000" min:"1" max:"10000" about:"how many sends of an account may wait or be unknown; above that the API answers 429"`
+	SendsInAll   int  `env:"ROUNDS_SENDS_WAITING_IN_ALL,default=1000000" min:"1" max:"100000000" about:"about how many sends of all accounts may wait; above that the API answers 429"`
 	RequireMatch bool `env:"ROUNDS_API_REQUIRE_MATCH,default=false" about:"whether the API changes or deletes an account only with If-Match, and otherwise answers 428; imports and bulk changes need none"`
 
 	Dashboard bool `env:"ROUNDS_DASHBOARD,default=true" about:"whether the API serves the pages of the dashboard, at /, besides its own routes"`

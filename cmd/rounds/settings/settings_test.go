@@ -52,7 +52,7 @@ func TestNoRolesAreRefused(t *testing.T) {
 func TestSettingsDefaults(t *testing.T) {
 	want := Settings{
 		Redis:  Redis{DataWithin: 5 * time.Minute, Namespace: circulate.DefaultNamespace, Timeline: 100_000},
-		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", SocketMode: 0o660, Connections: 1024, Followers: 256, Dashboard: true, TrailKept: 100_000},
+		API:    API{Roles: Roles{"api", "poller", "monitor"}, Addr: "127.0.0.1:8080", Auth: "auto", SocketMode: 0o660, Connections: 1024, Followers: 256, SendsWaiting: 1000, SendsInAll: 1_000_000, Dashboard: true, TrailKept: 100_000},
 		Access: Access{URL: "http://127.0.0.1:8080"},
 		OIDC:   OIDC{GroupsClaim: "groups"},
 		Poller: Poller{
