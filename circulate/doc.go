@@ -344,7 +344,7 @@
 // of shards or deregisters their account. So before the first send is queued, NS:meta gets a
 // format that such programs refuse, for good. One that is running then goes on checking,
 // but is not ready, changes no number of shards, and does not start again. Until then such
-// versions run beside this one, and after this one.
+// versions run beside this one, and after this one. testing/upgrade shows both.
 //
 // The keys are sends, sends:line, sends:due, sends:index, sends:ends, sends:names and
 // windows: see send_keys.go and sends.lua. A shard without sends has none of them, and

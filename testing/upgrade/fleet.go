@@ -14,6 +14,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -225,6 +227,62 @@ func (f *fleet) found() (map[string]int, error) {
 		}
 	}
 	return times, nil
+}
+
+// refuse queues the first send. An older version that does not know sends goes on checking, but is
+// not ready, changes no number of shards, and does not start again.
+func (f *fleet) refuse(older string) error {
+	if _, err := f.rounds(0, "", "sends", "list"); err == nil {
+		fmt.Println("the older version knows sends")
+		return nil
+	}
+	server, err := connect.OpenSingle(f.server.URL(), connect.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Close() }()
+	ring, err := circulate.Open(f.ctx, server, circulate.Options{Existing: true})
+	if err != nil {
+		return err
+	}
+	account := f.accounts[0]
+	send := circulate.Send{ID: circulate.NewSendID(account), Account: account, Kind: "http", Peer: "anna", Type: "text"}
+	if _, _, err := ring.Sends().Queue(f.ctx, send, "", circulate.SendBounds{}); err != nil {
+		return err
+	}
+	for slot := range slots {
+		answer, err := http.Get("http://" + f.members[slot].addr + "/readyz")
+		if err != nil {
+			return err
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusServiceUnavailable {
+			return fmt.Errorf("with a send, /readyz of slot %d answers %d", slot, answer.StatusCode)
+		}
+	}
+	if out, err := f.rounds(0, "", "reshard", "--to", "16", "--yes"); err == nil {
+		return fmt.Errorf("the older version changes the number of shards of a namespace with sends: %s", out)
+	}
+	if now, err := ring.Mover().State(f.ctx); err != nil || now.Phase != circulate.Steady {
+		return fmt.Errorf("the number of shards is %s, %w", now.Phase, err)
+	}
+	if err := f.replace(0, older); err == nil || !strings.Contains(err.Error(), "has format 1002") {
+		return fmt.Errorf("the older version starts in a namespace with sends: %w", err)
+	}
+	posted := f.third.Post(account)
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		times, err := f.found()
+		if err != nil {
+			return err
+		}
+		if times[account+" "+upstream.MessageID(account, posted)] == 1 {
+			fmt.Println("with a send, the older version goes on checking, and refuses the rest")
+			return nil
+		}
+		if time.Since(began) > startTimeout {
+			return fmt.Errorf("with a send, the older version checks %s no more", account)
+		}
+	}
 }
 
 // kill ends what runs.

@@ -11,7 +11,8 @@
 // Three processes with all roles check accounts at one Redis, under load. They are replaced
 // one by one by the newer version, and then one by one by the older one again. At each stage
 // accounts come, go, pause and resume through both versions, messages are found, and the
-// audits of both versions must be clean. In the end every message is there once.
+// audits of both versions must be clean. In the end every message is there once. Then a send is
+// queued, which an older version that does not know sends must refuse.
 package main
 
 import (
@@ -109,7 +110,10 @@ func run(ctx context.Context, commit, older, record string, stage time.Duration,
 			}
 		}
 	}
-	return f.finish()
+	if err := f.finish(); err != nil {
+		return err
+	}
+	return f.refuse(older)
 }
 
 // buildAt builds the version of a commit, and returns the binary's path.
