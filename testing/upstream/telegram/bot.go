@@ -47,6 +47,7 @@ type update struct {
 
 type bot struct {
 	updates []update  // that are kept
+	latest  Update    // that was posted
 	next    int64     // the id of the next update
 	last    time.Time // when the last update came
 	posted  int
@@ -139,7 +140,8 @@ func (w *Telegram) Post(token, kind string) int {
 	}
 	raw := fmt.Sprintf(`{"update_id":%d,%q:{"message_id":%d,"date":%d,"chat":{"id":-1001234567890123,"type":"supergroup"},`+
 		`"from":{"id":7654321098,"is_bot":false,"first_name":"Zoë"},"text":"message %d 你好"}}`, b.next, kind, n, now.Unix(), n)
-	b.updates = append(b.updates, update{b.next, now, kind, json.RawMessage(raw)})
+	b.latest = Update{b.next, now, kind, json.RawMessage(raw)}
+	b.updates = append(b.updates, update(b.latest))
 	b.next, b.last = b.next+1, now
 	b.changed()
 	return n
@@ -166,12 +168,11 @@ func (w *Telegram) Again(token string, u Update, another bool) {
 // Update is an update that was posted, for [Telegram.Again].
 type Update update
 
-// Last returns the last update of a bot's queue.
+// Last returns the update that was posted last, even if it is confirmed.
 func (w *Telegram) Last(token string) Update {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := w.bots[token].updates
-	return Update(all[len(all)-1])
+	return w.bots[token].latest
 }
 
 // Stats returns a bot's numbers.
