@@ -360,14 +360,15 @@ const sendFields = 24
 // readSend reads a send's record.
 func readSend(id, record string) (Send, error) {
 	fields := make([]string, 0, sendFields)
-	for rest := record; len(fields) < sendFields; {
-		length, after, ok := strings.Cut(rest, ":")
+	lengths, rest, ok := strings.Cut(record, "|")
+	for len(fields) < sendFields {
+		length, more, behind := strings.Cut(lengths, ",")
 		n, err := strconv.Atoi(length)
-		if !ok || err != nil || n < 0 || n > len(after) {
+		if !ok || !behind || err != nil || n < 0 || n > len(rest) {
 			return Send{}, fmt.Errorf("send %s: %w", id, errors.Join(wire.ErrReply, err))
 		}
-		fields = append(fields, after[:n])
-		rest = after[n:]
+		fields = append(fields, rest[:n])
+		lengths, rest = more, rest[n:]
 	}
 	send := Send{
 		ID: id, Fence: fields[1], Account: fields[2], Kind: fields[3], Peer: fields[4], Waits: fields[9] == "1", Windowed: fields[10] == "1" || fields[10] == "2", Free: fields[10] == "2",

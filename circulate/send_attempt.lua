@@ -36,7 +36,7 @@ for k = 7, #ARGV do
   local kind = ARGV[k]
   local from, to = '[' .. kind .. '\t', '(' .. kind .. '\t' .. stamp(now + 1)
   while want > 0 and looked > 0 do
-    local member = redis.call('ZRANGEBYLEX', box.due, from, to, 'LIMIT', 0, 1)[1]
+    local member = redis.call('ZRANGEBYLEX', box.due, from, to, 'LIMIT', '0', '1')[1]
     if not member then break end
     looked = looked - 1
     redis.call('ZREM', box.due, member)
@@ -53,7 +53,7 @@ for k = 7, #ARGV do
         end_expired(box, id, s, now)
       elseif redis.call('HGET', reasons, s.account) == ARGV[5] then
         s.at = stamp(now + tonumber(ARGV[6]))
-        redis.call('ZADD', box.due, 0, in_due(s))
+        redis.call('ZADD', box.due, '0', in_due(s))
         put_send(box, id, s)
       elseif needs_window(s) and not (w and w.open) and s.waits == '1' then
         put_send(box, id, s)
@@ -70,16 +70,16 @@ for k = 7, #ARGV do
           s.counted = w.till
           count_window(box, line, w, -1)
         end
-        put_send(box, id, s)
+        local record = put_send(box, id, s)
         ends_at(box, id, now + lasts)
         local n = #answer
-        answer[n + 1], answer[n + 2], answer[n + 3] = id, redis.call('HGET', box.sends, id), fence
+        answer[n + 1], answer[n + 2], answer[n + 3] = id, record, fence
         answer[n + 4], answer[n + 5] = w and w.token or '', redis.call('HGET', accounts, s.account) or ''
         want = want - 1
       end
     end
   end
-  local first = redis.call('ZRANGEBYLEX', box.due, from, '(' .. kind .. '\n', 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', box.due, from, '(' .. kind .. '\n', 'LIMIT', '0', '1')[1]
   local at = first and sub(first, #kind + 2, #kind + 14)
   if at and at ~= FOR_EVER and (answer[2] == -1 or tonumber(at) < answer[2]) then answer[2] = tonumber(at) end
 end

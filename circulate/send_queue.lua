@@ -42,9 +42,9 @@ if by_key or there then
 end
 
 if expires ~= '' and tonumber(expires) <= now then return {'x'} end
-local most, all = tonumber(ARGV[13]), 0
+local most, all = ARGV[13], 0
 for _, group in ipairs({'q', 'a', 'u'}) do all = all + count_within(box.index, group .. account, most) end
-if all >= most then return {'a'} end
+if all >= tonumber(most) then return {'a'} end
 if redis.call('ZCARD', box.line) >= tonumber(ARGV[14]) then return {'f'} end
 local line = account .. '\0' .. peer
 if windowed ~= '0' and waits == '0' then
@@ -66,26 +66,28 @@ if windowed ~= '0' and waits == '0' then
   if full then return {'o', w and w.till or '', w and w.left or ''} end
 end
 
+local place, alone = next_place(box, line)
 local s = {state = 'q', account = account, kind = kind, peer = peer, queued = stamp(now), since = stamp(now), expires = expires,
-  waits = waits, windowed = windowed, at = '', attempts = '0', digest = body, reply_to = ARGV[10], type = ARGV[11], data = ARGV[12],
-  place = next_place(box, line)}
-put_send(box, id, s) -- a full Redis refuses this
-redis.call('ZADD', box.index, 0, indexed(s, id))
-redis.call('ZADD', box.line, 0, in_line(s, id))
+  waits = waits, windowed = windowed, at = '', not_before = '', attempts = '0', digest = body, reply_to = ARGV[10], type = ARGV[11], data = ARGV[12],
+  place = place}
+if alone then set_due(box, s, line, now) end
+local record = put_send(box, id, s) -- a full Redis refuses this
+redis.call('ZADD', box.index, '0', indexed(s, id))
+redis.call('ZADD', box.line, '0', in_line(s, id))
 if expires ~= '' then redis.call('ZADD', box.ends, expires, id) end
 if digest ~= '' then
   local key = 'k' .. account .. '\0' .. stamp(now) .. digest
   redis.call('HSET', box.names, 'k' .. digest, id .. body)
-  redis.call('ZADD', box.index, 0, key)
-  redis.call('ZADD', box.ends, now + tonumber(ARGV[15]), key)
-  if tally(box, 'k', account, 1) > tonumber(ARGV[16]) then
+  redis.call('ZADD', box.index, '0', key)
+  redis.call('ZADD', box.ends, stamp(now + tonumber(ARGV[15])), key)
+  if tally(box, 'k', account, '1') > tonumber(ARGV[16]) then
     local first, after = within('k' .. account)
-    local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', 0, 1)[1]
+    local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', '0', '1')[1]
     redis.call('HDEL', box.names, 'k' .. sub(oldest, -SEND_ID))
     redis.call('ZREM', box.index, oldest)
     redis.call('ZREM', box.ends, oldest)
     tally(box, 'k', account, -1)
   end
 end
-line_up(box, line, now)
-return {'q', id, redis.call('HGET', box.sends, id)}
+if alone then stand_due(box, s, now) end
+return {'q', id, record}

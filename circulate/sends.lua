@@ -3,6 +3,9 @@
 -- All of these have a peer in one form, account NUL peer, here called a line. No id and no
 -- peer has a control character, so NUL and the byte after it bound what begins with one.
 
+-- Numbers that never change are passed to Redis as texts: to make a text of a number
+-- costs more than a short command.
+
 -- The seven keys of a shard's sends, of which the first is KEYS[at], and its messages.
 local function outbox(at)
   return {sends = KEYS[at], line = KEYS[at + 1], due = KEYS[at + 2], index = KEYS[at + 3], ends = KEYS[at + 4],
@@ -15,7 +18,9 @@ local function outbox_mistyped(box)
     box.names, 'hash', box.windows, 'hash', box.messages, 'stream'))
 end
 
--- A record is its fields in this order, each LENGTH:VALUE. The first is the state:
+-- A record is the lengths of its fields, each with a comma behind it, a bar, and the fields,
+-- in this order. It is read and written several times for each send, and one pattern
+-- finds all lengths. The first field is the state:
 --
 --   q queued · a attempting · y accepted · n rejected · u unknown · f failed · c canceled · x expired
 --
@@ -27,31 +32,40 @@ end
 local FIELDS_OF_SEND = {'state', 'fence', 'account', 'kind', 'peer', 'queued', 'since', 'not_before', 'expires', 'waits',
   'windowed', 'place', 'at', 'attempts', 'code', 'text', 'vendor', 'replica', 'request', 'counted', 'digest', 'reply_to',
   'type', 'data'}
+local LENGTHS_OF_SEND = '^' .. string.rep('(%d+),', #FIELDS_OF_SEND) .. '|()'
+local LENGTHS_WRITTEN = string.rep('%d,', #FIELDS_OF_SEND) .. '|'
 
 local function read_send(text)
-  if not text then return nil end
-  local s, from = {}, 1
-  for _, field in ipairs(FIELDS_OF_SEND) do
-    local colon = string.find(text, ':', from, true)
-    local length = colon and tonumber(sub(text, from, colon - 1))
-    if not length then return nil end
-    s[field] = sub(text, colon + 1, colon + length)
-    from = colon + length + 1
+  local lengths = {string.match(text or '', LENGTHS_OF_SEND)}
+  local s, from = {}, lengths[#FIELDS_OF_SEND + 1]
+  if not from then return nil end
+  for i, field in ipairs(FIELDS_OF_SEND) do
+    local length = lengths[i]
+    if length == '0' then
+      s[field] = ''
+    else
+      s[field] = sub(text, from, from + length - 1)
+      from = from + length
+    end
   end
   return s
 end
 
 local function written_send(s)
-  local parts = {}
+  local lengths, values = {}, {}
   for i, field in ipairs(FIELDS_OF_SEND) do
     local value = s[field] or ''
-    parts[i] = #value .. ':' .. value
+    lengths[i], values[i] = #value, value
   end
-  return table.concat(parts)
+  return format(LENGTHS_WRITTEN, unpack(lengths)) .. table.concat(values)
 end
 
 local function get_send(box, id) return read_send(redis.call('HGET', box.sends, id)) end
-local function put_send(box, id, s) redis.call('HSET', box.sends, id, written_send(s)) end
+local function put_send(box, id, s)
+  local text = written_send(s)
+  redis.call('HSET', box.sends, id, text)
+  return text
+end
 
 local SEND_ID = 32 -- bytes
 local FOR_EVER = '9999999999999'
@@ -63,7 +77,7 @@ local function within(text) return '[' .. text .. '\0', '(' .. text .. '\1' end
 -- them that users' rules for Redis have always allowed.
 local function count_within(key, text, most)
   local first, after = within(text)
-  return #redis.call('ZRANGEBYLEX', key, first, after, 'LIMIT', 0, most)
+  return #redis.call('ZRANGEBYLEX', key, first, after, 'LIMIT', '0', most)
 end
 
 -- How many keys or windows an account has is counted in names, because there may be many.
@@ -88,7 +102,7 @@ local function turn_to(box, id, s, state, now)
   s.state, s.since = state, stamp(now)
   local is = indexed(s, id)
   if is ~= was then
-    redis.call('ZADD', box.index, 0, is)
+    redis.call('ZADD', box.index, '0', is)
     redis.call('ZREM', box.index, was)
   end
 end
@@ -150,17 +164,18 @@ local function count_window(box, line, w, by)
 end
 
 -- The lines ZSET has the queued sends of each peer, and the one under an attempt: line NUL
--- place, in ten digits, and its id. A new one comes after the last.
+-- place, in ten digits, and its id. A new one comes after the last. The second result says
+-- whether it is the only one.
 local function next_place(box, line)
   local first, after = within(line)
   local all = redis.call('ZRANGEBYLEX', box.line, first, after)
   local last = all[#all]
-  return format('%010d', last and tonumber(sub(last, #line + 2, #line + 11)) + 1 or 1)
+  return format('%010d', last and tonumber(sub(last, #line + 2, #line + 11)) + 1 or 1), not last
 end
 
 local function head_of(box, line)
   local first, after = within(line)
-  local head = redis.call('ZRANGEBYLEX', box.line, first, after, 'LIMIT', 0, 1)[1]
+  local head = redis.call('ZRANGEBYLEX', box.line, first, after, 'LIMIT', '0', '1')[1]
   return head and sub(head, #line + 12), head
 end
 
@@ -173,20 +188,30 @@ local function wake_senders(box)
   redis.call('PUBLISH', string.match(box.sends, '^{([^:]*)') .. ':wake', 'send ' .. sub(box.sends, 1, -6))
 end
 
--- Puts the head of a line where Attempt finds it. One that waits for its window stands at
--- the end of time.
-local function line_up(box, line, now)
-  local id = head_of(box, line)
-  local s = id and get_send(box, id)
-  if not s or s.state ~= 'q' or s.at ~= '' then return end
+-- Writes into a send that comes first in its line when it may be attempted. One that waits
+-- for its window stands at the end of time.
+local function set_due(box, s, line, now)
   s.at = s.not_before == '' and stamp(now) or s.not_before
   if needs_window(s) and s.waits == '1' then
     local w = window_of(box, line, now)
     if not (w and w.open) then s.at = FOR_EVER end
   end
-  redis.call('ZADD', box.due, 0, in_due(s))
-  put_send(box, id, s)
+end
+
+-- Puts it where Attempt finds it.
+local function stand_due(box, s, now)
+  redis.call('ZADD', box.due, '0', in_due(s))
   if tonumber(s.at) <= now then wake_senders(box) end
+end
+
+-- Does both for the head of a line.
+local function line_up(box, line, now)
+  local id = head_of(box, line)
+  local s = id and get_send(box, id)
+  if not s or s.state ~= 'q' or s.at ~= '' then return end
+  set_due(box, s, line, now)
+  stand_due(box, s, now)
+  put_send(box, id, s)
 end
 
 local function leave_due(box, s)
@@ -204,7 +229,7 @@ local function leave_line(box, id, s, now)
 end
 
 local function ends_at(box, id, at)
-  if at == '' then redis.call('ZREM', box.ends, id) else redis.call('ZADD', box.ends, at, id) end
+  if at == '' then redis.call('ZREM', box.ends, id) else redis.call('ZADD', box.ends, format('%d', at), id) end
 end
 
 -- Queues a send again: at its old place, or last of its peer.
@@ -214,7 +239,7 @@ local function queue_again(box, id, s, now, last)
   if last then
     local was = s.place ~= '' and in_line(s, id)
     s.place = next_place(box, line_of(s))
-    redis.call('ZADD', box.line, 0, in_line(s, id))
+    redis.call('ZADD', box.line, '0', in_line(s, id))
     if was then redis.call('ZREM', box.line, was) end
   end
   put_send(box, id, s)
@@ -239,7 +264,7 @@ local function drop_send(box, id, s)
 end
 
 -- What has ended is remembered for so long, ms, and of each account no more than so many.
-local SENDS_KEPT, MOST_ENDED = 604800000, 256
+local SENDS_KEPT, MOST_ENDED = 604800000, '256'
 
 local function end_send(box, id, s, state, now)
   turn_to(box, id, s, state, now)
@@ -247,8 +272,8 @@ local function end_send(box, id, s, state, now)
   leave_line(box, id, s, now)
   put_send(box, id, s)
   local first, after = within('e' .. s.account)
-  if count_within(box.index, 'e' .. s.account, MOST_ENDED + 1) > MOST_ENDED then
-    local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', 0, 1)[1]
+  if redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', MOST_ENDED, '1')[1] then
+    local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', '0', '1')[1]
     local gone = sub(oldest, -SEND_ID)
     local other = get_send(box, gone)
     if other then drop_send(box, gone, other) else redis.call('ZREM', box.index, oldest) end
@@ -284,7 +309,7 @@ local function open_window(box, now, account, peer, lasts, left, token)
   if was and tonumber(till) - tonumber(was.till) < 1000 then left = was.left end
   put_window(box, line, {till = till, left = left, since = stamp(now), token = token})
   if not was then
-    redis.call('ZADD', box.index, 0, 'w' .. line)
+    redis.call('ZADD', box.index, '0', 'w' .. line)
     tally(box, 'w', account, 1)
   end
   redis.call('ZADD', box.ends, till, 'w' .. line)
@@ -383,14 +408,14 @@ local function unpack_sends(box, text, now)
       local till = string.match(value, '^(%d+)|')
       if till then
         redis.call('HSET', box.windows, name, value)
-        redis.call('ZADD', box.index, 0, 'w' .. name)
+        redis.call('ZADD', box.index, '0', 'w' .. name)
         tally(box, 'w', string.match(name, '^[^%z]*'), 1)
         redis.call('ZADD', box.ends, till, 'w' .. name)
       end
     elseif what == 'k' then
       local member, till = string.match(name, '^(.*)%z([%d.e+]+)$')
       redis.call('HSET', box.names, 'k' .. sub(member, -SEND_ID), value)
-      redis.call('ZADD', box.index, 0, member)
+      redis.call('ZADD', box.index, '0', member)
       redis.call('ZADD', box.ends, till, member)
       tally(box, 'k', string.match(member, '^k([^%z]*)'), 1)
     else
@@ -400,9 +425,9 @@ local function unpack_sends(box, text, now)
         local lost = s.state == 'a'
         if lost then s.state, s.since, s.place = 'u', stamp(now), '' end
         put_send(box, name, s)
-        redis.call('ZADD', box.index, 0, indexed(s, name))
+        redis.call('ZADD', box.index, '0', indexed(s, name))
         if s.place ~= '' then
-          redis.call('ZADD', box.line, 0, in_line(s, name))
+          redis.call('ZADD', box.line, '0', in_line(s, name))
           lines[line_of(s)] = true
         end
         if s.state == 'q' then

@@ -173,13 +173,13 @@ type sendRecord struct {
 // sendFields reads a record: see sends.lua.
 func sendFields(record string) []string {
 	var fields []string
-	for rest := record; rest != ""; {
-		length, after, _ := strings.Cut(rest, ":")
+	lengths, rest, _ := strings.Cut(record, "|")
+	for length := range strings.SplitSeq(strings.TrimSuffix(lengths, ","), ",") {
 		n, err := strconv.Atoi(length)
-		if err != nil || n > len(after) {
+		if err != nil || n > len(rest) {
 			return nil
 		}
-		fields, rest = append(fields, after[:n]), after[n:]
+		fields, rest = append(fields, rest[:n]), rest[n:]
 	}
 	return fields
 }
@@ -365,9 +365,9 @@ func levelSend(record string) string {
 		return record
 	}
 	fields[13] = "1"
-	var b strings.Builder
+	var lengths strings.Builder
 	for _, field := range fields {
-		fmt.Fprintf(&b, "%d:%s", len(field), field)
+		fmt.Fprintf(&lengths, "%d,", len(field))
 	}
-	return b.String()
+	return lengths.String() + "|" + strings.Join(fields, "")
 }

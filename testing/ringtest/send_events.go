@@ -131,7 +131,7 @@ func sendEventTimes(f *fixture) {
 		o.accept(o.attempt(alice, id)[0])
 		queued := o.is(id, circulate.SendAccepted).Queued
 		record := f.text("HGET", f.key("sends"), id)
-		f.do("HSET", f.key("sends"), id, strings.Replace(record, fmt.Sprintf("13:%013d", queued.UnixMilli()), fmt.Sprintf("13:%013d", want.UnixMilli()), 1))
+		f.do("HSET", f.key("sends"), id, strings.Replace(record, fmt.Sprintf("anna%013d", queued.UnixMilli()), fmt.Sprintf("anna%013d", want.UnixMilli()), 1))
 		if _, err := o.sends.Fail(context.Background(), "a", id, "", ""); err != nil {
 			f.Fatal(err)
 		}
