@@ -129,7 +129,7 @@ func (b *backupBench) meanwhile(ctx context.Context, ring *circulate.Ring, url s
 		return nil
 	}
 	perSecond := float64(b.busy) / interval.Seconds()
-	stop, err := start(ring, 1, max(256, int(3*perSecond*checkTakes.Seconds())), nil)
+	stop, err := start(ring, sleeper{}, 1, max(256, int(3*perSecond*checkTakes.Seconds())), nil)
 	if err != nil {
 		return err
 	}

@@ -141,8 +141,8 @@ func (b *cadenceBench) fill(ctx context.Context, server *connect.Single, first, 
 }
 
 // start runs pools and one monitor until the returned function is called.
-func start(ring *circulate.Ring, pools, concurrency int, metrics *poller.Metrics) (stop func() error, err error) {
-	checkers, err := poller.NewCheckers(sleeper{})
+func start(ring *circulate.Ring, checker poller.Checker, pools, concurrency int, metrics *poller.Metrics) (stop func() error, err error) {
+	checkers, err := poller.NewCheckers(checker)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (b *cadenceBench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := start(ring, idlers, 256, nil)
+	stop, err := start(ring, sleeper{}, idlers, 256, nil)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (b *cadenceBench) load(ctx context.Context) error {
 	}
 	perSecond := float64(b.accounts) / b.interval.Seconds()
 	registry := prometheus.NewRegistry()
-	stop, err := start(ring, b.pools, max(256, int(3*perSecond*checkTakes.Seconds())/b.pools), poller.NewMetrics(registry))
+	stop, err := start(ring, sleeper{}, b.pools, max(256, int(3*perSecond*checkTakes.Seconds())/b.pools), poller.NewMetrics(registry))
 	if err != nil {
 		return err
 	}

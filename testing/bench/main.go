@@ -11,9 +11,10 @@
 //	go run ./testing/bench held [--json]
 //	go run ./testing/bench fetch [--json]
 //	go run ./testing/bench embedded [--json]
+//	go run ./testing/bench send [--json]
 //
 // It starts the redis-server that it measures, in memory and without
-// persistence, on a free loopback port.
+// persistence unless it says otherwise, on a free loopback port.
 package main
 
 import (
@@ -113,7 +114,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]\n" +
 		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]\n" +
 		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]\n" +
-		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]"
+		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]\n" +
+		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -225,6 +227,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		return b.run(ctx)
+	case "send":
+		b := &sendBench{}
+		b.flags(flags)
+		flags.Lookup("accounts").DefValue = "1000"
+		if err := flags.Set("accounts", "1000"); err != nil {
+			return err
+		}
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		b.accounts = *accounts
+		err := b.validate()
+		if err != nil {
+			return err
+		}
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
+		return b.run(ctx)
 	case "wecom":
 		length := flags.Duration("for", time.Minute, "how long each of its two halves is measured, after one interval")
 		flags.Lookup("accounts").DefValue = "5000"
@@ -327,7 +348,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // startRedis starts a server to measure and connects to it.
-func startRedis() (*redistest.Server, *connect.Single, func(), error) {
+func startRedis(options ...redistest.Option) (*redistest.Server, *connect.Single, func(), error) {
 	path, err := redistest.Find()
 	if err != nil {
 		return nil, nil, nil, err
@@ -336,7 +357,7 @@ func startRedis() (*redistest.Server, *connect.Single, func(), error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	server, err := redistest.Launch(path, dir)
+	server, err := redistest.Launch(path, dir, options...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
