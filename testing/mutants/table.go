@@ -129,6 +129,10 @@ func table() []Mutant {
 			Old: "fresh .. '|' .. stamp(now)", New: "fresh .. '|' .. sub(entry, 16, 28)", Bounds: Bounds{Keepers: 1}},
 		{Rule: "a page writes its messages but not the cursor", By: Simulate, Script: "progress",
 			Old: "  cursor = ARGV[4]\n", New: "", Bounds: Bounds{Keepers: 1}},
+		{Rule: "an attempt that lasts too long is queued again", By: Simulate, Script: "sweep send",
+			Old: "elseif s.state == 'a' then\n      end_unknown(box, member, s, now)", New: "elseif s.state == 'a' then\n      turn_to(box, member, s, 'q', now)\n      put_send(box, member, s)\n      line_up(box, line_of(s), now)", Bounds: Bounds{Senders: 1}},
+		{Rule: "a dead replica's attempt is queued again", By: Simulate, Script: "sweep send",
+			Old: "<= now then\n    end_unknown(box, id, s, now)", New: "<= now then\n    turn_to(box, id, s, 'q', now)\n    put_send(box, id, s)\n    line_up(box, line_of(s), now)", Bounds: Bounds{Senders: 1}},
 
 		{Rule: "trust the client's clock, ten minutes fast", By: Conformance, Script: "claim",
 			Old: "local now = clock()", New: "local now = clock() + 600000",

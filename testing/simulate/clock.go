@@ -35,14 +35,14 @@ func clockFault() fault {
 func (s *simulation) aDayAhead() {
 	s.wrong = true
 	s.oracle.read()
-	s.world.Jump(day)
+	s.jump(day)
 }
 
 // rightClock sets Redis' clock back, if it is a day ahead.
 func (s *simulation) rightClock() {
 	if s.wrong {
 		s.wrong = false
-		s.world.Jump(-day)
+		s.jump(-day)
 	}
 }
 

@@ -62,12 +62,12 @@ func faults() []fault {
 			func(s *simulation) { s.world.Refuse("") }, time.Second, 2*time.Minute)},
 		{"scripts forgotten", 1, func(s *simulation) (func(), time.Duration) { s.world.Forget(); return nil, 0 }},
 		{"clock jumps ahead", 1, func(s *simulation) (func(), time.Duration) {
-			s.world.Jump(between(s.random, time.Second, 20*time.Minute))
+			s.jump(between(s.random, time.Second, 20*time.Minute))
 			return nil, 0
 		}},
 		{"clock goes back", 1, func(s *simulation) (func(), time.Duration) {
 			by := between(s.random, time.Second, 8*time.Minute)
-			s.world.Jump(-by)
+			s.jump(-by)
 			s.owed(by)
 			return nil, 0
 		}},

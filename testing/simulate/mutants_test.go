@@ -26,6 +26,9 @@ func TestMutantsAreFound(t *testing.T) {
 			if m.Bounds.Keepers > 0 {
 				run = func(t *testing.T, p plan) *summary { return holding(t, p, inPeace) }
 			}
+			if m.Bounds.Senders > 0 {
+				run = func(t *testing.T, p plan) *summary { return sending(t, p, inTurmoil) }
+			}
 			// Goroutines take turns as they like, so now and then a run has no moment at which the rule matters.
 			for seed := range uint64(4) {
 				p := small(1 + seed)

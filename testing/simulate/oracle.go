@@ -66,6 +66,7 @@ func (o *oracle) glance() {
 		o.violated("I1: %s", text)
 	}
 	o.read()
+	o.windows()
 }
 
 // judge checks everything, after all faults have healed and their effects have been
@@ -90,6 +91,7 @@ func (o *oracle) judge() *census.Census {
 		o.violated("I6: %d entries wait and %d are held, of %d accounts", c.Waiting, len(c.Held), n)
 	}
 	o.registrations(c)
+	o.sends(c)
 	for _, a := range c.Accounts {
 		o.onCadence(c, a)
 		o.committed(a)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
@@ -20,6 +22,7 @@ type spoiled struct {
 	*simulation
 	*testing.T
 	victim *census.Account
+	sent   *asked // of the victim, if the test is about sends
 }
 
 func (s *spoiled) do(name string, args ...any) any {
@@ -233,6 +236,103 @@ func TestTheOracleSees(t *testing.T) {
 	}
 }
 
+// The oracle must find whatever is wrong about sends.
+func TestTheOracleSeesSends(t *testing.T) {
+	again := func(s *spoiled, peer string, takes bool) {
+		s.up.sends.called(poller.SendRequest{ID: s.sent.id, Account: s.sent.account, Peer: peer, Data: []byte(strconv.Itoa(s.sent.number)), Attempt: 1}, takes)
+	}
+	is := func(state string) func(s *spoiled) {
+		return func(s *spoiled) {
+			record, err := redis.String(s.do("HGET", s.key("sends"), s.sent.id), nil)
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.do("HSET", s.key("sends"), s.sent.id, strings.Replace(record, "|y", "|"+state, 1))
+			time.Sleep(2 * time.Minute)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		sees  string
+		spoil func(s *spoiled)
+	}{
+		{"nothing", "", func(*spoiled) {}},
+		{"a send twice", "arrived twice", func(s *spoiled) { again(s, "peer0", true) }},
+		{"a call that is refused, and one that is not", "", func(s *spoiled) { again(s, "peer0", false) }},
+		{"a send that nobody asked for", "nobody asked for that", func(s *spoiled) { again(s, "stranger", true) }},
+		{"a send lost", "is not there", func(s *spoiled) {
+			s.do("HDEL", s.key("sends"), s.sent.id)
+		}},
+		{"a send lost with its account", "", func(s *spoiled) {
+			s.do("HDEL", s.key("sends"), s.sent.id)
+			s.do("DEL", s.key("sends:index"))
+			s.reg.deleted[s.sent.account] = time.Now()
+		}},
+		{"accepted, and not there", "never arrived, and is accepted", func(s *spoiled) { s.sent.arrived = 0 }},
+		{"there, and canceled", "arrived, and is canceled", is("c")},
+		{"there, and rejected", "arrived, and is rejected", is("n")},
+		{"failed", "is failed, and nobody said so", is("f")},
+		{"attempted for too long", "has been under an attempt of ", is("a")},
+		{"queued for too long", "has been queued for ", is("q")},
+		{"overtaken", "arrived after number 1000", func(s *spoiled) {
+			s.up.sends.set(func() { s.up.sends.last[s.sent.line()] = 1000 })
+			s.caller.queue(s.Context(), s.sent.account, s.sent.peer)
+			time.Sleep(time.Minute)
+		}},
+		{"a count below none", "the window of ", func(s *spoiled) { s.do("HSET", s.key("windows"), s.victim.ID+"\x00peer0", "9|-1|x") }},
+		{"a place without a send", "an audit finds", func(s *spoiled) {
+			s.do("ZADD", s.key("sends:line"), 0, s.victim.ID+"\x00peer0\x000000000001"+s.sent.id)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			spoil(t, plan{seed: 1, replicas: 1, shards: 1, accounts: 8}, (*simulation).someoneAnswered, tt.sees, tt.spoil, nil)
+		})
+	}
+}
+
+// A message of a windowed account allows so many calls, for a while, and no others.
+func TestTheOracleSeesWindows(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for _, tt := range []struct {
+		name  string
+		token string
+		calls int
+		later time.Duration
+		steps bool
+		sees  string
+	}{
+		{"in time", "m", windowCount, windowFor, false, ""},
+		{"too often", "m", windowCount + 1, windowFor, false, "is answer 5 to m, of 4"},
+		{"too late", "m", 1, windowFor + windowSlack + time.Second, false, "came "},
+		{"too late by a clock that was changed", "m", 1, windowFor + windowSlack + time.Second, true, ""},
+		{"without a message", "", 1, 0, false, "has the token"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var seen []string
+			l := newLedger()
+			l.violated = func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }
+			l.now = func() time.Time { return now }
+			account := "a"
+			for n := 0; !mannerOf(account).windowed; n++ {
+				account = fmt.Sprint("account", n)
+			}
+			l.grants(account, "m", 0)
+			l.now = func() time.Time { return now.Add(tt.later) }
+			if tt.steps {
+				l.stepped = time.Now()
+			}
+			for range tt.calls {
+				a := l.ask(account, "peer0")
+				l.called(poller.SendRequest{ID: a.id, Account: account, Peer: "peer0", Data: []byte(strconv.Itoa(a.number)), Attempt: 1, Token: tt.token}, true)
+			}
+			if text := strings.Join(seen, "\n"); (text == "") != (tt.sees == "") || !strings.Contains(text, tt.sees) {
+				t.Errorf("it sees %q, want %q", text, tt.sees)
+			}
+		})
+	}
+}
+
 // What is judged of accounts whose calls are held.
 func TestTheOracleSeesCallsThatAreHeld(t *testing.T) {
 	older := func(age time.Duration) func(s *spoiled) {
@@ -282,7 +382,7 @@ func spoil(t *testing.T, p plan, whom func(*simulation) *census.Account, sees st
 		if result.expectNone(t); victim == nil {
 			t.Fatal("there is no such account")
 		}
-		spoiled := &spoiled{simulation: s, T: t, victim: victim}
+		spoiled := &spoiled{simulation: s, T: t, victim: victim, sent: s.up.sends.lastOf(victim.ID)}
 		how(spoiled)
 		if by != nil {
 			by(spoiled)
@@ -313,6 +413,35 @@ func (s *simulation) someoneHeld() *census.Account {
 			}
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+	return nil
+}
+
+// someoneAnswered returns an account that is scheduled, and one of whose sends has arrived.
+func (s *simulation) someoneAnswered() *census.Account {
+	for _, id := range s.reg.ids {
+		if m := mannerOf(id); m == (manner{}) {
+			s.caller.queue(s.world.Context(), id, "peer0")
+			time.Sleep(10 * time.Second)
+			c, err := s.world.Census()
+			if err != nil {
+				s.violated("%v", err)
+				return nil
+			}
+			if a := s.up.sends.lastOf(id); a != nil && s.up.sends.has(a.id) {
+				return c.Accounts[id]
+			}
+		}
+	}
+	return nil
+}
+
+// lastOf returns the last send of an account that was asked for, or nil.
+func (l *ledger) lastOf(account string) *asked {
+	for _, a := range l.open {
+		if a.account == account {
+			return a
+		}
 	}
 	return nil
 }

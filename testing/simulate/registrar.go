@@ -29,6 +29,7 @@ type registrar struct {
 	ids     []string
 	beliefs map[string]belief
 	touched map[string]time.Time // when an account was last changed
+	deleted map[string]time.Time // when an account may last have been deregistered
 	lives   int
 	counts  struct{ ok, refused, unknown int }
 }
@@ -43,7 +44,7 @@ func newRegistrar(w *replicas.World, l *replicas.Link, up *upstream, p plan, vio
 		return nil, err
 	}
 	r := &registrar{registry: accounts.NewRegistry(ring, kinds), random: rand.New(rand.NewPCG(p.seed, 2)), held: p.held, violated: violated, journal: w.Journal,
-		beliefs: make(map[string]belief), touched: make(map[string]time.Time)}
+		beliefs: make(map[string]belief), touched: make(map[string]time.Time), deleted: make(map[string]time.Time)}
 	for i := range p.accounts {
 		id := fmt.Sprintf("account-%02d", i)
 		r.ids, r.beliefs[id] = append(r.ids, id), belief{{}}
@@ -61,6 +62,8 @@ func (r *registrar) account(id string) accounts.Account {
 	lane := []string{"", "", "urgent", "low"}[text(id)%4]
 	every := intervals()[r.random.IntN(len(intervals()))]
 	s := settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane, Again: text(id)%3 == 0}
+	how := mannerOf(id)
+	s.Windowed, s.Doubt = how.windowed, string(how.doubt)
 	if r.held > 0 && slices.Index(r.ids, id)%r.held == 0 {
 		s.Hold, every = holdOf.Seconds(), 0
 	}
@@ -68,8 +71,11 @@ func (r *registrar) account(id string) accounts.Account {
 	if err != nil {
 		panic(err) // a number and two words can always be marshalled
 	}
-	return accounts.Account{ID: id, Kind: "sim", Config: config, Priority: lane,
-		Cadence: fmt.Sprintf("every %ds", every)}
+	a := accounts.Account{ID: id, Kind: "sim", Config: config, Priority: lane, Cadence: fmt.Sprintf("every %ds", every)}
+	if how.retries {
+		a.OnUnknown = accounts.OnUnknownRetry
+	}
+	return a
 }
 
 // run makes a change from time to time until ctx is done.
@@ -95,6 +101,9 @@ func (r *registrar) step() {
 		r.put(id)
 	case p < 9:
 		err := r.registry.Delete(context.Background(), id)
+		r.mu.Lock()
+		r.deleted[id] = time.Now()
+		r.mu.Unlock()
 		r.note(id, "delete", err, deleted)
 	case p < 11:
 		_, err := r.registry.Pause(context.Background(), id)
@@ -172,6 +181,13 @@ func (r *registrar) learn(id, what string, b belief) {
 	}
 	r.beliefs[id], r.touched[id] = b, time.Now()
 	r.journal.Write("registrar: %s: %s", id, what)
+}
+
+// deletedSince reports whether an account may have been deregistered since a time.
+func (r *registrar) deletedSince(id string, then time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.deleted[id].Before(then)
 }
 
 // touchedSince reports whether an account was changed since a time.

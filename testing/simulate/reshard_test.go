@@ -22,7 +22,8 @@ const (
 	reshardTo    = 6
 )
 
-// counting is an upstream that has a new message for each check. Its cursor counts them.
+// counting is an upstream that has a new message for each check. Its cursor counts them. It takes
+// sends as well.
 type counting struct {
 	mu       sync.Mutex
 	started  map[string]time.Time
@@ -30,6 +31,7 @@ type counting struct {
 	latest   string
 	takes    func(account string) time.Duration
 	watching bool
+	arrived  []string // the sends that it took, in order
 }
 
 func (*counting) Kind() string                   { return "counting" }
@@ -52,6 +54,19 @@ func (c *counting) Check(ctx context.Context, r poller.Request) (poller.Result, 
 	}
 	next := strconv.Itoa(n + 1)
 	return poller.Result{Cursor: []byte(next), Messages: []poller.Message{{ID: next, Type: "text", Time: time.Now(), Data: []byte(next)}}}, nil
+}
+
+func (*counting) Sending(json.RawMessage) poller.Sending {
+	return poller.Sending{Types: []string{"text"}}
+}
+
+func (*counting) PrepareSend(json.RawMessage, *poller.Outgoing, *poller.Message) error { return nil }
+
+func (c *counting) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
+	c.mu.Lock()
+	c.arrived = append(c.arrived, r.ID)
+	c.mu.Unlock()
+	return poller.Sent{}, wait(ctx, c.takes(r.Account)/2)
 }
 
 func (c *counting) began(account string) {
@@ -120,7 +135,8 @@ func (m *member) kill() {
 
 // Pollers and monitors go on while the number of shards changes, and learn of it by
 // themselves. No account is lost or doubled, no message is missing or doubled, and no
-// account is checked late.
+// account is checked late. No send arrives twice, those of a peer arrive in order, and each is
+// accepted, or unknown if processes are killed.
 func TestReshardUnderWay(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -181,6 +197,7 @@ func reshardUnderWay(w *replicas.World, checker *counting, metrics *poller.Metri
 		w.Fatal(err)
 	}
 	var retired []*member
+	var sends []circulate.Send
 	began := time.Now()
 	for n := 0; ; n++ {
 		now, err := ring.Mover().State(ctx)
@@ -208,6 +225,17 @@ func reshardUnderWay(w *replicas.World, checker *counting, metrics *poller.Metri
 			}
 			delete(registered, id)
 		}
+		account := fmt.Sprintf("account-%03d", 30+n%100)
+		send := circulate.Send{ID: circulate.NewSendID(account), Account: account, Kind: "counting", Peer: "peer"}
+		if _, _, err := ring.Sends().Queue(ctx, send, "", circulate.SendBounds{}); err != nil {
+			w.Fatal(err)
+		}
+		sends = append(sends, send)
+		send.ID, send.Account = circulate.NewSendID("tight-1"), "tight-1" // it has sends under way all the time
+		if _, _, err := ring.Sends().Queue(ctx, send, "", circulate.SendBounds{}); err != nil {
+			w.Fatal(err)
+		}
+		sends = append(sends, send)
 		time.Sleep(time.Second / 2)
 	}
 	w.Logf("moved in %v", time.Since(began))
@@ -219,7 +247,39 @@ func reshardUnderWay(w *replicas.World, checker *counting, metrics *poller.Metri
 		}
 	}
 	expectAll(w, ring, registered)
+	expectSends(w, ring, sends, checker.arrived, kills)
 	return checker.late
+}
+
+// expectSends expects that each send arrived once and is accepted, in the order in which those of its
+// account were queued. One that was under way when a process was killed is unknown.
+func expectSends(w *replicas.World, ring *circulate.Ring, sends []circulate.Send, arrived []string, kills bool) {
+	w.Helper()
+	places := make(map[string][]int)
+	for at, id := range arrived {
+		places[id] = append(places[id], at)
+	}
+	last, unknown := make(map[string]int), 0
+	for i, send := range sends {
+		got, err := ring.Sends().Look(context.Background(), send.ID)
+		if err != nil {
+			w.Fatalf("send %d: %v", i, err)
+		}
+		at := places[send.ID]
+		switch {
+		case len(at) > 1:
+			w.Errorf("send %d arrived %d times, and is %s", i, len(at), got.State)
+		case kills && got.State == circulate.SendUnknown:
+			unknown++
+		case got.State != circulate.SendAccepted || len(at) == 0:
+			w.Errorf("send %d of %s arrived %d times, and is %s, %s", i, send.Account, len(at), got.State, got.Code)
+		case at[0] < last[send.Account]:
+			w.Errorf("send %d of %s arrived before an earlier one", i, send.Account)
+		default:
+			last[send.Account] = at[0]
+		}
+	}
+	w.Logf("%d sends, %d of them unknown", len(sends), unknown)
 }
 
 // expectAll expects the accounts, each in one place, and each with its messages from the

@@ -13,8 +13,8 @@ import (
 // A simulation judges where accounts are, and takes four times as long with the race detector.
 // The detector watches a smaller one: replicas, monitors and faults at once.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestSimulation", "TestHeldCallsOutlastFaults", "TestNoLaneStarves", "TestMutantsAreFound",
-		"TestTheOracleSees", "TestTheOracleSeesCallsThatAreHeld", "TestBelief", "TestReshardUnderWay"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestSimulation", "TestHeldCallsOutlastFaults", "TestSendsOutlastFaults", "TestNoLaneStarves", "TestMutantsAreFound",
+		"TestTheOracleSees", "TestTheOracleSeesSends", "TestTheOracleSeesCallsThatAreHeld", "TestBelief", "TestReshardUnderWay"))
 }
 
 // small is a plan that ends soon.
@@ -43,7 +43,7 @@ func simulated(t *testing.T, p plan) {
 		began := time.Now()
 		s := simulate(t, p, func(float64) {})
 		s.expectNone(t)
-		if s.checks == 0 || s.messages == 0 || len(s.faults) == 0 || s.judgements == 0 || s.drills["Redis' clock a day ahead and back"].times == 0 {
+		if s.checks == 0 || s.messages == 0 || s.sends.arrived == 0 || len(s.faults) == 0 || s.judgements == 0 || s.drills["Redis' clock a day ahead and back"].times == 0 {
 			t.Errorf("nothing happened: %+v", s)
 		}
 		t.Log(s.table(time.Since(began)))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/testing/simulate/replicas"
 )
 
@@ -46,6 +47,7 @@ type simulation struct {
 	up     *upstream
 	clerk  *replicas.Link
 	reg    *registrar
+	caller *caller
 	fleet  *fleet
 	oracle *oracle
 	wrong  bool      // Redis' clock is a day ahead
@@ -87,6 +89,8 @@ func (s *simulation) begin() bool {
 			s.violated("two checks of %q at once, and nothing is wrong; the first began at %v", account, since.UTC())
 		}
 	}
+	s.up.sends.violated, s.up.sends.now = s.violated, w.Now
+	s.up.sends.look = func(id string) (circulate.Send, error) { return w.Ring().Sends().Look(context.Background(), id) }
 	s.clerk = w.NewLink("registrar")
 	reg, err := newRegistrar(w, s.clerk, s.up, s.plan, s.violated)
 	if err != nil {
@@ -94,6 +98,10 @@ func (s *simulation) begin() bool {
 		return false
 	}
 	s.reg = reg
+	if s.caller, err = newCaller(w, s.clerk, s.up, reg.ids, s.seed); err != nil {
+		w.Error(err)
+		return false
+	}
 	s.oracle = newOracle(w, s.up, reg, s.violated)
 	s.fleet = newFleet(w, s.up, s.random, s.plan)
 	reg.all()
@@ -121,23 +129,21 @@ func (s *simulation) sound() bool {
 	return len(s.summary.violations) == 0
 }
 
-// run goes through the cycles. Each has a registrar at work under faults, rest,
+// run goes through the cycles. Each has a registrar and a caller at work under faults, rest,
 // judgement, and one single fault whose recovery is timed.
 func (s *simulation) run(progress func(hours float64)) {
 	began := time.Now()
 	for cycle := 0; ; cycle++ {
 		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			s.reg.run(ctx, 10*time.Second)
-		}()
+		var working sync.WaitGroup
+		working.Go(func() { s.reg.run(ctx, 10*time.Second) })
+		working.Go(func() { s.caller.run(ctx, 8*time.Second) })
 		s.rage(between(s.random, 5*time.Minute, 30*time.Minute))
 		if s.sound() {
 			s.rest()
 		}
 		cancel()
-		<-done
+		working.Wait()
 		if s.sound() {
 			s.drill()
 		}
@@ -269,6 +275,7 @@ func (s *simulation) end() {
 	}
 	sum := s.summary
 	sum.checks, sum.overlaps = s.up.counts.checks, s.up.counts.overlaps
+	sum.sends = s.up.sends.counts
 	if s.oracle != nil {
 		sum.messages = s.oracle.messages
 		sum.operations = [3]int{s.reg.counts.ok, s.reg.counts.refused, s.reg.counts.unknown}

@@ -18,6 +18,7 @@ type summary struct {
 	checks     int
 	overlaps   int // of two checks of one account, which faults may cause
 	messages   int
+	sends      sendCounts
 	operations [3]int // of the registrar: ok, refused, unknown
 	exchanges  replicas.Faults
 	faults     map[string]int
@@ -49,6 +50,11 @@ func (s *summary) add(one *summary) {
 	s.overlaps += one.overlaps
 	s.messages += one.messages
 	s.judgements += one.judgements
+	s.sends.asked += one.sends.asked
+	s.sends.arrived += one.sends.arrived
+	s.sends.refused += one.sends.refused
+	s.sends.doubts += one.sends.doubts
+	s.sends.resolved += one.sends.resolved
 	for i := range s.operations {
 		s.operations[i] += one.operations[i]
 	}
@@ -80,6 +86,7 @@ func (s *summary) table(took time.Duration) string {
 	line("fake hours", "%.0f, in %v: %.0f a minute", s.hours, took.Round(time.Second), s.hours/took.Minutes())
 	line("checks", "%d, of which %d overlapped another one of the account", s.checks, s.overlaps)
 	line("messages", "%d, each once and in order", s.messages)
+	line("sends", "%d asked for; %d calls arrived, %d were refused; %d doubts at the end, %d resolved", s.sends.asked, s.sends.arrived, s.sends.refused, s.sends.doubts, s.sends.resolved)
 	line("registrar: ok, refused, unknown", "%d, %d, %d", s.operations[0], s.operations[1], s.operations[2])
 	x := s.exchanges
 	line("exchanges with Redis", "%d: %d not done, %d replies lost, %d done late, %d on a link that was cut", x.Exchanges, x.NotDone, x.ReplyLost, x.Late, x.Cut)

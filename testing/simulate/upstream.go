@@ -17,7 +17,8 @@ import (
 // of an account are life.line.1, life.line.2 and so on. A line begins with each check
 // that has no cursor, and a life with each registration. The cursor is the last message.
 type upstream struct {
-	seed uint64
+	seed  uint64
+	sends *ledger
 
 	mu      sync.Mutex
 	rough   bool // checks are slow, fail, panic and hang
@@ -34,7 +35,7 @@ type upstream struct {
 }
 
 func newUpstream(seed uint64) *upstream {
-	return &upstream{seed: seed, dropped: make(map[string]int), running: make(map[string][]time.Time),
+	return &upstream{seed: seed, sends: newLedger(), dropped: make(map[string]int), running: make(map[string][]time.Time),
 		byLane: make(map[string]int), last: make(map[string]time.Time), ok: make(map[string]int)}
 }
 
@@ -64,6 +65,9 @@ type settings struct {
 
 	Hold  float64 `json:"hold,omitempty"`  // in seconds; 0: calls are not held
 	Again bool    `json:"again,omitempty"` // the last messages may come again
+
+	Windowed bool   `json:"windowed,omitempty"` // each message allows answers to its sender
+	Doubt    string `json:"doubt,omitempty"`
 }
 
 func (checker) Kind() string { return "sim" }
@@ -218,13 +222,20 @@ func (u *upstream) found(r poller.Request, s settings, n int, more bool) (poller
 		line = fmt.Sprintf("%d.%d", l, k)
 	}
 	result := poller.Result{HasMore: more}
+	add := func(k int) {
+		m := poller.Message{ID: fmt.Sprintf("%s.%d", line, k), Type: "text"}
+		if s.Windowed {
+			m.Answerable = u.sends.grants(r.Account, m.ID, k)
+		}
+		result.Messages = append(result.Messages, m)
+	}
 	if s.Again && n == 2 { // the third party repeats itself
 		for k := max(1, last-2); k <= last; k++ {
-			result.Messages = append(result.Messages, poller.Message{ID: fmt.Sprintf("%s.%d", line, k), Type: "text"})
+			add(k)
 		}
 	}
 	for i := range n {
-		result.Messages = append(result.Messages, poller.Message{ID: fmt.Sprintf("%s.%d", line, last+1+i), Type: "text"})
+		add(last + 1 + i)
 	}
 	if n > 0 {
 		result.Cursor = fmt.Appendf(nil, "%s.%d", line, last+n)
