@@ -97,7 +97,7 @@ func (m Mutant) Apply(text string) (string, error) {
 
 func (m Mutant) replace(text string) (string, error) {
 	if n := strings.Count(text, m.Old); n != 1 {
-		return "", fmt.Errorf("mutant %q: %s has %d times %q", m.Rule, m.file(), n, m.Old)
+		return "", fmt.Errorf("mutant %q: %s has %d times %q", m.Rule, m.Source(), n, m.Old)
 	}
 	return strings.Replace(text, m.Old, m.New, 1), nil
 }
@@ -124,8 +124,8 @@ func ScriptName(text string) string {
 	return "script"
 }
 
-// file returns where the step's text is.
-func (m Mutant) file() string {
+// Source returns the file in which the step's text is.
+func (m Mutant) Source() string {
 	switch m.Script {
 	case "":
 		return m.File
@@ -152,7 +152,7 @@ func markdown() string {
 		if m.Test != "" {
 			by += ": " + m.Test
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", m.Rule, m.file(), by)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", m.Rule, m.Source(), by)
 	}
 	return b.String()
 }
