@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,31 @@ func TestBrokenRuleIsFound(t *testing.T) {
 	}
 }
 
+// TestADoubledSendIsFound runs a service that queues the attempts of a dead replica again. Pollers
+// are killed while sends are under way, at least the second time, and some of these then arrive twice.
+func TestADoubledSendIsFound(t *testing.T) {
+	redistest.LookPath(t)
+	dir := t.TempDir()
+	var progress strings.Builder
+	r, err := unleash(t.Context(), options{
+		length: 20 * time.Second, seed: 1, on: []topology{onServer}, faults: []string{"pollers-kill-all"}, rounds: 2, accounts: 40, dir: dir, log: &progress,
+		binary: broken(t, dir, "a dead replica's attempt is queued again"),
+	})
+	t.Log(progress.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, text := range slices.Concat(r.Violations, r.Rows[0].Faults) {
+		if strings.HasPrefix(text, "sends: ") && strings.Contains(text, "arrived 2 times") {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Errorf("of %d violations none is of a send that arrived twice: %+v", r.failed(), r.Sends)
+	}
+}
+
 // broken builds the service with a rule broken: the script with that rule is replaced in the binary.
 // To compile it from another source would compile most of the service once more. The new script
 // must be as long as the old one, so a line of the comment that heads it is cut.
@@ -55,7 +81,7 @@ func broken(t *testing.T, dir, rule string) string {
 	if !known {
 		t.Fatalf("there is no rule %q to be broken", rule)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "circulate", m.Script+".lua"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "circulate", m.Source()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +98,7 @@ func broken(t *testing.T, dir, rule string) string {
 		t.Fatal(err)
 	}
 	if n := bytes.Count(program, text); n != 1 {
-		t.Fatalf("the binary has %s.lua %d times", m.Script, n)
+		t.Fatalf("the binary has %s %d times", m.Source(), n)
 	}
 	program = bytes.Replace(program, text, []byte(shortened(t, changed, len(text))), 1)
 	if err := os.WriteFile(binary, program, 0o755); err != nil {

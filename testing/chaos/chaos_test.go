@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	// ends.
 	//
 	// The runs go apart, without the race detector: what they break are other processes.
-	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound", "TestADoubledSendIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
 // quick are the faults of TestShortRun: some of each sort, which take little time. Every fault
@@ -61,7 +61,7 @@ func TestShortRun(t *testing.T) {
 			t.Errorf("no control on %s", on)
 		}
 	}
-	if r.Checks == 0 || r.Messages == 0 {
-		t.Error("nothing happened")
+	if r.Checks == 0 || r.Messages == 0 || r.Sends == nil || r.Sends.Arrived == 0 || r.Sends.Doubts == 0 {
+		t.Errorf("nothing happened: %d checks, %d messages, sends %+v", r.Checks, r.Messages, r.Sends)
 	}
 }

@@ -16,7 +16,8 @@
 // monitors as processes of the built binary. A fake third party numbers each account's
 // messages and records when every check began and ended. All listen on loopback. Clients
 // register, pause, resume, nudge and deregister accounts and record the outcome (done,
-// refused, unknown). Meanwhile a schedule drawn from the seed injects faults. The same
+// refused, unknown). Callers ask for sends, and repeat each request until somebody
+// answers. Meanwhile a schedule drawn from the seed injects faults. The same
 // seed produces the same faults in the same order with the same choices; how far a run
 // gets depends on its length.
 //
@@ -57,6 +58,13 @@
 //     reason, processing_list is empty and no replica is left;
 //   - each message that the third party returned and that the account's cursor has
 //     passed is in the streams exactly once;
+//   - no send arrives twice at the third party, which takes some and cuts the answer: each
+//     is accepted and has arrived, is rejected and has not, or is unknown; whatever replies
+//     are lost, a request with the same Idempotency-Key is the same send; a peer's sends
+//     arrive in the order in which they were asked for, except those that were unknown.
+//     Where Redis itself lost writes, a send may be lost, and one may arrive twice if
+//     that Redis cannot say what is on its disk (before 7.2) or a replica took over: both
+//     are counted;
 //   - two checks of one account never overlap, except where one of them is of a live
 //     poller that may have been cut from its claims (frozen or partitioned), or began
 //     before Redis had rolled back all pollers' claims: such overlaps are counted. A
@@ -85,5 +93,5 @@
 // either: malformed, oversized and cut answers take its place.
 //
 // TestShortRun runs some of the faults with a fixed seed. TestBrokenRuleIsFound runs a
-// service with a mistake, which must be found.
+// service with a mistake, which must be found, and so does TestADoubledSendIsFound.
 package main

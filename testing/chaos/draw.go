@@ -44,6 +44,10 @@ func (r *report) markdown(out io.Writer) error {
 		r.Length, r.Machine.CPU, r.Machine.Cores, r.Machine.OS, r.Machine.Go, r.Machine.Redis)
 	fmt.Fprintf(&b, "%d faults of %d kinds (%d on one server, %d with sentinels, %d on a cluster), %d checks of %d accounts and those that clients came and went with, %d messages;\n",
 		r.Injected, len(r.Rows), worlds[onServer], worlds[onSentinel], worlds[onCluster], r.Checks, r.Accounts, r.Messages)
+	if s := r.Sends; s != nil {
+		fmt.Fprintf(&b, "%d sends asked for, %d taken over, %d arrived; %d unknown, %d rejected; where Redis may lose writes, %d arrived twice and %d were lost;\n",
+			s.Asked, s.Taken, s.Arrived, s.Doubts, s.Rejected, s.Doubled, s.Missing)
+	}
 	fmt.Fprintf(&b, "operations of clients: %d done, %d refused, %d unknown. %s.\n\n", r.Operations[done], r.Operations[refused], r.Operations[unknown], violations(r.failed()))
 	b.WriteString("| fault | on | injected | judged by | verdict | lasted | hit | interrupted | longest wait (control) | back after injection | after its end | shows in |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")

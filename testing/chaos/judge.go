@@ -24,6 +24,7 @@ type verdict struct {
 	messages   int
 	checks     int
 	overlaps   int // lawful ones
+	sends      *tally
 	undone     int // acknowledged operations that Redis lost, as it may
 }
 
@@ -192,6 +193,7 @@ func (w *world) judge(allowed []*excuse, lost []span, settled time.Time) (verdic
 	if c.Claimed > 0 {
 		fault(time.Time{}, "I6: %d entries are left in processing_list", c.Claimed)
 	}
+	v.sends = w.judgeSent(allowed, lost, fault)
 	counts, written, err := streams(from)
 	if err != nil {
 		return v, err

@@ -36,6 +36,13 @@ func (o options) phase(ctx context.Context, on topology, faults []fault, redisPa
 		workers.Go(func() { w.clients.run(working, name, rand.New(rand.NewPCG(o.seed, uint64(i)<<32))) })
 	}
 	workers.Go(func() { w.post(working, o.seed) })
+	if w.sends != nil {
+		for i := range sendCallers {
+			workers.Go(func() {
+				w.sends.run(working, fmt.Sprint("caller", i), w.senders(i), rand.New(rand.NewPCG(o.seed, uint64(i)<<33|1)))
+			})
+		}
+	}
 	began := time.Now()
 	turns, err := w.play(ctx, o, on, faults)
 	if err != nil {
@@ -170,6 +177,9 @@ func (w *world) conclude(ctx context.Context, turns []*turn, before map[string]f
 		if err := t.last(100 * time.Millisecond); err != nil {
 			return nil, err
 		}
+	}
+	if w.sends != nil {
+		w.sends.settle(ctx)
 	}
 	var late []violation
 	t.untilWithin(idleWithin, func() bool {

@@ -72,6 +72,7 @@ type report struct {
 	Overlaps   int             `json:"overlaps_by_stragglers"`
 	Operations map[outcome]int `json:"operations"`
 	Undone     int             `json:"operations_redis_may_have_lost"`
+	Sends      *tally          `json:"sends,omitempty"`
 	Violations []string        `json:"violations,omitempty"`
 }
 
@@ -86,6 +87,12 @@ func (r *report) add(other *report) {
 	r.Messages += other.Messages
 	r.Overlaps += other.Overlaps
 	r.Undone += other.Undone
+	if other.Sends != nil {
+		if r.Sends == nil {
+			r.Sends = &tally{}
+		}
+		r.Sends.add(other.Sends)
+	}
 	if r.Operations == nil {
 		r.Operations = make(map[outcome]int)
 	}
@@ -99,7 +106,7 @@ func (r *report) add(other *report) {
 // history showed to the fault in whose time they fell. A sign that moved in a control
 // does not count.
 func summarize(turns []*turn, v verdict, excuses []*excuse) *report {
-	r := &report{Checks: v.checks, Messages: v.messages, Overlaps: v.overlaps, Operations: v.operations, Undone: v.undone}
+	r := &report{Checks: v.checks, Messages: v.messages, Overlaps: v.overlaps, Operations: v.operations, Undone: v.undone, Sends: v.sends}
 	byName := make(map[string]*row)
 	var moved []string
 	for _, t := range turns {

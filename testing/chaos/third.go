@@ -30,6 +30,7 @@ type third struct {
 	slow     map[string]upstream.Fault // the delay that an account always has
 	wicked   map[string]wickedness
 	open     map[*check]bool
+	arrivals map[string][]arrival // sends, by their keys
 }
 
 // check is one request, as the third party saw it.
@@ -77,11 +78,12 @@ func newThird(hosts int) (*third, error) {
 	t := &third{
 		Upstream: upstream.New(upstream.Options{PageLimit: 50}),
 		accounts: make(map[string]*checked), slow: make(map[string]upstream.Fault),
-		wicked: make(map[string]wickedness), open: make(map[*check]bool),
+		wicked: make(map[string]wickedness), open: make(map[*check]bool), arrivals: make(map[string][]arrival),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/feed/{id}", t.record)
 	mux.HandleFunc("/connector/{id}", t.record)
+	mux.HandleFunc("/"+routeSend+"/{id}", t.takes)
 	t.handler = mux
 	for range hosts {
 		addr, err := ports.Address()

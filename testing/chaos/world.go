@@ -61,6 +61,7 @@ type world struct {
 	cluster   *redistest.Cluster   // onCluster only
 	third     *third
 	clients   *clients
+	sends     *sends   // nil: the binary cannot send
 	base      []string // the accounts that are there from the start to the end
 	usual     map[string]usual
 	ailing    ailing
@@ -102,6 +103,9 @@ func newWorld(on topology, dir, binary, redisPath string, log io.Writer) (*world
 		}
 	}
 	w.clients = newClients("http://"+w.member("api-0").addr, w.third)
+	if canSend(binary) {
+		w.sends = newSends(w.clients.url)
+	}
 	return w, nil
 }
 
@@ -258,7 +262,11 @@ func (w *world) populate(ctx context.Context, n int) error {
 			w.third.slowDown(id, u.delay)
 		}
 		w.usual[id] = u
-		record["id"], record["config"] = id, w.third.config(route, id, i)
+		config := w.third.config(route, id, i)
+		if route == routeConnector && w.sends != nil {
+			config["send_url"] = "http://" + w.third.hostOf(i).addr + "/" + routeSend + "/" + id
+		}
+		record["id"], record["config"] = id, config
 		line, err := json.Marshal(record)
 		if err != nil {
 			return err
