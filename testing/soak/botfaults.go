@@ -60,10 +60,11 @@ const (
 )
 
 // kindsOfErrors is how many there are.
-func kindsOfErrors() int { return len(weixinErrors()) + len(telegramErrors()) + 6 }
+func kindsOfErrors() int { return len(weixinErrors()) + len(telegramErrors()) + len(sendErrors()) + 6 }
 
 // breakSomething injects the next error of each kind that passes.
 func (b *bots) breakSomething(ctx context.Context) error {
+	b.breakSends()
 	turn, healthy := b.turn, voided+b.random.IntN(botsEach-voided)
 	b.turn++
 	faults := weixinErrors()

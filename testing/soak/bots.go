@@ -35,6 +35,7 @@ type bots struct {
 	injected map[string]int // how often each error was, by kind and name
 	turn     int            // of the errors
 	hooked   string         // the token of a Telegram bot that may have a webhook
+	asked    []*asked       // sends
 }
 
 func newBots(random *rand.Rand) (*bots, error) {
@@ -173,6 +174,7 @@ func (b *bots) findings(weixin, telegrams sum, parked map[string]string, short b
 		why = append(why, fmt.Sprintf("%s: %s", id, parked[id]))
 	}
 	return []finding{
+		b.sendFinding(),
 		{"every message of every Telegram bot is in the streams once",
 			fmt.Sprintf("%d posted; %d lost or behind, %d doubled", telegrams.posted, telegrams.lost+telegrams.behind, telegrams.doubled), telegrams.lost+telegrams.behind+telegrams.doubled == 0},
 		{"every message of every WeChat account is in the streams once, but for answers that were cut and pages in hand of a killed replica: the server gives those once",

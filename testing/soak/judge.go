@@ -59,7 +59,11 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 		if weixin, telegrams, err = e.bots.count(ctx, ring); err != nil {
 			return nil, err
 		}
-		if counted.lost+weixin.behind+telegrams.behind == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
+		ended, err := e.sendsEnded(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ended && counted.lost+weixin.behind+telegrams.behind == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
 			break
 		}
 		for _, id := range append(weixin.late, telegrams.late...) { // they wait after failures

@@ -37,7 +37,7 @@ type endurance struct {
 	revoked           map[string]bool
 	callbacks         int
 	kills             int
-	ticks             int
+	ticks, posts      int
 	bots              *bots
 }
 
@@ -91,6 +91,11 @@ func (e *endurance) post(ctx context.Context) error {
 				return err
 			}
 			e.bots.post()
+			if e.posts++; e.posts%sendEvery == 0 {
+				if err := e.send(ctx); err != nil {
+					return err
+				}
+			}
 		case <-faults.C:
 			e.breakSomething()
 			if e.ticks++; e.short() && e.ticks%3 > 0 {

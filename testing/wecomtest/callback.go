@@ -52,6 +52,42 @@ func (w *World) Nudge(ctx context.Context, id string) error {
 	return nil
 }
 
+// Send asks for a text from an account to somebody, and returns the send's id.
+func (w *World) Send(ctx context.Context, account, key, to, text string) (id string, err error) {
+	body, err := json.Marshal(map[string]any{"to": to, "data": map[string]string{"text": text}})
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.api+"/v1/accounts/"+account+"/sends", bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	answer, err := w.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusAccepted {
+		return "", fmt.Errorf("send of %s: %s", account, answer.Status)
+	}
+	var send struct {
+		ID string `json:"id"`
+	}
+	err = json.NewDecoder(answer.Body).Decode(&send)
+	return send.ID, err
+}
+
+// SendState returns what became of a send, such as "accepted".
+func (w *World) SendState(ctx context.Context, id string) (string, error) {
+	var send struct {
+		State string `json:"state"`
+	}
+	err := w.get(ctx, "/v1/sends/"+id, &send)
+	return send.State, err
+}
+
 // Parked returns the reasons of the parked accounts.
 func (w *World) Parked(ctx context.Context) (map[string]string, error) {
 	parked := make(map[string]string)
