@@ -560,7 +560,7 @@ func table() []Mutant {
 			Old: "	return f.cut || !f.answered", New: "	return f.cut && !f.answered",
 			Package: "poller/checkers/weixin", Test: "TestALostPageIsAskedForAgain"},
 		{Rule: "an attempt leaves before Redis has it on its disk", By: Code, File: "poller/sends.go",
-			Old: "if len(all) > 0 && !s.config.ConfirmUnsynced {", New: "if false {",
+			Old: "if _, err := s.syncer.Sync(s.writes, shard); err != nil {\n\t\t\ts.metrics.redisErrors.WithLabelValues(\"sync\")", New: "if err := error(nil); err != nil {\n\t\t\ts.metrics.redisErrors.WithLabelValues(\"sync\")",
 			Package: "poller", Test: "TestAnAttemptIsOnTheDiskBeforeItLeaves"},
 		{Rule: "an attempt whose reply was lost is not withdrawn", By: Code, File: "poller/sends.go",
 			Old: "		s.aside.Go(func() { s.withdraw(shard, order.Step) })\n", New: "",
