@@ -102,7 +102,7 @@ func (b *sendBench) on(ctx context.Context, disk string) error {
 	if err := b.register(ctx, ring); err != nil {
 		return err
 	}
-	waits, err := circulate.NewSyncer(ring).Sync(ctx, 0)
+	waits, err := circulate.NewSyncer(ring, circulate.Durability{Disk: true}).Sync(ctx, 0)
 	if err != nil {
 		return err
 	}
