@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -18,58 +17,77 @@ import (
 	"github.com/rounds-dev/rounds/testing/checktest"
 )
 
-// server is a ntfy server.
+// server is a ntfy server for each account, at a path of its own.
 type server struct {
 	*httptest.Server
 
 	mu        sync.Mutex
-	published []notice
-	fault     func(w http.ResponseWriter) // instead of an answer to a publication; nil: none
-	calls     int                         // publications
+	published map[string][]notice                                 // by account
+	faults    map[string]func(http.ResponseWriter, *http.Request) // in place of an answer to a publication
+	takes     map[string]bool                                     // the account's fault comes after a publication
+	calls     int                                                 // publications, of all accounts
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{}
+	s := &server{
+		published: make(map[string][]notice), faults: make(map[string]func(http.ResponseWriter, *http.Request)), takes: make(map[string]bool),
+	}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	account, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if r.Method == http.MethodPost {
-		s.calls++
-		if s.fault != nil {
-			s.fault(w)
-			return
-		}
-		var asked struct{ Topic, Message string }
-		_ = json.NewDecoder(r.Body).Decode(&asked) // nothing was published to no topic
-		n := notice{ID: fmt.Sprintf("id-%d", len(s.published)), Time: 1795176000, Event: "message", Title: asked.Topic, Message: asked.Message}
-		s.published = append(s.published, n)
-		_ = json.NewEncoder(w).Encode(n) // after an error the caller has gone
+		s.publish(w, r, account)
 		return
 	}
-	topic, isPoll := strings.CutSuffix(r.URL.Path, "/json")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	topic, isPoll := strings.CutSuffix(rest, "/json")
 	if !isPoll || r.URL.Query().Get("poll") != "1" {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	from := slices.IndexFunc(s.published, func(n notice) bool { return n.ID == r.URL.Query().Get("since") })
-	for _, n := range s.published[from+1:] {
-		if "/"+n.Title == topic {
+	all := s.published[account]
+	from := slices.IndexFunc(all, func(n notice) bool { return n.ID == r.URL.Query().Get("since") })
+	for _, n := range all[from+1:] {
+		if n.Title == topic {
 			_ = json.NewEncoder(w).Encode(n)
 		}
 	}
 }
 
-// become has the server answer publications with a fault from now on.
-func (s *server) become(fault func(w http.ResponseWriter)) {
+// publish publishes a message, with its topic as the title.
+func (s *server) publish(w http.ResponseWriter, r *http.Request, account string) {
+	var asked struct{ Topic, Message string }
+	_ = json.NewDecoder(r.Body).Decode(&asked) // nothing was published to no topic
+	s.mu.Lock()
+	s.calls++
+	n := notice{ID: fmt.Sprintf("id-%d", len(s.published[account])), Time: 1795176000, Event: "message", Title: asked.Topic, Message: asked.Message}
+	fault := s.faults[account]
+	if fault == nil || s.takes[account] {
+		s.published[account] = append(s.published[account], n)
+	}
+	s.mu.Unlock()
+	if fault != nil {
+		fault(w, r)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(n) // after an error the caller has gone
+}
+
+// set gives an account a fault; nil ends it.
+func (s *server) set(account string, takes bool, fault func(http.ResponseWriter, *http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fault, s.calls = fault, 0
+	s.faults[account], s.takes[account] = fault, takes
+}
+
+func (s *server) config(account string) json.RawMessage {
+	return fmt.Appendf(nil, `{"url":%q,"topic":"desk"}`, s.URL+"/"+account)
 }
 
 func newSender(t *testing.T) poller.Sender {
@@ -81,12 +99,10 @@ func newSender(t *testing.T) poller.Sender {
 	return checker.(poller.Sender)
 }
 
-func config(url string) json.RawMessage { return fmt.Appendf(nil, `{"url":%q,"topic":"desk"}`, url) }
-
 func TestWhatIsSentToATopicIsFoundThereOnce(t *testing.T) {
 	s, sender := newServer(t), newSender(t)
 	for i, topic := range []string{"desk", "phone", "desk", "desk"} {
-		r := poller.SendRequest{ID: fmt.Sprint(i), Attempt: 1, Peer: topic, Type: "text", Data: fmt.Appendf(nil, `{"text":"no. %d"}`, i), Config: config(s.URL)}
+		r := poller.SendRequest{ID: fmt.Sprint(i), Attempt: 1, Peer: topic, Type: "text", Data: fmt.Appendf(nil, `{"text":"no. %d"}`, i), Config: s.config("a")}
 		if sent, err := sender.Send(t.Context(), r); err != nil || sent.VendorID != fmt.Sprintf("id-%d", i) {
 			t.Fatalf("%d: %+v, %v", i, sent, err)
 		}
@@ -94,7 +110,7 @@ func TestWhatIsSentToATopicIsFoundThereOnce(t *testing.T) {
 	var found []string
 	var cursor []byte
 	for range 3 {
-		result, err := sender.Check(t.Context(), poller.Request{Config: config(s.URL), Cursor: cursor, Limit: 2})
+		result, err := sender.Check(t.Context(), poller.Request{Config: s.config("a"), Cursor: cursor, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,57 +133,59 @@ func TestWhatIsSentToATopicIsFoundThereOnce(t *testing.T) {
 	}
 }
 
-// An error says that a send was refused only if that is certain, and each attempt is one call.
-func TestWhatAnErrorSaysAboutASend(t *testing.T) {
-	s, sender := newServer(t), newSender(t)
-	status := func(code int) func(w http.ResponseWriter) {
-		return func(w http.ResponseWriter) {
-			w.Header().Set("Retry-After", "30")
-			w.WriteHeader(code)
-		}
-	}
-	for name, c := range map[string]struct {
-		fault func(w http.ResponseWriter)
-		want  *poller.SendError // nil: nobody knows
-	}{
-		"no permission": {status(http.StatusForbidden), &poller.SendError{Final: true}},
-		"too many":      {status(http.StatusTooManyRequests), &poller.SendError{After: 30 * time.Second}},
-		"a bad gateway": {status(http.StatusBadGateway), nil},
-		"a cut answer":  {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, nil},
-		"another page":  {func(w http.ResponseWriter) { _, _ = fmt.Fprint(w, "<html>") }, nil},
-	} {
-		s.become(c.fault)
-		_, err := sender.Send(t.Context(), poller.SendRequest{Peer: "phone", Type: "text", Data: json.RawMessage(`{"text":"hello"}`), Config: config(s.URL)})
-		got, known := errors.AsType[*poller.SendError](err)
-		if err == nil || known != (c.want != nil) || known && (got.Final != c.want.Final || got.After != c.want.After) || s.calls != 1 {
-			t.Errorf("%s: %v after %d calls", name, err, s.calls)
-		}
-	}
-	_, err := sender.Send(t.Context(), poller.SendRequest{Peer: "phone", Type: "text", Data: json.RawMessage(`{"text":"hello"}`), Config: config("http://127.0.0.1:1")})
-	if got, ok := errors.AsType[*poller.SendError](err); !ok || !got.Unsent {
-		t.Errorf("nobody listens: %v", err)
-	}
+// The suite has a server that fails in every way, and judges what an error says about a send.
+func TestSendSuite(t *testing.T) {
+	text := json.RawMessage(`{"text":"On our way."}`)
+	checktest.RunSends(t, checktest.SendKind{
+		Start: func(t *testing.T) checktest.SendParty { return startParty(t, text) },
+		Refused: []checktest.RefusedSend{
+			{Send: poller.Outgoing{Peer: "a/b", Type: "text", Data: text}, Field: "to"},
+			{Send: poller.Outgoing{Peer: "phone", Type: "text", Data: json.RawMessage(`{"text":""}`)}, Field: "data.text"},
+		},
+	})
 }
 
-func TestAWrongSendIsRefusedWithItsFields(t *testing.T) {
-	sender := newSender(t)
-	for _, c := range []struct{ to, data, want string }{
-		{"phone", `{"text":"hello"}`, ""},
-		{"", `{"text":"hello"}`, "to"},
-		{"a/b", `{}`, "to data.text"},
-		{"phone", `[]`, "data.text"},
-	} {
-		err := sender.PrepareSend(config("https://ntfy.sh"), &poller.Outgoing{Peer: c.to, Type: "text", Data: json.RawMessage(c.data)}, nil)
-		var fields []string
-		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				field, _, _ := strings.Cut(line, ": ")
-				fields = append(fields, field)
+func startParty(t *testing.T, text json.RawMessage) checktest.SendParty {
+	t.Helper()
+	s := newServer(t)
+	fault := func(f checktest.SendFault, how func(http.ResponseWriter, *http.Request)) checktest.SendFault {
+		f.Break = func(account string) { s.set(account, f.Takes, how) }
+		return f
+	}
+	status := func(f checktest.SendFault, code int) checktest.SendFault {
+		f.Name, f.Code = fmt.Sprint(code), fmt.Sprintf("http_%d", code)
+		return fault(f, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(code)
+		})
+	}
+	return checktest.SendParty{
+		New:    func() poller.Sender { return newSender(t) },
+		Config: s.config,
+		Closed: func(string) json.RawMessage { return json.RawMessage(`{"url":"http://127.0.0.1:1","topic":"desk"}`) },
+		Valid:  []checktest.ValidSend{{Send: poller.Outgoing{Peer: "phone", Type: "text", Data: text}}},
+		Taken: func(account string) (taken []checktest.Taken) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, n := range s.published[account] {
+				taken = append(taken, checktest.Taken{Peer: n.Title})
 			}
-		}
-		if got := strings.Join(fields, " "); got != c.want {
-			t.Errorf("to %q, %s: got %q, want %q", c.to, c.data, got, c.want)
-		}
+			return taken
+		},
+		Calls: func() int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.calls
+		},
+		Heal: func(account string) { s.set(account, false, nil) },
+		Faults: []checktest.SendFault{
+			status(checktest.SendFault{End: checktest.SendRefused}, http.StatusForbidden),
+			status(checktest.SendFault{End: checktest.SendAgain, After: 30 * time.Second}, http.StatusTooManyRequests),
+			status(checktest.SendFault{End: checktest.SendUnknown, Takes: true}, http.StatusBadGateway),
+			fault(checktest.SendFault{Name: "cut", End: checktest.SendUnknown, Takes: true}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+			fault(checktest.SendFault{Name: "another page", End: checktest.SendUnknown}, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }),
+			fault(checktest.SendFault{Name: "hang", Hangs: true}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		},
 	}
 }
 

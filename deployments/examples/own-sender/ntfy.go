@@ -117,6 +117,9 @@ func (ntfy) Sending(json.RawMessage) poller.Sending { return poller.Sending{Type
 // answer must name its topic.
 func (ntfy) PrepareSend(_ json.RawMessage, s *poller.Outgoing, _ *poller.Message) error {
 	var faults []error
+	if s.Type != "text" {
+		faults = append(faults, errors.New("type: must be text"))
+	}
 	if !topicName.MatchString(s.Peer) {
 		faults = append(faults, errors.New("to: must be a topic: 1 to 64 letters, digits, dashes and underscores"))
 	}
@@ -139,9 +142,10 @@ func (n ntfy) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, erro
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
 	}
-	body, err := json.Marshal(map[string]string{"topic": r.Peer, "message": textOf(r.Data)})
-	if err != nil {
-		return poller.Sent{}, poller.Refused("data", "the text cannot be encoded")
+	text := textOf(r.Data)
+	body, err := json.Marshal(map[string]string{"topic": r.Peer, "message": text})
+	if err != nil || text == "" { // ntfy would publish "triggered" in place of an empty text
+		return poller.Sent{}, poller.Refused("data", "there is no text")
 	}
 	answer, err := n.client.Do(ctx, fetch.Call{Method: http.MethodPost, URL: at.url + "/", Body: body})
 	if err != nil {
