@@ -156,13 +156,17 @@ func TestSendWithoutAnAnswer(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		},
 	} {
-		var key string
+		keys := make(chan string, 10)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			key = r.Header.Get("Idempotency-Key")
+			keys <- r.Header.Get("Idempotency-Key")
 			handler(w, r)
 		}))
 		t.Cleanup(server.Close)
 		_, err := runWith(t.Context(), map[string]string{"ROUNDS_API_URL": server.URL}, "", "send", "inbox", "--to", "anna", "--text", "x", "--expires", "10m")
+		key := ""
+		for len(keys) > 0 {
+			key = <-keys
+		}
 		if err == nil || key == "" || !strings.Contains(err.Error(), "repeat it with --key "+key+" --expires 2") {
 			t.Errorf("%s: key %q, %v", name, key, err)
 		}
