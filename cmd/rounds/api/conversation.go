@@ -55,7 +55,7 @@ type Conversations struct {
 	Windowed bool                `json:"windowed,omitempty" doc:"A peer may be answered only within a window, which their own message opens."`
 	Peers    []Peer              `json:"peers" nullable:"false" doc:"With whom the account talks, the latest first."`
 	Peer     string              `json:"peer,omitempty" doc:"Whose entries these are: the peer that was asked for, or else the first one."`
-	Entries  []ConversationEntry `json:"entries" nullable:"false" doc:"What was found of this peer and sent to them, the oldest first: at most 50, among the latest 50 messages of the account and the latest 50 sends to the peer."`
+	Entries  []ConversationEntry `json:"entries" nullable:"false" doc:"What was found of this peer and sent to them, the oldest first: at most 50, among the latest 50 messages of the account and the latest 100 sends to the peer. What passes by itself, such as a typing notice, is left out."`
 }
 
 // Peer is whom an account talks with.
@@ -174,11 +174,12 @@ func (s *Server) getConversations(ctx context.Context, r *conversationsRequest) 
 	if c.Peer == "" {
 		return c, nil
 	}
-	one, err := sends.Standing(ctx, view.ID, circulate.SendQuery{Peers: 1, Of: []string{c.Peer}, Latest: entriesMost, Only: c.Peer})
+	one, err := sends.Standing(ctx, view.ID, circulate.SendQuery{Peers: 1, Of: []string{c.Peer}, Latest: 2 * entriesMost, Only: c.Peer})
 	if err != nil {
 		return Conversations{}, err
 	}
-	c.Entries = both.entries(c.Peer, one.Latest)
+	said := slices.DeleteFunc(one.Latest, func(send circulate.Send) bool { return slices.Contains(sending.Fleeting, send.Type) })
+	c.Entries = both.entries(c.Peer, said)
 	return c, nil
 }
 

@@ -48,7 +48,7 @@ func TestConversations(t *testing.T) {
 	if f.call("GET", "/v1/accounts/w/schedule", "", 200, &none); none.Answers != nil {
 		t.Errorf("an account that cannot send: %+v", none.Answers)
 	}
-	if c := read("a", ""); len(c.Types) != 1 || !c.Windowed || len(c.Peers) > 0 || len(c.Entries) > 0 || c.Peer != "" {
+	if c := read("a", ""); len(c.Types) != 2 || !c.Windowed || len(c.Peers) > 0 || len(c.Entries) > 0 || c.Peer != "" {
 		t.Errorf("at first: %+v", c)
 	}
 	due, err := f.ring.Claim(t.Context(), f.ring.ShardOf("w"), "replica001", 100, 0) // a new account is due
@@ -79,6 +79,8 @@ func TestConversations(t *testing.T) {
 	later(time.Second)
 	f.send("a", "k1", `{"to":"writer of 1","data":{"text":"to one"}}`, 202, nil)
 	f.settle(f.attempt(), circulate.AttemptUnknown, "cut")
+	f.send("a", "typing", `{"to":"writer of 1","type":"typing","data":{"text":"x"}}`, 202, nil) // no entry
+	f.settle(f.attempt(), circulate.AttemptAccepted, "")
 	f.send("a", "k2", `{"to":"nobody yet","data":{"text":"waits"},"when":"open"}`, 202, nil)
 	f.send("a", "k3", `{"to":"nobody yet","data":{"text":"waits too"},"when":"open"}`, 202, nil)
 
