@@ -80,6 +80,8 @@ func TestSendsUnderTheACL(t *testing.T) {
 	must("sweep", err)
 	_, _, err = sends.List(ctx, 0, circulate.GroupEnded, "a", "", 10)
 	must("list", err)
+	_, err = sends.Standing(ctx, "a", circulate.SendQuery{Peers: 1, Latest: 1})
+	must("stand", err)
 	_, err = sends.Look(ctx, ids[2])
 	must("look", err)
 	_, _, err = sends.Window(ctx, "a", "anna")
