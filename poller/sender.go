@@ -21,9 +21,9 @@ type Sender interface {
 	// attempt whose end is not. Its Types are empty if this account cannot send.
 	Sending(config json.RawMessage) Sending
 
-	// PrepareSend judges a send when it is queued, and completes it. If the send answers a
-	// found message, it fills in what the kind takes from that message, such as the peer. Its
-	// error names the field and the cure, and never quotes a secret.
+	// PrepareSend judges a send of one of Sending's types when it is queued, and completes it. If
+	// the send answers a found message, it fills in what the kind takes from that message, such
+	// as the peer. Its error names the field and the cure, and never quotes a secret.
 	PrepareSend(config json.RawMessage, s *Outgoing, answers *Message) error
 
 	// Send makes one call to the third party. An error without a *SendError is an unknown end:
@@ -75,7 +75,7 @@ type Outgoing struct {
 // SendRequest is what a Sender gets for one attempt.
 type SendRequest struct {
 	Account string
-	Config  json.RawMessage // as registered
+	Config  json.RawMessage // as registered; it may have changed since the send was queued
 	ID      string          // the send's: the same for each attempt, and for no other send
 	Attempt int             // 1 at first
 	Peer    string

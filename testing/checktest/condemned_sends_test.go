@@ -103,9 +103,6 @@ func (m *sendModel) Send(ctx context.Context, r poller.SendRequest) (poller.Sent
 	if err := m.Validate(r.Config); err != nil && m.flaw != "it sends with any config" {
 		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
 	}
-	if textOf(r.Data) == "" && m.flaw != "it sends any data" {
-		return poller.Sent{}, poller.Refused("data", "it has no text")
-	}
 	unreached := &poller.SendError{Unsent: true, Code: "connect", Message: "no connection"}
 	if ctx.Err() != nil && m.flaw != "it ignores its context" || r.Config != nil && strings.Contains(string(r.Config), "closed") {
 		switch m.flaw {
@@ -288,11 +285,11 @@ func TestTheSuiteOfSendsCondemns(t *testing.T) {
 		"it sends nothing": "the account cannot send anything", "a type twice": `the types are ["text" "text"]`, "a type without a send": `no send of type "image"`,
 		"a send of another type": `a valid send has type "text"`, "another doubt": `"perhaps" is none of the doubts`,
 
-		"any send is valid": "prepared, want an error of type", "an error names no field": "the error does not name type", "an error quotes the send": `tells "hush-hush"`,
+		"any send is valid": "prepared, want an error of to", "an error names no field": "the error does not name to", "an error quotes the send": `tells "hush-hush"`,
 		"an answer goes to the wrong one": `text goes to "\x00"`, "an answer to nobody": "prepared, want an error of ",
 		"a secret in the data": `a prepared send tells "0pen-sesame-42"`, "data that is no JSON": "text has data of 1 bytes", "another peer": `text to "anna" has become text to "annax"`,
 
-		"it sends with any config": "a config that is no object: sent", "it sends any data": "data that is missing: sent",
+		"it sends with any config":        "a config that is no object: sent",
 		"a refused connection is unknown": "a refused connection: no byte left", "a refused connection is final": "a refused connection: no byte left", "a closed server that is open": "nothing was tried",
 		"it ignores its context": "cancelled before: 1 calls", "a hang is tried again": "hang, timed: the call was under way, and its end is again",
 
