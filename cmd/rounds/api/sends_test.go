@@ -395,7 +395,9 @@ func TestListSends(t *testing.T) {
 			}
 		}
 	}
-	same := func(got, want []string) bool { return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) }
+	same := func(got, want []string) bool {
+		return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
+	}
 	if got := list(""); !same(got, want) {
 		t.Errorf("all: got %d of %d", len(got), len(want))
 	}
