@@ -12,8 +12,23 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// stamps are the times in a record of a send. FOR_EVER is none.
-var stamps = regexp.MustCompile(`13:[0-8]\d{12}`)
+// stamp is a time in a record of a send. FOR_EVER is none.
+var stamp = regexp.MustCompile(`^[0-8]\d{12}$`)
+
+// laterRecord moves the times in a record of a send: see sends.lua.
+func laterRecord(record string, by time.Duration) string {
+	lengths, fields, _ := strings.Cut(record, "|")
+	moved := lengths + "|"
+	for length := range strings.SplitSeq(strings.TrimSuffix(lengths, ","), ",") {
+		n, _ := strconv.Atoi(length)
+		field := fields[:n]
+		if stamp.MatchString(field) {
+			field = later(field, by)
+		}
+		moved, fields = moved+field, fields[n:]
+	}
+	return moved
+}
 
 // later moves a time in milliseconds.
 func later(ms string, by time.Duration) string {
@@ -32,7 +47,7 @@ func pairs(all []string, each func(first, second string)) {
 func (o *outbox) ahead(by time.Duration) {
 	o.Helper()
 	pairs(o.strings("HGETALL", o.key("sends")), func(id, record string) {
-		o.do("HSET", o.key("sends"), id, stamps.ReplaceAllStringFunc(record, func(s string) string { return "13:" + later(s[3:], by) }))
+		o.do("HSET", o.key("sends"), id, laterRecord(record, by))
 	})
 	pairs(o.strings("HGETALL", o.key("windows")), func(line, window string) {
 		w := strings.SplitN(window, "|", 4)
