@@ -3,6 +3,7 @@ package circulate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func (s Streams) Told(ctx context.Context, shard int) ([]string, error) {
 		return nil, fmt.Errorf("events, shard %d: %w", shard, err)
 	}
 	groups, err := redis.String(replies[0], nil)
-	if err != nil && err != redis.ErrNil {
+	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return nil, fmt.Errorf("events, shard %d: %w: %w", shard, wire.ErrReply, err)
 	}
 	return strings.Fields(groups), nil

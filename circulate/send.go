@@ -333,7 +333,7 @@ func (send *Send) digest() string {
 func digestOf(texts ...string) string {
 	h := sha256.New()
 	for _, text := range texts {
-		fmt.Fprintf(h, "%d:%s", len(text), text)
+		h.Write(fmt.Appendf(nil, "%d:%s", len(text), text))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

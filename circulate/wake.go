@@ -210,8 +210,9 @@ func (r *Ring) shardNamed(name string) (int, error) {
 
 // shardTagged returns the shard whose keys begin with a tag, if the ring has it.
 func (r *Ring) shardTagged(tag string) (int, error) {
-	name, ok := strings.CutPrefix(tag, "{"+r.namespace+":")
-	if name, ok = strings.CutSuffix(name, "}:"); !ok {
+	name, isOurs := strings.CutPrefix(tag, "{"+r.namespace+":")
+	name, isTag := strings.CutSuffix(name, "}:")
+	if !isOurs || !isTag {
 		return 0, wire.ErrReply
 	}
 	if generation, number, later := strings.Cut(name, ":"); later {

@@ -169,18 +169,18 @@ func (p SendParty) request(t *testing.T, sender poller.Sender, account string, v
 }
 
 // attempt makes an attempt, and returns how many calls it made and how many sends the third party took.
-func (p SendParty) attempt(ctx context.Context, t *testing.T, sender poller.Sender, r poller.SendRequest) (sent poller.Sent, err error, calls, taken int) {
+func (p SendParty) attempt(ctx context.Context, t *testing.T, sender poller.Sender, r poller.SendRequest) (sent poller.Sent, calls, taken int, err error) {
 	t.Helper()
 	calls, taken = p.Calls(), len(p.Taken(r.Account))
 	sent, err = sender.Send(ctx, r)
 	notNilEnd(t, err)
-	return sent, err, p.Calls() - calls, len(p.Taken(r.Account)) - taken
+	return sent, p.Calls() - calls, len(p.Taken(r.Account)) - taken, err
 }
 
 // accepted makes an attempt that must be accepted, by one call.
 func (p SendParty) accepted(t *testing.T, sender poller.Sender, r poller.SendRequest) poller.Sent {
 	t.Helper()
-	sent, err, calls, taken := p.attempt(t.Context(), t, sender, r)
+	sent, calls, taken, err := p.attempt(t.Context(), t, sender, r)
 	if err != nil {
 		tellsNothing(t, "a send", err, p.Secrets)
 		t.Fatalf("%s to %q: %v", r.Type, r.Peer, err)
@@ -329,7 +329,7 @@ func whatHasBecomeWrongIsNotSent(t *testing.T, p SendParty) {
 	} {
 		r := p.request(t, sender, "a", p.Valid[0])
 		r.Config = json.RawMessage(config)
-		_, err, calls, _ := p.attempt(t.Context(), t, sender, r)
+		_, calls, _, err := p.attempt(t.Context(), t, sender, r)
 		if end, _, _ := endOf(err); err == nil || end == SendUnknown {
 			t.Errorf("%s: got %v, want a *poller.SendError", name, err)
 		}
@@ -344,7 +344,7 @@ func refusedConnectionsAreUnsent(t *testing.T, p SendParty) {
 	sender := p.New()
 	r := p.request(t, sender, "a", p.Valid[0])
 	r.Config = p.Closed("a")
-	_, err, calls, _ := p.attempt(t.Context(), t, sender, r)
+	_, calls, _, err := p.attempt(t.Context(), t, sender, r)
 	unsent(t, "a refused connection", err)
 	if calls > 0 {
 		t.Error("SendParty.Closed is the config of a server that takes calls: nothing was tried")
@@ -365,7 +365,7 @@ func contextsEndAnAttempt(t *testing.T, p SendParty) {
 	sender := p.New()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err, calls, _ := p.attempt(over, t, sender, p.request(t, sender, "a", p.Valid[0]))
+	_, calls, _, err := p.attempt(over, t, sender, p.request(t, sender, "a", p.Valid[0]))
 	if err == nil || calls > 0 {
 		t.Errorf("cancelled before: %d calls, %v", calls, err)
 	}
@@ -380,7 +380,7 @@ func contextsEndAnAttempt(t *testing.T, p SendParty) {
 		p.accepted(t, sender, p.request(t, sender, account, p.Valid[0])) // what it needs besides, it has from now on
 		fault.Break(account)
 		timed, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err, calls, _ := p.attempt(timed, t, sender, p.request(t, sender, account, p.Valid[0]))
+		_, calls, _, err := p.attempt(timed, t, sender, p.request(t, sender, account, p.Valid[0]))
 		cancel()
 		if end, _, _ := endOf(err); err == nil || end != SendUnknown {
 			t.Errorf("%s, timed: the call was under way, and its end is %s: %v", fault.Name, end, err)
@@ -406,7 +406,7 @@ func endsAreTold(t *testing.T, p SendParty) {
 		p.accepted(t, sender, p.request(t, sender, account, p.Valid[0])) // over a connection that is open from now on
 		r := p.request(t, sender, account, p.Valid[0])
 		fault.Break(account)
-		_, err, calls, taken := p.attempt(t.Context(), t, sender, r)
+		_, calls, taken, err := p.attempt(t.Context(), t, sender, r)
 		end, code, after := endOf(err)
 		switch {
 		case err == nil:
