@@ -64,7 +64,6 @@ type ledger struct {
 	last    map[string]int // account and peer -> the number of the last send that arrived
 	windows map[string]*grant
 	stepped time.Time // when Redis' clock was last changed
-	back    time.Time // when it last went back a day
 	counts  sendCounts
 }
 
@@ -177,12 +176,7 @@ func (l *ledger) within(a *asked, token string) (wrong []string) {
 // jump changes Redis' clock.
 func (s *simulation) jump(by time.Duration) {
 	s.world.Jump(by)
-	s.up.sends.set(func() {
-		s.up.sends.stepped = time.Now()
-		if by <= -day {
-			s.up.sends.back = time.Now()
-		}
-	})
+	s.up.sends.set(func() { s.up.sends.stepped = time.Now() })
 }
 
 // ask notes a send before it is queued.
@@ -478,16 +472,10 @@ func (o *oracle) wrong(c *census.Census, a *judged, waits map[string]bool) strin
 	return ""
 }
 
-// mayWait reports whether a queued send may wait: for its account, its window or its time, or
-// because Redis' clock went back a day.
+// mayWait reports whether a queued send may wait: for its account, its window or its time.
 func (o *oracle) mayWait(c *census.Census, a *asked, s circulate.Send) bool {
 	account := c.Accounts[a.account]
-	if account != nil && strings.HasPrefix(account.Reason, circulate.ReasonPaused) || s.NotBefore.After(c.Now) || s.Windowed && s.Waits {
-		return true
-	}
-	o.up.sends.mu.Lock()
-	defer o.up.sends.mu.Unlock()
-	return o.up.sends.back.After(a.at)
+	return account != nil && strings.HasPrefix(account.Reason, circulate.ReasonPaused) || s.NotBefore.After(c.Now) || s.Windowed && s.Waits
 }
 
 func kinds(found []circulate.SendFinding) (all []byte) {
