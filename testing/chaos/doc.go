@@ -93,5 +93,5 @@
 // either: malformed, oversized and cut answers take its place.
 //
 // TestShortRun runs some of the faults with a fixed seed. TestBrokenRuleIsFound runs a
-// service with a mistake, which must be found, and so does TestADoubledSendIsFound.
+// service with a mistake, which must be found, and so does TestADoubledSendIsFound, at night.
 package main
