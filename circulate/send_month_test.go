@@ -27,7 +27,7 @@ func TestAMonthOfWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for began := time.Now(); time.Since(began) < 30*24*time.Hour; {
-			time.Sleep(time.Duration(m.random.IntN(int(30 * time.Minute))))
+			time.Sleep(time.Duration(m.random.IntN(int(2 * time.Hour))))
 			m.step()
 		}
 		m.done["window"] = len(m.late)
@@ -84,7 +84,7 @@ func (m *month) step() {
 	if _, err := m.ring.Sends().Sweep(m.Context(), 0, 100, time.Hour, []string{"replica000", "replica001", "replica002"}); err != nil {
 		m.Fatal(err)
 	}
-	if m.steps%64 == 0 {
+	if m.steps%32 == 0 {
 		ended, _, err := m.ring.Sends().List(m.Context(), 0, circulate.GroupEnded, "a", "", 100)
 		if err != nil {
 			m.Fatal(err)

@@ -159,7 +159,7 @@ func TestASendIsTriedAgainAsItsErrorSays(t *testing.T) {
 			return k.take(r), nil
 		}
 		w.chats("", "a")
-		stop := w.startChecking(poller.Config{Heartbeat: time.Minute}, k, testLog(t))
+		stop := w.startChecking(poller.Config{Heartbeat: time.Minute, IdleInterval: time.Minute}, k, testLog(t))
 		throttled, unreached, refused := w.queue("a", "throttled", nil), w.queue("a", "unreached", nil), w.queue("a", "refused", nil)
 		never := w.queue("a", "never", nil)
 		expires := w.queue("a", "throttled", func(s *circulate.Send) { s.Expires = time.Now().Add(30 * time.Second) })
@@ -212,7 +212,7 @@ func TestAnUnknownEndIsHeld(t *testing.T) {
 			return poller.Sent{}, nil
 		}
 		w.chats("", "a")
-		stop, unwatch := w.startChecking(poller.Config{}, k, testLog(t)), w.watch()
+		stop, unwatch := w.startChecking(poller.Config{IdleInterval: time.Minute}, k, testLog(t)), w.watch()
 		ids, behind := make(map[string]string), make(map[string]string)
 		for peer := range ends {
 			ids[peer] = w.queue("a", peer, nil)
