@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	// ends.
 	//
 	// The runs go apart, without the race detector: what they break are other processes.
-	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound", "TestADoubledSendIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
 // quick are the faults of TestShortRun: some of each sort, which take little time. Every fault
