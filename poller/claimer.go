@@ -106,26 +106,16 @@ func (c *claimer) takePlaces(ctx context.Context) int {
 
 // awaitShard waits until a shard is due for a claim.
 func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
-	for {
-		if ctx.Err() != nil {
-			return 0, false
-		}
+	for ctx.Err() == nil {
 		if c.flights.tooManyAbandoned() {
 			sleep(ctx, hangingPause)
 			continue
 		}
-		shard, ok, wait := c.timetable.take(time.Now(), c.idle())
-		if ok {
+		if shard, ok := c.timetable.await(ctx, c.config.idle(c.subscribed.Load())); ok {
 			return shard, true
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-c.timetable.sooner:
-		}
-		timer.Stop()
 	}
+	return 0, false
 }
 
 // claimShard claims up to n accounts of a shard and starts their checks. It returns how
@@ -214,7 +204,7 @@ func checkID(c *circulate.Claim, place int) string {
 // nextClaim returns when a shard should be claimed from next: when its next account is
 // due. If the shard belongs to another replica, that replica gets some more time.
 func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time, ahead time.Duration) time.Time {
-	idle := c.idle() * time.Duration(c.timetable.aloof(shard))
+	idle := c.config.idle(c.subscribed.Load()) * time.Duration(c.timetable.aloof(shard))
 	switch {
 	case b.More:
 		return received
@@ -232,14 +222,6 @@ func (c *claimer) nextClaim(shard int, b *circulate.Batch, received time.Time, a
 		wait = max(wait, c.config.GatherInterval)
 	}
 	return received.Add(min(idle, wait+c.timetable.patience(shard, rand.Float64())))
-}
-
-// idle returns the longest time between two claims from one of the replica's own shards.
-func (c *claimer) idle() time.Duration {
-	if c.subscribed.Load() {
-		return c.config.IdleInterval
-	}
-	return min(unsubscribedPoll, c.config.IdleInterval)
 }
 
 // sleep waits for d, and reports false if ctx ended first.

@@ -51,6 +51,15 @@ const (
 	recordTTL        = 10 * time.Minute // see circulate.Records
 )
 
+// idle returns the longest time between two looks for what is due. Wake-ups reach the
+// replica if it is subscribed.
+func (c Config) idle(subscribed bool) time.Duration {
+	if subscribed {
+		return c.IdleInterval
+	}
+	return min(unsubscribedPoll, c.IdleInterval)
+}
+
 func (c Config) withDefaults() Config {
 	c.Replica = cmp.Or(c.Replica, circulate.NewReplica())
 	c.Concurrency = cmp.Or(c.Concurrency, 256)

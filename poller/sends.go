@@ -146,14 +146,6 @@ func (s *sends) heard(subscribed bool) {
 	s.missed.give()
 }
 
-// idle returns the longest time between two looks at all shards.
-func (s *sends) idle() time.Duration {
-	if s.subscribed.Load() {
-		return s.config.IdleInterval
-	}
-	return min(unsubscribedPoll, s.config.IdleInterval)
-}
-
 // lookOn finds sends of which no wake-up has told, until ctx is done.
 func (s *sends) lookOn(ctx context.Context) {
 	for {
@@ -164,7 +156,7 @@ func (s *sends) lookOn(ctx context.Context) {
 		for _, shard := range shards {
 			s.wake(shard, 0.5)
 		}
-		timer := time.NewTimer(s.idle())
+		timer := time.NewTimer(s.config.idle(s.subscribed.Load()))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -213,17 +205,9 @@ func (s *sends) awaitShard(ctx context.Context) (int, bool) {
 			sleep(ctx, hangingPause)
 			continue
 		}
-		shard, ok, wait := s.times.take(time.Now(), s.config.IdleInterval)
-		if ok {
+		if shard, ok := s.times.await(ctx, s.config.IdleInterval); ok {
 			return shard, true
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-s.times.sooner:
-		}
-		timer.Stop()
 	}
 	return 0, false
 }

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -66,6 +67,23 @@ func (t *timetable) take(now time.Time, idle time.Duration) (shard int, ok bool,
 		wait = min(wait, until)
 	}
 	return 0, false, wait
+}
+
+// await takes a shard whose time has come, as take does. It waits for one, but not longer than
+// idle, and reports false if there was none.
+func (t *timetable) await(ctx context.Context, idle time.Duration) (shard int, ok bool) {
+	shard, ok, wait := t.take(time.Now(), idle)
+	if ok {
+		return shard, true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-t.sooner:
+	}
+	return 0, false
 }
 
 // put puts a shard back. It is claimed next at the given time, or earlier if an earlier time was
