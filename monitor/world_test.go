@@ -23,7 +23,11 @@ func TestMain(m *testing.M) {
 		"TestParkedAccountsAreTriedAgain", "TestAuditIsKeptAndContinued", "TestStalenessFindsWhoFellOutOfTheRing", "TestFailingShows",
 		"TestDeadLettersAreKeptForTheirRetentionAndShown", "TestNothingIsTooOldWhileTheClockIsAhead", "TestTheClockThatWasJudgedIsCountedFrom",
 		"TestAJumpOfFailuresIsToldWithItsBeginning", "TestNightsAreNoReasonToKeepEverything", "TestTheMonitorOnDutyKeepsSamples",
-		"TestDeadLettersAreKeptUpToANumber", "TestMoreThanOneStepOfEntries"))
+		"TestDeadLettersAreKeptUpToANumber", "TestMoreThanOneStepOfEntries",
+		"TestAuditSoonAfterAccountsCame", "TestAuditsFindSendsThatAreMisplaced", "TestProcessesThatStayAreAlwaysShown",
+		"TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft", "TestProblemsAreSummedUp", "TestAuditShowsAndRepairsOnlyIfTold",
+		"TestAKindThatNobodyChecksIsRecalled", "TestDoubtsAreTold", "TestWhatIsWatchedIsTold", "TestSinceWhenAGroupLagsStays",
+		"TestConcernsAreToldOnceAndWhenTheyEnd", "TestAGroupThatLagsSaysWhy", "TestSweepStopsWhereClaimsAreYoung"))
 }
 
 const (

@@ -24,7 +24,9 @@ func TestMain(m *testing.M) {
 	faketime.Lean()
 	goleak.VerifyTestMain(processes.Apart(m, "TestEffectsAreAppliedOnceWhereverConsumersDie", "TestManyIdleGroupsCostLittle", "TestHangingHandlersAreNoHindranceToPeers",
 		"TestOneProbeTellsWhetherATargetIsBack", "TestATakeOverStopsWhereTheTargetIsAway", "TestAHandlerThatFailsIsTold", "TestGroupMadeIsOneLine",
-		"TestIdleConsumersAreQuickAndAskLittle", "TestWhatIsHeldIsBounded"))
+		"TestIdleConsumersAreQuickAndAskLittle", "TestWhatIsHeldIsBounded", "TestEventsAreAppliedOnceWhereverConsumersDie",
+		"TestAnAccountThatIsPutOffIsToldUntilItIsHandled", "TestAMessageThatHangsEverybodyEndsAsADeadLetter", "TestAFailureOfItsOwnEndsAnOutage",
+		"TestAHandlerThatFailsAnewIsToldAnew", "TestRewoundGroupsApplyOnceWhatIsRemembered"))
 }
 
 // world is a ring with messages in it.

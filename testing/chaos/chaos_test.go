@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 // there is comes at night.
 func quick() []string {
 	return []string{
-		"pollers-kill-all", "redis-kill-always", "net-replies-lost-all",
+		"redis-kill-always", "net-replies-lost-all",
 		"sentinel-writes-lost",
-		"cluster-slot-half-moved", "cluster-master-kill",
+		"cluster-slot-half-moved",
 	}
 }
 

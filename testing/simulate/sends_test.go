@@ -31,8 +31,10 @@ func sending(t *testing.T, p plan, test func(s *simulation)) *summary {
 		calling.Wait()
 		s.up.set(func() { s.up.slow = 1 })
 		s.fleet.heal()
-		time.Sleep(longTimeout + 2*sweep + takeover + 10*time.Minute)
-		s.judge()
+		if s.sound() {
+			time.Sleep(longTimeout + 2*sweep + takeover + 10*time.Minute)
+			s.judge()
+		}
 	})
 	return result
 }
@@ -40,6 +42,9 @@ func sending(t *testing.T, p plan, test func(s *simulation)) *summary {
 // inTurmoil kills replicas, lets only the heartbeats of others through, and loses replies.
 func inTurmoil(s *simulation) {
 	for n := range 6 {
+		if !s.sound() {
+			return
+		}
 		p := s.fleet.anyReplica()
 		if n%2 == 0 {
 			p.Kill()
@@ -50,6 +55,9 @@ func inTurmoil(s *simulation) {
 		s.fleet.replace()
 	}
 	for range 2 {
+		if !s.sound() {
+			return
+		}
 		p := s.fleet.anyReplica()
 		p.Set(stuck())
 		time.Sleep(attemptLasts + sweep)

@@ -72,7 +72,8 @@ func TestMain(m *testing.M) {
 	// watches the same code where it runs once.
 	os.Exit(processes.Apart(m, "TestDemoSurvivesTheDeathOfAPoller", "TestDemoShowsMessagesAndEndsWithAllItsPollers", "TestNothingOthersWroteIsObeyed",
 		"TestSocketsOfSystemd", "TestImageIsBuiltWithoutSecrets", "TestPagesNameOnlyCommandsThatExist", "TestServeSaysWhoHasTheAddress",
-		"TestFeedsThatAreMalformedOrHaveMoved", "TestSameFaultsOfAnImportArePrintedSomeTimes", "TestImageBuilds").Run())
+		"TestFeedsThatAreMalformedOrHaveMoved", "TestSameFaultsOfAnImportArePrintedSomeTimes", "TestImageBuilds",
+		"TestServiceUnderTheGuidesACL", "TestAnAnswerReachesThePhoneOfTheDemo", "TestReshardOfAService", "TestDoctorOfAServiceWithoutRedis").Run())
 }
 
 // program is the program, run in the background.
