@@ -9,9 +9,6 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// widths are those that every page is measured at.
-var widths = []int64{320, 768, 1280, 2560}
-
 // world is what the tests share: one browser, and one service with sample accounts.
 type world struct {
 	browser *Browser

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	code := processes.Apart(m,
 		"TestKilledProcessGoesOn", "TestKilledProcessKeepsWhatItAcknowledged", "TestThirdPartyThatAlwaysHasMoreStopsNobody", "TestHostileAnswersStopNobody",
 		"TestIdleEndpointsHoldNothingUp", "TestKilledProcessesLoseNothing", "TestNoSecretAppears", "TestTheWayAroundLosesNothing",
-		"TestSlowCheckWhileShardsChangeOnAFullRedis", "TestReadmeCommands", "TestReadmeProgram").Run()
+		"TestSlowCheckWhileShardsChangeOnAFullRedis", "TestReadmeCommands", "TestReadmeProgram", "TestKilledPollersDoubleNoSend").Run()
 	removeBinary()
 	os.Exit(code)
 }
