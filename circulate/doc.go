@@ -554,9 +554,10 @@
 // A Redis at its memory limit refuses every command that could need more, and all of
 // MULTI. Steps that free memory, move or only read succeed there: Claim, Return and
 // Progress without messages, Release, Requeue, which is a script then, Deregister, Park,
-// Resume, Quarantine, Look, Count, heartbeats, duty, trimming, and all steps of consumer
-// groups. Steps that add are refused before they have written anything ([Full]): Return
-// and Progress with messages, Register and Upsert of something new, Nudge.
+// Resume, Quarantine, Look, Count, heartbeats, duty, trimming, all steps of consumer
+// groups, and all steps of sends but Queue, with their events. Steps that add are refused
+// before they have written anything ([Full]): Return and Progress with messages, Register
+// and Upsert of something new, Nudge, and Queue.
 //
 // # Unknown outcomes
 //

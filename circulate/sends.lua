@@ -123,7 +123,9 @@ end
 
 -- Tells the groups that have asked for events what became of a send, in the step that
 -- made it so. Each gets a message of its own. Nothing is written for anybody else, and
--- telling never makes a step fail.
+-- telling never makes a step fail. A full Redis takes the message, because the step has
+-- removed or written something before: see even_when_full. Only a stream whose ids are used
+-- up refuses it, and such a stream takes nothing at all.
 local function tell_event(box, event, id, s)
   local groups = redis.call('HGET', box.names, 'e')
   if not groups then return end

@@ -37,6 +37,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"opening a ring that there is":          fullOpen,
 		"a timeline goes on":                    fullTimeline,
 		"sends go on":                           fullSends,
+		"events of sends are told":              fullSendEvents,
 		"memory, and trying a write":            fullMemory,
 	} {
 		t.Run(name, func(t *testing.T) {

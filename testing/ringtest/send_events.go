@@ -115,6 +115,77 @@ func sendEvents(f *fixture) {
 	}
 }
 
+// fullSendEvents: a Redis at its memory limit takes the event of each step that ends a send,
+// or leaves it in doubt.
+func fullSendEvents(f *fullFixture) {
+	ctx := context.Background()
+	o := f.outbox("a")
+	o.asks(crew, true)
+	send := func() string { return o.queue(text("a", fmt.Sprint(o.steps), "1")) }
+	attempt := func() circulate.Attempt {
+		f.Helper()
+		f.limit(false)
+		a := o.attempt(alice, send())[0]
+		f.full()
+		return a
+	}
+	var want []string
+	tells := func(id string, events ...string) {
+		f.Helper()
+		for _, event := range events {
+			want = append(want, "send."+event+" "+id)
+		}
+		if got := o.told(); !slices.Equal(got, want) {
+			f.Fatalf("told %q, want %q", got, want)
+		}
+	}
+	for outcome, event := range map[circulate.SendOutcome]string{circulate.AttemptAccepted: "accepted", circulate.AttemptRejected: "rejected"} {
+		a := attempt()
+		o.settle(true, a, circulate.Settlement{Outcome: outcome})
+		tells(a.ID, event)
+	}
+	for to, event := range map[circulate.SendState]string{circulate.SendAccepted: "accepted", circulate.SendRejected: "rejected"} {
+		a := attempt()
+		o.settle(true, a, circulate.Settlement{Outcome: circulate.AttemptUnknown})
+		tells(a.ID, "unknown")
+		_, err := o.sends.Resolve(ctx, a.ID, circulate.Resolution{Fence: a.Fence, To: to})
+		f.must("resolve", err)
+		tells(a.ID, event)
+	}
+	failed := attempt()
+	_, err := o.sends.Fail(ctx, "a", failed.ID, "bounce", "")
+	f.must("fail", err)
+	tells(failed.ID, "failed")
+	dead := attempt()
+	o.sweep(0, nil, dead.ID)
+	tells(dead.ID, "unknown")
+
+	for _, step := range []func(){
+		func() { o.sweep(time.Minute, nil) },
+		func() { o.attempt(alice) },
+	} {
+		f.limit(false)
+		s := text("a", "anna", "1")
+		s.Expires = f.now().Add(time.Hour)
+		o.queue(s)
+		o.passed()
+		record := f.text("HGET", f.key("sends"), s.ID)
+		f.do("HSET", f.key("sends"), s.ID, strings.Replace(record, fmt.Sprintf("%013d", s.Expires.UnixMilli()), fmt.Sprintf("%013d", 1), 1))
+		f.full()
+		step()
+		tells(s.ID, "expired")
+	}
+	f.limit(false)
+	under := o.attempt(alice, send())[0].ID
+	queued := send()
+	f.full()
+	if got, err := f.ring.Deregister(ctx, 0, []string{"a"}); got != 1 || err != nil {
+		f.Errorf("deregistered %d, %v", got, err)
+	}
+	want = append(want, "send.canceled "+queued)
+	tells(under, "unknown")
+}
+
 // sendEventTimes: the script writes times of any year.
 func sendEventTimes(f *fixture) {
 	o := f.outbox("a")
