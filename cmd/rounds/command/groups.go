@@ -29,12 +29,14 @@ func newGroupsListCommand(env environment) *cobra.Command {
 	return listingCommand(env, &cobra.Command{
 		Use:   "list",
 		Short: "List consumer groups and how far they have read",
+		Long: `List consumer groups, how far they have read, their consumers, whether they ask for
+events beside messages, and why messages wait for them.`,
 		Example: `  rounds groups list
   rounds groups list --json | jq 'select(.lag > 1000)'`,
 		Aliases: []string{"ls"},
 	}, list[api.Group]{
-		header: "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tERROR",
-		row:    func(g api.Group) string { return g.Name + "\t" + progressOf(g) + troubleOf(g) },
+		header: "GROUP\tUNREAD\tOLDEST\tPENDING\tOLDEST\tCONSUMERS\tEVENTS\tERROR",
+		row:    func(g api.Group) string { return g.Name + "\t" + progressOf(g) + "\t" + eventsOf(g) + troubleOf(g) },
 		page:   whole((*client.Client).Groups, func(l api.GroupList) []api.Group { return l.Groups }),
 	})
 }
@@ -45,6 +47,14 @@ func progressOf(g api.Group) string {
 		strconv.Itoa(g.Lag), seconds(g.OldestUnread), strconv.Itoa(g.Pending), seconds(g.OldestPending),
 		cmp.Or(strings.Join(g.Consumers, ","), "none"),
 	}, "\t")
+}
+
+// eventsOf returns the column that shows whether a group asks for events.
+func eventsOf(g api.Group) string {
+	if g.Events {
+		return "yes"
+	}
+	return "-"
 }
 
 // troubleOf returns the column that shows why messages wait for one of a group's consumers, if any

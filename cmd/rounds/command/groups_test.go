@@ -96,7 +96,7 @@ func TestTailOfAGroup(t *testing.T) {
 		t.Errorf("the last:\n%s", got)
 	}
 	got := s.must("groups", "list")
-	if !strings.HasPrefix(got, "GROUP ") || !strings.Contains(got, "\ncrm    0       0s      0        0s      none\n") {
+	if !strings.HasPrefix(got, "GROUP ") || !strings.Contains(got, "\ncrm    0       0s      0        0s      none       -\n") {
 		t.Errorf("list:\n%s", got)
 	}
 	// A consumer whose handler fails says why.
@@ -104,11 +104,17 @@ func TestTailOfAGroup(t *testing.T) {
 	if _, err := failing.Join(t.Context(), group.Condition{Deferred: "no such table: ledger\nx"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.must("groups", "list"); !strings.Contains(got, "  reader0000  no such table: ledger\\nx\n") {
+	if got := s.must("groups", "list"); !strings.Contains(got, "  reader0000  -       no such table: ledger\\nx\n") {
 		t.Errorf("list:\n%s", got)
 	}
 	if err := failing.Quit(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if err := group.Of(s.ring).TellEvents(t.Context(), "crm", true); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.must("groups", "list"); !strings.Contains(got, "CONSUMERS  EVENTS  ERROR\n") || !strings.Contains(got, "  none       yes\n") {
+		t.Errorf("list:\n%s", got)
 	}
 	s.must("groups", "rm", "crm")
 	if _, err := s.rounds("groups", "rm", "crm"); err == nil || !strings.Contains(err.Error(), "crm: there is no such consumer group (404") {

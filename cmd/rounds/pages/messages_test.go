@@ -153,6 +153,38 @@ func TestDeliveryShowsGroupsWebhooksAndLetters(t *testing.T) {
 	}
 }
 
+// It shows in both languages which groups and endpoints ask for events.
+func TestDeliveryShowsWhoAsksForEvents(t *testing.T) {
+	site, _ := newRecorded(t, func(_, path string) string {
+		switch path {
+		case "/v1/groups":
+			return `{"groups":[{"name":"crm","events":true},{"name":"idle"}]}`
+		case "/v1/webhooks/asks":
+			return `{"name":"asks","group":{"name":"webhook.asks","events":true}}`
+		case "/v1/webhooks/other":
+			return `{"name":"other","group":{"name":"webhook.other"}}`
+		}
+		return `{}`
+	})
+	const says, saysZH = "messages, and events that say what becomes of sends", "消息，以及说明发送结果的事件"
+	for lang, want := range map[string]string{
+		"en": `<b>crm</b> <span class="badge" title="` + says + `">events</span>`,
+		"zh": `<b>crm</b> <span class="badge" title="` + saysZH + `">事件</span>`,
+	} {
+		if body := ask(site, "GET", "/delivery", "Accept-Language", lang).Body.String(); strings.Count(body, want) != 1 || !strings.Contains(body, "<b>idle</b></td>") {
+			t.Errorf("in %s no %q in\n%s", lang, want, body)
+		}
+	}
+	for lang, want := range map[string]string{"en": "<dt>Gets</dt><dd>" + says, "zh": "<dt>接收</dt><dd>" + saysZH} {
+		if body := ask(site, "GET", "/delivery/webhook?name=asks", "Accept-Language", lang).Body.String(); !strings.Contains(body, want) {
+			t.Errorf("in %s no %q in\n%s", lang, want, body)
+		}
+		if body := ask(site, "GET", "/delivery/webhook?name=other", "Accept-Language", lang).Body.String(); strings.Contains(body, want) {
+			t.Errorf("in %s there is %q in\n%s", lang, want, body)
+		}
+	}
+}
+
 // Where endpoints are named and no process delivers, the page names the role that is missing, and
 // not the setting that is there.
 func TestDeliveryNamesTheMissingRole(t *testing.T) {
