@@ -114,12 +114,10 @@ func (f *facts) judge() Concerns {
 // alive reports whether a process or replica that was last heard of then is alive.
 func (f *facts) alive(heard time.Time) bool { return f.stats.Alive(heard, f.deadAfter) }
 
-// forgotten reports whether an outage of Redis has just ended that was so long that living
-// processes may be forgotten. They report themselves again within deadAfter.
-func (f *facts) forgotten() bool {
-	o := f.stats.Outage
-	return f.stats.Now.Sub(o.Till) < f.deadAfter && o.Till.Sub(o.From) >= forgottenAfter-f.deadAfter
-}
+// returned reports whether an outage of Redis has just ended. What Redis knows of living
+// processes may then be gone, or as old as its last snapshot. They report themselves again
+// within deadAfter.
+func (f *facts) returned() bool { return f.stats.Now.Sub(f.stats.Outage.Till) < f.deadAfter }
 
 // has reports whether a process with a role is alive, and since when at least.
 func (f *facts) has(role string) (there bool, since time.Time) {

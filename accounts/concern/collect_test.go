@@ -195,6 +195,45 @@ func TestNobodyIsSilentBecauseRedisWasAway(t *testing.T) {
 	}
 }
 
+// Redis comes back with a snapshot from long before, or with nothing. The processes live all
+// the same, and have deadAfter to say so.
+func TestNobodyIsDeadBecauseRedisCameBackWithLess(t *testing.T) {
+	const replicasKey, rosterKey = "rounds:replicas", "{rounds:replicas}:processes"
+	for name, lose := range map[string]func(w *world){
+		"a snapshot": func(w *world) {
+			before := time.Now().Add(-5 * time.Minute).UnixMilli()
+			for _, key := range []string{replicasKey, rosterKey, rosterKey + ":seen"} {
+				for _, member := range w.Do("ZRANGE", key, 0, -1).([]any) {
+					w.Do("ZADD", key, before, member)
+				}
+			}
+		},
+		"nothing": func(w *world) { w.Do("DEL", replicasKey, rosterKey, rosterKey+":seen") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			faketime.Run(t, 2, func(fw *faketime.World) {
+				w := &world{World: fw}
+				w.report()
+				w.tell(concern.Watched{})
+				w.expect()
+				w.Miniredis().SetError("LOADING Redis is loading the dataset in memory")
+				if _, err := concern.Collect(w.Context(), w.sources()); err == nil {
+					w.Fatal("Redis answered")
+				}
+				time.Sleep(time.Second)
+				w.Miniredis().SetError("")
+				lose(w)
+				w.expect()
+				time.Sleep(2 * time.Second)
+				w.report()
+				w.expect()
+				time.Sleep(10 * time.Second)
+				w.expect(concern.NoReplica, concern.NoMonitor, concern.ProcessSilent)
+			})
+		})
+	}
+}
+
 // While Redis is away, nobody learns that all is well.
 func TestCollectFails(t *testing.T) {
 	faketime.Run(t, 2, func(fw *faketime.World) {

@@ -47,7 +47,7 @@ func (f *facts) ofWebhooks() (all []Concern) {
 	}
 	all = append(all, f.ofWebhookKinds()...)
 	delivers, since := f.has(roleDelivery)
-	if f.webhooks && !delivers && !f.starts() && !f.forgotten() {
+	if f.webhooks && !delivers && !f.starts() && !f.returned() {
 		all = append(all, Concern{Code: NoDeliveryRole, Level: Warn})
 	}
 	since = latest(since, f.stats.Outage.Till)

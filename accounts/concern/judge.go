@@ -27,7 +27,6 @@ const (
 	roleDelivery   = "delivery"
 	webhookGroup   = "webhook." // the prefix of an endpoint's consumer group
 	startingWithin = 2 * time.Minute
-	forgottenAfter = 10 * time.Minute // silent processes and replicas are shown for so long
 )
 
 func (f *facts) ofLaw() []Concern {
@@ -60,7 +59,7 @@ func (f *facts) ofLaw() []Concern {
 func (f *facts) ofProcesses() (all []Concern) {
 	there, since := f.has(roleMonitor)
 	switch {
-	case !there && f.forgotten():
+	case !there && f.returned():
 	case !there:
 		all = append(all, Concern{Code: NoMonitor, Level: Bad, Since: latest(f.told, f.lastHeard(roleMonitor))})
 	case f.now.Sub(latest(f.told, f.stats.Outage.Till)) >= watchLasts && f.stats.Now.Sub(since) >= watchLasts:
@@ -105,7 +104,7 @@ func (f *facts) ofReplicas() (all []Concern) {
 			all = append(all, Concern{Code: MemoryShort, Level: Bad, Subject: r.Name, Value: r.Report.Host})
 		}
 	}
-	if len(living) == 0 && f.forgotten() {
+	if len(living) == 0 && f.returned() {
 		return all
 	}
 	if len(living) == 0 {
