@@ -63,19 +63,19 @@ type lookout struct {
 	streams map[int]*watchedStream // by shard
 	short   time.Duration          // length of the last wait that left a shard out
 	resting chan struct{}          // closed when the goroutine ends; nil: there is none
-	changed chan struct{}          // has a value after something was parked or left
+	changed chan struct{}          // has a value after something was expected or left
 }
 
 // watchedStream is the messages of one shard.
 type watchedStream struct {
-	watches int
-	left    time.Time // when the last watch ended
-	tail    string    // the last known message; empty: none is known
-	parked  map[*parking]struct{}
-	muted   bool // it has messages, and no watch is parked
+	watches   int
+	left      time.Time // when the last watch ended
+	tail      string    // the last known message; empty: none is known
+	expecting map[*expectation]struct{}
+	muted     bool // it has messages, and no watch expects any
 }
 
-type parking struct {
+type expectation struct {
 	watch *Watch
 	after string
 	wake  func()
@@ -95,7 +95,7 @@ func (l *lookout) enter(shard int) {
 func (l *lookout) stream(shard int) *watchedStream {
 	s := l.streams[shard]
 	if s == nil {
-		s = &watchedStream{parked: make(map[*parking]struct{})}
+		s = &watchedStream{expecting: make(map[*expectation]struct{})}
 		l.streams[shard] = s
 	}
 	return s
@@ -140,9 +140,9 @@ func (l *lookout) watched() bool {
 	return false
 }
 
-// park calls wake once the watch's shard has a message after a position, unless leave is called
+// expect calls wake once the watch's shard has a message after a position, unless leave is called
 // first.
-func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
+func (l *lookout) expect(w *Watch, after string, wake func()) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stream(w.shard)
@@ -157,8 +157,8 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 		// The watch was woken for that message and did not find it: Redis has lost it.
 		s.tail = after
 	}
-	p := &parking{watch: w, after: after, wake: wake}
-	s.parked[p] = struct{}{}
+	p := &expectation{watch: w, after: after, wake: wake}
+	s.expecting[p] = struct{}{}
 	if s.muted {
 		s.muted, l.short = false, 0
 	}
@@ -166,7 +166,7 @@ func (l *lookout) park(w *Watch, after string, wake func()) (leave func()) {
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(s.parked, p)
+		delete(s.expecting, p)
 	}
 }
 
@@ -242,7 +242,7 @@ func (l *lookout) next() (after map[int]string, block time.Duration, goOn bool) 
 	return after, block, true
 }
 
-// arrive wakes the watches that are parked before a message.
+// arrive wakes the watches that expect a message.
 func (l *lookout) arrive(a arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,13 +253,13 @@ func (l *lookout) arrive(a arrival) {
 	if a.position != "" && circulate.ComparePositions(a.position, s.tail) > 0 {
 		s.tail = a.position
 	}
-	if len(s.parked) == 0 {
+	if len(s.expecting) == 0 {
 		s.muted = true
 		return
 	}
-	for p := range s.parked {
+	for p := range s.expecting {
 		if a.position == "" || circulate.ComparePositions(p.after, a.position) < 0 {
-			delete(s.parked, p)
+			delete(s.expecting, p)
 			p.watch.told, p.watch.from = a.position, p.after
 			p.wake()
 		}
@@ -277,7 +277,7 @@ type Watch struct {
 	shard  int
 	at     *lookout // of the node that serves the shard
 	told   string   // the position that it was last woken for
-	from   string   // the position that it was parked at then
+	from   string   // the position after which it expected one then
 }
 
 // Watch begins to watch a shard.
@@ -287,19 +287,19 @@ func (g *Groups) Watch(shard int) *Watch {
 	return w
 }
 
-// Park calls wake once, when the shard has a message after a position, which may be at
+// Expect calls wake once, when the shard has a message after a position, which may be at
 // once, unless leave is called first. Wake must not block. It may be called without a
 // message.
-func (w *Watch) Park(after string, wake func()) (leave func()) {
+func (w *Watch) Expect(after string, wake func()) (leave func()) {
 	if at := w.groups.lookouts.of(w.groups, w.groups.ring.Node(w.shard)); at != w.at {
 		w.at.exit(w.shard)
 		w.at = at
 		at.enter(w.shard)
 	}
-	return w.at.park(w, after, wake)
+	return w.at.expect(w, after, wake)
 }
 
-// Close ends the watch. It must not be parked.
+// Close ends the watch. It must expect nothing.
 func (w *Watch) Close() { w.at.exit(w.shard) }
 
 // Unwatched returns when no wait for messages is under way. While there is a [Watch] it

@@ -55,7 +55,7 @@ func (s *session) needsRenewal() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	silence := s.TakeOver / 3
-	if s.parked {
+	if s.asleep {
 		silence = s.TakeOver / 2 // the session has tried by itself
 	}
 	if s.renewing || time.Since(s.live) < silence || s.work.Err() != nil {
@@ -75,11 +75,11 @@ func (s *session) renewOnce() {
 	s.renewing = false
 }
 
-// parks notes whether the session waits for messages.
-func (s *session) parks(is bool) {
+// sleeps notes whether the session sleeps until a message wakes it.
+func (s *session) sleeps(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parked = is
+	s.asleep = is
 }
 
 // renew renews the lease, and reports whether there may be messages to read.

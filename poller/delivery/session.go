@@ -36,7 +36,7 @@ type session struct {
 
 	mu       sync.Mutex
 	live     time.Time      // when the last step that found the lease valid was sent
-	parked   bool           // the session waits, and renews the lease itself
+	asleep   bool           // the session waits, and renews the lease itself
 	renewals sync.WaitGroup // renewals that renewLeases has begun
 	renewing bool           // such a renewal is under way
 }
@@ -156,10 +156,10 @@ func (s *session) see(batch group.Batch) {
 func (s *session) idle(after string) {
 	woken := make(chan struct{})
 	if after != "" {
-		defer s.watch.Park(after, func() { close(woken) })()
+		defer s.watch.Expect(after, func() { close(woken) })()
 	}
-	s.parks(true)
-	defer s.parks(false)
+	s.sleeps(true)
+	defer s.sleeps(false)
 	retry := s.due()
 	for {
 		wait := s.untilRenewal()

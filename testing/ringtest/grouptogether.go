@@ -109,7 +109,7 @@ func groupTogether(f *fixture) {
 	woken := make(chan struct{})
 	w := group.Of(f.ring).Watch(0)
 	defer w.Close()
-	defer w.Park(last, func() { close(woken) })()
+	defer w.Expect(last, func() { close(woken) })()
 	select {
 	case <-woken:
 	case <-time.After(30 * time.Second):

@@ -168,7 +168,7 @@ func (t *readRound) await(ctx context.Context, d time.Duration) error {
 		if t.watches[n] == nil {
 			t.watches[n] = group.Of(t.reader.ring).Watch(n)
 		}
-		defer t.watches[n].Park(shard.end, func() { woken <- n })()
+		defer t.watches[n].Expect(shard.end, func() { woken <- n })()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

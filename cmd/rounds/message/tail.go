@@ -102,7 +102,7 @@ func (t *Tail) Await(ctx context.Context, d time.Duration) bool {
 	woken := make(chan int, len(t.watches))
 	leave := make([]func(), 0, len(t.watches))
 	for shard, w := range t.watches {
-		leave = append(leave, w.Park(t.position.at[shard].String(), func() { woken <- shard }))
+		leave = append(leave, w.Expect(t.position.at[shard].String(), func() { woken <- shard }))
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
