@@ -34,7 +34,7 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	"progress": func(ctx context.Context, r *Ring) error { return r.Progress(ctx, held(), Page{}) },
 	"release":  func(ctx context.Context, r *Ring) error { _, err := r.Release(ctx, 0, []*Claim{held()}); return err },
 	"requeue": func(ctx context.Context, r *Ring) error {
-		_, _, err := r.Requeue(ctx, 0, Held{text: held().entry})
+		_, _, err := r.Requeue(ctx, 0, ClaimedEntry{text: held().entry})
 		return err
 	},
 	"oldest": func(ctx context.Context, r *Ring) error { _, _, err := r.Oldest(ctx, 0, 0, 1); return err },

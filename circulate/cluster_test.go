@@ -69,14 +69,14 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 		cluster.Migrate(t, slot, cluster.Masters[(owner+1)%3]).Finish(t)
 		i++
 	}
-	var held circulate.Held
+	var entry circulate.ClaimedEntry
 	for name, step := range map[string]func(ctx context.Context) error{
 		"script":   func(ctx context.Context) error { _, err := ring.Claim(ctx, 0, alice, 1, 0); return err },
 		"command":  func(ctx context.Context) error { _, err := ring.Streams().Last(ctx, 0); return err },
 		"pipeline": func(ctx context.Context) error { _, _, err := ring.Oldest(ctx, 0, 1, 1); return err },
 		"multi":    func(ctx context.Context) error { _, err := ring.Count(ctx, 0); return err },
 		"batches":  func(ctx context.Context) error { _, err := ring.CountAll(ctx); return err },
-		"requeue":  func(ctx context.Context) error { _, _, err := ring.Requeue(ctx, 0, held); return err },
+		"requeue":  func(ctx context.Context) error { _, _, err := ring.Requeue(ctx, 0, entry); return err },
 	} {
 		if name == "requeue" {
 			entries, _, err := ring.Oldest(t.Context(), 0, 0, 1)
@@ -91,7 +91,7 @@ func TestStepsOfAShardThatHasJustMovedGoRight(t *testing.T) {
 					t.Fatal(entries, err)
 				}
 			}
-			held = entries[0]
+			entry = entries[0]
 		}
 		move()
 		if err := step(t.Context()); err != nil {

@@ -12,20 +12,20 @@ import (
 
 var requeueScript = wire.NewTellingScript("requeue", lua("requeue"))
 
-// Held is an entry seen in processing_list. It may have left the list since.
-type Held struct {
+// ClaimedEntry is an entry seen in processing_list. It may have left the list since.
+type ClaimedEntry struct {
 	Entry Entry
 	text  string
 	err   error
 }
 
 // Malformed reports whether the text is not an entry.
-func (h *Held) Malformed() bool { return h.err != nil }
+func (e *ClaimedEntry) Malformed() bool { return e.err != nil }
 
 // Oldest skips some entries of a shard's processing_list, oldest claim first, and returns
 // up to n of the next ones and the time by the same clock. If there are none, it returns
 // no entries and the zero time.
-func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Time, error) {
+func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]ClaimedEntry, time.Time, error) {
 	key := r.keys[shard].processing
 	if skip == 0 {
 		// Mostly nothing is claimed, and one command shows that.
@@ -49,12 +49,12 @@ func (r *Ring) Oldest(ctx context.Context, shard, skip, n int) ([]Held, time.Tim
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("oldest, shard %d: %w", shard, err)
 	}
-	held := make([]Held, len(texts))
+	entries := make([]ClaimedEntry, len(texts))
 	for i, text := range texts {
 		entry, err := ParseEntry(text)
-		held[len(texts)-1-i] = Held{Entry: entry, text: text, err: err}
+		entries[len(texts)-1-i] = ClaimedEntry{Entry: entry, text: text, err: err}
 	}
-	return held, now, nil
+	return entries, now, nil
 }
 
 // NothingClaimed reports that no account of any shard is claimed. It costs one command if
@@ -106,28 +106,28 @@ const (
 //
 // Strikes is how often the account of a moved entry has been requeued since its last
 // returned check.
-func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued, strikes int, err error) {
+func (r *Ring) Requeue(ctx context.Context, shard int, e ClaimedEntry) (outcome Requeued, strikes int, err error) {
 	k := &r.keys[shard]
-	if h.Malformed() {
-		outcome, err = r.setAsideEntry(ctx, shard, h)
+	if e.Malformed() {
+		outcome, err = r.setAsideEntry(ctx, shard, e)
 		return outcome, 0, err
 	}
 	commands := []wire.Command{
-		{"LREM", k.processing, -1, h.text}, {"LPUSH", k.queue, h.text}, {"HINCRBY", k.strikes, h.Entry.ID, 1},
+		{"LREM", k.processing, -1, e.text}, {"LPUSH", k.queue, e.text}, {"HINCRBY", k.strikes, e.Entry.ID, 1},
 	}
 	if kept := r.told(); kept != "" {
-		commands = append(commands, k.timeline.Tell(kept, h.Entry.ID, string(EventRequeued), h.Entry.Replica))
+		commands = append(commands, k.timeline.Tell(kept, e.Entry.ID, string(EventRequeued), e.Entry.Replica))
 	}
 	results, err := r.transact(ctx, k.processing, commands...)
 	if Full(err) {
-		return r.requeueFull(ctx, shard, h)
+		return r.requeueFull(ctx, shard, e)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("requeue, shard %d: %w", shard, err)
 	}
 	if results[0] == int64(1) {
 		if _, failed := results[1].(redis.Error); failed {
-			outcome, err = r.pushAgain(ctx, shard, h)
+			outcome, err = r.pushAgain(ctx, shard, e)
 			return outcome, 0, err
 		}
 		if n, ok := results[2].(int64); ok {
@@ -135,14 +135,14 @@ func (r *Ring) Requeue(ctx context.Context, shard int, h Held) (outcome Requeued
 		}
 		return Moved, strikes, nil
 	}
-	outcome, err = r.compensate(ctx, shard, h, results[3:])
+	outcome, err = r.compensate(ctx, shard, e, results[3:])
 	return outcome, 0, err
 }
 
 // requeueFull is Requeue on a full Redis.
-func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, int, error) {
+func (r *Ring) requeueFull(ctx context.Context, shard int, e ClaimedEntry) (Requeued, int, error) {
 	k := &r.keys[shard]
-	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes, k.timeline.Mattered, k.timeline.Routine}, h.text, r.told()))
+	strikes, err := redis.Int(r.wire.Run(ctx, requeueScript, shard, []string{k.processing, k.queue, k.strikes, k.timeline.Mattered, k.timeline.Routine}, e.text, r.told()))
 	switch {
 	case err != nil:
 		return 0, 0, err
@@ -154,10 +154,10 @@ func (r *Ring) requeueFull(ctx context.Context, shard int, h Held) (Requeued, in
 
 // compensate removes the copy that a requeue pushed of a returned entry. Told is the
 // reply to the command that wrote a line of the timeline, if there was one.
-func (r *Ring) compensate(ctx context.Context, shard int, h Held, told []any) (Requeued, error) {
+func (r *Ring) compensate(ctx context.Context, shard int, e ClaimedEntry, told []any) (Requeued, error) {
 	k := &r.keys[shard]
 	commands := []wire.Command{
-		{"LREM", k.queue, 1, h.text}, {"LREM", k.processing, 1, h.text}, {"HINCRBY", k.strikes, h.Entry.ID, -1},
+		{"LREM", k.queue, 1, e.text}, {"LREM", k.processing, 1, e.text}, {"HINCRBY", k.strikes, e.Entry.ID, -1},
 	}
 	for _, reply := range told {
 		if line, err := redis.String(reply, nil); err == nil { // otherwise the key has another type
@@ -171,18 +171,18 @@ func (r *Ring) compensate(ctx context.Context, shard int, h Held, told []any) (R
 	if strikes, ok := results[2].(int64); ok && strikes <= 0 {
 		// No strike is left to count, and the account may be gone. A strike in between is
 		// lost, which does no harm.
-		if _, err := r.wire.Pipeline(ctx, k.strikes, wire.Command{"HDEL", k.strikes, h.Entry.ID}); err != nil {
-			r.log.Debug("a strike count of zero was left behind", "account", h.Entry.ID, "error", err)
+		if _, err := r.wire.Pipeline(ctx, k.strikes, wire.Command{"HDEL", k.strikes, e.Entry.ID}); err != nil {
+			r.log.Debug("a strike count of zero was left behind", "account", e.Entry.ID, "error", err)
 		}
 	}
 	return Compensated, nil
 }
 
-func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, error) {
+func (r *Ring) setAsideEntry(ctx context.Context, shard int, e ClaimedEntry) (Requeued, error) {
 	k := &r.keys[shard]
 	if _, err := r.transact(ctx, k.processing,
-		wire.Command{"LREM", k.processing, -1, h.text},
-		wire.Command{"LPUSH", k.setAside, h.text},
+		wire.Command{"LREM", k.processing, -1, e.text},
+		wire.Command{"LPUSH", k.setAside, e.text},
 		wire.Command{"LTRIM", k.setAside, 0, 999}); err != nil {
 		return 0, fmt.Errorf("set aside, shard %d: %w", shard, err)
 	}
@@ -193,11 +193,11 @@ func (r *Ring) setAsideEntry(ctx context.Context, shard int, h Held) (Requeued, 
 
 // pushAgain pushes an entry into message_queue after a transaction removed it from
 // processing_list without pushing it: MULTI has no rollback.
-func (r *Ring) pushAgain(ctx context.Context, shard int, h Held) (Requeued, error) {
+func (r *Ring) pushAgain(ctx context.Context, shard int, e ClaimedEntry) (Requeued, error) {
 	k := &r.keys[shard]
 	_, err := r.wire.SetShardAside(ctx, shard)
 	if err == nil {
-		_, err = r.wire.Pipeline(ctx, k.queue, wire.Command{"LPUSH", k.queue, h.text})
+		_, err = r.wire.Pipeline(ctx, k.queue, wire.Command{"LPUSH", k.queue, e.text})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("requeue, shard %d: taken out and not put back: %w", shard, err)
@@ -230,12 +230,12 @@ var quarantineScript = wire.NewTellingScript("quarantine", lua("quarantine"))
 // many strikes. Unlike Park it does not change an account that was claimed, changed or
 // parked in between: earlier strikes must not quarantine a record that was just
 // corrected, or replace a pause. It reports whether the account is now parked.
-func (r *Ring) Quarantine(ctx context.Context, shard int, h Held, strikes int, reason string) (bool, error) {
-	if h.Malformed() {
+func (r *Ring) Quarantine(ctx context.Context, shard int, e ClaimedEntry, strikes int, reason string) (bool, error) {
+	if e.Malformed() {
 		return false, nil
 	}
 	k := &r.keys[shard]
 	return redis.Bool(r.wire.Run(ctx, quarantineScript, shard,
 		[]string{k.tickets, k.ticketSeq, k.parked, k.reasons, k.strikes, k.ticketMark, k.timeline.Mattered, k.timeline.Routine},
-		h.text, strikes, reason, r.told()))
+		e.text, strikes, reason, r.told()))
 }

@@ -316,16 +316,16 @@ func (r *Ring) Release(ctx context.Context, shard int, claims []*Claim) (int, er
 	return r.release(ctx, shard, args)
 }
 
-// ReleaseHeld is Release for entries that Oldest returned. A replica uses it for claims
+// ReleaseEntries is Release for entries that Oldest returned. A replica uses it for claims
 // that it does not know of because the reply was lost. They count as due since they were
 // claimed.
-func (r *Ring) ReleaseHeld(ctx context.Context, shard int, held []Held) (int, error) {
-	if err := wire.CheckBatch("release", len(held)); err != nil {
+func (r *Ring) ReleaseEntries(ctx context.Context, shard int, entries []ClaimedEntry) (int, error) {
+	if err := wire.CheckBatch("release", len(entries)); err != nil {
 		return 0, err
 	}
-	args := make([]any, 0, 2*len(held))
-	for i := range held {
-		args = append(args, held[i].text, max(0, held[i].Entry.Stamp.UnixMilli()))
+	args := make([]any, 0, 2*len(entries))
+	for i := range entries {
+		args = append(args, entries[i].text, max(0, entries[i].Entry.Stamp.UnixMilli()))
 	}
 	return r.release(ctx, shard, args)
 }

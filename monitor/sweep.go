@@ -146,11 +146,11 @@ func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) b
 		}
 	}()
 	for {
-		held, now, err := m.ring.Oldest(ctx, shard, passed, sweepChunk)
+		entries, now, err := m.ring.Oldest(ctx, shard, passed, sweepChunk)
 		if err != nil {
 			return err
 		}
-		for _, h := range held {
+		for _, h := range entries {
 			swept.Inspected++
 			age := now.Sub(h.Entry.Stamp)
 			stale := m.stale(age)
@@ -166,11 +166,11 @@ func (m *Monitor) sweepShard(ctx context.Context, shard int, dead func(string) b
 				passed++
 			}
 		}
-		if len(held) < sweepChunk {
+		if len(entries) < sweepChunk {
 			return nil
 		}
 		// A claim from the future need not be young: Redis' clock went back.
-		if age := now.Sub(held[len(held)-1].Entry.Stamp); age >= 0 && age < young {
+		if age := now.Sub(entries[len(entries)-1].Entry.Stamp); age >= 0 && age < young {
 			return nil
 		}
 	}
@@ -182,7 +182,7 @@ func (m *Monitor) stale(age time.Duration) bool {
 	return age > m.config.LongTimeout || age < -m.config.LongTimeout
 }
 
-func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stale bool, swept *Swept) error {
+func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.ClaimedEntry, stale bool, swept *Swept) error {
 	outcome, strikes, err := m.ring.Requeue(ctx, shard, h)
 	switch {
 	case err != nil:
@@ -210,7 +210,7 @@ func (m *Monitor) requeue(ctx context.Context, shard int, h circulate.Held, stal
 
 // quarantine parks an account whose checks never come back. Otherwise it would hang or
 // kill one replica after the other. If parking fails, the next strike tries again.
-func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.Held, strikes int, swept *Swept) error {
+func (m *Monitor) quarantine(ctx context.Context, shard int, h circulate.ClaimedEntry, strikes int, swept *Swept) error {
 	reason := fmt.Sprintf("%s: taken from a replica %d times in a row, last from %s: its checks hang or kill replicas",
 		quarantineReason, strikes, h.Entry.Replica)
 	parked, err := m.ring.Quarantine(ctx, shard, h, m.config.Quarantine, reason)

@@ -83,28 +83,28 @@ const lostChunk = 256 // entries looked at in one step
 // other claimer of this replica claims from the shard meanwhile.
 func (c *claimer) reclaim(ctx context.Context, shard int) error {
 	for passed := 0; ; {
-		held, _, err := c.ring.Oldest(ctx, shard, passed, lostChunk)
+		entries, _, err := c.ring.Oldest(ctx, shard, passed, lostChunk)
 		if err != nil {
 			return err
 		}
-		var unknown []circulate.Held
-		for _, h := range held {
+		var unknown []circulate.ClaimedEntry
+		for _, h := range entries {
 			if !h.Malformed() && h.Entry.Replica == c.config.Replica && !c.claims.has(h.Entry.ID) {
 				unknown = append(unknown, h)
 			}
 		}
 		n := 0
 		if len(unknown) > 0 {
-			if n, err = c.ring.ReleaseHeld(ctx, shard, unknown); err != nil {
+			if n, err = c.ring.ReleaseEntries(ctx, shard, unknown); err != nil {
 				return err
 			}
 			c.metrics.reclaimed.Add(float64(n))
 			c.log.Info("claims that this replica did not know of are released", "shard", shard, "accounts", n)
 		}
-		if len(held) < lostChunk {
+		if len(entries) < lostChunk {
 			return nil
 		}
-		passed += len(held) - n
+		passed += len(entries) - n
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type Census struct {
 	Now      time.Time // Redis' clock
 	Accounts map[string]*Account
-	Held     []Entry  // in processing_list, including void ones
+	Claims   []Entry  // in processing_list, including void ones
 	Strays   []string // texts that are no ticket, and members of schedule or parked that are not registered
 	Leftover []string // other keys' fields of ids that are not registered, and texts that are no entry
 	Aside    int      // texts set aside
@@ -235,8 +235,8 @@ func (c *Census) register(tag, id, value string) {
 
 // enter adds the entries of a list.
 func (c *Census) enter(list, text string) {
-	held := list == "processing_list"
-	if held {
+	claimed := list == "processing_list"
+	if claimed {
 		c.Claimed++
 	}
 	e, ok := parse(text)
@@ -244,8 +244,8 @@ func (c *Census) enter(list, text string) {
 		c.Leftover = append(c.Leftover, fmt.Sprintf("%s: %q", list, text))
 		return
 	}
-	if held {
-		c.Held = append(c.Held, e)
+	if claimed {
+		c.Claims = append(c.Claims, e)
 	} else {
 		c.Waiting++
 	}
@@ -254,7 +254,7 @@ func (c *Census) enter(list, text string) {
 		return // void
 	}
 	a.Places = append(a.Places, list)
-	if held {
+	if claimed {
 		a.Claims = append(a.Claims, e)
 	} else {
 		a.Queued = append(a.Queued, e)
@@ -276,8 +276,8 @@ func (a *Account) set(name, value string) {
 	}
 }
 
-// HeldBy counts the current claims of a replica.
-func (c *Census) HeldBy(replica string) int {
+// ClaimsOf counts the current claims of a replica.
+func (c *Census) ClaimsOf(replica string) int {
 	n := 0
 	for _, a := range c.Accounts {
 		for _, e := range a.Claims {

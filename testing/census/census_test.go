@@ -85,8 +85,8 @@ func TestRead(t *testing.T) {
 		if broken := slices.Concat(c.Broken(census.Once), c.Strays, c.Leftover); len(broken) > 0 || len(c.Accounts) != len(ids) || !c.Now.Equal(time.Now()) {
 			w.Errorf("%d accounts at %v: %v", len(c.Accounts), c.Now, broken)
 		}
-		if a := c.Accounts[claimed]; len(c.Held) != 1 || c.Claimed != 1 || c.HeldBy("alice00000") != 1 || len(a.Claims) != 1 || a.Tag != w.Ring.Tag(shard) || a.Places[0] != "processing_list" {
-			w.Errorf("claimed: %+v, held %v", a, c.Held)
+		if a := c.Accounts[claimed]; len(c.Claims) != 1 || c.Claimed != 1 || c.ClaimsOf("alice00000") != 1 || len(a.Claims) != 1 || a.Tag != w.Ring.Tag(shard) || a.Places[0] != "processing_list" {
+			w.Errorf("claimed: %+v, claims %v", a, c.Claims)
 		}
 		if a := c.Accounts["a7"]; a.Places[0] != "schedule" || a.Due.Sub(c.Now) != time.Hour || a.Record != "{}" {
 			w.Errorf("scheduled: %+v", a)
@@ -97,8 +97,8 @@ func TestRead(t *testing.T) {
 		w.Do("ZADD", w.Key(shard, "schedule"), 1, claimed)
 		w.Do("HSET", w.Key(1, "tickets"), "stranger", "short")
 		c = read()
-		if len(c.Strays) != 2 || len(c.Leftover) != 2 || c.Claimed != 3 || len(c.Held) != 2 || len(c.Accounts[claimed].Claims) != 1 {
-			w.Errorf("strays %q, left over %q, held %v of %d", c.Strays, c.Leftover, c.Held, c.Claimed)
+		if len(c.Strays) != 2 || len(c.Leftover) != 2 || c.Claimed != 3 || len(c.Claims) != 2 || len(c.Accounts[claimed].Claims) != 1 {
+			w.Errorf("strays %q, left over %q, claims %v of %d", c.Strays, c.Leftover, c.Claims, c.Claimed)
 		}
 		if broken := c.Broken(census.OnceInTheQueue); len(broken) != 1 || !strings.Contains(broken[0], claimed) {
 			w.Errorf("broken: %q", broken)

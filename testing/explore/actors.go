@@ -42,23 +42,23 @@ func poller(accounts int, shards, ways []int, kinds ...string) *program {
 	}}
 }
 
-// reclaim releases what is held under the replica's name, between two rounds. The replica
+// reclaim releases what is claimed under the replica's name, between two rounds. The replica
 // knows of no claim then.
 func (a *actor) reclaim(ctx context.Context) error {
-	held, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
+	claimed, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
 	if err != nil {
 		return unless(circulate.Unknown(err), err)
 	}
-	held = slices.DeleteFunc(held, func(h circulate.Held) bool { return h.Entry.Replica != a.name })
-	if len(held) == 0 {
+	claimed = slices.DeleteFunc(claimed, func(h circulate.ClaimedEntry) bool { return h.Entry.Replica != a.name })
+	if len(claimed) == 0 {
 		return nil
 	}
-	var entries []string
-	for _, h := range held {
-		entries = append(entries, h.Entry.String())
+	var texts []string
+	for _, h := range claimed {
+		texts = append(texts, h.Entry.String())
 	}
-	a.at(fmt.Sprint("reclaims ", a.shard), entries...)
-	_, err = a.ring.ReleaseHeld(ctx, a.shard, held)
+	a.at(fmt.Sprint("reclaims ", a.shard), texts...)
+	_, err = a.ring.ReleaseEntries(ctx, a.shard, claimed)
 	return unless(circulate.Unknown(err), err)
 }
 
@@ -134,7 +134,7 @@ func (a *actor) give(ctx context.Context, c *circulate.Claim, due time.Time) err
 	return err
 }
 
-// monitor looks at what is held in any one of some shards and takes any of it away. To
+// monitor looks at what is claimed in any one of some shards and takes any of it away. To
 // it, every entry may be stale, which is more than any clock would allow. It may
 // quarantine whatever it has requeued, however few the strikes: any number may be the
 // limit.
@@ -142,22 +142,22 @@ func monitor(shards []int) *program {
 	return &program{name: "monitor", eager: true, run: func(a *actor) error {
 		ctx := context.Background()
 		a.shard = shards[a.choose(len(shards))]
-		held, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
+		entries, _, err := a.ring.Oldest(ctx, a.shard, 0, 8)
 		if err != nil {
 			return unless(circulate.Unknown(err), err)
 		}
-		i := a.pick(len(held) + 1)
-		if i == len(held) {
+		i := a.pick(len(entries) + 1)
+		if i == len(entries) {
 			return nil
 		}
-		entry := held[i].Entry.String()
+		entry := entries[i].Entry.String()
 		a.at(fmt.Sprint("suspects ", a.shard), entry)
-		outcome, _, err := a.ring.Requeue(ctx, a.shard, held[i])
+		outcome, _, err := a.ring.Requeue(ctx, a.shard, entries[i])
 		if err != nil || outcome != circulate.Moved || a.pick(2) == 0 {
 			return unless(circulate.Unknown(err), err)
 		}
 		a.at(fmt.Sprint("quarantines ", a.shard), entry)
-		_, err = a.ring.Quarantine(ctx, a.shard, held[i], 0, "quarantine")
+		_, err = a.ring.Quarantine(ctx, a.shard, entries[i], 0, "quarantine")
 		return unless(circulate.Unknown(err), err)
 	}}
 }

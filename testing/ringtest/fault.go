@@ -119,7 +119,7 @@ type walk struct {
 	*fixture
 	random  *rand.Rand
 	claims  []*circulate.Claim
-	seen    []circulate.Held
+	seen    []circulate.ClaimedEntry
 	written map[string]int
 	number  int
 }
@@ -172,7 +172,7 @@ func (w *walk) step() {
 	}
 }
 
-func (w *walk) requeueWhole(h circulate.Held) {
+func (w *walk) requeueWhole(h circulate.ClaimedEntry) {
 	w.Helper()
 	if _, _, err := w.ring.Requeue(context.Background(), 0, h); err != nil {
 		w.Fatal(err)

@@ -196,16 +196,16 @@ func (f *fixture) look(id string) circulate.View {
 }
 
 // oldest reads processing_list as a monitor does.
-func (f *fixture) oldest() []circulate.Held {
+func (f *fixture) oldest() []circulate.ClaimedEntry {
 	f.Helper()
-	held, _, err := f.ring.Oldest(context.Background(), 0, 0, 100)
+	entries, _, err := f.ring.Oldest(context.Background(), 0, 0, 100)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return held
+	return entries
 }
 
-func (f *fixture) requeue(want circulate.Requeued, h circulate.Held) {
+func (f *fixture) requeue(want circulate.Requeued, h circulate.ClaimedEntry) {
 	f.Helper()
 	got, _, err := f.ring.Requeue(context.Background(), 0, h)
 	if err != nil {

@@ -158,8 +158,8 @@ func fullRelease(f *fullFixture) {
 	if err != nil || n != 1 {
 		f.Errorf("released %d, %v", n, err)
 	}
-	if n, err = f.ring.ReleaseHeld(context.Background(), 0, f.oldest()); err != nil || n != 1 {
-		f.Errorf("released %d that were held unknown, %v", n, err)
+	if n, err = f.ring.ReleaseEntries(context.Background(), 0, f.oldest()); err != nil || n != 1 {
+		f.Errorf("released %d that were claimed unknown, %v", n, err)
 	}
 	f.conserved()
 	f.claim(bob, "b", "a")
@@ -169,13 +169,13 @@ func fullRequeue(f *fullFixture) {
 	f.register("a", "b")
 	claims := f.claim(alice, "a", "b")
 	f.full()
-	held := f.oldest()
-	f.requeue(circulate.Moved, held[0])
-	f.requeue(circulate.Compensated, held[0]) // another monitor saw it too
+	entries := f.oldest()
+	f.requeue(circulate.Moved, entries[0])
+	f.requeue(circulate.Compensated, entries[0]) // another monitor saw it too
 	f.conserved()
 	f.ret(circulate.Fenced, circulate.Return{Claim: claims[0]})
 	f.ret(circulate.Written, circulate.Return{Claim: claims[1]})
-	f.requeue(circulate.Compensated, held[1])
+	f.requeue(circulate.Compensated, entries[1])
 	if v := f.look("a"); v.Strikes != 1 {
 		f.Errorf("a has %d strikes, want 1", v.Strikes)
 	}
@@ -187,9 +187,9 @@ func fullQuarantine(f *fullFixture) {
 	f.register("a")
 	f.claim(alice, "a")
 	f.full()
-	held := f.oldest()
-	f.requeue(circulate.Moved, held[0])
-	parked, err := f.ring.Quarantine(context.Background(), 0, held[0], 1, "quarantine: it kills")
+	entries := f.oldest()
+	f.requeue(circulate.Moved, entries[0])
+	parked, err := f.ring.Quarantine(context.Background(), 0, entries[0], 1, "quarantine: it kills")
 	if err != nil || !parked {
 		f.Errorf("quarantine: %v, %v", parked, err)
 	}

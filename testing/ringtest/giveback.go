@@ -304,9 +304,9 @@ func releaseNextInLine(f *fixture) {
 func releaseHeld(f *fixture) {
 	f.register("a", "b")
 	c := f.claim(alice, "a", "b")
-	held := f.oldest()
+	entries := f.oldest()
 	f.ret(circulate.Written, circulate.Return{Claim: c[1], Due: soon(c[1])})
-	if n, err := f.ring.ReleaseHeld(context.Background(), 0, held); n != 1 || err != nil {
+	if n, err := f.ring.ReleaseEntries(context.Background(), 0, entries); n != 1 || err != nil {
 		f.Fatal(n, err)
 	}
 	f.placed("a", circulate.Waiting)
@@ -345,7 +345,7 @@ func returnFromLongList(f *fixture) {
 			claims = append(claims, f.claim(alice, ids...)...)
 		}
 	}
-	held := func() []string { return f.strings("LRANGE", f.key("processing_list"), 0, -1) }
+	claimed := func() []string { return f.strings("LRANGE", f.key("processing_list"), 0, -1) }
 	returned := 0
 	giveBack := func(n, left int) {
 		f.Helper()
@@ -359,7 +359,7 @@ func returnFromLongList(f *fixture) {
 				claims[i%len(claims)] = nil
 			}
 		}
-		want := slices.DeleteFunc(held(), func(text string) bool { return gone[text[strings.LastIndexByte(text, '|')+1:]] })
+		want := slices.DeleteFunc(claimed(), func(text string) bool { return gone[text[strings.LastIndexByte(text, '|')+1:]] })
 		if len(want) != left {
 			f.Fatalf("the test has %d in flight behind the return, and means %d", len(want), left)
 		}
@@ -368,7 +368,7 @@ func returnFromLongList(f *fixture) {
 			f.Fatalf("of %d with %d left: %v, %v", n, left, outcomes, err)
 		}
 		returned += n
-		if got := held(); !slices.Equal(got, want) {
+		if got := claimed(); !slices.Equal(got, want) {
 			f.Fatalf("%d were returned: of the other %d processing_list has %d, and not the same in the same order", n, left, len(got))
 		}
 	}

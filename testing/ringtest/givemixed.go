@@ -22,7 +22,7 @@ func returnMixed(f *fixture) {
 		}
 		f.register(ids...)
 		claims := f.claim(alice, ids...)
-		held := make(map[string]circulate.Held)
+		entries := make(map[string]circulate.ClaimedEntry)
 		f.do("DEL", f.key("messages"))
 		all := make([]*mixed, len(claims))
 		var messages []string
@@ -36,7 +36,7 @@ func returnMixed(f *fixture) {
 			}
 		}
 		for _, h := range f.oldest() {
-			held[h.Entry.ID] = h
+			entries[h.Entry.ID] = h
 		}
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		items := make([]circulate.Return, len(all))
@@ -44,7 +44,7 @@ func returnMixed(f *fixture) {
 		for i, m := range all {
 			items[i], want[i] = m.item, circulate.Written
 			if m.lost {
-				f.requeue(circulate.Moved, held[m.item.Claim.ID])
+				f.requeue(circulate.Moved, entries[m.item.Claim.ID])
 				want[i] = circulate.Fenced
 				continue
 			}

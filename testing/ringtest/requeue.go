@@ -10,29 +10,29 @@ import (
 func requeueTakes(f *fixture) {
 	f.register("a", "b")
 	c := f.claim(alice, "a", "b")
-	held := f.oldest()
-	if len(held) != 2 || held[0].Entry.ID != "a" || held[0].Entry.Replica != alice {
-		f.Fatalf("oldest %+v", held)
+	entries := f.oldest()
+	if len(entries) != 2 || entries[0].Entry.ID != "a" || entries[0].Entry.Replica != alice {
+		f.Fatalf("oldest %+v", entries)
 	}
-	f.requeue(circulate.Moved, held[0])
+	f.requeue(circulate.Moved, entries[0])
 	f.placed("a", circulate.Waiting)
 	f.ret(circulate.Fenced, circulate.Return{Claim: c[0]})
 	f.ret(circulate.Written, circulate.Return{Claim: c[1], Due: soon(c[1])})
-	f.requeue(circulate.Compensated, held[1])
+	f.requeue(circulate.Compensated, entries[1])
 	f.placed("b", circulate.Scheduled)
 	f.claim(bob, "a")
 }
 
 // first and second are the halves of a requeue, for monitors that stop or are
 // overtaken between them.
-func (f *fixture) first(h circulate.Held) int {
+func (f *fixture) first(h circulate.ClaimedEntry) int {
 	f.Helper()
 	n := f.number("LREM", f.key("processing_list"), -1, h.Entry.String())
 	f.do("LPUSH", f.key("message_queue"), h.Entry.String())
 	return n
 }
 
-func (f *fixture) second(h circulate.Held) {
+func (f *fixture) second(h circulate.ClaimedEntry) {
 	f.Helper()
 	f.do("LREM", f.key("message_queue"), 1, h.Entry.String())
 	f.do("LREM", f.key("processing_list"), 1, h.Entry.String())

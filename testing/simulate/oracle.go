@@ -87,8 +87,8 @@ func (o *oracle) judge() *census.Census {
 	if c.Aside > 0 {
 		o.violated("I1: %d texts were set aside", c.Aside)
 	}
-	if n := len(c.Accounts); c.Waiting > 2*n || len(c.Held) > 2*n {
-		o.violated("I6: %d entries wait and %d are held, of %d accounts", c.Waiting, len(c.Held), n)
+	if n := len(c.Accounts); c.Waiting > 2*n || len(c.Claims) > 2*n {
+		o.violated("I6: %d entries wait and %d are held, of %d accounts", c.Waiting, len(c.Claims), n)
 	}
 	o.registrations(c)
 	o.sends(c)

@@ -228,7 +228,7 @@ func (s *simulation) holder() *replicas.Process {
 	for range 3000 {
 		p := s.fleet.anyReplica()
 		c, err := s.world.Census()
-		if err == nil && c.HeldBy(p.Replica) > 0 {
+		if err == nil && c.ClaimsOf(p.Replica) > 0 {
 			return p
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -256,7 +256,7 @@ func (s *simulation) untilFree(p *replicas.Process, most time.Duration) time.Dur
 			return 0
 		}
 		took := time.Since(began)
-		n := c.HeldBy(p.Replica)
+		n := c.ClaimsOf(p.Replica)
 		if n == 0 {
 			return took
 		}

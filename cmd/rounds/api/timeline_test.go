@@ -98,14 +98,14 @@ func TestScheduleEstimates(t *testing.T) {
 	if _, err := f.ring.Claim(ctx, 1, "replica001", 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	held, _, err := f.ring.Oldest(ctx, 1, 0, 10)
-	if err != nil || len(held) != 2 {
-		t.Fatal(held, err)
+	entries, _, err := f.ring.Oldest(ctx, 1, 0, 10)
+	if err != nil || len(entries) != 2 {
+		t.Fatal(entries, err)
 	}
-	if _, err := f.ring.ReleaseHeld(ctx, 1, held); err != nil {
+	if _, err := f.ring.ReleaseEntries(ctx, 1, entries); err != nil {
 		t.Fatal(err)
 	}
-	second := held[1].Entry.ID
+	second := entries[1].Entry.ID
 	var s Schedule
 	f.call("GET", "/v1/accounts/"+second+"/schedule", "", 200, &s)
 	if s.Place != circulate.Waiting || s.Lanes == nil || s.Lanes.Before == nil || *s.Lanes.Before != 1 || s.Lanes.Seconds != nil {
