@@ -81,6 +81,8 @@ func TestSamplesBecomePoints(t *testing.T) {
 		expect(w, r, Query{Before: 5 * time.Minute, Step: Every}, "0 1 - 3 4 5 6 7 8 9 10 11 12 13 14 - 16 17 18 19 20 21 22 23 24 25 26 27 28 29")
 		expect(w, r, Query{Before: 5 * time.Minute, Step: time.Minute}, "2.6(0..5) 8.5(6..11) 14.4(12..17) 20.5(18..23) 26.5(24..29)")
 		expect(w, r, Query{Before: 4 * time.Minute, Until: 3 * time.Minute, Step: 30 * time.Second}, "7(6..8) 10(9..11)")
+		// Two minutes of which there are samples have no sum in place of the missing ones.
+		expect(w, r, Query{From: time.Now().Add(-150 * time.Second), To: time.Now().Add(-140 * time.Second), Step: Every}, "-")
 		// Another reader reads from Redis, and so does a keeper that took over.
 		keep(w, NewKeeper(w.Ring), 30)
 		time.Sleep(time.Second)
@@ -108,6 +110,7 @@ func TestTwoMinutesAreKeptForLonger(t *testing.T) {
 		r := NewReader(w.Ring)
 		q := Query{From: begin, Step: Long}
 		expect(w, r, q, "5.5(0..11) 20(17..23) 29.5(24..35) 41.5(36..47) -") // the last two minutes go on
+		expect(w, r, Query{From: begin.Add(time.Minute), To: begin.Add(4 * time.Minute), Step: time.Minute}, "5.5(0..11) 20(17..23) -")
 		if n := w.Do("LLEN", "rounds:series:2m"); n != int64(4) {
 			w.Errorf("%v are kept", n)
 		}

@@ -65,11 +65,13 @@ func (r *Reader) Look(ctx context.Context, q Query) (Curves, error) {
 	for i := range sums {
 		sums[i] = make([]gathering, c.Points)
 	}
-	// Brief samples are finer, and stored for a day. Long ones fill the gaps.
+	// Brief samples are finer, and stored for a day. Long ones fill the gaps. The first of these
+	// may have begun before the query does, and then counts for the first point.
 	for at := q.From; at.Before(q.To); {
-		next := earlier(at.Truncate(Long).Add(Long), q.To)
-		if !q.gather(sums, &r.brief, at, next) {
-			q.gather(sums, &r.long, at, next)
+		whole := at.Truncate(Long)
+		next := earlier(whole.Add(Long), q.To)
+		if !q.gather(sums, &r.brief, at, next) && len(r.brief.between(whole, at)) == 0 {
+			q.gather(sums, &r.long, whole, next)
 		}
 		at = next
 	}
@@ -88,7 +90,7 @@ func (q *Query) gather(sums [][]gathering, s *cache, from, to time.Time) (some b
 			continue
 		}
 		some = true
-		point := int(p.At.Sub(q.From) / q.Step)
+		point := max(0, int(p.At.Sub(q.From)/q.Step))
 		for i, field := range q.Fields {
 			sums[i][point].add(f.all[field])
 		}
