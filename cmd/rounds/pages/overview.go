@@ -156,27 +156,34 @@ type part struct {
 	X, Width int
 }
 
-// Bar returns the parts of the bar. A place with any account is wide enough to be seen,
-// except that scheduled has only the width that the others leave.
+// Bar returns the parts of the bar. A place with any account is wide enough to be seen.
+// Scheduled has the width that the others leave.
 func (o *overview) Bar() []part {
+	const whole, least = 1000, 8
 	a := o.Stats.Accounts
 	places := []struct {
 		name string
 		n    int
 	}{{"scheduled", a.Scheduled}, {"waiting", a.Waiting}, {"claimed", a.Claimed}, {"parked", a.Parked}}
-	all := a.Scheduled + a.Waiting + a.Claimed + a.Parked
+	all, reserved := 0, 0 // for the places that are still to come
+	for _, p := range places {
+		if p.n > 0 {
+			all, reserved = all+p.n, reserved+least
+		}
+	}
 	var parts []part
-	end := 1000
-	for _, p := range slices.Backward(places[1:]) {
+	end := whole
+	for _, p := range slices.Backward(places) {
 		if p.n <= 0 {
 			continue
 		}
-		width := min(max(p.n*1000/all, 8), end)
+		reserved -= least
+		width := min(max(p.n*whole/all, least), end-reserved)
+		if p.name == "scheduled" {
+			width = end
+		}
 		end -= width
 		parts = append(parts, part{p.name, end, width})
-	}
-	if a.Scheduled > 0 {
-		parts = append(parts, part{"scheduled", 0, end})
 	}
 	slices.Reverse(parts)
 	return parts

@@ -254,6 +254,14 @@ func TestTheBarShowsEveryPlace(t *testing.T) {
 	if got := fmt.Sprint(o.Bar()); got != "[{scheduled 0 659} {claimed 659 8} {parked 667 333}]" {
 		t.Error(got)
 	}
+	o.Stats.Accounts.Scheduled, o.Stats.Accounts.Waiting, o.Stats.Accounts.Claimed, o.Stats.Accounts.Parked = 1, 1_000_000, 1, 0
+	if got := fmt.Sprint(o.Bar()); got != "[{scheduled 0 8} {waiting 8 984} {claimed 992 8}]" {
+		t.Error(got)
+	}
+	o.Stats.Accounts.Parked = 2_000_000_000
+	if got := fmt.Sprint(o.Bar()); got != "[{scheduled 0 8} {waiting 8 8} {claimed 16 8} {parked 24 976}]" {
+		t.Error(got)
+	}
 	if got := (&overview{}).Bar(); len(got) != 0 {
 		t.Error(got)
 	}
