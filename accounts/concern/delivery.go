@@ -108,7 +108,7 @@ func (f *facts) refused(name string, reports []document.Report) (Concern, bool) 
 			c.Seconds = max(c.Seconds, age.Seconds())
 		}
 		if r.Outcome != "" && !r.At.Before(last) {
-			last, c.Value = r.At, cmp.Or(r.Unanswered(), r.Outcome)
+			last, c.Value = r.At, cmp.Or(r.Why, r.Outcome)
 			switch {
 			case !r.Delivered.Before(r.At): // the endpoint accepts others
 				c.Value = ""

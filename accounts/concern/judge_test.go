@@ -167,10 +167,13 @@ func TestJudge(t *testing.T) {
 			f.reports["a"] = []document.Report{{Outcome: "failed", At: now, Messages: 1, Breaker: "open"}}
 		}, "webhook_refused bad", `\(failed\)`},
 		"a webhook that is not reached": {func(f *facts) {
-			f.reports["a"] = []document.Report{{Endpoint: "a", Outcome: "unreachable", At: now, Messages: 2, Breaker: "open", Waiting: []document.Waiting{
+			f.reports["a"] = []document.Report{{Endpoint: "a", Outcome: "unreachable", Why: "no connection to the host: connection refused", At: now, Messages: 2, Breaker: "open", Waiting: []document.Waiting{
 				{Account: "x", Why: "webhook a: answered 500"}, {Account: "y", Why: "webhook a: no connection to the host: connection refused"},
 			}}}
 		}, "webhook_refused bad", `\(no connection to the host: connection refused\): 2 messages wait`},
+		"a webhook away, after answers": {func(f *facts) {
+			f.reports["a"] = []document.Report{{Endpoint: "a", Outcome: "unreachable", Why: "timed out", At: now, Messages: 1, Waiting: []document.Waiting{{Account: "x", Why: "webhook a: answered 500"}}}}
+		}, "webhook_refused warn", `\(timed out\): 1 message waits`},
 		"just after an outage": {func(f *facts) {
 			f.stats.Outage = circulate.Outage{From: now.Add(-20 * time.Minute), Till: now.Add(-time.Second)}
 			f.told, f.reports, f.webhooks = f.stats.Outage.From, nil, true

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -50,6 +49,7 @@ type Report struct {
 
 	Status    int       `json:"status,omitempty"`   // of the last answer; 0: there was none
 	Outcome   string    `json:"outcome,omitempty"`  // how the last attempt ended; empty: there was none
+	Why       string    `json:"why,omitempty"`      // why the last attempt had no answer; empty: it had one, or nobody knows
 	At        time.Time `json:"at,omitzero"`        // when the last attempt ended
 	Delivered time.Time `json:"delivered,omitzero"` // when a message was last accepted
 	Breaker   string    `json:"breaker,omitempty"`  // closed, half-open or open
@@ -71,21 +71,6 @@ type Waiting struct {
 	Behind   int       `json:"behind,omitempty"` // messages that wait behind it
 	Next     time.Time `json:"next"`             // when the next delivery is due
 	Why      string    `json:"why,omitempty"`    // the error of the last try
-}
-
-// Unanswered returns why the last attempt got no answer, or "" if it got one or nobody knows. The
-// waiting messages have the reason: "webhook NAME: REASON".
-func (r *Report) Unanswered() string {
-	if r.Outcome == "" || r.Status != 0 {
-		return ""
-	}
-	for i := range r.Waiting {
-		why, ok := strings.CutPrefix(r.Waiting[i].Why, "webhook "+r.Endpoint+": ")
-		if ok && !strings.HasPrefix(why, "answered ") { // an earlier attempt
-			return why
-		}
-	}
-	return ""
 }
 
 func (e Endpoints) presence() wire.Presence { return wire.Presence{Beats: e.key(0), Reports: e.key(1)} }

@@ -37,7 +37,7 @@ func standingOf(reports []document.Report) *WebhookStanding {
 	badness := []string{"", "closed", "half-open", "open"}
 	for _, r := range reports {
 		if r.Outcome != "" && !r.At.Before(s.LastAttempt) {
-			s.LastStatus, s.LastOutcome, s.LastError, s.LastAttempt = r.Status, r.Outcome, r.Unanswered(), r.At
+			s.LastStatus, s.LastOutcome, s.LastError, s.LastAttempt = r.Status, r.Outcome, r.Why, r.At
 		}
 		if r.Delivered.After(s.LastDelivered) {
 			s.LastDelivered = r.Delivered

@@ -41,7 +41,7 @@ type Error struct {
 	cause error         // harmless; nil if the status says everything
 }
 
-// Error returns what happened, in the form that document.Report.Unanswered reads.
+// Error returns what happened, and at which endpoint.
 func (e *Error) Error() string { return fmt.Sprintf("webhook %s: %s", e.Endpoint, e.why()) }
 
 // why returns what happened, without the endpoint.

@@ -169,6 +169,9 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) document.R
 	}
 	p.sink.record.mu.Lock()
 	report.Status, report.Outcome = p.sink.record.status, string(p.sink.record.outcome)
+	if report.Status == 0 {
+		report.Why = shorten(p.sink.record.why)
+	}
 	report.At, report.Delivered = in(p.sink.record.at), in(p.sink.record.delivered)
 	p.sink.record.mu.Unlock()
 	breaker, until := p.sink.gate.look()
@@ -187,7 +190,7 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) document.R
 // same reports whether two reports have the same state. The time of a healthy endpoint's last
 // answer does not matter.
 func same(a, b document.Report) bool {
-	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
+	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Why == b.Why && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
 		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting) && slices.Equal(a.Kinds, b.Kinds)
 }
 
