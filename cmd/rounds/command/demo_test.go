@@ -212,7 +212,6 @@ func TestDemoShowsMessagesAndEndsWithAllItsPollers(t *testing.T) {
 // Somebody opens the page of the WeChat account, answers its friend in the box, by a form that is posted
 // twice, and sees the answer on the phone, once.
 func TestAnAnswerReachesThePhoneOfTheDemo(t *testing.T) {
-	// Not in parallel: two demos that start at once may want the same port.
 	d := startDemo(t)
 	var phone, page string
 	d.await("the address of the phone", func() bool {

@@ -103,6 +103,28 @@ func (r *running) names(want int) []string {
 	return names
 }
 
+// Of two demos that start at once, each has a port of its own from the moment it chose it.
+func TestDemosHaveAPortEach(t *testing.T) {
+	first, err := open("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	addr := first.Addr().String()
+	second, err := open(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if second.Addr().String() == addr || !strings.HasPrefix(second.Addr().String(), "127.0.0.1:") {
+		t.Errorf("%s after %s", second.Addr(), addr)
+	}
+	if l, err := open("nowhere"); err == nil {
+		_ = l.Close()
+		t.Error("it listens nowhere")
+	}
+}
+
 func TestCrewLosesAPollerAndGetsAnother(t *testing.T) {
 	r := startCrew(t, "leaves", time.Minute)
 	names := r.names(pollers)

@@ -110,13 +110,20 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 
+	listener, err := open(own.API.Addr)
+	if err != nil {
+		return fmt.Errorf("the API of the demo: %w", err)
+	}
+	defer func() { _ = listener.Close() }() // the service has closed it, if it began
+	own.API.Addr = listener.Addr().String()
+
 	group, ctx := errgroup.WithContext(ctx)
 	// The service ends after everything that uses it.
 	used, unused := context.WithCancel(context.WithoutCancel(ctx))
 	serving := make(chan string, 1)
 	group.Go(func() error {
 		options := o.Service
-		options.Redis = redis
+		options.Redis, options.Listener = redis, listener
 		options.Serving = func(addr string) { serving <- addr }
 		options.Lookup = with(o.Service.Lookup, map[string]string{
 			secrets.ServiceEnvPrefix + webhookSecret: signingKey(), secrets.EnvPrefix + loginSecret: sample.Password,
@@ -154,7 +161,6 @@ func prepare(world *sample.Upstream) (s settings.Settings, done func(), err erro
 		return s, nil, err
 	}
 	s.API.Roles = settings.Roles{settings.RoleAPI, settings.RoleMonitor, settings.RoleDelivery}
-	s.API.Addr = freeAddress(s.API.Addr)
 	s.Redis.Shards = shards
 	s.Poller.AllowNetworks = allowed
 	s.Poller.GracePeriod = grace
@@ -211,14 +217,11 @@ func with(others settings.Lookup, variables map[string]string) settings.Lookup {
 	}
 }
 
-// freeAddress returns the address, or any free port of loopback if it is in use.
-func freeAddress(addr string) string {
+// open listens at an address, or at any free port of loopback if it is in use.
+func open(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return "127.0.0.1:0"
+		l, err = net.Listen("tcp", "127.0.0.1:0")
 	}
-	if err == nil {
-		_ = l.Close()
-	}
-	return addr
+	return l, err
 }

@@ -50,8 +50,9 @@ type frontDoor struct {
 }
 
 // openFront opens the API's address and the address of the operators' routes, if the
-// process has them. It returns nil if the process has neither.
-func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+// process has them. A listener that is not nil replaces the API's address. It returns nil if the
+// process has neither.
+func openFront(s settings.API, listener net.Listener, lookup settings.Lookup, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	var front *frontDoor
 	options := listen.Options{Mode: fs.FileMode(s.SocketMode), Lookup: lookup}
 	proxies, err := listen.ParseProxies(s.TrustedProxies)
@@ -59,14 +60,22 @@ func openFront(s settings.API, lookup settings.Lookup, registry prometheus.Regis
 		return nil, fmt.Errorf("ROUNDS_TRUSTED_PROXIES: %w", err)
 	}
 	if s.Roles.Has(settings.RoleAPI) {
-		if front, err = listenAt("ROUNDS_API_ADDR", "api", s.Addr, options, proxies, s.Connections, registry, log); err != nil {
+		if listener == nil {
+			if listener, err = listenAt("ROUNDS_API_ADDR", s.Addr, options); err != nil {
+				return nil, err
+			}
+		}
+		if front, err = serveAt(listener, "api", proxies, s.Connections, registry, log); err != nil {
 			return nil, err
 		}
 	}
 	if s.OpsAddr == "" {
 		return front, nil
 	}
-	ops, err := listenAt("ROUNDS_OPS_ADDR", "ops", s.OpsAddr, options, proxies, opsConnections, registry, log)
+	var ops *frontDoor
+	if listener, err = listenAt("ROUNDS_OPS_ADDR", s.OpsAddr, options); err == nil {
+		ops, err = serveAt(listener, "ops", proxies, opsConnections, registry, log)
+	}
 	if err != nil {
 		if front != nil {
 			front.close()
@@ -107,7 +116,7 @@ func dashboardAt(addr net.Addr) string {
 }
 
 // listenAt opens an address of a setting. Its error is a *ListenError.
-func listenAt(setting, name, addr string, options listen.Options, proxies listen.Proxies, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
+func listenAt(setting, addr string, options listen.Options) (net.Listener, error) {
 	at, err := listen.Parse(addr)
 	if err != nil {
 		return nil, &ListenError{setting, addr, err}
@@ -116,6 +125,11 @@ func listenAt(setting, name, addr string, options listen.Options, proxies listen
 	if err != nil {
 		return nil, &ListenError{setting, addr, err}
 	}
+	return listener, nil
+}
+
+// serveAt answers at a listener that nothing is ready yet. After an error the listener is closed.
+func serveAt(listener net.Listener, name string, proxies listen.Proxies, most int, registry prometheus.Registerer, log *slog.Logger) (*frontDoor, error) {
 	f := &frontDoor{listener: listener, log: log, exposed: listen.Exposed(listener)}
 	f.show(api.Starting(func() error {
 		if why := f.waiting.Load(); why != nil {

@@ -79,7 +79,7 @@ func TestDoorsAreWarnedOf(t *testing.T) {
 // and what a process keeps in a directory may take a while to read.
 func TestAProcessThatStartsBlamesNoRedis(t *testing.T) {
 	s := settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: "127.0.0.1:0", Connections: 10}
-	front, err := openFront(s, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	front, err := openFront(s, nil, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +113,26 @@ func TestDashboardAt(t *testing.T) {
 	}
 }
 
+// A listener that the caller has opened serves the API in place of the settings' address.
+func TestTheAPIListensWhereTheCallerDoes(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := settings.API{Roles: settings.Roles{settings.RoleAPI}, Addr: listener.Addr().String(), Connections: 10}
+	front, err := openFront(s, listener, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := processes.Get(t, "http://"+s.Addr+"/readyz", ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "starting") {
+		t.Errorf("%d %s", status, body)
+	}
+	front.close()
+	if _, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("afterwards it is open: %v", err)
+	}
+}
+
 // The error of an address that is taken names it once.
 func TestAddressesAreNamedOnceInErrors(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -121,7 +141,7 @@ func TestAddressesAreNamedOnceInErrors(t *testing.T) {
 	}
 	defer taken.Close()
 	addr := taken.Addr().String()
-	_, err = openFront(settings.API{OpsAddr: addr}, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	_, err = openFront(settings.API{OpsAddr: addr}, nil, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err == nil || strings.Count(err.Error(), addr) != 1 || !strings.HasPrefix(err.Error(), "ROUNDS_OPS_ADDR: ") {
 		t.Errorf("got %v", err)
 	}

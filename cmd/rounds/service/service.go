@@ -71,6 +71,9 @@ type Options struct {
 	// Polling is called with the process's name as a replica before it polls, and again
 	// when it gets another name; may be nil.
 	Polling func(replica string)
+	// Listener replaces the API's address; nil: the settings' address is opened. Run may close
+	// it, and the caller closes it after Run.
+	Listener net.Listener
 	// Redis replaces the Redis that the settings name, and stays open; nil: the settings'
 	// Redis is used. The caller closes it after Run.
 	Redis connect.Server
@@ -119,7 +122,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	reserved := &fetch.Reserved{}
 	metrics := newExposition(o.Version, o.Commit)
 	// The address comes first, so that a process whose address is in use creates no data directory.
-	front, err := openFront(s.API, o.Lookup, metrics.process, o.Log)
+	front, err := openFront(s.API, o.Listener, o.Lookup, metrics.process, o.Log)
 	if err != nil {
 		return err
 	}
