@@ -102,6 +102,17 @@ func TestAMissingPageIsNamedInTheBrowsersLanguage(t *testing.T) {
 	}
 }
 
+func TestALongSearchIsRefusedInTheBrowsersLanguage(t *testing.T) {
+	for language, want := range map[string]string{"": "q: must have at most 200 bytes\n", "zh-CN": "q：最多 200 字节\n"} {
+		r, w := httptest.NewRequest(http.MethodGet, "/docs/guide/zh-CN?q="+strings.Repeat("a", 201), nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Language", language)
+		newHandler(t).ServeHTTP(w, r)
+		if got := w.Body.String(); w.Code != http.StatusBadRequest || got != want {
+			t.Errorf("%q: %d %q, want %q", language, w.Code, got, want)
+		}
+	}
+}
+
 // A browser that asks for Chinese gets Chinese pages, and English ones on demand.
 func TestPagesFollowTheBrowser(t *testing.T) {
 	h := newHandler(t)

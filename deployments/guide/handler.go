@@ -126,7 +126,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	query := r.URL.Query().Get("q")
 	if len(query) > maxQuery {
-		http.Error(w, "q: at most 200 bytes", http.StatusBadRequest)
+		w.Header().Set("Vary", "Accept-Language")
+		http.Error(w, locale.Asked(r.Header).Translate("q: must have at most 200 bytes"), http.StatusBadRequest)
 		return
 	}
 	menu := h.menu(p.Language)
