@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/poller/internal/copies"
 )
 
 const (
@@ -32,13 +32,10 @@ type openShelf interface {
 
 // Opener finds stored secrets for pollers. It is safe for concurrent use.
 type Opener struct {
-	shelf   openShelf
-	keys    atomic.Pointer[Keys]
-	flights singleflight.Group
-
-	mu         sync.Mutex
-	remembered map[string]remembered
-	bytes      int
+	shelf      openShelf
+	keys       atomic.Pointer[Keys]
+	flights    singleflight.Group
+	remembered *copies.Copies[string, remembered] // by name
 }
 
 var _ Store = (*Opener)(nil)
@@ -55,7 +52,7 @@ type remembered struct {
 func New(shelf secret.Shelf, keys Keys) *Opener { return over(shelf, keys) }
 
 func over(shelf openShelf, keys Keys) *Opener {
-	o := &Opener{shelf: shelf, remembered: make(map[string]remembered)}
+	o := &Opener{shelf: shelf, remembered: copies.New[string](mostRemembered, mostBytes, func(h remembered) int { return len(h.value) })}
 	o.SetKeys(keys)
 	return o
 }
@@ -63,10 +60,7 @@ func over(shelf openShelf, keys Keys) *Opener {
 // SetKeys replaces the keys that open secrets from now on.
 func (o *Opener) SetKeys(keys Keys) {
 	o.keys.Store(&keys)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	clear(o.remembered)
-	o.bytes = 0
+	o.remembered.DropAll()
 }
 
 // Get returns a secret and its binding. It asks Redis again if the known value is older than fresh.
@@ -74,7 +68,7 @@ func (o *Opener) SetKeys(keys Keys) {
 // the error is secrets.ErrUnavailable. The fact that a secret does not exist is used only for the
 // time of fresh.
 func (o *Opener) Get(ctx context.Context, name string) (string, secret.Binding, error) {
-	h, known := o.known(name)
+	h, known := o.remembered.Get(name)
 	if known && time.Since(h.asked) < fresh {
 		return h.value, h.binding, h.err
 	}
@@ -117,26 +111,6 @@ func (o *Opener) ask(ctx context.Context, name string) (remembered, error) {
 		value, err := o.keys.Load().open(name, r)
 		h.value, h.binding, h.err = string(value), r.Binding, err
 	}
-	o.remember(name, h)
+	o.remembered.Put(name, h)
 	return h, nil
-}
-
-func (o *Opener) known(name string) (remembered, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	h, ok := o.remembered[name]
-	return h, ok
-}
-
-// remember stores the state of a name, and forgets all others if there are too many.
-func (o *Opener) remember(name string, h remembered) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.bytes -= len(o.remembered[name].value)
-	if len(o.remembered) >= mostRemembered || o.bytes+len(h.value) > mostBytes {
-		clear(o.remembered) // it is only a copy
-		o.bytes = 0
-	}
-	o.bytes += len(h.value)
-	o.remembered[name] = h
 }

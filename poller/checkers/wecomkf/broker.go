@@ -10,13 +10,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/internal/copies"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -44,9 +44,7 @@ type broker struct {
 	store   Tokens
 	fetch   func(context.Context, *grant) (issued, *poller.CheckError)
 	flights singleflight.Group
-
-	mu     sync.Mutex
-	copies map[credential.Ref]tokenCopy
+	copies  *copies.Copies[credential.Ref, tokenCopy]
 }
 
 // tokenCopy is this process' copy of a token.
@@ -56,7 +54,7 @@ type tokenCopy struct {
 }
 
 func newBroker(store Tokens, fetch func(context.Context, *grant) (issued, *poller.CheckError)) *broker {
-	return &broker{store: store, fetch: fetch, copies: make(map[credential.Ref]tokenCopy)}
+	return &broker{store: store, fetch: fetch, copies: copies.New[credential.Ref, tokenCopy](mostCopies, 0, nil)}
 }
 
 // obtained is the outcome of a flight.
@@ -68,7 +66,7 @@ type obtained struct {
 // token returns a token of another version than not. Concurrent callers share one
 // request. A caller that stops waiting does not stop the others.
 func (b *broker) token(ctx context.Context, g *grant, not int64) (token, *poller.CheckError) {
-	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.fresh) {
+	if h, ok := b.copies.Get(g.ref); ok && h.version != not && time.Now().Before(h.fresh) {
 		return h.token, nil
 	}
 	key := g.ref.Owner + "|" + g.ref.Name + "|" + strconv.FormatInt(not, 10)
@@ -122,7 +120,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 			value, err := g.unseal(c.Value)
 			if err == nil {
 				t := token{value, c.Version}
-				b.remember(g.ref, t, c.Expires)
+				b.copy(g.ref, t, c.Expires)
 				return t, nil
 			}
 			if !b.drop(ctx, g, c.Version) {
@@ -147,7 +145,7 @@ func (b *broker) obtain(ctx context.Context, g *grant, not int64) (token, *polle
 
 // withoutStore returns the token of this process while Redis is unreachable.
 func (b *broker) withoutStore(g *grant, not int64, err error) (token, *poller.CheckError) {
-	if h, ok := b.known(g.ref); ok && h.version != not && time.Now().Before(h.expires) {
+	if h, ok := b.copies.Get(g.ref); ok && h.version != not && time.Now().Before(h.expires) {
 		return h.token, nil
 	}
 	return token{}, &poller.CheckError{
@@ -158,32 +156,15 @@ func (b *broker) withoutStore(g *grant, not int64, err error) (token, *poller.Ch
 // drop removes the token of a version for all replicas, and reports whether another
 // may be available.
 func (b *broker) drop(ctx context.Context, g *grant, version int64) bool {
-	b.mu.Lock()
-	if b.copies[g.ref].version == version {
-		delete(b.copies, g.ref)
-	}
-	b.mu.Unlock()
+	b.copies.Drop(g.ref, func(t tokenCopy) bool { return t.version == version })
 	dropped, err := b.store.Drop(ctx, g.ref, version)
 	return dropped || err != nil // after an error nobody knows: the next request for a token will show
 }
 
-// known returns the copy of a token, if there is one.
-func (b *broker) known(ref credential.Ref) (tokenCopy, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	h, ok := b.copies[ref]
-	return h, ok
-}
-
-// remember copies a token, and forgets all others if there are too many.
-func (b *broker) remember(ref credential.Ref, t token, life time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.copies) >= mostCopies {
-		clear(b.copies) // it is only a copy
-	}
+// copy makes this process' copy of a token.
+func (b *broker) copy(ref credential.Ref, t token, life time.Duration) {
 	now := time.Now()
-	b.copies[ref] = tokenCopy{t, now.Add(min(freshFor, life)), now.Add(life)}
+	b.copies.Put(ref, tokenCopy{t, now.Add(min(freshFor, life)), now.Add(life)})
 }
 
 const (
@@ -245,7 +226,7 @@ func (b *broker) fetchFor(ctx context.Context, g *grant, fence int64) (token, *p
 	}
 	t := token{got.token, fence}
 	if err == nil && ours {
-		b.remember(g.ref, t, s.For)
+		b.copy(g.ref, t, s.For)
 	}
 	return t, nil
 }
@@ -267,9 +248,7 @@ func (b *broker) pause(ctx context.Context, g *grant) *poller.CheckError {
 	if err != nil {
 		wait = time.Minute
 	}
-	b.mu.Lock()
-	delete(b.copies, g.ref)
-	b.mu.Unlock()
+	b.copies.Drop(g.ref, func(tokenCopy) bool { return true })
 	return paused(wait)
 }
 

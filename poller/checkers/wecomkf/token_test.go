@@ -84,7 +84,7 @@ func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
 			t.Fatal(failed)
 		}
 		b.drop(t.Context(), g, old.version)
-		b.remember(g.ref, old, time.Hour) // done by a check that asked before the refusal
+		b.copy(g.ref, old, time.Hour) // done by a check that asked before the refusal
 		if got, failed := b.token(t.Context(), g, old.version); failed != nil || got.version == old.version {
 			t.Errorf("got %+v, %v", got, failed)
 		}
