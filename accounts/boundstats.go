@@ -18,7 +18,7 @@ func (r *Registry) CountSeen(ctx context.Context, look func(*circulate.View)) (S
 	if err != nil {
 		return Stats{}, err
 	}
-	c := boundCount{stats: Stats{Now: now, Shards: r.ring.Shards()}, failing: NewFailingCount(), look: look}
+	c := boundCount{stats: Stats{Now: now, Shards: r.ring.Shards() - r.ring.Sources()}, failing: NewFailingCount(), look: look}
 	err = r.inOrder(ctx, func(ctx context.Context, from, to int) error {
 		for shard := from; shard < to; shard++ {
 			ids, err := r.idsOf(ctx, shard)

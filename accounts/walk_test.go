@@ -41,6 +41,11 @@ func TestBulkWhileTheNumberOfShardsChanges(t *testing.T) {
 			if e, err := r.export(ctx, Selector{}, new(bytes.Buffer)); err != nil || e.Accounts != 300 {
 				t.Errorf("export: %+v, %v", e, err)
 			}
+			for who, r := range map[string]*Registry{"all": r, "bound": r.Bound(map[string]string{"team": "1"})} {
+				if s, err := r.Stats(ctx); err != nil || s.Shards != 3 {
+					t.Errorf("%s: %d shards, %v, want those that accounts go to", who, s.Shards, err)
+				}
+			}
 			if _, err := before.Bulk(ctx, Bulk{Action: PauseAll, All: true, DryRun: true}, noReport); !errors.Is(err, circulate.ErrResharding) {
 				t.Errorf("by the number of before: %v", err)
 			}
