@@ -59,30 +59,67 @@ func appendMark(b []byte, of byte, text string) []byte {
 	return strconv.AppendUint(b, leastMark+binary.BigEndian.Uint64(sum[:])%marks, 10)
 }
 
-// appendMarks appends the marks of messages as scripts take them, see known.lua. It
-// returns how many marks one of them has at most.
-func appendMarks(b []byte, messages []Message) (_ []byte, each int) {
-	each = 1
-	for i := range messages {
-		switch m := &messages[i]; {
-		case m.Content == "":
-			b = appendMark(append(b, 'i'), markOfID, m.ID)
-		case m.NoID:
-			b = appendMark(appendMark(append(b, 'n'), markOfContent, m.Content), markOfBare, m.Content)
-		default:
-			b = appendMark(append(b, 'b'), markOfID, m.ID)
-			b = appendMark(appendMark(b, markOfContent, m.Content), markOfBare, m.Content)
-			each = 2
-		}
+// mostPlain is how many messages a page has at most whose marks are arguments of their own.
+// A script looks these up by one command.
+const mostPlain = 500
+
+// letter returns a message's letter: see known.lua.
+func (m *Message) letter() byte {
+	switch {
+	case m.Content == "":
+		return 'i'
+	case m.NoID:
+		return 'n'
 	}
-	return b, each
+	return 'b'
 }
 
-// appendPage appends what scripts need to judge a page: its marks, how many marks the
-// newer half has at most, and for how many milliseconds they are remembered.
-func (r Remember) appendPage(args []any, messages []Message) []any {
-	text, each := appendMarks(make([]byte, 0, (1+3*markDigits)*len(messages)), messages)
-	return append(args, text, each*max(1, r.Messages/2), max(1, r.For.Milliseconds()))
+// plain reports whether all messages of a page have one letter, which is not n, and no two
+// the same id.
+func plain(page []Message) bool {
+	letter, ids := page[0].letter(), make(map[string]struct{}, len(page))
+	for i := range page {
+		if page[i].letter() != letter {
+			return false
+		}
+		ids[page[i].ID] = struct{}{}
+	}
+	return letter != 'n' && len(ids) == len(page) && len(page) <= mostPlain
+}
+
+// appendPage appends what scripts need to judge a page, as known.lua has it.
+func (r Remember) appendPage(args []any, page []Message) []any {
+	at, each, isPlain := len(args), 1, plain(page)
+	args = append(args, nil, nil, max(1, r.For.Milliseconds()), 0)
+	text := append(make([]byte, 0, 1+(1+3*markDigits)*len(page)), 'm')
+	if isPlain {
+		text[0] = page[0].letter()
+		for i := range page {
+			args = append(args, appendMark(nil, markOfID, page[i].ID))
+		}
+	}
+	for i := range page {
+		m := &page[i]
+		letter := m.letter()
+		if letter == 'b' {
+			each = 2
+		}
+		switch {
+		case !isPlain:
+			text = append(text, letter)
+			if letter != 'n' {
+				text = appendMark(text, markOfID, m.ID)
+			}
+			if letter != 'i' {
+				text = appendMark(appendMark(text, markOfContent, m.Content), markOfBare, m.Content)
+			}
+		case letter == 'b':
+			args = append(args, appendMark(nil, markOfContent, m.Content))
+			text = appendMark(text, markOfBare, m.Content)
+		}
+	}
+	args[at], args[at+1], args[at+3] = text, each*max(1, r.Messages/2), len(args)-at-4
+	return args
 }
 
 // knownKeys returns the two SETs of marks of each of some accounts, in their order: the

@@ -14,7 +14,7 @@
 -- ARGV[3]  keep, set or drop: what happens to the cursor
 -- ARGV[4]  the cursor to set, otherwise empty
 -- ARGV[5]  MARK_OK if a call of the check has succeeded completely, otherwise '-'
--- then, if the account remembers: the messages' marks, how many marks at most, for how many ms
+-- then, if the account remembers: what known.lua gets of a page
 -- then, four for each message: id, type, time, data
 -- then, with the outbox, five for each window: which of the messages opens it, peer, for how long, ms, how often or -, its
 --   token; and how many arguments those are
@@ -32,7 +32,7 @@ local id = sub(entry, ID)
 local opens = #KEYS >= 14
 local newer, older = nil, nil
 if #KEYS == 8 or #KEYS == 16 then newer, older = KEYS[#KEYS - 1], KEYS[#KEYS] end
-local first = newer and 9 or 6
+local first = newer and 10 + ARGV[9] or 6
 
 local wrong = mistyped(processing, 'list', tickets, 'hash', KEYS[3], 'string')
 if not wrong and (#ARGV >= first or ARGV[3] ~= 'keep') then -- a renewal writes neither
@@ -46,11 +46,11 @@ if opens then
 end
 if wrong then return wrong end
 local now = clock()
-local judge, remember
+local page, remember, judge
 if newer then
   -- shared here
-  judge, remember = recall(newer, older, ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8]), now)
-  if not judge then return remember end
+  page, remember, judge = recall(newer, older, 6, now)
+  if not page then return remember end
 end
 
 -- A full Redis accepts no messages: it refuses the ticket.
@@ -70,12 +70,12 @@ for a = first, last, 4 do
       'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
     if type(added) == 'table' and added.err then
       redis.call('RPUSH', processing, entry) -- the stream accepts nothing more
-      if judge then remember(fresh, true) end
+      if page then remember(page, fresh, (a - first) / 4) end
       return added
     end
   end
 end
-local over = judge and remember(fresh)
+local over = page and remember(page, fresh)
 if opens then
   -- shared here
   for a = last + 1, #ARGV - 1, 5 do
@@ -95,5 +95,5 @@ end
 local history = history_behind(current)
 if ARGV[5] == MARK_OK then history = seconds(now) .. MARK_OK .. sub(history, 9, 15) end
 redis.call('HSET', tickets, id, fresh .. sub(current, 15, 16) .. history .. cursor)
-if judge then return renewed .. '|' .. repeated .. '|' .. over end
+if page then return renewed .. (repeated + over == 0 and '|0|0' or '|' .. repeated .. '|' .. over) end
 return renewed

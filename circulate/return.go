@@ -166,7 +166,7 @@ func (r *Ring) appendExtras(args []any, items []Return) (_ []any, kept string) {
 	args = append(args, brought)
 	for i := range items {
 		if it := &items[i]; it.remembers() {
-			args = append(it.Remember.appendPage(args, it.Messages), it.Claim.again)
+			args = it.Remember.appendPage(append(args, it.Claim.again), it.Messages)
 		}
 	}
 	var before *Return

@@ -28,8 +28,8 @@
 --   means now)
 -- then the n entries as claimed
 -- then, if some accounts have values that not all have, a text of n letters; then for each
--- account that remembers: its messages' marks, how many marks at most, for how many ms,
--- how many messages of the check's earlier pages were repetitions. The values of each
+-- account that remembers: how many messages of the check's earlier pages were repetitions,
+-- and what known.lua gets of a page. The values of each
 -- letter follow in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA, of
 -- the kind of the message before · M KIND N FOUND, and N messages, FOUND with the messages of
 -- the check's earlier pages · b CURSOR and as m · B CURSOR and as M · r and R as M and B,
@@ -93,17 +93,15 @@ if cursors then
     if wrong then return wrong end
   end
 end
-local judges, remembers
+local pages, remember, judges, earlier, values = nil, nil, nil, nil, n + 3
 if remembering then
   -- shared here
-  local args = n + 2
-  judges, remembers = {}, {}
+  pages, judges, earlier = {}, {}, {}
   for k = 1, remembering do
-    local at = args + 4 * k - 3
-    local judge, remember = recall(KEYS[usual + 2 * k - 1], KEYS[usual + 2 * k], ARGV[at],
-      tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), now)
-    if not judge then return remember end
-    judges[k], remembers[k] = judge, remember
+    pages[k], remember, judges[k] = recall(KEYS[usual + 2 * k - 1], KEYS[usual + 2 * k], values + 1, now)
+    if not pages[k] then return remember end
+    earlier[k] = ARGV[values]
+    values = values + 5 + ARGV[values + 4]
   end
 end
 
@@ -143,11 +141,10 @@ if cursors then
   FAILS = {failed = true, hindered = true, cursor_reset = true}
   short, park, lines, finds, set_cursors, drop_cursors, set_failures, drop_failures = {}, {}, {}, {}, {}, {}, {}, {}
 end
-local a, notes, repeats = n + 3, '', opens and {} -- the last open no window
+local a, notes, repeats = values, '', opens and {} -- the last open no window
 if some then
   local kind
   local place = 0 -- among the accounts that remember
-  if remembering then a = a + 4 * remembering end
   for i, what in string.gmatch(some, '()([^-])') do
     local holds, id = verdict[i] == '1', ids[i]
     if what == 'c' or what == 'b' or what == 'B' or what == 'R' then
@@ -167,10 +164,11 @@ if some then
         kind, many, found = ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2]
         a = a + 3
       end
-      local judge, again = nil, 0
+      local page, judge, again = nil, nil, 0
       if what == 'r' or what == 'R' then
         place = place + 1
-        judge = holds and judges[place]
+        page = holds and pages[place]
+        judge = page and judges[place]
       elseif timeline and holds then
         finds[#finds + 1], finds[#finds + 2] = id, found
       end
@@ -184,18 +182,18 @@ if some then
           if type(added) == 'table' and added.err then
             -- The stream accepts nothing more: the claims stay as they were.
             for k = 1, count do redis.call('RPUSH', processing, entries[held[k]]) end
-            if judge then remembers[place](fresh, true) end
+            if page then remember(page, fresh, m - 1) end
             return added
           end
         end
         a = a + 4
       end
-      if judge then
-        local over = remembers[place](fresh)
+      if page then
+        local over = remember(page, fresh)
         if again + over > 0 then notes = notes .. ';' .. i .. ':' .. again .. ':' .. over end
         if timeline then
           if found - again > 0 then finds[#finds + 1], finds[#finds + 2] = id, found - again end
-          again = again + ARGV[n + 2 + 4 * place]
+          again = again + earlier[place]
           if again > 0 then lines[#lines + 1] = {i, 'repeated', again, '', false} end
         end
       end

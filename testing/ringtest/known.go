@@ -191,21 +191,53 @@ func knownIfRefused(f *fixture) {
 	f.register("a")
 	full := f.key("messages")
 	f.do("XADD", full, "18446744073709551615-18446744073709551615", "account", "z")
-	page := []circulate.Message{message("1"), withContent("2", "x"), withoutID("y")}
+	ids := []circulate.Message{message("1"), message("2"), message("3")}
+	contents := []circulate.Message{withContent("1", "x"), withContent("2", "y"), withContent("3", "z")}
+	mixed := []circulate.Message{message("1"), withContent("2", "x"), withoutID("y")}
 	c := f.claim(alice, "a")[0]
-	if err := f.ring.Progress(ctx, c, circulate.Page{Messages: page, Remember: remembering}); err == nil {
-		f.Error("a full stream took a page")
-	}
-	if _, err := f.ring.Return(ctx, 0, []circulate.Return{{Claim: c, Messages: page, Remember: remembering}}); err == nil {
-		f.Error("a full stream took a return")
-	}
-	if known := f.known("a"); len(known) != 0 {
-		f.Errorf("remembered %q", known)
+	for _, page := range [][]circulate.Message{ids, contents, mixed} {
+		if err := f.ring.Progress(ctx, c, circulate.Page{Messages: page, Remember: remembering}); err == nil {
+			f.Error("a full stream took a page")
+		}
+		if _, err := f.ring.Return(ctx, 0, []circulate.Return{{Claim: c, Messages: page, Remember: remembering}}); err == nil {
+			f.Error("a full stream took a return")
+		}
+		if known := f.known("a"); len(known) != 0 {
+			f.Errorf("remembered %q", known)
+		}
 	}
 	f.do("DEL", full)
-	f.ret(circulate.Written, circulate.Return{Claim: c, Messages: page, Remember: remembering})
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: f.now().Add(time.Hour), Messages: mixed, Remember: remembering})
 	if got := f.messages(); len(got) != 3 {
 		f.Errorf("found %q", got)
+	}
+	// The stream takes only the first message of a page, which is known from then on.
+	for i, page := range [][]circulate.Message{ids, contents, mixed} {
+		for _, step := range []string{"progress", "return"} {
+			id := fmt.Sprint(step, i)
+			f.resting(id)
+			f.do("ZADD", f.key("schedule"), "XX", 1, id)
+			c := f.claim(alice, id)[0]
+			f.do("DEL", full)
+			f.do("XADD", full, "18446744073709551615-18446744073709551614", "account", "z")
+			var err error
+			if step == "progress" {
+				err = f.ring.Progress(ctx, c, circulate.Page{Messages: page, Remember: remembering})
+			} else {
+				_, err = f.ring.Return(ctx, 0, []circulate.Return{{Claim: c, Messages: page, Remember: remembering}})
+			}
+			if err == nil {
+				f.Errorf("%s: a full stream took a page", id)
+			}
+			f.do("DEL", full)
+			items := []circulate.Return{{Claim: c, Due: f.now().Add(time.Hour), Messages: page, Remember: remembering}}
+			if outcomes, err := f.ring.Return(ctx, 0, items); err != nil || outcomes[0] != circulate.Written {
+				f.Fatalf("%s: %v, %v", id, outcomes, err)
+			}
+			if got := f.messages(); len(got) != 2 || items[0].Judged.Repeated != 1 {
+				f.Errorf("%s: found %q after one of three, %+v", id, got, items[0].Judged)
+			}
+		}
 	}
 }
 
