@@ -59,6 +59,7 @@ if windowed ~= '0' and waits == '0' then
       for _, member in ipairs(redis.call('ZRANGEBYLEX', box.line, first, after, 'LIMIT', 0, most)) do
         local before = get_send(box, sub(member, #line + 12))
         if not before or before.windowed ~= '2' and before.state == 'q' then left = left - 1 end
+        if left <= 0 then break end
       end
       full = left <= 0
     end

@@ -73,10 +73,12 @@ local FOR_EVER = '9999999999999'
 -- What two bounds of a range by lex contain: everything that begins with a text.
 local function within(text) return '[' .. text .. '\0', '(' .. text .. '\1' end
 
--- How many members of a ZSET begin with a text, at most some number. No command counts
--- them that users' rules for Redis have always allowed.
+-- How many members of a ZSET begin with a text. Without the right to count them they are
+-- counted up to some number only.
 local function count_within(key, text, most)
   local first, after = within(text)
+  local n = redis.pcall('ZLEXCOUNT', key, first, after)
+  if type(n) == 'number' then return n end
   return #redis.call('ZRANGEBYLEX', key, first, after, 'LIMIT', '0', most)
 end
 
@@ -170,8 +172,7 @@ end
 -- whether it is the only one.
 local function next_place(box, line)
   local first, after = within(line)
-  local all = redis.call('ZRANGEBYLEX', box.line, first, after)
-  local last = all[#all]
+  local last = redis.call('ZRANGE', box.line, after, first, 'BYLEX', 'REV', 'LIMIT', '0', '1')[1]
   return format('%010d', last and tonumber(sub(last, #line + 2, #line + 11)) + 1 or 1), not last
 end
 

@@ -68,6 +68,22 @@ func sendOrder(f *fixture) {
 	}
 	o.consistent()
 	o.attempt(alice, third)
+	// Many wait for one peer, and some for peers whose names are next to it.
+	o.queue(text("b", "carl", "1"))
+	o.queue(text("b", "carl2", "1"))
+	var line []string
+	for i := range 12 {
+		line = append(line, o.queue(text("b", "carl1", fmt.Sprint(i))))
+	}
+	o.consistent()
+	for i, id := range line {
+		attempts, _, err := o.sends.Attempt(context.Background(), 0, circulate.AttemptOrder{Replica: alice, Step: o.step(), Kinds: []string{chat}, Most: 10, Lasts: time.Minute})
+		at := slices.IndexFunc(attempts, func(a circulate.Attempt) bool { return a.Peer == "carl1" })
+		if err != nil || at < 0 || attempts[at].ID != id {
+			f.Fatalf("attempt %d of twelve: %+v, %v; want %s", i, attempts, err, id)
+		}
+		o.accept(attempts[at])
+	}
 }
 
 func sendKeys(f *fixture) {
