@@ -69,13 +69,14 @@ func (r *Registry) ResolveSend(ctx context.Context, seen circulate.Send, to circ
 	return r.ring.Sends().Resolve(ctx, seen.ID, to)
 }
 
-// Sends returns sends, a page at a time: shard by shard, and in a shard first those that are
-// unknown, then those under an attempt, the queued ones and those that have ended. The sends
-// of one account are oldest first in each of these groups. A send that changes its group
-// during a walk may be in it twice, or not at all. With states, a page may have fewer sends
+// Sends returns sends, a page at a time: first those that are unknown, then those under an
+// attempt, the queued ones and those that have ended. In each of these groups the sends of all
+// accounts are in one order, the oldest first: by when they were queued, and those that have
+// ended by when they did. A send that stays in its group is in a walk once. One that changes its
+// group during a walk may be in it twice, or not at all. With states, a page may have fewer sends
 // than asked for, or none, and still not be the last. Sends returns Faults for a limit that
 // is not valid, ErrNotFound for an account that does not exist, and ErrCursor for a cursor
-// that this ring never returned.
+// that Sends never returned.
 func (r *Registry) Sends(ctx context.Context, q SendQuery) (SendPage, error) {
 	var err error
 	if q.Limit, err = pageLimit(q.Limit); err != nil {
@@ -88,33 +89,24 @@ func (r *Registry) Sends(ctx context.Context, q SendQuery) (SendPage, error) {
 	}
 	var at sendPlace
 	if q.Cursor != "" {
-		if at, err = parseSendPlace(q.Cursor, r.ring.Shards()); err != nil {
+		if at, err = parseSendPlace(q.Cursor); err != nil {
 			return SendPage{}, err
 		}
 	}
-	may, err := r.mayHold(ctx, q.Account)
-	if err != nil {
-		return SendPage{}, err
-	}
 	groups := sendGroups()
 	page := SendPage{Sends: make([]circulate.Send, 0, min(q.Limit, ListLimit))}
-	for looked := 0; at.shard < r.ring.Shards(); {
+	for looked := 0; at.group < len(groups); {
 		if len(page.Sends) == q.Limit || looked >= lookBudget {
-			page.Next = at.seal(r.ring.Shards())
+			page.Next = at.seal()
 			return page, nil
 		}
-		if at.begins() {
-			if err := r.enter(ctx, at.shard); err != nil {
-				return SendPage{}, err
-			}
-		}
-		if !q.holds(groups[at.group]) || !may(at.shard) {
+		if !q.holds(groups[at.group]) {
 			at = at.after("")
 			continue
 		}
 		// Never more than fit, so that every send that was looked at is on the page or not selected.
 		want := min(lookCount, q.Limit-len(page.Sends))
-		sends, behind, err := r.ring.Sends().List(ctx, at.shard, groups[at.group], q.Account, at.behind, want)
+		sends, behind, err := r.ring.Sends().Oldest(ctx, groups[at.group], q.Account, at.behind, want)
 		if err != nil {
 			return SendPage{}, err
 		}
@@ -143,20 +135,6 @@ func (q *SendQuery) holds(group circulate.SendGroup) bool {
 	})
 }
 
-// mayHold returns a function that reports whether a shard may have sends of an account; empty: of
-// any account. While the number of shards changes, each new shard may.
-func (r *Registry) mayHold(ctx context.Context, account string) (func(shard int) bool, error) {
-	sources := r.ring.Sources()
-	if account != "" {
-		return func(shard int) bool { return shard == r.ring.ShardOf(account) || sources > 0 && shard >= sources }, nil
-	}
-	if sources > 0 {
-		return func(int) bool { return true }, nil
-	}
-	present, err := r.ring.Sends().Present(ctx)
-	return func(shard int) bool { return slices.Contains(present, shard) }, err
-}
-
 // selected returns the sends in some states, or in any, of accounts that the bound principal
 // sees.
 func (r *Registry) selected(ctx context.Context, sends []circulate.Send, states []circulate.SendState) ([]circulate.Send, error) {
@@ -181,43 +159,32 @@ func (r *Registry) selected(ctx context.Context, sends []circulate.Send, states 
 	}), nil
 }
 
-// sendPlace is how far a walk through sends has come: behind a member of a group of a shard.
+// sendPlace is how far a walk through sends has come: behind a place in the order of a group.
 type sendPlace struct {
-	shard, group int
-	behind       string // empty: before the first
+	group  int
+	behind string // empty: before the first
 }
-
-// begins reports whether the walk has not looked at the shard yet.
-func (p sendPlace) begins() bool { return p.group == 0 && p.behind == "" }
 
 // after returns the place where the walk goes on. An empty behind says that the group has no
 // more.
 func (p sendPlace) after(behind string) sendPlace {
-	switch {
-	case behind != "":
-		return sendPlace{p.shard, p.group, behind}
-	case p.group+1 < len(sendGroups()):
-		return sendPlace{shard: p.shard, group: p.group + 1}
+	if behind == "" {
+		return sendPlace{group: p.group + 1}
 	}
-	return sendPlace{shard: p.shard + 1}
+	return sendPlace{p.group, behind}
 }
 
-func (p sendPlace) seal(shards int) string {
-	content := append(appendShard(nil, shards, p.shard), byte(p.group))
-	return SealCursor(CursorSends, append(content, p.behind...))
+func (p sendPlace) seal() string {
+	return SealCursor(CursorSends, append([]byte{byte(p.group)}, p.behind...))
 }
 
-func parseSendPlace(cursor string, shards int) (sendPlace, error) {
+func parseSendPlace(cursor string) (sendPlace, error) {
 	content, err := UnsealCursor(CursorSends, cursor)
 	if err != nil {
 		return sendPlace{}, err
 	}
-	shard, rest, err := cutShard(content, shards)
-	if err != nil {
-		return sendPlace{}, err
-	}
-	if len(rest) == 0 || int(rest[0]) >= len(sendGroups()) {
+	if len(content) == 0 || int(content[0]) >= len(sendGroups()) || len(content) > 1 && len(content) != 1+circulate.SendPlaceLength {
 		return sendPlace{}, ErrCursor
 	}
-	return sendPlace{shard, int(rest[0]), string(rest[1:])}, nil
+	return sendPlace{int(content[0]), string(content[1:])}, nil
 }

@@ -329,6 +329,10 @@
 // and the last [MostSendKeys] of an account. It outlives its send: the same key and
 // contents are not queued again.
 //
+// Lists are in one order over all accounts and shards, the oldest send first
+// ([Sends.Oldest]). For that the index has each send twice, by its account and by time
+// alone. A place in a list is a time and an id, so it stays the same while accounts move.
+//
 // The id of a send begins with the CRC32 of its account. So it is found in any number of
 // shards, and says no more than that of where it is.
 //

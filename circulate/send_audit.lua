@@ -29,8 +29,11 @@ if ARGV[1] == 'sends' then
     local id, s = page[2][i], read_send(page[2][i + 1])
     if not s then
       if fault('r', id) then redis.call('HDEL', box.sends, id) end
-    elseif not redis.call('ZSCORE', box.index, indexed(s, id)) then
-      if fault('l', id) then redis.call('ZADD', box.index, 0, indexed(s, id)) end
+    else
+      local member = indexed(s, id)
+      if not (redis.call('ZSCORE', box.index, member) and redis.call('ZSCORE', box.index, by_time(member))) then
+        if fault('l', id) then index_send(box, s, id) end
+      end
     end
   end
   return {page[1], found}
@@ -54,6 +57,13 @@ for _, member in ipairs(members) do
     if not s or s.state ~= 'q' or in_due(s) ~= member then
       if fault('s', line) then redis.call('ZREM', box.due, member) end
     end
+  elseif sub(member, 1, 1) == 't' then
+    local s = get_send(box, id)
+    if s and by_time(indexed(s, id)) ~= member then
+      if fault('s', id) then redis.call('ZREM', box.index, member) end
+    elseif not s and mend then
+      redis.call('ZREM', box.index, member) -- its member by account tells
+    end
   else
     local group, account = string.match(member, '^(.)([^%z]*)%z')
     if redis.call('HEXISTS', tickets, account) == 0 then
@@ -75,13 +85,13 @@ for _, member in ipairs(members) do
       local lined = s and (s.state == 'q' or s.state == 'a')
       if not s then
         if fault('r', id) then
-          redis.call('ZREM', box.index, member)
+          unindex(box, member)
           redis.call('ZREM', box.ends, id)
         end
       elseif indexed(s, id) ~= member then
         if fault('s', id) then
-          redis.call('ZADD', box.index, 0, indexed(s, id))
-          redis.call('ZREM', box.index, member)
+          unindex(box, member)
+          index_send(box, s, id)
         end
       elseif lined and not redis.call('ZSCORE', box.line, in_line(s, id)) then
         if fault('l', id) then

@@ -9,7 +9,7 @@ type outboxKeys struct {
 	sends    string // HASH  id -> the send's record
 	line     string // ZSET  account NUL peer NUL place, id; score 0: what is queued or under an attempt, by peer
 	due      string // ZSET  kind TAB stamp, account NUL peer; score 0: whose first send may be attempted from then on
-	index    string // ZSET  group, account NUL when, id; score 0: all sends by account, idempotency keys, windows
+	index    string // ZSET  group, account NUL when, id; score 0: all sends by account, idempotency keys, windows; t, group, when, id: all sends by time
 	ends     string // ZSET  id, or key, window or withdrawn step -> when it ends by itself, unix ms
 	names    string // HASH  how else a send is known -> its id; e -> the groups that ask for events, with spaces between
 	windows  string // HASH  account NUL peer -> until|left|since|token

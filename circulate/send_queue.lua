@@ -73,7 +73,7 @@ local s = {state = 'q', account = account, kind = kind, peer = peer, queued = st
   place = place}
 if alone then set_due(box, s, line, now) end
 local record = put_send(box, id, s) -- a full Redis refuses this
-redis.call('ZADD', box.index, '0', indexed(s, id))
+index_send(box, s, id)
 redis.call('ZADD', box.line, '0', in_line(s, id))
 if expires ~= '' then redis.call('ZADD', box.ends, expires, id) end
 if digest ~= '' then

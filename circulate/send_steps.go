@@ -183,24 +183,17 @@ func (s Sends) existing(ctx context.Context, what string, of func(*outboxKeys) s
 			return nil, nil
 		}
 	}
-	batches := make([]wire.Batch, len(s.ring.keys))
-	for shard := range batches {
-		key := of(&s.ring.keys[shard].outbox)
-		batches[shard] = wire.Batch{Key: key, Commands: []wire.Command{{"EXISTS", key}}}
+	all := make([]int, len(s.ring.keys))
+	for shard := range all {
+		all[shard] = shard
 	}
-	for shard, replies := range s.ring.wire.PipelineEach(ctx, wire.Ordinary, batches) {
-		err := replies.Err
-		if err == nil && len(replies.Values) != 1 {
-			err = wire.ErrReply
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s, shard %d: %w", what, shard, err)
-		}
-		if replies.Values[0] == int64(1) {
+	there, err := s.each(ctx, what, all, func(shard int) wire.Command { return wire.Command{"EXISTS", of(&s.ring.keys[shard].outbox)} })
+	for shard, reply := range there {
+		if reply == int64(1) {
 			shards = append(shards, shard)
 		}
 	}
-	return shards, nil
+	return shards, err
 }
 
 // Withdraw queues again, at their old places, the sends of an Attempt whose reply the

@@ -99,13 +99,23 @@ local function indexed(s, id)
 end
 local function line_of(s) return s.account .. '\0' .. s.peer end
 
+-- Beside that, the index has each send by time alone, so that lists are in one order: t,
+-- group, when, and its id. Given a send's member by account, returns this one.
+local function by_time(member) return 't' .. sub(member, 1, 1) .. sub(member, -SEND_ID - 13) end
+
+local function index_send(box, s, id)
+  local member = indexed(s, id)
+  redis.call('ZADD', box.index, '0', member, '0', by_time(member))
+end
+
+local function unindex(box, member) redis.call('ZREM', box.index, member, by_time(member)) end
+
 local function turn_to(box, id, s, state, now)
   local was = indexed(s, id)
   s.state, s.since = state, stamp(now)
-  local is = indexed(s, id)
-  if is ~= was then
-    redis.call('ZADD', box.index, '0', is)
-    redis.call('ZREM', box.index, was)
+  if indexed(s, id) ~= was then
+    index_send(box, s, id)
+    unindex(box, was)
   end
 end
 
@@ -261,7 +271,7 @@ end
 -- Forgets a send that has ended.
 local function drop_send(box, id, s)
   redis.call('HDEL', box.sends, id)
-  redis.call('ZREM', box.index, indexed(s, id))
+  unindex(box, indexed(s, id))
   redis.call('ZREM', box.ends, id)
   if s.vendor ~= '' then redis.call('HDEL', box.names, 'v' .. s.account .. '\0' .. s.vendor) end
 end
@@ -279,7 +289,7 @@ local function end_send(box, id, s, state, now)
     local oldest = redis.call('ZRANGEBYLEX', box.index, first, after, 'LIMIT', '0', '1')[1]
     local gone = sub(oldest, -SEND_ID)
     local other = get_send(box, gone)
-    if other then drop_send(box, gone, other) else redis.call('ZREM', box.index, oldest) end
+    if other then drop_send(box, gone, other) else unindex(box, oldest) end
   end
 end
 
@@ -352,7 +362,7 @@ local function remove_sends(box, account, each)
           drop_send(box, ends, s)
         end
       end
-      redis.call('ZREM', box.index, member)
+      unindex(box, member)
       redis.call('ZREM', box.ends, ends)
     end
   end
@@ -428,7 +438,7 @@ local function unpack_sends(box, text, now)
         local lost = s.state == 'a'
         if lost then s.state, s.since, s.place = 'u', stamp(now), '' end
         put_send(box, name, s)
-        redis.call('ZADD', box.index, '0', indexed(s, name))
+        index_send(box, s, name)
         if s.place ~= '' then
           redis.call('ZADD', box.line, '0', in_line(s, name))
           lines[line_of(s)] = true

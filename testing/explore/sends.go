@@ -243,8 +243,12 @@ func (sendLaw) holds(s snapshot) (fault, strict string) {
 		if sent == 0 && numberOf(resolved, r.id) == 0 && r.state == "y" && !resolvedByHand(s, r) {
 			return fmt.Sprintf("untrue: %s is accepted, and the vendor does not have it", r.id), ""
 		}
-		if n := slices.IndexFunc(index, func(m string) bool { return strings.HasSuffix(m, r.id) && m[:1] == groupOf(r.state) }); n < 0 {
+		n := slices.IndexFunc(index, func(m string) bool { return strings.HasSuffix(m, r.id) && m[:1] == groupOf(r.state) })
+		if n < 0 {
 			return fmt.Sprintf("lost: %s is in no list of its state, %s", r.id, r.state), ""
+		}
+		if at := len(index[n]) - len(r.id) - 13; numberOf(index, "t"+index[n][:1]+index[n][at:]) != 1 {
+			return fmt.Sprintf("lost: %s is %s, and not in the order of time", r.id, r.state), ""
 		}
 		in := numberOf(line, r.peer+"\x00"+r.place+r.id)
 		if wants := r.state == "q" || r.state == "a"; wants != (in == 1) {
@@ -261,7 +265,7 @@ func (sendLaw) holds(s snapshot) (fault, strict string) {
 			}
 		}
 	}
-	if placed != len(line) || dues != len(due) || len(sends) != len(index) {
+	if placed != len(line) || dues != len(due) || 2*len(sends) != len(index) {
 		return fmt.Sprintf("strays: %d sends, line %q, due %q, index %q", len(sends), line, due, index), ""
 	}
 	return "", ""

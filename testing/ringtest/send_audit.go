@@ -23,7 +23,7 @@ func sendAudited(f *fixture) {
 	member := func(key, of string) string {
 		f.Helper()
 		all := f.strings("ZRANGE", f.key("sends:"+key), 0, -1)
-		i := slices.IndexFunc(all, func(m string) bool { return strings.HasSuffix(m, of) })
+		i := slices.IndexFunc(all, func(m string) bool { return strings.HasSuffix(m, of) && !strings.HasPrefix(m, "t") })
 		if i < 0 {
 			f.Fatalf("%s has no %s", key, of)
 		}
@@ -59,6 +59,12 @@ func sendAudited(f *fixture) {
 	f.audit(true, "misplaced "+second)
 	audit(false)
 	spoil(func() { f.do("ZREM", f.key("sends:index"), member("index", unknown)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: unknown})
+	timed := func(group, id string) string {
+		m := member("index", id)
+		return "t" + group + m[len(m)-circulate.SendPlaceLength:]
+	}
+	spoil(func() { f.do("ZREM", f.key("sends:index"), timed("q", second)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: second})
+	spoil(func() { f.do("ZADD", f.key("sends:index"), 0, timed("e", unknown)) }, circulate.SendFinding{Kind: circulate.SendStray, Of: unknown})
 	spoil(func() { f.do("ZREM", f.key("sends:due"), member("due", line)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: first})
 	spoil(func() { f.do("ZREM", f.key("sends:line"), member("line", second)) }, circulate.SendFinding{Kind: circulate.SendLost, Of: second})
 	spoil(func() { f.do("ZADD", f.key("sends:due"), 0, chat+"\t0000000000001b\x00anna") }, circulate.SendFinding{Kind: circulate.SendStray, Of: "b\x00anna"})

@@ -201,6 +201,31 @@ func groupOf(state circulate.SendState) circulate.SendGroup {
 	return circulate.GroupEnded
 }
 
+// walked returns the sends of a group in their order, from pages of n.
+func (f *fixture) walked(ring *circulate.Ring, group circulate.SendGroup, account string, n int) (ids []string) {
+	f.Helper()
+	var before circulate.Send
+	for behind, pages := "", 0; ; pages++ {
+		sends, next, err := ring.Sends().Oldest(context.Background(), group, account, behind, n)
+		if err != nil || len(sends) > n || pages > 1000 {
+			f.Fatalf("page %d has %d sends, %v", pages, len(sends), err)
+		}
+		for _, s := range sends {
+			at, was := s.Queued, before.Queued
+			if group == circulate.GroupEnded {
+				at, was = s.Since, before.Since
+			}
+			if groupOf(s.State) != group || at.Before(was) || slices.Contains(ids, s.ID) {
+				f.Errorf("%s, %s since %v, comes after %v or twice in group %c", s.ID, s.State, at, was, group)
+			}
+			ids, before = append(ids, s.ID), s
+		}
+		if behind = next; behind == "" {
+			return ids
+		}
+	}
+}
+
 // consistent reads the shard itself, and expects each send in exactly the places that its
 // state demands.
 func (o *outbox) consistent() {
@@ -212,6 +237,18 @@ func (o *outbox) consistent() {
 	line := o.strings("ZRANGE", o.key("sends:line"), 0, -1)
 	due := o.strings("ZRANGE", o.key("sends:due"), 0, -1)
 	ends := o.strings("ZRANGE", o.key("sends:ends"), 0, -1)
+	var timed []string
+	for _, s := range all {
+		at := s.Queued
+		if groupOf(s.State) == circulate.GroupEnded {
+			at = s.Since
+		}
+		timed = append(timed, fmt.Sprintf("t%c%013d%s", groupOf(s.State), at.UnixMilli(), s.ID))
+	}
+	slices.Sort(timed)
+	if got := o.strings("ZRANGEBYLEX", o.key("sends:index"), "[t", "(u"); !slices.Equal(got, timed) {
+		o.Errorf("in the order of time are %q, want %q", got, timed)
+	}
 	heads := make(map[string]string) // of each peer
 	for _, member := range line {
 		peer := member[:strings.LastIndexByte(member, 0)]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -86,10 +87,38 @@ func reshardSends(fx *fixture) {
 		f.give(f.old, circulate.Written, circulate.Return{Claim: c[id], Due: soon(c[id]), Kind: chat, Messages: []circulate.Message{m}})
 	}
 
+	// listed expects that each send is listed once, wherever it is.
+	listed := func(ring *circulate.Ring) {
+		f.Helper()
+		for _, group := range []circulate.SendGroup{circulate.GroupQueued, circulate.GroupAttempting, circulate.GroupUnknown, circulate.GroupEnded} {
+			var want []string
+			for shard := range ring.Shards() {
+				some, _, err := ring.Sends().List(ctx, shard, group, "", "", 1000)
+				if err != nil {
+					f.Fatal(err)
+				}
+				for _, s := range some {
+					want = append(want, s.ID)
+				}
+			}
+			got := f.walked(ring, group, "", 9)
+			if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+				f.Errorf("group %c: listed %q, want %q", group, got, want)
+			}
+			for _, id := range all[:3] {
+				of := slices.DeleteFunc(slices.Clone(got), func(send string) bool { return send[:8] != circulate.NewSendID(id)[:8] })
+				if one := f.walked(ring, group, id, 2); !slices.Equal(one, of) {
+					f.Errorf("group %c of %s: listed %q, want %q", group, id, one, of)
+				}
+			}
+		}
+	}
+	listed(f.old)
 	ring := f.begin()
 	if err := moveAll(ring); err != nil {
 		f.Fatal(err)
 	}
+	listed(ring)
 	if left, err := ring.Mover().Remaining(ctx, f.old.ShardOf(stays)); err != nil || left.Accounts != 1 {
 		f.Fatalf("left is %+v, %v; want one, whose attempt is under way", left, err)
 	}
@@ -118,6 +147,7 @@ func reshardSends(fx *fixture) {
 	sends[stays] = sends[stays][1:]
 	after := f.finish(ring)
 	f.lawful(after, len(all))
+	listed(after)
 
 	o := after.Sends()
 	is := func(id string, want circulate.SendState) {

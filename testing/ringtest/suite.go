@@ -231,6 +231,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"reshard, random walk":                                reshardWalk,
 			"send, its life":                                      sendLife,
 			"send, in the order of its peer":                      sendOrder,
+			"send, lists in one order":                            sendsInOneOrder,
 			"send, its key":                                       sendKeys,
 			"send, repeated":                                      sendRepeated,
 			"send, that it wakes":                                 sendWakes,

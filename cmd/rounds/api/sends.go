@@ -139,7 +139,7 @@ func (s *Server) sendRoutes(api huma.API) {
 	answer(s, api, "list sends", huma.Operation{
 		OperationID: "list-sends", Method: http.MethodGet, Path: "/v1/sends", Tags: []string{"sends"},
 		Summary: "List sends",
-		Description: "Shard by shard: unknown ones first, then those that are being sent, that wait, and that have ended. In each of these, the sends of an account are oldest first. " +
+		Description: "Unknown ones first, then those that are being sent, that wait, and that have ended. In each of these, the sends of all accounts are oldest first, by when they were queued, or when they ended. " +
 			"The last 256 sends of an account that have ended are stored, for a week.",
 		Errors: []int{401, 404, 422, 503},
 	}, s.listSends)

@@ -140,8 +140,8 @@ func newSendsListCommand(env environment) *cobra.Command {
 		Use:   "list",
 		Short: "List sends, and what became of them",
 		Long: `List sends, and what became of them: unknown ones first, then those that are being
-sent, that wait, and that have ended. In each of these, the sends of an account are
-oldest first.
+sent, that wait, and that have ended. In each of these, the sends of all accounts are
+oldest first, by when they were queued, or when they ended.
 
   queued      it waits for its turn, or until the third party allows it
   attempting  it may be on its way
