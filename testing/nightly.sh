@@ -2,7 +2,8 @@
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
 # requests against the API, others every day, every rule in Go broken in turn, every published search
-# of the protocol, the conformance suite behind Sentinels, a night of simulated replicas, every fault of chaos, ten minutes under
+# of the protocol, the conformance suite behind Sentinels, every kind's sends while Redis fails at every
+# point of one, a night of simulated replicas, every fault of chaos, ten minutes under
 # every error of third parties, the tests that testing/run.sh runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
 # provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
 # a service that keeps everything itself, a release that is made twice and tried, and two versions
@@ -29,10 +30,11 @@ requests=25000
 only=()
 servers=()
 release=
-# What keeps its state in Redis: the conformance suite, and what is built on the ring.
-stores=(./circulate/... ./accounts ./cmd/rounds/message ./cmd/rounds/backup ./monitor ./poller/delivery)
+# What keeps its state in Redis: the conformance suite, what is built on the ring, and sends while
+# Redis fails.
+stores=(./circulate/... ./accounts ./cmd/rounds/message ./cmd/rounds/backup ./monitor ./poller/delivery ./poller/checkers)
 
-usage() { sed -n '3,22s/^# \{0,1\}//p' testing/nightly.sh; }
+usage() { sed -n '3,23s/^# \{0,1\}//p' testing/nightly.sh; }
 
 # targets prints each fuzz target: its package and its name.
 targets() {
@@ -219,6 +221,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "feeds of others" fed
 	run "an identity provider of others" signed
 	run "the conformance suite behind Sentinels" go test -count=1 -tags night ./circulate -run '^TestRingBehindSentinels$'
+	run "sends of every kind while Redis fails" go test -count=1 -tags night ./poller/checkers -run '^TestNoKindDoublesASendWhereverRedisForgets$'
 	served newer
 	run "a hundred kills" env DATA_KILLS=100 go test -C testing/endtoend -count=1 . -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi

@@ -16,6 +16,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/sendtest"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
@@ -24,7 +26,12 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The race detector watches the same steps of a replica in the tests of package poller, and those of
+// each kind in its own.
+func TestMain(m *testing.M) {
+	faketime.Lean()
+	goleak.VerifyTestMain(processes.Apart(m, "TestNoKindDoublesASend", "TestNoKindDoublesASendThatRedisForgets"))
+}
 
 // token is the only secret of these accounts.
 const token = "123:sesame-sesame-sesame-sesame-sesame"
@@ -45,10 +52,33 @@ func (h handler) RoundTrip(r *http.Request) (*http.Response, error) { return ser
 // A replica may be killed at any point of a send, and the third party's answers may be lost. No kind
 // then sends anything twice, unless somebody wants that, and each doubt is listed.
 func TestNoKindDoublesASend(t *testing.T) {
-	outlets := map[string]struct {
-		deduplicates bool
-		start        func(t *testing.T) *sendtest.Outlet
-	}{
+	eachKind(t, func(t *testing.T, _ string, o outlet) { sendtest.Run(t, o.deduplicates, o.start) })
+}
+
+// Redis may fail at any point of a send too, and lose its last writes: it is killed, its machine loses
+// power, or a replica takes over. No kind then sends anything twice, and each doubt is listed. By day
+// one kind goes through all points; at night all do.
+func TestNoKindDoublesASendThatRedisForgets(t *testing.T) {
+	eachKind(t, func(t *testing.T, kind string, o outlet) {
+		if kind != "telegram" {
+			sendtest.RunLosing(t, o.deduplicates, o.start, sendtest.AfterYes)
+			return
+		}
+		sendtest.RunLosing(t, o.deduplicates, o.start, sendtest.Points()...)
+		t.Run("attempts do not wait", func(t *testing.T) { sendtest.RunLosingUnconfirmed(t, o.deduplicates, o.start) })
+	})
+}
+
+// outlet is a kind that sends.
+type outlet struct {
+	deduplicates bool
+	start        func(t *testing.T) *sendtest.Outlet
+}
+
+// eachKind runs a test with each kind that sends.
+func eachKind(t *testing.T, test func(t *testing.T, kind string, o outlet)) {
+	t.Helper()
+	outlets := map[string]outlet{
 		"weixin": {false, func(*testing.T) *sendtest.Outlet {
 			fake := ilinkd.New(ilink.Options{Hold: -1})
 			fake.AddBot(token)
@@ -109,7 +139,7 @@ func TestNoKindDoublesASend(t *testing.T) {
 	for name, o := range outlets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sendtest.Run(t, o.deduplicates, o.start)
+			test(t, name, o)
 		})
 	}
 }

@@ -50,18 +50,8 @@ func compare(live *connect.Embedded, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
-	files, err := filepath.Glob(filepath.Join(path, "data.*"))
-	if err != nil {
+	if err := copyData(path, copied); err != nil {
 		return err
-	}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(copied, filepath.Base(name)), text, 0o600)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	filled := connect.NewEmbedded()
 	defer func() { err = errors.Join(err, filled.Close()) }()
@@ -74,6 +64,24 @@ func compare(live *connect.Embedded, path string) (err error) {
 		return fmt.Errorf("damaged: %+v", damaged)
 	}
 	return Same(live, filled)
+}
+
+// copyData copies the files of a data directory into another one, as they are at this moment.
+func copyData(from, to string) error {
+	files, err := filepath.Glob(filepath.Join(from, "data.*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(name)), text, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Same returns an error that names the first key that two servers do not have alike.

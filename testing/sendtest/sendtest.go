@@ -1,7 +1,7 @@
-// Package sendtest kills a replica at each point of a send, and cuts a third party's answers. It then
-// judges by what the third party has: no send is there twice, and each of which nobody knows whether
-// it is there is listed as unknown. The tests of package poller do that to a sender in memory, and
-// those of the kinds to each kind with its fake.
+// Package sendtest kills a replica at each point of a send, has Redis fail there and lose its last
+// writes, and cuts a third party's answers. It then judges by what the third party has: no send is
+// there twice, and each of which nobody knows whether it is there is listed as unknown. The tests of
+// package poller do that to a sender in memory, and those of the kinds to each kind with its fake.
 package sendtest
 
 import (
@@ -56,7 +56,7 @@ func (l *Line) Begin() error {
 // End is called when the third party has a send. Its error is that of an answer that did not arrive.
 func (l *Line) End() error {
 	defer func() { l.calls <- struct{}{} }()
-	if l.killer.at(afterYes) {
+	if l.killer.at(AfterYes) {
 		return io.ErrUnexpectedEOF
 	}
 	return nil
@@ -91,9 +91,10 @@ const (
 	beforeAttempt = "before the attempt is noted"
 	afterAttempt  = "when the attempt is noted, with its reply lost"
 	beforeCall    = "before the call"
-	afterYes      = "after the third party's yes, with its answer lost"
-	beforeSettle  = "before the outcome is written"
-	settleLost    = "when the outcome is written, with its reply lost"
+	// AfterYes is the point at which a doubt is hardest: the third party has the send.
+	AfterYes     = "after the third party's yes, with its answer lost"
+	beforeSettle = "before the outcome is written"
+	settleLost   = "when the outcome is written, with its reply lost"
 )
 
 // killer kills a replica at one of the points.
@@ -191,10 +192,15 @@ func (k *killer) decide(step faketime.Step) faketime.Fate {
 	return faketime.Healthy
 }
 
+// Points are all points at which a replica is killed, in the order of a send.
+func Points() []string {
+	return []string{beforeAttempt, afterAttempt, beforeCall, AfterYes, beforeSettle, settleLost}
+}
+
 // Run tests an outlet. Start makes it and its fake anew for each test. Deduplicates says that its third
 // party takes a send once however often it comes, so that nothing stays unknown.
 func Run(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet) {
-	for _, point := range []string{beforeAttempt, afterAttempt, beforeCall, afterYes, beforeSettle, settleLost} {
+	for _, point := range Points() {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			redistest.Each(t, func(t *testing.T, server redistest.Redis) {
@@ -210,7 +216,7 @@ func Run(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet) {
 					faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
 						w := newWorld(t, server, start(t), `,"on_unknown":"retry"`)
 						end := w.kill(point)
-						w.anHourLater()
+						w.minutesLater()
 						end()
 						w.judgeAllAccepted()
 					})
@@ -228,7 +234,7 @@ func Run(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet) {
 					}
 					w := newWorld(t, server, outlet, fmt.Sprintf(`,"on_unknown":%q`, policy))
 					outlet.Cut(2)
-					w.anHourLater()
+					w.minutesLater()
 					switch {
 					case deduplicates:
 						w.judgeAllAccepted()
@@ -245,10 +251,56 @@ func Run(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet) {
 	})
 }
 
+// RunLosing tests an outlet while Redis fails at the moment at which a replica is killed. Attempts
+// wait for the disk of Redis or its replicas, so no send is doubled.
+func RunLosing(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet, points ...string) {
+	for _, point := range points {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			redistest.EachLosing(t, func(t *testing.T, server *redistest.Losing) {
+				w := newWorld(t, server, start(t), "")
+				w.config = poller.Config{ConfirmReplicas: server.Replicas}
+				w.lose(server, point, server.Unsure && slices.Contains(doubling(), point) && !deduplicates)
+			})
+		})
+	}
+}
+
+// RunLosingUnconfirmed is a control of RunLosing, in which attempts wait for nothing: it must find
+// that a send is doubled wherever Redis loses writes, and the third party does not deduplicate.
+func RunLosingUnconfirmed(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet) {
+	redistest.EachLosing(t, func(t *testing.T, server *redistest.Losing) {
+		w := newWorld(t, server, start(t), "")
+		w.config = poller.Config{ConfirmUnsynced: true}
+		w.lose(server, AfterYes, !server.Lossless && !deduplicates)
+	})
+}
+
+// doubling are the points at which a send is doubled if Redis loses that it was attempted.
+func doubling() []string { return []string{AfterYes, beforeSettle, settleLost} }
+
+// lose kills a replica at a point, and Redis with it. Doubled says that a send is expected twice.
+func (w *world) lose(server *redistest.Losing, point string, doubled bool) {
+	w.t.Helper()
+	server.Keep()
+	w.fail = server.Lose
+	end := w.kill(point)
+	w.resume(w.count().Queued)
+	judge := func() { w.judge(point) }
+	if doubled {
+		judge = w.judgeDoubled
+	}
+	judge()
+	end()
+	judge()
+}
+
 // world is an account with sends that are queued.
 type world struct {
 	t      *testing.T
 	server circulate.Server
+	config poller.Config // of all replicas
+	fail   func()        // is called when a replica is killed
 	ring   *circulate.Ring
 	outlet *Outlet
 	ids    []string
@@ -258,7 +310,7 @@ const account = "a"
 
 func newWorld(t *testing.T, server circulate.Server, outlet *Outlet, more string) *world {
 	t.Helper()
-	w := &world{t: t, server: server, outlet: outlet}
+	w := &world{t: t, server: server, fail: func() {}, outlet: outlet}
 	w.ring = w.open(server)
 	due := time.Now().Add(time.Hour)
 	if outlet.Windowed {
@@ -303,7 +355,7 @@ func (w *world) run(ring *circulate.Ring, sender poller.Sender, hurry <-chan str
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pool, err := poller.New(ring, checkers, poller.Config{}, poller.Options{Log: faketime.Log(w.t), Hurry: hurry})
+	pool, err := poller.New(ring, checkers, w.config, poller.Options{Log: faketime.Log(w.t), Hurry: hurry})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -347,6 +399,7 @@ func (w *world) kill(point string) (end func()) {
 	stop := w.run(ring, w.outlet.Sender(newLine(k)), hurry)
 	<-k.killed
 	k.await()
+	w.fail()
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -375,11 +428,11 @@ func (w *world) resume(calls int) {
 	stop()
 }
 
-// anHourLater runs another replica for an hour of fake time.
-func (w *world) anHourLater() {
+// minutesLater runs another replica for some minutes of fake time.
+func (w *world) minutesLater() {
 	w.t.Helper()
 	stop := w.run(w.ring, w.outlet.Sender(newLine(newKiller(nowhere))), nil)
-	time.Sleep(50 * time.Minute)
+	time.Sleep(5 * time.Minute)
 	stop()
 }
 
@@ -429,6 +482,17 @@ func (w *world) judge(point string) int {
 		w.t.Errorf("%d sends are in doubt, though none was attempted", len(doubts))
 	}
 	return len(doubts)
+}
+
+// judgeDoubled expects a send twice.
+func (w *world) judgeDoubled() {
+	w.t.Helper()
+	for n := range w.ids {
+		if _, times := w.look(n); times > 1 {
+			return
+		}
+	}
+	w.t.Error("no send is doubled, though Redis has lost that one was attempted")
 }
 
 // judgeAllAccepted expects each send once, and none in doubt.
