@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,53 +44,15 @@ func TestBrokenRuleIsFound(t *testing.T) {
 	}
 }
 
-// broken builds the service with a rule broken: the script with that rule is replaced in the binary.
-// To compile it from another source would compile most of the service once more. The new script
-// must be as long as the old one, so a line of the comment that heads it is cut.
+// broken builds the service with a rule broken.
 func broken(t *testing.T, dir, rule string) string {
 	t.Helper()
-	m, known := mutants.Named(rule)
-	if !known {
-		t.Fatalf("there is no rule %q to be broken", rule)
-	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "circulate", m.Source()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed, err := m.Apply(string(text))
-	if err != nil || changed == string(text) {
-		t.Fatalf("%q is not broken: %v", rule, err)
-	}
 	binary, err := processes.Build(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(program, text); n != 1 {
-		t.Fatalf("the binary has %s %d times", m.Source(), n)
-	}
-	program = bytes.Replace(program, text, []byte(shortened(t, changed, len(text))), 1)
-	if err := os.WriteFile(binary, program, 0o755); err != nil {
+	if err := mutants.Break(binary, filepath.Join("..", "..", "circulate"), rule); err != nil {
 		t.Fatal(err)
 	}
 	return binary
-}
-
-// shortened cuts the longest line of comment in a script, so that the script has a length.
-func shortened(t *testing.T, script string, length int) string {
-	t.Helper()
-	longest := ""
-	for line := range strings.Lines(script) {
-		if strings.HasPrefix(line, "-- ") && len(line) > len(longest) {
-			longest = line
-		}
-	}
-	over := len(script) - length
-	if over < 0 || over > len(longest)-len("-- \n") {
-		t.Fatalf("the script is %d bytes longer, and its longest line of comment has %d", over, len(longest))
-	}
-	return strings.Replace(script, longest, longest[:len(longest)-1-over]+"\n", 1)
 }

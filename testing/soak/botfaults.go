@@ -59,12 +59,11 @@ const (
 	another = "telegram: 409, another program"
 )
 
-// kindsOfErrors is how many there are.
-func kindsOfErrors() int { return len(weixinErrors()) + len(telegramErrors()) + len(sendErrors()) + 6 }
+// kindsOfErrors is how many there are, without those of sends.
+func kindsOfErrors() int { return len(weixinErrors()) + len(telegramErrors()) + 6 }
 
 // breakSomething injects the next error of each kind that passes.
 func (b *bots) breakSomething(ctx context.Context) error {
-	b.breakSends()
 	turn, healthy := b.turn, voided+b.random.IntN(botsEach-voided)
 	b.turn++
 	faults := weixinErrors()
@@ -154,4 +153,7 @@ func (b *bots) heal() {
 	b.telegram.SetWebhook(b.hooked, "")
 	b.weixin.Heal()
 	b.telegram.Heal()
+	for _, c := range b.connectors {
+		c.heal()
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,36 +26,51 @@ const (
 	inHand = 2 * time.Second
 )
 
-// bots are accounts whose third parties hold calls.
+// bots are accounts whose third parties hold calls, and those of connectors.
 type bots struct {
-	weixin   *ilinkd.Server
-	telegram *telegram.Telegram
-	random   *rand.Rand
-	stops    []func()
-	killed   []time.Time
-	injected map[string]int // how often each error was, by kind and name
-	turn     int            // of the errors
-	hooked   string         // the token of a Telegram bot that may have a webhook
-	asked    []*asked       // sends
+	weixin     *ilinkd.Server
+	telegram   *telegram.Telegram
+	connectors []*connectors
+	random     *rand.Rand
+	stops      []func()
+	killed     []time.Time
+	injected   map[string]int // how often each error was, by kind and name
+	turn       int            // of the errors
+	hooked     string         // the token of a Telegram bot that may have a webhook
 }
 
 func newBots(random *rand.Rand) (*bots, error) {
 	b := &bots{random: random, injected: make(map[string]int), hooked: tokenOf("telegram", botsEach-1)}
-	w, stop, err := ilinkd.Serve(ilink.Options{Hold: holdOf, NextHold: holdOf})
-	if err != nil {
+	if err := b.serve(); err != nil {
+		b.close()
 		return nil, err
 	}
-	t, stopToo, err := telegram.Serve(telegram.Options{MaxHold: holdOf})
-	if err != nil {
-		stop()
-		return nil, err
-	}
-	b.weixin, b.telegram, b.stops = w, t, []func(){stop, stopToo}
 	for n := range botsEach {
-		w.AddBot(tokenOf("weixin", n))
-		t.AddBot(tokenOf("telegram", n))
+		b.weixin.AddBot(tokenOf("weixin", n))
+		b.telegram.AddBot(tokenOf("telegram", n))
 	}
 	return b, nil
+}
+
+// serve starts the third parties.
+func (b *bots) serve() error {
+	var stop func()
+	var err error
+	if b.weixin, stop, err = ilinkd.Serve(ilink.Options{Hold: holdOf, NextHold: holdOf}); err != nil {
+		return err
+	}
+	b.stops = append(b.stops, stop)
+	if b.telegram, stop, err = telegram.Serve(telegram.Options{MaxHold: holdOf}); err != nil {
+		return err
+	}
+	b.stops = append(b.stops, stop)
+	for _, c := range []*connectors{{name: "a connector", prefix: "plain"}, {name: "a connector that deduplicates", prefix: "once", once: true}} {
+		if stop, err = c.serve(); err != nil {
+			return err
+		}
+		b.connectors, b.stops = append(b.connectors, c), append(b.stops, stop)
+	}
+	return nil
 }
 
 func (b *bots) close() {
@@ -66,6 +82,13 @@ func (b *bots) close() {
 // tokenOf returns a bot's token, in the form of Telegram's.
 func tokenOf(kind string, n int) string { return fmt.Sprintf("%d:the-secret-of-%s", 1000+n, kind) }
 
+// tokenOfAccount returns the token of the account of a bot.
+func tokenOfAccount(id string) string {
+	kind, n, _ := strings.Cut(id, "-")
+	number, _ := strconv.Atoi(n)
+	return tokenOf(kind, number)
+}
+
 // settings are the secrets of all bots.
 func (b *bots) settings() (all []string) {
 	for n := range botsEach {
@@ -74,15 +97,18 @@ func (b *bots) settings() (all []string) {
 	return all
 }
 
-// records are the accounts, one a line.
-func (b *bots) records() *bytes.Buffer {
+// records are the accounts, one a line, and how many there are.
+func (b *bots) records() (lines *bytes.Buffer, n int) {
 	var out bytes.Buffer
 	for n := range botsEach {
 		for kind, base := range map[string]string{"weixin": b.weixin.URL(), "telegram": b.telegram.URL()} {
 			fmt.Fprintf(&out, `{"id":"%s-%d","kind":%[1]q,"cadence":"every 0","config":{"token":{"secret":"%[1]s-%d"},"base_url":%q}}`+"\n", kind, n, base)
 		}
 	}
-	return &out
+	for _, c := range b.connectors {
+		c.write(&out)
+	}
+	return &out, bytes.Count(out.Bytes(), []byte("\n"))
 }
 
 // post sends a message to one healthy bot of each kind.
@@ -163,8 +189,8 @@ func (b *bots) excused(at time.Time) bool {
 	return false
 }
 
-// findings are what is expected of bots.
-func (b *bots) findings(weixin, telegrams sum, parked map[string]string, short bool) []finding {
+// findings are what is expected of bots, which are to meet so many kinds of errors.
+func (b *bots) findings(weixin, telegrams sum, parked map[string]string, short bool, kinds int) []finding {
 	total := 0
 	for _, n := range b.injected {
 		total += n
@@ -174,13 +200,12 @@ func (b *bots) findings(weixin, telegrams sum, parked map[string]string, short b
 		why = append(why, fmt.Sprintf("%s: %s", id, parked[id]))
 	}
 	return []finding{
-		b.sendFinding(),
 		{"every message of every Telegram bot is in the streams once",
 			fmt.Sprintf("%d posted; %d lost or behind, %d doubled", telegrams.posted, telegrams.lost+telegrams.behind, telegrams.doubled), telegrams.lost+telegrams.behind+telegrams.doubled == 0},
 		{"every message of every WeChat account is in the streams once, but for answers that were cut and pages in hand of a killed replica: the server gives those once",
 			fmt.Sprintf("%d posted; %d missing where that is allowed (%d answers cut, %d replicas killed), %d lost or behind otherwise, %d doubled",
 				weixin.posted, weixin.allowed, len(b.weixin.Cuts()), len(b.killed), weixin.lost+weixin.behind, weixin.doubled), weixin.lost+weixin.behind+weixin.doubled == 0},
-		{"every error of bots was injected", fmt.Sprintf("%d times, %d kinds: %s", total, len(b.injected), strings.Join(sortedKeys(b.injected), "; ")), short || len(b.injected) == kindsOfErrors()},
+		{"every error of bots was injected", fmt.Sprintf("%d times, %d kinds: %s", total, len(b.injected), strings.Join(sortedKeys(b.injected), "; ")), short || len(b.injected) == kinds},
 		{"bots whose token is void are parked as auth, and that says what to do", strings.Join(why, "; "), b.onlyDoomed(parked)},
 	}
 }

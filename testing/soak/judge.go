@@ -89,7 +89,12 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 	}
 	busy, calm, wrong := e.world.Fake.Stats(e.busy.ID), e.world.Fake.Stats(e.calm.ID), e.world.Fake.Stats(e.wrong.ID)
 	limited, calmIDs := all(e.busy), ids[:e.calm.Accounts-len(e.doomed)]
-	return append(e.bots.findings(weixin, telegrams, parked, e.short()), []finding{
+	var findings []finding
+	for _, o := range e.outlets {
+		findings = append(findings, o.finding())
+	}
+	findings = append(findings, e.bots.findings(weixin, telegrams, parked, e.short(), kindsOfErrors()+e.kindsOfSendErrors())...)
+	return append(findings, []finding{
 		{"every message of every healthy account is in the streams once",
 			fmt.Sprintf("%d posted to %d accounts; %d lost, %d doubled, %d made up; all settled %v after the end", counted.posted, len(ids), counted.lost, counted.doubled, counted.strange, caughtUp),
 			counted.lost+counted.doubled+counted.strange == 0},

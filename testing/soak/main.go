@@ -9,9 +9,10 @@
 // announced by callbacks. Twelve personal WeChat accounts and twelve Telegram bots, whose calls
 // are held, are among them, and get every error of their tables. The WeChat server gives each
 // message once: what it gave to a replica that was just killed, or in an answer that broke, may
-// be missing, and the report counts that. Telegram bots also send texts, and sendMessage fails
-// in every way. In the end every other message of every healthy account must be in the streams
-// once, and no text may be there twice. The command prints what was expected and what was found.
+// be missing, and the report counts that. Accounts of each kind that can send do so, those of two
+// connectors among them, and what takes a send fails in every way. In the end every other message of
+// every healthy account must be in the streams once, and no send may be there twice. The command
+// prints what was expected and what was found.
 package main
 
 import (

@@ -15,6 +15,8 @@ type plan struct {
 	length   time.Duration
 	accounts int
 	seed     uint64
+	binary   string // of the program; empty: it is built
+	onlyCuts bool   // all that goes wrong with sends is that answers are cut
 }
 
 const (
@@ -39,6 +41,8 @@ type endurance struct {
 	kills             int
 	ticks, posts      int
 	bots              *bots
+	outlets           []*outlet
+	sends             int
 }
 
 func run(ctx context.Context, dir string, p plan) (findings []finding, err error) {
@@ -54,15 +58,17 @@ func run(ctx context.Context, dir string, p plan) (findings []finding, err error
 	e.world, err = wecomtest.Open(ctx, dir, wecomtest.Options{
 		Corps: []wecomtest.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
 		Settings: append(e.bots.settings(), fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)),
-		Redis:    []redistest.Option{redistest.WithAOF()},
+		Redis:    []redistest.Option{redistest.WithAOF()}, Binary: p.binary,
 	})
 	defer e.world.Close()
 	if err != nil {
 		return nil, err
 	}
-	if err := e.world.Import(ctx, e.bots.records(), 2*botsEach); err != nil {
+	records, n := e.bots.records()
+	if err := e.world.Import(ctx, records, n); err != nil {
 		return nil, err
 	}
+	e.outlets = e.newOutlets()
 	e.world.Fake.LimitCalls(e.busy.ID, busyCalls)
 	if err := e.post(ctx); err != nil {
 		return nil, err
@@ -101,6 +107,7 @@ func (e *endurance) post(ctx context.Context) error {
 			if e.ticks++; e.short() && e.ticks%3 > 0 {
 				break // or bots fail several times in a row, and wait long
 			}
+			e.breakSends()
 			if err := e.bots.breakSomething(ctx); err != nil {
 				return err
 			}

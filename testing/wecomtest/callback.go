@@ -52,9 +52,10 @@ func (w *World) Nudge(ctx context.Context, id string) error {
 	return nil
 }
 
-// Send asks for a text from an account to somebody, and returns the send's id.
+// Send asks for a text from an account to somebody, which leaves as soon as the third party allows it,
+// and returns the send's id.
 func (w *World) Send(ctx context.Context, account, key, to, text string) (id string, err error) {
-	body, err := json.Marshal(map[string]any{"to": to, "data": map[string]string{"text": text}})
+	body, err := json.Marshal(map[string]any{"to": to, "when": "open", "data": map[string]string{"text": text}})
 	if err != nil {
 		return "", err
 	}

@@ -43,6 +43,7 @@ type Options struct {
 	Settings []string
 	OnSync   func(openKfID, token string) // called for each sync_msg; nil: nothing is
 	Redis    []redistest.Option
+	Binary   string // of the program; empty: it is built
 }
 
 // World is what runs. Tests may use and break Fake, Redis and the processes.
@@ -113,8 +114,10 @@ func (w *World) configure(_ context.Context, dir string) error {
 		return err
 	}
 	w.closing = append(w.closing, w.Redis.Kill)
-	if w.binary, err = processes.Build(dir); err != nil {
-		return err
+	if w.binary = w.options.Binary; w.binary == "" {
+		if w.binary, err = processes.Build(dir); err != nil {
+			return err
+		}
 	}
 	addr, err := ports.Address()
 	if err != nil {
