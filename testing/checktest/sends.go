@@ -15,6 +15,8 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // SendKind is a kind of account that sends, under test.
@@ -481,12 +483,64 @@ func manySendsAtOnce(t *testing.T, p SendParty) {
 	group.Wait()
 }
 
-// Sending makes a checker of a sender: each check attempts a send. With it, RunAddresses judges where
-// sends go, and where their secrets do.
-func Sending(s poller.Sender, send poller.Outgoing, token string) poller.Checker {
-	return sending{s, send, token}
+// Answer is what a third party may answer to a send, and what the attempt says then.
+type Answer[F any] struct {
+	Fault   F             // what is done to the call
+	End     SendEnd       // empty: the third party has the send, and there is no error
+	Code    string        // of the error; empty: not judged
+	After   time.Duration // before the next attempt, by the error
+	Account bool          // the account is to be checked
+	Unsent  bool          // no byte of the send has left
 }
 
+// RunAnswers attempts a send for each answer. Attempt returns the error of the attempt, and values
+// that it must not tell.
+func RunAnswers[F any](t *testing.T, answers map[string]Answer[F], attempt func(t *testing.T, fault F) (secrets []string, err error)) {
+	for name, want := range answers {
+		t.Run(name, func(t *testing.T) {
+			secrets, err := attempt(t, want.Fault)
+			if want.End == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			notNilEnd(t, err)
+			end, code, after := endOf(err)
+			var refused poller.SendError
+			if known := new(poller.SendError); errors.As(err, &known) {
+				refused = *known
+			}
+			if err == nil || end != want.End || want.Code != "" && code != want.Code || after != want.After || refused.Account != want.Account || refused.Unsent != want.Unsent {
+				t.Errorf("got %s, %s, after %v, account %v, unsent %v: %v", end, code, after, refused.Account, refused.Unsent, err)
+			}
+			tellsNothing(t, "the error", err, secrets)
+		})
+	}
+}
+
+// RunSendAddresses is RunAddresses for where sends go, and where their secrets do. The checkers of h
+// are senders, and attempt the send, with what a window gives to it.
+func RunSendAddresses(t *testing.T, h HTTP, send poller.Outgoing, token string) {
+	t.Helper()
+	sender := func(c poller.Checker) poller.Checker {
+		s, ok := c.(poller.Sender)
+		if !ok {
+			t.Fatalf("%T is no poller.Sender", c)
+		}
+		return sending{s, send, token}
+	}
+	of, withSecrets := h.New, h.WithSecrets
+	h.New = func(client *fetch.Client) poller.Checker { return sender(of(client)) }
+	if withSecrets != nil {
+		h.WithSecrets = func(client *fetch.Client, source secrets.Source) poller.Checker {
+			return sender(withSecrets(client, source))
+		}
+	}
+	RunAddresses(t, h)
+}
+
+// sending makes a checker of a sender: each check attempts a send.
 type sending struct {
 	poller.Sender
 	send  poller.Outgoing

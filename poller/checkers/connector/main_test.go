@@ -40,12 +40,17 @@ func signedConfig(url string) json.RawMessage {
 }
 
 func TestSuite(t *testing.T) {
-	checktest.RunHTTP(t, checktest.HTTP{
+	checktest.RunHTTP(t, party())
+}
+
+// party is how the kind is called.
+func party() checktest.HTTP {
+	return checktest.HTTP{
 		New:         func(client *fetch.Client) poller.Checker { return New(client, source()) },
 		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s) },
 		Values:      source().Lookup,
 		Config:      signedConfig,
 		Route:       "connector",
 		Secret:      apiToken,
-	})
+	}
 }

@@ -53,63 +53,37 @@ func TestASendIsSignedWithItsID(t *testing.T) {
 }
 
 func TestWhatAnAnswerToASendMeans(t *testing.T) {
-	const (
-		accepted = "accepted"
-		unknown  = "unknown"
-		again    = "again"
-		final    = "final"
-	)
-	for name, tt := range map[string]struct {
+	type answer struct {
 		status int
 		body   string
-		want   string
-		code   string
-		after  time.Duration
-	}{
-		"204":                   {204, "", accepted, "", 0},
-		"200 without a body":    {200, "", accepted, "", 0},
-		"an object":             {201, `{}`, accepted, "", 0},
-		"no object":             {200, `accepted`, unknown, "protocol", 0},
-		"an id that is no text": {200, `{"id":7}`, unknown, "protocol", 0},
-		"rejected":              {200, `{"error":{"kind":"rejected","code":"blocked","message":"the person is gone"}}`, final, "blocked", 0},
-		"limited":               {429, `{"error":{"kind":"rate_limited"},"retry_after":90}`, again, "rate_limited", 90 * time.Second},
-		"transient":             {500, `{"error":{"kind":"transient"}}`, again, "transient", 0},
-		"an unknown kind":       {400, `{"error":{"kind":"odd"}}`, final, "http_400", 0},
-		"odd, and accepted":     {200, `{"error":{"kind":"odd"}}`, unknown, "protocol", 0},
-		"a framework's error":   {500, `{"error":"oops"}`, unknown, "http_500", 0},
-		"a gateway":             {504, ``, unknown, "http_504", 0},
-		"unsigned":              {401, ``, again, "http_401", 0},
-		"elsewhere":             {302, ``, again, "http_302", 0},
-		"invalid":               {422, ``, final, "http_422", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := sends(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.body))
-			})
-			got, code := accepted, ""
-			var after time.Duration
-			var refused *poller.SendError
-			var failed *poller.CheckError
-			switch {
-			case errors.As(err, &refused):
-				got, code, after = again, refused.Code, refused.After
-				if refused.Final {
-					got = final
-				}
-			case errors.As(err, &failed):
-				got, code = unknown, failed.Code
+	}
+	checktest.RunAnswers(t, map[string]checktest.Answer[answer]{
+		"204":                   {Fault: answer{204, ""}},
+		"200 without a body":    {Fault: answer{200, ""}},
+		"an object":             {Fault: answer{201, `{}`}},
+		"no object":             {Fault: answer{200, `accepted`}, End: checktest.SendUnknown, Code: "protocol"},
+		"an id that is no text": {Fault: answer{200, `{"id":7}`}, End: checktest.SendUnknown, Code: "protocol"},
+		"rejected":              {Fault: answer{200, `{"error":{"kind":"rejected","code":"blocked","message":"the person is gone"}}`}, End: checktest.SendRefused, Code: "blocked"},
+		"limited":               {Fault: answer{429, `{"error":{"kind":"rate_limited"},"retry_after":90}`}, End: checktest.SendAgain, Code: "rate_limited", After: 90 * time.Second},
+		"transient":             {Fault: answer{500, `{"error":{"kind":"transient"}}`}, End: checktest.SendAgain, Code: "transient"},
+		"an unknown kind":       {Fault: answer{400, `{"error":{"kind":"odd"}}`}, End: checktest.SendRefused, Code: "http_400"},
+		"odd, and accepted":     {Fault: answer{200, `{"error":{"kind":"odd"}}`}, End: checktest.SendUnknown, Code: "protocol"},
+		"a framework's error":   {Fault: answer{500, `{"error":"oops"}`}, End: checktest.SendUnknown, Code: "http_500"},
+		"a gateway":             {Fault: answer{504, ``}, End: checktest.SendUnknown, Code: "http_504"},
+		"unsigned":              {Fault: answer{401, ``}, End: checktest.SendAgain, Code: "http_401"},
+		"elsewhere":             {Fault: answer{302, ``}, End: checktest.SendAgain, Code: "http_302"},
+		"invalid":               {Fault: answer{422, ``}, End: checktest.SendRefused, Code: "http_422"},
+		"a cut connection":      {Fault: answer{0, ``}, End: checktest.SendUnknown},
+	}, func(t *testing.T, a answer) ([]string, error) {
+		_, err := sends(t, func(w http.ResponseWriter, _ *http.Request) {
+			if a.status == 0 {
+				panic(http.ErrAbortHandler)
 			}
-			if got != tt.want || code != tt.code || after != tt.after {
-				t.Errorf("got %s, %s, %v: %v", got, code, after, err)
-			}
+			w.WriteHeader(a.status)
+			_, _ = w.Write([]byte(a.body))
 		})
-	}
-	_, err := sends(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	var refused *poller.SendError
-	if err == nil || errors.As(err, &refused) {
-		t.Errorf("a cut connection: got %v", err)
-	}
+		return []string{apiToken}, err
+	})
 }
 
 func TestOnlyAConnectorWithASendURLSends(t *testing.T) {

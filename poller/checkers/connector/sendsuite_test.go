@@ -9,7 +9,6 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
-	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
@@ -84,14 +83,7 @@ func startSendParty(t *testing.T, once bool) checktest.SendParty {
 
 func TestSendAddresses(t *testing.T) {
 	t.Parallel()
-	sending := func(c *Checker) poller.Checker {
-		return checktest.Sending(c, poller.Outgoing{Peer: "anna", Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, "")
-	}
-	checktest.RunAddresses(t, checktest.HTTP{
-		New:         func(client *fetch.Client) poller.Checker { return sending(New(client, source())) },
-		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return sending(New(client, s)) },
-		Values:      source().Lookup,
-		Config:      func(url string) json.RawMessage { return sendingConfig(url, false) },
-		Secret:      apiToken,
-	})
+	h := party()
+	h.Config = func(url string) json.RawMessage { return sendingConfig(url, false) }
+	checktest.RunSendAddresses(t, h, poller.Outgoing{Peer: "anna", Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, "")
 }

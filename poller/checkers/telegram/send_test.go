@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
@@ -61,48 +62,23 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 }
 
 func TestWhatAnAnswerToASendMeans(t *testing.T) {
-	const (
-		unknown = "unknown"
-		again   = "again"
-		final   = "final"
-	)
-	for name, tt := range map[string]struct {
-		fault   telegram.Fault
-		want    string
-		after   time.Duration
-		account bool
-	}{
-		"limited":   {telegram.Fault{RetryAfter: 7}, again, 7 * time.Second, false},
-		"revoked":   {telegram.Fault{Code: 401}, again, 0, true},
-		"blocked":   {telegram.Fault{Code: 403}, final, 0, false},
-		"wrong":     {telegram.Fault{Code: 400}, final, 0, false},
-		"migrated":  {telegram.Fault{MigrateTo: -7}, final, 0, false},
-		"their own": {telegram.Fault{Code: 500}, unknown, 0, false},
-		"gateway":   {telegram.Fault{Status: 502}, unknown, 0, false},
-		"garbage":   {telegram.Fault{Garbage: true}, unknown, 0, false},
-		"reset":     {telegram.Fault{Reset: true}, unknown, 0, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := telegram.New(telegram.Options{})
-			w.AddBot(tokenOf("a"))
-			w.FailSends(tokenOf("a"), tt.fault)
-			_, err := sends(t, w, "7", `{"text":"x"}`)
-			got, after, account := unknown, time.Duration(0), false
-			var refused *poller.SendError
-			if errors.As(err, &refused) {
-				got, after, account = again, refused.After, refused.Account
-				if refused.Final {
-					got = final
-				}
-			}
-			if err == nil || got != tt.want || after != tt.after || account != tt.account {
-				t.Errorf("got %s, %v, %v: %v", got, after, account, err)
-			}
-			if err != nil && strings.Contains(err.Error(), tokenOf("a")) {
-				t.Errorf("it tells the token: %v", err)
-			}
-		})
-	}
+	checktest.RunAnswers(t, map[string]checktest.Answer[telegram.Fault]{
+		"limited":   {Fault: telegram.Fault{RetryAfter: 7}, End: checktest.SendAgain, After: 7 * time.Second},
+		"revoked":   {Fault: telegram.Fault{Code: 401}, End: checktest.SendAgain, Account: true},
+		"blocked":   {Fault: telegram.Fault{Code: 403}, End: checktest.SendRefused},
+		"wrong":     {Fault: telegram.Fault{Code: 400}, End: checktest.SendRefused},
+		"migrated":  {Fault: telegram.Fault{MigrateTo: -7}, End: checktest.SendRefused},
+		"their own": {Fault: telegram.Fault{Code: 500}, End: checktest.SendUnknown},
+		"gateway":   {Fault: telegram.Fault{Status: 502}, End: checktest.SendUnknown},
+		"garbage":   {Fault: telegram.Fault{Garbage: true}, End: checktest.SendUnknown},
+		"reset":     {Fault: telegram.Fault{Reset: true}, End: checktest.SendUnknown},
+	}, func(t *testing.T, f telegram.Fault) ([]string, error) {
+		w := telegram.New(telegram.Options{})
+		w.AddBot(tokenOf("a"))
+		w.FailSends(tokenOf("a"), f)
+		_, err := sends(t, w, "7", `{"text":"x"}`)
+		return []string{tokenOf("a")}, err
+	})
 }
 
 // An edit changes a text that the bot has sent. One that finds the text already there is accepted, as

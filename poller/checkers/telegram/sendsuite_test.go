@@ -8,7 +8,6 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
-	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
@@ -90,17 +89,5 @@ func startSendParty(t *testing.T) checktest.SendParty {
 
 func TestSendAddresses(t *testing.T) {
 	t.Parallel()
-	sending := func(c *Checker) poller.Checker {
-		return checktest.Sending(c, poller.Outgoing{Peer: "7", Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, "")
-	}
-	checktest.RunAddresses(t, checktest.HTTP{
-		New:         func(client *fetch.Client) poller.Checker { return sending(New(client, source())) },
-		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return sending(New(client, s)) },
-		Values:      source().Lookup,
-		Config: func(url string) json.RawMessage {
-			base, _, _ := strings.Cut(url, "?")
-			return configOf(base, "a", "")
-		},
-		Secret: tokenOf("a"),
-	})
+	checktest.RunSendAddresses(t, addresses(), poller.Outgoing{Peer: "7", Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, "")
 }

@@ -60,7 +60,12 @@ func TestSuite(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	checktest.RunAddresses(t, checktest.HTTP{
+	checktest.RunAddresses(t, addresses())
+}
+
+// addresses are how the kind is called.
+func addresses() checktest.HTTP {
+	return checktest.HTTP{
 		New:         func(client *fetch.Client) poller.Checker { return New(client, source(secret), NewMemory()) },
 		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s, NewMemory()) },
 		Values:      source(secret).Lookup,
@@ -69,7 +74,7 @@ func TestAddresses(t *testing.T) {
 			return configOf(base, "wk1")
 		},
 		Secret: secret,
-	})
+	}
 }
 
 func startParty(t *testing.T) checktest.Party {

@@ -3,11 +3,11 @@ package wecomkf
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -53,48 +53,25 @@ func TestATextIsSentToTheCustomerWhoWrote(t *testing.T) {
 }
 
 func TestWhatAnAnswerToASendMeans(t *testing.T) {
-	const (
-		unknown = "unknown"
-		again   = "again"
-		final   = "final"
-	)
-	for name, tt := range map[string]struct {
-		fault wecom.Fault
-		want  string
-	}{
-		"served":    {wecom.Fault{Code: 95018}, final},
-		"too many":  {wecom.Fault{Code: 95001}, final},
-		"gone":      {wecom.Fault{Code: 95000}, final},
-		"limited":   {wecom.Fault{Code: 45009}, again},
-		"crowded":   {wecom.Fault{Code: 45033}, again},
-		"refused":   {wecom.Fault{Code: 40001}, again},
-		"our IP":    {wecom.Fault{Code: 60020}, again},
-		"busy":      {wecom.Fault{Code: -1}, unknown},
-		"gateway":   {wecom.Fault{Status: 502}, unknown},
-		"throttled": {wecom.Fault{Status: 429}, again},
-		"garbage":   {wecom.Fault{Garbage: true}, unknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, NewMemory(), 1, wecom.Options{})
-			id := w.accounts(1, 1)[0]
-			w.wecom.Fail(corp, wecom.SendMsg, tt.fault)
-			_, err := w.sends(id)
-			got := unknown
-			var refused *poller.SendError
-			if errors.As(err, &refused) {
-				got = again
-				if refused.Final {
-					got = final
-				}
-			}
-			if err == nil || got != tt.want {
-				t.Errorf("got %s: %v", got, err)
-			}
-			if err != nil && (strings.Contains(err.Error(), w.wecom.Token(corp)) || strings.Contains(err.Error(), secret)) {
-				t.Errorf("it tells a secret: %v", err)
-			}
-		})
-	}
+	checktest.RunAnswers(t, map[string]checktest.Answer[wecom.Fault]{
+		"served":    {Fault: wecom.Fault{Code: 95018}, End: checktest.SendRefused},
+		"too many":  {Fault: wecom.Fault{Code: 95001}, End: checktest.SendRefused},
+		"gone":      {Fault: wecom.Fault{Code: 95000}, End: checktest.SendRefused, Account: true},
+		"limited":   {Fault: wecom.Fault{Code: 45009}, End: checktest.SendAgain, After: time.Minute},
+		"crowded":   {Fault: wecom.Fault{Code: 45033}, End: checktest.SendAgain, After: 2 * time.Second},
+		"refused":   {Fault: wecom.Fault{Code: 40001}, End: checktest.SendAgain, Account: true},
+		"our IP":    {Fault: wecom.Fault{Code: 60020}, End: checktest.SendAgain, After: 10 * time.Minute},
+		"busy":      {Fault: wecom.Fault{Code: -1}, End: checktest.SendUnknown},
+		"gateway":   {Fault: wecom.Fault{Status: 502}, End: checktest.SendUnknown},
+		"throttled": {Fault: wecom.Fault{Status: 429}, End: checktest.SendAgain},
+		"garbage":   {Fault: wecom.Fault{Garbage: true}, End: checktest.SendUnknown},
+	}, func(t *testing.T, f wecom.Fault) ([]string, error) {
+		w := newWorld(t, NewMemory(), 1, wecom.Options{})
+		id := w.accounts(1, 1)[0]
+		w.wecom.Fail(corp, wecom.SendMsg, f)
+		_, err := w.sends(id)
+		return []string{w.wecom.Token(corp), secret}, err
+	})
 }
 
 func TestARefusedTokenIsReplacedBeforeTheSendGoes(t *testing.T) {

@@ -64,7 +64,12 @@ func TestSuite(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	checktest.RunAddresses(t, checktest.HTTP{
+	checktest.RunAddresses(t, addresses())
+}
+
+// addresses are how the kind is called.
+func addresses() checktest.HTTP {
+	return checktest.HTTP{
 		New:         func(client *fetch.Client) poller.Checker { return New(client, source()) },
 		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s) },
 		Values:      source().Lookup,
@@ -73,7 +78,7 @@ func TestAddresses(t *testing.T) {
 			return configOf(base, "a")
 		},
 		Secret: tokenOf("a"),
-	})
+	}
 }
 
 func TestTheFieldsAreThoseOfValidate(t *testing.T) {
