@@ -26,12 +26,12 @@ func TestSentAgainIsWrittenOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		again := make(map[int]telegram.Update)
 		posted, repeated := 0, 0
-		for minute := range 160 { // nothing new comes in the last 40
+		for minute := range 80 { // nothing new comes in the last 40
 			if u, ok := again[minute]; ok {
 				fake.Again(token, u, minute%3 > 0)
 				repeated++
 			}
-			if minute >= 120 {
+			if minute >= 40 {
 				time.Sleep(time.Minute)
 				continue
 			}

@@ -17,12 +17,14 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
+// A long day runs without the race detector. Other tests of pools do the same steps with it.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(processes.Apart(m, "TestSentAgainIsWrittenOnce"))
 }
 
 // tokenOf returns the token of an account, which is stored as the secret T_account.

@@ -27,12 +27,12 @@ func TestGivenAgainIsWrittenOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		var posted []int
 		again := make(map[int][]int) // minute -> numbers
-		for minute := range 160 {    // nothing new comes in the last 40
+		for minute := range 80 {     // nothing new comes in the last 40
 			for i, n := range again[minute] {
 				w.Again("wk", n, i%3 > 0)
 			}
 			var page []int
-			for i := range 3 * (1 - minute/120) {
+			for i := range 3 * (1 - minute/40) {
 				if i == 1 {
 					page = append(page, w.PostEvent("wk", wecom.Events()[minute%7]))
 				} else {

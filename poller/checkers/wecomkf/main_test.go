@@ -12,13 +12,18 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// An hour of pools runs without the race detector, which watches the checker where many ask at
+// Hours of pools run without the race detector, which watches the checker where many ask at
 // once, and pools in their own tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestPools")) }
+func TestMain(m *testing.M) {
+	faketime.Lean()
+	goleak.VerifyTestMain(processes.Apart(m, "TestPools", "TestGivenAgainIsWrittenOnce", "TestTokensAreRefreshedInTime",
+		"TestCatchingUpKeepsTheLimit", "TestSendAddresses"))
+}
 
 const (
 	corp   = "ww0123456789abcdef"

@@ -15,7 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
-// Two replicas check 12 accounts of one corporation, while tokens are revoked, limits are met
+// Two replicas check nine accounts of one corporation, while tokens are revoked, limits are met
 // and calls fail. Each message is in the stream once, in order. No more calls are made at once
 // than WeCom allows. None of these accounts is parked. Other accounts, which have a wrong
 // secret, are parked at once after one try.
@@ -24,7 +24,7 @@ func TestPools(t *testing.T) {
 		w := wecom.New(wecom.Options{EmptyPages: true, Latency: 30 * time.Millisecond})
 		w.AddCorp(corp, secret)
 		w.AddCorp("wwother", secret)
-		const accounts = 12
+		const accounts = 9
 		for n := range accounts {
 			id := fmt.Sprintf("wk%02d", n)
 			w.AddAccount(corp, id)
@@ -48,7 +48,7 @@ func TestPools(t *testing.T) {
 		}
 
 		random := rand.New(rand.NewPCG(1, 2))
-		for round := range 36 {
+		for round := range 24 {
 			for n := range accounts {
 				if random.IntN(3) == 0 {
 					w.PostEvent(fmt.Sprintf("wk%02d", n), "enter_session")

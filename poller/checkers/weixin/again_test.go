@@ -33,10 +33,10 @@ func TestGivenAgainIsWrittenOnce(t *testing.T) {
 				fake.Again(token, n, i%3 > 0)
 			}
 		}
-		for minute := range 160 { // nothing new comes in the last 40
+		for minute := range 80 { // nothing new comes in the last 40
 			give(again[minute])
 			var page []int
-			for range minute % 5 * (1 - minute/120) {
+			for range minute % 5 * (1 - minute/40) {
 				for _, n := range []int{fake.Write(token, "ok"), fake.Write(token, "ok"), fake.Post(token, ilinkd.Types()[minute%5])} {
 					page = append(page, n)
 					posted = append(posted, ilink.MessageID("", n))

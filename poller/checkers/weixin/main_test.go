@@ -15,12 +15,16 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
+// Long days, and answers that cost much memory, run without the race detector. Tests of a page in hand
+// and of what else a pool does with these accounts do the same steps with it.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(processes.Apart(m, "TestGivenAgainIsWrittenOnce", "TestALostPageIsAskedForAgain", "TestAnAnswerThatHasBegunIsKept",
+		"TestThePageInHandIsCommittedAgain", "TestHostileAnswers"))
 }
 
 // tokenOf returns the token of an account, which is stored as the secret T_account.

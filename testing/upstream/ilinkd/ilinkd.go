@@ -52,7 +52,9 @@ func (w *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		rw = serving.Cut(rw, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.cuts = append(w.cuts, w.now())
+			if call == GetUpdates {
+				w.cuts = append(w.cuts, w.now())
+			}
 		})
 	}
 	w.Ilink.ServeHTTP(rw, r)
@@ -65,7 +67,7 @@ func (w *Server) Calls(call string) int {
 	return w.calls[call]
 }
 
-// Cuts returns when answers broke in the middle.
+// Cuts returns when answers with messages broke in the middle.
 func (w *Server) Cuts() []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
