@@ -17,14 +17,14 @@ import (
 )
 
 // Losing is a Redis that fails when a test calls Lose, and is back at once without its last
-// writes. Those before Keep survive, and those that a caller has waited for, by WAITAOF or by
-// WAIT. All others are lost, so that a test need not hope for bad luck.
+// writes. Writes before Keep survive, and those that a caller has waited for by WAITAOF or WAIT.
+// All others are lost each time, so no test depends on luck.
 type Losing struct {
 	// Replicas is how many replicas a caller must wait for.
 	Replicas int
 	// Lossless says that this failure loses nothing.
 	Lossless bool
-	// Unsure says that the server cannot be waited for, because it is older than Redis 7.2.
+	// Unsure says that nobody can wait for the server's disk: Redis has WAITAOF since 7.2.
 	Unsure bool
 
 	t       *testing.T
