@@ -27,7 +27,7 @@ import (
 // Tests of all routes for all callers, of many megabytes and of the description's every line run
 // without the race detector, which sees the same steps in the others.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestMatrix", "TestExportIsCutOff", "TestCallersThatGoAreNotLogged", "TestTheDescriptionPassesLint"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestMatrix", "TestExportIsCutOff", "TestCallersThatGoAreNotLogged", "TestTheDescriptionPassesLint", "TestTooManySends"))
 }
 
 // testKinds knows "plain", which accepts any config, and "web", which needs a url.
