@@ -271,6 +271,9 @@
 // marks counts those that exist only in one of ten cases, because that takes time, so there
 // may be some more.
 //
+// Most pages have no repetition. One question to each SET shows that, and then the page's
+// marks are added as they came. Only the messages of other pages are judged one by one.
+//
 // One ZSET for each account, with the time of each mark, would be exact. But a ZSET takes
 // more time for each message, and several times as much memory. One STRING with all marks
 // takes more time the longer it is.
