@@ -31,10 +31,15 @@ func sending(t *testing.T, p plan, test func(s *simulation)) *summary {
 		calling.Wait()
 		s.up.set(func() { s.up.slow = 1 })
 		s.fleet.heal()
+		rest := longTimeout + 2*sweep + takeover + 10*time.Minute
 		if s.sound() {
-			time.Sleep(longTimeout + 2*sweep + takeover + 10*time.Minute)
+			time.Sleep(rest)
 			s.judge()
+			return
 		}
+		s.fleet.stop()
+		s.fleet = nil
+		time.Sleep(rest) // calls of processes that were killed end
 	})
 	return result
 }
