@@ -319,7 +319,11 @@
 //
 // A Redis that cannot tell what is on its disk may lose the note of an attempt, and so may
 // a failover to a replica that nobody waited for: the send is then queued again and goes
-// out twice. A Syncer waits for the disk by WAITAOF, and for replicas by WAIT.
+// out twice. A Syncer waits for the disk by WAITAOF, and for replicas by WAIT. Callers that
+// send many at once wait after Attempt, by [Syncer.Attempts]: attempts of all shards of a node
+// share its rounds. It also says which attempts still count after the wait. One that became
+// unknown meanwhile does not, nor one that a failover has lost between its note and the wait.
+// These must not be sent.
 //
 // Of a peer's sends at most one is under an attempt, in the order in which they were
 // queued; other peers do not wait. A send that is tried again later stays the first of its

@@ -3,6 +3,7 @@ package circulate_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -201,4 +202,37 @@ func answering(t *testing.T, answer func(*server.Peer)) *circulate.Syncer {
 		t.Fatal(err)
 	}
 	return circulate.NewSyncer(ring, circulate.Durability{Disk: true})
+}
+
+// A disk that syncs once a second makes nobody wait for two syncs: what is written during a round is
+// in the next one, which does not wait for the end of the first. There are never more than a few.
+func TestRoundsOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		epoch := time.Now()
+		var under, most, asked atomic.Int64
+		syncer := answering(t, func(c *server.Peer) {
+			asked.Add(1)
+			most.Store(max(most.Load(), under.Add(1)))
+			time.Sleep(time.Second - time.Since(epoch)%time.Second)
+			under.Add(-1)
+			synced(1)(c)
+		})
+		var done sync.WaitGroup
+		for i := range 500 {
+			began := time.Now()
+			done.Go(func() {
+				if synced, err := syncer.Sync(t.Context(), i%2); !synced || err != nil {
+					t.Errorf("%v, %v", synced, err)
+				}
+				if took := time.Since(began); took > 1100*time.Millisecond {
+					t.Errorf("the caller waited %v", took)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		done.Wait()
+		if most.Load() < 4 || most.Load() > 16 || asked.Load() > 100 {
+			t.Errorf("%d rounds, %d at once", asked.Load(), most.Load())
+		}
+	})
 }

@@ -54,3 +54,55 @@ func TestAttemptsThatAreNotDurableAreWithdrawn(t *testing.T) {
 		})
 	}
 }
+
+// After the wait a Syncer says of each attempt whether it still counts: one that was ended or attempted
+// anew meanwhile does not, nor does one that this Redis does not have.
+func TestAttemptsThatHaveEndedDoNotCount(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx, ring := t.Context(), openRing(t, server, 1)
+		sends := ring.Sends()
+		register(t, ring, "a")
+		order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 10, Lasts: time.Minute}
+		peers := []string{"held", "unknown", "given back", "attempted again"}
+		for _, peer := range peers {
+			if _, _, err := sends.Queue(ctx, circulate.Send{ID: circulate.NewSendID("a"), Account: "a", Kind: "chat", Peer: peer}, "", circulate.SendBounds{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		attempts, _, err := sends.Attempt(ctx, 0, order)
+		if err != nil || len(attempts) != len(peers) {
+			t.Fatalf("%d attempts, %v", len(attempts), err)
+		}
+		var all []circulate.Settlement
+		for _, a := range attempts {
+			if outcome, ended := map[string]circulate.SendOutcome{
+				"unknown": circulate.AttemptUnknown, "given back": circulate.AttemptNotBegun, "attempted again": circulate.AttemptNotBegun,
+			}[a.Peer]; ended {
+				after := time.Time{}
+				if a.Peer == "given back" {
+					after = a.Since.Add(time.Hour)
+				}
+				all = append(all, circulate.Settlement{ID: a.ID, Fence: a.Fence, Outcome: outcome, After: after})
+			}
+		}
+		if _, err := sends.Settle(ctx, all); err != nil {
+			t.Fatal(err)
+		}
+		order.Step, order.Lasts = "2", 2*time.Minute // it may be the same millisecond
+		if again, _, err := sends.Attempt(ctx, 0, order); err != nil || len(again) != 1 {
+			t.Fatalf("%d attempts again, %v", len(again), err)
+		}
+		for name, want := range map[string]circulate.Durability{"waits": {Disk: true}, "waits for nothing": {}} {
+			held, _, err := circulate.NewSyncer(ring, want).Attempts(ctx, 0, attempts)
+			if err != nil || len(held) != len(attempts) {
+				t.Fatalf("%s: %v, %v", name, held, err)
+			}
+			for i, a := range attempts {
+				if held[i] != (a.Peer == "held" || !want.Disk) {
+					t.Errorf("%s: %s counts: %v", name, a.Peer, held[i])
+				}
+			}
+		}
+	})
+}

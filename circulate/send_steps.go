@@ -33,6 +33,8 @@ type Attempt struct {
 	Token   string // of the newest message of its peer's window; opaque to the ring
 	Record  []byte // the account's
 	Durable bool   // the attempt is on disk
+
+	ends float64 // when it becomes unknown by itself, unix ms: no other attempt of the send ends then
 }
 
 // Attempt notes that sends of one shard are on their way, and returns them. The caller
@@ -60,9 +62,12 @@ func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts
 	if err == nil {
 		attempts, next, err = readAttempts(shard, reply)
 	}
-	durable := false
+	for i := range attempts {
+		attempts[i].ends = float64(attempts[i].Since.UnixMilli() + o.Lasts.Milliseconds())
+	}
+	durable, held := false, []bool(nil)
 	if err == nil && len(attempts) > 0 && o.Durably != nil {
-		durable, err = o.Durably.Sync(ctx, shard)
+		held, durable, err = o.Durably.Attempts(ctx, shard, attempts)
 	}
 	if err != nil {
 		// No byte of them has left, and none will.
@@ -71,10 +76,13 @@ func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts
 		}
 		return nil, time.Time{}, err
 	}
+	counts := attempts[:0]
 	for i := range attempts {
-		attempts[i].Durable = durable
+		if attempts[i].Durable = durable; held == nil || held[i] {
+			counts = append(counts, attempts[i])
+		}
 	}
-	return attempts, next, nil
+	return counts, next, nil
 }
 
 func readAttempts(shard int, reply []any) (attempts []Attempt, next time.Time, err error) {
