@@ -16,7 +16,8 @@ type Config struct {
 	Version         string        // the program's, likewise; none
 	Concurrency     int           // checks at once; 256
 	HeldChecks      int           // held checks at once, in addition to Concurrency; 20,000
-	Sends           int           // attempts of sends at once, in addition to checks; 256
+	Sends           int           // calls of sends at once, in addition to checks; 256
+	SendsAhead      int           // attempts at once that wait for Redis' disk and replicas before their calls, in addition; 8,192
 	SendTimeout     time.Duration // the time for one attempt of a send; 20 s
 	CheckTimeout    time.Duration // the time for one page; 30 s
 	Heartbeat       time.Duration // the time between two heartbeats; 2 s
@@ -65,6 +66,7 @@ func (c Config) withDefaults() Config {
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
 	c.HeldChecks = cmp.Or(c.HeldChecks, 20_000)
 	c.Sends = cmp.Or(c.Sends, 256)
+	c.SendsAhead = cmp.Or(c.SendsAhead, 8192)
 	c.SendTimeout = cmp.Or(c.SendTimeout, 20*time.Second)
 	c.CheckTimeout = cmp.Or(c.CheckTimeout, 30*time.Second)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 2*time.Second)
@@ -91,6 +93,7 @@ func (c Config) validate() error {
 	positive("concurrency", c.Concurrency > 0, c.Concurrency)
 	positive("held checks", c.HeldChecks > 0, c.HeldChecks)
 	positive("sends", c.Sends > 0, c.Sends)
+	positive("sends ahead", c.SendsAhead > 0, c.SendsAhead)
 	positive("send timeout", c.SendTimeout > 0, c.SendTimeout)
 	positive("check timeout", c.CheckTimeout > 0, c.CheckTimeout)
 	positive("heartbeat", c.Heartbeat > 0, c.Heartbeat)

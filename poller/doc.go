@@ -95,15 +95,23 @@
 //
 // # One send
 //
-// A pool also attempts the queued sends of kinds whose checkers are Senders, in Config.Sends places
-// of their own, so a check never waits for a send. Package circulate says what the outbox promises.
+// A pool also attempts the queued sends of kinds whose checkers are Senders. Their calls have Config.Sends
+// places of their own, so a check never waits for a send. Package circulate says what the outbox promises.
 // A queued send wakes the pool. Without sends, the pool asks Redis once every Config.IdleInterval
 // whether there are any.
 //
-// An attempt is noted in Redis first. Then the pool asks the limits of checks, and waits until the
-// attempt is on Redis' disk, unless Config.ConfirmUnsynced is set, and on Config.ConfirmReplicas of
-// its replicas. Only then does the call begin.
-// It ends in one of these ways:
+// An attempt is noted in Redis first. Then it waits until it is on Redis' disk, unless
+// Config.ConfirmUnsynced is set, and on Config.ConfirmReplicas of its replicas. Thousands of attempts
+// wait at once, and share a round trip to each node. None of them has a place: Config.SendsAhead bounds
+// them, and the replica notes only as many ahead as its calls will soon have places for. After the
+// wait an attempt that is not this replica's any more is dropped. The others take a place, ask the
+// limits of checks, and only then does the call begin. If it cannot begin within nine seconds after its
+// note, or the replica stops, the attempt is given back, and counts as none.
+//
+// If a replica is killed, its attempts are unknown, also those whose calls had not begun. So with
+// appendfsync everysec up to a second of sends is in doubt, and few with always.
+//
+// The call ends in one of these ways:
 //
 //	accepted   Send returned no error
 //	rejected   a SendError that is Final, or one that would be tried again after a day

@@ -18,16 +18,7 @@ func newPlaces(n int) *places {
 
 // take waits for at least one free place and takes up to n. It takes none if ctx is done.
 func (p *places) take(ctx context.Context, n int) int {
-	for {
-		if got := p.tryTake(n); got > 0 {
-			return got
-		}
-		select {
-		case <-ctx.Done():
-			return 0
-		case <-p.more:
-		}
-	}
+	return p.more.await(ctx, func() int { return p.tryTake(n) })
 }
 
 // tryTake takes up to n places that are free now.
@@ -40,6 +31,13 @@ func (p *places) tryTake(n int) int {
 		p.more.give()
 	}
 	return got
+}
+
+// spare returns how many places are free.
+func (p *places) spare() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.free
 }
 
 // give frees places.
@@ -62,5 +60,20 @@ func (s signal) give() {
 	select {
 	case s <- struct{}{}:
 	default: // it has one
+	}
+}
+
+// await returns what try returns as soon as that is more than 0. It tries again whenever the signal has
+// a value, and returns 0 if ctx is done.
+func (s signal) await(ctx context.Context, try func() int) int {
+	for {
+		if got := try(); got > 0 {
+			return got
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-s:
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // A replica may be killed at any point of a send. No send then reaches the third party twice, and each
 // of which nobody knows whether it did is listed as unknown.
 func TestAKilledReplicaDoublesNoSend(t *testing.T) {
-	sendtest.Run(t, false, func(*testing.T) *sendtest.Outlet {
+	start := func(*testing.T) *sendtest.Outlet {
 		vendor := newTalker()
 		var cut atomic.Int64
 		return &sendtest.Outlet{
@@ -51,5 +51,10 @@ func TestAKilledReplicaDoublesNoSend(t *testing.T) {
 			},
 			Cut: func(times int) { cut.Store(int64(times)) },
 		}
+	}
+	sendtest.Run(t, false, start)
+	t.Run("while its attempts wait", func(t *testing.T) {
+		t.Parallel()
+		sendtest.RunInWait(t, start)
 	})
 }

@@ -22,9 +22,17 @@ const (
 	sendLoops = 4   // looks at shards at once
 	sendBatch = 128 // the most attempts of one look
 
-	// sendMargin is how much longer than its call an attempt may last, to ask limits, to wait for
-	// Redis' disk and to be settled. It is unknown after that.
+	// sendBegin is how soon after its note a call must have begun. An attempt that has waited longer
+	// is given back. By default monitors take a replica for dead that has been silent for ten seconds.
+	sendBegin = 9 * time.Second
+	// sendMargin is how much longer than its call an attempt may last, to wait for Redis' disk and a
+	// place, to ask limits and to be settled. It is unknown after that.
 	sendMargin = 45 * time.Second
+
+	// A limit that denies an attempt is asked again after at most denialWait, without giving the
+	// attempt back, if that would cost another wait for Redis of costlyWait or more.
+	costlyWait = 100 * time.Millisecond
+	denialWait = 2 * time.Second
 
 	sendRetry    = time.Second // before the second attempt, doubled each time
 	sendRetryMax = 5 * time.Minute
@@ -36,7 +44,8 @@ const (
 )
 
 // sends attempts queued sends of the kinds that this replica checks, and whose checkers are
-// Senders. It has places of its own, so a check never waits for a send.
+// Senders. Calls have places of their own, so a check never waits for a send. An attempt that waits
+// for Redis' disk and replicas has none: see ahead.
 //
 // It does not poll: a queued send wakes it. A replica looks with one round trip to each node at
 // whether any shard has sends, every Config.IdleInterval and after each subscription, in case that
@@ -52,7 +61,8 @@ type sends struct {
 	tokens   TokenSealer // nil: tokens are stored as they are
 
 	times      *timetable
-	places     *places
+	places     *places // of calls
+	ahead      *ahead  // of attempts before and after their calls
 	crew       *crew[*sending]
 	settler    *settler
 	subscribed atomic.Bool    // wake-ups reach this replica
@@ -80,6 +90,7 @@ func newSends(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, s
 		running: make(map[*sending]struct{}), empty: newSignal(), quiet: make(chan struct{}),
 	}
 	r.sendTimes = s.times
+	s.ahead = newAhead(s.places, r.config.SendsAhead)
 	s.settler = &settler{sends: s, kick: newSignal()}
 	s.crew = newCrew(sendBatch, func() crewWorker[*sending] { return sendWorker{newBox(s.calls)} })
 	return s
@@ -177,7 +188,7 @@ func (s *sends) loop(ctx context.Context) {
 		if !ok {
 			return
 		}
-		n := s.places.take(ctx, sendBatch)
+		n := s.ahead.take(ctx, sendBatch)
 		if n == 0 {
 			return
 		}
@@ -212,13 +223,13 @@ func (s *sends) awaitShard(ctx context.Context) (int, bool) {
 	return 0, false
 }
 
-// attempt takes up to n sends of a shard, for which there are places, and begins them. It
+// attempt takes up to n sends of a shard, for which there is room ahead, and begins them. It
 // returns when to look at the shard next.
 func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err error) {
 	order := circulate.AttemptOrder{Replica: s.config.Replica, Step: rand.Text(), Kinds: s.kinds, Most: n, Lasts: s.config.SendTimeout + sendMargin}
 	taken, due, err := s.outbox.Attempt(s.writes, shard, order)
 	received := time.Now()
-	s.places.give(n - len(taken))
+	s.ahead.leave(n-len(taken), 0)
 	switch {
 	case err != nil:
 		s.aside.Go(func() { s.withdraw(shard, order.Step) })
@@ -241,7 +252,7 @@ func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err 
 		all[i] = &sending{sends: s, attempt: &taken[i], received: received}
 	}
 	s.add(all)
-	s.batches.Go(func() { s.begin(ctx, shard, all) })
+	s.batches.Go(func() { s.begin(ctx, shard, taken, all) })
 	return next, nil
 }
 
@@ -259,25 +270,82 @@ func (s *sends) withdraw(shard int, step string) {
 	}
 }
 
-// begin makes the calls of attempts that may be made now, and gives the others back. Before their
-// first byte leaves, the attempts are on Redis' disk and replicas, as far as the config says.
-func (s *sends) begin(ctx context.Context, shard int, all []*sending) {
-	all = s.withinLimits(s.readable(all))
-	if len(all) > 0 {
-		if _, err := s.syncer.Sync(s.writes, shard); err != nil {
-			s.metrics.redisErrors.WithLabelValues("sync").Inc()
+// begin waits until attempts of a shard are on Redis' disk and replicas, as far as the config says,
+// and then makes their calls. Many attempts share a wait; see circulate.Syncer.
+func (s *sends) begin(ctx context.Context, shard int, taken []circulate.Attempt, all []*sending) {
+	began := time.Now()
+	held, _, err := s.syncer.Attempts(s.writes, shard, taken)
+	if err != nil {
+		s.metrics.redisErrors.WithLabelValues("sync").Inc()
+		for _, a := range all {
+			a.putOff("redis_not_synced", "Redis did not say that it has the attempt on its disk and replicas", a.now().Add(syncRetry))
+		}
+		return
+	}
+	waited, rest := time.Since(began), all[:0:len(all)]
+	for i, a := range all {
+		if a.waited = waited; !held[i] {
+			a.putOff("fenced", "another party ended the attempt before its call", a.now().Add(syncRetry))
+			continue
+		}
+		rest = append(rest, a)
+	}
+	s.call(ctx, rest)
+}
+
+// call makes the calls of attempts as soon as there are places for them, and gives those back that
+// find none in time. What bounds calls is asked at that moment.
+func (s *sends) call(ctx context.Context, all []*sending) {
+	for len(all) > 0 {
+		n := 0
+		if !all[0].late(ctx) {
+			within, cancel := context.WithDeadline(ctx, all[0].received.Add(sendBegin))
+			n = s.places.take(within, len(all))
+			cancel()
+		}
+		if n == 0 {
 			for _, a := range all {
-				a.putOff("redis_not_synced", "Redis did not say that it has the attempt on its disk and replicas", a.now().Add(syncRetry))
+				a.leave(ctx)
 			}
 			return
 		}
-	}
-	for _, a := range all {
-		if ctx.Err() != nil {
-			a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
-			continue
+		some, waited := all[:n:n], all[0].waited
+		if all = all[n:]; !some[0].promised.IsZero() {
+			waited = 0 // it has been counted
 		}
-		s.crew.Do(a)
+		s.ahead.leave(n, waited)
+		for _, a := range some {
+			a.placed = true
+		}
+		for _, a := range s.withinLimits(ctx, s.readable(some)) {
+			if a.late(ctx) {
+				a.finish()
+				a.leave(ctx)
+				continue
+			}
+			s.crew.Do(a)
+		}
+	}
+}
+
+// late reports whether the attempt must not begin any more.
+func (a *sending) late(ctx context.Context) bool {
+	return ctx.Err() != nil || time.Since(a.received) >= sendBegin
+}
+
+// leave gives back an attempt that is late.
+func (a *sending) leave(ctx context.Context) {
+	if ctx.Err() != nil {
+		a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
+		return
+	}
+	a.putOff("no_place", "the replica had no place for the call in time", a.now().Add(upTo(unansweredPause)))
+}
+
+// finish ends what the attempt holds of its limits.
+func (a *sending) finish() {
+	if a.limits != (limitsOfCheck{}) {
+		a.sends.limiter.finish(a.limits, a.asks.checkID)
 	}
 }
 
@@ -294,6 +362,8 @@ func (s *sends) readable(all []*sending) []*sending {
 			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "kind", Text: fmt.Sprintf("the account is now of kind %q", account.Kind)})
 		case len(unknown) > 0 || a.sender == nil:
 			a.putOff(reasonField, "this version does not know all of the account's record", a.now().Add(upTo(unknownPause)))
+		case !a.attempt.Expires.IsZero() && !a.now().Before(a.attempt.Expires):
+			a.putOff(a.attempt.Code, a.attempt.Text, time.Time{}) // the next look at it ends it
 		case a.fleets() && (a.attempt.Attempts > 1 || a.now().After(a.attempt.Queued.Add(fleetingFor))):
 			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: codeLate, Text: textLate})
 		default:
@@ -304,7 +374,7 @@ func (s *sends) readable(all []*sending) []*sending {
 }
 
 // withinLimits returns the attempts whose limits let them start. They are the limits of checks.
-func (s *sends) withinLimits(all []*sending) []*sending {
+func (s *sends) withinLimits(ctx context.Context, all []*sending) []*sending {
 	limits := s.limiter.limits.Load()
 	var asking []*candidate
 	for _, a := range all {
@@ -313,7 +383,7 @@ func (s *sends) withinLimits(all []*sending) []*sending {
 			continue
 		}
 		a.asks = &candidate{kind: a.account.Kind, limits: a.limits, checkID: "send-" + a.attempt.Fence + a.attempt.ID}
-		if a.attempt.Code == accounts.RuleLimit {
+		if a.asks.promised = a.promised; a.promised.IsZero() && a.attempt.Code == accounts.RuleLimit {
 			a.asks.promised = a.attempt.NotBefore
 		}
 		asking = append(asking, a.asks)
@@ -332,10 +402,35 @@ func (s *sends) withinLimits(all []*sending) []*sending {
 			a.putOff("limit_unanswered", "the account's limits did not answer", a.now().Add(upTo(unansweredPause)))
 		default:
 			a.limits = limitsOfCheck{}
+			if wait := c.until.Sub(a.now()); a.waited >= costlyWait && wait <= denialWait && time.Since(a.received)+wait < sendBegin {
+				s.comeBack(ctx, a, c.until, wait)
+				continue
+			}
 			a.putOff(accounts.RuleLimit, "the limit "+c.by+" denied it", c.until)
 		}
 	}
 	return rest
+}
+
+// comeBack has an attempt ask its limits again at a time that they have promised. Until then it has
+// no place.
+func (s *sends) comeBack(ctx context.Context, a *sending, promised time.Time, wait time.Duration) {
+	a.promised = promised
+	a.leavePlace()
+	s.batches.Go(func() {
+		sleep(ctx, wait)
+		s.call(ctx, []*sending{a})
+	})
+}
+
+// leavePlace frees the attempt's place, if it has one.
+func (a *sending) leavePlace() {
+	if !a.placed {
+		return
+	}
+	a.placed = false
+	a.sends.ahead.back()
+	a.sends.places.give(1)
 }
 
 // add notes attempts that are to be settled.
@@ -357,13 +452,13 @@ func (s *sends) all() (all []*sending) {
 	return all
 }
 
-// remove notes that an attempt is settled, and frees its place.
+// remove notes that an attempt is settled, and makes room for others.
 func (s *sends) remove(a *sending) {
 	s.mu.Lock()
 	delete(s.running, a)
 	none := len(s.running) == 0
 	s.mu.Unlock()
-	s.places.give(1)
+	s.ahead.leave(1, 0)
 	if none {
 		s.empty.give()
 	}
@@ -393,8 +488,11 @@ type sending struct {
 	sender   Sender
 	limits   limitsOfCheck
 	fleeting bool
-	asks     *candidate // nil: it has no limits
-	received time.Time  // our clock when it was taken
+	asks     *candidate    // nil: it has no limits
+	received time.Time     // our clock when it was taken
+	waited   time.Duration // for Redis' disk and replicas
+	promised time.Time     // when its limits let it ask again; zero: they have not denied it
+	placed   bool          // it has a place for its call
 
 	secrets conceal.Secrets
 	settled atomic.Bool
@@ -418,11 +516,7 @@ func (a *sending) now() time.Time { return a.attempt.Since.Add(time.Since(a.rece
 // run makes the call and settles the attempt.
 func (a *sending) run(box *box) {
 	s := a.sends
-	defer func() {
-		if a.limits != (limitsOfCheck{}) {
-			s.limiter.finish(a.limits, a.asks.checkID)
-		}
-	}()
+	defer a.finish()
 	token := a.attempt.Token
 	if s.tokens != nil && token != "" {
 		opened, err := s.tokens.OpenToken(a.attempt.Account, token)
@@ -544,6 +638,7 @@ func (a *sending) settle(outcome circulate.Settlement) {
 		outcome.Outcome, outcome.After = circulate.AttemptRejected, time.Time{}
 	}
 	if !a.settled.Swap(true) {
+		a.leavePlace()
 		s.settler.submit(settlement{outcome, a})
 	} else if outcome.Outcome == circulate.AttemptAccepted || outcome.Outcome == circulate.AttemptRejected {
 		s.settler.submit(settlement{outcome, nil})

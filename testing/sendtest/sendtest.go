@@ -90,6 +90,7 @@ const (
 	nowhere       = ""
 	beforeAttempt = "before the attempt is noted"
 	afterAttempt  = "when the attempt is noted, with its reply lost"
+	inWait        = "while the attempt waits for Redis' disk"
 	beforeCall    = "before the call"
 	// AfterYes is the point at which a doubt is hardest: the third party has the send.
 	AfterYes     = "after the third party's yes, with its answer lost"
@@ -185,6 +186,7 @@ func (k *killer) decide(step faketime.Step) faketime.Fate {
 		step.At == faketime.Called && settles && k.at(settleLost):
 		return faketime.ReplyLost
 	case step.At == faketime.Call && attempts && k.at(beforeAttempt),
+		step.At == faketime.Send && step.Command == "WAITAOF" && k.at(inWait),
 		step.At == faketime.Call && settles && k.at(beforeSettle),
 		!k.reaches() && step.At != faketime.Called:
 		return faketime.NotDone
@@ -203,14 +205,7 @@ func Run(t *testing.T, deduplicates bool, start func(t *testing.T) *Outlet) {
 	for _, point := range Points() {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-				w := newWorld(t, server, start(t), "")
-				end := w.kill(point)
-				w.resume(w.count().Queued)
-				w.judge(point)
-				end()
-				w.judge(point)
-			})
+			killAt(t, point, start)
 			if deduplicates {
 				t.Run("repeated in fake time", func(t *testing.T) {
 					faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
@@ -293,6 +288,21 @@ func (w *world) lose(server *redistest.Losing, point string, doubled bool) {
 	judge()
 	end()
 	judge()
+}
+
+// RunInWait kills a replica whose attempts wait for Redis' disk. That is the same for all kinds.
+func RunInWait(t *testing.T, start func(t *testing.T) *Outlet) { killAt(t, inWait, start) }
+
+// killAt kills a replica at a point, on each server, and has another one go on.
+func killAt(t *testing.T, point string, start func(t *testing.T) *Outlet) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		w := newWorld(t, server, start(t), "")
+		end := w.kill(point)
+		w.resume(w.count().Queued)
+		w.judge(point)
+		end()
+		w.judge(point)
+	})
 }
 
 // world is an account with sends that are queued.
