@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/backup"
 	"github.com/rounds-dev/rounds/cmd/rounds/command"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -129,7 +130,7 @@ func (b *backupBench) meanwhile(ctx context.Context, ring *circulate.Ring, url s
 		return nil
 	}
 	perSecond := float64(b.busy) / interval.Seconds()
-	stop, err := start(ring, sleeper{}, 1, max(256, int(3*perSecond*checkTakes.Seconds())), nil)
+	stop, err := start(ring, sleeper{}, 1, poller.Config{Concurrency: max(256, int(3*perSecond*checkTakes.Seconds()))}, nil)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (b *cadenceBench) fill(ctx context.Context, server *connect.Single, first, 
 }
 
 // start runs pools and one monitor until the returned function is called.
-func start(ring *circulate.Ring, checker poller.Checker, pools, concurrency int, metrics *poller.Metrics) (stop func() error, err error) {
+func start(ring *circulate.Ring, checker poller.Checker, pools int, config poller.Config, metrics *poller.Metrics) (stop func() error, err error) {
 	checkers, err := poller.NewCheckers(checker)
 	if err != nil {
 		return nil, err
@@ -150,9 +150,10 @@ func start(ring *circulate.Ring, checker poller.Checker, pools, concurrency int,
 	if err != nil {
 		return nil, err
 	}
+	config.RecordsKept = 2_000_000
 	running := []func(context.Context) error{m.Run}
 	for range pools {
-		p, err := poller.New(ring, checkers, poller.Config{Concurrency: concurrency, RecordsKept: 2_000_000}, poller.Options{Metrics: metrics})
+		p, err := poller.New(ring, checkers, config, poller.Options{Metrics: metrics})
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +189,7 @@ func (b *cadenceBench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := start(ring, sleeper{}, idlers, 256, nil)
+	stop, err := start(ring, sleeper{}, idlers, poller.Config{Concurrency: 256}, nil)
 	if err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (b *cadenceBench) load(ctx context.Context) error {
 	}
 	perSecond := float64(b.accounts) / b.interval.Seconds()
 	registry := prometheus.NewRegistry()
-	stop, err := start(ring, sleeper{}, b.pools, max(256, int(3*perSecond*checkTakes.Seconds())/b.pools), poller.NewMetrics(registry))
+	stop, err := start(ring, sleeper{}, b.pools, poller.Config{Concurrency: max(256, int(3*perSecond*checkTakes.Seconds())/b.pools)}, poller.NewMetrics(registry))
 	if err != nil {
 		return err
 	}

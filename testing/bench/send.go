@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	sendCallers = 32              // who queue sends at once
-	sendAhead   = 2000            // how many sends may be queued and not at the third party
+	sendCallers = 64              // who queue sends at once
+	sendAhead   = 10_000          // how many sends may be queued and not at the third party
 	sendPeers   = 10              // of each account
 	sendWarm    = 3 * time.Second // before anything is measured
 	sendEnd     = time.Minute     // within which what was queued must have ended
@@ -39,12 +39,19 @@ type sendBench struct {
 	profile  string
 }
 
+// sendDisk is a Redis that attempts wait for.
+type sendDisk struct {
+	options  []redistest.Option
+	replicas int // which it has, and which must have an attempt before its call
+}
+
 // sendDisks are the ways in which Redis may treat its disk, by what --disk calls them.
-func sendDisks() map[string][]redistest.Option {
-	return map[string][]redistest.Option{
-		"none":     nil,
-		"always":   {redistest.WithAOF()},
-		"everysec": {redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec")},
+func sendDisks() map[string]sendDisk {
+	return map[string]sendDisk{
+		"none":     {},
+		"always":   {options: []redistest.Option{redistest.WithAOF()}},
+		"everysec": {options: []redistest.Option{redistest.WithArgs("--appendonly", "yes", "--appendfsync", "everysec")}},
+		"replica":  {replicas: 1},
 	}
 }
 
@@ -54,7 +61,7 @@ func (b *sendBench) flags(set *flag.FlagSet) {
 	set.IntVar(&b.rate, "rate", 500, "sends a second while latency is measured")
 	set.StringVar(&b.profile, "profile", "", "write a CPU profile of everything but Redis to this file")
 	b.disk = []string{"none", "always"}
-	set.Func("disk", "what Redis does with its disk, such as none,always,everysec; each is measured (default none,always)", func(text string) error {
+	set.Func("disk", "what Redis does with its disk, such as none,always,everysec, or replica for a second Redis that must have each attempt; each is measured (default none,always)", func(text string) error {
 		b.disk = strings.Split(text, ",")
 		return nil
 	})
@@ -67,7 +74,7 @@ func (b *sendBench) validate() error {
 	known := sendDisks()
 	for _, disk := range b.disk {
 		if _, ok := known[disk]; !ok {
-			return fmt.Errorf("--disk: %q is not none, always or everysec", disk)
+			return fmt.Errorf("--disk: %q is not none, always, everysec or replica", disk)
 		}
 	}
 	return nil
@@ -90,11 +97,19 @@ func (b *sendBench) run(ctx context.Context) error {
 
 // on measures with a Redis of its own.
 func (b *sendBench) on(ctx context.Context, disk string) error {
-	redis, server, stopRedis, err := startRedis(sendDisks()[disk]...)
+	wanted := sendDisks()[disk]
+	redis, server, stopRedis, err := startRedis(wanted.options...)
 	if err != nil {
 		return err
 	}
 	defer stopRedis()
+	for range wanted.replicas {
+		stopReplica, err := startReplica(ctx, redis)
+		if err != nil {
+			return err
+		}
+		defer stopReplica()
+	}
 	ring, err := circulate.Open(ctx, server, circulate.Options{})
 	if err != nil {
 		return err
@@ -107,7 +122,7 @@ func (b *sendBench) on(ctx context.Context, disk string) error {
 		return err
 	}
 	third := &instant{times: make(map[string]int)}
-	stop, err := start(ring, third, 1, 256, nil)
+	stop, err := start(ring, third, 1, poller.Config{Concurrency: 256, ConfirmReplicas: wanted.replicas}, nil)
 	if err != nil {
 		return err
 	}
@@ -124,7 +139,10 @@ func (b *sendBench) on(ctx context.Context, disk string) error {
 		return err
 	}
 	r := &sendRun{sendBench: b, ring: outbox, server: server, third: third, name: "send_" + disk + "_", note: "the attempts do not wait for the disk"}
-	if waits {
+	switch {
+	case wanted.replicas > 0:
+		r.note = "the attempts wait for a replica (WAIT)"
+	case waits:
 		r.note = "the attempts wait for the disk (WAITAOF)"
 	}
 	if err := pause(ctx, sendWarm); err != nil { // the replica is subscribed
@@ -137,6 +155,33 @@ func (b *sendBench) on(ctx context.Context, disk string) error {
 		return err
 	}
 	return stop()
+}
+
+// startReplica starts a replica of a server, and waits until it has all data.
+func startReplica(ctx context.Context, of *redistest.Server) (stop func(), err error) {
+	_, replica, stop, err := startRedis()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := replica.Conn(ctx, "")
+	if err == nil {
+		_, err = conn.Do("REPLICAOF", "127.0.0.1", of.Port)
+		_ = conn.Close()
+	}
+	for end := time.Now().Add(sendEnd); err == nil; {
+		var info map[string]string
+		if info, err = infoOf(replica, "replication"); info["master_link_status"] == "up" {
+			return stop, nil
+		}
+		if err == nil && time.Now().After(end) {
+			err = errors.New("the replica has not got the data")
+		}
+		if err == nil {
+			err = pause(ctx, 100*time.Millisecond)
+		}
+	}
+	stop()
+	return nil, err
 }
 
 // register registers the accounts. No check is due while the bench runs.
