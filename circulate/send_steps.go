@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,10 +259,10 @@ func (s Sends) Settle(ctx context.Context, all []Settlement) ([]bool, error) {
 			places[first] = append(places[first], i)
 		}
 	}
+	if err := s.settleEach(ctx, all, places, settled); err != nil {
+		return settled, err
+	}
 	for shard, in := range places {
-		if err := s.settleIn(ctx, shard, all, in, settled); err != nil {
-			return settled, err
-		}
 		in = slices.DeleteFunc(in, func(i int) bool { return settled[i] })
 		if len(in) == 0 {
 			continue
@@ -276,17 +277,56 @@ func (s Sends) Settle(ctx context.Context, all []Settlement) ([]bool, error) {
 		if _, err := s.ring.beyond(ctx, shard, nil); err != nil {
 			return settled, err
 		}
-		for target, in := range elsewhere {
-			if err := s.settleIn(ctx, target, all, in, settled); err != nil {
-				return settled, err
-			}
+		if len(elsewhere) == 0 {
+			continue
+		}
+		if err := s.settleEach(ctx, all, elsewhere, settled); err != nil {
+			return settled, err
 		}
 	}
 	return settled, nil
 }
 
+// settleEach settles all attempts, each in exactly one shard, at the cost of one round trip to each
+// node. With appendfsync always Redis syncs its disk once for each.
+func (s Sends) settleEach(ctx context.Context, all []Settlement, places map[int][]int, settled []bool) error {
+	shards := slices.Sorted(maps.Keys(places))
+	if len(shards) == 1 {
+		return s.settleIn(ctx, shards[0], all, places[shards[0]], settled)
+	}
+	calls := make([]wire.Call, len(shards))
+	for i, shard := range shards {
+		calls[i] = wire.Call{Keys: s.ring.keys[shard].outbox.with(), Args: settleArgs(all, places[shard])}
+	}
+	var failed error
+	for i, reply := range s.ring.wire.EvalEach(ctx, settleSendScript, calls) {
+		err := reply.Err
+		if wire.HasCode(err, "WRONGTYPE") { // by itself a call mends that
+			err = s.settleIn(ctx, shards[i], all, places[shards[i]], settled)
+		} else if err == nil {
+			err = readSettled(reply.Value, shards[i], places[shards[i]], settled)
+		} else {
+			err = fmt.Errorf("settle, shard %d: %w", shards[i], err)
+		}
+		if err != nil && (failed == nil || wire.Unknown(err) || wire.Unavailable(err)) {
+			failed = err // the caller tries again if one of them may succeed then
+		}
+	}
+	return failed
+}
+
 // settleIn settles, of all attempts, those at some places, in exactly this shard.
 func (s Sends) settleIn(ctx context.Context, shard int, all []Settlement, places []int, settled []bool) error {
+	k := &s.ring.keys[shard]
+	reply, err := s.ring.wire.Run(ctx, settleSendScript, shard, k.outbox.with(), settleArgs(all, places)...)
+	if err != nil {
+		return err
+	}
+	return readSettled(reply, shard, places, settled)
+}
+
+// settleArgs returns the script's arguments for the attempts at some places.
+func settleArgs(all []Settlement, places []int) []any {
 	args := make([]any, 0, 7*len(places))
 	for _, i := range places {
 		it, after := &all[i], ""
@@ -295,12 +335,13 @@ func (s Sends) settleIn(ctx context.Context, shard int, all []Settlement, places
 		}
 		args = append(args, it.ID, it.Fence, string(it.Outcome), clipTo(it.Code, 64), clipTo(it.Text, mostSendText), clipTo(it.VendorID, 256), after)
 	}
-	k := &s.ring.keys[shard]
-	letters, err := redis.String(s.ring.wire.Run(ctx, settleSendScript, shard, k.outbox.with(), args...))
-	if err != nil {
-		return err
-	}
-	if len(letters) != len(places) {
+	return args
+}
+
+// readSettled reads the script's reply for the attempts at some places.
+func readSettled(reply any, shard int, places []int, settled []bool) error {
+	letters, err := redis.String(reply, nil)
+	if err != nil || len(letters) != len(places) {
 		return fmt.Errorf("settle, shard %d: %w", shard, wire.ErrReply)
 	}
 	for n, i := range places {
