@@ -67,6 +67,9 @@ func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, newError(ctx, err, false) // otherwise it may get a connection, and count as sent
+	}
 	began := time.Now()
 	if call.Held {
 		if ln, err := c.send(ctx, call); !errors.Is(err, errElsewhere) {

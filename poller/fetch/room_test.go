@@ -86,7 +86,7 @@ func TestRoomForAnswers(t *testing.T) {
 			t.Errorf("got %v, scope %s, after %v", failed, failed.Scope, time.Since(began))
 		}
 		gone, stop := context.WithCancel(t.Context())
-		stop()
+		time.AfterFunc(time.Second, stop)
 		if _, err := c.Do(gone, Call{URL: "http://x/"}); CheckError(err).Code != string(CodeCanceled) {
 			t.Errorf("canceled: got %v", err)
 		}
