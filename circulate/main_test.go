@@ -12,5 +12,5 @@ import (
 // each one broken. The detector watches the same callers on a real server and on a cluster, and
 // the embedded server in its own tests and in the tests of all loops.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestRing/embedded", "TestMutantsAreFound", "TestAMonthOfWindows"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestRing/embedded", "TestRing/cluster", "TestMutantsAreFound", "TestAMonthOfWindows"))
 }

@@ -36,7 +36,11 @@ func TestMain(m *testing.M) {
 		"TestProgramsOfDifferentKindsShareANamespace", "TestPassingOverSurvives", "TestFailures", "TestAHeldAccountThatThisVersionDoesNotKnow",
 		"TestFullRedisTakesAccountsBackWithoutMessages", "TestACursorThatStaysStormsNothing", "TestLimitsThatDoNotAnswer", "TestHowAHoldMayEnd",
 		"TestANewKindIsRolledOut", "TestHeldCallsEndInWaves", "TestDeniedAccountsComeBackOnceAndInOrder",
-		"TestAKilledReplicaDoublesNoSend", "TestAFleetingSendIsAttemptedOnce", "TestAPageTellsOfASendThatFailed", "TestRetryBudgetParks"))
+		"TestAKilledReplicaDoublesNoSend", "TestAFleetingSendIsAttemptedOnce", "TestAPageTellsOfASendThatFailed", "TestRetryBudgetParks",
+		"TestAttemptsThatWaitForTheDiskHoldNoPlaces", "TestSlowCallsHaveFewAttemptsNotedAhead", "TestAnAttemptThatWaitedTooLongIsGivenBack",
+		"TestLimitsHoldAtTheMomentOfTheCall", "TestACheckerThatEndsItsGoroutineHasFailed", "TestACallThatConfirmsWaitsForTheDisk",
+		"TestAHostThatIsDownIsNoOutage", "TestAHeldAccountIsClaimedAnew", "TestMessagesUnderACursorThatStaysWarn",
+		"TestSuspectsAreCheckedOneAtATime", "TestANewAccountPassesOver", "TestWhatIsDueEarlierIsCheckedAtOnce", "TestAHeldAccountStays"))
 }
 
 func TestChecksAtEverySlotOfItsPhase(t *testing.T) {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // there is comes at night.
 func quick() []string {
 	return []string{
-		"redis-kill-always", "net-replies-lost-all",
+		"redis-kill-always",
 		"sentinel-writes-lost",
 		"cluster-slot-half-moved",
 	}

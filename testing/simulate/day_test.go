@@ -2,8 +2,8 @@
 
 package main
 
-// Of these, more runs come at night.
-const (
-	lastSeed    = 1 // of TestSimulation
-	killedSeeds = 1 // of TestReshardUnderWay
-)
+// More of these come at night.
+const killedSeeds = 1 // of TestReshardUnderWay
+
+// seeds of TestSimulation: one with many faults in a short time.
+func seeds() []uint64 { return []uint64{8} }

@@ -3,7 +3,7 @@
 package main
 
 // What testing/nightly.sh runs of what every change runs a part of.
-const (
-	lastSeed    = 4 // of TestSimulation
-	killedSeeds = 4 // of TestReshardUnderWay
-)
+const killedSeeds = 4 // of TestReshardUnderWay
+
+// seeds of TestSimulation.
+func seeds() []uint64 { return []uint64{1, 2, 3, 4, 8} }
