@@ -309,21 +309,20 @@
 // not, or it is to be sent again, which voids the fence. Until then an answer that comes
 // late may still end the doubt, because it comes under the fence of the last attempt.
 //
-// Attempt returns only after the attempts are on the disk of their Redis, and on as many
-// of its replicas as the caller wants, if it gets a [Syncer]. If that fails, it withdraws
-// the attempts, because no byte of them has left: they are queued again at their old
-// places. It does the same after a cut connection. The name of a step is used once, and
+// After Attempt the caller waits, by [Syncer.Attempts], until the attempts are on the disk of
+// their Redis and on as many of its replicas as it wants: by WAITAOF and by WAIT. Attempts of
+// all shards of a node share its rounds. After the wait the Syncer also says which attempts
+// still count. One that became unknown meanwhile does not, nor one that a failover has lost
+// between its note and the wait. These must not be sent. If the wait fails, the caller gives
+// the attempts back, because no byte of them has left: they are queued again at their old
+// places. Attempt does the same after a cut connection. The name of a step is used once, and
 // Redis remembers for a minute that a step was withdrawn, so a step that was still on its
 // way takes nothing. A replica that dies before it has withdrawn leaves a doubt although
 // nothing was sent, and never a double.
 //
 // A Redis that cannot tell what is on its disk may lose the note of an attempt, and so may
 // a failover to a replica that nobody waited for: the send is then queued again and goes
-// out twice. A Syncer waits for the disk by WAITAOF, and for replicas by WAIT. Callers that
-// send many at once wait after Attempt, by [Syncer.Attempts]: attempts of all shards of a node
-// share its rounds. It also says which attempts still count after the wait. One that became
-// unknown meanwhile does not, nor one that a failover has lost between its note and the wait.
-// These must not be sent.
+// out twice.
 //
 // Of a peer's sends at most one is under an attempt, in the order in which they were
 // queued; other peers do not wait. A send that is tried again later stays the first of its

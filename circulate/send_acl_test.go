@@ -80,9 +80,11 @@ func testSendsUnderTheACL(t *testing.T, without string) {
 	if !errors.As(err, &busy) || busy.All {
 		t.Errorf("a fourth of three: %v", err)
 	}
-	order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute, Durably: circulate.NewSyncer(ring, circulate.Durability{Disk: true})}
-	_, _, err = sends.Attempt(ctx, 0, order)
+	order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute}
+	noted, _, err := sends.Attempt(ctx, 0, order)
 	must("attempt", err)
+	_, _, err = circulate.NewSyncer(ring, circulate.Durability{Disk: true}).Attempts(ctx, 0, noted)
+	must("wait", err)
 	_, err = sends.Withdraw(ctx, 0, order.Replica, order.Step)
 	must("withdraw", err)
 	order.Step = "2"

@@ -35,21 +35,27 @@ func TestAttemptsThatAreNotDurableAreWithdrawn(t *testing.T) {
 			if _, _, err := ring.Sends().Queue(t.Context(), send, "", circulate.SendBounds{}); err != nil {
 				t.Fatal(err)
 			}
-			attempts, _, err := ring.Sends().Attempt(t.Context(), 0, circulate.AttemptOrder{
-				Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute, Durably: circulate.NewSyncer(ring, circulate.Durability{Disk: true}),
-			})
+			order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 1, Lasts: time.Minute}
+			attempts, _, err := ring.Sends().Attempt(t.Context(), 0, order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, durable, err := circulate.NewSyncer(ring, circulate.Durability{Disk: true}).Attempts(t.Context(), 0, attempts)
 			if !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
 				t.Fatalf("attempt: %v, want %v", err, test.err)
 			}
 			want, n := circulate.SendAttempting, 1
 			if test.err != nil {
 				want, n = circulate.SendQueued, 0
+				if _, err := ring.Sends().Withdraw(t.Context(), 0, order.Replica, order.Step); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if got, err := ring.Sends().Look(t.Context(), send.ID); err != nil || got.State != want || got.Attempts != n || len(attempts) != n {
-				t.Errorf("%s after %d attempts, %v; returned %d", got.State, got.Attempts, err, len(attempts))
+			if got, err := ring.Sends().Look(t.Context(), send.ID); err != nil || got.State != want || got.Attempts != n || len(held) != n {
+				t.Errorf("%s after %d attempts, %v; returned %d", got.State, got.Attempts, err, len(held))
 			}
-			if n == 1 && attempts[0].Durable != test.durable {
-				t.Errorf("durable: %v", attempts[0].Durable)
+			if n == 1 && (!held[0] || durable != test.durable) {
+				t.Errorf("held %v, durable %v", held[0], durable)
 			}
 		})
 	}

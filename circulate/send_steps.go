@@ -22,24 +22,20 @@ type AttemptOrder struct {
 	Kinds   []string      // the kinds that the replica can send
 	Most    int           // how many sends
 	Lasts   time.Duration // after that an attempt without outcome is unknown; longer than the call
-	// Durably waits until the attempts are as durable as it wants. Nil: they are not waited
-	// for.
-	Durably *Syncer
 }
 
 // Attempt is a send that may be sent now, once.
 type Attempt struct {
 	Send
-	Shard   int
-	Token   string // of the newest message of its peer's window; opaque to the ring
-	Record  []byte // the account's
-	Durable bool   // the attempt is on disk
+	Shard  int
+	Token  string // of the newest message of its peer's window; opaque to the ring
+	Record []byte // the account's
 
 	ends float64 // when it becomes unknown by itself, unix ms: no other attempt of the send ends then
 }
 
 // Attempt notes that sends of one shard are on their way, and returns them. The caller
-// sends each at once, and settles it. Of each peer there is at most one, the first in
+// waits by [Syncer.Attempts] until that is durable, if it wants so, sends each at once, and settles it. Of each peer there is at most one, the first in
 // line. It also returns when the next one is due; zero: none is.
 //
 // After an error no send may be sent. Attempt has then withdrawn what it took, if it
@@ -66,10 +62,6 @@ func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts
 	for i := range attempts {
 		attempts[i].ends = float64(attempts[i].Since.UnixMilli() + o.Lasts.Milliseconds())
 	}
-	durable, held := false, []bool(nil)
-	if err == nil && len(attempts) > 0 && o.Durably != nil {
-		held, durable, err = o.Durably.Attempts(ctx, shard, attempts)
-	}
 	if err != nil {
 		// No byte of them has left, and none will.
 		if _, withdrawErr := s.Withdraw(ctx, shard, o.Replica, o.Step); withdrawErr != nil {
@@ -77,13 +69,7 @@ func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts
 		}
 		return nil, time.Time{}, err
 	}
-	counts := attempts[:0]
-	for i := range attempts {
-		if attempts[i].Durable = durable; held == nil || held[i] {
-			counts = append(counts, attempts[i])
-		}
-	}
-	return counts, next, nil
+	return attempts, next, nil
 }
 
 func readAttempts(shard int, reply []any) (attempts []Attempt, next time.Time, err error) {
