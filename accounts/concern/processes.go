@@ -20,8 +20,11 @@ const namesTold = 10
 // ofSilent returns the concern about the processes that went silent and that none replaces.
 func (f *facts) ofSilent() []Concern {
 	lost := f.lost()
-	if len(lost) == 0 || f.returned() && len(lost) == len(f.stats.Processes) { // somebody asks this
+	if len(lost) == 0 {
 		return nil
+	}
+	if f.returned() && len(lost) == len(f.stats.Processes) {
+		return nil // the process that asks is alive, so Redis has told of the time before its outage
 	}
 	c := Concern{Code: ProcessSilent, Level: Warn, Subject: lost[0].Name, Since: lost[0].Beat, Value: strings.Join(lost[0].Roles, ",")}
 	if len(lost) > 1 {
