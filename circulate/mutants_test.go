@@ -39,12 +39,12 @@ func TestRingWithARuleBroken(t *testing.T) {
 
 const doesNotFit = "the mutant does not fit:"
 
-// TestMutantsAreFound runs this test binary with each rule broken in turn that the suite
-// must notice. The test that the rule names must fail then, and pass if no rule is
+// TestMutantsAreFound runs this test binary with rules broken in turn that the suite must notice, and
+// at night with each of them. The test that the rule names must fail then, and pass if no rule is
 // broken.
 func TestMutantsAreFound(t *testing.T) {
 	t.Parallel()
-	all := mutants.By(mutants.Conformance)
+	all := mutants.Tried(mutants.Conformance)
 	tests := make([]string, len(all))
 	for i, m := range all {
 		tests[i] = strings.NewReplacer(" ", "_", "'", ".").Replace(m.Test)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 #
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
-# requests against the API, others every day, every rule in Go broken in turn, every published search
+# requests against the API, others every day, every rule broken in turn, every published search
 # of the protocol, the conformance suite behind Sentinels, every kind's sends while Redis fails at every
 # point of one, a night of simulated replicas, every fault of chaos, ten minutes under
 # every error of third parties, the tests that testing/run.sh runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
@@ -209,6 +209,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	seed=$(($(date +%s) / 86400))
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
 	run "rules in Go, each broken" go test -count=1 -tags night -timeout 40m ./testing/mutants
+	run "rules in scripts, each broken" go test -count=1 -tags night ./circulate ./testing/explore -run '^TestMut'
 	run "every published search" go run ./testing/explore --published testing/README.md --check
 	run "simulated replicas, seeds that failed before" go test -count=1 -tags night -timeout 30m ./testing/simulate
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6

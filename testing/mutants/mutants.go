@@ -1,6 +1,6 @@
 // Package mutants is one table of the protocol's rules, each broken on purpose. It shows
-// what would find such a mistake. Every mutant names the tool that must find it, and that
-// tool's tests run all of its own:
+// what would find such a mistake. Every mutant names the tool that must find it. That
+// tool's tests run all of its own at night, and some of them with every change:
 //
 //   - explore, which runs every interleaving of single steps,
 //   - simulate, which runs whole replicas under faults in fake time,
@@ -9,7 +9,7 @@
 //     builds the package with the rule broken (go test -overlay) and runs that test.
 //
 // A mutant that does not fit the script or the source any more is an error and not a
-// miss: whoever changes a rule must say again how it breaks.
+// miss: whoever changes a rule must say again how it breaks. That all fit is tested with every change.
 package mutants
 
 import (
@@ -63,6 +63,18 @@ func By(tool Tool) []Mutant {
 		}
 	}
 	return found
+}
+
+// Tried returns the mutants that a tool's tests try on it: all of them with the build tag night, and
+// otherwise a few from the whole table, which show that the tool still finds what is broken.
+func Tried(tool Tool) []Mutant {
+	var tried []Mutant
+	for i, m := range By(tool) {
+		if i%oneOf == 0 {
+			tried = append(tried, m)
+		}
+	}
+	return tried
 }
 
 // Named returns the mutant of a rule.

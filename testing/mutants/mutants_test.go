@@ -1,6 +1,8 @@
 package mutants
 
 import (
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +64,35 @@ func TestRulesInGoCanBeBroken(t *testing.T) {
 			return err == nil && strings.Contains(string(text), "func "+test+"(")
 		}) {
 			t.Errorf("%q: %s has no test %s", m.Rule, m.Package, test)
+		}
+	}
+}
+
+// Each rule in a script can be broken in today's source: in the script's own file, or in one that
+// it shares with others.
+func TestRulesInScriptsCanBeBroken(t *testing.T) {
+	files := make(map[string]string) // by name
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".lua" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[filepath.Base(path)] += string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := strings.Join(slices.Collect(maps.Values(files)), "\n")
+	for _, m := range table() {
+		if m.By == Code {
+			continue
+		}
+		switch n := strings.Count(files[m.Source()], m.Old); {
+		case n == 0 && !strings.Contains(everything, m.Old):
+			t.Errorf("%q: no script has %q", m.Rule, m.Old)
+		case n > 1 && m.Script != byKind:
+			t.Errorf("%q: %s has %d times %q", m.Rule, m.Source(), n, m.Old)
 		}
 	}
 }

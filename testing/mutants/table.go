@@ -122,11 +122,11 @@ func table() []Mutant {
 		{Rule: "a paused account stays scheduled", By: Simulate, Script: "park",
 			Old: "redis.call('ZREM', schedule, id)", New: ""},
 
+		{Rule: "a renewal keeps the time of its claim", By: Simulate, Script: "progress",
+			Old: "fresh .. '|' .. stamp(now)", New: "fresh .. '|' .. sub(entry, 16, 28)", Bounds: Bounds{Keepers: 1}},
 		{Rule: "a step of the clock drops what it makes old", By: Simulate, Script: "clock",
 			Old: "if now - newest >= long then", New: "if false then"},
 
-		{Rule: "a renewal keeps the time of its claim", By: Simulate, Script: "progress",
-			Old: "fresh .. '|' .. stamp(now)", New: "fresh .. '|' .. sub(entry, 16, 28)", Bounds: Bounds{Keepers: 1}},
 		{Rule: "a page writes its messages but not the cursor", By: Simulate, Script: "progress",
 			Old: "  cursor = ARGV[4]\n", New: "", Bounds: Bounds{Keepers: 1}},
 		{Rule: "an attempt that lasts too long is queued again", By: Simulate, Script: "sweep send",

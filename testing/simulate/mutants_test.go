@@ -9,7 +9,7 @@ import (
 // These are rules of the protocol, each broken on purpose. Whole replicas under faults
 // must show that.
 func TestMutantsAreFound(t *testing.T) {
-	for _, m := range mutants.By(mutants.Simulate) {
+	for _, m := range mutants.Tried(mutants.Simulate) {
 		t.Run(m.Rule, func(t *testing.T) {
 			t.Parallel()
 			fits := 0

@@ -1,0 +1,5 @@
+//go:build night
+
+package mutants
+
+const oneOf = 1 // all mutants are tried at night
