@@ -19,23 +19,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(processes.Apart(m, "TestShortRun", "TestBrokenRuleIsFound"), goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"))
 }
 
-// quick are the faults of TestShortRun: some of each sort, which take little time. Every fault
-// there is comes at night.
-func quick() []string {
-	return []string{
-		"redis-kill-always",
-		"sentinel-writes-lost",
-		"cluster-slot-half-moved",
-	}
-}
-
-// TestShortRun injects some of the faults in each world, each at most once, from a
-// fixed seed.
+// TestShortRun injects a fault on one server, once, from a fixed seed: Redis is killed and comes
+// back. Every fault there is comes at night, behind Sentinels and on a cluster too.
 func TestShortRun(t *testing.T) {
 	redistest.LookPath(t)
 	var progress strings.Builder
 	r, err := unleash(t.Context(), options{
-		length: 100 * time.Second, seed: 20261121, on: topologies(), faults: quick(), rounds: 1, accounts: 60, dir: t.TempDir(), log: &progress,
+		length: 30 * time.Second, seed: 20261121, on: []topology{onServer}, faults: []string{"redis-kill-always"}, rounds: 1, accounts: 60, dir: t.TempDir(), log: &progress,
 	})
 	t.Log(progress.String())
 	if err != nil {
@@ -49,17 +39,8 @@ func TestShortRun(t *testing.T) {
 	if r.failed() > 0 {
 		t.Errorf("%d violations", r.failed())
 	}
-	injected := make(map[topology]int)
-	for _, line := range r.Rows {
-		injected[line.World] += line.Injected
-	}
-	for _, on := range topologies() {
-		if injected[on] == 0 {
-			t.Errorf("no fault was injected on %s", on)
-		}
-		if r.control(on).Injected == 0 {
-			t.Errorf("no control on %s", on)
-		}
+	if r.control(onServer).Injected == 0 || len(r.Rows) != 1 || r.Rows[0].Injected == 0 {
+		t.Errorf("no control, or no fault: %+v", r.Rows)
 	}
 	if r.Checks == 0 || r.Messages == 0 || r.Sends == nil || r.Sends.Arrived == 0 || r.Sends.Doubts == 0 {
 		t.Errorf("nothing happened: %d checks, %d messages, sends %+v", r.Checks, r.Messages, r.Sends)
