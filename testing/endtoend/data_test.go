@@ -157,7 +157,7 @@ func kills() int {
 	if n, err := strconv.Atoi(os.Getenv("DATA_KILLS")); err == nil && n > 0 {
 		return n
 	}
-	return 5
+	return 3
 }
 
 // TestKilledProcessGoesOn kills a service that keeps everything itself, at any moment, again and

@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := processes.Apart(m,
-		"TestKilledProcessGoesOn", "TestKilledProcessKeepsWhatItAcknowledged", "TestThirdPartyThatAlwaysHasMoreStopsNobody", "TestHostileAnswersStopNobody",
+		"TestEachMessageIsAppliedOnce", "TestKilledProcessGoesOn", "TestKilledProcessKeepsWhatItAcknowledged", "TestThirdPartyThatAlwaysHasMoreStopsNobody", "TestHostileAnswersStopNobody",
 		"TestIdleEndpointsHoldNothingUp", "TestKilledProcessesLoseNothing", "TestNoSecretAppears", "TestTheWayAroundLosesNothing",
 		"TestSlowCheckWhileShardsChangeOnAFullRedis", "TestReadmeCommands", "TestReadmeProgram", "TestKilledPollersDoubleNoSend").Run()
 	removeBinary()

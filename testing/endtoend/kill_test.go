@@ -15,10 +15,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 )
 
-const accounts = 800
+const accounts = 300
 
 // TestKilledProcessesLoseNothing tests the main job with real processes: an API, three
-// pollers and two monitors on one Redis, with 800 accounts of both kinds. A poller and
+// pollers and two monitors on one Redis, with 300 accounts of both kinds. A poller and
 // a monitor are killed and another poller is told to end, while the upstream still posts.
 // Every account must be checked again, and every message must be in the stream exactly
 // once.
@@ -77,7 +77,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	eventually(t, 30*time.Second, "every account is checked", func() bool { return checkedSince(third, ids, time.Time{}) == accounts })
 
 	// Some answers are slow, so that the killed processes leave claims behind.
-	for _, id := range ids[:400] {
+	for _, id := range ids[:accounts/2] {
 		third.Fail(id, upstream.Fault{Delay: 4 * time.Second})
 	}
 	victim := pollers[0].replica(t)
@@ -98,7 +98,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 		return checkedSince(third, left, killed) == len(left)
 	})
 	t.Logf("%d claims of the killed poller were all being checked again %v after the kill", len(left), time.Since(killed).Round(time.Millisecond))
-	for _, id := range ids[:400] {
+	for _, id := range ids[:accounts/2] {
 		third.Heal(id)
 	}
 	healed := time.Now()
