@@ -18,8 +18,8 @@ const top = "../.."
 
 func newHandler(t *testing.T) *Handler {
 	t.Helper()
-	h, err := New("/docs/guide")
-	if err != nil {
+	h := New("/docs/guide")
+	if _, err := h.book(); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -34,10 +34,11 @@ func get(t *testing.T, h http.Handler, url string) *httptest.ResponseRecorder {
 
 func TestEveryPageIsShown(t *testing.T) {
 	h := newHandler(t)
-	if len(h.pages) < 8 {
-		t.Errorf("only %d pages", len(h.pages))
+	b, _ := h.book()
+	if len(b.pages) < 8 {
+		t.Errorf("only %d pages", len(b.pages))
 	}
-	for name, p := range h.pages {
+	for name, p := range b.pages {
 		w := get(t, h, p.Href("/docs/guide"))
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<h1") {
 			t.Errorf("%q: status %d, without a heading", name, w.Code)

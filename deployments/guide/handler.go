@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 )
@@ -40,15 +41,26 @@ const (
 // an English page to the Chinese one. If the address has ?lang=en it is not, and all links of
 // the page have that too. It is safe for concurrent use.
 type Handler struct {
+	prefix string
+	book   func() (*book, error)
+}
+
+// A book is the guide as it is shown at a path.
+type book struct {
 	prefix  string
 	pages   map[string]*page
 	shell   *template.Template
 	english *regexp.Regexp // matches links to English pages: their address, and the text behind it
 }
 
-// New returns the handler for a prefix, such as "/docs/guide". It returns an error only
-// if a page cannot be rendered. That is an error of the program, which any test finds.
-func New(prefix string) (*Handler, error) {
+// New returns the handler for a prefix, such as "/docs/guide". It renders the pages when the first is
+// asked for, because most processes show none.
+func New(prefix string) *Handler {
+	return &Handler{prefix, sync.OnceValues(func() (*book, error) { return newBook(prefix) })}
+}
+
+// newBook renders the pages. An error is one of the program, which any test finds.
+func newBook(prefix string) (*book, error) {
 	pages, err := readPages(sources, prefix)
 	if err != nil {
 		return nil, err
@@ -67,16 +79,16 @@ func New(prefix string) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{prefix: prefix, pages: pages, shell: shell, english: links}, nil
+	return &book{prefix: prefix, pages: pages, shell: shell, english: links}, nil
 }
 
 // order is the order of pages in the menu. Other pages follow by name.
 var order = []string{"README", "dashboard", "accounts", "weixin", "telegram", "connectors", "messages", "installing", "operations", "signin", "access", "scaling", "embedding", "backup", "moving", "upgrading"}
 
 // menu returns the pages of a language.
-func (h *Handler) menu(tag string) []*page {
+func (b *book) menu(tag string) []*page {
 	var pages []*page
-	for _, p := range h.pages {
+	for _, p := range b.pages {
 		if p.Language == tag {
 			pages = append(pages, p)
 		}
@@ -102,11 +114,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serveFile(w, "application/schema+json", connectorSchema)
 		return
 	}
-	p := h.pages[name]
+	b, err := h.book()
+	if err != nil {
+		http.Error(w, "the guide cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	b.show(w, r, name)
+}
+
+// show answers with the page of a name.
+func (b *book) show(w http.ResponseWriter, r *http.Request, name string) {
+	p := b.pages[name]
 	if file, ok := strings.CutSuffix(name, ".md"); ok { // the name of the page's file in the repository
-		p = h.pages[strings.Trim(strings.TrimSuffix(file, "README"), "/")]
+		p = b.pages[strings.Trim(strings.TrimSuffix(file, "README"), "/")]
 		if p != nil {
-			http.Redirect(w, r, (&url.URL{Path: p.Href(h.prefix), RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
+			http.Redirect(w, r, (&url.URL{Path: p.Href(b.prefix), RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
 			return
 		}
 	}
@@ -115,12 +137,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, locale.Asked(r.Header).Translate("there is no such page of the guide"), http.StatusNotFound)
 		return
 	}
-	other := h.other(p)
+	other := b.other(p)
 	asked := r.URL.Query().Has("lang")
 	if p.Language != chinese {
 		w.Header().Set("Vary", "Accept-Language")
 		if !asked && locale.Asked(r.Header) == locale.Chinese && other.Language == chinese {
-			http.Redirect(w, r, (&url.URL{Path: other.Href(h.prefix), RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
+			http.Redirect(w, r, (&url.URL{Path: other.Href(b.prefix), RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
 			return
 		}
 	}
@@ -130,7 +152,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, locale.Asked(r.Header).Translate("q: must have at most 200 bytes"), http.StatusBadRequest)
 		return
 	}
-	menu := h.menu(p.Language)
+	menu := b.menu(p.Language)
 	view := struct {
 		*page
 		Prefix, Query string
@@ -138,15 +160,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Asked         bool
 		Menu          []*page
 		Hits          []hit
-	}{p, h.prefix, query, other, asked, menu, search(menu, query)}
+	}{p, b.prefix, query, other, asked, menu, search(menu, query)}
 	var out bytes.Buffer
-	if err := h.shell.Execute(&out, view); err != nil {
+	if err := b.shell.Execute(&out, view); err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
 	}
 	shown := out.Bytes()
 	if p.Language == chinese || asked {
-		shown = h.english.ReplaceAll(shown, []byte("${1}?lang=en${2}"))
+		shown = b.english.ReplaceAll(shown, []byte("${1}?lang=en${2}"))
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", policy)
@@ -156,12 +178,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // other returns the page in the other language, or the first one of that language.
-func (h *Handler) other(p *page) *page {
+func (b *book) other(p *page) *page {
 	name, first := strings.Trim(strings.TrimPrefix(p.Name, chinese), "/"), ""
 	if p.Language != chinese {
 		name, first = path.Join(chinese, p.Name), chinese
 	}
-	return cmp.Or(h.pages[name], h.pages[first], p)
+	return cmp.Or(b.pages[name], b.pages[first], p)
 }
 
 func serveFile(w http.ResponseWriter, contentType string, content []byte) {

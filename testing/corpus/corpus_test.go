@@ -81,8 +81,6 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 	must(t, err)
 	callbacks, err := callback.New(w.Ring, []*callback.Address{address}, nil)
 	must(t, err)
-	pages, err := guide.New(api.GuidePath)
-	must(t, err)
 	made.registry = accounts.NewRegistry(w.Ring, kinds)
 	pair, err := secrets.Generate()
 	must(t, err)
@@ -90,7 +88,7 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Seal: func() *secret.PublicKey { return pair.Public() },
 		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
-		Guide:   pages, Callbacks: callbacks,
+		Guide:   guide.New(api.GuidePath), Callbacks: callbacks,
 		Kinds: []strict.Kind{strict.Describe("feed", kinds["feed"])},
 		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
 			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -17,7 +16,7 @@ Errors are problem+json and name every fault of a request at once, in Chinese if
 
 // describe completes the description of the routes and returns it. It adds what huma cannot know
 // about its routes, and the routes that huma does not serve.
-func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
+func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 	doc := api.OpenAPI()
 	doc.Info.Description = introduction
 	doc.Tags = []*huma.Tag{
@@ -102,7 +101,7 @@ func (s *Server) describe(api huma.API, t terms) ([]byte, error) {
 			set.Extensions = map[string]any{"x-go-name": "SetAt"}
 		}
 	}
-	return json.Marshal(doc)
+	return doc
 }
 
 // describer makes descriptions that refer to the schemas of Go types.

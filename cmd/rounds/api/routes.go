@@ -3,11 +3,13 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -62,14 +64,18 @@ func (s *Server) routes(t terms) (*serving, error) {
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)
 	}
-	description, err := s.describe(api, t)
-	if err != nil {
-		return nil, err
-	}
-	nameActions(actions, api.OpenAPI())
-	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	doc := s.describe(api, t)
+	nameActions(actions, doc)
+	// Few processes are asked for it, and to write it takes longer than all else here.
+	description := sync.OnceValues(func() ([]byte, error) { return json.Marshal(doc) })
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		text, err := description()
+		if err != nil {
+			s.fail(w, r, "describe the API", err)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(description) // a caller that has gone needs no answer
+		_, _ = w.Write(text) // a caller that has gone needs no answer
 	})
 
 	open := newRouteMux(true, trailed)

@@ -68,8 +68,12 @@ func New(o Options) (*Dashboard, error) {
 	if d.languages, err = newLanguages(assets); err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
+	frames, err := parseFrames(assets, d.languages)
+	if err != nil {
+		return nil, fmt.Errorf("dashboard: %w", err)
+	}
 	for _, p := range d.pages {
-		if err := p.parse(assets, d.languages, static); err != nil {
+		if err := p.parse(assets, frames, static); err != nil {
 			return nil, fmt.Errorf("dashboard: %w", err)
 		}
 	}

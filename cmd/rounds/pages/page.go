@@ -49,15 +49,31 @@ type view struct {
 	Script []string // the page's own modules
 }
 
-// parse reads the page's template for every language.
-func (p *page) parse(files fs.FS, languages []*language, static *static) error {
-	p.templates = make(map[string]*template.Template)
+// parseFrames reads what all pages share, for every language.
+func parseFrames(files fs.FS, languages []*language) (map[string]*template.Template, error) {
+	frames := make(map[string]*template.Template)
 	for _, l := range languages {
-		t, err := template.New("layout.html").Option("missingkey=error").Funcs(l.functions()).ParseFS(files, "assets/pages/layout.html", "assets/pages/parts.html", "assets/pages/"+p.name+".html")
+		t, err := template.New("layout.html").Option("missingkey=error").Funcs(l.functions()).ParseFS(files, "assets/pages/layout.html", "assets/pages/parts.html")
+		if err != nil {
+			return nil, err
+		}
+		frames[l.Tag] = t
+	}
+	return frames, nil
+}
+
+// parse reads the page's template into a copy of each frame.
+func (p *page) parse(files fs.FS, frames map[string]*template.Template, static *static) error {
+	p.templates = make(map[string]*template.Template)
+	for tag, frame := range frames {
+		t, err := frame.Clone()
+		if err == nil {
+			_, err = t.ParseFS(files, "assets/pages/"+p.name+".html")
+		}
 		if err != nil {
 			return fmt.Errorf("page %s: %w", p.name, err)
 		}
-		p.templates[l.Tag] = t
+		p.templates[tag] = t
 		p.blocks = nil
 		for _, one := range t.Templates() {
 			if block, ok := strings.CutPrefix(one.Name(), "live/"); ok {

@@ -129,12 +129,9 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
 			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
-		guidePages, err := guide.New(api.GuidePath)
-		if err != nil {
-			return err
-		}
-		options.Guide = guidePages
+		options.Guide = guide.New(api.GuidePath)
 		options.Keys = key.NewKeyring(ring, options.Log)
+		var err error
 		if options.People, options.PeopleAt, err = newPeople(options.Keys.Sealer, s); err != nil {
 			return err
 		}
