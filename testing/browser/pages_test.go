@@ -22,7 +22,9 @@ func TestInBrowser(t *testing.T) {
 	t.Run("controls", func(t *testing.T) { testControls(t, w.browser) })
 	t.Run("payloads work", func(t *testing.T) { testPayloadsWork(t, w.browser) })
 	t.Run("killed poller controls", func(t *testing.T) { testKillsControls(t, w.browser) })
-	t.Run("killed poller", func(t *testing.T) { testKilledPoller(t, w.browser) })
+	if atNight {
+		t.Run("killed poller", func(t *testing.T) { testKilledPoller(t, w.browser) })
+	}
 	w.start(t)
 	t.Run("pages", w.testPages)
 	t.Run("rights", w.testRights)
