@@ -66,6 +66,7 @@ func TestNoKindDoublesASendThatRedisForgets(t *testing.T) {
 		}
 		sendtest.RunLosing(t, o.deduplicates, o.start, sendtest.Points()...)
 		t.Run("attempts do not wait", func(t *testing.T) { sendtest.RunLosingUnconfirmed(t, o.deduplicates, o.start) })
+		t.Run("attempts do not wait, and Redis fails later", func(t *testing.T) { sendtest.RunLosingLater(t, o.start) })
 	})
 }
 

@@ -271,14 +271,31 @@ func RunLosingUnconfirmed(t *testing.T, deduplicates bool, start func(t *testing
 	})
 }
 
+// RunLosingLater is RunLosingUnconfirmed with a Redis that fails later: its disk and its replicas have
+// what was written until the replica was killed. No send is doubled then, though attempts wait for
+// nothing.
+func RunLosingLater(t *testing.T, start func(t *testing.T) *Outlet) {
+	redistest.EachLosing(t, func(t *testing.T, server *redistest.Losing) {
+		w := newWorld(t, server, start(t), "")
+		w.config = poller.Config{ConfirmUnsynced: true}
+		w.lose(server, AfterYes, false, server.Keep)
+	})
+}
+
 // doubling are the points at which a send is doubled if Redis loses that it was attempted.
 func doubling() []string { return []string{AfterYes, beforeSettle, settleLost} }
 
-// lose kills a replica at a point, and Redis with it. Doubled says that a send is expected twice.
-func (w *world) lose(server *redistest.Losing, point string, doubled bool) {
+// lose kills a replica at a point, and Redis with it, after what happens between the two. Doubled
+// says that a send is expected twice.
+func (w *world) lose(server *redistest.Losing, point string, doubled bool, between ...func()) {
 	w.t.Helper()
 	server.Keep()
-	w.fail = server.Lose
+	w.fail = func() {
+		for _, happens := range between {
+			happens()
+		}
+		server.Lose()
+	}
 	end := w.kill(point)
 	w.resume(w.count().Queued)
 	judge := func() { w.judge(point) }
