@@ -96,17 +96,21 @@ func (w *world) play(ctx context.Context, o options, on topology, faults []fault
 	return turns, nil
 }
 
+// startWithin is how long all processes of a world may take to be ready, beside other tests.
+const startWithin = time.Minute
+
 // warmUp waits until everything is ready, registers the accounts that stay and counts how
 // often each is checked.
 func (w *world) warmUp(ctx context.Context, accounts int) error {
 	t := &turn{Context: ctx, world: w}
-	if !t.until(func() bool { return w.ready(ctx) == "" }) {
-		return errors.New(w.ready(ctx))
+	missing := ""
+	if !t.untilWithin(startWithin, func() bool { missing = w.ready(ctx); return missing == "" }) {
+		return errors.New(missing)
 	}
 	if err := w.populate(ctx, accounts); err != nil {
 		return err
 	}
-	if !t.until(func() bool { return len(w.third.unchecked(w.base, time.Time{})) == 0 }) {
+	if !t.untilWithin(startWithin, func() bool { return len(w.third.unchecked(w.base, time.Time{})) == 0 }) {
 		return errors.New("not every account is checked")
 	}
 	began := time.Now()
