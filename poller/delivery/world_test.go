@@ -22,7 +22,7 @@ import (
 // the others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(processes.Apart(m, "TestEffectsAreAppliedOnceWhereverConsumersDie", "TestManyIdleGroupsCostLittle", "TestHangingHandlersAreNoHindranceToPeers",
+	goleak.VerifyTestMain(processes.Apart(m, "TestEventsAreAppliedOnceWhereverConsumersDie", "TestEffectsAreAppliedOnceWhereverConsumersDie", "TestManyIdleGroupsCostLittle", "TestHangingHandlersAreNoHindranceToPeers",
 		"TestOneProbeTellsWhetherATargetIsBack", "TestATakeOverStopsWhereTheTargetIsAway", "TestAHandlerThatFailsIsTold", "TestGroupMadeIsOneLine",
 		"TestIdleConsumersAreQuickAndAskLittle", "TestWhatIsHeldIsBounded", "TestEventsAreAppliedOnceWhereverConsumersDie",
 		"TestAnAccountThatIsPutOffIsToldUntilItIsHandled", "TestAMessageThatHangsEverybodyEndsAsADeadLetter", "TestAFailureOfItsOwnEndsAnOutage",

@@ -66,7 +66,7 @@ func everyUnit(text string) (escaped string) {
 func TestScrubEveryForm(t *testing.T) {
 	for _, secret := range []string{
 		"s3cret-of-the-corporation", `a/b+c=d&e<f>"g'h\i j`, "50%41 off", "пароль-пароль", "emoji 😀 inside", "????>>>>~~~~",
-		"AAAAAAAAAAAA", strings.Repeat("long", 300),
+		"AAAAAAAAAAAA", strings.Repeat("long", 75),
 	} {
 		for name, form := range forms(secret) {
 			for _, around := range []string{"§", "before § behind", "a=§&b=c", `{"token":"§"}`, "§,§"} {
