@@ -22,19 +22,21 @@
 -- registered · b and s are: a the account has too many, f the shard has · o UNTIL LEFT it
 -- is outside its window, '' = none · x it has expired
 
-local box, tickets = outbox(1), KEYS[9]
-local wrong = outbox_mistyped(box) or mistyped(tickets, 'hash')
-if wrong then return wrong end
-
+local box, now = outbox(1), clock()
 local id, digest, body, account, kind, peer, expires = unpack(ARGV, 1, 7)
 local waits, windowed = ARGV[8], ARGV[9]
-local now = clock()
-if redis.call('HEXISTS', tickets, account) == 0 then return {'n'} end
 
 -- The same id is the same send too: a caller repeats a step whose reply was lost.
-local by_key = digest ~= '' and redis.call('HGET', box.names, 'k' .. digest)
-local known = by_key and sub(by_key, 1, SEND_ID) or id
-local there = redis.call('HGET', box.sends, known)
+local registered = redis.pcall('HEXISTS', KEYS[9], account)
+local by_key = digest ~= '' and redis.pcall('HGET', box.names, 'k' .. digest)
+local known = type(by_key) == 'string' and sub(by_key, 1, SEND_ID) or id
+local there = redis.pcall('HGET', box.sends, known)
+local waiting = redis.pcall('ZCARD', box.line)
+-- A key that was read has the right type. To ask for the types of all costs more than to read.
+local wrong = failed(registered, by_key, there, waiting) or mistyped(box.due, 'zset', box.index, 'zset', box.ends, 'zset')
+  or windowed ~= '0' and mistyped(box.windows, 'hash')
+if wrong then return wrong end
+if registered == 0 then return {'n'} end
 if by_key or there then
   local was = by_key and sub(by_key, SEND_ID + 1) or read_send(there).digest
   if was ~= body then return {'c', known} end
@@ -42,10 +44,13 @@ if by_key or there then
 end
 
 if expires ~= '' and tonumber(expires) <= now then return {'x'} end
-local most, all = ARGV[13], 0
-for _, group in ipairs({'q', 'a', 'u'}) do all = all + count_within(box.index, group .. account, most) end
-if all >= tonumber(most) then return {'a'} end
-if redis.call('ZCARD', box.line) >= tonumber(ARGV[14]) then return {'f'} end
+local most = ARGV[13]
+local all = count_within(box.index, 'u' .. account, most)
+if all + waiting >= tonumber(most) then -- otherwise the account has too few, even if all that wait are its own
+  all = all + count_within(box.index, 'q' .. account, most) + count_within(box.index, 'a' .. account, most)
+  if all >= tonumber(most) then return {'a'} end
+end
+if waiting >= tonumber(ARGV[14]) then return {'f'} end
 local line = account .. '\0' .. peer
 if windowed ~= '0' and waits == '0' then
   local w = window_of(box, line, now)
@@ -73,13 +78,12 @@ local s = {state = 'q', account = account, kind = kind, peer = peer, queued = st
   place = place}
 if alone then set_due(box, s, line, now) end
 local record = put_send(box, id, s) -- a full Redis refuses this
-index_send(box, s, id)
+local key = digest ~= '' and 'k' .. account .. '\0' .. stamp(now) .. digest
+index_send(box, s, id, key)
 redis.call('ZADD', box.line, '0', in_line(s, id))
 if expires ~= '' then redis.call('ZADD', box.ends, expires, id) end
-if digest ~= '' then
-  local key = 'k' .. account .. '\0' .. stamp(now) .. digest
+if key then
   redis.call('HSET', box.names, 'k' .. digest, id .. body)
-  redis.call('ZADD', box.index, '0', key)
   redis.call('ZADD', box.ends, stamp(now + tonumber(ARGV[15])), key)
   if tally(box, 'k', account, '1') > tonumber(ARGV[16]) then
     local first, after = within('k' .. account)

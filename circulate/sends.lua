@@ -18,6 +18,14 @@ local function outbox_mistyped(box)
     box.names, 'hash', box.windows, 'hash', box.messages, 'stream'))
 end
 
+-- Returns the first of these replies that is an error.
+local function failed(...)
+  for i = 1, select('#', ...) do
+    local reply = (select(i, ...))
+    if type(reply) == 'table' and reply.err then return reply end
+  end
+end
+
 -- A record is the lengths of its fields, each with a comma behind it, a bar, and the fields,
 -- in this order. It is read and written several times for each send, and one pattern
 -- finds all lengths. The first field is the state:
@@ -103,9 +111,13 @@ local function line_of(s) return s.account .. '\0' .. s.peer end
 -- group, when, and its id. Given a send's member by account, returns this one.
 local function by_time(member) return 't' .. sub(member, 1, 1) .. sub(member, -SEND_ID - 13) end
 
-local function index_send(box, s, id)
+local function index_send(box, s, id, also)
   local member = indexed(s, id)
-  redis.call('ZADD', box.index, '0', member, '0', by_time(member))
+  if also then
+    redis.call('ZADD', box.index, '0', member, '0', by_time(member), '0', also)
+  else
+    redis.call('ZADD', box.index, '0', member, '0', by_time(member))
+  end
 end
 
 local function unindex(box, member) redis.call('ZREM', box.index, member, by_time(member)) end
