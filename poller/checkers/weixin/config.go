@@ -26,6 +26,7 @@ type config struct {
 	token secrets.Ref
 	base  string // without a slash at its end
 	host  string // of base, with its port
+	cdn   string // without a slash at its end
 	agent string
 
 	replay bool // after a page may have been lost, ask for recent messages again
@@ -56,6 +57,14 @@ func newForm(client *fetch.Client) *form {
 				Help:  strict.Words{EN: "The account's server, as the sign-in named it. The token is sent there.", ZH: "登录时返回的服务器地址。令牌会发往这里。"},
 			},
 			Read: func(v strict.Value, c *config) { c.base, c.host = client.ReadBaseURL(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "cdn_url", Type: strict.URL, Example: defaultCDN, Default: defaultCDN,
+				Label: strict.Words{EN: "Server of files", ZH: "文件服务器地址"},
+				Help:  strict.Words{EN: "Where the files of messages are, if a message does not say it. The token is not sent there.", ZH: "消息中文件的下载地址，用于消息未给出完整地址时。令牌不会发往这里。"},
+			},
+			Read: func(v strict.Value, c *config) { c.cdn, _ = client.ReadBaseURL(v) },
 		},
 		{
 			Field: strict.Field{

@@ -6,6 +6,8 @@
 //	token      {"secret": "NAME"}, the token from the sign-in; required
 //	base_url   the account's server, as the sign-in named it, if not
 //	           https://ilinkai.weixin.qq.com; the token is sent there
+//	cdn_url    where files are, if not https://novac2c.cdn.weixin.qq.com/c2c and a message does
+//	           not say it; the token is not sent there
 //	bot_agent  how we name ourselves: Name/Version tokens, ASCII, at most 256 bytes;
 //	           rounds/1 if missing
 //	after_loss what to do after a page may have been lost: continue (the default), or replay
@@ -56,6 +58,13 @@
 // A text is one sendmessage with the context_token of the person's window, and the send's id as
 // client_id. It is accepted if the server gives it a message_id. A typing notice is one sendtyping,
 // with a ticket that getconfig gives for a day. Each replica has tickets of its own.
+//
+// # Files
+//
+// Images, voices, files and videos are encrypted with AES-128-ECB, whose key stands in the message: an
+// image's as aeskey in hex, others' as aes_key, which is the base64 of 16 bytes or of 32 hex digits.
+// Each field may have each spelling. A file without a key is not encrypted. WeChat does not tell how
+// long its CDN has a file.
 //
 // # What is not called
 //

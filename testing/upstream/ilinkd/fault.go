@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // These are the names of the calls for Fail and Calls.
@@ -17,6 +19,7 @@ const (
 	NotifyStop  = "notifystop"
 	GetCode     = "get_bot_qrcode"
 	GetStatus   = "get_qrcode_status"
+	Download    = "download" // of a file
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.
@@ -30,6 +33,7 @@ type Fault struct {
 	Garbage bool          // an answer that is not JSON
 	Body    string        // an answer with this text
 	Bytes   int           // an answer of this many bytes
+	Endless bool          // an answer that never ends
 	Status  int           // an HTTP status, such as the gateway's 524
 	Empty   bool          // an empty answer at once, without a hold
 	Code    int           // an errcode
@@ -89,6 +93,8 @@ func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan st
 		_, _ = rw.Write([]byte(f.Body))
 	case f.Bytes > 0:
 		_, _ = rw.Write([]byte(`{"ret":0,"errmsg":"` + strings.Repeat("x", f.Bytes) + `"}`))
+	case f.Endless:
+		serving.Endless(rw, r, healed)
 	case f.Status != 0:
 		rw.WriteHeader(f.Status)
 		_, _ = rw.Write([]byte("an error of " + r.URL.String() + " for " + r.Header.Get("Authorization")))

@@ -102,6 +102,22 @@ func Await(mu *sync.Mutex, r *http.Request, news <-chan struct{}, ends <-chan ti
 	return over, r.Context().Err() != nil
 }
 
+// Endless writes an answer that goes on until the client is gone, or until the fault is healed.
+func Endless(rw http.ResponseWriter, r *http.Request, healed <-chan struct{}) {
+	for piece := make([]byte, 32<<10); ; {
+		select {
+		case <-healed:
+			return
+		case <-r.Context().Done():
+			return
+		default:
+		}
+		if _, err := rw.Write(piece); err != nil {
+			return
+		}
+	}
+}
+
 // Cut returns a ResponseWriter that writes half of an answer and breaks the connection, as a server
 // that has done its work and dies. It tells that to note, before.
 func Cut(rw http.ResponseWriter, note func()) http.ResponseWriter { return &cutting{rw, note} }

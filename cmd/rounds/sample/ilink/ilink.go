@@ -12,6 +12,8 @@
 //   - message_id is a 64-bit number, and those of this fake are beyond what a float or a
 //     signed integer holds.
 //
+// Files are in a CDN, which is served below /c2c, encrypted with a key that only their message has.
+//
 // A bot's messages are numbered from 1, whatever their type, and have the number as seq; see
 // MessageID.
 //
@@ -55,8 +57,10 @@ type Options struct {
 	Now       func() time.Time // nil: time.Now
 
 	// Link returns the text of a drawn code; nil: the address of a page of WeChat's.
-	Link   func(r *http.Request, qrcode string) string
-	Replay int // how many of the latest messages a call with an empty cursor gets again
+	Link      func(r *http.Request, qrcode string) string
+	CDN       string        // where download is called, which messages then name in full_url; empty: they do not
+	MediaLife time.Duration // after which the CDN forgets files; 0: never
+	Replay    int           // how many of the latest messages a call with an empty cursor gets again
 }
 
 // Ilink is the fake. It is safe for concurrent use.
@@ -68,7 +72,8 @@ type Ilink struct {
 	bots   map[string]*bot  // by token; without void tokens
 	owners map[string]*bot  // by the person's id
 	codes  map[string]*code // by qrcode
-	issued int              // codes and tokens so far
+	media  map[string]*medium
+	issued int // codes and tokens so far
 }
 
 // New makes a fake, to be used as an http.Handler.
@@ -86,7 +91,7 @@ func New(options Options) *Ilink {
 	}
 	w := &Ilink{
 		options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), owners: make(map[string]*bot),
-		codes: make(map[string]*code),
+		codes: make(map[string]*code), media: make(map[string]*medium),
 	}
 	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.getUpdates)
 	w.routes.HandleFunc("POST /ilink/bot/sendmessage", w.sendMessage)
@@ -96,6 +101,7 @@ func New(options Options) *Ilink {
 	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.notify(true))
 	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.getCode)
 	w.routes.HandleFunc("GET /ilink/bot/get_qrcode_status", w.getStatus)
+	w.routes.HandleFunc("GET /c2c/download", w.download)
 	return w
 }
 

@@ -20,11 +20,16 @@ func (w *Ilink) Post(token, kind string) int { return w.post(token, kind, "") }
 func (w *Ilink) Write(token, text string) int { return w.post(token, "text", text) }
 
 func (w *Ilink) post(token, kind, text string) int {
+	return w.postItem(token, func(n int, now int64) string { return item(kind, n, now, text) })
+}
+
+// postItem sends a message with an item that the caller makes from its number and its time.
+func (w *Ilink) postItem(token string, item func(n int, now int64) string) int {
 	return w.postRaw(token, func(n int) string {
 		now := w.options.Now().UnixMilli()
 		return fmt.Sprintf(`{"seq":%d,"message_id":%s,"from_user_id":"person@im.wechat","to_user_id":"bot@im.bot","client_id":"c-%d",`+
 			`"create_time_ms":%d,"update_time_ms":%d,"session_id":"person#bot","group_id":"","message_type":1,"message_state":2,`+
-			`"item_list":[%s],"context_token":"context-%d"}`, n, MessageID("", n), n, now, now, item(kind, n, now, text), n)
+			`"item_list":[%s],"context_token":"context-%d"}`, n, MessageID("", n), n, now, now, item(n, now), n)
 	})
 }
 
@@ -68,7 +73,7 @@ func (w *Ilink) Again(token string, n int, withoutID bool) int {
 	})
 }
 
-// media is a file in the third party's store, which nobody fetches here.
+// media is a file that the CDN has forgotten. SendFile sends one that it has.
 const media = `{"encrypt_query_param":"cGFyYW0=","aes_key":"MDEyMzQ1Njc4OWFiY2RlZg==","encrypt_type":1}`
 
 func item(kind string, n int, now int64, text string) string {
