@@ -103,7 +103,9 @@ func TestFileAddresses(t *testing.T) {
 	}
 	for _, full := range []bool{false, true} {
 		checktest.RunAddresses(t, checktest.HTTP{
-			New: func(client *fetch.Client) poller.Checker { return checktest.Fetching(New(client, source()), witness(full)) },
+			New: func(client *fetch.Client) poller.Checker {
+				return checktest.Fetching(New(client, source()), witness(full))
+			},
 			Config: func(url string) json.RawMessage {
 				base, _, _ := strings.Cut(url, "?")
 				return json.RawMessage(fmt.Sprintf(`{"token": {"secret": "T_a"}, "base_url": "https://example.com", "cdn_url": %q}`, base))

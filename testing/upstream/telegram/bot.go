@@ -62,6 +62,9 @@ type bot struct {
 	news    chan struct{} // closed when something changes
 
 	sendFault *fault
+
+	files                    map[string]*file // by file_id
+	fileFault, downloadFault *fault
 }
 
 // Stats is what a fake knows about a bot.
@@ -132,14 +135,26 @@ func (w *Telegram) PostN(token string, n int) int {
 func (w *Telegram) Post(token, kind string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b := w.bots[token]
+	return w.postContent(w.bots[token], kind, nil)
+}
+
+// postContent posts an update whose message has more fields; without them it is a text.
+func (w *Telegram) postContent(b *bot, kind string, more map[string]any) int {
 	b.posted++
 	n, now := b.posted, w.options.Now()
 	if !b.last.IsZero() && now.Sub(b.last) >= quietWeek {
 		b.next = w.options.Random()
 	}
+	content := fmt.Sprintf(`"text":"message %d 你好"`, n)
+	if more != nil {
+		raw, err := json.Marshal(more)
+		if err != nil {
+			panic(err) // maps and texts can always be marshalled
+		}
+		content = string(raw[1 : len(raw)-1])
+	}
 	raw := fmt.Sprintf(`{"update_id":%d,%q:{"message_id":%d,"date":%d,"chat":{"id":-1001234567890123,"type":"supergroup"},`+
-		`"from":{"id":7654321098,"is_bot":false,"first_name":"Zoë"},"text":"message %d 你好"}}`, b.next, kind, n, now.Unix(), n)
+		`"from":{"id":7654321098,"is_bot":false,"first_name":"Zoë"},%s}}`, b.next, kind, n, now.Unix(), content)
 	b.latest = Update{b.next, now, kind, json.RawMessage(raw)}
 	b.updates = append(b.updates, update(b.latest))
 	b.next, b.last = b.next+1, now

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.
@@ -12,7 +14,8 @@ type Fault struct {
 	After      time.Duration // before it does that
 	Hang       bool          // no answer until Heal
 	Reset      bool          // the connection breaks without an answer
-	Cut        bool          // of a send: it is taken, and the connection breaks in the middle of the answer
+	Cut        bool          // of a send or a file: the connection breaks in the middle of the answer
+	Endless    bool          // an answer that never ends
 	Garbage    bool          // an answer that is no JSON
 	Body       string        // an answer with this text
 	Bytes      int           // an answer of this many bytes
@@ -47,7 +50,7 @@ func (w *Telegram) Heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.bots {
-		b.fault, b.sendFault = nil, nil
+		b.fault, b.sendFault, b.fileFault, b.downloadFault = nil, nil, nil, nil
 	}
 	close(w.healed)
 	w.healed = make(chan struct{})
@@ -78,6 +81,8 @@ func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan st
 		_, _ = rw.Write([]byte(f.Body))
 	case f.Bytes > 0:
 		_, _ = rw.Write([]byte(`{"ok":true,"result":[],"x":"` + strings.Repeat("x", f.Bytes) + `"}`))
+	case f.Endless:
+		serving.Endless(rw, r, healed)
 	case f.Status != 0:
 		rw.WriteHeader(f.Status)
 		_, _ = rw.Write([]byte("an error of " + r.URL.String()))

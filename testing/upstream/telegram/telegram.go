@@ -1,6 +1,6 @@
 // Package telegram is a fake of Telegram's Bot API for tests: getUpdates, sendMessage,
-// editMessageText, getMe, deleteWebhook and getWebhookInfo, with all errors on demand. A call is a GET or a POST, and its parameters
-// are JSON, a form or a query.
+// editMessageText, getFile and its files, getMe, deleteWebhook and getWebhookInfo, with all errors on demand. A call is a GET or a
+// POST, and its parameters are JSON, a form or a query.
 //
 // As the real one, it confirms with the offset of a call: all updates below it are forgotten.
 // What was not confirmed comes again, for 24 hours. A negative offset counts from the end of the
@@ -34,6 +34,7 @@ type Options struct {
 	Keep    time.Duration    // for which updates are kept; 0: 24 h
 	MaxHold time.Duration    // the longest hold; 0: 50 s
 	Now     func() time.Time // nil: time.Now
+	Local   bool             // it is a server of one's own that runs with --local
 	Random  func() int64     // an update_id after a quiet week; nil: any of 31 bits
 }
 
@@ -67,10 +68,12 @@ func New(options Options) *Telegram {
 	for name, method := range map[string]http.HandlerFunc{
 		"getUpdates": w.getUpdates, "getMe": w.getMe, "deleteWebhook": w.deleteWebhook, "getWebhookInfo": w.getWebhookInfo,
 		"sendMessage": w.sendMessage, "editMessageText": w.editMessageText,
+		"getFile": w.getFile,
 	} {
 		w.routes.HandleFunc("GET /{bot}/"+name, method)
 		w.routes.HandleFunc("POST /{bot}/"+name, method)
 	}
+	w.routes.HandleFunc("GET /file/{bot}/documents/{file}", w.download)
 	return w
 }
 
