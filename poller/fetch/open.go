@@ -147,8 +147,13 @@ func (c *Client) File(ctx context.Context, who string, call Call) (*poller.FileB
 		_ = body.Close()
 		return nil, ProtocolError(who+"'s", fmt.Sprintf("its status is %d, and a whole file has 200", response.Status))
 	}
+	return FileOf(response, body), nil
+}
+
+// FileOf returns the file in a successful answer of Open. The errors of its body are *poller.CheckError.
+func FileOf(response *Response, body *Body) *poller.FileBody {
 	told := poller.CleanFile(poller.File{Name: nameOf(response.Header), Type: response.Header.Get("Content-Type"), Size: body.Size})
-	return &poller.FileBody{ReadCloser: fileBody{body}, Name: told.Name, Type: told.Type, Size: told.Size}, nil
+	return &poller.FileBody{ReadCloser: fileBody{body}, Name: told.Name, Type: told.Type, Size: told.Size}
 }
 
 // FileStatusError returns the error for an unsuccessful status of a server that has files. 404 and

@@ -130,19 +130,23 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // These errcodes are handled. See
 // https://developer.work.weixin.qq.com/document/path/90313 (global codes) and
-// https://developer.work.weixin.qq.com/document/path/94670 (sync_msg).
+// https://developer.work.weixin.qq.com/document/path/94670 (sync_msg) and
+// https://developer.work.weixin.qq.com/document/path/90254 (media/get).
 const (
 	codeOK           = 0
 	codeBusy         = -1
 	codeBadSecret    = 40001
+	codeBadMedia     = 40007
 	codeBadCorp      = 40013
 	codeBadToken     = 40014
 	codeBadArgument  = 40058
 	codeSecretType   = 40091
 	codeNoRight      = 40201
+	codeNoMedia      = 41006
 	codeTokenExpired = 42001
 	codeRate         = 45009
 	codeConcurrency  = 45033
+	codeMediaGone    = 46001
 	codeNoAPI        = 48002
 	codeBadIP        = 60020
 	codeBadKfID      = 95000

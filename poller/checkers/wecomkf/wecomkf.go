@@ -42,6 +42,8 @@
 // msgid turns it from accepted into failed. The event enter_session of a new customer has
 // a welcome_code: it opens a window of one message and 20 seconds, and a send with its
 // token is one send_msg_on_event.
+//
+// Images, voices, videos and files have a media_id, by which media/get gives them for three days.
 package wecomkf
 
 import (

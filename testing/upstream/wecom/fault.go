@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/rounds-dev/rounds/testing/upstream/serving"
 )
 
 // The calls, as Fail names them.
@@ -12,6 +14,7 @@ const (
 	GetToken = "gettoken"
 	SyncMsg  = "sync_msg"
 	SendMsg  = "send_msg" // and send_msg_on_event
+	GetMedia = "media/get"
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.
@@ -19,7 +22,8 @@ type Fault struct {
 	Times      int    // for this many calls; 0: until Heal
 	Hang       bool   // no answer until Heal
 	Reset      bool   // the connection breaks without an answer
-	Cut        bool   // of a send: it is sent, and the connection breaks in the middle of the answer
+	Cut        bool   // of a send or a file: the connection breaks in the middle of the answer
+	Endless    bool   // an answer that never ends
 	Garbage    bool   // an answer that is no JSON
 	Bytes      int    // an answer of this many bytes
 	Status     int    // of HTTP
@@ -87,6 +91,8 @@ func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan st
 		_, _ = rw.Write([]byte("\x00garbage{<\xff"))
 	case f.Bytes > 0:
 		_, _ = rw.Write([]byte(`{"errcode":0,"errmsg":"` + strings.Repeat("x", f.Bytes) + `"}`))
+	case f.Endless:
+		serving.Endless(rw, r, healed)
 	case f.Status != 0:
 		if f.RetryAfter != "" {
 			rw.Header().Set("Retry-After", f.RetryAfter)

@@ -1,5 +1,5 @@
 // Package wecom is a fake of WeCom's customer-service API for tests: gettoken, kf/sync_msg,
-// kf/send_msg and kf/send_msg_on_event, with the limits that the real one has, and all its errors on demand.
+// kf/send_msg, kf/send_msg_on_event and media/get, with the limits that the real one has, and all its errors on demand.
 //
 // The test adds corporations, their secrets and their accounts. An account's messages are
 // numbered from 1, whatever their type, and hold the number, so that a test can
@@ -41,6 +41,7 @@ type WeCom struct {
 	corps       map[string]*corp
 	accounts    map[string]*account // by open_kfid
 	welcomes    map[string]welcome  // by welcome_code, until it is used
+	media       map[string]*medium  // by media_id
 	wrong       int                 // secrets tried since the last ban
 	bannedUntil time.Time
 	healed      chan struct{} // closed by Heal
@@ -58,11 +59,12 @@ func New(options Options) *WeCom {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	w := &WeCom{options: options, routes: http.NewServeMux(), corps: make(map[string]*corp), accounts: make(map[string]*account), welcomes: make(map[string]welcome), healed: make(chan struct{})}
+	w := &WeCom{options: options, routes: http.NewServeMux(), corps: make(map[string]*corp), accounts: make(map[string]*account), welcomes: make(map[string]welcome), media: make(map[string]*medium), healed: make(chan struct{})}
 	w.routes.HandleFunc("GET /cgi-bin/gettoken", w.getToken)
 	w.routes.HandleFunc("POST /cgi-bin/kf/sync_msg", w.syncMsg)
 	w.routes.HandleFunc("POST /cgi-bin/kf/send_msg", w.sendMsg)
 	w.routes.HandleFunc("POST /cgi-bin/kf/send_msg_on_event", w.sendOnEvent)
+	w.routes.HandleFunc("GET /cgi-bin/media/get", w.getMedia)
 	return w
 }
 
@@ -136,6 +138,7 @@ type Stats struct {
 	AtOnce       int // the most calls of sync_msg at once
 	MostInMinute int // the most calls of sync_msg in a minute, where those are limited
 	Refused      int // calls of sync_msg that were answered with an error
+	GetMedia     int // calls of media/get with a valid token
 	SendMsg      int // calls of send_msg and send_msg_on_event with a valid token
 }
 
