@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,8 @@ func keepsTheProtocol(t *testing.T, start func(*testing.T, string) string) {
 	for n := range 120 {
 		write(t, dir, "a", fmt.Sprintf("line %d\n", n))
 	}
+	store(t, dir, "a", "plan.pdf", "a plan")
+	write(t, dir, "a", "@plan.pdf Here it is.\n")
 	findings, err := checker(t).Verify(t.Context(), connector.Trial{Config: config(url), Account: "a", SendTo: "anna"})
 	if err != nil {
 		t.Fatal(err)
@@ -136,6 +139,61 @@ func keepsTheProtocol(t *testing.T, start func(*testing.T, string) string) {
 		}
 		if f.Verdict != want {
 			t.Errorf("%s: %s: %s", f.Verdict, f.Rule, f.Seen)
+		}
+	}
+}
+
+// store puts a file into an account's folder.
+func store(t *testing.T, dir, account, name, text string) {
+	t.Helper()
+	folder := filepath.Join(dir, account+".files")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConnectorGivesFiles(t *testing.T) { each(t, givesFiles) }
+
+func givesFiles(t *testing.T, start func(*testing.T, string) string) {
+	dir := t.TempDir()
+	url := start(t, dir)
+	large := strings.Repeat("a plan ", 100_000)
+	store(t, dir, "a", "plan.pdf", large)
+	write(t, dir, "a", "@plan.pdf Here it is.\n@other.pdf There is none.\nno file\n@../a.log\n")
+	c := checker(t)
+	result, err := c.Check(t.Context(), poller.Request{Account: "a", CheckID: "c", Config: config(url), Limit: 9, Attempt: 1})
+	if err != nil || len(result.Messages) != 4 {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	for i := range result.Messages {
+		files := c.Files(&result.Messages[i])
+		if i > 0 && len(files) > 0 || i == 0 && (len(files) != 1 || files[0] != poller.File{Name: "plan.pdf", Size: int64(len(large))}) {
+			t.Errorf("message %d has %+v", i, files)
+		}
+	}
+	r := poller.FileRequest{Account: "a", Config: config(url), Message: &result.Messages[0]}
+	body, err := c.FetchFile(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = body.Close() }()
+	if got, err := io.ReadAll(body); err != nil || string(got) != large {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	unsigned := r
+	unsigned.Config = fmt.Appendf(nil, `{"url":%q}`, url)
+	if _, err := c.FetchFile(t.Context(), unsigned); checktest.Failure(t, err).Code != "http_401" {
+		t.Errorf("without a signature: %v", err)
+	}
+	for _, path := range []string{"/files/a/other.pdf", "/files/a/..%2Fa.log", "/files/../a.log", "/files/a", "/a.log"} {
+		elsewhere := r
+		elsewhere.Message = &poller.Message{Data: fmt.Appendf(nil, `{"files":[{"url":%q}]}`, path)}
+		if body, err := c.FetchFile(t.Context(), elsewhere); err == nil {
+			_ = body.Close()
+			t.Errorf("%s: there is a file", path)
 		}
 	}
 }

@@ -26,6 +26,9 @@ type account struct {
 	sent      []Sent
 	sends     int    // requests to the send_url
 	sendFault *Fault // of these
+
+	files     map[int]*File // by the number of their message; nil: forgotten
+	fileFault *Fault
 }
 
 // message is one message of an account.

@@ -51,9 +51,13 @@ func (u *Upstream) connector(w http.ResponseWriter, r *http.Request, id string) 
 	messages := make([]map[string]any, 0, len(found))
 	for _, m := range found {
 		cursor = m.number
+		data := map[string]any{"number": m.number}
+		if files := u.filesIn(id, m.number); files != nil {
+			data["files"] = files
+		}
 		messages = append(messages, map[string]any{
 			"id": MessageID(id, m.number), "type": "message", "time": m.posted.Format(time.RFC3339Nano),
-			"data": map[string]int{"number": m.number},
+			"data": data,
 		})
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -10,7 +10,8 @@ import (
 // Fault is what an account does wrong. Delay comes first, then Hang. Of the other fields
 // the first one set counts; with none the check goes on as usual.
 type Fault struct {
-	Cut        bool          // of a send: it is taken, and the connection breaks in the middle of the answer
+	Cut        bool          // of a send or a file: the connection breaks in the middle of the answer
+	Endless    bool          // of a file: it never ends
 	Times      int           // for this many checks; 0: until Heal
 	Delay      time.Duration // answer this much later
 	Hang       bool          // answer only after Heal
@@ -43,7 +44,7 @@ func (a *account) heal() {
 	if a.healed != nil {
 		close(a.healed)
 	}
-	a.fault, a.sendFault, a.healed = nil, nil, nil
+	a.fault, a.sendFault, a.fileFault, a.healed = nil, nil, nil, nil
 }
 
 // next counts a call down, and returns the fault unless it was applied often enough.

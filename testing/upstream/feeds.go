@@ -29,8 +29,8 @@ func (u *Upstream) rss(w http.ResponseWriter, r *http.Request, id string) {
 	var out strings.Builder
 	fmt.Fprintf(&out, `<?xml version="1.0" encoding="UTF-8"?><rss version="2.0"><channel><title>%s</title>`, escape(id))
 	for _, m := range found {
-		fmt.Fprintf(&out, `<item><guid isPermaLink="false">%s</guid><title>%d</title><pubDate>%s</pubDate></item>`,
-			escape(MessageID(id, m.number)), m.number, m.posted.Format(time.RFC1123Z))
+		fmt.Fprintf(&out, `<item><guid isPermaLink="false">%s</guid><title>%d</title><pubDate>%s</pubDate>%s</item>`,
+			escape(MessageID(id, m.number)), m.number, m.posted.Format(time.RFC1123Z), u.enclosure(id, m.number))
 	}
 	out.WriteString(`</channel></rss>`)
 	_, _ = w.Write([]byte(out.String()))

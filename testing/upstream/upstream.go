@@ -11,6 +11,7 @@
 //	/connector/{id}  the protocol of the http kind; the cursor is the number of
 //	                 the last message
 //	/send/{id}       the send_url of the http kind
+//	/file/{id}/{n}   the file of the account's n-th message
 package upstream
 
 import (
@@ -55,6 +56,7 @@ func New(options Options) *Upstream {
 	u.routes.HandleFunc("GET /jsonfeed/{id}", u.check(u.jsonFeed))
 	u.routes.HandleFunc("POST /connector/{id}", u.check(u.connector))
 	u.routes.HandleFunc("POST /send/{id}", u.send)
+	u.routes.HandleFunc("GET /file/{id}/{n}", u.file)
 	return u
 }
 

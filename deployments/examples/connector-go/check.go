@@ -48,13 +48,13 @@ func check(dir string, asked request) (*page, error) {
 	if found.NextCursor > stat.Size() { // the file was replaced by a new one
 		found.NextCursor, found.CursorReset = 0, true
 	}
-	text, err := io.ReadAll(io.NewSectionReader(file, found.NextCursor, min(maxPage, stat.Size()-found.NextCursor)))
+	lines, err := io.ReadAll(io.NewSectionReader(file, found.NextCursor, min(maxPage, stat.Size()-found.NextCursor)))
 	if err != nil {
 		return nil, err
 	}
-	whole := found.NextCursor+int64(len(text)) >= stat.Size()
+	whole := found.NextCursor+int64(len(lines)) >= stat.Size()
 	for {
-		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		line, rest, ended := bytes.Cut(lines, []byte("\n"))
 		if !ended {
 			// Text after the last end of line is still being written, or on the next page.
 			found.HasMore = len(found.Messages) > 0 && !whole
@@ -66,14 +66,15 @@ func check(dir string, asked request) (*page, error) {
 		}
 		// The text is part of the id, because another file may have taken the name.
 		sum := sha256.Sum256(line)
+		text := textOf(line)
 		found.Messages = append(found.Messages, message{
 			ID:   fmt.Sprintf("%d-%s", found.NextCursor, hex.EncodeToString(sum[:8])),
-			Type: "line", Time: stat.ModTime().UTC(), Data: data{textOf(line)},
+			Type: "line", Time: stat.ModTime().UTC(), Data: data{text, filesOf(dir, asked.Account.ID, text)},
 		})
 		found.NextCursor += int64(len(line)) + 1
-		text = rest
+		lines = rest
 	}
-	if len(found.Messages) == 0 && len(text) == maxPage {
+	if len(found.Messages) == 0 && len(lines) == maxPage {
 		return nil, fail("config", fmt.Sprintf("a line is longer than %d bytes", maxPage))
 	}
 	if len(found.Messages) == 0 && !found.CursorReset {

@@ -3,7 +3,8 @@
 // It reports the lines of text files: an account NAME has the file NAME.log in a
 // directory, and each of its lines is a message. All state is in the cursor, which is
 // the number of bytes read so far, so any number of copies may run. A text that is sent
-// to an account becomes a file in NAME.sent.
+// to an account becomes a file in NAME.sent. A line that begins with @FILE carries the
+// file of that name in NAME.files.
 //
 //	export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
 //	go run ./deployments/examples/connector-go --dir /var/log/inbox --port 9000
@@ -46,7 +47,11 @@ func run(dir, address string) error {
 		return err
 	}
 	fmt.Println("http://" + listener.Addr().String() + "/")
-	server := &http.Server{Handler: &connector{dir, key}, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	c := &connector{dir, key}
+	routes := http.NewServeMux()
+	routes.Handle("/", c)
+	routes.HandleFunc("GET /files/{account}/{name}", c.file)
+	server := &http.Server{Handler: routes, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 	return server.Serve(listener)
 }
 
@@ -79,7 +84,8 @@ type message struct {
 }
 
 type data struct {
-	Text string `json:"text"`
+	Text  string `json:"text"`
+	Files []file `json:"files,omitempty"`
 }
 
 // failure is an error of the account, which rounds acts on by its kind.

@@ -4,15 +4,17 @@
 // It reports the lines of text files: an account NAME has the file NAME.log in a
 // directory, and each of its lines is a message. All state is in the cursor, which is
 // the number of bytes read so far, so any number of copies may run. A text that is sent
-// to an account becomes a file in NAME.sent.
+// to an account becomes a file in NAME.sent. A line that begins with @FILE carries the
+// file of that name in NAME.files.
 //
 //   export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
 //   node connector.mjs --dir /var/log/inbox --port 9000
 
 import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto'
-import { access, link, mkdir, open, rm } from 'node:fs/promises'
+import { access, link, mkdir, open, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
 
 const MAX_REQUEST = 1 << 20 // bytes
@@ -72,6 +74,34 @@ async function send(directory, request) {
   return { id: request.send_id }
 }
 
+// The data of a line's message. "@plan.pdf Here it is" is about the file plan.pdf in the
+// folder NAME.files, whose URL is a path at this connector.
+async function content(directory, account, text) {
+  const name = text.startsWith('@') ? text.slice(1).split(' ')[0] : ''
+  if (!PLAIN_NAME.test(name)) return { text }
+  try {
+    const found = await stat(join(directory, `${account}.files`, name))
+    return found.isFile() ? { text, files: [{ url: `/files/${account}/${name}`, name, size: found.size }] } : { text }
+  } catch {
+    return { text }
+  }
+}
+
+// Gives a file to a signed request.
+async function give(key, directory, request, response) {
+  if (!signed(key, request.headers, '')) return response.writeHead(401).end()
+  const [, folder, account = '', name = ''] = request.url.split('/')
+  if (folder !== 'files' || !PLAIN_NAME.test(account) || !PLAIN_NAME.test(name)) return response.writeHead(404).end()
+  let file
+  try {
+    file = await open(join(directory, `${account}.files`, name))
+  } catch {
+    return response.writeHead(404).end()
+  }
+  response.writeHead(200, { 'Content-Type': 'application/octet-stream', 'Content-Length': (await file.stat()).size })
+  await pipeline(file.createReadStream(), response)
+}
+
 // One page: the lines after the cursor, or null if there are none.
 async function check(directory, request) {
   const name = request.account.id
@@ -88,9 +118,9 @@ async function check(directory, request) {
     throw error.code === 'ENOENT' ? new Failure('gone', 'there is no such file') : error
   }
   try {
-    const stat = await file.stat()
-    if (cursor > stat.size) [cursor, reset] = [0, true] // the file was replaced by a new one
-    const buffer = Buffer.alloc(Math.min(MAX_PAGE, stat.size - cursor))
+    const { size: length, mtimeMs } = await file.stat()
+    if (cursor > length) [cursor, reset] = [0, true] // the file was replaced by a new one
+    const buffer = Buffer.alloc(Math.min(MAX_PAGE, length - cursor))
     const { bytesRead } = await file.read(buffer, 0, buffer.length, cursor)
     const messages = []
     let start = 0
@@ -99,7 +129,7 @@ async function check(directory, request) {
       const end = buffer.subarray(0, bytesRead).indexOf(0x0a, start)
       if (end < 0) {
         // Text after the last end of line is still being written, or on the next page.
-        more = start > 0 && cursor + bytesRead < stat.size
+        more = start > 0 && cursor + bytesRead < length
         break
       }
       if (messages.length === request.limit) {
@@ -111,8 +141,8 @@ async function check(directory, request) {
         // The text is part of the id, because another file may have taken the name.
         id: `${cursor + start}-${createHash('sha256').update(line).digest('hex').slice(0, 16)}`,
         type: 'line',
-        time: new Date(stat.mtimeMs).toISOString(),
-        data: { text: line.subarray(0, MAX_LINE).toString('utf8').replace(/\r$/, '') },
+        time: new Date(mtimeMs).toISOString(),
+        data: await content(directory, name, line.subarray(0, MAX_LINE).toString('utf8').replace(/\r$/, '')),
       })
       start = end + 1
     }
@@ -179,10 +209,12 @@ const key = Buffer.from(secret, 'base64')
 const server = createServer({ requestTimeout: 30_000 }, async (request, response) => {
   let [status, page] = [400]
   try {
+    if (request.method === 'GET') return await give(key, options.dir, request, response)
     ;[status, page] = await answer(key, options.dir, request)
   } catch {
     // The request broke off.
   }
+  if (response.headersSent) return response.destroy()
   if (status === 413) response.setHeader('Connection', 'close')
   if (page === undefined) return response.writeHead(status).end()
   response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(page))

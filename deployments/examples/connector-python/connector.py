@@ -4,7 +4,8 @@
 It reports the lines of text files: an account NAME has the file NAME.log in a
 directory, and each of its lines is a message. All state is in the cursor, the
 number of bytes that were read, so that any number of copies may run. A text that
-is sent to an account becomes a file in NAME.sent.
+is sent to an account becomes a file in NAME.sent. A line that begins with @FILE
+carries the file of that name in NAME.files.
 
     export CONNECTOR_SECRET=whsec_$(head -c 24 /dev/urandom | base64)
     python3 connector.py --dir /var/log/inbox --port 9000
@@ -18,6 +19,7 @@ import hmac
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -27,6 +29,7 @@ MAX_REQUEST = 1 << 20  # bytes
 MAX_LINE = 64 << 10  # bytes of one message; the rest of a longer line is left out
 MAX_PAGE = 4 << 20  # bytes of lines on a page
 TOLERANCE = 300  # seconds that a signature may be old, or ahead
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 class Failure(Exception):
@@ -58,7 +61,7 @@ def signed(key, headers, body):
 def check(directory, request):
     """One page: the lines after the cursor, or None if there are none."""
     name = request["account"]["id"]
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", name):
+    if not PLAIN_NAME.fullmatch(name):
         raise Failure("config", "the account's id must be letters, digits, dots, dashes and underscores")
     cursor, reset = request.get("cursor"), False
     if cursor is None:
@@ -87,7 +90,7 @@ def check(directory, request):
                     "id": f"{end}-{hashlib.sha256(line).hexdigest()[:16]}",
                     "type": "line",
                     "time": modified.isoformat(),
-                    "data": {"text": line[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")},
+                    "data": content(directory, name, line[:MAX_LINE].decode("utf-8", "replace").rstrip("\r\n")),
                 }
             )
             end += len(line)
@@ -96,12 +99,22 @@ def check(directory, request):
     return {"messages": messages, "next_cursor": end, "has_more": more, "cursor_reset": reset}
 
 
+def content(directory, account, line):
+    """The data of a line's message. "@plan.pdf Here it is" is about the file plan.pdf in the
+    folder NAME.files, whose URL is a path at this connector."""
+    name = line[1:].partition(" ")[0]
+    path = os.path.join(directory, account + ".files", name)
+    if not line.startswith("@") or not PLAIN_NAME.fullmatch(name) or not os.path.isfile(path):
+        return {"text": line}
+    return {"text": line, "files": [{"url": f"/files/{account}/{name}", "name": name, "size": os.path.getsize(path)}]}
+
+
 def send(directory, request):
     """Deliver a text: it becomes the file NAME.sent/SEND_ID.json. The file gets its name
     in one step, and only if there is none of that name. So a send that comes again, even
     after a crash of this program, is delivered once."""
     name = request["account"]["id"]
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", name):
+    if not PLAIN_NAME.fullmatch(name):
         raise Failure("config", "the account's id must be letters, digits, dots, dashes and underscores")
     if request["type"] != "text":
         raise Failure("rejected", "only texts can be sent")
@@ -159,6 +172,24 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             return self.answer(503)
         return self.answer(204) if page is None else self.answer(200, page)
+
+    def do_GET(self):
+        """Give a file to a signed request."""
+        if not signed(self.server.key, self.headers, b""):
+            return self.answer(401)
+        _, folder, account, name = (self.path.split("/") + [""] * 4)[:4]
+        if folder != "files" or not PLAIN_NAME.fullmatch(account) or not PLAIN_NAME.fullmatch(name):
+            return self.answer(404)
+        try:
+            file = open(os.path.join(self.server.directory, account + ".files", name), "rb")
+        except OSError:
+            return self.answer(404)
+        with file:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/octet-stream")
+            self.send_header("Content-Length", str(os.fstat(file.fileno()).st_size))
+            self.end_headers()
+            shutil.copyfileobj(file, self.wfile)
 
     def answer(self, status, value=None):
         body = b"" if value is None else json.dumps(value).encode()

@@ -28,6 +28,10 @@
 // Sends go to send_url, signed with the send's id. An error object in the answer says for certain
 // that the connector has not taken the send. So does a status from 300 to 499. Any other end
 // without an answer 2xx is unknown.
+//
+// A message's data may name files, in files: [{"url", "name", "type", "size", "sha256", "until"}], of
+// which only url is required: an address, or a path at the connector's own host. They are fetched from where they are; only requests to the scheme, host
+// and port of the config's url carry its headers and a signature.
 package connector
 
 import (

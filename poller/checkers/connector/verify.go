@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -74,6 +75,7 @@ const (
 	ruleSize       = "size"
 	ruleDeadline   = "deadline"
 	ruleHold       = "hold"
+	ruleFiles      = "files"
 
 	ruleSend          = "send"
 	ruleSendSigned    = "send signature"
@@ -109,6 +111,7 @@ func Rules() []Rule {
 		{ruleSize, "An answer over a size limit is refused whole, and the next one is as large."},
 		{ruleDeadline, "Nobody waits for an answer after the request's deadline."},
 		{ruleHold, "A request that may be held is repeated at once after an empty answer at once; an answer that comes too late counts as none."},
+		{ruleFiles, "A file is fetched from where its message says that it is, and is lost if it is not there."},
 		{ruleSend, "A send is accepted by a 2xx; after any other answer, except a refusal, nobody knows whether it was sent."},
 		{ruleSendSigned, "Anybody who finds the address could send in the name of every account."},
 		{ruleSendRepeated, "If the connector deduplicates, a send whose answer was lost comes again with its send_id, and must not be delivered twice."},
@@ -152,6 +155,9 @@ func (c *Checker) Verify(ctx context.Context, t Trial) ([]Finding, error) {
 			return nil, err
 		}
 	}
+	v.fetch = func(ctx context.Context, m *poller.Message) (*poller.FileBody, error) {
+		return c.FetchFile(ctx, poller.FileRequest{Account: t.Account, Config: t.Config, Message: m})
+	}
 	v.run(ctx)
 	return v.findings(), ctx.Err()
 }
@@ -179,6 +185,10 @@ type verification struct {
 	misshapen  string // the first answer of a wrong form
 	misspelt   string // the first misspelt field
 	leak       bool   // an answer held a secret
+
+	fetch     func(context.Context, *poller.Message) (*poller.FileBody, error) // a message's first file
+	filed     *poller.Message                                                  // the first message with a file
+	fileFault string                                                           // what is wrong with the first wrong file
 }
 
 // findings returns one finding for each rule.

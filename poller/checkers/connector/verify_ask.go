@@ -150,6 +150,7 @@ func (v *verification) look(answer *fetch.Response) reply {
 	v.largest = max(v.largest, len(answer.Body))
 	v.leak = v.leak || leaks(answer.Body, v.secret.values)
 	result, err := read(answer, 0, v.secret)
+	v.noteFiles(result.Messages)
 	r := reply{status: answer.Status, result: result, err: err}
 	if v.misspelt == "" && (answer.Status >= 200 && answer.Status < 300 || hasKind(answer.Body)) {
 		v.misspelt = scrub(misspelt(answer.Body), v.secret.values)

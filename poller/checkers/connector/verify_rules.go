@@ -51,6 +51,7 @@ func (v *verification) run(ctx context.Context) {
 		v.unknownAccount(ctx)
 		v.malformed(ctx)
 		v.held(ctx)
+		v.files(ctx)
 		v.sends(ctx)
 		v.judge(ruleEvery, v.unanswered == "", cmp.Or(v.unanswered, count(v.asked, "request")+", each with an answer"),
 			"answer every request, at least with a status: no request may end the process or the connection")

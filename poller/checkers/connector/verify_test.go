@@ -1,6 +1,8 @@
 package connector
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +28,7 @@ type flawed struct {
 	t        *testing.T
 	messages int
 	flaw     string
+	files    string // what each message names as files; BASE is where the connector is
 
 	mu  sync.Mutex
 	ids map[string]bool // of requests
@@ -74,6 +77,10 @@ func (f *flawed) refused(w http.ResponseWriter, header http.Header, body []byte)
 func (f *flawed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if f.refused(w, r.Header, body) {
+		return
+	}
+	if r.Method == http.MethodGet {
+		_, _ = io.WriteString(w, "file")
 		return
 	}
 	var request struct {
@@ -148,6 +155,8 @@ func (f *flawed) page(w http.ResponseWriter, r *http.Request, at, limit int) {
 			message["data"] = r.Header.Get("Authorization")
 		case f.has("large data"):
 			message["data"] = strings.Repeat("x", maxData)
+		case f.files != "":
+			message["data"] = json.RawMessage(fmt.Sprintf(`{"files":%s}`, strings.ReplaceAll(f.files, "BASE", "http://"+r.Host)))
 		case f.has("misspelt time"):
 			message["Time"] = "2026-11-21T12:00:00Z"
 		}
@@ -210,14 +219,18 @@ func findingsOf(t *testing.T, trial Trial) map[string]Finding {
 	return byRule
 }
 
-// unjudged returns the rules that were not judged, except for the rules about holds and sends: these
-// configs have no hold, and nothing is sent.
+// unjudged returns the rules that were not judged, except for the rules about holds, files and sends:
+// these configs have no hold, these messages have no files, and nothing is sent.
 func unjudged(t *testing.T, findings map[string]Finding) string {
 	t.Helper()
 	if hold := findings[ruleHold]; hold.Verdict != NotJudged {
 		t.Errorf("judged a hold: %+v", hold)
 	}
 	delete(findings, ruleHold)
+	if files := findings[ruleFiles]; files.Verdict != NotJudged {
+		t.Errorf("judged files: %+v", files)
+	}
+	delete(findings, ruleFiles)
 	for _, rule := range []string{ruleSend, ruleSendSigned, ruleSendRepeated, ruleSendMalformed} {
 		if f := findings[rule]; f.Verdict != NotJudged {
 			t.Errorf("judged a send that nobody asked for: %+v", f)
@@ -317,6 +330,7 @@ func TestVerify(t *testing.T) {
 	}
 	fails[ruleReachable] = true // TestVerifyWhereNobodyListens
 	fails[ruleHold] = true      // TestVerifyHold
+	fails[ruleFiles] = true     // TestVerifyFiles
 	for _, c := range sendFlaws {
 		fails[c.failed] = true // TestVerifySends
 	}
@@ -384,6 +398,36 @@ func TestVerifyHold(t *testing.T) {
 			if v.judgeHold(one); v.found[ruleHold].Verdict != want {
 				t.Errorf("%+v: got %+v, want %s", one, v.found[ruleHold], want)
 			}
+		}
+	}
+}
+
+// Files are judged by their form, and one of them by whether it is there.
+func TestVerifyFiles(t *testing.T) {
+	sum := sha256.Sum256([]byte("file"))
+	for _, tt := range []struct{ files, seen string }{
+		{`[{"url":"BASE/1","size":4,"sha256":"` + hex.EncodeToString(sum[:]) + `"},{"url":"https://example.com"}]`, ""},
+		{`[{"url":"http://127.0.0.1:1/1"}]`, "the first file: no connection to the host: connection refused"},
+		{`[{"url":"http://10.0.0.1/1"}]`, "the first file: refused address"},
+		{`[{"url":"BASE/1","size":5}]`, "the first file has 4 bytes, and its message says 5"},
+		{`[{"url":"BASE/1","sha256":"` + strings.Repeat("0", 64) + `"}]`, "the first file has another sha256 than its message says"},
+		{`{}`, "data.files: must be an array"},
+		{`[{"url":"BASE/1"},7]`, "data.files[1]: must be an object"},
+		{`[{"url":"/1","size":4}]`, ""},
+		{`[{"url":"1"}]`, "data.files[0].url: must be an address"},
+		{`[{"url":"BASE/1","size":"4"}]`, "data.files[0].size: must be a whole number of bytes"},
+	} {
+		findings := verify(t, &flawed{messages: 3, files: tt.files}, true)
+		f, want := findings[ruleFiles], Fail
+		if tt.seen == "" {
+			want = Pass
+		}
+		if f.Verdict != want || !strings.HasPrefix(f.Seen, tt.seen) {
+			t.Errorf("%s: %+v", tt.files, f)
+		}
+		delete(findings, ruleFiles)
+		if failed := with(Fail, findings); failed != "" {
+			t.Errorf("%s: %s fails too", tt.files, failed)
 		}
 	}
 }
