@@ -42,6 +42,10 @@
 // If there are more new items than the request asks for, the oldest come first, and the
 // feed is fetched again for the rest. ETag and Last-Modified are stored only when
 // nothing is left, because a 304 would hide the rest.
+//
+// An item's files are its enclosures: RSS's, Atom's links and JSON Feed's attachments, and the content
+// of Media RSS. Login and headers are sent for a file only if it is at the feed's own scheme, host and
+// port.
 package feed
 
 import (

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -122,6 +123,7 @@ func dataOf(source *gofeed.Item, base *url.URL) json.RawMessage {
 		d.Categories = append(d.Categories, d.cut(category, maxLine/16))
 	}
 	d.enclose(source.Enclosures)
+	d.enclose(mediaOf(source))
 
 	raw := d.encode()
 	for len(raw) > maxData {
@@ -154,6 +156,29 @@ func (d *data) enclose(sources []*gofeed.Enclosure) {
 			d.Enclosures = append(d.Enclosures, enclosure{url, d.cut(source.Type, 128), d.cut(source.Length, 32)})
 		}
 	}
+}
+
+// mediaOf returns the files that an item names by Media RSS, alone or in groups, and not as enclosures
+// too.
+func mediaOf(source *gofeed.Item) (all []*gofeed.Enclosure) {
+	known := make(map[string]bool)
+	for _, e := range source.Enclosures {
+		if e != nil {
+			known[e.URL] = true
+		}
+	}
+	media := source.Extensions["media"]
+	contents := slices.Clone(media["content"])
+	for _, group := range media["group"] {
+		contents = append(contents, group.Children["content"]...)
+	}
+	for _, content := range contents {
+		if url := content.Attrs["url"]; !known[url] {
+			known[url] = true
+			all = append(all, &gofeed.Enclosure{URL: url, Type: content.Attrs["type"], Length: content.Attrs["fileSize"]})
+		}
+	}
+	return all
 }
 
 // cut shortens text. Addresses go through whole instead, which drops the ones that are
