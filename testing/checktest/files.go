@@ -198,6 +198,19 @@ func filesAreTold(t *testing.T, p FileParty) {
 	} else if size := files[0].Size; size != 0 && size != 1000 {
 		t.Errorf("the file has 1000 bytes, and its message says %d", size)
 	}
+	p.noOtherPlaces(t, keeper, &m, 1)
+}
+
+// noOtherPlaces asks for files that a message does not have.
+func (p FileParty) noOtherPlaces(t *testing.T, keeper poller.FileKeeper, m *poller.Message, files int) {
+	t.Helper()
+	for _, place := range []int{-1, files} {
+		r := p.request("a", m)
+		r.File = place
+		if _, err := p.fetched(t.Context(), t, keeper, r); err == nil || Failure(t, err).Kind != poller.Gone {
+			t.Errorf("place %d of %d files: got %v, want an error of kind gone: %.200s", place, files, err, m.Data)
+		}
+	}
 }
 
 func filesComeWhole(t *testing.T, p FileParty) {
@@ -284,13 +297,7 @@ func strangersMessages(t *testing.T, p FileParty) {
 		changed := m
 		changed.Data = data
 		files := p.files(t, keeper, &changed)
-		for _, place := range []int{-1, len(files)} {
-			r := p.request("a", &changed)
-			r.File = place
-			if _, err := p.fetched(t.Context(), t, keeper, r); err == nil || Failure(t, err).Kind != poller.Gone {
-				t.Errorf("place %d of %d files: got %v, want an error of kind gone: %.200s", place, len(files), err, data)
-			}
-		}
+		p.noOtherPlaces(t, keeper, &changed, len(files))
 		if len(files) > 0 && i%3 == 0 { // it costs a call
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _ = p.fetched(ctx, t, keeper, p.request("a", &changed))
