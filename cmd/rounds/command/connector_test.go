@@ -21,16 +21,16 @@ func TestConnectorVerify(t *testing.T) {
 	variables := map[string]string{"ROUNDS_ALLOW_PRIVATE_ADDRESSES": "true", "ROUNDS_SECRET_CRM": key}
 	args := []string{"connector", "verify", u.URL("connector", "a") + "?key=s3cret", "--secret", "CRM", "--account", "a"}
 	got, err := runWith(t.Context(), variables, "", args...)
-	if err != nil || !strings.Contains(got.out, "24 passed, 0 failed, 5 not judged") || strings.Contains(got.out, key) {
+	if err != nil || !strings.Contains(got.out, "24 passed, 0 failed, 6 not judged") || strings.Contains(got.out, key) {
 		t.Errorf("got %v\n%s", err, got.out)
 	}
 	got, err = runWith(t.Context(), variables, "", append(args, "--json")...)
 	report := jsonReport(t, got.out)
-	if err != nil || report.Verdict != "pass" || report.Passed != 24 || len(report.Findings) != 29 || report.Findings[0].Rule != "reachable" || report.Findings[5].Why == "" || strings.Contains(got.out, "s3cret") {
+	if err != nil || report.Verdict != "pass" || report.Passed != 24 || len(report.Findings) != 30 || report.Findings[0].Rule != "reachable" || report.Findings[5].Why == "" || strings.Contains(got.out, "s3cret") {
 		t.Errorf("got %v\n%s", err, got.out)
 	}
 	got, err = runWith(t.Context(), variables, "", append(args, "--set", "send_url="+u.URL("send", "a"), "--set", "deduplicates=true", "--send-to", "anna")...)
-	if err != nil || !strings.Contains(got.out, "28 passed, 0 failed, 1 not judged") || len(u.Sent("a")) != 1 || u.Sent("a")[0].To != "anna" {
+	if err != nil || !strings.Contains(got.out, "28 passed, 0 failed, 2 not judged") || len(u.Sent("a")) != 1 || u.Sent("a")[0].To != "anna" {
 		t.Errorf("with a send: %v, and %+v was taken\n%s", err, u.Sent("a"), got.out)
 	}
 	variables["ROUNDS_SECRET_CRM"] = "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes-!"))
@@ -77,7 +77,7 @@ func TestConnectorVerifyWhatCannotBeJudged(t *testing.T) {
 		t.Errorf("got %v\n%s", err, got.out)
 	}
 	got, err = runWith(t.Context(), private, "", "connector", "verify", "http://127.0.0.1:1/", "--json")
-	if r := jsonReport(t, got.out); exitCode(err) != 2 || r.Verdict != "not judged" || r.Failed != 1 || r.NotJudged != 28 || r.Findings[1].Seen != "the connector could not be reached" {
+	if r := jsonReport(t, got.out); exitCode(err) != 2 || r.Verdict != "not judged" || r.Failed != 1 || r.NotJudged != 29 || r.Findings[1].Seen != "the connector could not be reached" {
 		t.Errorf("got %v\n%s", err, got.out)
 	}
 	got, err = runWith(t.Context(), nil, "", "connector", "verify", "http://localhost:1/")
