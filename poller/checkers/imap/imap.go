@@ -41,6 +41,13 @@
 // A mail is reported whatever is wrong with it. If texts declare no charset, or one that does not
 // exist, it is guessed, Chinese first. Where decoding changed a field of the header, the field has
 // its raw bytes too. Of each mail the first 128 KiB are read, and at most 64 of its parts, 8 deep.
+//
+// # Files
+//
+// A mail's files are its attachments, fetched by its UID and the part's number, with the transfer
+// encoding taken away. If a mail has more than 128 KiB, the whole mail is a file too, because
+// attachments behind that are not listed. After UIDVALIDITY has changed, the files of earlier mails
+// cannot be had.
 package imap
 
 import (

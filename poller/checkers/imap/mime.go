@@ -153,17 +153,31 @@ func eachLine(body []byte, do func(from, to int, line []byte) bool) {
 // transferred decodes a part's transfer encoding, and reports whether the encoding was
 // correct. A text in an unknown encoding is better than none.
 func transferred(h header, body []byte) (decoded []byte, clean bool) {
-	name, _, _ := strings.Cut(strings.ToLower(h.get("Content-Transfer-Encoding")), ";")
-	switch strings.TrimSpace(name) {
-	case "base64":
+	switch encodingOf(h) {
+	case encodingBase64:
 		if decoded, clean = decodeBase64(body); len(decoded) == 0 && len(bytes.TrimSpace(body)) > 0 {
 			return body, false
 		}
 		return decoded, clean
-	case "quoted-printable":
+	case encodingQuoted:
 		return decodeQuoted(body)
 	}
 	return body, true
+}
+
+// The transfer encodings that are decoded.
+const (
+	encodingBase64 = "base64"
+	encodingQuoted = "quoted-printable"
+)
+
+// encodingOf returns a part's transfer encoding, or "" if it has another one or none.
+func encodingOf(h header) string {
+	name, _, _ := strings.Cut(strings.ToLower(h.get("Content-Transfer-Encoding")), ";")
+	if name = strings.TrimSpace(name); name == encodingBase64 || name == encodingQuoted {
+		return name
+	}
+	return ""
 }
 
 // decodeBase64 decodes what it can. It skips bytes that are not base64, and goes on

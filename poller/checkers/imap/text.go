@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -20,6 +21,11 @@ type attachment struct {
 	Name string `json:"name,omitempty"`
 	Type string `json:"type"`
 	Size int    `json:"size,omitempty"` // decoded bytes; 0 also if the part was not read to its end
+
+	// Part is the part's number, by which the server gives it (RFC 3501, section 6.4.5). It is empty
+	// where the server may count other parts, because the mail breaks the rules.
+	Part     string `json:"part,omitempty"`
+	Encoding string `json:"encoding,omitempty"` // base64 or quoted-printable; empty: the part is not encoded
 }
 
 // finder searches a mail for its text and its attachments. The text is the first
@@ -52,15 +58,16 @@ type forwarded struct {
 	raw    []byte
 	cutOff bool
 	depth  int
+	number string
 }
 
 // find searches a mail.
 func find(h header, body []byte, hint *hint, cutOff bool) *finder {
 	f := &finder{hint: hint, cutOff: cutOff}
-	f.look(h, body, 0)
+	f.look(h, body, 0, place{message: true})
 	if inner := f.forwarded; inner != nil && f.plain == nil && f.html == nil {
 		f.cutOff = inner.cutOff
-		f.lookAt(inner.raw, inner.depth)
+		f.lookAt(inner.raw, inner.depth, place{inner.number, true, inner.number == ""})
 		f.cutOff = cutOff
 	}
 	return f
@@ -79,13 +86,40 @@ func (f *finder) text() (found, kind string, whole bool) {
 }
 
 // lookAt searches one part with its header.
-func (f *finder) lookAt(raw []byte, depth int) {
+func (f *finder) lookAt(raw []byte, depth int, at place) {
 	h, body := split(raw)
-	f.look(h, body, depth)
+	f.look(h, body, depth, at)
+}
+
+// place is where a part is in its mail, as servers count.
+type place struct {
+	number  string // of the part; empty for the mail itself
+	message bool   // it is a mail, whose parts are counted without one for itself
+	unsure  bool   // the server may count otherwise
+}
+
+// within returns the place of the n-th part within a part, counted from 1.
+func (p place) within(n int) place {
+	number := strconv.Itoa(n)
+	if p.number != "" {
+		number = p.number + "." + number
+	}
+	return place{number, false, p.unsure}
+}
+
+// own returns the number of a part that has no parts; empty: nobody can be sure.
+func (p place) own() string {
+	if p.message {
+		p = p.within(1)
+	}
+	if p.unsure {
+		return ""
+	}
+	return p.number
 }
 
 // look searches one part.
-func (f *finder) look(h header, body []byte, depth int) {
+func (f *finder) look(h header, body []byte, depth int, at place) {
 	if f.parts++; f.parts > maxParts || depth > maxDepth {
 		f.more = true
 		return
@@ -95,10 +129,10 @@ func (f *finder) look(h header, body []byte, depth int) {
 		kind = "text/plain" // RFC 2045, section 5.2
 	}
 	if strings.HasPrefix(kind, "multipart/") {
-		if f.lookInside(body, params["boundary"], depth) {
+		if f.lookInside(body, params["boundary"], depth, at) {
 			return
 		}
-		kind, f.damaged = "text/plain", true // without parts, the text is better than none
+		kind, f.damaged, at.unsure = "text/plain", true, true // without parts, the text is better than none
 	}
 	disposition, named := mediaType(h.get("Content-Disposition"), f.hint)
 	name := named["filename"]
@@ -110,7 +144,7 @@ func (f *finder) look(h header, body []byte, depth int) {
 	switch {
 	case kind == "message/rfc822" || kind == "message/global":
 		if f.forwarded == nil {
-			f.forwarded = &forwarded{content, f.cutOff, depth + 1}
+			f.forwarded = &forwarded{content, f.cutOff, depth + 1, at.own()}
 		}
 	case disposition == "attachment":
 	case kind == "text/plain" && (f.plain == nil || f.plain.blank()):
@@ -124,12 +158,12 @@ func (f *finder) look(h header, body []byte, depth int) {
 	if f.cutOff {
 		size = 0
 	}
-	f.attachments = append(f.attachments, attachment{message.Cut(name, maxName), message.Cut(valid(kind), maxType), size})
+	f.attachments = append(f.attachments, attachment{message.Cut(name, maxName), message.Cut(valid(kind), maxType), size, at.own(), encodingOf(h)})
 }
 
 // lookInside searches the parts of a part, and reports whether there are any. If the
 // mail was cut off, only the last part is incomplete.
-func (f *finder) lookInside(body []byte, boundary string, depth int) bool {
+func (f *finder) lookInside(body []byte, boundary string, depth int, at place) bool {
 	cutOff := f.cutOff
 	defer func() { f.cutOff = cutOff }()
 	parts := splitParts(body, boundary, maxParts+1)
@@ -137,11 +171,11 @@ func (f *finder) lookInside(body []byte, boundary string, depth int) bool {
 		if boundary = findBoundary(body); boundary == "" {
 			return false
 		}
-		parts, f.damaged = splitParts(body, boundary, maxParts+1), true
+		parts, f.damaged, at.unsure = splitParts(body, boundary, maxParts+1), true, true
 	}
-	for _, p := range parts {
+	for i, p := range parts {
 		f.cutOff = cutOff && !p.ended
-		f.lookAt(p.raw, depth+1)
+		f.lookAt(p.raw, depth+1, at.within(i+1))
 		if f.more {
 			break
 		}

@@ -178,7 +178,7 @@ func TestAttachmentThatIsCutOff(t *testing.T) {
 	if err := json.Unmarshal(dataOf([]byte(mail), 1<<20), &d); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(d.Attachments, []attachment{{Name: "a.png", Type: "image/png"}}) || d.Text != "text" {
+	if !slices.Equal(d.Attachments, []attachment{{Name: "a.png", Type: "image/png", Part: "2"}}) || d.Text != "text" {
 		t.Errorf("got %+v", d)
 	}
 }

@@ -3,6 +3,7 @@ package imapd
 import (
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapserver"
@@ -18,6 +19,8 @@ type Fault struct {
 	Fetch  string      // written in place of the answer to FETCH
 	Bytes  int64       // each text that FETCH returns has this many bytes
 	Cut    bool        // FETCH ends the connection
+
+	CutBody bool // FETCH ends the connection in the middle of a text of 100,000 bytes
 }
 
 // Fail sets an account's fault and replaces an earlier one.
@@ -120,7 +123,11 @@ func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, o *imap.Fetc
 	f := s.fault("fetch")
 	switch {
 	case f.Fetch != "":
-		_, _ = s.conn.NetConn().Write([]byte(f.Fetch))
+		_, err := s.conn.NetConn().Write([]byte(f.Fetch))
+		return err
+	case f.CutBody:
+		_, _ = s.conn.NetConn().Write([]byte("* 1 FETCH (UID " + set.String() + " BODY[1] {100000}\r\n" + strings.Repeat("x", 50_000)))
+		return s.conn.NetConn().Close()
 	case f.Cut:
 		return s.conn.NetConn().Close()
 	case f.Bytes > 0:
