@@ -35,6 +35,7 @@ var phonePage = template.Must(template.New("phone").Parse(`<!doctype html>
 {{range .Accounts}}<section><h2>{{.Name}}</h2><p>Messages: {{.Posted}}, fetched: {{.Given}}. Answers to the friend: {{.Sent}}.</p>
 {{range .Answers}}<p dir="auto">↩ {{.Text}}</p>
 {{end}}<form method="post" action="/phone/write"><input type="hidden" name="person" value="{{.Name}}"><label>A friend writes <input name="text" value="Hello {{.Next}}" maxlength="200"></label> <button>Send</button></form>
+<form method="post" action="/phone/picture"><input type="hidden" name="person" value="{{.Name}}"><button>A friend sends a picture</button></form>
 <form method="post" action="/phone/leave"><input type="hidden" name="person" value="{{.Name}}"><button>Sign out</button></form></section>{{end}}
 <p><a href="/phone">Look again</a></p></body></html>
 `))
@@ -97,6 +98,8 @@ func (w *weixin) act(what string, r *http.Request) bool {
 	case "write":
 		text := r.PostForm.Get("text")
 		w.Write(b.Token, strings.ToValidUTF8(text[:min(len(text), maxText)], ""))
+	case "picture":
+		w.SendFile(b.Token, "image", ilink.File{Data: picture(b.Posted), CDN: "http://" + r.Host + "/c2c"})
 	case "leave":
 		w.Void(b.Token) // nobody gets the new token
 	default:

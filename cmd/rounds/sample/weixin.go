@@ -1,7 +1,11 @@
 package sample
 
 import (
+	"bytes"
 	"context"
+	"image"
+	"image/color"
+	"image/png"
 	"net/http"
 	"strings"
 	"time"
@@ -29,11 +33,24 @@ func newWeixin() *weixin {
 
 // ServeHTTP answers a call of the interface. Everything else is for a phone.
 func (w *weixin) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	if !strings.HasPrefix(r.URL.Path, "/ilink/") {
+	if !strings.HasPrefix(r.URL.Path, "/ilink/") && !strings.HasPrefix(r.URL.Path, "/c2c/") {
 		w.phone(rw, r)
 		return
 	}
 	w.Ilink.ServeHTTP(rw, r)
+}
+
+// picture returns a picture, another one for each number.
+func picture(n int) []byte {
+	drawn := image.NewRGBA(image.Rect(0, 0, 320, 200))
+	for y := range 200 {
+		for x := range 320 {
+			drawn.Set(x, y, color.RGBA{uint8(x * (n%5 + 1) / 3), uint8(y + 40*n), uint8((x + y) / (n%3 + 2)), 255})
+		}
+	}
+	var out bytes.Buffer
+	_ = png.Encode(&out, drawn) // it fails only where its writer does
+	return out.Bytes()
 }
 
 // greetings are what friends write by themselves.

@@ -167,3 +167,28 @@ func TestThePhoneShowsAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A friend sends a picture, which the message leads to, and which only its key opens.
+func TestPicture(t *testing.T) {
+	w := newWeixin()
+	wechat(t, w, "POST", "/phone/picture", "", url.Values{"person": {"Lin"}}.Encode())
+	var m struct {
+		Items []struct {
+			Type  int `json:"type"`
+			Image struct {
+				Key   string `json:"aeskey"`
+				Media struct {
+					URL string `json:"full_url"`
+				} `json:"media"`
+			} `json:"image_item"`
+		} `json:"item_list"`
+	}
+	if err := json.Unmarshal(w.Message(FirstToken, 1), &m); err != nil || len(m.Items) != 1 || m.Items[0].Type != 2 || len(m.Items[0].Image.Key) != 32 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	path, ok := strings.CutPrefix(m.Items[0].Image.Media.URL, "http://wechat.example/c2c/")
+	_, text := wechat(t, w, "GET", "/c2c/"+path, "", "")
+	if sealed := strings.TrimPrefix(text, "0 "); !ok || len(sealed) != (len(picture(0))/16+1)*16 || strings.Contains(sealed, "PNG") {
+		t.Errorf("%s leads to %d bytes", m.Items[0].Image.Media.URL, len(sealed))
+	}
+}

@@ -58,7 +58,6 @@ type Options struct {
 
 	// Link returns the text of a drawn code; nil: the address of a page of WeChat's.
 	Link      func(r *http.Request, qrcode string) string
-	CDN       string        // where download is called, which messages then name in full_url; empty: they do not
 	MediaLife time.Duration // after which the CDN forgets files; 0: never
 	Replay    int           // how many of the latest messages a call with an empty cursor gets again
 }

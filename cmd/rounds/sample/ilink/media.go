@@ -30,6 +30,7 @@ type File struct {
 	Name  string // of a file; other types have none
 	Data  []byte
 	Spell Spelling // empty: as the official client expects it for the type
+	CDN   string   // where download is called, which the message names in full_url; empty: it does not
 }
 
 // medium is a file in the CDN.
@@ -56,14 +57,14 @@ func (w *Ilink) SendFile(token, kind string, f File) int {
 	w.mu.Lock()
 	w.media[param] = &medium{key, f.Data, w.options.Now()}
 	w.mu.Unlock()
-	return w.postItem(token, func(n int, now int64) string { return w.fileItem(kind, n, now, f, param, key) })
+	return w.postItem(token, func(n int, now int64) string { return fileItem(kind, n, now, f, param, key) })
 }
 
 // fileItem returns an item with a file.
-func (w *Ilink) fileItem(kind string, n int, now int64, f File, param string, key []byte) string {
+func fileItem(kind string, n int, now int64, f File, param string, key []byte) string {
 	media := map[string]any{"encrypt_query_param": param, "encrypt_type": 1}
-	if w.options.CDN != "" {
-		media["full_url"] = downloadURL(w.options.CDN, param)
+	if f.CDN != "" {
+		media["full_url"] = f.CDN + "/download?encrypted_query_param=" + param
 	}
 	within := map[string]any{"media": media}
 	switch f.Spell {
@@ -92,10 +93,6 @@ func (w *Ilink) fileItem(kind string, n int, now int64, f File, param string, ke
 		panic(err) // maps and texts can always be marshalled
 	}
 	return string(text)
-}
-
-func downloadURL(cdn, param string) string {
-	return cdn + "/download?encrypted_query_param=" + param
 }
 
 // paddedSize returns how long a file is when it is encrypted.
