@@ -3,6 +3,7 @@ package fetch_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 
@@ -41,4 +42,34 @@ func ExampleClient_Do() {
 	// 200 a letter of 22 letters
 	// true too_large
 	// refused_address
+}
+
+// A file is read while it comes. Its name, its type and its errors can be shown.
+func ExampleClient_File() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/plan" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/pdf")
+		w.Header().Set("Content-Disposition", `attachment; filename="../plan.pdf"`)
+		_, _ = fmt.Fprint(w, "a plan")
+	}))
+	defer server.Close()
+	client := fetch.New(fetch.Options{AllowPrivate: true}) // the server is on loopback
+	defer client.Close()
+
+	body, err := client.File(context.Background(), "the host", fetch.Call{URL: server.URL + "/plan"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := io.ReadAll(io.LimitReader(body, 100<<20))
+	fmt.Println(body.Name, body.Type, body.Size, string(text), err, body.Close())
+
+	_, err = client.File(context.Background(), "the host", fetch.Call{URL: server.URL + "/other?token=secret"})
+	fmt.Println(err)
+	// Output:
+	// plan.pdf application/pdf 6 a plan <nil> <nil>
+	// gone: file_gone: the host has the file no more: it answered 404 Not Found
 }

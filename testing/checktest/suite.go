@@ -7,7 +7,8 @@
 //
 // Run applies the suite to a Kind, over the fake third party that the Kind brings. A
 // checker over HTTP must pass RunAddresses as well. A checker that package upstream can
-// serve must pass RunHTTP, which includes both.
+// serve must pass RunHTTP, which includes both. A kind that sends must pass RunSends, and one whose
+// messages carry files RunFiles.
 package checktest
 
 import (

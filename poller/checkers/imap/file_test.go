@@ -111,7 +111,7 @@ func withoutMail(m poller.Message) poller.Message {
 }
 
 func TestFileSuite(t *testing.T) {
-	for _, encoding := range []string{encodingBase64, encodingQuoted, "binary"} {
+	for _, encoding := range []string{encodingBase64, encodingQuoted} {
 		t.Run(encoding, func(t *testing.T) {
 			checktest.RunFiles(t, checktest.FileKind{Start: func(t *testing.T) checktest.FileParty { return startFileParty(t, encoding) }})
 		})
