@@ -33,6 +33,8 @@ func good() fstest.MapFS {
 	source(m, "poller/pool.go", "poller", "accounts", "circulate", "circulate/limit")
 	source(m, "poller/checkers/feed/feed.go", "feed", "accounts/strict", "poller", "poller/fetch", "poller/secrets")
 	source(m, "poller/checkers/wecomkf/wecomkf.go", "wecomkf", "circulate/credential", "poller", "poller/fetch", "poller/secrets")
+	source(m, "poller/files/store.go", "files")
+	source(m, "poller/files/s3/store.go", "s3", "poller/files", "poller/secrets")
 	source(m, "poller/fetch/client.go", "fetch", "accounts/strict", "poller", "poller/secrets")
 	source(m, "poller/secrets/secrets.go", "secrets", "accounts/secret", "poller")
 	source(m, "poller/delivery/webhook/sink.go", "webhook", "poller/delivery", "poller/fetch", "poller/secrets")
@@ -156,6 +158,10 @@ func TestBadImports(t *testing.T) {
 		{"poller/bad.go", "poller/checkers/feed"},
 		{"poller/checkers/feed/bad.go", "poller/checkers/http"},
 		{"poller/bad.go", "poller/fetch"},
+		{"poller/files/bad.go", "poller/files/s3"},
+		{"poller/files/bad.go", "circulate"},
+		{"poller/delivery/bad.go", "poller/files/s3"},
+		{"cmd/rounds/api/bad.go", "poller/files/s3"},
 		{"poller/fetch/bad.go", "poller/checkers/feed"},
 		{"poller/secrets/bad.go", "poller/fetch"},
 		{"accounts/secret/bad.go", "accounts"},
@@ -212,6 +218,20 @@ func TestBadImports(t *testing.T) {
 		want := []string{c.path + ": must not import " + c.to}
 		if found := judge(t, m); !slices.Equal(found, want) {
 			t.Errorf("%s importing %s: got %q", c.path, c.to, found)
+		}
+	}
+}
+
+func TestConfinedModules(t *testing.T) {
+	for dir, want := range map[string]string{
+		"poller/files/s3": "",
+		"poller/files":    "poller/files/a.go: must not import github.com/minio/minio-go/v7/pkg/credentials, which only poller/files/s3 may",
+		"testing/chaos":   "",
+	} {
+		m := good()
+		m[dir+"/a.go"] = &fstest.MapFile{Data: []byte("package a\n\nimport _ \"github.com/minio/minio-go/v7/pkg/credentials\"\n")}
+		if found := strings.Join(judge(t, m), "\n"); found != want {
+			t.Errorf("%s: got %q", dir, found)
 		}
 	}
 }

@@ -43,6 +43,8 @@ var mayImport = []struct {
 	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/internal/conceal", "poller/internal/panics"}},
 	{"poller/internal/...", nil},
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/internal/conceal", "poller/internal/panics"}},
+	{"poller/files", nil},
+	{"poller/files/s3", []string{"poller/files", "poller/secrets"}},
 	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller", "poller/internal/conceal", "poller/internal/copies"}},
 	{"poller/checkers/message", []string{"accounts/strict", "poller"}},
@@ -83,7 +85,7 @@ var mayImport = []struct {
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
-	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/secrets"}},
+	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/files", "poller/secrets"}},
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
 	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/locale", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
 }
@@ -103,6 +105,12 @@ var mayOpen = map[string][]string{
 	"cmd/rounds/signin":       {"Sessions"},
 	"cmd/rounds/trail":        {"Journal"},
 	"poller/delivery/webhook": {"Endpoints"},
+}
+
+// confined lists modules of others that one folder alone may import: programs that embed rounds
+// must not inherit what they bring along.
+var confined = map[string]string{
+	"github.com/minio/minio-go/v7": "poller/files/s3",
 }
 
 // typesOnly lists packages of which another one may use the types and constants, and nothing
@@ -161,6 +169,11 @@ func faults(t tree) []string {
 			to, ours := strings.CutPrefix(imported, t.module+"/")
 			if ours && !supports && (!allowed(f.dir(), to) || isSuite(to)) {
 				fault("%s: must not import %s", f.path, to)
+			}
+			for module, dir := range confined {
+				if covers(module+"/...", imported) && f.dir() != dir && !supports {
+					fault("%s: must not import %s, which only %s may", f.path, imported, dir)
+				}
 			}
 		}
 		for _, opened := range f.opened {

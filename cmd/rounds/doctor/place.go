@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/files"
 )
 
 // leastFree is how much space a directory should have left.
@@ -46,7 +47,7 @@ func (d *doctor) dataDir() {
 		d.fault(part, "nothing can be written in "+s.DataDir+": "+err.Error(), "see whether the disk is full")
 		return
 	}
-	free, known := freeIn(s.DataDir)
+	free, known := files.FreeIn(s.DataDir)
 	switch {
 	case !known:
 		d.ok(part, s.DataDir+" can be written")
