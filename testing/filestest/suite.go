@@ -34,7 +34,7 @@ type Options struct {
 
 // Run holds a store to the suite.
 func Run(t *testing.T, o Options) {
-	s := suite{o.Store}
+	s := suite{o.Store, o.Part}
 	sizes := []int64{0, 1, 64 << 10, 64<<10 + 1}
 	if o.Part > 0 {
 		sizes = append(sizes, o.Part, o.Part+1)
@@ -53,7 +53,10 @@ func Run(t *testing.T, o Options) {
 	t.Run("check", s.check)
 }
 
-type suite struct{ store files.Store }
+type suite struct {
+	store files.Store
+	part  int64
+}
 
 // Bytes returns bytes that follow from a seed.
 func Bytes(seed byte, size int64) []byte {
@@ -279,7 +282,7 @@ func (s suite) same(t *testing.T) {
 
 func (s suite) readers(t *testing.T) {
 	broken := errors.New("the third party hung up")
-	for _, size := range []int64{0, 1, 100_000} {
+	for _, size := range []int64{0, 1, 100_000, s.part + 1} {
 		_, err := s.store.Put(t.Context(), io.MultiReader(bytes.NewReader(Bytes(5, size)), iotest.ErrReader(broken)), files.Want{})
 		if at, ok := errors.AsType[*files.ReadError](err); !ok || !errors.Is(at, broken) {
 			t.Errorf("after %d bytes: %v", size, err)
