@@ -16,6 +16,7 @@ import (
 const (
 	KindWebhook  = "webhook"
 	KindCallback = "callback"
+	KindFiles    = "files"
 )
 
 // Use is the purpose of a secret. It is checked before the secret is returned, and so

@@ -27,7 +27,7 @@ func (s Settings) Compared() map[string]string {
 		switch {
 		case one.Name == "ROUNDS_PROXY":
 			compared[one.Name] = shortened(withoutUser(text))
-		case one.Secret == "":
+		case one.Secret == "" || one.Name == "ROUNDS_FILES": // keys in the latter are a fault
 			compared[one.Name] = shortened(text)
 		}
 	}
@@ -44,6 +44,9 @@ func (s setting) comparedFor() []string {
 	case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_PROXY", "ROUNDS_NO_PROXY", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS":
 		// All that judge a record or call out need it: the API judges what pollers will reach.
 		return []string{RoleAPI, RolePoller, RoleDelivery}
+	case "ROUNDS_FILES":
+		// The role delivery stores, the API reads, and a monitor removes.
+		return []string{RoleAPI, RoleMonitor, RoleDelivery}
 	case "ROUNDS_HEARTBEAT_INTERVAL", "ROUNDS_LONG_TIMEOUT", "ROUNDS_DEAD_AFTER", "ROUNDS_MEMORY_MARK":
 		// Every process sends heartbeats, and monitors and the API must know what pollers do.
 		return []string{RoleAPI, RolePoller, RoleMonitor, RoleDelivery}

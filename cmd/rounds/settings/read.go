@@ -67,6 +67,7 @@ func Read(lookup Lookup, flags *pflag.FlagSet, checks ...func(Settings) error) (
 	r.checkSeal(&s.Seal)
 	r.checkAddresses(&s)
 	r.checkTimes(&s)
+	r.checkFileStore(&s)
 	r.checkFile("ROUNDS_WEBHOOKS_FILE", s.Delivery.WebhooksFile)
 	r.checkFile("ROUNDS_CALLBACKS_FILE", s.API.CallbacksFile)
 	for _, check := range checks {

@@ -20,16 +20,17 @@ import (
 // choices (oneof), whether its value may be shown (secret), whether a running process
 // can change it (live), and its flag if that does not follow from the name (flag). The flags, the help and the guide's table are made from them.
 type Settings struct {
-	Redis    Redis
-	API      API
-	Access   Access
-	OIDC     OIDC
-	Poller   Poller
-	Seal     Seal
-	Monitor  Monitor
-	Delivery Delivery
-	Log      Log
-	File     File
+	Redis     Redis
+	API       API
+	Access    Access
+	OIDC      OIDC
+	Poller    Poller
+	Seal      Seal
+	Monitor   Monitor
+	Delivery  Delivery
+	FileStore FileStore
+	Log       Log
+	File      File
 }
 
 // Redis says where Redis is, and which part of it this service uses.
@@ -112,7 +113,7 @@ type Poller struct {
 	Limits            string        `env:"ROUNDS_LIMITS" live:"yes" about:"limits that all replicas share, separated by semicolons: KIND, KIND/* for each of its hosts or credentials, or KIND/KEY for one, then rate=N/s, /m or /h, burst=N, concurrency=N; such as feed/* rate=2/s concurrency=4"`
 	MemoryMark        int           `env:"ROUNDS_MEMORY_MARK,default=85" min:"10" max:"100" about:"percentage of Redis' maxmemory from which no messages are accepted: accounts are put off, and are due again later"`
 	AccountShare      int           `env:"ROUNDS_ACCOUNT_SHARE,default=64" min:"0" max:"1048576" about:"about how many MiB of messages one account may bring in an hour, and at once; the rest is fetched later; 0: any number"`
-	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret: NAME for records, service.NAME for webhooks and callbacks, NAME.binding for where it may be sent"`
+	SecretsDir        string        `env:"ROUNDS_SECRETS_DIR" about:"directory with one file for each secret: NAME for records, service.NAME for webhooks, callbacks and ROUNDS_FILES, NAME.binding for where it may be sent"`
 	SecretsUnbound    string        `env:"ROUNDS_SECRETS_UNBOUND,default=allow" oneof:"allow refuse" about:"whether records may use a secret that is bound to no hosts: allow, or refuse"`
 	SecretsPlainHosts string        `env:"ROUNDS_SECRETS_PLAIN_HOSTS" about:"private hosts to which secrets may be sent without TLS, separated by commas, each as HOST or HOST:PORT, *.HOST for all below; loopback is always allowed, and a public address never"`
 }

@@ -67,9 +67,9 @@ func namesOf(settings []setting) map[string]bool {
 func namedByUsers() []setting {
 	return []setting{
 		{Name: secrets.EnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that records refer to, if ROUNDS_SECRETS_DIR has no such file"},
-		{Name: secrets.ServiceEnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that webhooks and callbacks refer to, if ROUNDS_SECRETS_DIR has no file service.NAME; no record can name it"},
+		{Name: secrets.ServiceEnvPrefix + "NAME", Secret: "yes", About: "the secret NAME that webhooks and callbacks refer to, or that ROUNDS_FILES needs, if ROUNDS_SECRETS_DIR has no file service.NAME; no record can name it"},
 		{Name: secrets.BindingEnvPrefix + "NAME", About: "where the secret NAME of records may be sent: hosts=a.example,*.b.example kinds=http,imap, of which one may be left out"},
-		{Name: secrets.ServiceBindingEnvPrefix + "NAME", About: "the same for the secret NAME of webhooks and callbacks, whose kinds are webhook and callback"},
+		{Name: secrets.ServiceBindingEnvPrefix + "NAME", About: "the same for the secret NAME of webhooks, callbacks and ROUNDS_FILES, whose kinds are webhook, callback and files"},
 	}
 }
 
