@@ -395,6 +395,42 @@
 // account moves. A restored backup has no event for attempts that were under way: these
 // sends are unknown.
 //
+// # Files
+//
+// What a message names, such as an image, its third party forgets. So rounds fetches it and
+// stores the bytes outside Redis, in a store. [Files] is the list of what the store has. All
+// of it is under one hash tag, {NS:files}, because equal bytes of any accounts are stored
+// once.
+//
+// A row is a file of a message, of a send, or an upload. Its id is a digest of its account,
+// its holder's id and its place there ([NewFileID]), so a message has its files wherever it
+// is: in another shard, as a dead letter, replayed, or restored. A row is kept or lost; a lost
+// one says why. An object is what the store has under a name. The hash of its bytes leads to
+// it, and it counts its rows.
+//
+//	Keep    adds a row for bytes that the caller has stored under a name that was never used
+//	        before. If an object has these bytes, the row gets that object, and the caller's
+//	        name is condemned.
+//	Lose    adds a lost row. It never replaces a kept one.
+//	Raise   has a row judged from a later time.
+//	End     ends rows, and condemns objects without rows.
+//	Orphans condemns names of the store that no object has.
+//	Clear   forgets condemned names, once the store has removed them.
+//
+// A name in condemned is never given to a row, and no name is used twice. So the store may
+// remove a condemned name at any time, however late, and removes nothing that a row has. A
+// process that dies leaves an orphan if it stored bytes and did not call Keep, and a condemned
+// name if it did not remove one. The next collection removes both.
+//
+// A row is judged by a time, at first when its message was found. A row may end once that
+// time is before the first entry of every shard's messages and before its own retention, if
+// no dead letter names its message. End names the time that its caller saw, and passes over a
+// row that has another one by now. So whoever is about to write a message again, as a replay
+// does, first raises its rows.
+//
+// The keys are rows, objects, due, index, read, condemned, totals and accounts: see files.go
+// and files.lua. On a full Redis only Keep, Lose and Load are refused.
+//
 // # Connections
 //
 // A Server that is Divided has separate connections for heartbeats, claims and steps that

@@ -31,6 +31,14 @@ func TestKeyNamesAreAsDocumented(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	var list []string
+	for _, k := range (&Ring{namespace: "rounds"}).Files().keys {
+		list = append(list, k[0]+" "+k[1])
+	}
+	if want := []string{"{rounds:files}:rows hash", "{rounds:files}:objects hash", "{rounds:files}:due zset", "{rounds:files}:index zset", "{rounds:files}:read zset",
+		"{rounds:files}:condemned hash", "{rounds:files}:totals hash", "{rounds:files}:accounts hash"}; !slices.Equal(list, want) {
+		t.Errorf("got  %q\nwant %q", list, want)
+	}
 	for name, want := range map[string]string{
 		keys.queue:      "{rounds:07}:message_queue",
 		keys.processing: "{rounds:07}:processing_list",

@@ -93,7 +93,7 @@ func (m Mutant) Apply(text string) (string, error) {
 	switch m.Script {
 	case "":
 		return text, nil
-	case all, shared, outbox: // a script has of these what it uses
+	case all, shared, outbox, fileList: // a script has of these what it uses
 		if !strings.Contains(text, m.Old) {
 			return text, nil
 		}
@@ -120,10 +120,13 @@ const shared = "group"
 // outbox is the text that all steps of sends share.
 const outbox = "sends"
 
+// fileList is the text that all steps of files share.
+const fileList = "files"
+
 // byKind is the text that scripts share which know of accounts that wait by their kinds.
 const byKind = "bykind"
 
-var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|key|value|point|send))?): `)
+var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|key|value|point|send|file))?): `)
 
 // ScriptName returns the name that a script states in its own first comment, behind the
 // text that it shares with others.

@@ -38,6 +38,7 @@ func RunFull(t *testing.T, server redistest.Redis, limit func(reached bool)) {
 		"a timeline goes on":                    fullTimeline,
 		"sends go on":                           fullSends,
 		"events of sends are told":              fullSendEvents,
+		"files end":                             fullFiles,
 		"memory, and trying a write":            fullMemory,
 	} {
 		t.Run(name, func(t *testing.T) {
