@@ -32,6 +32,10 @@ type Consumer struct {
 	// in one order. The setting belongs to the group, and the consumer that started last
 	// decides. A group that stops asking still gets the events from before.
 	Events bool
+	// Unordered says that the order of an account's messages means nothing: a message that is
+	// delivered again waits alone, and the later ones of its account do not wait behind it. The
+	// handler may then be called at once with different messages of one account.
+	Unordered bool
 	// Batch is the most messages that a handler gets at once. The default is 256.
 	Batch int
 	// BatchBytes is the number of bytes of data after which a batch is complete. The
@@ -176,7 +180,7 @@ func (c Consumer) consume(ctx context.Context, ring *circulate.Ring) error {
 		meters:   c.Metrics.of(c.Group),
 	}
 	g.Log = c.Log.With("group", c.Group, "consumer", g.name)
-	g.refused, g.deferred = newRefusals(g.Log, c.Handler), newDeferrals(g.Log)
+	g.refused, g.deferred = newRefusals(g.Log, c), newDeferrals(g.Log, c)
 	c.Control.steer(g)
 	defer c.Control.leave(g)
 

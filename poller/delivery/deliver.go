@@ -28,8 +28,8 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 		if attempt == 0 {
 			attempt = 1
 		}
-		if s.held.has(f.Account) {
-			s.held.add(f.Account, group.Pending{Position: f.Position, Deliveries: attempt})
+		if line := s.lineOf(f); s.held.has(line) {
+			s.held.add(line, group.Pending{Position: f.Position, Deliveries: attempt})
 			continue
 		}
 		deliveries = append(deliveries, s.delivery(f, attempt))
@@ -37,6 +37,14 @@ func (s *session) deliver(batch group.Batch, pending []group.Pending) {
 	if len(deliveries)+len(batch.Others) > 0 {
 		s.handle(deliveries, batch.Now, received, batch.Others)
 	}
+}
+
+// lineOf names the line that a message waits in: its account, or itself if order means nothing.
+func (g *member) lineOf(f circulate.Found) string {
+	if g.Unordered {
+		return f.Position
+	}
+	return f.Account
 }
 
 func (s *session) delivery(f circulate.Found, attempt int) Delivery {
@@ -118,7 +126,7 @@ func (s *session) call(batch []Delivery) (errs []error, panicked, ok bool) {
 	for i := range batch {
 		part := 0
 		if s.Parallel > 1 {
-			part = int(maphash.String(s.seed, batch[i].Account) % uint64(s.Parallel))
+			part = int(maphash.String(s.seed, s.lineOf(batch[i].Found)) % uint64(s.Parallel))
 		}
 		parts[part] = append(parts[part], i)
 	}

@@ -27,7 +27,7 @@ type Delivery struct {
 // delivered again behind the failed one.
 //
 // Handle must return soon after ctx is done. Several goroutines call it at once, never with the
-// same account.
+// same account, unless the consumer is Unordered.
 type Handler interface {
 	Handle(ctx context.Context, batch []Delivery) []error
 }
@@ -137,6 +137,23 @@ func (l *Later) reason() error {
 	}
 	return l.Err
 }
+
+// Dead is an error with which a handler says that a message can never be handled. The message is a
+// dead letter at once, with the reason as its error, however often it was delivered.
+type Dead struct {
+	Err error // the reason
+}
+
+// Error returns the reason.
+func (d *Dead) Error() string {
+	if d.Err == nil {
+		return "given up by the handler, without a reason"
+	}
+	return d.Err.Error()
+}
+
+// Unwrap returns the reason.
+func (d *Dead) Unwrap() error { return d.Err }
 
 // laterOf returns the Later in an error. A nil one is none: its message failed.
 func laterOf(err error) (*Later, bool) {

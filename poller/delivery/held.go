@@ -16,15 +16,16 @@ import (
 // session changes them. Others may look.
 type held struct {
 	mu       sync.Mutex
-	accounts map[string]*heldAccount
+	accounts map[string]*heldAccount // by their lines; see lineOf
 	total    int
 	sum      *atomic.Int64 // accounts of all the consumer's sessions
 }
 
 type heldAccount struct {
-	queue []group.Pending // in the stream's order; Deliveries is the number of the next delivery
-	due   time.Time
-	alone bool // its first message is delivered by itself: its batch panicked
+	account string          // whose messages these are
+	queue   []group.Pending // in the stream's order; Deliveries is the number of the next delivery
+	due     time.Time
+	alone   bool // its first message is delivered by itself: its batch panicked
 
 	why     error          // the failure of the first message
 	later   bool           // the first message was put off
@@ -45,10 +46,10 @@ func (h *held) clear() {
 	h.accounts, h.total = make(map[string]*heldAccount), 0
 }
 
-func (h *held) has(account string) bool {
+func (h *held) has(line string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.accounts[account] != nil
+	return h.accounts[line] != nil
 }
 
 // count returns the number of held messages.
@@ -58,24 +59,24 @@ func (h *held) count() int {
 	return h.total
 }
 
-// add puts a message behind the others of its account, which must have some.
-func (h *held) add(account string, p group.Pending) {
+// add puts a message behind the others of its line, which must have some.
+func (h *held) add(line string, p group.Pending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := h.accounts[account]
+	a := h.accounts[line]
 	a.queue = append(a.queue, p)
 	h.total++
 }
 
 // back puts messages of an account in front of its others, to be delivered again at a given time.
 // why is the failure of the first one, and later says that it was put off.
-func (h *held) back(account string, first []group.Pending, due time.Time, alone bool, why error, later bool) {
+func (h *held) back(line, account string, first []group.Pending, due time.Time, alone bool, why error, later bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := h.accounts[account]
+	a := h.accounts[line]
 	if a == nil {
-		a = &heldAccount{}
-		h.accounts[account] = a
+		a = &heldAccount{account: account}
+		h.accounts[line] = a
 		h.sum.Add(1)
 	}
 	if a.hurried {
@@ -221,8 +222,8 @@ func (h *held) reasons() (failed, deferred bool) {
 func (h *held) hasten(account string, now time.Time) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name, a := range h.accounts {
-		if account != "" && name != account {
+	for _, a := range h.accounts {
+		if account != "" && a.account != account {
 			continue
 		}
 		n++
@@ -238,9 +239,9 @@ func (h *held) hasten(account string, now time.Time) (n int) {
 func (h *held) look(shard int, into *Standing) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for name, a := range h.accounts {
+	for _, a := range h.accounts {
 		into.Accounts++
-		w := Waiting{Account: name, Shard: shard, Next: a.due, Behind: len(a.queue) - 1, Err: a.why}
+		w := Waiting{Account: a.account, Shard: shard, Next: a.due, Behind: len(a.queue) - 1, Err: a.why}
 		first := a.out
 		if first != nil {
 			w.Behind += a.outWith

@@ -13,12 +13,12 @@ const calm = time.Minute
 
 // newRefusals returns the record of messages that a handler fails to handle. If the handler logs
 // them itself, the record is silent.
-func newRefusals(log *slog.Logger, handler Handler) *refusals.Record {
-	if _, tells := handler.(refusals.Teller); tells {
+func newRefusals(log *slog.Logger, c Consumer) *refusals.Record {
+	if _, tells := c.Handler.(refusals.Teller); tells {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return refusals.New(log, refusals.Lines{
-		First: "the handler fails to handle a message: the message is delivered again, and later ones of its account wait behind it",
+		First: "the handler fails to handle a message: the message is delivered again" + c.behind(),
 		Still: "the handler still fails to handle messages",
 		Again: "the handler handles messages again, and none waits any more",
 		Over:  "no message waits for the handler any more",
@@ -26,10 +26,18 @@ func newRefusals(log *slog.Logger, handler Handler) *refusals.Record {
 	}, calm)
 }
 
+// behind says in a log line what waits behind a message.
+func (c Consumer) behind() string {
+	if c.Unordered {
+		return ""
+	}
+	return ", and later ones of its account wait behind it"
+}
+
 // newDeferrals returns the record of messages that a handler puts off.
-func newDeferrals(log *slog.Logger) *refusals.Record {
+func newDeferrals(log *slog.Logger, c Consumer) *refusals.Record {
 	return refusals.New(log, refusals.Lines{
-		First: "a message is put off until later: later ones of its account wait behind it",
+		First: "a message is put off until later" + c.behind(),
 		Still: "messages are still put off until later",
 		Again: "messages are handled again, and none is put off any more",
 		Over:  "no message is put off any more",

@@ -14,18 +14,19 @@ import (
 const heldPause = 20 * time.Millisecond
 
 // settle acknowledges handled messages and messages of other groups, turns messages that failed too
-// often into dead letters, and holds the rest to be delivered again. It returns the accounts that
-// it holds messages of.
+// often into dead letters, and holds the rest to be delivered again. It returns the lines, by lineOf,
+// that it holds messages of.
 func (s *session) settle(batch []Delivery, errs []error, panicked bool, others []string) map[string]bool {
 	done := others
-	type account struct {
-		back  []group.Pending
-		due   time.Time
-		alone bool
-		why   error // the error of the first of them
-		later bool  // the first of them was put off
+	type line struct {
+		account string
+		back    []group.Pending
+		due     time.Time
+		alone   bool
+		why     error // the error of the first of them
+		later   bool  // the first of them was put off
 	}
-	var failed map[string]*account
+	var failed map[string]*line
 	now := time.Now()
 	var target string
 	var until time.Time
@@ -33,10 +34,10 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	var refused, putOff []int // of batch
 	for i, d := range batch {
 		outcome := outcomeOf(s.work, errs[i])
-		if outcome == outcomeFailed {
+		if outcome == outcomeFailed && !isDead(errs[i]) {
 			refused = append(refused, i)
 		}
-		if outcome == outcomeFailed && d.Attempt >= s.MaxDeliveries {
+		if outcome == outcomeFailed && (d.Attempt >= s.MaxDeliveries || isDead(errs[i])) {
 			if s.bury(group.Pending{Position: d.Position, Deliveries: d.Attempt}, errs[i], attributesOf(d)) {
 				counted[outcomeDead]++
 				continue
@@ -50,13 +51,14 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		case outcomeDone:
 			continue
 		}
-		a := failed[d.Account]
+		name := s.lineOf(d.Found)
+		a := failed[name]
 		if a == nil {
 			if failed == nil {
-				failed = make(map[string]*account)
+				failed = make(map[string]*line)
 			}
-			a = &account{due: now.Add(heldPause), why: reasonOf(errs[i]), later: outcome == outcomeLater}
-			failed[d.Account] = a
+			a = &line{account: d.Account, due: now.Add(heldPause), why: reasonOf(errs[i]), later: outcome == outcomeLater}
+			failed[name] = a
 		}
 		p := group.Pending{Position: d.Position, Deliveries: d.Attempt}
 		later, isLater := laterOf(errs[i])
@@ -85,7 +87,7 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 	kept := make(map[string]bool, len(failed))
 	for name, a := range failed {
 		kept[name] = true
-		s.held.back(name, a.back, a.due, a.alone, a.why, a.later)
+		s.held.back(name, a.account, a.back, a.due, a.alone, a.why, a.later)
 	}
 	handled := counted[outcomeOK] + counted[outcomeDone]
 	s.takes.Store(handled > 0)
@@ -102,6 +104,12 @@ func (s *session) settle(batch []Delivery, errs []error, panicked bool, others [
 		note(s.deferred, putOff)
 	}
 	return kept
+}
+
+// isDead reports whether the handler has given a message up.
+func isDead(err error) bool {
+	dead, ok := errors.AsType[*Dead](err)
+	return ok && dead != nil
 }
 
 // reasonOf returns the reason in a handler's error, without Later's time.
