@@ -7,13 +7,15 @@
 -- ARGV[4]    how many bytes there may be in all; 0: any number
 -- ARGV[5]    how many of the account; 0: any number
 -- ARGV[6…12] when it was found, unix ms; size; hash; kind; place; account; more
+-- ARGV[13]   when the caller began to store the bytes, unix ms
+-- ARGV[14]   how long that may be ago, ms
 --
 -- If an object has the hash already, the row gets that object, and the caller's name is
 -- condemned. So equal bytes are stored once.
 --
 -- Returns {kept, shared, known, void, full or full:account; the name that the row has}. Known is
--- a row that was kept before. Void is a name that is condemned: the bytes must be stored
--- again.
+-- a row that was kept before. Void is a name that is condemned, or too old to be kept: the
+-- bytes must be stored again.
 
 local list = file_list()
 local wrong = files_mistyped(list)
@@ -27,6 +29,10 @@ local old = read_file(redis.call('HGET', list.rows, id))
 local name, had, n = object_of(list, row.hash)
 local missing = name ~= nil and name == instead and name ~= own
 if redis.call('HEXISTS', list.condemned, own) == 1 then return {'void', ''} end
+if tonumber(ARGV[13]) + tonumber(ARGV[14]) < now then
+  condemn(list, own, size, now)
+  return {'void', ''}
+end
 
 if old and old.state == 'k' and not (missing and old.hash == row.hash) then
   judge_from(list, id, row.found)

@@ -125,7 +125,8 @@ var (
 )
 
 var (
-	// ErrFileVoid reports that the name under which the caller stored a file is condemned.
+	// ErrFileVoid reports that the name under which the caller stored a file is condemned, because
+	// it was not kept in time.
 	// The caller stores the bytes again.
 	ErrFileVoid = wire.Finding("circulate: the stored object is condemned")
 	// ErrFilesFull reports that a quota of all files is reached.
@@ -140,21 +141,35 @@ type FileBounds struct {
 	Account int64 // of the kept files of an account, each of them
 }
 
+// Keeping says how to keep a file.
+type Keeping struct {
+	// Began is when the caller began to store the bytes, by the clock of the list ([Files.Now]),
+	// within the last [KeepWithin].
+	Began time.Time
+	// Missing is a name that Keep returned before and that the store does not have. Its rows then
+	// get the file's object.
+	Missing string
+	Bounds  FileBounds
+}
+
+// KeepWithin is how long a caller may take from when it begins to store bytes until it calls
+// Keep. What is in the store for twice as long, and is not in the list, nobody will keep.
+const KeepWithin = 12 * time.Hour
+
 // Keep adds a row for a file that the caller has stored under f.Object. It returns the name
 // that the row has instead if the bytes were there already, or if the row was kept before.
 // Unless that is f.Object, f.Object is condemned, also after an error of this package; the
 // caller removes it from the store and calls [Files.Clear].
-//
-// Missing is a name that Keep returned before and the store does not have. Its rows then get
-// f.Object. Keep is safe to repeat.
-func (l Files) Keep(ctx context.Context, f File, missing string, b FileBounds) (object string, err error) {
+// It is safe to repeat.
+func (l Files) Keep(ctx context.Context, f File, k Keeping) (object string, err error) {
 	if err := f.validate(); err != nil {
 		return "", err
 	}
 	if len(f.Hash) != 2*sha256.Size || f.Object == "" || strings.Contains(f.Object, "|") {
 		return "", fmt.Errorf("%w: keep file: object %q with hash %q", wire.ErrInput, f.Object, f.Hash)
 	}
-	args := append([]any{f.ID, f.Object, missing, b.All, b.Account, f.Found.UnixMilli(), f.Size, f.Hash}, f.rest()...)
+	args := append([]any{f.ID, f.Object, k.Missing, k.Bounds.All, k.Bounds.Account, f.Found.UnixMilli(), f.Size, f.Hash}, f.rest()...)
+	args = append(args, k.Began.UnixMilli(), KeepWithin.Milliseconds())
 	reply, err := redis.Strings(l.run(ctx, keepFileScript, args...))
 	if err != nil {
 		return "", err
@@ -303,6 +318,25 @@ func (l Files) RaiseBy(ctx context.Context, after time.Duration, ids ...string) 
 	return l.raise(ctx, "+"+strconv.FormatInt(after.Milliseconds(), 10), ids)
 }
 
+const (
+	// MaxMessageFiles is the most files of a message that Again knows.
+	MaxMessageFiles = 64
+	// againMargin is more than the clocks of two nodes differ by, and more than writing a message
+	// takes.
+	againMargin = time.Minute
+)
+
+// Again has the files of a message stay, because the message is about to be written again, as by
+// the replay of a dead letter. The caller calls it before that.
+func (l Files) Again(ctx context.Context, account, message string) error {
+	ids := make([]string, MaxMessageFiles)
+	for i := range ids {
+		ids[i] = NewFileID(account, FileOfMessage, message, i)
+	}
+	_, err := l.RaiseBy(ctx, againMargin, ids...)
+	return err
+}
+
 func (l Files) raise(ctx context.Context, from string, ids []string) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -330,22 +364,46 @@ func (l Files) Orphans(ctx context.Context, objects ...StoredFile) ([]string, er
 	return redis.Strings(l.run(ctx, orphanFileScript, args...))
 }
 
-// Condemned returns some of the names that the store should remove, about n.
-func (l Files) Condemned(ctx context.Context, n int) ([]string, error) {
-	key := l.keys[fileCondemned][0]
-	var names []string
+// Now returns the time by the clock of the list.
+func (l Files) Now(ctx context.Context) (time.Time, error) {
+	replies, err := l.do(ctx, "time of files", wire.Command{"TIME"})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return wire.Time(replies[0])
+}
+
+// Condemned calls fn for the names that the store should remove and that have been condemned for
+// some time, some at once.
+func (l Files) Condemned(ctx context.Context, age time.Duration, fn func(names []string) error) error {
+	now, err := l.Now(ctx)
+	if err != nil {
+		return err
+	}
+	before := now.Add(-age).UnixMilli()
 	for cursor := "0"; ; {
-		replies, err := l.do(ctx, "condemned files", wire.Command{"HSCAN", key, cursor, "COUNT", n})
+		replies, err := l.do(ctx, "condemned files", wire.Command{"HSCAN", l.keys[fileCondemned][0], cursor, "COUNT", 256})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		some, next, err := readScan(replies[0])
+		next, pairs, err := readScanned(replies[0])
 		if err != nil {
-			return nil, fmt.Errorf("condemned files: %w", err)
+			return fmt.Errorf("condemned files: %w", err)
 		}
-		names = append(names, some...)
-		if cursor = next; cursor == "0" || len(names) >= n {
-			return names, nil
+		var names []string
+		for i := 0; i+1 < len(pairs); i += 2 {
+			text, _, _ := strings.Cut(pairs[i+1], "|")
+			if since, err := strconv.ParseInt(text, 10, 64); err != nil || since <= before {
+				names = append(names, pairs[i])
+			}
+		}
+		if len(names) > 0 {
+			if err := fn(names); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == "0" {
+			return nil
 		}
 	}
 }
@@ -525,6 +583,14 @@ func readFile(id, text string) (File, error) {
 	}
 	f.Holder, f.Of, f.Name, f.Type = FileHolder(m.Holder[0]), m.Of, m.Name, m.Type
 	return f, nil
+}
+
+func readScanned(reply any) (next string, pairs []string, err error) {
+	parts, err := redis.Values(reply, nil)
+	if err == nil {
+		_, err = redis.Scan(parts, &next, &pairs)
+	}
+	return next, pairs, err
 }
 
 func (l Files) run(ctx context.Context, script *wire.Script, args ...any) (any, error) {

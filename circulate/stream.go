@@ -182,6 +182,53 @@ func (r *Ring) oldestUnread(ctx context.Context, key string) (*StreamID, error) 
 	return oldest, nil
 }
 
+// LowWater is what the streams of all shards no longer have.
+type LowWater struct {
+	Before time.Time // no message was written before this time; zero: there are no messages
+	Now    time.Time // the earliest clock of a shard, before the streams were read
+}
+
+// LowWater returns the time before which no shard has a message any more. Messages may come
+// while it looks, but none that was written before Now.
+func (s Streams) LowWater(ctx context.Context) (LowWater, error) {
+	batches := make([]wire.Batch, len(s.ring.keys))
+	for shard := range batches {
+		key := s.ring.keys[shard].messages
+		batches[shard] = wire.Batch{Key: key, Commands: []wire.Command{{"TIME"}, {"XRANGE", key, "-", "+", "COUNT", 1}}}
+	}
+	var low LowWater
+	for shard, replies := range s.ring.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		fail := func(err error) (LowWater, error) {
+			return LowWater{}, fmt.Errorf("low water, shard %d: %w", shard, err)
+		}
+		if replies.Err != nil {
+			return fail(replies.Err)
+		}
+		now, err := wire.Time(replies.Values[0])
+		if err != nil {
+			return fail(err)
+		}
+		if low.Now.IsZero() || now.Before(low.Now) {
+			low.Now = now
+		}
+		first, err := readStream(shard, replies.Values[1])
+		if err != nil {
+			return fail(err)
+		}
+		if len(first) == 0 {
+			continue
+		}
+		id, err := ParseStreamID(first[0].Position)
+		if err != nil {
+			return fail(err)
+		}
+		if low.Before.IsZero() || id.Time().Before(low.Before) {
+			low.Before = id.Time()
+		}
+	}
+	return low, nil
+}
+
 func readStream(shard int, reply any) ([]Found, error) {
 	entries, err := wire.Entries(reply)
 	if err != nil {

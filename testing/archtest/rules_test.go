@@ -55,6 +55,8 @@ var mayImport = []struct {
 	{"poller/delivery/internal/refusals", nil},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 
+	{"poller/files/keep", []string{"accounts", "circulate", "circulate/group", "poller", "poller/delivery", "poller/files"}},
+
 	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
 
 	{"deployments/examples/bot-go", []string{"cmd/rounds/api", "cmd/rounds/client"}},

@@ -37,7 +37,7 @@ func (a *album) picture(account, message string, place int, bytes string) circul
 // keep keeps a file, and expects that the row has that object.
 func (a *album) keep(f circulate.File, want string) {
 	a.Helper()
-	object, err := a.files.Keep(context.Background(), f, "", circulate.FileBounds{})
+	object, err := a.files.Keep(context.Background(), f, circulate.Keeping{Began: a.now()})
 	if err != nil || object != want {
 		a.Fatalf("kept as %q, %v; want %q", object, err, want)
 	}
@@ -68,7 +68,11 @@ func (a *album) end(want []string, ids ...string) {
 // condemned expects what the store is to remove.
 func (a *album) condemned(want ...string) {
 	a.Helper()
-	names, err := a.files.Condemned(context.Background(), 100)
+	var names []string
+	err := a.files.Condemned(context.Background(), 0, func(some []string) error {
+		names = append(names, some...)
+		return nil
+	})
 	slices.Sort(names)
 	slices.Sort(want)
 	if err != nil || !slices.Equal(names, want) {
@@ -221,17 +225,19 @@ func fileBounds(f *fixture) {
 	b := circulate.FileBounds{All: 10, Account: 7}
 	try := func(want error, p circulate.File) {
 		f.Helper()
-		if _, err := a.files.Keep(ctx, p, "", b); !errors.Is(err, want) {
+		if _, err := a.files.Keep(ctx, p, circulate.Keeping{Began: a.now(), Bounds: b}); !errors.Is(err, want) {
 			f.Errorf("%v, want %v", err, want)
 		}
 	}
 	try(nil, a.picture("a", "1", 0, "12345"))
 	try(circulate.ErrAccountFilesFull, a.picture("a", "2", 0, "123"))
 	try(circulate.ErrFilesFull, a.picture("b", "1", 0, "678")) // what is condemned counts until it is removed
-	if names, err := a.files.Condemned(ctx, 10); err != nil || len(names) != 2 {
-		a.Error(names, err)
-	} else if err := a.files.Clear(ctx, names...); err != nil {
-		a.Error(err)
+	cleared := 0
+	if err := a.files.Condemned(ctx, 0, func(names []string) error {
+		cleared += len(names)
+		return a.files.Clear(ctx, names...)
+	}); err != nil || cleared != 2 {
+		a.Error(cleared, err)
 	}
 	try(nil, a.picture("b", "1", 0, "67890"))
 	try(nil, a.picture("c", "1", 0, "67890")) // its bytes are there
@@ -247,13 +253,22 @@ func fileVoid(f *fixture) {
 	if err != nil || !slices.Equal(names, []string{slow.Object}) {
 		a.Errorf("orphans %q, %v", names, err)
 	}
-	if _, err := a.files.Keep(ctx, slow, "", circulate.FileBounds{}); !errors.Is(err, circulate.ErrFileVoid) {
+	if _, err := a.files.Keep(ctx, slow, circulate.Keeping{Began: a.now()}); !errors.Is(err, circulate.ErrFileVoid) {
 		a.Errorf("a condemned object was kept: %v", err)
 	}
 	a.condemned(slow.Object)
+	if err := a.files.Condemned(ctx, time.Minute, func(names []string) error { return errors.New(names[0]) }); err != nil {
+		a.Errorf("condemned for a minute: %v", err)
+	}
+	// So does one that was stored long ago, which may have been condemned and removed since.
+	late := a.picture("b", "3", 0, "late")
+	if _, err := a.files.Keep(ctx, late, circulate.Keeping{Began: a.now().Add(-circulate.KeepWithin - time.Second)}); !errors.Is(err, circulate.ErrFileVoid) {
+		a.Errorf("an object was kept that was stored long ago: %v", err)
+	}
+	a.condemned(slow.Object, late.Object)
 	// What the store has lost is replaced for all rows that have it.
 	second, third := a.picture("b", "2", 0, "cat"), a.picture("a", "1", 0, "cat")
-	if object, err := a.files.Keep(ctx, second, p.Object, circulate.FileBounds{}); err != nil || object != second.Object {
+	if object, err := a.files.Keep(ctx, second, circulate.Keeping{Began: a.now(), Missing: p.Object}); err != nil || object != second.Object {
 		a.Errorf("%q, %v", object, err)
 	}
 	for _, id := range []string{p.ID, second.ID} {
@@ -261,10 +276,10 @@ func fileVoid(f *fixture) {
 			a.Errorf("%+v", row)
 		}
 	}
-	if object, err := a.files.Keep(ctx, third, second.Object, circulate.FileBounds{}); err != nil || object != third.Object {
+	if object, err := a.files.Keep(ctx, third, circulate.Keeping{Began: a.now(), Missing: second.Object}); err != nil || object != third.Object {
 		a.Errorf("%q, %v", object, err)
 	}
-	a.totals("kept 2/6 lost 0 objects 1/3 condemned 3/3")
+	a.totals("kept 2/6 lost 0 objects 1/3 condemned 4/7")
 	a.end([]string{third.Object}, p.ID, second.ID)
 }
 
@@ -359,7 +374,7 @@ func fileSpoilt(f *fixture) {
 	} {
 		bad := p
 		spoil(&bad)
-		if _, err := a.files.Keep(ctx, bad, "", circulate.FileBounds{}); err == nil || circulate.Unknown(err) {
+		if _, err := a.files.Keep(ctx, bad, circulate.Keeping{Began: a.now()}); err == nil || circulate.Unknown(err) {
 			a.Errorf("%s: %v", name, err)
 		}
 	}
@@ -375,7 +390,7 @@ func fullFiles(f *fullFixture) {
 	p, q := a.picture("a", "1", 0, "cat"), a.picture("a", "2", 0, "dog")
 	a.keep(p, p.Object)
 	f.full()
-	if _, err := a.files.Keep(ctx, q, "", circulate.FileBounds{}); !circulate.Full(err) {
+	if _, err := a.files.Keep(ctx, q, circulate.Keeping{Began: a.now()}); !circulate.Full(err) {
 		f.Errorf("keep: %v", err)
 	}
 	if _, err := a.files.RaiseBy(ctx, time.Second, p.ID); err != nil {

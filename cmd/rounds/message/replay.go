@@ -82,6 +82,10 @@ func (r *Reader) replay(ctx context.Context, l *group.DeadLetter, known groupsKn
 		done.NoGroup++
 		return nil
 	}
+	// Its files must not end between the dead letter's end and the new message.
+	if err := r.ring.Files().Again(ctx, l.Account, l.Message.ID); err != nil {
+		return err
+	}
 	position, err := group.Of(r.ring).ReplayDead(ctx, l.Shard, l.Position)
 	if err != nil {
 		return err

@@ -1,0 +1,103 @@
+package keep
+
+import (
+	"sync"
+	"time"
+)
+
+// Standing is how a Keeper stands.
+type Standing struct {
+	Waiting int       // messages with files that are put off
+	Soonest time.Time // when the first of these files may be forgotten; zero: none waits
+
+	StoreSince time.Time // since when the store has failed; zero: it works
+	StoreWhy   string
+	FullSince  time.Time // since when a quota refuses files; zero: none does
+	FullWhy    string
+}
+
+// Standing returns how the Keeper stands.
+func (k *Keeper) Standing() Standing {
+	var s Standing
+	s.Waiting, s.Soonest = k.waiting.sum(time.Now())
+	k.trouble.mu.Lock()
+	defer k.trouble.mu.Unlock()
+	s.StoreSince, s.StoreWhy = k.trouble.storeSince, k.trouble.storeWhy
+	s.FullSince, s.FullWhy = k.trouble.fullSince, k.trouble.fullWhy
+	return s
+}
+
+// staleAfter is after how long a message that was put off is no longer this process's: it is asked
+// again within longPause.
+const staleAfter = 3 * longPause
+
+// waiting are messages whose files are put off.
+type waiting struct {
+	mu  sync.Mutex
+	all map[[2]string]wait // by position and account
+}
+
+type wait struct{ until, noted time.Time }
+
+func (w *waiting) add(position, account string, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == nil {
+		w.all = make(map[[2]string]wait)
+	}
+	w.all[[2]string{position, account}] = wait{until, time.Now()}
+}
+
+func (w *waiting) remove(position, account string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.all, [2]string{position, account})
+}
+
+func (w *waiting) sum(now time.Time) (n int, soonest time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, one := range w.all {
+		if now.Sub(one.noted) > staleAfter {
+			delete(w.all, key)
+			continue
+		}
+		if n++; soonest.IsZero() || one.until.Before(soonest) {
+			soonest = one.until
+		}
+	}
+	return n, soonest
+}
+
+// trouble is what stops all fetching.
+type trouble struct {
+	mu         sync.Mutex
+	storeSince time.Time
+	storeWhy   string
+	fullSince  time.Time
+	fullWhy    string
+}
+
+func (t *trouble) store(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	note(err, &t.storeSince, &t.storeWhy)
+}
+
+func (t *trouble) full(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	note(err, &t.fullSince, &t.fullWhy)
+}
+
+func note(err error, since *time.Time, why *string) {
+	switch {
+	case err == nil:
+		*since, *why = time.Time{}, ""
+	case since.IsZero():
+		*since = time.Now()
+		fallthrough
+	default:
+		*why = err.Error()
+	}
+}
