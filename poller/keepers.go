@@ -1,5 +1,12 @@
 package poller
 
+import "slices"
+
+// FileKinds returns the kinds whose messages carry files, in alphabetical order.
+func (c Checkers) FileKinds() []string {
+	return slices.DeleteFunc(c.Kinds(), func(kind string) bool { return c.FileKeeper(kind) == nil })
+}
+
 // FileKeeper returns the FileKeeper of a kind, or nil if its messages carry no files.
 func (c Checkers) FileKeeper(kind string) FileKeeper {
 	k, _ := c[kind].(FileKeeper)

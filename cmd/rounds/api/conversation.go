@@ -179,8 +179,9 @@ func (s *Server) getConversations(ctx context.Context, r *conversationsRequest) 
 		return Conversations{}, err
 	}
 	said := slices.DeleteFunc(one.Latest, func(send circulate.Send) bool { return slices.Contains(sending.Fleeting, send.Type) })
-	c.Entries = both.entries(c.Peer, said)
-	return c, nil
+	var carry []carrying
+	c.Entries, carry = both.entries(c.Peer, said)
+	return c, s.tellFiles(ctx, carry...)
 }
 
 // latestOf returns the latest messages of an account, the latest first. It looks at no more
@@ -280,13 +281,14 @@ func (t *talk) peers() []Peer {
 	return all[:min(len(all), peersMost)]
 }
 
-// entries returns the conversation with a peer, the oldest first.
-func (t *talk) entries(peer string, sends []circulate.Send) []ConversationEntry {
-	all := []ConversationEntry{}
+// entries returns the conversation with a peer, the oldest first, and its messages.
+func (t *talk) entries(peer string, sends []circulate.Send) (all []ConversationEntry, carry []carrying) {
+	all = []ConversationEntry{}
 	for _, m := range slices.Backward(t.messages) {
 		if m.peer == peer {
 			shown := messageOf(m.Found)
 			all = append(all, ConversationEntry{Time: m.at, Message: &shown})
+			carry = append(carry, carrying{m.Found, &shown})
 		}
 	}
 	for i := range sends {
@@ -295,5 +297,5 @@ func (t *talk) entries(peer string, sends []circulate.Send) []ConversationEntry 
 	}
 	// An answer in the very millisecond of its message comes after it.
 	slices.SortStableFunc(all, func(a, b ConversationEntry) int { return a.Time.Compare(b.Time) })
-	return all[max(0, len(all)-entriesMost):]
+	return all[max(0, len(all)-entriesMost):], carry
 }

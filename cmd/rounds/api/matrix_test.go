@@ -74,7 +74,8 @@ func calls() map[string]asked {
 		"GET /v1/parked":                      {ok: []int{200}, shows: true},
 		"POST /v1/parked:revive":              {body: `{"reason":"paused","dry_run":true}`, ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"revived":%d,`, own/2) }},
 		"GET /v1/messages":                    {ok: []int{200}, shows: true},
-		"GET /v1/messages/{ref}":              {path: "/v1/messages/0:1-1", ok: []int{404}}, // TestGetMessage has one that is there
+		"GET /v1/messages/{ref}":              {path: "/v1/messages/0:1-1", ok: []int{404}},         // TestGetMessage has one that is there
+		"GET /v1/messages/{ref}/files/{n}":    {path: "/v1/messages/0:1-1/files/0", ok: []int{404}}, // TestFilesAreRead has some that are there
 		"GET /v1/stats":                       {ok: []int{200}, counts: counted(`"registered":%d,`)},
 		"GET /v1/problems":                    {ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"at_rest":%d,`, own%4/2) }}, // no monitor sums up those of all
 		"POST /v1/keys":                       {body: `{"name":"made","role":"viewer"}`, ok: []int{201, 409}},

@@ -160,6 +160,8 @@ func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate
 	if err != nil {
 		return nil, err
 	}
+	before := len(shown)
+	var carry []*circulate.Found
 	for i := 0; i < len(found) && len(shown) < limit; i++ {
 		selected, err := walk.Pass(&found[i])
 		if err != nil {
@@ -167,9 +169,14 @@ func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate
 		}
 		if selected && visible(&found[i]) {
 			shown = append(shown, messageOf(&found[i]))
+			carry = append(carry, &found[i])
 		}
 	}
-	return shown, nil
+	all := make([]carrying, len(carry))
+	for i, f := range carry {
+		all[i] = carrying{f, &shown[before+i]}
+	}
+	return shown, s.tellFiles(ctx, all...)
 }
 
 // MessageDelivery is the state of a message in a consumer group.
@@ -224,6 +231,9 @@ func (s *Server) getMessage(ctx context.Context, r *MessageRef) (DeliveredMessag
 		return DeliveredMessage{}, err
 	}
 	reply := DeliveredMessage{Message: messageOf(&d.Found), Written: inUTC(position.Time())}
+	if err := s.tellFiles(ctx, carrying{&d.Found, &reply.Message}); err != nil {
+		return DeliveredMessage{}, err
+	}
 	if boundTo(ctx) == "" {
 		reply.Uncertain = !d.Complete
 		for _, at := range d.Deliveries {
@@ -342,6 +352,17 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	shown := make([]Message, len(found))
+	var all []carrying
+	for i := range found {
+		if visible(&found[i]) && f.filter.Selects(&found[i]) {
+			shown[i] = messageOf(&found[i])
+			all = append(all, carrying{&found[i], &shown[i]})
+		}
+	}
+	if err := f.server.tellFiles(ctx, all...); err != nil {
+		return false, err
+	}
 	for i := range found {
 		if err := f.position.Pass(&found[i]); err != nil {
 			return false, err
@@ -353,7 +374,7 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 		fmt.Fprintf(&f.buffer, "id: %s\ndata: ", f.position.String())
 		e := json.NewEncoder(&f.buffer) // it ends the line
 		e.SetEscapeHTML(false)
-		if err := e.Encode(messageOf(&found[i])); err != nil {
+		if err := e.Encode(shown[i]); err != nil {
 			return false, err
 		}
 		f.buffer.WriteByte('\n')

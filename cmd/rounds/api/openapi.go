@@ -80,6 +80,9 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 		doc.AddOperation(schemas.bulk(action))
 	}
 	doc.AddOperation(schemas.messages())
+	if s.options.Files != nil {
+		doc.AddOperation(schemas.file())
+	}
 	doc.AddOperation(schemas.probe("/healthz", "Whether the process serves", "Always ok, whatever Redis does.", nil))
 	doc.AddOperation(schemas.probe("/readyz", "Whether Redis can be used", "", []int{http.StatusServiceUnavailable}))
 	if s.options.Metrics != nil {

@@ -96,6 +96,7 @@ func Rights() []Right {
 		{"POST /v1/parked:revive", access.Operator, scopeAccounts},
 		{"GET /v1/messages", access.Viewer, scopeAccounts},
 		{"GET /v1/messages/{ref}", access.Viewer, scopeAccounts},
+		{"GET /v1/messages/{ref}/files/{n}", access.Viewer, scopeAccounts},
 		{"GET /v1/sends", access.Viewer, scopeAccounts},
 		{"GET /v1/sends/{id}", access.Viewer, scopeAccount},
 		{"POST /v1/sends/{id}/cancel", access.Sender, scopeAccount},

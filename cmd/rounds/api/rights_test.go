@@ -23,6 +23,7 @@ func withEverything(t *testing.T) func(*Options) {
 		o.Guide = http.NotFoundHandler()
 		o.Reload = func(context.Context) (Reloaded, error) { return Reloaded{}, nil }
 		o.Try = func(context.Context, trial.Request) (*trial.Report, error) { return &trial.Report{}, nil }
+		o.Files = &shelf{ring: o.Ring, when: FilesAll, bytes: make(map[string]string)}
 		o.Scan = &scan.Server{Kind: "plain", Validate: func(string) error { return nil }}
 		o.Demo = &Demo{
 			Pollers: func() []DemoPoller { return nil },

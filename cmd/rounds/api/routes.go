@@ -61,6 +61,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	}
 	mux.HandleFunc("GET /v1/backup", s.getBackup)
 	mux.HandleFunc("GET /v1/messages", s.getMessages)
+	s.fileRoutes(mux)
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)
 	}

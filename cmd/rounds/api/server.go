@@ -42,6 +42,10 @@ type Options struct {
 	// SendBounds are how many sends may wait; zero: the defaults.
 	SendBounds circulate.SendBounds
 
+	// Files is the store of files that messages carry. Nil: none are kept, and messages do not
+	// tell of them.
+	Files FileStore
+
 	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
 	Scan *scan.Server
 

@@ -134,6 +134,7 @@ type Message struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 	Shard    int             `json:"shard"`
 	Position string          `json:"position" doc:"Its position in the shard's stream."`
+	Files    []File          `json:"files,omitempty" doc:"The files that it carries, if the service keeps files."`
 	Event    bool            `json:"event,omitempty" doc:"It is no message that was found, but says what became of a send, to a group that asks for events. The type is send.accepted, send.rejected, send.unknown, send.expired, send.failed or send.canceled; the data has the send's fields without its data; the time is by Redis' clock."`
 }
 

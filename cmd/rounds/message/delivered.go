@@ -80,6 +80,20 @@ func (r *Reader) Delivered(ctx context.Context, shard int, position circulate.St
 	return d, err
 }
 
+// At returns the message with a ref, or ErrNoMessage.
+func (r *Reader) At(ctx context.Context, shard int, position circulate.StreamID) (*circulate.Found, error) {
+	if shard >= 0 && shard < r.ring.Shards() {
+		found, err := r.ring.Streams().Messages(ctx, shard, position.Previous().String(), 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 1 && found[0].Position == position.String() && !found[0].Event {
+			return &found[0], nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %d:%s", ErrNoMessage, shard, position)
+}
+
 // findDead completes the deliveries, by group, whose message is a dead letter. It looks at a
 // bounded number of letters, and reports whether these were all.
 func (r *Reader) findDead(ctx context.Context, shard int, position circulate.StreamID, of map[string]*Delivery) (complete bool, err error) {

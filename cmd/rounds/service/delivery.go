@@ -50,6 +50,7 @@ type deliverer struct {
 	log      *slog.Logger
 	hurry    <-chan struct{}
 	kinds    []string // that this program knows
+	keeps    bool     // the role also fetches files
 
 	consumed  *delivery.Metrics
 	delivered *webhook.Metrics
@@ -73,7 +74,7 @@ type delivering struct {
 // startDelivery starts a consumer for each webhook endpoint, and stops and starts consumers as the
 // settings change. They run in group.
 func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
-	registry *prometheus.Registry, reserved *fetch.Reserved) error {
+	registry *prometheus.Registry, consumed *delivery.Metrics, reserved *fetch.Reserved) error {
 	s := reload.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	checkers, err := NewCheckers(s.Poller, o)
@@ -81,9 +82,9 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		return err
 	}
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(),
+		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil,
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
-		consumed: delivery.NewMetrics(registry), delivered: webhook.NewMetrics(registry),
+		consumed: consumed, delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
 	}
 	d.group, d.ctx = errgroup.WithContext(ctx)
@@ -155,7 +156,7 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 	if d.closed {
 		return
 	}
-	if len(named) == 0 {
+	if len(named) == 0 && !d.keeps {
 		d.log.Warn("the role delivery has nothing to do: " + webhooksFile + " names no endpoint")
 	}
 	for name, old := range d.running {

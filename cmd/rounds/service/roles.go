@@ -25,7 +25,9 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
+	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/files/keep"
 )
 
 // startRoles starts the roles of the process in the group.
@@ -46,6 +48,11 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	if err := reload.join(ctx, reachOf(client)); err != nil {
 		return err
 	}
+	fetched := keepMetrics(o, registry)
+	keeper, err := newKeeper(s, o, ring, checkers, fetched)
+	if err != nil {
+		return err
+	}
 	if s.API.Roles.Has(settings.RolePoller) {
 		if err := startPoller(ctx, group, reload, o, ring, checkers, registry); err != nil {
 			return err
@@ -57,11 +64,15 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 		}
 	}
 	if s.API.Roles.Has(settings.RoleDelivery) {
-		if err := startDelivery(ctx, group, reload, o, ring, registry, reserved); err != nil {
+		consumed := delivery.NewMetrics(registry)
+		if err := startDelivery(ctx, group, reload, o, ring, registry, consumed, reserved); err != nil {
 			return err
 		}
+		if keeper != nil {
+			startKeeping(ctx, group, s, o, ring, keeper, fetched, consumed)
+		}
 	}
-	return startFront(ctx, reload, o, ring, storage, checkers, registry, metrics, front)
+	return startFront(ctx, reload, o, ring, storage, checkers, keeper, registry, metrics, front)
 }
 
 // startPoller starts the pool, which takes the limits of new settings while it runs.
@@ -115,7 +126,7 @@ func startMonitor(ctx context.Context, group *errgroup.Group, s settings.Setting
 
 // startFront makes the front door serve the process's routes. Streams end when ctx is done.
 func startFront(ctx context.Context, reload *reloader, o Options, ring *circulate.Ring,
-	storage *store, checkers poller.Checkers, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	storage *store, checkers poller.Checkers, keeper *keep.Keeper, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
@@ -144,7 +155,7 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 			options.Pages = d.Handler
 		}
 		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
-		options.Sending = sendingOf(checkers)
+		options.Sending, options.Files = sendingOf(checkers), filesFor(keeper, o, checkers)
 		options.Reload, options.CallbackMetrics = reload.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/files"
 )
 
 const (
@@ -77,6 +78,8 @@ type Options struct {
 	// Redis replaces the Redis that the settings name, and stays open; nil: the settings'
 	// Redis is used. The caller closes it after Run.
 	Redis connect.Server
+	// Files replaces the store of files that the settings name; nil: the settings' store is used.
+	Files files.Store
 	// WeChat is the URL at which WeChat accounts are signed in, unless the caller names another;
 	// empty: WeChat's own.
 	WeChat string

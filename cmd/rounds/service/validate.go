@@ -26,7 +26,7 @@ func Validate(s settings.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), fileFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
+	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), keepingFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), fileFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
 	if len(faults) == 0 {
 		return nil
 	}

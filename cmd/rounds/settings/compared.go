@@ -60,6 +60,8 @@ func (s setting) comparedFor() []string {
 		return []string{RoleMonitor}
 	case "Delivery":
 		return []string{RoleDelivery}
+	case "Keeping":
+		return []string{RoleAPI, RoleDelivery} // the API tells which files are fetched, and fetches some
 	}
 	return nil
 }

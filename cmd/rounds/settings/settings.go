@@ -29,6 +29,7 @@ type Settings struct {
 	Monitor   Monitor
 	Delivery  Delivery
 	FileStore FileStore
+	Keeping   Keeping
 	Log       Log
 	File      File
 }
@@ -145,6 +146,20 @@ type Delivery struct {
 	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" live:"yes" about:"JSON file with the endpoints to which the role delivery delivers messages"`
 	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where a new endpoint begins: start, with the oldest stored message, or now"`
 }
+
+// Keeping says which files that messages carry are kept, how many and how long.
+type Keeping struct {
+	Policy       string        `env:"ROUNDS_FILES_POLICY" about:"when files are fetched, by kind, separated by commas: KIND=all, when their message is found; KIND=demand, when somebody asks for them; KIND=none, never; kinds that are not named: all where the third party forgets files, otherwise demand"`
+	Most         int           `env:"ROUNDS_FILES_MAX,default=100" min:"1" max:"5120" about:"how many MiB a file may have; a larger one is not kept"`
+	AtOnce       int           `env:"ROUNDS_FILES_AT_ONCE,default=8" min:"1" max:"256" about:"how many files a process fetches at once, of one account half as many"`
+	Quota        int           `env:"ROUNDS_FILES_QUOTA,default=0" min:"0" max:"1073741824" about:"how many MiB all files together may take; 0: any number"`
+	AccountQuota int           `env:"ROUNDS_FILES_ACCOUNT_QUOTA,default=0" min:"0" max:"1073741824" about:"how many MiB the files of one account may have; 0: any number"`
+	WhenFull     string        `env:"ROUNDS_FILES_WHEN_FULL,default=stop" oneof:"stop remove-read" about:"what happens when a quota is reached: stop, fetching stops until there is room; remove-read, files that somebody has read are removed, the oldest first"`
+	Retention    time.Duration `env:"ROUNDS_FILES_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long files are retained, or longer while their message or a dead letter of it is; 0: for ever"`
+}
+
+// RemoveRead is the choice of ROUNDS_FILES_WHEN_FULL that makes room.
+const RemoveRead = "remove-read"
 
 // File names the file with settings that the environment lacks.
 type File struct {

@@ -67,8 +67,8 @@ func (m *Metrics) fetched(kind, outcome string, bytes int64, took time.Duration)
 	}
 }
 
-// show shows how a Keeper stands.
-func (m *Metrics) show(s Standing, now time.Time) {
+// Show shows how a Keeper stands.
+func (m *Metrics) Show(s Standing, now time.Time) {
 	m.waiting.Set(float64(s.Waiting))
 	expire := unknownEnd
 	if !s.Soonest.IsZero() {

@@ -1,0 +1,139 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/files"
+	"github.com/rounds-dev/rounds/poller/files/keep"
+)
+
+// standingEvery is how often a process says how its fetching of files stands.
+const standingEvery = 15 * time.Second
+
+const filesPolicy = "ROUNDS_FILES_POLICY"
+
+// keepingOf returns how the settings say that files are kept.
+func keepingOf(s settings.Keeping, checkers poller.Checkers) (keep.Config, error) {
+	policies, err := keep.ParsePolicies(s.Policy, checkers.FileKinds())
+	if err != nil {
+		return keep.Config{}, fmt.Errorf("%s: %w", filesPolicy, err)
+	}
+	return keep.Config{
+		Policies: policies, Most: int64(s.Most) << 20, AtOnce: s.AtOnce, MakeRoom: s.WhenFull == settings.RemoveRead,
+		Bounds: circulate.FileBounds{All: int64(s.Quota) << 20, Account: int64(s.AccountQuota) << 20},
+	}, nil
+}
+
+// keepingFaults reads the policies to find their faults; keepingOf reads them for use.
+func keepingFaults(s settings.Settings, checkers poller.Checkers) settings.Faults {
+	_, err := keep.ParsePolicies(s.Keeping.Policy, checkers.FileKinds())
+	return faultsAbout(filesPolicy, "", err)
+}
+
+// newKeeper makes what fetches the files of messages, or nil if there is no store.
+func newKeeper(s settings.Settings, o Options, ring *circulate.Ring, checkers poller.Checkers, metrics *keep.Metrics) (*keep.Keeper, error) {
+	if o.Files == nil {
+		return nil, nil
+	}
+	config, err := keepingOf(s.Keeping, checkers)
+	if err != nil {
+		return nil, err
+	}
+	return keep.New(config, keep.Options{Ring: ring, Store: o.Files, Checkers: checkers, Log: o.Log, Metrics: metrics}), nil
+}
+
+// startKeeping starts the consumer that fetches files, and a collector.
+func startKeeping(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+	keeper *keep.Keeper, metrics *keep.Metrics, consumed *delivery.Metrics) {
+	log := o.Log.With("role", settings.RoleDelivery)
+	consumer := keeper.Consumer()
+	consumer.Grace, consumer.Hurry = max(s.Poller.GracePeriod, time.Nanosecond), o.Hurry // zero must not mean the default
+	consumer.Log, consumer.Metrics = log, consumed
+	group.Go(func() error { return consumer.Run(ctx) })
+	collector := keep.Collector{Ring: ring, Store: o.Files, Retention: s.Keeping.Retention, Log: log, Metrics: metrics}
+	group.Go(func() error { return collector.Run(ctx) })
+	group.Go(func() error {
+		tick := time.NewTicker(standingEvery)
+		defer tick.Stop()
+		for {
+			metrics.Show(keeper.Standing(), time.Now())
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+	})
+	log.Info("files that messages carry are kept", "store", o.Files.String())
+}
+
+// fileStore is what the API knows of files.
+type fileStore struct {
+	keeper   *keep.Keeper
+	store    files.Store
+	checkers poller.Checkers
+}
+
+// filesFor returns the API's view of a keeper, or nil if there is none.
+func filesFor(keeper *keep.Keeper, o Options, checkers poller.Checkers) api.FileStore {
+	if keeper == nil {
+		return nil
+	}
+	return fileStore{keeper, o.Files, checkers}
+}
+
+func (f fileStore) Carried(kind string, m *circulate.Message) []api.CarriedFile {
+	var carried []api.CarriedFile
+	for _, one := range f.checkers.Files(kind, m) {
+		carried = append(carried, api.CarriedFile{Name: one.Name, Type: one.Type, Size: one.Size})
+	}
+	return carried
+}
+
+func (f fileStore) When(kind string) string { return string(f.keeper.Policy(kind)) }
+
+func (f fileStore) Fetch(ctx context.Context, found *circulate.Found, place int) error {
+	carried := f.checkers.Files(found.Kind, &found.Message)
+	position, err := circulate.ParseStreamID(found.Position)
+	if err != nil || place >= len(carried) {
+		return errors.Join(err, api.ErrNoFile)
+	}
+	_, err = f.keeper.Fetch(ctx, keep.Wanted{
+		Account: found.Account, Kind: found.Kind, Message: &found.Message, Place: place, File: carried[place], Found: position.Time(),
+	})
+	if lost, ok := errors.AsType[*keep.Lost](err); ok {
+		return &api.FileLost{Reason: lost.Reason}
+	}
+	if later, ok := errors.AsType[*delivery.Later](err); ok {
+		return &api.FileLater{After: later.After, Reason: later.Err.Error()}
+	}
+	return err
+}
+
+func (f fileStore) Open(ctx context.Context, object string) (io.ReadSeekCloser, error) {
+	reader, err := f.store.Open(ctx, object)
+	if errors.Is(err, files.ErrNotFound) {
+		return nil, api.ErrNoFile
+	}
+	return reader, err
+}
+
+// keepMetrics registers the metrics of files, if there is a store.
+func keepMetrics(o Options, registry prometheus.Registerer) *keep.Metrics {
+	if o.Files == nil {
+		registry = nil
+	}
+	return keep.NewMetrics(registry)
+}
