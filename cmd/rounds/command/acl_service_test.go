@@ -267,7 +267,14 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 
 // messages runs the commands about messages and their consumers.
 func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
-	u.run("messages", "tail", "--from", "start", "--limit", "1")
+	var found struct {
+		Shard    int    `json:"shard"`
+		Position string `json:"position"`
+	}
+	if out := u.run("messages", "tail", "--from", "start", "--limit", "1", "--json"); json.Unmarshal([]byte(out), &found) != nil {
+		u.Fatalf("a message: %s", out)
+	}
+	u.run("messages", "save", fmt.Sprintf("%d:%s", found.Shard, found.Position), "--to", u.TempDir())
 	u.run("messages", "tail", "--group", "audit", "--from", "start", "--limit", "1")
 	u.run("groups", "list")
 	u.run("groups", "rm", "audit", "--yes")

@@ -29,7 +29,7 @@ func newMessagesCommand(env environment) *cobra.Command {
 		Use:     "messages",
 		Short:   "Read found messages",
 		Example: `  rounds messages tail`,
-	}, newTailCommand(env))
+	}, newTailCommand(env), newSaveCommand(env))
 }
 
 func newTailCommand(env environment) *cobra.Command {
