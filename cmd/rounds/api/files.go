@@ -22,7 +22,7 @@ type FileStore interface {
 	// Carried returns the files that a message of a kind carries, in their order.
 	Carried(kind string, m *circulate.Message) []CarriedFile
 	// When returns when files of a kind are fetched: FilesAll, FilesDemand or FilesNone.
-	When(kind string) string
+	When(ctx context.Context, kind string) string
 	// Fetch fetches a file of a message now. Its error is a *FileLost, or a *FileLater.
 	Fetch(ctx context.Context, found *circulate.Found, place int) error
 	// Open returns the bytes of a kept file, or ErrNoFile if the store does not have them.
@@ -116,7 +116,7 @@ func (s *Server) tellFiles(ctx context.Context, all ...carrying) error {
 	}
 	for i, c := range all {
 		for place, one := range carried[i] {
-			c.into.Files = append(c.into.Files, s.fileOf(c, place, one, &rows[0]))
+			c.into.Files = append(c.into.Files, s.fileOf(ctx, c, place, one, &rows[0]))
 			rows = rows[1:]
 		}
 	}
@@ -131,7 +131,7 @@ func fileID(found *circulate.Found, place int) string {
 }
 
 // fileOf returns a file as its row, or else its kind's policy, says.
-func (s *Server) fileOf(c carrying, place int, carried CarriedFile, row *circulate.File) File {
+func (s *Server) fileOf(ctx context.Context, c carrying, place int, carried CarriedFile, row *circulate.File) File {
 	f := File{N: place, Name: carried.Name, Type: carried.Type, Size: carried.Size}
 	switch {
 	case row.State == circulate.FileKept:
@@ -140,7 +140,7 @@ func (s *Server) fileOf(c carrying, place int, carried CarriedFile, row *circula
 		f.State, f.Reason = fileLost, row.Reason
 		return f
 	default:
-		switch s.options.Files.When(c.found.Kind) {
+		switch s.options.Files.When(ctx, c.found.Kind) {
 		case FilesNone:
 			f.State = fileNone
 			return f
@@ -186,7 +186,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		shown := Message{}
-		f := s.fileOf(carrying{found, &shown}, place, carried[place], &rows[0])
+		f := s.fileOf(r.Context(), carrying{found, &shown}, place, carried[place], &rows[0])
 		switch {
 		case f.State == fileKept:
 			s.serveFile(w, r, &rows[0])

@@ -31,7 +31,7 @@ func (s *shelf) Carried(_ string, m *circulate.Message) []CarriedFile {
 	return carried
 }
 
-func (s *shelf) When(string) string { return s.when }
+func (s *shelf) When(context.Context, string) string { return s.when }
 
 func (s *shelf) Fetch(ctx context.Context, found *circulate.Found, place int) error {
 	if s.err != nil {

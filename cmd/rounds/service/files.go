@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,7 +55,11 @@ func newKeeper(s settings.Settings, o Options, ring *circulate.Ring, checkers po
 	return keep.New(config, keep.Options{Ring: ring, Store: o.Files, Checkers: checkers, Log: o.Log, Metrics: metrics}), nil
 }
 
-// startKeeping starts the consumer that fetches files, and a collector.
+// handlesFiles reports whether a role needs the store of files: the API reads them, a monitor ends
+// them, and delivery fetches and ends them.
+func handlesFiles(role string) bool { return role != settings.RolePoller }
+
+// startKeeping starts the consumer that fetches files.
 func startKeeping(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
 	keeper *keep.Keeper, metrics *keep.Metrics, consumed *delivery.Metrics) {
 	log := o.Log.With("role", settings.RoleDelivery)
@@ -62,8 +67,6 @@ func startKeeping(ctx context.Context, group *errgroup.Group, s settings.Setting
 	consumer.Grace, consumer.Hurry = max(s.Poller.GracePeriod, time.Nanosecond), o.Hurry // zero must not mean the default
 	consumer.Log, consumer.Metrics = log, consumed
 	group.Go(func() error { return consumer.Run(ctx) })
-	collector := keep.Collector{Ring: ring, Store: o.Files, Retention: s.Keeping.Retention, Log: log, Metrics: metrics}
-	group.Go(func() error { return collector.Run(ctx) })
 	group.Go(func() error {
 		tick := time.NewTicker(standingEvery)
 		defer tick.Stop()
@@ -79,22 +82,39 @@ func startKeeping(ctx context.Context, group *errgroup.Group, s settings.Setting
 	log.Info("files that messages carry are kept", "store", o.Files.String())
 }
 
+// startCollecting starts a collector of files, in each process that may.
+func startCollecting(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring, metrics *keep.Metrics) {
+	if o.Files == nil || !s.API.Roles.Has(settings.RoleMonitor) && !s.API.Roles.Has(settings.RoleDelivery) {
+		return
+	}
+	collector := keep.Collector{Ring: ring, Store: o.Files, Retention: s.Keeping.Retention, Log: o.Log, Metrics: metrics}
+	group.Go(func() error { return collector.Run(ctx) })
+}
+
 // fileStore is what the API knows of files.
 type fileStore struct {
 	keeper   *keep.Keeper
 	store    files.Store
 	checkers poller.Checkers
+	ring     *circulate.Ring
+
+	mu     sync.Mutex
+	asked  time.Time // when the ring was last asked for the group
+	unread bool      // there is no group then: no process fetches files
 }
+
+// groupFor is how long fileStore remembers whether there is a group that fetches files.
+const groupFor = 15 * time.Second
 
 // filesFor returns the API's view of a keeper, or nil if there is none.
 func filesFor(keeper *keep.Keeper, o Options, checkers poller.Checkers) api.FileStore {
 	if keeper == nil {
 		return nil
 	}
-	return fileStore{keeper, o.Files, checkers}
+	return &fileStore{keeper: keeper, store: o.Files, checkers: checkers, ring: keeper.Ring}
 }
 
-func (f fileStore) Carried(kind string, m *circulate.Message) []api.CarriedFile {
+func (f *fileStore) Carried(kind string, m *circulate.Message) []api.CarriedFile {
 	var carried []api.CarriedFile
 	for _, one := range f.checkers.Files(kind, m) {
 		carried = append(carried, api.CarriedFile{Name: one.Name, Type: one.Type, Size: one.Size})
@@ -102,9 +122,28 @@ func (f fileStore) Carried(kind string, m *circulate.Message) []api.CarriedFile 
 	return carried
 }
 
-func (f fileStore) When(kind string) string { return string(f.keeper.Policy(kind)) }
+// When returns the kind's policy. While no process has ever fetched files, none waits for one: it is
+// fetched when somebody asks for it.
+func (f *fileStore) When(ctx context.Context, kind string) string {
+	policy := f.keeper.Policy(kind)
+	if policy == keep.All && f.nobodyFetches(ctx) {
+		policy = keep.Demand
+	}
+	return string(policy)
+}
 
-func (f fileStore) Fetch(ctx context.Context, found *circulate.Found, place int) error {
+func (f *fileStore) nobodyFetches(ctx context.Context) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.asked) >= groupFor {
+		if _, err := f.ring.Streams().GroupState(ctx, 0, keep.Group); err == nil || errors.Is(err, circulate.ErrNoGroup) {
+			f.asked, f.unread = time.Now(), err != nil
+		}
+	}
+	return f.unread
+}
+
+func (f *fileStore) Fetch(ctx context.Context, found *circulate.Found, place int) error {
 	carried := f.checkers.Files(found.Kind, &found.Message)
 	position, err := circulate.ParseStreamID(found.Position)
 	if err != nil || place >= len(carried) {
@@ -122,7 +161,7 @@ func (f fileStore) Fetch(ctx context.Context, found *circulate.Found, place int)
 	return err
 }
 
-func (f fileStore) Open(ctx context.Context, object string) (io.ReadSeekCloser, error) {
+func (f *fileStore) Open(ctx context.Context, object string) (io.ReadSeekCloser, error) {
 	reader, err := f.store.Open(ctx, object)
 	if errors.Is(err, files.ErrNotFound) {
 		return nil, api.ErrNoFile

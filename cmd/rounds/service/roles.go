@@ -72,6 +72,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 			startKeeping(ctx, group, s, o, ring, keeper, fetched, consumed)
 		}
 	}
+	startCollecting(ctx, group, s, o, ring, fetched)
 	return startFront(ctx, reload, o, ring, storage, checkers, keeper, registry, metrics, front)
 }
 

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,6 +139,14 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRedis()) }() // after everything that uses it
 
+	if o.Files == nil && slices.ContainsFunc(s.API.Roles, handlesFiles) {
+		if o.Files, err = OpenFiles(ctx, s, o); err != nil {
+			return err
+		}
+		if closer, ok := o.Files.(interface{ Close() }); ok {
+			defer closer.Close()
+		}
+	}
 	calls := newRedisMetrics(metrics.process, server)
 	if own, ok := server.(*ownRedis); ok {
 		own.export(metrics.process)

@@ -1,0 +1,100 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/processes"
+)
+
+// postmen are a kind whose one message carries a file.
+type postmen struct{}
+
+func (postmen) Kind() string                   { return "postman" }
+func (postmen) Validate(json.RawMessage) error { return nil }
+func (postmen) RateKey(json.RawMessage) string { return "" }
+func (postmen) Forgets() bool                  { return true }
+
+func (postmen) Check(_ context.Context, r poller.Request) (poller.Result, error) {
+	if r.Cursor != nil {
+		return poller.Result{}, nil
+	}
+	return poller.Result{Messages: []poller.Message{{ID: "1", Type: "letter"}}, Cursor: []byte("1")}, nil
+}
+
+func (postmen) Files(*poller.Message) []poller.File {
+	return []poller.File{{Name: "letter.txt", Type: "text/plain"}}
+}
+
+func (postmen) FetchFile(context.Context, poller.FileRequest) (*poller.FileBody, error) {
+	return &poller.FileBody{ReadCloser: io.NopCloser(strings.NewReader("Dear reader"))}, nil
+}
+
+// What a message carries is fetched into the directory that the settings name, and read through the
+// API. Without the role delivery it is fetched when somebody reads it.
+func TestFilesOfMessagesAreKept(t *testing.T) {
+	for _, roles := range []string{"api,poller,monitor,delivery", "api,poller,monitor"} {
+		dir := filepath.Join(t.TempDir(), "files")
+		variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ROLES": roles, "ROUNDS_FILES": dir, "ROUNDS_DATA_DIR": "memory"}
+		s, err := read(variables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := make(chan string, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- Run(ctx, s, Options{
+				Lookup: lookupIn(variables), Log: slog.New(slog.DiscardHandler),
+				Kinds: []Kind{func(Tools) (poller.Checker, error) { return postmen{}, nil }}, Serving: func(a string) { addr <- a },
+			})
+		}()
+		base := "http://" + <-addr
+		processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
+		calls := client.New(base, "")
+		if _, err := calls.Add(t.Context(), accounts.Account{ID: "a", Kind: "postman", Cadence: "every 1h"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		var f api.File
+		want := "kept"
+		if !strings.Contains(roles, "delivery") {
+			want = "demand"
+		}
+		for f.State != want { // the first message is awaited, and then what becomes of its file
+			if err := calls.Tail(t.Context(), client.FromStart, func(m api.Message) error {
+				f = m.Files[0]
+				return io.EOF
+			}, func(error, time.Duration) {}); err != io.EOF {
+				t.Fatal(err)
+			}
+		}
+		var text strings.Builder
+		if _, err := calls.File(t.Context(), f.URL, &text); err != nil || text.String() != "Dear reader" {
+			t.Errorf("%s: %q, %v", roles, text.String(), err)
+		}
+		objects, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
+		if err != nil || len(objects) != 1 {
+			t.Fatalf("%s: %q, %v", roles, objects, err)
+		}
+		if content, err := os.ReadFile(objects[0]); err != nil || string(content) != "Dear reader" {
+			t.Errorf("%q, %v", content, err)
+		}
+		calls.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
