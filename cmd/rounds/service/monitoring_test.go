@@ -22,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/files/keep"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -82,6 +83,7 @@ func programMetrics(t *testing.T) metricBook {
 	poller.NewMetrics(b)
 	monitor.NewMetrics(b)
 	delivery.NewMetrics(b)
+	keep.NewMetrics(b)
 	webhook.NewMetrics(b)
 	api.NewCallbackMetrics(b)
 	wecomkf.Counting(credential.Of(ring), b)
@@ -256,6 +258,7 @@ func TestAlertsSeeTheFirstEvent(t *testing.T) {
 		"rounds_processes_lost_total":   "roles of processes that were seen",
 		"rounds_delivery_handled_total": "groups of consumers",
 		"rounds_callbacks_total":        "names of callbacks",
+		"rounds_files_fetched_total":    "kinds whose messages carry files",
 		"rounds_check_failures_total":   "kinds; the alert is about a share of all checks",
 		"rounds_checks_total":           "kinds; the alert is about a share of all checks",
 		"rounds_redis_errors_total":     "steps; the alert is about many in a row",

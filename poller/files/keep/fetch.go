@@ -45,11 +45,11 @@ func (w *Wanted) row() circulate.File {
 func (k *Keeper) Fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 	began := time.Now()
 	f, err := k.fetch(ctx, w)
-	outcome := "kept"
+	outcome := outcomeKept
 	if _, lost := errors.AsType[*Lost](err); lost {
-		outcome = "lost"
+		outcome = outcomeLost
 	} else if err != nil {
-		outcome = "put_off"
+		outcome = outcomePutOff
 	}
 	k.Metrics.fetched(w.Kind, outcome, f.Size, time.Since(began))
 	return f, err

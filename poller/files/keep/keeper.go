@@ -86,6 +86,7 @@ func New(c Config, o Options) *Keeper {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
+	o.Metrics.begin(o.Checkers.FileKinds())
 	return &Keeper{
 		Options: o, config: c, list: o.Ring.Files(), accounts: accounts.NewRegistry(o.Ring, o.Checkers),
 		places: make(chan struct{}, c.AtOnce), share: share{most: max(1, c.AtOnce/2)},

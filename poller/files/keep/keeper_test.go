@@ -346,3 +346,50 @@ func TestFilesOfAMessageThatComesAgain(t *testing.T) {
 		stop()
 	})
 }
+
+// Each kind is in the metrics before its first file, and the metrics show how the keeper stands.
+func TestMetrics(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		m := keep.NewMetrics(w.Metrics)
+		k := keep.New(keep.Config{}, keep.Options{Ring: w.Ring, Store: w.store, Checkers: w.checkers(), Metrics: m})
+		is := func(name, label string, want float64) {
+			w.Helper()
+			if got := w.Counted(name, label); got != want {
+				w.Errorf("%s %s: %v, want %v", name, label, got, want)
+			}
+		}
+		families, err := w.Metrics.Gather()
+		if err != nil {
+			w.Fatal(err)
+		}
+		shown := false
+		for _, family := range families {
+			shown = shown || family.GetName() == "rounds_files_fetched_total" && len(family.GetMetric()) == 3
+		}
+		if !shown {
+			w.Error("the first lost file would not be seen")
+		}
+		w.register("a")
+		w.chat.set("x", answer{bytes: "12345"})
+		w.write("a", attachment{Name: "x"}, attachment{Name: "gone"})
+		if err := w.deliver(k, "a"); err == nil {
+			w.Error("nothing is lost")
+		}
+		w.write("a", attachment{Name: "later", Until: time.Now().Add(time.Hour)})
+		w.store.fails(errAway)
+		w.chat.set("later", answer{bytes: "x"})
+		if err := w.deliver(k, "a"); err == nil {
+			w.Error("the store is away")
+		}
+		time.Sleep(10 * time.Second)
+		m.Show(k.Standing(), time.Now())
+		is("rounds_files_fetched_total", "lost", 1)
+		is("rounds_files_fetched_total", "kept", 1)
+		is("rounds_files_fetched_total", "put_off", 1)
+		is("rounds_files_fetched_bytes_total", "", 5)
+		is("rounds_files_waiting", "", 1)
+		is("rounds_files_expire_seconds", "", 3590)
+		is("rounds_files_store_failing_seconds", "", 10)
+		is("rounds_files_full_seconds", "", 0)
+	})
+}

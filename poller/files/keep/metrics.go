@@ -59,9 +59,28 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
+// outcomes are the labels of what becomes of a fetch.
+func outcomes() []string { return []string{outcomeKept, outcomeLost, outcomePutOff} }
+
+const (
+	outcomeKept   = "kept"
+	outcomeLost   = "lost"
+	outcomePutOff = "put_off"
+)
+
+// begin shows kinds at zero, for the alert about the first file that is lost.
+func (m *Metrics) begin(kinds []string) {
+	for _, kind := range kinds {
+		for _, outcome := range outcomes() {
+			m.files.WithLabelValues(kind, outcome)
+		}
+	}
+	m.expire.Set(unknownEnd.Seconds())
+}
+
 func (m *Metrics) fetched(kind, outcome string, bytes int64, took time.Duration) {
 	m.files.WithLabelValues(kind, outcome).Inc()
-	if outcome == "kept" {
+	if outcome == outcomeKept {
 		m.bytes.WithLabelValues(kind).Add(float64(bytes))
 		m.seconds.WithLabelValues(kind).Observe(took.Seconds())
 	}
