@@ -1,8 +1,8 @@
 // Package backup writes everything that a namespace has to a file, and restores it from one.
 //
 // A backup is lines of JSON: a header, the consumer groups, the accounts, the dead letters, the
-// messages, the API's keys, the disabled webhook endpoints, perhaps secrets and credentials, and a
-// trailer with counts and a checksum. It is taken in small steps from a running service, so it
+// messages, the API's keys, the disabled webhook endpoints, perhaps secrets and credentials, the
+// list of files without their bytes, and a trailer with counts and a checksum. It is taken in small steps from a running service, so it
 // shows no single moment. Its order is what makes it consistent: groups are read before accounts,
 // and accounts and dead letters before messages. So a cursor of the backup is never ahead of the
 // messages in it. Messages that were found after the cursor was read are found again, under the

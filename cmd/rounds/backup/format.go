@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// format is the latest version of the format that this program reads. It writes it if any
-	// account remembers messages, and otherwise formatForgetful, which earlier versions read too.
-	format          = 3
+	// format is the latest version of the format that this program reads. It writes it if there is
+	// a list of files, formatMemory if any account remembers messages, and otherwise
+	// formatForgetful: the earliest versions of the program that read them know no more.
+	format          = 4
+	formatMemory    = 3
 	formatForgetful = 2
 	// magic says in the header what the file is.
 	magic = "rounds backup"
@@ -44,6 +46,7 @@ type Counts struct {
 	Webhooks    int `json:"webhooks,omitempty"` // disabled endpoints
 	Secrets     int `json:"secrets,omitempty"`
 	Credentials int `json:"credentials,omitempty"`
+	Files       int `json:"files,omitempty"` // rows of the list of files, without their bytes
 }
 
 // trailer is the last line of a backup.
@@ -63,6 +66,7 @@ type line struct {
 	Webhook    *webhookLine    `json:"webhook,omitempty"`
 	Secret     *secretLine     `json:"secret,omitempty"`
 	Credential *credentialLine `json:"credential,omitempty"`
+	File       *fileLine       `json:"file,omitempty"`
 	End        *trailer        `json:"end,omitempty"`
 }
 
@@ -95,6 +99,7 @@ func parts(format int) []part {
 		{"webhook", func(l *line) bool { return l.Webhook != nil }, func(c *Counts) *int { return &c.Webhooks }, func(l *line) error { return l.Webhook.check() }},
 		{"secret", func(l *line) bool { return l.Secret != nil }, func(c *Counts) *int { return &c.Secrets }, func(l *line) error { return l.Secret.check() }},
 		{"credential", func(l *line) bool { return l.Credential != nil }, func(c *Counts) *int { return &c.Credentials }, func(l *line) error { return l.Credential.check() }},
+		{"file", func(l *line) bool { return l.File != nil }, func(c *Counts) *int { return &c.Files }, func(l *line) error { return l.File.check() }},
 	}
 	if dead := 2; format == 1 {
 		all[dead], all[dead+1] = all[dead+1], all[dead]

@@ -93,6 +93,11 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if remembering, err := ring.Archive().Remembering(ctx); err != nil {
 		return err
 	} else if remembering {
+		w.format = formatMemory
+	}
+	if totals, err := ring.Files().Totals(ctx); err != nil {
+		return err
+	} else if totals.Kept.Files+totals.Lost > 0 {
 		w.format = format
 	}
 	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}
@@ -107,7 +112,7 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if err := w.write(line{Header: header}); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials} {
+	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials, w.files} {
 		if err := part(ctx, ring); err != nil {
 			return err
 		}

@@ -337,7 +337,7 @@ func contents(c backup.Counts) string {
 	for _, more := range []struct {
 		n    int
 		what string
-	}{{c.Keys, "key"}, {c.Webhooks, "disabled webhook"}, {c.Secrets, "sealed secret"}, {c.Credentials, "sealed credential"}} {
+	}{{c.Keys, "key"}, {c.Webhooks, "disabled webhook"}, {c.Secrets, "sealed secret"}, {c.Credentials, "sealed credential"}, {c.Files, "file in the list"}} {
 		if more.n > 0 {
 			texts = append(texts, numberOf(more.n, more.what))
 		}
