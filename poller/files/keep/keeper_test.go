@@ -55,18 +55,18 @@ func TestAFileIsTriedUntilItsEnd(t *testing.T) {
 		w.chat.set("early", answer{err: &poller.CheckError{Code: "http_404", Message: "it is not there yet"}})
 		w.chat.set("other", answer{bytes: "here"})
 		k, stop := w.keeper(keep.Config{}, nil)
-		late := w.write("a", attachment{Name: "late", Until: begin.Add(20 * time.Minute)}, attachment{Name: "other"})
+		late := w.write("a", attachment{Name: "late", Until: begin.Add(8 * time.Minute)}, attachment{Name: "other"})
 		early := w.write("a", attachment{Name: "early"})
 		other := w.write("a", attachment{Name: "other"})
 		time.Sleep(10 * time.Second)
 		w.kept("a", other, 0, "here")
 		w.kept("a", late, 1, "here")
-		if s := k.Standing(); s.Waiting != 2 || !s.Soonest.Equal(begin.Add(20*time.Minute)) {
+		if s := k.Standing(); s.Waiting != 2 || !s.Soonest.Equal(begin.Add(8*time.Minute)) {
 			t.Errorf("%+v", s)
 		}
-		time.Sleep(10 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		w.chat.set("early", answer{bytes: "at last"})
-		time.Sleep(9 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		w.kept("a", early, 0, "at last")
 		if row := w.file("a", late, 0); row.ID != "" {
 			t.Errorf("lost before its end: %+v", row)
@@ -77,8 +77,8 @@ func TestAFileIsTriedUntilItsEnd(t *testing.T) {
 		if got := w.letters(); len(got) != 1 || !strings.HasPrefix(got[0], "files a/"+late+": file 0 is lost: ") {
 			t.Errorf("dead letters %q", got)
 		}
-		if n := w.chat.calls("late"); n < 10 || n > 40 {
-			t.Errorf("asked %d times in twenty minutes", n)
+		if n := w.chat.calls("late"); n < 8 || n > 30 {
+			t.Errorf("asked %d times in eight minutes", n)
 		}
 		stop()
 	})
@@ -123,15 +123,15 @@ func TestTheStoreMayBeAway(t *testing.T) {
 			w.chat.set(name, answer{bytes: name})
 			ids = append(ids, w.write([]string{"a", "b"}[i%2], attachment{Name: name, Until: time.Now().Add(2 * time.Hour)}))
 		}
-		time.Sleep(15 * time.Minute)
-		if s := k.Standing(); time.Since(s.StoreSince) < 14*time.Minute || !strings.Contains(s.StoreWhy, "away") || s.Waiting == 0 {
+		time.Sleep(5 * time.Minute)
+		if s := k.Standing(); time.Since(s.StoreSince) < 4*time.Minute || !strings.Contains(s.StoreWhy, "away") || s.Waiting == 0 {
 			t.Errorf("%+v", s)
 		}
 		asked := 0
 		for i := range ids {
 			asked += w.chat.calls(fmt.Sprint("file ", i))
 		}
-		if asked > 160 { // a message at a time finds out whether it is back
+		if asked > 100 { // a message at a time finds out whether it is back
 			t.Errorf("%d files were fetched in vain", asked)
 		}
 		w.store.fails(nil)
@@ -156,14 +156,14 @@ func TestAHostThatIsDownIsAskedRarely(t *testing.T) {
 			w.chat.set(fmt.Sprint(i), down)
 			w.write("a", attachment{Name: fmt.Sprint(i)})
 		}
-		time.Sleep(20 * time.Minute)
+		time.Sleep(8 * time.Minute)
 		asked := 0
 		for i := range 50 {
 			asked += w.chat.calls(fmt.Sprint(i))
 			w.chat.set(fmt.Sprint(i), answer{bytes: "back"})
 		}
-		if asked > 20 {
-			t.Errorf("asked %d times in twenty minutes", asked)
+		if asked > 12 {
+			t.Errorf("asked %d times in eight minutes", asked)
 		}
 		time.Sleep(6 * time.Minute)
 		for i := range 50 {
@@ -209,16 +209,16 @@ func TestAQuotaStopsFetching(t *testing.T) {
 		}
 		first := w.write("a", attachment{Name: "0"})
 		time.Sleep(time.Second)
-		own := w.write("a", attachment{Name: "1", Until: time.Now().Add(10 * time.Minute)})
+		own := w.write("a", attachment{Name: "1", Until: time.Now().Add(4 * time.Minute)})
 		time.Sleep(time.Second)
 		if s := k.Standing(); !s.FullSince.IsZero() || s.Waiting != 1 {
 			t.Errorf("of an account's quota: %+v", s)
 		}
 		second := w.write("b", attachment{Name: "2"})
 		time.Sleep(time.Second)
-		third := w.write("c0", attachment{Name: "3"})
 		w.register("c0")
-		time.Sleep(5 * time.Minute)
+		third := w.write("c0", attachment{Name: "3"})
+		time.Sleep(2 * time.Minute)
 		w.kept("a", first, 0, ten+"0")
 		w.kept("b", second, 0, ten+"2")
 		if s := k.Standing(); s.FullSince.IsZero() || s.Waiting == 0 {
@@ -227,7 +227,7 @@ func TestAQuotaStopsFetching(t *testing.T) {
 		if row := w.file("c0", third, 0); row.ID != "" {
 			t.Errorf("%+v", row)
 		}
-		time.Sleep(10 * time.Minute)
+		time.Sleep(5 * time.Minute)
 		w.lost("a", own, 0, "quota")
 		row := w.file("b", second, 0)
 		_, names, err := w.Ring.Files().End(w.Context(), "", row)
@@ -238,7 +238,7 @@ func TestAQuotaStopsFetching(t *testing.T) {
 		if _, err := w.collector(0).Turn(w.Context()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(10 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		w.kept("c0", third, 0, ten+"3")
 		if s := k.Standing(); !s.FullSince.IsZero() {
 			t.Errorf("%+v", s)

@@ -23,11 +23,15 @@ import (
 	"github.com/rounds-dev/rounds/poller/files"
 	"github.com/rounds-dev/rounds/poller/files/keep"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
+// Tests of many minutes or many deaths run without the race detector, which sees the same steps in
+// the others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(processes.Apart(m, "TestAFileIsTriedUntilItsEnd", "TestTheStoreMayBeAway", "TestAHostThatIsDownIsAskedRarely", "TestAQuotaStopsFetching",
+		"TestFilesOfAMessageThatComesAgain", "TestKilledWhileAFileIsKept", "TestKilledWhileItCollects"))
 }
 
 // world is a ring whose messages carry files, and a store.
