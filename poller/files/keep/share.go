@@ -13,9 +13,10 @@ type hosts struct {
 }
 
 type host struct {
-	until time.Time // no file is fetched before
-	pause time.Duration
-	why   string
+	until   time.Time // no file is fetched before
+	pause   time.Duration
+	probing bool // a file is on its way
+	why     string
 }
 
 const (
@@ -35,7 +36,10 @@ func (h *hosts) enter(name string) (wait time.Duration, why string) {
 	if wait = time.Until(one.until); wait > 0 {
 		return wait, one.why
 	}
-	one.until = time.Now().Add(one.pause)
+	if one.probing {
+		return shortPause, one.why
+	}
+	one.probing = true
 	return 0, ""
 }
 
@@ -44,7 +48,7 @@ func (h *hosts) leave(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if one := h.down[name]; one != nil {
-		one.until = time.Now()
+		one.probing = false
 	}
 }
 
@@ -56,12 +60,14 @@ func (h *hosts) failed(name string, after time.Duration, why string) {
 		h.down = make(map[string]*host)
 	}
 	one := h.down[name]
-	if one == nil {
-		one = &host{}
+	switch {
+	case one == nil:
+		one = &host{pause: firstHostPause}
 		h.down[name] = one
-	}
-	one.pause = min(longHostPause, max(firstHostPause, 2*one.pause))
-	one.until, one.why = time.Now().Add(max(one.pause, after)), why
+	case one.probing:
+		one.pause = min(longHostPause, 2*one.pause)
+	} // else the file was on its way when the host went down
+	one.until, one.why, one.probing = time.Now().Add(max(one.pause, after)), why, false
 }
 
 // reached notes that a host answers.
