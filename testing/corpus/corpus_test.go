@@ -39,6 +39,21 @@ import (
 	"github.com/rounds-dev/rounds/testing/faketime"
 )
 
+// carrying is a store in which each message has a file that cannot be fetched now.
+type carrying struct{}
+
+func (carrying) Carried(string, *circulate.Message) []api.CarriedFile {
+	return []api.CarriedFile{{Name: "letter.txt"}}
+}
+
+func (carrying) When(context.Context, string) string { return api.FilesDemand }
+
+func (carrying) Fetch(context.Context, *circulate.Found, int) error {
+	return &api.FileLater{After: time.Minute, Reason: "the host is down"}
+}
+
+func (carrying) Open(context.Context, string) (io.ReadSeekCloser, error) { return nil, api.ErrNoFile }
+
 var (
 	requests = flag.Int("corpus.requests", 1500, "how many mutated requests are asked; testing/nightly.sh asks 25,000")
 	seed     = flag.Uint64("corpus.seed", 1, "what they are drawn from")
@@ -106,6 +121,7 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 			},
 		},
 		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
+		Files:  carrying{},
 		Demo: &api.Demo{
 			Pollers: func() []api.DemoPoller { return nil },
 			Kill:    func(context.Context, string) error { return api.ErrNoPoller },
