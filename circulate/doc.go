@@ -411,6 +411,7 @@
 //	Keep    adds a row for bytes that the caller has stored under a name that was never used
 //	        before. If an object has these bytes, the row gets that object, and the caller's
 //	        name is condemned.
+//	Share   adds a row with the bytes of another, as for a send that names a file.
 //	Lose    adds a lost row. It never replaces a kept one.
 //	Raise   has a row judged from a later time.
 //	End     ends rows, and condemns objects without rows.
@@ -428,8 +429,11 @@
 // row that has another one by now. So whoever is about to write a message again, as a replay
 // does, first raises its rows.
 //
+// A send's row is added before the send is queued, and stays as long as the send is known. An upload
+// stays for a day. They are judged apart from files of messages ([Files.DueSent]).
+//
 // The keys are rows, objects, due, index, read, condemned, totals and accounts: see files.go
-// and files.lua. On a full Redis only Keep, Lose and Load are refused.
+// and files.lua. On a full Redis only Keep, Share, Lose and Load are refused.
 //
 // # Connections
 //

@@ -9,6 +9,8 @@
 -- ARGV[6…12] when it was found, unix ms; size; hash; kind; place; account; more
 -- ARGV[13]   when the caller began to store the bytes, unix ms
 -- ARGV[14]   how long that may be ago, ms
+-- ARGV[15]   from when the row is judged, unix ms; below zero for a file that no message carries:
+--            see files.go. If that was kept before, it counts as kept now.
 --
 -- If an object has the hash already, the row gets that object, and the caller's name is
 -- condemned. So equal bytes are stored once.
@@ -21,7 +23,7 @@ local list = file_list()
 local wrong = files_mistyped(list)
 if wrong then return wrong end
 
-local id, own, instead, size = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[7])
+local id, own, instead, size, judged = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[7]), ARGV[15]
 local row = {state = 'k', found = ARGV[6], size = ARGV[7], hash = ARGV[8], kind = ARGV[9], place = ARGV[10], account = ARGV[11], more = ARGV[12]}
 local now = clock()
 row.kept = format('%.0f', now)
@@ -35,23 +37,23 @@ if tonumber(ARGV[13]) + tonumber(ARGV[14]) < now then
 end
 
 if old and old.state == 'k' and not (missing and old.hash == row.hash) then
-  judge_from(list, id, row.found)
+  judge_from(list, id, judged)
+  if tonumber(judged) < 0 then
+    old.kept = row.kept
+    redis.call('HSET', list.rows, id, written_file(old))
+  end
   local its = object_of(list, old.hash)
   if its ~= own then condemn(list, own, size, now) end
   return {'known', its or ''}
 end
 
 -- What a quota refuses is condemned like what is not needed.
-local function sum(key, field)
-  local bytes = string.match(redis.call('HGET', key, field) or '', '|(%d+)$')
-  return tonumber(bytes) or 0
-end
 local most, share = tonumber(ARGV[4]), tonumber(ARGV[5])
-if not missing and share > 0 and sum(list.accounts, row.account) + size > share then
+if not missing and share > 0 and bytes_in(list.accounts, row.account) + size > share then
   condemn(list, own, size, now)
   return {'full:account', ''}
 end
-if not name and most > 0 and sum(list.totals, 'objects') + sum(list.totals, 'condemned') + size > most then
+if not name and most > 0 and bytes_in(list.totals, 'objects') + bytes_in(list.totals, 'condemned') + size > most then
   condemn(list, own, size, now)
   return {'full', ''}
 end
@@ -62,7 +64,7 @@ if missing then
   name = own
 end
 if old and old.state == 'k' then
-  judge_from(list, id, row.found)
+  judge_from(list, id, judged)
   return {'known', name}
 end
 if old then drop_file(list, id, old) end
@@ -78,5 +80,5 @@ else
   end
   put_object(list, row.hash, name, had, n + 1)
 end
-put_file(list, id, row)
+put_file(list, id, row, judged)
 return {outcome, name}

@@ -4,6 +4,7 @@
 -- ARGV[1]    the row's id
 -- ARGV[2]    the name of its object, or ''
 -- ARGV[3]    its text
+-- ARGV[4]    from when it is judged: see files.go
 --
 -- A kept row without an object, or whose object is condemned, is not added.
 --
@@ -24,5 +25,5 @@ if row.state == 'k' then
   end
   put_object(list, row.hash, its, size, n + 1)
 end
-put_file(list, id, row)
+put_file(list, id, row, ARGV[4])
 return 1

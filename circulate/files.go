@@ -70,8 +70,8 @@ type File struct {
 	Kept   time.Time // when the row was written, by Redis' clock
 	Reason string    // why it is lost
 	Object string    // the name under which the store has the bytes
-	// Judged is from when on the file is judged: End ends a row only if this is what the
-	// caller saw.
+	// Judged is from when on the file is judged, in terms of the list alone: End ends a row only if
+	// this is what the caller saw.
 	Judged time.Time
 }
 
@@ -115,6 +115,7 @@ func (r *Ring) Files() Files {
 
 var (
 	keepFileScript   = wire.NewScript("keep file", lua("files"), lua("file_keep"))
+	shareFileScript  = wire.NewScript("share file", lua("files"), lua("file_share"))
 	loseFileScript   = wire.NewScript("lose file", lua("files"), lua("file_lose"))
 	endFileScript    = wire.NewScript("end file", lua("files"), lua("file_end"))
 	raiseFileScript  = wire.NewScript("raise file", lua("files"), lua("file_raise"))
@@ -169,7 +170,7 @@ func (l Files) Keep(ctx context.Context, f File, k Keeping) (object string, err 
 		return "", fmt.Errorf("%w: keep file: object %q with hash %q", wire.ErrInput, f.Object, f.Hash)
 	}
 	args := append([]any{f.ID, f.Object, k.Missing, k.Bounds.All, k.Bounds.Account, f.Found.UnixMilli(), f.Size, f.Hash}, f.rest()...)
-	args = append(args, k.Began.UnixMilli(), KeepWithin.Milliseconds())
+	args = append(args, k.Began.UnixMilli(), KeepWithin.Milliseconds(), f.judged())
 	reply, err := redis.Strings(l.run(ctx, keepFileScript, args...))
 	if err != nil {
 		return "", err
@@ -188,6 +189,40 @@ func (l Files) Keep(ctx context.Context, f File, k Keeping) (object string, err 
 		return "", ErrAccountFilesFull
 	}
 	return "", fmt.Errorf("keep file: %w", wire.ErrReply)
+}
+
+// Share adds a row with the bytes of a kept one, whose id is from. It takes hash, size and object
+// from there. It returns false if there is no such row, or if it is not kept.
+// It is safe to repeat.
+func (l Files) Share(ctx context.Context, f File, from string, b FileBounds) (bool, error) {
+	if err := f.validate(); err != nil {
+		return false, err
+	}
+	args := append([]any{f.ID, from, b.Account, f.Found.UnixMilli()}, f.rest()...)
+	outcome, err := redis.String(l.run(ctx, shareFileScript, append(args, f.judged())...))
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == "shared", outcome == "known":
+		return true, nil
+	case outcome == "none":
+		return false, nil
+	case outcome == "full:account":
+		return false, ErrAccountFilesFull
+	}
+	return false, fmt.Errorf("share file: %w", wire.ErrReply)
+}
+
+// aside is how far below those of messages' files, in ms, the times are from which files of sends and
+// uploads are judged. So all are in one key, and no stream of messages keeps the latter.
+const aside = 1_000_000_000_000_000
+
+// judged returns from when a new row is judged, unix ms.
+func (f *File) judged() int64 {
+	if f.Holder == FileOfMessage {
+		return f.Found.UnixMilli()
+	}
+	return f.Found.UnixMilli() - aside
 }
 
 // Lose adds a row for a file that was not kept, with f.Reason. It returns false if the file
@@ -260,10 +295,19 @@ func (l Files) Look(ctx context.Context, read bool, ids ...string) ([]File, erro
 	return files, nil
 }
 
-// Due returns up to n rows that are judged from before a time, the earliest first.
+// Due returns up to n rows of messages that are judged from before a time, the earliest first.
 func (l Files) Due(ctx context.Context, before time.Time, n int) ([]File, error) {
+	return l.due(ctx, 0, before.UnixMilli(), n)
+}
+
+// DueSent is Due for the rows of sends and uploads.
+func (l Files) DueSent(ctx context.Context, before time.Time, n int) ([]File, error) {
+	return l.due(ctx, -aside, before.UnixMilli()-aside, n)
+}
+
+func (l Files) due(ctx context.Context, from, before int64, n int) ([]File, error) {
 	key := l.keys[fileDue][0]
-	replies, err := l.do(ctx, "files due", wire.Command{"ZRANGEBYSCORE", key, "-inf", "(" + strconv.FormatInt(before.UnixMilli(), 10), "WITHSCORES", "LIMIT", 0, n})
+	replies, err := l.do(ctx, "files due", wire.Command{"ZRANGEBYSCORE", key, from, "(" + strconv.FormatInt(before, 10), "WITHSCORES", "LIMIT", 0, n})
 	if err != nil {
 		return nil, err
 	}
@@ -310,6 +354,11 @@ func (l Files) End(ctx context.Context, reason string, files ...File) (ended int
 // ids have a row.
 func (l Files) Raise(ctx context.Context, from time.Time, ids ...string) (int, error) {
 	return l.raise(ctx, strconv.FormatInt(from.UnixMilli(), 10), ids)
+}
+
+// RaiseSent is Raise for the rows of sends and uploads.
+func (l Files) RaiseSent(ctx context.Context, from time.Time, ids ...string) (int, error) {
+	return l.raise(ctx, strconv.FormatInt(from.UnixMilli()-aside, 10), ids)
 }
 
 // RaiseBy has rows judged from a time after now, by Redis' clock: something is about to name
@@ -558,7 +607,7 @@ func (l Files) Load(ctx context.Context, f File) (bool, error) {
 		return false, fmt.Errorf("%w: load file: malformed", wire.ErrInput)
 	}
 	text := fmt.Sprintf("%c|%d|%d|%d|%s", f.State, f.Found.UnixMilli(), f.Kept.UnixMilli(), f.Size, f.Hash) + fmt.Sprintf("|%s|%d|%s\x00%s", f.rest()...)
-	return redis.Bool(l.run(ctx, loadFileScript, f.ID, f.Object, text))
+	return redis.Bool(l.run(ctx, loadFileScript, f.ID, f.Object, text, f.judged()))
 }
 
 // readFile reads a row as files.lua writes it.

@@ -37,6 +37,11 @@ local function add_up(key, field, files, bytes)
   if n <= 0 then redis.call('HDEL', key, field) else redis.call('HSET', key, field, format('%.0f|%.0f', n, math.max(0, b))) end
 end
 
+local function bytes_in(key, field)
+  local bytes = string.match(redis.call('HGET', key, field) or '', '|(%d+)$')
+  return tonumber(bytes) or 0
+end
+
 -- Counts a row, or with -1 counts it no more. Totals has the sums in all, of kept and of
 -- lost files, those of each kind, and those of what the store has: objects and condemned.
 local function count_file(list, row, by)
@@ -87,10 +92,11 @@ local function judge_from(list, id, time)
   if not known or tonumber(known) < tonumber(time) then redis.call('ZADD', list.due, time, id) end
 end
 
-local function put_file(list, id, row)
+-- Judged is from when the row is judged, unix ms; nil: from when it was found.
+local function put_file(list, id, row, judged)
   redis.call('HSET', list.rows, id, written_file(row))
   redis.call('ZADD', list.index, '0', indexed_file(row, id))
-  judge_from(list, id, row.found)
+  judge_from(list, id, judged or row.found)
   count_file(list, row, 1)
 end
 

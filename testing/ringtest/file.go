@@ -138,6 +138,72 @@ func fileLife(f *fixture) {
 	a.keep(last, last.Object)
 }
 
+// fileShared: a send's row has the bytes of another row, and keeps them. It is due apart from the files
+// of messages, like an upload.
+func fileShared(f *fixture) {
+	ctx, a := context.Background(), f.album()
+	carried := a.picture("a", "1", 0, "cat")
+	a.keep(carried, carried.Object)
+	uploaded := carried
+	uploaded.Holder, uploaded.Of, uploaded.ID, uploaded.Found = circulate.FileOfUpload, "u", circulate.NewFileID("a", circulate.FileOfUpload, "u", 0), carried.Found.Add(time.Hour)
+	uploaded.Object = carried.Object + "2"
+	a.keep(uploaded, carried.Object)
+	sent := circulate.File{
+		ID: circulate.NewFileID("a", circulate.FileOfSend, "s", 0), Account: "a", Kind: chat, Holder: circulate.FileOfSend, Of: "s",
+		Name: "c.png", Type: "image/png", Found: carried.Found.Add(2 * time.Hour),
+	}
+	share := func(want bool, wantErr error, from string, b circulate.FileBounds) {
+		f.Helper()
+		if done, err := a.files.Share(ctx, sent, from, b); done != want || !errors.Is(err, wantErr) {
+			f.Errorf("shared: %t, %v", done, err)
+		}
+	}
+	share(false, nil, "nothing", circulate.FileBounds{})
+	share(false, circulate.ErrAccountFilesFull, uploaded.ID, circulate.FileBounds{Account: 8})
+	share(true, nil, uploaded.ID, circulate.FileBounds{Account: 9, All: 1}) // the store gets nothing new
+	share(true, nil, uploaded.ID, circulate.FileBounds{Account: 1})         // safe to repeat
+	row := a.look(sent.ID)
+	if row.Hash != carried.Hash || row.Size != 3 || row.Object != carried.Object || row.State != circulate.FileKept || row.Of != "s" || !row.Found.Equal(sent.Found) {
+		a.Errorf("%+v", row)
+	}
+	a.totals("kept 3/9 lost 0 objects 1/3 condemned 1/3")
+
+	ids := func(rows []circulate.File, err error) (ids []string) {
+		f.Helper()
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+		return ids
+	}
+	if got := ids(a.files.Due(ctx, sent.Found.Add(time.Hour), 10)); !slices.Equal(got, []string{carried.ID}) {
+		a.Errorf("due: %q", got)
+	}
+	if got := ids(a.files.DueSent(ctx, sent.Found, 10)); !slices.Equal(got, []string{uploaded.ID}) {
+		a.Errorf("due of sends: %q", got)
+	}
+	if n, err := a.files.RaiseSent(ctx, sent.Found, uploaded.ID); err != nil || n != 1 {
+		a.Error(n, err)
+	}
+	if got := ids(a.files.DueSent(ctx, sent.Found, 10)); len(got) > 0 {
+		a.Errorf("due of sends after they were raised: %q", got)
+	}
+	// An upload that comes again counts as kept now.
+	before := a.look(uploaded.ID).Kept
+	for !a.now().After(before) { // in ms
+	}
+	uploaded.Object += "3"
+	a.keep(uploaded, carried.Object)
+	if after := a.look(uploaded.ID).Kept; !after.After(before) {
+		a.Errorf("kept at %v, and then at %v", before, after)
+	}
+	a.end(nil, carried.ID, uploaded.ID)
+	a.end([]string{carried.Object}, sent.ID)
+	share(false, nil, uploaded.ID, circulate.FileBounds{})
+}
+
 // fileLost: a lost file may still be kept, and a kept one is not lost.
 func fileLost(f *fixture) {
 	ctx, a := context.Background(), f.album()

@@ -255,6 +255,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, how those of an account stand":                 sendsStand,
 			"send, after the clock went back":                     sendRewound,
 			"file, its life":                                      fileLife,
+			"file, shared by a send":                              fileShared,
 			"file, lost":                                          fileLost,
 			"file, from when it is judged":                        fileJudged,
 			"file, so many bytes":                                 fileBounds,
