@@ -34,6 +34,9 @@ type Options struct {
 
 	// Tokens seals the tokens of windows; see Answerable. Nil: Redis holds them as they are.
 	Tokens TokenSealer
+
+	// Files has the files of sends. Nil: sends with files wait for another replica.
+	Files SendFiles
 }
 
 // Pool is one replica: it claims accounts, checks them, and returns them. Its claimer claims,
@@ -102,7 +105,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	r.timetable.idle = config.IdleInterval
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)
 	writer := newWriter(r, ring, checkers.once())
-	sends := newSends(r, ring, checkers, limiter, writer.syncer, o.Tokens)
+	sends := newSends(r, ring, checkers, limiter, writer.syncer, o.Tokens, o.Files)
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newHeldChecks(r, ring, writer))
 	flights.tokens, flights.sends = o.Tokens, sends
 	peers := newPeers(ring, config.Replica, checkers.Kinds())

@@ -45,6 +45,10 @@ type Sending struct {
 	// nothing from a window's count. Such a send is attempted once, within seconds, and an attempt
 	// that is not accepted is rejected, even if its end is unknown: it never waits or is in doubt.
 	Fleeting []string
+
+	// Files are those of Types that are a file. Their data is {"file": "ID"}, perhaps with what the
+	// kind takes besides, such as a caption.
+	Files []string
 }
 
 // Doubt is what a kind can do about an attempt whose end is unknown.
@@ -70,6 +74,7 @@ type Outgoing struct {
 	Peer string
 	Type string
 	Data json.RawMessage // valid JSON, or empty
+	File *File           // that the data names; nil: none, or the caller does not know it
 }
 
 // SendRequest is what a Sender gets for one attempt.
@@ -81,7 +86,8 @@ type SendRequest struct {
 	Peer    string
 	Type    string
 	Data    json.RawMessage
-	Token   string // Answerable.Token of the newest message of the peer, as Check gave it; empty: there is none
+	File    *SendFile // if Type is one of Sending.Files; otherwise nil
+	Token   string    // Answerable.Token of the newest message of the peer, as Check gave it; empty: there is none
 }
 
 // Sent is what the third party said of a send that it accepted.

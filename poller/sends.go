@@ -39,8 +39,12 @@ const (
 	sendGiveUp   = 24 * time.Hour // after which a send without an expiry is not tried again
 
 	fleetingFor = 10 * time.Second // from when a fleeting send is queued until it is too late for it
-	codeLate    = "late"
-	textLate    = "it is sent at once or not at all"
+	// fileTime is how much longer the attempt of a send with a file may last.
+	fileTime      = 5 * time.Minute
+	codeFileStore = "file_store"
+
+	codeLate = "late"
+	textLate = "it is sent at once or not at all"
 )
 
 // sends attempts queued sends of the kinds that this replica checks, and whose checkers are
@@ -59,6 +63,7 @@ type sends struct {
 	limiter  *limiter
 	syncer   *circulate.Syncer
 	tokens   TokenSealer // nil: tokens are stored as they are
+	files    SendFiles   // nil: this replica cannot read the files of sends
 
 	times      *timetable
 	places     *places // of calls
@@ -83,9 +88,9 @@ type sends struct {
 	empty   signal                // has a value after the last one was removed
 }
 
-func newSends(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, syncer *circulate.Syncer, tokens TokenSealer) *sends {
+func newSends(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, syncer *circulate.Syncer, tokens TokenSealer, files SendFiles) *sends {
 	s := &sends{
-		replica: r, outbox: ring.Sends(), ring: ring, checkers: checkers, kinds: checkers.senders(), limiter: l, syncer: syncer, tokens: tokens,
+		replica: r, outbox: ring.Sends(), ring: ring, checkers: checkers, kinds: checkers.senders(), limiter: l, syncer: syncer, tokens: tokens, files: files,
 		times: newTimetable(ring.Shards(), never), places: newPlaces(r.config.Sends), missed: newSignal(), doubted: newSignal(),
 		running: make(map[*sending]struct{}), empty: newSignal(), quiet: make(chan struct{}),
 	}
@@ -226,7 +231,7 @@ func (s *sends) awaitShard(ctx context.Context) (int, bool) {
 // attempt takes up to n sends of a shard, for which there is room ahead, and begins them. It
 // returns when to look at the shard next.
 func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err error) {
-	order := circulate.AttemptOrder{Replica: s.config.Replica, Step: rand.Text(), Kinds: s.kinds, Most: n, Lasts: s.config.SendTimeout + sendMargin}
+	order := circulate.AttemptOrder{Replica: s.config.Replica, Step: rand.Text(), Kinds: s.kinds, Most: n, Lasts: s.lasts()}
 	taken, due, err := s.outbox.Attempt(s.writes, shard, order)
 	received := time.Now()
 	s.ahead.leave(n-len(taken), 0)
@@ -256,10 +261,18 @@ func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err 
 	return next, nil
 }
 
+// lasts returns how long an attempt may last. A step does not know yet whether its sends have files.
+func (s *sends) lasts() time.Duration {
+	if s.files == nil {
+		return s.config.SendTimeout + sendMargin
+	}
+	return s.config.SendTimeout + sendMargin + fileTime
+}
+
 // withdraw queues again what a failed step of Attempt may have taken, of which nothing was sent.
 // It tries until the step is withdrawn, or until what it took is unknown.
 func (s *sends) withdraw(shard int, step string) {
-	until := time.Now().Add(s.config.SendTimeout + sendMargin)
+	until := time.Now().Add(s.lasts())
 	for try := 0; time.Now().Before(until); try++ {
 		if _, err := s.outbox.Withdraw(s.writes, shard, s.config.Replica, step); err == nil {
 			return
@@ -488,6 +501,7 @@ type sending struct {
 	sender   Sender
 	limits   limitsOfCheck
 	fleeting bool
+	carries  bool          // its type is a file
 	asks     *candidate    // nil: it has no limits
 	received time.Time     // our clock when it was taken
 	waited   time.Duration // for Redis' disk and replicas
@@ -499,15 +513,11 @@ type sending struct {
 	hangs   atomic.Bool // it is abandoned
 }
 
-// fleets notes and reports whether the send is fleeting.
+// fleets notes whether the send is fleeting, and whether it is a file. It reports the former.
 func (a *sending) fleets() bool {
-	a.fleeting = fleeting(a.sender, a.account.Config, a.attempt.Type)
+	sending := answer("Sending", a.sender.Sending, a.account.Config, nil)
+	a.fleeting, a.carries = slices.Contains(sending.Fleeting, a.attempt.Type), slices.Contains(sending.Files, a.attempt.Type)
 	return a.fleeting
-}
-
-// fleeting reports whether sends of a type are fleeting.
-func fleeting(sender Sender, config json.RawMessage, name string) bool {
-	return answer("Sending", func(config json.RawMessage) bool { return slices.Contains(sender.Sending(config).Fleeting, name) }, config, nil)
 }
 
 // now returns the time by Redis' clock.
@@ -526,6 +536,13 @@ func (a *sending) run(box *box) {
 		}
 		token = opened
 	}
+	var file *SendFile
+	if a.carries {
+		var ok bool
+		if file, ok = a.file(); !ok {
+			return
+		}
+	}
 	if s.calls.Err() != nil {
 		a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
 		return
@@ -539,17 +556,39 @@ func (a *sending) run(box *box) {
 			s.abandoned.Add(-1)
 		}
 	}()
-	ctx := box.Begin(callLimits{Timeout: s.config.SendTimeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets}, sendKey{}, nil)
+	timeout := s.config.SendTimeout
+	if a.carries {
+		timeout += fileTime
+	}
+	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets}, sendKey{}, nil)
 	defer box.End(ctx)
-	sent, err := a.call(ctx, token)
+	sent, err := a.call(ctx, token, file)
 	outcome = a.judge(sent, err)
+}
+
+// file returns the send's file. Without it, the attempt is settled.
+func (a *sending) file() (*SendFile, bool) {
+	s := a.sends
+	if s.files == nil {
+		a.putOff(codeFileStore, "this replica has no store of files: set ROUNDS_FILES as the API's process has it", a.now().Add(upTo(unknownPause)))
+		return nil, false
+	}
+	file, err := s.files.FileOf(s.calls, a.attempt.Account, a.attempt.ID)
+	switch {
+	case errors.Is(err, ErrNoSendFile):
+		a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "file_gone", Text: "the send's file is gone: upload it again"})
+	case err != nil:
+		a.putOff(codeFileStore, "the store of files does not answer", a.now().Add(upTo(unansweredPause)))
+		s.log.Debug("the file of a send was not found", "send", a.attempt.ID, "error", err)
+	}
+	return file, err == nil
 }
 
 // sendKey is the key under which a call's context holds nothing.
 type sendKey struct{}
 
 // call calls the sender. A panic is an unknown end.
-func (a *sending) call(ctx context.Context, token string) (sent Sent, err error) {
+func (a *sending) call(ctx context.Context, token string, file *SendFile) (sent Sent, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			a.sends.metrics.panics.WithLabelValues(a.account.Kind).Inc()
@@ -559,7 +598,7 @@ func (a *sending) call(ctx context.Context, token string) (sent Sent, err error)
 	}()
 	return a.sender.Send(ctx, SendRequest{
 		Account: a.account.ID, Config: orEmpty(a.account.Config), ID: a.attempt.ID, Attempt: a.attempt.Attempts,
-		Peer: a.attempt.Peer, Type: a.attempt.Type, Data: json.RawMessage(a.attempt.Data), Token: token,
+		Peer: a.attempt.Peer, Type: a.attempt.Type, Data: json.RawMessage(a.attempt.Data), File: file, Token: token,
 	})
 }
 

@@ -21,6 +21,7 @@ type talker struct {
 	scripted
 	doubt poller.Doubt
 	fleet []string // types that are fleeting
+	files []string // types that are files
 	send  func(ctx context.Context, r poller.SendRequest) (poller.Sent, error)
 
 	mu     sync.Mutex
@@ -33,7 +34,7 @@ func newTalker() *talker { return &talker{scripted: scripted{seen: make(map[stri
 func (*talker) Kind() string { return "talker" }
 
 func (k *talker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{"text"}, Doubt: k.doubt, Fleeting: k.fleet}
+	return poller.Sending{Types: []string{"text"}, Doubt: k.doubt, Fleeting: k.fleet, Files: k.files}
 }
 
 func (*talker) PrepareSend(json.RawMessage, *poller.Outgoing, *poller.Message) error { return nil }

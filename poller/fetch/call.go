@@ -26,6 +26,7 @@ type Call struct {
 	URL          string      // see Client.Validate
 	Header       http.Header // sent to the URL's own origin only, except harmless ones
 	Body         []byte      // nil: none
+	Stream       *Stream     // a body that is read while it is sent, in place of Body; nil: none
 	MaxBody      int64       // the most bytes of a 2xx answer, after decompression; 0: 8 MiB
 	MaxRedirects int         // 0: a redirect is the answer; see also Response.Moved
 	// Confined restricts requests to the URL's own origin to private addresses, and sends
@@ -138,6 +139,10 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	}
 	if err := checkURL(request.URL); err != nil {
 		return nil, err
+	}
+	if s := call.Stream; s != nil {
+		request.ContentLength, request.Body = s.Length, s.body(ctx)
+		request.GetBody = func() (io.ReadCloser, error) { return s.body(ctx), nil }
 	}
 	request.Host = request.URL.Host
 	for name, values := range call.Header {

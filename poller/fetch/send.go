@@ -19,6 +19,15 @@ func SendError(err error) error {
 	return failed
 }
 
+// StreamError is SendError for a call with a Stream. If that could not be read to its end, the third
+// party did not get the whole call, and does not have the send.
+func StreamError(s *Stream, err error) error {
+	if failed := s.Err(); failed != nil {
+		return poller.Unsent(failed)
+	}
+	return SendError(err)
+}
+
 // SendStatusError returns the error of a send for a status that came from something in front of a
 // third party which reports its own errors in bodies. who names the server for error messages. An
 // answer 429 was a refusal for now, and other answers of 300 to 499 were refusals for good. For all

@@ -1,8 +1,15 @@
 package fetch
 
 import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"hash"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,7 +40,7 @@ var ErrKey = errors.New("must be the base64 of 24 bytes or more, with or without
 // SigningKey is the secret that both ends of a request share.
 type SigningKey struct {
 	webhook *standardwebhooks.Webhook
-	size    int
+	raw     []byte
 }
 
 // ParseSigningKey reads the base64 of a key, with or without whsec_ before it. The error is
@@ -55,11 +62,11 @@ func NewSigningKey(raw []byte) (*SigningKey, error) {
 	if err != nil {
 		return nil, ErrKey
 	}
-	return &SigningKey{webhook: webhook, size: len(raw)}, nil
+	return &SigningKey{webhook: webhook, raw: bytes.Clone(raw)}, nil
 }
 
 // Size returns the key's length in bytes.
-func (k *SigningKey) Size() int { return k.size }
+func (k *SigningKey) Size() int { return len(k.raw) }
 
 // Sign sets the headers of a request: its id, its time, to the second, and one signature
 // for each key. Without keys it sets no signature.
@@ -71,10 +78,45 @@ func Sign(header http.Header, id string, at time.Time, body []byte, keys ...*Sig
 			return err
 		}
 	}
+	setSigned(header, id, at, signatures)
+	return nil
+}
+
+// SignStream is Sign for a body that is read while it is sent. It reads the body once. Its error is the
+// body's.
+func SignStream(ctx context.Context, header http.Header, id string, at time.Time, body *Stream, keys ...*SigningKey) error {
+	sums := make([]hash.Hash, len(keys))
+	to := make([]io.Writer, len(keys))
+	for i, key := range keys {
+		sums[i] = hmac.New(sha256.New, key.raw)
+		to[i] = sums[i]
+		fmt.Fprintf(sums[i], "%s.%d.", id, at.Unix())
+	}
+	if len(keys) > 0 {
+		from, err := body.Open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = from.Close() }() // it was only read
+		switch n, err := io.Copy(io.MultiWriter(to...), from); {
+		case err != nil:
+			return err
+		case n != body.Length:
+			return io.ErrUnexpectedEOF
+		}
+	}
+	signatures := make([]string, len(keys))
+	for i, sum := range sums {
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(sum.Sum(nil))
+	}
+	setSigned(header, id, at, signatures)
+	return nil
+}
+
+func setSigned(header http.Header, id string, at time.Time, signatures []string) {
 	header.Set(HeaderID, id)
 	header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
 	if len(signatures) > 0 {
 		header.Set(HeaderSignature, strings.Join(signatures, " "))
 	}
-	return nil
 }

@@ -1,14 +1,17 @@
 package checktest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -38,6 +41,26 @@ type RefusedSend struct {
 type ValidSend struct {
 	Send    poller.Outgoing // before PrepareSend; without a Peer if it answers a message
 	Answers *poller.Message // the found message that it answers; nil: none
+	File    *poller.File    // what the send's data names, if its type is a file; see FileBytes
+}
+
+// FileBytes returns the bytes of a valid send's file, which are as many as its size says.
+func FileBytes(f *poller.File) []byte {
+	data := make([]byte, f.Size)
+	for i := range data {
+		data[i] = byte(i*7 + i>>8)
+	}
+	return data
+}
+
+// opened returns the file of a valid send for an attempt.
+func (v ValidSend) opened() *poller.SendFile {
+	if v.File == nil {
+		return nil
+	}
+	return &poller.SendFile{File: *v.File, Open: func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(FileBytes(v.File))), nil
+	}}
 }
 
 // SendParty is a fake third party that takes sends. Everything but Secrets and Token is required.
@@ -73,6 +96,7 @@ type SendParty struct {
 type Taken struct {
 	ID   string // the send's id; empty if the third party is not told
 	Peer string
+	File []byte // its bytes, if it is a file
 }
 
 // SendEnd is what the error of an attempt says about the send.
@@ -105,6 +129,7 @@ func RunSends(t *testing.T, k SendKind) {
 	}
 	with("types are told", sendTypesAreTold)
 	with("valid sends are taken", validSendsAreTaken)
+	with("files are judged", filesAreJudged)
 	with("wrong sends name their field", k.wrongSendsNameTheirField)
 	with("what has become wrong is not sent", whatHasBecomeWrongIsNotSent)
 	with("a refused connection is unsent", refusedConnectionsAreUnsent)
@@ -144,6 +169,7 @@ func (k SendKind) start(t *testing.T) SendParty {
 func (p SendParty) prepared(t *testing.T, sender poller.Sender, account string, v ValidSend) poller.Outgoing {
 	t.Helper()
 	send := v.Send
+	send.File = v.File
 	if err := sender.PrepareSend(p.Config(account), &send, v.Answers); err != nil {
 		t.Fatalf("%s to %q is refused: %v", v.Send.Type, v.Send.Peer, err)
 	}
@@ -166,7 +192,7 @@ func (p SendParty) request(t *testing.T, sender poller.Sender, account string, v
 	send := p.prepared(t, sender, account, v)
 	return poller.SendRequest{
 		Account: account, Config: p.Config(account), ID: circulate.NewSendID(account), Attempt: 1,
-		Peer: send.Peer, Type: send.Type, Data: send.Data, Token: p.Token,
+		Peer: send.Peer, Type: send.Type, Data: send.Data, File: v.opened(), Token: p.Token,
 	}
 }
 
@@ -270,7 +296,61 @@ func validSendsAreTaken(t *testing.T, p SendParty) {
 	for i, v := range p.Valid {
 		r := p.request(t, sender, fmt.Sprint("valid", i), v)
 		p.accepted(t, sender, r)
-		p.last(t, r)
+		if got := p.last(t, r); v.File != nil && !bytes.Equal(got.File, FileBytes(v.File)) {
+			t.Errorf("%s was taken with %d bytes, which are not the file's %d", r.Type, len(got.File), v.File.Size)
+		}
+	}
+}
+
+// filesAreJudged sends files that cannot be sent: they are missing, empty, too large, or the store does
+// not give all of their bytes. No third party then has the send.
+func filesAreJudged(t *testing.T, p SendParty) {
+	sender := p.New()
+	sending := sender.Sending(p.Config("a"))
+	for _, v := range p.Valid {
+		if is := slices.Contains(sending.Files, v.Send.Type); is != (v.File != nil) {
+			t.Errorf("Sending.Files has %s: %t, and the valid send has a file: %t", v.Send.Type, is, v.File != nil)
+		}
+		if v.File == nil {
+			continue
+		}
+		for _, data := range []string{`{}`, `{"file":""}`, `{"file":7}`, `{"file":"f","` + Hidden + `":1}`, `{"file":"f","caption":7}`} {
+			send := v.Send
+			send.Data = json.RawMessage(data)
+			if err := sender.PrepareSend(p.Config("a"), &send, v.Answers); err == nil || !named(err, "data") {
+				t.Errorf("%s with %s: %v", v.Send.Type, data, err)
+			} else {
+				tellsNothing(t, data, err, p.Secrets)
+			}
+		}
+		empty := v.Send
+		empty.File = &poller.File{}
+		if err := sender.PrepareSend(p.Config("a"), &empty, v.Answers); err == nil || !named(err, "data.file") {
+			t.Errorf("an empty %s: %v", v.Send.Type, err)
+		}
+		r := p.request(t, sender, "files", v)
+		broken := &poller.CheckError{Kind: poller.Transient, Code: "file_store", Message: "the store is away"}
+		for name, file := range map[string]*poller.SendFile{
+			"no file":                      nil,
+			"a file that cannot be opened": {File: *v.File, Open: func(context.Context) (io.ReadCloser, error) { return nil, broken }},
+			"a file that breaks off": {File: *v.File, Open: func(context.Context) (io.ReadCloser, error) {
+				return io.NopCloser(io.MultiReader(bytes.NewReader(FileBytes(v.File)[:v.File.Size/2]), iotest.ErrReader(broken))), nil
+			}},
+			"a file that is too short": {File: *v.File, Open: func(context.Context) (io.ReadCloser, error) {
+				return io.NopCloser(bytes.NewReader(FileBytes(v.File)[:v.File.Size/2])), nil
+			}},
+		} {
+			r.File = file
+			_, _, taken, err := p.attempt(t.Context(), t, sender, r)
+			end, _, _ := endOf(err)
+			if taken > 0 || err == nil || end == SendUnknown || file == nil && end != SendRefused {
+				t.Errorf("%s with %s: taken %d times, %s: %v", v.Send.Type, name, taken, end, err)
+			}
+			if file != nil {
+				unsent(t, v.Send.Type+" with "+name, err)
+			}
+			tellsNothing(t, name, err, p.Secrets)
+		}
 	}
 }
 

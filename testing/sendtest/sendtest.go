@@ -32,8 +32,11 @@ type Outlet struct {
 	// Sender makes a replica's sender, whose calls go by a line.
 	Sender func(l *Line) poller.Sender
 	Peer   func(n int) string // whom the n-th send is for, counted from 0
-	Sends  int                // how many each test queues, at most two less than a window allows; 0: 6
-	// Taken returns the texts that the third party has.
+	// Type is that of the sends: text if it is empty, and otherwise a type that is a file, whose
+	// name tells the sends apart.
+	Type  string
+	Sends int // how many each test queues, at most two less than a window allows; 0: 6
+	// Taken returns the texts that the third party has, or the names of files.
 	Taken func() []string
 	// Cut has the third party take the next sends, and lose its answers; nil: it cannot.
 	Cut func(times int)
@@ -352,8 +355,11 @@ func newWorld(t *testing.T, server circulate.Server, outlet *Outlet, more string
 	}
 	for n := range cmp.Or(outlet.Sends, 6) {
 		s := circulate.Send{
-			ID: circulate.NewSendID(account), Account: account, Kind: outlet.Kind, Peer: outlet.Peer(n), Type: "text",
+			ID: circulate.NewSendID(account), Account: account, Kind: outlet.Kind, Peer: outlet.Peer(n), Type: cmp.Or(outlet.Type, "text"),
 			Data: json.RawMessage(fmt.Sprintf(`{"text":%q}`, textOf(n))), Windowed: outlet.Windowed,
+		}
+		if outlet.Type != "" {
+			s.Data = json.RawMessage(`{"file":"f"}`)
 		}
 		if _, _, err := w.ring.Sends().Queue(t.Context(), s, "", circulate.SendBounds{}); err != nil {
 			t.Fatal(err)
@@ -361,6 +367,15 @@ func newWorld(t *testing.T, server circulate.Server, outlet *Outlet, more string
 		w.ids = append(w.ids, s.ID)
 	}
 	return w
+}
+
+// FileOf implements poller.SendFiles for sends that are files.
+func (w *world) FileOf(_ context.Context, _, send string) (*poller.SendFile, error) {
+	data := "the bytes of " + send
+	return &poller.SendFile{
+		File: poller.File{Name: textOf(slices.Index(w.ids, send)), Size: int64(len(data))},
+		Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(data)), nil },
+	}, nil
 }
 
 // textOf is the text of the n-th send, by which the third party tells sends apart.
@@ -382,7 +397,7 @@ func (w *world) run(ring *circulate.Ring, sender poller.Sender, hurry <-chan str
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pool, err := poller.New(ring, checkers, w.config, poller.Options{Log: faketime.Log(w.t), Hurry: hurry})
+	pool, err := poller.New(ring, checkers, w.config, poller.Options{Log: faketime.Log(w.t), Hurry: hurry, Files: w})
 	if err != nil {
 		w.t.Fatal(err)
 	}
