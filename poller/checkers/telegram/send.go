@@ -34,17 +34,17 @@ var _ poller.Sender = (*Checker)(nil)
 // chatPattern is what names a chat: its number, or a channel's name.
 var chatPattern = regexp.MustCompile(`^(-?[1-9][0-9]{0,18}|@[A-Za-z0-9_]{1,64})$`)
 
-// Sending is texts, and edits of texts that the bot has sent. Telegram knows no idempotency, so an
+// Sending is texts, edits of texts that the bot has sent, and files. Telegram knows no idempotency, so an
 // unknown end stays unknown. That holds for an edit too: repeated behind a later edit of the same
 // message, it would bring an old text back.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{typeText, typeEdit}}
+	return poller.Sending{Types: append([]string{typeText, typeEdit}, fileTypes()...), Files: fileTypes()}
 }
 
-// PrepareSend takes {"text": "…"}, to a chat's id, and {"text": "…", "message_id": …} for an edit. An
-// answer goes to the chat of the message that it answers. A text names that message in
-// reply_to_message_id.
-func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
+// PrepareSend takes {"text": "…"}, to a chat's id, {"text": "…", "message_id": …} for an edit, and
+// {"file": "ID", "caption": "…"}. An answer goes to the chat of the message that it answers. A text or
+// a file names that message in reply_to_message_id.
+func (c *Checker) PrepareSend(raw json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil {
 		chat, number := chatOf(answers.Data)
 		switch {
@@ -53,17 +53,25 @@ func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poll
 		case s.Peer == "":
 			s.Peer = chat
 		}
-		if fields, ok := strict.Members(s.Data); ok && s.Type == typeText && s.Peer == chat && len(fields[replyField]) == 0 {
+		if fields, ok := strict.Members(s.Data); ok && s.Type != typeEdit && s.Peer == chat && len(fields[replyField]) == 0 {
 			fields[replyField] = json.RawMessage(strconv.FormatInt(number, 10))
 			if data, err := json.Marshal(fields); err == nil {
 				s.Data = data
 			}
 		}
 	}
-	err := message.Prepare(s, map[string]func(json.RawMessage) error{
+	types := map[string]func(json.RawMessage) error{
 		typeText: func(data json.RawMessage) error { _, _, err := contentOf(typeText, data); return err },
 		typeEdit: func(data json.RawMessage) error { _, _, err := contentOf(typeEdit, data); return err },
-	})
+	}
+	config, _ := c.form.Read(raw) // without one, no file is too large for now
+	for _, name := range fileTypes() {
+		types[name] = func(data json.RawMessage) error {
+			_, _, err := readFile(fileRule(name, config.base), data, s.File)
+			return err
+		}
+	}
+	err := message.Prepare(s, types)
 	if !chatPattern.MatchString(s.Peer) {
 		err = errors.Join(err, errors.New("to: must be the id of a chat, such as 123456789 or @channel"))
 	}
@@ -128,15 +136,20 @@ func chatOf(update json.RawMessage) (chat string, number int64) {
 	return "", 0
 }
 
-// Send sends one text, or edits one.
+// Send sends one text or one file, or edits a text.
 func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
 	config, err := c.form.Read(r.Config)
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(poller.ConfigError(err))
 	}
-	text, number, err := contentOf(r.Type, r.Data)
-	if err != nil {
-		return poller.Sent{}, poller.Refused("data", err.Error())
+	var text string
+	var number int64
+	method, _ := methodOf(r.Type)
+	isFile := method != ""
+	if !isFile {
+		if text, number, err = contentOf(r.Type, r.Data); err != nil {
+			return poller.Sent{}, poller.Refused("data", err.Error())
+		}
 	}
 	use := secrets.ForURL(kind, config.base)
 	token, err := c.secrets.Get(ctx, config.token.Name, use)
@@ -146,7 +159,12 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if !tokenPattern.MatchString(token) {
 		return poller.Sent{}, poller.Unsent(&poller.CheckError{Kind: poller.AuthFailed, Code: "token", Message: "the secret " + config.token.Name + " is not a bot's token"})
 	}
-	body, method := map[string]any{"chat_id": r.Peer, "text": text}, methodSend
+	call := caller{client: c.client, base: config.base, token: token, open: use.Open()}
+	if isFile {
+		return call.sendFile(ctx, r)
+	}
+	body := map[string]any{"chat_id": r.Peer, "text": text}
+	method = methodSend
 	switch {
 	case r.Type == typeEdit:
 		body["message_id"], method = number, methodEdit
@@ -154,7 +172,6 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		// The message may be gone by now, which is no reason not to send.
 		body["reply_parameters"] = map[string]any{"message_id": number, "allow_sending_without_reply": true}
 	}
-	call := caller{client: c.client, base: config.base, token: token, open: use.Open()}
 	return call.send(ctx, method, body)
 }
 
@@ -163,11 +180,18 @@ func (c *caller) send(ctx context.Context, method string, body map[string]any) (
 	if err != nil {
 		return poller.Sent{}, poller.Refused("data", "cannot be encoded")
 	}
-	response, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: c.base + "/bot" + c.token + "/" + method, Body: raw, MaxBody: 1 << 20, Confined: c.open,
-		Header: http.Header{"Content-Type": {"application/json"}},
-	})
-	if err != nil {
+	return c.sendBody(ctx, method, fetch.Call{Body: raw}, "application/json")
+}
+
+// sendBody makes a call that has a body of some Content-Type.
+func (c *caller) sendBody(ctx context.Context, method string, call fetch.Call, contentType string) (poller.Sent, error) {
+	call.Method, call.URL, call.MaxBody, call.Confined = http.MethodPost, c.base+"/bot"+c.token+"/"+method, 1<<20, c.open
+	call.Header = http.Header{"Content-Type": {contentType}}
+	response, err := c.client.Do(ctx, call)
+	switch {
+	case err != nil && call.Stream != nil:
+		return poller.Sent{}, fetch.StreamError(call.Stream, err)
+	case err != nil:
 		return poller.Sent{}, fetch.SendError(err)
 	}
 	var a answer

@@ -22,6 +22,8 @@ func TestSendSuite(t *testing.T) {
 			{Send: text(`{"text":" "}`), Field: "data"},
 			{Send: text(`{"text":"x","` + checktest.Hidden + `":1}`), Field: "data"},
 			{Send: text(`{"text":"` + strings.Repeat("x", maxText+1) + `"}`), Field: "data.text"},
+			{Send: poller.Outgoing{Peer: "7", Type: "image", Data: json.RawMessage(`{"file":"f","caption":"` + strings.Repeat("x", maxCaption+1) + `"}`)}, Field: "data.caption"},
+			{Send: poller.Outgoing{Peer: "7", Type: "image", Data: json.RawMessage(`{"file":"f","reply_to_message_id":"x"}`)}, Field: "data.reply_to_message_id"},
 			{Send: text(`{"text":"x","reply_to_message_id":0}`), Field: "data.reply_to_message_id"},
 			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"x"}`)}, Field: "data.message_id"},
 			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":" ","message_id":7}`)}, Field: "data"},
@@ -43,6 +45,9 @@ func startSendParty(t *testing.T) checktest.SendParty {
 			Break: func(account string) { w.FailSends(tokenOf(account), f) },
 		}
 	}
+	file := func(name, data string, size int64) checktest.ValidSend {
+		return checktest.ValidSend{Send: poller.Outgoing{Peer: "7", Type: name, Data: json.RawMessage(data)}, File: &poller.File{Name: "a \"é\".bin", Type: "image/png", Size: size}}
+	}
 	return checktest.SendParty{
 		New: func() poller.Sender { return New(client, source()) },
 		Config: func(account string) json.RawMessage {
@@ -58,10 +63,11 @@ func startSendParty(t *testing.T) checktest.SendParty {
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"update_id":1,"message":{"message_id":7,"chat":{"id":-100}}}`)}},
 			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"你好","message_id":1000001}`)}},
 			{Send: poller.Outgoing{Peer: "7", Type: "edit", Data: json.RawMessage(`{"text":"x","message_id":"1000001"}`)}},
+			file("image", `{"file":"f","caption":"你好"}`, 100_001), file("voice", `{"file":"f"}`, 1), file("video", `{"file":"f"}`, 2), file("file", `{"file":"f","caption":"","reply_to_message_id":7}`, 3),
 		},
 		Taken: func(account string) (taken []checktest.Taken) {
 			for _, s := range w.Sent(tokenOf(account)) {
-				taken = append(taken, checktest.Taken{Peer: s.Chat}) // Telegram is told no id
+				taken = append(taken, checktest.Taken{Peer: s.Chat, File: []byte(s.File)}) // Telegram is told no id
 			}
 			for _, e := range w.Edits(tokenOf(account)) {
 				taken = append(taken, checktest.Taken{Peer: e.Chat})

@@ -17,6 +17,10 @@ type Sent struct {
 	Chat  string
 	Text  string
 	Reply int64 // the message that it answers; 0: none
+
+	Method string // that sent a file; empty: it is a text
+	Name   string // the file's
+	File   string // its bytes
 }
 
 // Edit is a message that a bot has edited.
@@ -94,6 +98,30 @@ func (w *Telegram) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// sendFile sends a file, whose caption is its text. The field with it is named as in the real API.
+func (w *Telegram) sendFile(method, field string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		file, header, err := r.FormFile(field)
+		var data []byte
+		if err == nil {
+			data, err = io.ReadAll(file)
+		}
+		if err != nil || len(data) == 0 {
+			refuse(rw, 400, "Bad Request: there is no "+field+" in the request", nil)
+			return
+		}
+		q := outgoing{Chat: r.FormValue("chat_id"), Text: r.FormValue("caption")}
+		if text := r.FormValue("reply_parameters"); text != "" && json.Unmarshal([]byte(text), &q.Reply) != nil {
+			refuse(rw, 400, "Bad Request: can't parse reply parameters JSON object", nil)
+			return
+		}
+		w.take(rw, r, &q, true, func(rw http.ResponseWriter, b *bot, q *outgoing) {
+			id := b.say(Sent{Chat: q.Chat, Text: q.Text, Reply: q.Reply.ID, Method: method, Name: header.Filename, File: string(data)})
+			reply(rw, 200, map[string]any{"ok": true, "result": map[string]any{"message_id": id, "caption": q.Text}})
+		})
+	}
+}
+
 // editMessageText changes a text that the bot has sent. A text that would stay the same is refused.
 func (w *Telegram) editMessageText(rw http.ResponseWriter, r *http.Request) {
 	w.takes(rw, r, func(rw http.ResponseWriter, b *bot, q *outgoing) {
@@ -119,6 +147,11 @@ func (w *Telegram) takes(rw http.ResponseWriter, r *http.Request, take func(rw h
 		refuse(rw, 400, "Bad Request: can't parse", nil)
 		return
 	}
+	w.take(rw, r, &q, false, take)
+}
+
+// take takes a call that was read.
+func (w *Telegram) take(rw http.ResponseWriter, r *http.Request, q *outgoing, isFile bool, take func(rw http.ResponseWriter, b *bot, q *outgoing)) {
 	w.mu.Lock()
 	b := w.find(rw, r)
 	var f *Fault
@@ -134,7 +167,7 @@ func (w *Telegram) takes(rw http.ResponseWriter, r *http.Request, take func(rw h
 	case f != nil && !f.Cut:
 		f.answer(rw, r, healed)
 		return
-	case q.Chat == "" || strings.TrimSpace(q.Text) == "":
+	case q.Chat == "" || !isFile && strings.TrimSpace(q.Text) == "":
 		refuse(rw, 400, "Bad Request: message text is empty", nil)
 		return
 	case f != nil:
@@ -142,5 +175,5 @@ func (w *Telegram) takes(rw http.ResponseWriter, r *http.Request, take func(rw h
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	take(rw, b, &q)
+	take(rw, b, q)
 }

@@ -68,6 +68,8 @@ func New(options Options) *Telegram {
 	for name, method := range map[string]http.HandlerFunc{
 		"getUpdates": w.getUpdates, "getMe": w.getMe, "deleteWebhook": w.deleteWebhook, "getWebhookInfo": w.getWebhookInfo,
 		"sendMessage": w.sendMessage, "editMessageText": w.editMessageText,
+		"sendPhoto": w.sendFile("sendPhoto", "photo"), "sendVoice": w.sendFile("sendVoice", "voice"),
+		"sendVideo": w.sendFile("sendVideo", "video"), "sendDocument": w.sendFile("sendDocument", "document"),
 		"getFile": w.getFile,
 	} {
 		w.routes.HandleFunc("GET /{bot}/"+name, method)
