@@ -115,6 +115,13 @@ func contentOf(r *poller.SendRequest) (map[string]any, error) {
 	case typeMenu:
 		body["msgtype"], body["msgmenu"] = "msgmenu", r.Data
 		return body, judgeMenu(r.Data)
+	case typeImage, typeVoice, typeVideo, typeFile:
+		if r.Token != "" {
+			return nil, errors.New("type: a customer who has entered can be welcomed with a text or a menu only")
+		}
+		body["msgtype"] = r.Type
+		_, err := fileRule(r.Type).Read(r.Data, nil)
+		return body, err
 	}
 	text, err := message.Text(r.Data)
 	body["msgtype"], body["text"] = "text", map[string]string{"content": text}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -36,14 +37,14 @@ const (
 
 var _ poller.Sender = (*Checker)(nil)
 
-// Sending is texts, links and menus within windows. WeCom does not promise that it refuses a repeated
+// Sending is texts, links, menus and files within windows. WeCom does not promise that it refuses a repeated
 // msgid, so an unknown end stays unknown.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{typeText, typeLink, typeMenu}, Windowed: true, Most: windowCount}
+	return poller.Sending{Types: append([]string{typeText, typeLink, typeMenu}, fileTypes()...), Windowed: true, Most: windowCount, Files: fileTypes()}
 }
 
-// PrepareSend takes {"text": "…"}, and for links and menus what WeCom takes as link and msgmenu. An
-// answer goes to the customer who wrote the message, or who has entered.
+// PrepareSend takes {"text": "…"}, {"file": "ID"}, and for links and menus what WeCom takes as link and
+// msgmenu. An answer goes to the customer who wrote the message, or who has entered.
 func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil && s.Peer == "" {
 		var e element
@@ -52,7 +53,11 @@ func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poll
 		}
 		s.Peer = e.customer()
 	}
-	return message.Prepare(s, map[string]func(json.RawMessage) error{typeText: message.JudgeText, typeLink: judgeLink, typeMenu: judgeMenu})
+	types := map[string]func(json.RawMessage) error{typeText: message.JudgeText, typeLink: judgeLink, typeMenu: judgeMenu}
+	for _, name := range fileTypes() {
+		types[name] = func(data json.RawMessage) error { _, err := fileRule(name).Read(data, s.File); return err }
+	}
+	return message.Prepare(s, types)
 }
 
 // customer returns whom a message or an event is about.
@@ -94,8 +99,8 @@ func failedSend(raw json.RawMessage, kind string) *poller.FailedSend {
 	return &poller.FailedSend{ID: e.Event.FailMsgID, Code: "fail_type_" + strconv.Itoa(e.Event.FailType), Text: text}
 }
 
-// Send sends one message. Its msgid is the send's id, by which a later msg_send_fail names it. If the
-// window has a token, that is a welcome_code.
+// Send sends one message. A file is uploaded first. The msgid is the send's id, by which a later
+// msg_send_fail names it. If the window has a token, that is a welcome_code.
 func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
 	config, err := c.form.Read(r.Config)
 	if err != nil {
@@ -113,6 +118,14 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	g, err := newGrant(config, secret)
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(&poller.CheckError{Code: "seal", Message: "the access token cannot be sealed"})
+	}
+	if slices.Contains(fileTypes(), r.Type) {
+		// Like a file that is fetched, one that is uploaded slowly must not keep checks waiting.
+		id, err := c.upload(ctx, g, &r)
+		if err != nil {
+			return poller.Sent{}, err
+		}
+		content[r.Type] = map[string]string{"media_id": id}
 	}
 	path := pathSend
 	if r.Token == "" {

@@ -47,6 +47,9 @@ func startSendParty(t *testing.T) checktest.SendParty {
 	fault := func(name string, f wecom.Fault, end checktest.SendEnd, code string) checktest.SendFault {
 		return checktest.SendFault{Name: name, End: end, Code: code, Takes: f.Cut, Hangs: f.Hang, Break: func(string) { w.Fail(corp, wecom.SendMsg, f) }}
 	}
+	file := func(name string, size int64) checktest.ValidSend {
+		return checktest.ValidSend{Send: poller.Outgoing{Peer: customer, Type: name, Data: json.RawMessage(`{"file":"f"}`)}, File: &poller.File{Name: "a \"é\".bin", Type: "image/png", Size: size}}
+	}
 	return checktest.SendParty{
 		New: func() poller.Sender { return New(client, source(secret), shared) },
 		Config: func(openKfID string) json.RawMessage {
@@ -60,10 +63,11 @@ func startSendParty(t *testing.T) checktest.SendParty {
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"msgid":"1","msgtype":"text","external_userid":"` + customer + `"}`)}},
 			{Send: poller.Outgoing{Peer: customer, Type: "link", Data: json.RawMessage(`{"title":"你好","desc":"x","url":"https://example.com/?a=b","thumb_media_id":"m1"}`)}},
 			{Send: poller.Outgoing{Peer: customer, Type: "menu", Data: json.RawMessage(`{"head_content":"你好","list":[{"type":"click","click":{"id":"1","content":"yes"}},{"type":"view","view":{"url":"https://example.com/","content":"more"}},{"type":"text","text":{"content":"or"}}],"tail_content":"x"}`)}},
+			file("image", 100_001), file("voice", 16), file("video", 7), file("file", 6),
 		},
 		Taken: func(openKfID string) (taken []checktest.Taken) {
 			for _, s := range w.Sent(openKfID) {
-				taken = append(taken, checktest.Taken{ID: s.MsgID, Peer: s.To})
+				taken = append(taken, checktest.Taken{ID: s.MsgID, Peer: s.To, File: []byte(s.File)})
 			}
 			return taken
 		},

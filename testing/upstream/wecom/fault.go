@@ -15,6 +15,8 @@ const (
 	SyncMsg  = "sync_msg"
 	SendMsg  = "send_msg" // and send_msg_on_event
 	GetMedia = "media/get"
+
+	UploadMedia = "media/upload"
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.

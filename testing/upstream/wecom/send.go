@@ -22,8 +22,9 @@ const (
 type Sent struct {
 	MsgID, To string
 	Type      string // the msgtype
-	Text      string // of a text; of others their JSON
+	Text      string // of a text; of a file its name; of others their JSON
 	Welcome   bool   // by a welcome_code
+	File      string // its bytes; empty: it is none
 }
 
 var msgIDPattern = regexp.MustCompile(`^[0-9A-Za-z_-]{1,32}$`)
@@ -75,9 +76,22 @@ type sending struct {
 	Type     string          `json:"msgtype"`
 	Link     json.RawMessage `json:"link"`
 	Menu     json.RawMessage `json:"msgmenu"`
+	Image    mediaID         `json:"image"`
+	Voice    mediaID         `json:"voice"`
+	Video    mediaID         `json:"video"`
+	File     mediaID         `json:"file"`
 	Text     struct {
 		Content string `json:"content"`
 	} `json:"text"`
+}
+
+type mediaID struct {
+	ID string `json:"media_id"`
+}
+
+// media returns the media_id of a file; empty: it is none.
+func (q *sending) media() string {
+	return map[string]mediaID{"image": q.Image, "voice": q.Voice, "video": q.Video, "file": q.File}[q.Type].ID
 }
 
 // content returns what a message shows, and whether it has the fields that its type needs.
@@ -93,6 +107,8 @@ func (q *sending) content(onEvent bool) (text string, ok bool) {
 		return q.Text.Content, q.Text.Content != ""
 	case q.Type == "link" && !onEvent:
 		return string(q.Link), json.Unmarshal(q.Link, &link) == nil && link.Title != "" && link.URL != "" && link.Thumb != ""
+	case q.media() != "":
+		return "", !onEvent
 	case q.Type == "msgmenu":
 		return string(q.Menu), json.Unmarshal(q.Menu, &menu) == nil && len(menu.List) > 0 && len(menu.List) <= 10
 	}
@@ -143,6 +159,13 @@ func (w *WeCom) takes(rw http.ResponseWriter, r *http.Request, onEvent bool) {
 			delete(w.welcomes, q.Code)
 		}
 	}
+	var file []byte
+	if m := w.media[q.media()]; m != nil && m.corp == c.id && m.kind == q.Type {
+		text, file = m.name, m.data
+	} else if q.media() != "" {
+		refuse(rw, r, 40007)
+		return
+	}
 	switch {
 	case !ok || q.To == "":
 		refuse(rw, r, 40058)
@@ -157,7 +180,7 @@ func (w *WeCom) takes(rw http.ResponseWriter, r *http.Request, onEvent bool) {
 		if q.MsgID == "" {
 			q.MsgID = fmt.Sprintf("sent-%d", len(a.sent)+1)
 		}
-		a.sent = append(a.sent, Sent{q.MsgID, q.To, q.Type, text, onEvent})
+		a.sent = append(a.sent, Sent{q.MsgID, q.To, q.Type, text, onEvent, string(file)})
 		reply(rw, map[string]any{"errcode": 0, "errmsg": "ok", "msgid": q.MsgID})
 	}
 }

@@ -1,5 +1,5 @@
 // Package wecom is a fake of WeCom's customer-service API for tests: gettoken, kf/sync_msg,
-// kf/send_msg, kf/send_msg_on_event and media/get, with the limits that the real one has, and all its errors on demand.
+// kf/send_msg, kf/send_msg_on_event, media/get and media/upload, with the limits that the real one has, and all its errors on demand.
 //
 // The test adds corporations, their secrets and their accounts. An account's messages are
 // numbered from 1, whatever their type, and hold the number, so that a test can
@@ -65,6 +65,7 @@ func New(options Options) *WeCom {
 	w.routes.HandleFunc("POST /cgi-bin/kf/send_msg", w.sendMsg)
 	w.routes.HandleFunc("POST /cgi-bin/kf/send_msg_on_event", w.sendOnEvent)
 	w.routes.HandleFunc("GET /cgi-bin/media/get", w.getMedia)
+	w.routes.HandleFunc("POST /cgi-bin/media/upload", w.upload)
 	return w
 }
 
@@ -139,6 +140,7 @@ type Stats struct {
 	MostInMinute int // the most calls of sync_msg in a minute, where those are limited
 	Refused      int // calls of sync_msg that were answered with an error
 	GetMedia     int // calls of media/get with a valid token
+	Uploads      int // calls of media/upload with a valid token
 	SendMsg      int // calls of send_msg and send_msg_on_event with a valid token
 }
 
