@@ -1,8 +1,10 @@
 package sample
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"math/big"
@@ -33,7 +35,7 @@ var phonePage = template.Must(template.New("phone").Parse(`<!doctype html>
 <form method="post" action="/phone/expire"><input type="hidden" name="code" value="{{.ID}}"><button>Let it expire</button></form></section>
 {{else}}<p>No code waits to be scanned.</p>{{end}}
 {{range .Accounts}}<section><h2>{{.Name}}</h2><p>Messages: {{.Posted}}, fetched: {{.Given}}. Answers to the friend: {{.Sent}}.</p>
-{{range .Answers}}<p dir="auto">↩ {{.Text}}</p>
+{{range .Answers}}<p dir="auto">↩ {{.Text}}{{with .Picture}}<img src="{{.}}" alt="">{{end}}</p>
 {{end}}<form method="post" action="/phone/write"><input type="hidden" name="person" value="{{.Name}}"><label>A friend writes <input name="text" value="Hello {{.Next}}" maxlength="200"></label> <button>Send</button></form>
 <form method="post" action="/phone/picture"><input type="hidden" name="person" value="{{.Name}}"><button>A friend sends a picture</button></form>
 <form method="post" action="/phone/leave"><input type="hidden" name="person" value="{{.Name}}"><button>Sign out</button></form></section>{{end}}
@@ -49,8 +51,30 @@ type shownCode struct {
 type shownAccount struct {
 	Name                string
 	Posted, Given, Next int
-	Sent                int          // how many texts the bot has sent
-	Answers             []ilink.Sent // the last of them
+	Sent                int      // how many answers the bot has sent
+	Answers             []answer // the last of them
+}
+
+// answer is what the bot has sent: a text, a picture, or the name of another file.
+type answer struct {
+	Text    string
+	Picture template.URL
+}
+
+// maxPicture is the most bytes of a picture that the phone shows.
+const maxPicture = 1 << 20
+
+func answerOf(s ilink.Sent) answer {
+	a := answer{Text: s.Text}
+	if s.File == "" {
+		return a
+	}
+	if kind := http.DetectContentType([]byte(s.File)); len(s.File) <= maxPicture && (kind == "image/png" || kind == "image/jpeg") {
+		a.Picture = template.URL("data:" + kind + ";base64," + base64.StdEncoding.EncodeToString([]byte(s.File))) //nolint:gosec // base64 of an image
+		return a
+	}
+	a.Text = fmt.Sprintf("%s (%d bytes)", cmp.Or(s.Text, "a file"), len(s.File))
+	return a
 }
 
 // phone answers what a person does with a phone.
@@ -133,11 +157,15 @@ func (w *weixin) show(rw http.ResponseWriter) {
 	}
 	for _, b := range w.Bots() {
 		sent := w.Sent(b.Token)
-		shown.Accounts = append(shown.Accounts, shownAccount{b.User, b.Posted, b.Given, b.Posted + 1, len(sent), sent[max(0, len(sent)-answersShown):]})
+		var answers []answer
+		for _, s := range sent[max(0, len(sent)-answersShown):] {
+			answers = append(answers, answerOf(s))
+		}
+		shown.Accounts = append(shown.Accounts, shownAccount{b.User, b.Posted, b.Given, b.Posted + 1, len(sent), answers})
 	}
 	shown.Name = []string{"Mei", "Chen", "Wang"}[len(shown.Accounts)%3]
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-	rw.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	rw.Header().Set("Content-Security-Policy", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
 	_ = phonePage.Execute(rw, shown) // a client that has hung up misses nothing
 }
 

@@ -24,6 +24,7 @@ type weixin struct {
 
 func newWeixin() *weixin {
 	w := &weixin{next: make(map[string]time.Time), Ilink: ilink.New(ilink.Options{
+		Full: true, // the address of files is the demo's own
 		Page: 50,
 		Link: func(r *http.Request, qrcode string) string { return "http://" + r.Host + "/phone?code=" + qrcode },
 	})}

@@ -168,6 +168,23 @@ func TestThePhoneShowsAnswers(t *testing.T) {
 	}
 }
 
+// The phone shows pictures, and names other files. It shows none of their bytes as a page.
+func TestThePhoneShowsFiles(t *testing.T) {
+	for _, tt := range []struct {
+		sent          ilink.Sent
+		text, picture string
+	}{
+		{ilink.Sent{Text: "hello"}, "hello", ""},
+		{ilink.Sent{File: string(picture(1))}, "", "data:image/png;base64,iVBOR"},
+		{ilink.Sent{Text: "a.html", File: "<html>"}, "a.html (6 bytes)", ""},
+		{ilink.Sent{File: string(append(picture(1), make([]byte, maxPicture)...))}, fmt.Sprintf("a file (%d bytes)", len(picture(1))+maxPicture), ""},
+	} {
+		if got := answerOf(tt.sent); got.Text != tt.text || !strings.HasPrefix(string(got.Picture), tt.picture) || tt.picture == "" && got.Picture != "" {
+			t.Errorf("got %q, %.40q; want %q, %q", got.Text, got.Picture, tt.text, tt.picture)
+		}
+	}
+}
+
 // A friend sends a picture, which the message leads to, and which only its key opens.
 func TestPicture(t *testing.T) {
 	w := newWeixin()

@@ -38,13 +38,14 @@ const (
 
 var _ poller.Sender = (*Checker)(nil)
 
-// Sending is text and typing notices within windows. Whether the server knows a repeated client_id is
+// Sending is texts, files and typing notices within windows. Whether the server knows a repeated client_id is
 // unknown, so an unknown end stays unknown.
 func (*Checker) Sending(json.RawMessage) poller.Sending {
-	return poller.Sending{Types: []string{typeText, typeTyping}, Windowed: true, Most: windowCount, Fleeting: []string{typeTyping}}
+	files := []string{typeImage, typeVideo, typeFile}
+	return poller.Sending{Types: append([]string{typeText, typeTyping}, files...), Windowed: true, Most: windowCount, Fleeting: []string{typeTyping}, Files: files}
 }
 
-// PrepareSend takes {"text": "…"}, and {"on": true} for typing. The peer of an answer is the person who
+// PrepareSend takes {"text": "…"}, {"on": true} for typing, and {"file": "ID"}. The peer of an answer is the person who
 // wrote the message.
 func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil && s.Peer == "" {
@@ -52,9 +53,11 @@ func (*Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poll
 			return errors.New("reply_to: is no message of a person in a direct chat, and only those can be answered")
 		}
 	}
+	file := func(data json.RawMessage) error { _, err := fileRule().Read(data, s.File); return err }
 	return message.Prepare(s, map[string]func(json.RawMessage) error{
 		typeText:   message.JudgeText,
 		typeTyping: func(data json.RawMessage) error { _, err := readTyping(data); return err },
+		typeImage:  file, typeVideo: file, typeFile: file,
 	})
 }
 
@@ -69,7 +72,8 @@ func readTyping(data json.RawMessage) (on bool, err error) {
 	return string(fields["on"]) == "true", nil
 }
 
-// Send sends one text, which is accepted if the server has given it a message_id, or one typing notice.
+// Send sends one text or one file, which is accepted if the server has given it a message_id, or one
+// typing notice. A file goes to the CDN first.
 func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
 	config, err := c.form.Read(r.Config)
 	if err != nil {
@@ -77,9 +81,12 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	}
 	var text string
 	var on bool
-	if r.Type == typeTyping {
+	switch r.Type {
+	case typeTyping:
 		on, err = readTyping(r.Data)
-	} else {
+	case typeImage, typeVideo, typeFile:
+		_, err = fileRule().Read(r.Data, nil)
+	default:
 		text, err = message.Text(r.Data)
 	}
 	switch {
@@ -94,17 +101,24 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		return poller.Sent{}, poller.Unsent(secrets.CheckError(err))
 	}
 	call := caller{client: c.client, config: config, token: token, open: use.Open()}
-	if r.Type == typeTyping {
+	switch r.Type {
+	case typeTyping:
 		return poller.Sent{}, call.typing(ctx, &c.tickets, r, on)
+	case typeImage, typeVideo, typeFile:
+		file, err := call.upload(ctx, r)
+		if err != nil {
+			return poller.Sent{}, err
+		}
+		return call.send(ctx, r, file.item(r.Type))
 	}
-	return call.send(ctx, r, text)
+	return call.send(ctx, r, map[string]any{"type": 1, "text_item": map[string]any{"text": text}})
 }
 
-func (c *caller) send(ctx context.Context, r poller.SendRequest, text string) (poller.Sent, error) {
+func (c *caller) send(ctx context.Context, r poller.SendRequest, item map[string]any) (poller.Sent, error) {
 	fields, err := c.ask(ctx, r, pathSend, map[string]any{
 		"msg": map[string]any{
 			"from_user_id": "", "to_user_id": r.Peer, "client_id": r.ID, "message_type": typeBot, "message_state": 2,
-			"item_list":     []any{map[string]any{"type": 1, "text_item": map[string]any{"text": text}}},
+			"item_list":     []any{item},
 			"context_token": r.Token,
 		},
 		"base_info": c.info(),
@@ -115,8 +129,8 @@ func (c *caller) send(ctx context.Context, r poller.SendRequest, text string) (p
 	if id := idOf(fields["message_id"]); id != "" {
 		return poller.Sent{VendorID: id}, nil
 	}
-	// Such texts were seen to be dropped, and to arrive late.
-	return poller.Sent{}, &poller.CheckError{Code: "no_message_id", Message: "the server answered without a message_id, so it may or may not have the text"}
+	// Such sends were seen to be dropped, and to arrive late.
+	return poller.Sent{}, &poller.CheckError{Code: "no_message_id", Message: "the server answered without a message_id, so it may or may not have the message"}
 }
 
 // typing shows a person that somebody types, or that nobody does any more.

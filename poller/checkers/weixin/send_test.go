@@ -162,7 +162,7 @@ func TestTyping(t *testing.T) {
 			t.Errorf("after a refusal: %v, %d tickets", err, w.Calls(ilinkd.GetConfig))
 		}
 		sending := c.Sending(nil)
-		if !slices.Equal(sending.Fleeting, []string{"typing"}) || !slices.Equal(sending.Types, []string{"text", "typing"}) {
+		if !slices.Equal(sending.Fleeting, []string{"typing"}) || !slices.Equal(sending.Types, []string{"text", "typing", "image", "video", "file"}) {
 			t.Errorf("got %+v", sending)
 		}
 	})

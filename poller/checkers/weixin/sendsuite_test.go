@@ -20,6 +20,7 @@ func TestSendSuite(t *testing.T) {
 			{Send: poller.Outgoing{Peer: person, Type: "text", Data: json.RawMessage(`{"text":"x","` + checktest.Hidden + `":1}`)}, Field: "data"},
 			{Send: poller.Outgoing{Peer: person, Type: "typing", Data: json.RawMessage(`{"on":1}`)}, Field: "data"},
 			{Send: poller.Outgoing{Peer: person, Type: "typing", Data: json.RawMessage(`{"on":true,"` + checktest.Hidden + `":1}`)}, Field: "data"},
+			{Send: poller.Outgoing{Peer: person, Type: "image", Data: json.RawMessage(`{"file":"f","caption":"x"}`)}, Field: "data.caption"},
 			{Send: poller.Outgoing{Peer: "p\x01", Type: "text", Data: text.Data}, Field: "to"},
 			{Send: poller.Outgoing{Type: "text", Data: text.Data}, Answers: &poller.Message{Data: json.RawMessage(`{"from_user_id":"p","group_id":"g"}`)}, Field: "reply_to"},
 		},
@@ -27,7 +28,7 @@ func TestSendSuite(t *testing.T) {
 }
 
 func startSendParty(t *testing.T) checktest.SendParty {
-	w, stop, err := ilinkd.Serve(ilink.Options{Hold: -1})
+	w, stop, err := ilinkd.Serve(ilink.Options{Hold: -1, Full: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +45,9 @@ func startSendParty(t *testing.T) checktest.SendParty {
 		written(account)
 		return configOf(w.URL(), account)
 	}
+	file := func(name string, size int64) checktest.ValidSend {
+		return checktest.ValidSend{Send: poller.Outgoing{Peer: person, Type: name, Data: json.RawMessage(`{"file":"f"}`)}, File: &poller.File{Name: "a é.bin", Type: "image/png", Size: size}}
+	}
 	return checktest.SendParty{
 		New:    func() poller.Sender { return New(client, source()) },
 		Config: config,
@@ -52,11 +56,12 @@ func startSendParty(t *testing.T) checktest.SendParty {
 			{Send: poller.Outgoing{Peer: person, Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"from_user_id":"` + person + `","message_type":1}`)}},
 			{Send: poller.Outgoing{Peer: person, Type: "typing", Data: json.RawMessage(`{"on":true}`)}},
+			file("image", 100_001), file("video", 16), file("file", 1),
 		},
 		Token: "context-1",
 		Taken: func(account string) (taken []checktest.Taken) {
 			for _, s := range w.Sent(tokenOf(account)) {
-				taken = append(taken, checktest.Taken{ID: s.ClientID, Peer: s.To})
+				taken = append(taken, checktest.Taken{ID: s.ClientID, Peer: s.To, File: []byte(s.File)})
 			}
 			for _, s := range w.Typing(tokenOf(account)) {
 				taken = append(taken, checktest.Taken{Peer: s.To})

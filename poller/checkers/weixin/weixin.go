@@ -59,6 +59,9 @@
 // client_id. It is accepted if the server gives it a message_id. A typing notice is one sendtyping,
 // with a ticket that getconfig gives for a day. Each replica has tickets of its own.
 //
+// An image, a video or a file is encrypted under a new key and goes to the CDN, where getuploadurl
+// says, and then one sendmessage names it. It has no caption, because a call takes one item.
+//
 // # Files
 //
 // Images, voices, files and videos are encrypted with AES-128-ECB, whose key stands in the message: an

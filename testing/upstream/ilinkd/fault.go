@@ -20,6 +20,8 @@ const (
 	GetCode     = "get_bot_qrcode"
 	GetStatus   = "get_qrcode_status"
 	Download    = "download" // of a file
+	GetUpload   = "getuploadurl"
+	Upload      = "upload" // of a file
 )
 
 // Fault is what a call does instead of its work: the first of its fields that is set.

@@ -58,6 +58,7 @@ type Options struct {
 
 	// Link returns the text of a drawn code; nil: the address of a page of WeChat's.
 	Link      func(r *http.Request, qrcode string) string
+	Full      bool          // getuploadurl answers with upload_full_url, and not with upload_param
 	MediaLife time.Duration // after which the CDN forgets files; 0: never
 	Replay    int           // how many of the latest messages a call with an empty cursor gets again
 }
@@ -72,7 +73,9 @@ type Ilink struct {
 	owners map[string]*bot  // by the person's id
 	codes  map[string]*code // by qrcode
 	media  map[string]*medium
-	issued int // codes and tokens so far
+	// uploads are files that bots may upload, by upload_param.
+	uploads map[string]*upload
+	issued  int // codes and tokens so far
 }
 
 // New makes a fake, to be used as an http.Handler.
@@ -90,7 +93,7 @@ func New(options Options) *Ilink {
 	}
 	w := &Ilink{
 		options: options, routes: http.NewServeMux(), bots: make(map[string]*bot), owners: make(map[string]*bot),
-		codes: make(map[string]*code), media: make(map[string]*medium),
+		codes: make(map[string]*code), media: make(map[string]*medium), uploads: make(map[string]*upload),
 	}
 	w.routes.HandleFunc("POST /ilink/bot/getupdates", w.getUpdates)
 	w.routes.HandleFunc("POST /ilink/bot/sendmessage", w.sendMessage)
@@ -100,7 +103,9 @@ func New(options Options) *Ilink {
 	w.routes.HandleFunc("POST /ilink/bot/msg/notifystop", w.notify(true))
 	w.routes.HandleFunc("POST /ilink/bot/get_bot_qrcode", w.getCode)
 	w.routes.HandleFunc("GET /ilink/bot/get_qrcode_status", w.getStatus)
+	w.routes.HandleFunc("POST /ilink/bot/getuploadurl", w.getUploadURL)
 	w.routes.HandleFunc("GET /c2c/download", w.download)
+	w.routes.HandleFunc("POST /c2c/upload", w.putUpload)
 	return w
 }
 

@@ -23,13 +23,14 @@ const (
 // firstSent is the message_id before a bot's first sent one.
 const firstSent uint64 = 1<<63 + 1<<54
 
-// Sent is a text that a bot has sent, and that the fake has accepted.
+// Sent is a text or a file that a bot has sent, and that the fake has accepted.
 type Sent struct {
 	ID       string // its message_id
 	To       string
 	ClientID string
-	Text     string
+	Text     string // of a file: its name, if it has one
 	At       time.Time
+	File     string // its bytes; empty: it is a text
 }
 
 // Sent returns what a bot has sent, in order. The bot may have had other tokens before.
@@ -57,6 +58,9 @@ type sending struct {
 			Text struct {
 				Text string `json:"text"`
 			} `json:"text_item"`
+			Image sentMedia `json:"image_item"`
+			File  sentMedia `json:"file_item"`
+			Video sentMedia `json:"video_item"`
 		} `json:"item_list"`
 	} `json:"msg"`
 }
@@ -71,7 +75,21 @@ func readInto(r *http.Request, to any) (token, fault string) {
 	return token, fault
 }
 
-// sendMessage takes a text for a person, if the person has written within the last day and was not
+// file returns what the item names as a file; nil: it is a text.
+func (s *sending) file() *sentMedia {
+	item := &s.Msg.ItemsList[0]
+	switch item.Type {
+	case 2:
+		return &item.Image
+	case 4:
+		return &item.File
+	case 5:
+		return &item.Video
+	}
+	return nil
+}
+
+// sendMessage takes a text or a file for a person, if the person has written within the last day and was not
 // answered too often since. It takes a repeated client_id again: whether the real server knows
 // one is not known.
 func (w *Ilink) sendMessage(rw http.ResponseWriter, r *http.Request) {
@@ -82,7 +100,7 @@ func (w *Ilink) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	case fault != "":
 	case m.From == nil || *m.From != "" || m.To == "" || m.ClientID == "" || m.Type != 2 || m.State != 2 || m.GroupID != "":
 		fault = "msg"
-	case len(m.ItemsList) != 1 || m.ItemsList[0].Type != 1 || m.ItemsList[0].Text.Text == "":
+	case len(m.ItemsList) != 1 || s.file() == nil && (m.ItemsList[0].Type != 1 || m.ItemsList[0].Text.Text == ""):
 		fault = "item_list"
 	}
 	if fault != "" {
@@ -98,9 +116,18 @@ func (w *Ilink) sendMessage(rw http.ResponseWriter, r *http.Request) {
 	case !b.gave(m.Context) || now.Sub(b.wrote) > answersFor || b.answers >= answersMost:
 		w.answer(rw, r, map[string]any{"ret": codeRefused, "errmsg": fmt.Sprintf("refused: %s", m.Context)})
 	default:
+		text, data := m.ItemsList[0].Text.Text, []byte(nil)
+		if file := s.file(); file != nil {
+			var ok bool
+			if data, ok = w.fileIn(file); !ok {
+				w.answer(rw, r, map[string]any{"ret": -1, "errmsg": "no such file, or another key"})
+				return
+			}
+			text = file.Name
+		}
 		b.answers++
 		id := strconv.FormatUint(firstSent+uint64(len(b.sent))+1, 10)
-		b.sent = append(b.sent, Sent{ID: id, To: m.To, ClientID: m.ClientID, Text: m.ItemsList[0].Text.Text, At: now})
+		b.sent = append(b.sent, Sent{ID: id, To: m.To, ClientID: m.ClientID, Text: text, At: now, File: string(data)})
 		w.answer(rw, r, map[string]any{"ret": 0, "message_id": json.RawMessage(id)})
 	}
 }
