@@ -80,62 +80,15 @@ type outlet struct {
 func eachKind(t *testing.T, test func(t *testing.T, kind string, o outlet)) {
 	t.Helper()
 	outlets := map[string]outlet{
-		"weixin": {false, func(*testing.T) *sendtest.Outlet {
-			fake := ilinkd.New(ilink.Options{Hold: -1})
-			fake.AddBot(token)
-			fake.Post(token, "text")
-			return &sendtest.Outlet{
-				Kind: weixin.Kind, Config: `{"token":{"secret":"T"}}`, Windowed: true, Peer: func(int) string { return "person@im.wechat" },
-				Sender: func(l *sendtest.Line) poller.Sender {
-					return weixin.New(client(l.Over(fake, "/sendmessage")), source())
-				},
-				Taken: func() (texts []string) {
-					for _, s := range fake.Sent(token) {
-						texts = append(texts, s.Text)
-					}
-					return texts
-				},
-				Cut: func(times int) { fake.Fail(ilinkd.SendMessage, ilinkd.Fault{Cut: true, Times: times}) },
-			}
-		}},
-		"wecom-kf": {false, func(*testing.T) *sendtest.Outlet {
-			fake := wecom.New(wecom.Options{})
-			fake.AddCorp("ww1", token)
-			fake.AddAccount("ww1", "wk1")
-			fake.Post("wk1", "text")
-			return &sendtest.Outlet{
-				Kind: "wecom-kf", Config: `{"corp_id":"ww1","open_kfid":"wk1","secret":{"secret":"T"}}`, Windowed: true, Sends: 3, Peer: func(int) string { return "wm-customer" },
-				Sender: func(l *sendtest.Line) poller.Sender {
-					return wecomkf.New(client(l.Over(fake, "/send_msg")), source(), wecomkf.NewMemory())
-				},
-				Taken: func() (texts []string) {
-					for _, s := range fake.Sent("wk1") {
-						texts = append(texts, s.Text)
-					}
-					return texts
-				},
-				Cut: func(times int) { fake.Fail("ww1", wecom.SendMsg, wecom.Fault{Cut: true, Times: times}) },
-			}
-		}},
-		"telegram": {false, func(*testing.T) *sendtest.Outlet {
-			fake := fakebot.New(fakebot.Options{})
-			fake.AddBot(token)
-			return &sendtest.Outlet{
-				Kind: "telegram", Config: `{"token":{"secret":"T"}}`, Peer: func(n int) string { return fmt.Sprint(1 + n%3) },
-				Sender: func(l *sendtest.Line) poller.Sender {
-					return telegram.New(client(l.Over(fake, "/sendMessage")), source())
-				},
-				Taken: func() (texts []string) {
-					for _, s := range fake.Sent(token) {
-						texts = append(texts, s.Text)
-					}
-					return texts
-				},
-				Cut: func(times int) { fake.FailSends(token, fakebot.Fault{Cut: true, Times: times}) },
-			}
-		}},
-		"a connector":                   {false, func(*testing.T) *sendtest.Outlet { return connected(false) }},
-		"a connector that deduplicates": {true, func(*testing.T) *sendtest.Outlet { return connected(true) }},
+		"weixin, a file":                {false, func(*testing.T) *sendtest.Outlet { return bound("file") }},
+		"weixin":                        {false, func(*testing.T) *sendtest.Outlet { return bound("") }},
+		"wecom-kf":                      {false, func(*testing.T) *sendtest.Outlet { return serviced("") }},
+		"wecom-kf, a voice":             {false, func(*testing.T) *sendtest.Outlet { return serviced("voice") }},
+		"telegram":                      {false, func(*testing.T) *sendtest.Outlet { return chatting("", "/sendMessage") }},
+		"telegram, a file":              {false, func(*testing.T) *sendtest.Outlet { return chatting("file", "/sendDocument") }},
+		"a connector":                   {false, func(*testing.T) *sendtest.Outlet { return connected(false, "") }},
+		"a connector, an image":         {false, func(*testing.T) *sendtest.Outlet { return connected(false, "image") }},
+		"a connector that deduplicates": {true, func(*testing.T) *sendtest.Outlet { return connected(true, "") }},
 	}
 	for name, o := range outlets {
 		t.Run(name, func(t *testing.T) {
@@ -145,18 +98,76 @@ func eachKind(t *testing.T, test func(t *testing.T, kind string, o outlet)) {
 	}
 }
 
-// connected is an account of a connector.
-func connected(once bool) *sendtest.Outlet {
-	fake := upstream.New(upstream.Options{Deduplicates: once})
-	config := fmt.Sprintf(`{"url":"http://connector.test/connector/a","send_url":"http://connector.test/send/a","deduplicates":%t}`, once)
+// bound is an account of WeChat.
+func bound(name string) *sendtest.Outlet {
+	fake := ilinkd.New(ilink.Options{Hold: -1})
+	fake.AddBot(token)
+	fake.Post(token, "text")
 	return &sendtest.Outlet{
-		Kind: "http", Config: config, Peer: func(n int) string { return fmt.Sprint("peer", n%3) },
+		Kind: weixin.Kind, Config: `{"token":{"secret":"T"}}`, Windowed: true, Type: name, Peer: func(int) string { return "person@im.wechat" },
+		Sender: func(l *sendtest.Line) poller.Sender {
+			return weixin.New(client(l.Over(fake, "/sendmessage")), source())
+		},
+		Taken: func() (texts []string) {
+			for _, s := range fake.Sent(token) {
+				texts = append(texts, s.Text)
+			}
+			return texts
+		},
+		Cut: func(times int) { fake.Fail(ilinkd.SendMessage, ilinkd.Fault{Cut: true, Times: times}) },
+	}
+}
+
+// serviced is an account of WeCom.
+func serviced(name string) *sendtest.Outlet {
+	fake := wecom.New(wecom.Options{})
+	fake.AddCorp("ww1", token)
+	fake.AddAccount("ww1", "wk1")
+	fake.Post("wk1", "text")
+	return &sendtest.Outlet{
+		Kind: "wecom-kf", Config: `{"corp_id":"ww1","open_kfid":"wk1","secret":{"secret":"T"}}`, Windowed: true, Type: name, Sends: 3, Peer: func(int) string { return "wm-customer" },
+		Sender: func(l *sendtest.Line) poller.Sender {
+			return wecomkf.New(client(l.Over(fake, "/send_msg")), source(), wecomkf.NewMemory())
+		},
+		Taken: func() (texts []string) {
+			for _, s := range fake.Sent("wk1") {
+				texts = append(texts, s.Text)
+			}
+			return texts
+		},
+		Cut: func(times int) { fake.Fail("ww1", wecom.SendMsg, wecom.Fault{Cut: true, Times: times}) },
+	}
+}
+
+// chatting is a bot of Telegram, whose sends go by a method.
+func chatting(name, method string) *sendtest.Outlet {
+	fake := fakebot.New(fakebot.Options{})
+	fake.AddBot(token)
+	return &sendtest.Outlet{
+		Kind: "telegram", Config: `{"token":{"secret":"T"}}`, Type: name, Peer: func(n int) string { return fmt.Sprint(1 + n%3) },
+		Sender: func(l *sendtest.Line) poller.Sender { return telegram.New(client(l.Over(fake, method)), source()) },
+		Taken: func() (texts []string) {
+			for _, s := range fake.Sent(token) {
+				texts = append(texts, s.Text+s.Name)
+			}
+			return texts
+		},
+		Cut: func(times int) { fake.FailSends(token, fakebot.Fault{Cut: true, Times: times}) },
+	}
+}
+
+// connected is an account of a connector.
+func connected(once bool, name string) *sendtest.Outlet {
+	fake := upstream.New(upstream.Options{Deduplicates: once})
+	config := fmt.Sprintf(`{"url":"http://connector.test/connector/a","send_url":"http://connector.test/send/a","deduplicates":%t,"send_files":true}`, once)
+	return &sendtest.Outlet{
+		Kind: "http", Config: config, Type: name, Peer: func(n int) string { return fmt.Sprint("peer", n%3) },
 		Sender: func(l *sendtest.Line) poller.Sender {
 			return connector.New(client(l.Over(handler{fake}, "/send/a")), source())
 		},
 		Taken: func() (texts []string) {
 			for _, s := range fake.Sent("a") {
-				texts = append(texts, textOf(s.Data))
+				texts = append(texts, textOf(s.Data)+s.Name)
 			}
 			return texts
 		},

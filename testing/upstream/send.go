@@ -17,6 +17,8 @@ type Sent struct {
 	ID, To, Type string
 	Data         json.RawMessage
 	Attempt      int
+	File         string // its bytes; empty: it has none
+	Name         string // the file's
 }
 
 // Sent returns what an account's connector has taken, in order.
@@ -54,6 +56,11 @@ func (u *Upstream) send(w http.ResponseWriter, r *http.Request) {
 		Type    string          `json:"type"`
 		Data    json.RawMessage `json:"data"`
 		Attempt int             `json:"attempt"`
+		File    struct {
+			Name string
+			Size int
+			Data []byte
+		} `json:"file"`
 	}
 	id := r.PathValue("id")
 	a := u.account(id)
@@ -66,14 +73,14 @@ func (u *Upstream) send(w http.ResponseWriter, r *http.Request) {
 	} else if fault != nil && fault.answer(w, r, healed) {
 		return
 	}
-	if json.Unmarshal(body, &q) != nil || q.Version != 1 || q.SendID == "" || q.SendID != r.Header.Get(standardwebhooks.HeaderWebhookID) || q.Account.ID != id || q.To == "" || q.Attempt < 1 {
+	if json.Unmarshal(body, &q) != nil || q.Version != 1 || q.SendID == "" || q.SendID != r.Header.Get(standardwebhooks.HeaderWebhookID) || q.Account.ID != id || q.To == "" || q.Attempt < 1 || len(q.File.Data) != q.File.Size {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	a.mu.Lock()
 	n := slices.IndexFunc(a.sent, func(s Sent) bool { return s.ID == q.SendID }) + 1
 	if n == 0 || !u.options.Deduplicates {
-		a.sent = append(a.sent, Sent{q.SendID, q.To, q.Type, q.Data, q.Attempt})
+		a.sent = append(a.sent, Sent{q.SendID, q.To, q.Type, q.Data, q.Attempt, string(q.File.Data), q.File.Name})
 		n = len(a.sent)
 	}
 	a.mu.Unlock()

@@ -20,6 +20,7 @@ type config struct {
 	hold    time.Duration // how long the connector holds a call; 0: it holds none
 	send    string        // where sends go; empty: the account cannot send
 	once    bool          // the connector takes a send once, however often it comes
+	files   bool          // it takes files
 
 	remember string // by what the account remembers its messages; empty: not at all
 }
@@ -112,6 +113,25 @@ func newForm(client *fetch.Client, kept bool) *form {
 			},
 			Read: func(v strict.Value, c *config) {
 				if raw := v.Raw(); raw != nil && json.Unmarshal(raw, &c.once) != nil {
+					v.Fault("must be true or false")
+				}
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "send_files", Type: strict.Choice, Example: true, Default: false,
+				Label: strict.Words{EN: "Sends with files", ZH: "带文件的发送"},
+				Help: strict.Words{
+					EN: "Whether the connector takes sends of the types image, voice, video and file, which have the file's bytes.",
+					ZH: "连接器是否接收 image、voice、video 和 file 类型的发送，其中带有文件的内容。",
+				},
+				Choices: []strict.Option{
+					{Value: false, Label: strict.Words{EN: "Are not taken", ZH: "不接收"}},
+					{Value: true, Label: strict.Words{EN: "Are taken", ZH: "接收"}},
+				},
+			},
+			Read: func(v strict.Value, c *config) {
+				if raw := v.Raw(); raw != nil && json.Unmarshal(raw, &c.files) != nil {
 					v.Fault("must be true or false")
 				}
 			},

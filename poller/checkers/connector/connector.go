@@ -15,6 +15,7 @@
 //	                by their type, time and data, and each is written once however
 //	                often the connector gives it; without it, nothing is remembered
 //	send_url        where to POST sends to; without it, the account cannot send
+//	send_files      true if the connector takes sends of types that are files, with their bytes
 //	deduplicates    true if the connector delivers a send once, however often it
 //	                comes with the same send_id
 //	settings        an object for the connector alone

@@ -95,7 +95,14 @@ func TestSchemaDescribesSends(t *testing.T) {
 	if !fits(t, s, string(body)) {
 		t.Errorf("%s does not fit the schema", body)
 	}
-	for _, bad := range []string{`{}`, strings.Replace(string(body), `"version":1`, `"version":2`, 1), strings.Replace(string(body), `"to":"anna"`, `"to":""`, 1)} {
+	withFile, err := encodeSend(t.Context(), poller.SendRequest{
+		Account: "a", Config: []byte(`{"url":"https://example.com"}`), ID: "S", Attempt: 1, Peer: "anna", Type: "image", Data: []byte(`{"file":"f","caption":"x"}`),
+		File: &poller.SendFile{File: poller.File{Type: "image/png", Size: 7}},
+	})
+	if err != nil || !fits(t, s, string(withFile)) {
+		t.Errorf("%s does not fit the schema: %v", withFile, err)
+	}
+	for _, bad := range []string{`{}`, strings.Replace(string(body), `"text","data"`, `"image","data"`, 1), strings.Replace(string(body), `"version":1`, `"version":2`, 1), strings.Replace(string(body), `"to":"anna"`, `"to":""`, 1)} {
 		if fits(t, s, bad) {
 			t.Errorf("%s fits the schema", bad)
 		}

@@ -30,28 +30,33 @@ type sendRequest struct {
 	SendID   string          `json:"send_id"` // the same for all attempts of one send, and for no other
 	Account  account         `json:"account"`
 	To       string          `json:"to"`
-	Type     string          `json:"type"` // "text"
+	Type     string          `json:"type"` // "text", or one of fileTypes
 	Data     json.RawMessage `json:"data"`
 	Deadline *time.Time      `json:"deadline"` // after which nobody waits for the answer; null: unknown
 	Attempt  int             `json:"attempt"`  // 1 at first
+	File     *sentFile       `json:"file,omitempty"`
 }
 
-// Sending is text, if the config has a send_url.
+// Sending is text, if the config has a send_url, and files, if it says so.
 func (c *Checker) Sending(raw json.RawMessage) poller.Sending {
 	config, err := c.kept.Read(raw)
 	if err != nil || config.send == "" {
 		return poller.Sending{}
 	}
 	sending := poller.Sending{Types: []string{"text"}}
+	if config.files {
+		sending.Types, sending.Files = append(sending.Types, fileTypes()...), fileTypes()
+	}
 	if config.once {
 		sending.Doubt = poller.DoubtRepeats
 	}
 	return sending
 }
 
-// PrepareSend takes {"text": "…"}. An answer to a message whose data has a text "from" is for that.
+// PrepareSend takes {"text": "…"}, and {"file": "ID", "caption": "…"}. An answer to a message whose data has a text "from" is for that.
 func (c *Checker) PrepareSend(raw json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
-	if config, err := c.kept.Read(raw); err != nil || config.send == "" {
+	config, err := c.kept.Read(raw)
+	if err != nil || config.send == "" {
 		return poller.ErrCannotSend
 	}
 	if answers != nil && s.Peer == "" {
@@ -63,7 +68,13 @@ func (c *Checker) PrepareSend(raw json.RawMessage, s *poller.Outgoing, answers *
 			return errors.New("to: must be given, because the message's data has no text named from")
 		}
 	}
-	return message.PrepareText(s)
+	types := map[string]func(json.RawMessage) error{"text": message.JudgeText}
+	if config.files {
+		for _, name := range fileTypes() {
+			types[name] = func(data json.RawMessage) error { return judgeFile(data, s.File) }
+		}
+	}
+	return message.Prepare(s, types)
 }
 
 // Send makes one request to the connector.
@@ -79,24 +90,59 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(secrets.CheckError(err))
 	}
-	if _, err := message.Text(r.Data); err != nil {
-		return poller.Sent{}, poller.Refused("data", err.Error())
+	call := fetch.Call{Method: http.MethodPost, URL: config.send, MaxBody: maxSent, Confined: secret.open}
+	if isFile(r.Type) {
+		err = setFile(ctx, &call, r, secret)
+	} else {
+		err = setText(ctx, &call, r, secret)
 	}
-	body, err := encodeSend(ctx, r)
 	if err != nil {
-		return poller.Sent{}, poller.Refused("data", "the send cannot be encoded")
+		return poller.Sent{}, err
 	}
-	header, err := secret.header(r.ID, time.Now(), body)
-	if err != nil {
-		return poller.Sent{}, poller.Unsent(&poller.CheckError{Code: "secret", Message: err.Error()})
-	}
-	answer, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: config.send, Header: header, Body: body, MaxBody: maxSent, Confined: secret.open,
-	})
-	if err != nil {
+	answer, err := c.client.Do(ctx, call)
+	switch {
+	case err != nil && call.Stream != nil:
+		return poller.Sent{}, fetch.StreamError(call.Stream, err)
+	case err != nil:
 		return poller.Sent{}, fetch.SendError(err)
 	}
 	return sentOf(answer, secret.values)
+}
+
+// setText gives a call the body of a text, and signs it.
+func setText(ctx context.Context, call *fetch.Call, r poller.SendRequest, secret resolved) (err error) {
+	if _, err := message.Text(r.Data); err != nil {
+		return poller.Refused("data", err.Error())
+	}
+	if call.Body, err = encodeSend(ctx, r); err != nil {
+		return poller.Refused("data", "the send cannot be encoded")
+	}
+	if call.Header, err = secret.header(r.ID, time.Now(), call.Body); err != nil {
+		return poller.Unsent(&poller.CheckError{Code: "secret", Message: err.Error()})
+	}
+	return nil
+}
+
+// setFile gives a call the body of a file, which is read once for its signature and once when it is
+// sent.
+func setFile(ctx context.Context, call *fetch.Call, r poller.SendRequest, secret resolved) error {
+	if err := judgeFile(r.Data, nil); err != nil {
+		return poller.Refused("data", err.Error())
+	}
+	if err := fileRule().Fits(r.File); err != nil {
+		return err
+	}
+	raw, err := encodeSend(ctx, r)
+	if err == nil {
+		call.Stream, err = fileBody(raw, r.File)
+	}
+	if err != nil {
+		return poller.Refused("data", "the send cannot be encoded")
+	}
+	if call.Header, err = secret.streamHeader(ctx, r.ID, time.Now(), call.Stream); err != nil {
+		return poller.Unsent(err)
+	}
+	return nil
 }
 
 // encodeSend returns the body of a request to a send_url.
@@ -107,6 +153,9 @@ func encodeSend(ctx context.Context, r poller.SendRequest) ([]byte, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		deadline = deadline.UTC()
 		q.Deadline = &deadline
+	}
+	if f := r.File; f != nil {
+		q.File = &sentFile{Name: message.FileName(&f.File), Type: f.Type, Size: f.Size, SHA256: f.SHA256}
 	}
 	return json.Marshal(q)
 }

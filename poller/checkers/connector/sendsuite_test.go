@@ -15,7 +15,7 @@ import (
 
 // sendingConfig is a config whose sends go to an address.
 func sendingConfig(url string, once bool) json.RawMessage {
-	return json.RawMessage(strings.TrimSuffix(string(signedConfig(url)), "}") + fmt.Sprintf(`,"send_url":%q,"deduplicates":%t}`, url, once))
+	return json.RawMessage(strings.TrimSuffix(string(signedConfig(url)), "}") + fmt.Sprintf(`,"send_url":%q,"deduplicates":%t,"send_files":true}`, url, once))
 }
 
 func TestSendSuite(t *testing.T) {
@@ -43,6 +43,9 @@ func startSendParty(t *testing.T, once bool) checktest.SendParty {
 		}
 		return checktest.SendFault{Name: name, End: end, Code: code, After: wait, Takes: f.Cut, Hangs: f.Hang, Break: func(account string) { u.FailSends(account, f) }}
 	}
+	file := func(name, data string, size int64) checktest.ValidSend {
+		return checktest.ValidSend{Send: poller.Outgoing{Peer: "anna", Type: name, Data: json.RawMessage(data)}, File: &poller.File{Name: "a \"é\".bin", Type: "image/png", Size: size}}
+	}
 	return checktest.SendParty{
 		New:    func() poller.Sender { return New(client, source()) },
 		Config: func(account string) json.RawMessage { return sendingConfig(u.URL("send", account), once) },
@@ -50,10 +53,11 @@ func startSendParty(t *testing.T, once bool) checktest.SendParty {
 		Valid: []checktest.ValidSend{
 			{Send: poller.Outgoing{Peer: "anna", Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1", Data: json.RawMessage(`{"from":"ben"}`)}},
+			file("image", `{"file":"f","caption":"你好"}`, 100_001), file("voice", `{"file":"f"}`, 1), file("video", `{"file":"f"}`, 2), file("file", `{"file":"f"}`, 3),
 		},
 		Taken: func(account string) (taken []checktest.Taken) {
 			for _, s := range u.Sent(account) {
-				taken = append(taken, checktest.Taken{ID: s.ID, Peer: s.To})
+				taken = append(taken, checktest.Taken{ID: s.ID, Peer: s.To, File: []byte(s.File)})
 			}
 			return taken
 		},

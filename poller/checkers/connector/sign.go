@@ -46,11 +46,23 @@ func (c config) resolve(ctx context.Context, source secrets.Source, to string) (
 // check's is the same for all pages and retries of one claim: it shows a connector which requests
 // belong together, not that a request was repeated.
 func (r resolved) header(id string, now time.Time, body []byte) (http.Header, error) {
-	header := r.headers.Clone()
-	header.Set("Content-Type", "application/json")
-	header.Set("Accept", "application/json")
+	header := r.plain()
 	if err := fetch.Sign(header, id, now, body, r.keys...); err != nil {
 		return nil, fetch.ErrKey // its text holds no secret
 	}
 	return header, nil
+}
+
+// streamHeader is header for a body that is read while it is sent. Its error is that of the body.
+func (r resolved) streamHeader(ctx context.Context, id string, now time.Time, body *fetch.Stream) (http.Header, error) {
+	header := r.plain()
+	return header, fetch.SignStream(ctx, header, id, now, body, r.keys...)
+}
+
+// plain returns a request's header without a signature.
+func (r resolved) plain() http.Header {
+	header := r.headers.Clone()
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json")
+	return header
 }
