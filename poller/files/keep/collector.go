@@ -17,8 +17,11 @@ const (
 	CollectEvery = 5 * time.Minute
 	// CompareEvery is the time between two comparisons of the store with the list.
 	CompareEvery = 24 * time.Hour
-	// stillNamed is how long a row is left alone that a dead letter or a send names.
+	// stillNamed is how long a row is left alone that a dead letter or a send names. It is longer than
+	// it takes from when the row of a send's file is added until the send is queued.
 	stillNamed = time.Hour
+	// UploadLasts is how long an uploaded file stays that no send names.
+	UploadLasts = 24 * time.Hour
 
 	// condemnedFor is how long a name is condemned before it is removed: a Keep of that name may be
 	// on its way to Redis.
@@ -101,6 +104,15 @@ func (c Collector) Turn(ctx context.Context) (did Collected, err error) {
 			break
 		}
 	}
+	for {
+		more, err := c.endSent(ctx, list, &did)
+		if err != nil {
+			return did, err
+		}
+		if !more {
+			break
+		}
+	}
 	err = list.Condemned(ctx, condemnedFor, func(names []string) error {
 		n, err := remove(ctx, c.Store, list, names)
 		did.Removed += n
@@ -128,6 +140,15 @@ func (c Collector) end(ctx context.Context, list circulate.Files, did *Collected
 	if err != nil {
 		return false, err
 	}
+	return c.endUnnamed(ctx, list, did, rows, named, func(ids []string) error {
+		_, err := list.Raise(ctx, before.Add(stillNamed), ids...)
+		return err
+	})
+}
+
+// endUnnamed ends rows, except those that something still names, which are raised. It reports whether
+// there may be more.
+func (c Collector) endUnnamed(ctx context.Context, list circulate.Files, did *Collected, rows []circulate.File, named map[string]bool, raise func(ids []string) error) (more bool, err error) {
 	ending := rows[:0:0]
 	var stay []string
 	for _, row := range rows {
@@ -137,7 +158,7 @@ func (c Collector) end(ctx context.Context, list circulate.Files, did *Collected
 		}
 		ending = append(ending, row)
 	}
-	if _, err := list.Raise(ctx, before.Add(stillNamed), stay...); err != nil {
+	if err := raise(stay); err != nil {
 		return false, err
 	}
 	did.Named += len(stay)
@@ -146,23 +167,44 @@ func (c Collector) end(ctx context.Context, list circulate.Files, did *Collected
 	return err == nil && len(rows) == rowsAtOnce, err
 }
 
-// named returns which rows a dead letter of any group, or a send, still names.
+// endSent ends some of the rows whose send is no longer known, and uploads that are old enough. It
+// reports whether there may be more.
+func (c Collector) endSent(ctx context.Context, list circulate.Files, did *Collected) (more bool, err error) {
+	now, err := list.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	rows, err := list.DueSent(ctx, now.Add(-stillNamed), rowsAtOnce)
+	if err != nil || len(rows) == 0 {
+		return false, err
+	}
+	named := make(map[string]bool)
+	for _, row := range rows {
+		switch row.Holder {
+		case circulate.FileOfUpload:
+			named[row.ID] = now.Sub(row.Kept) < UploadLasts
+		case circulate.FileOfSend:
+			_, err := c.Ring.Sends().Look(ctx, row.Of)
+			if err != nil && !errors.Is(err, circulate.ErrNoSend) {
+				return false, err
+			}
+			named[row.ID] = err == nil
+		}
+	}
+	return c.endUnnamed(ctx, list, did, rows, named, func(ids []string) error {
+		_, err := list.RaiseSent(ctx, now, ids...)
+		return err
+	})
+}
+
+// named returns which rows of messages a dead letter of any group still names.
 func (c Collector) named(ctx context.Context, rows []circulate.File) (map[string]bool, error) {
 	type holder struct{ account, of string }
 	messages := make(map[holder][]string)
 	named := make(map[string]bool)
 	for _, row := range rows {
-		switch row.Holder {
-		case circulate.FileOfMessage:
-			at := holder{row.Account, row.Of}
-			messages[at] = append(messages[at], row.ID)
-		case circulate.FileOfSend:
-			_, err := c.Ring.Sends().Look(ctx, row.Of)
-			if err != nil && !errors.Is(err, circulate.ErrNoSend) {
-				return nil, err
-			}
-			named[row.ID] = err == nil
-		}
+		at := holder{row.Account, row.Of}
+		messages[at] = append(messages[at], row.ID)
 	}
 	if len(messages) == 0 {
 		return named, nil

@@ -23,6 +23,12 @@
 // between two steps leaves bytes that no row has, and a Collector removes them. It leaves no row
 // without bytes.
 //
+// # Sends
+//
+// A send may name a file that somebody has uploaded, or that a message carries. Before such a send is
+// queued it gets a row of its own, with the same bytes. So whatever becomes of the file that it names,
+// its own stays as long as the send is known. SendFiles opens it for the attempts.
+//
 // # Collecting
 //
 // A Collector ends rows whose message has gone: see *Files* in package circulate. Any number of

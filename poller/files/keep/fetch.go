@@ -129,9 +129,23 @@ func (k *Keeper) fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 	return k.enroll(ctx, w, row, stored)
 }
 
-// enroll makes the row of a file whose bytes are stored, and removes these bytes again if the row
-// has others that are equal, or if there is no row.
+// enroll makes the row of a file whose bytes are stored. Its errors are those of Fetch.
 func (k *Keeper) enroll(ctx context.Context, w Wanted, row circulate.File, began time.Time) (circulate.File, error) {
+	row, err := k.add(ctx, row, began)
+	switch {
+	case err == nil:
+		return row, nil
+	case errors.Is(err, circulate.ErrFilesFull), errors.Is(err, circulate.ErrAccountFilesFull):
+		return row, k.full(ctx, w, err)
+	case errors.Is(err, circulate.ErrFileVoid):
+		return row, later(0, "", err)
+	}
+	return row, later(shortPause, "", err)
+}
+
+// add makes the row of a file whose bytes are stored, and removes these bytes again if the row
+// has others that are equal, or if there is no row.
+func (k *Keeper) add(ctx context.Context, row circulate.File, began time.Time) (circulate.File, error) {
 	own, order := row.Object, circulate.Keeping{Began: began, Bounds: k.config.Bounds}
 	unsure := false // a Keep may still be on its way: then own stays until a Collector removes it
 	for try := 0; ; try++ {
@@ -141,14 +155,12 @@ func (k *Keeper) enroll(ctx context.Context, w Wanted, row circulate.File, began
 			if !unsure {
 				k.drop(ctx, own)
 			}
-			return circulate.File{}, k.full(ctx, w, err)
-		case errors.Is(err, circulate.ErrFileVoid):
-			return circulate.File{}, later(0, "", err)
+			return circulate.File{}, err
 		case err != nil && circulate.Unknown(err) && try < 3 && ctx.Err() == nil:
 			unsure = true
 			continue // it is safe to repeat, and otherwise these bytes would be fetched again
 		case err != nil:
-			return circulate.File{}, later(shortPause, "", err)
+			return circulate.File{}, err
 		}
 		if row.Object = object; object == own || object == "" {
 			return row, nil
