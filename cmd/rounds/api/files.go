@@ -25,6 +25,11 @@ type FileStore interface {
 	When(ctx context.Context, kind string) string
 	// Fetch fetches a file of a message now. Its error is a *FileLost, or a *FileLater.
 	Fetch(ctx context.Context, found *circulate.Found, place int) error
+	// Upload stores a file for sends to name. Its error is a *FileRefused if the file is at fault,
+	// circulate.ErrFilesFull or circulate.ErrAccountFilesFull, or one of the store or of Redis.
+	Upload(ctx context.Context, u Upload, from io.Reader) (circulate.File, error)
+	// Share is circulate.Files.Share within the account's quota.
+	Share(ctx context.Context, row circulate.File, from string) (bool, error)
 	// Open returns the bytes of a kept file, or ErrNoFile if the store does not have them.
 	Open(ctx context.Context, object string) (io.ReadSeekCloser, error)
 }
@@ -64,6 +69,7 @@ type CarriedFile struct {
 // File is a file of a message.
 type File struct {
 	N      int    `json:"n" doc:"Its place in the message, from 0."`
+	ID     string `json:"id,omitempty" doc:"Names it in a send of the same account, if it is kept."`
 	Name   string `json:"name,omitempty" doc:"As the sender named it; nothing of it is to be trusted."`
 	Type   string `json:"type,omitempty" doc:"The media type, as the sender or the third party says."`
 	Size   int64  `json:"size,omitempty" doc:"Bytes; until it is kept, as the message says."`
@@ -135,7 +141,7 @@ func (s *Server) fileOf(ctx context.Context, c carrying, place int, carried Carr
 	f := File{N: place, Name: carried.Name, Type: carried.Type, Size: carried.Size}
 	switch {
 	case row.State == circulate.FileKept:
-		f.State, f.Name, f.Type, f.Size = fileKept, row.Name, row.Type, row.Size
+		f.State, f.ID, f.Name, f.Type, f.Size = fileKept, row.ID, row.Name, row.Type, row.Size
 	case row.State == circulate.FileLost:
 		f.State, f.Reason = fileLost, row.Reason
 		return f
@@ -292,10 +298,11 @@ func disposition(name string) string {
 	return "attachment"
 }
 
-// fileRoutes adds the route of a message's file, if there is a store.
+// fileRoutes adds the routes of files, if there is a store.
 func (s *Server) fileRoutes(mux *routeMux) {
 	if s.options.Files != nil {
 		mux.HandleFunc("GET /v1/messages/{ref}/files/{n}", s.getFile)
+		mux.HandleFunc("POST /v1/files", s.createFile)
 	}
 }
 

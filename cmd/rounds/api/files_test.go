@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,6 +68,33 @@ func (s *shelf) Open(_ context.Context, object string) (io.ReadSeekCloser, error
 	return page{bytes.NewReader([]byte(content))}, nil
 }
 
+func (s *shelf) Upload(ctx context.Context, u Upload, from io.Reader) (circulate.File, error) {
+	content, err := io.ReadAll(io.LimitReader(from, 100))
+	sum := sha256.Sum256(content)
+	f := circulate.File{
+		Account: u.Account, Kind: u.Kind, Holder: circulate.FileOfUpload, Of: u.Name + u.Type, Name: u.Name, Type: u.Type, Hash: hex.EncodeToString(sum[:]), Size: int64(len(content)),
+	}
+	f.ID, f.Object = circulate.NewFileID(f.Account, f.Holder, f.Of, 0), f.Hash
+	switch {
+	case err != nil:
+		return f, &FileRefused{Reason: "broke off before its end", Err: err}
+	case u.SHA256 != "" && u.SHA256 != f.Hash:
+		return f, &FileRefused{Reason: "is not what sha256 says: something was lost or changed on its way"}
+	case s.err != nil:
+		return f, s.err
+	}
+	if f.Found, err = s.ring.Files().Now(ctx); err != nil {
+		return f, err
+	}
+	s.bytes[f.Object] = string(content)
+	_, err = s.ring.Files().Keep(ctx, f, circulate.Keeping{Began: f.Found})
+	return f, err
+}
+
+func (s *shelf) Share(ctx context.Context, row circulate.File, from string) (bool, error) {
+	return s.ring.Files().Share(ctx, row, from, circulate.FileBounds{})
+}
+
 func filesFixture(t *testing.T) (*fixture, *shelf) {
 	store := &shelf{when: FilesAll, bytes: make(map[string]string)}
 	f := newFixture(t, func(o *Options) {
@@ -88,7 +117,7 @@ func TestFilesAreRead(t *testing.T) {
 	m := list.Messages[0]
 	at := fmt.Sprintf("/v1/messages/%d:%s/files/", m.Shard, m.Position)
 	want := []File{
-		{N: 0, Name: "ca\"t é.svg", Type: "image/svg+xml", Size: 6, State: "kept", URL: at + "0"},
+		{N: 0, ID: circulate.NewFileID("a", circulate.FileOfMessage, "x12", 0), Name: "ca\"t é.svg", Type: "image/svg+xml", Size: 6, State: "kept", URL: at + "0"},
 		{N: 1, Name: "claimed 1", Type: "image/png", Size: 7, State: "waiting", URL: at + "1"},
 	}
 	if len(m.Files) != 2 || m.Files[0] != want[0] || m.Files[1] != want[1] {

@@ -82,6 +82,7 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 	doc.AddOperation(schemas.messages())
 	if s.options.Files != nil {
 		doc.AddOperation(schemas.file())
+		doc.AddOperation(schemas.upload())
 	}
 	doc.AddOperation(schemas.probe("/healthz", "Whether the process serves", "Always ok, whatever Redis does.", nil))
 	doc.AddOperation(schemas.probe("/readyz", "Whether Redis can be used", "", []int{http.StatusServiceUnavailable}))

@@ -97,6 +97,7 @@ func Rights() []Right {
 		{"GET /v1/messages", access.Viewer, scopeAccounts},
 		{"GET /v1/messages/{ref}", access.Viewer, scopeAccounts},
 		{"GET /v1/messages/{ref}/files/{n}", access.Viewer, scopeAccounts},
+		{"POST /v1/files", access.Sender, scopeAccount},
 		{"GET /v1/sends", access.Viewer, scopeAccounts},
 		{"GET /v1/sends/{id}", access.Viewer, scopeAccount},
 		{"POST /v1/sends/{id}/cancel", access.Sender, scopeAccount},

@@ -30,6 +30,7 @@ type Sending struct {
 	Windowed bool     // its peers may be answered only within windows
 	Most     int      // how many answers a window allows; 0: any number
 	Fleeting []string // those of Types that take nothing from a window's count
+	Files    []string // those of Types that are a file, whose data names it
 
 	// Prepare judges a send and completes it. If the send answers a found message, Prepare
 	// fills in what the kind takes from that message, such as the peer. Its error has every
@@ -41,6 +42,7 @@ type Sending struct {
 type Outgoing struct {
 	Peer, Type string
 	Data       json.RawMessage
+	File       *CarriedFile // that the data names; nil: none
 }
 
 // SendRequest is what to send to whom.
@@ -48,7 +50,7 @@ type SendRequest struct {
 	_       struct{}        `additionalProperties:"false"`
 	To      string          `json:"to,omitempty" strict:"to" maxLength:"512" doc:"Whom it is for, in the kind's own form, such as a user or a chat. It may be left out if reply_to names a message."`
 	Type    string          `json:"type,omitempty" strict:"type" default:"text" doc:"What it is. Each kind has its own types; every kind that sends has text."`
-	Data    json.RawMessage `json:"data,omitempty" strict:"data" doc:"Its content, at most 16 KiB. A text is {\"text\": \"…\"}."`
+	Data    json.RawMessage `json:"data,omitempty" strict:"data" doc:"Its content, at most 16 KiB. A text is {\"text\": \"…\"}, an image or another file {\"file\": \"ID\"}, with the id of an uploaded or a kept file."`
 	ReplyTo string          `json:"reply_to,omitempty" strict:"reply_to" maxLength:"64" example:"12:1767225600000-0" doc:"The message that it answers: SHARD:POSITION, as the fields shard and position of the message have it, or the handle that a consumer group got. The kind takes from it what it needs, such as whom to answer."`
 	Expires string          `json:"expires,omitempty" strict:"expires" format:"date-time" doc:"It is never sent after this time; left out: however long it waits."`
 	When    string          `json:"when,omitempty" strict:"when" enum:"now,open" default:"now" doc:"What happens if the third party does not allow an answer now. now: 409. open: it waits for the person's next message."`
@@ -134,7 +136,7 @@ func (s *Server) sendRoutes(api huma.API) {
 		Summary: "Send something in the name of an account",
 		Description: "It is queued, and a poller sends it soon. Sends to one peer go out in the order in which they were queued, one at a time. " +
 			"409 if the key was used for another send, or if the third party does not allow an answer now; 422 if the account's kind cannot send it; 429 if too many sends wait.",
-		DefaultStatus: http.StatusAccepted, Errors: []int{400, 401, 404, 409, 413, 422, 429, 503},
+		DefaultStatus: http.StatusAccepted, Errors: []int{400, 401, 404, 409, 413, 422, 429, 503, 507},
 	}), s.createSend)
 	answer(s, api, "list sends", huma.Operation{
 		OperationID: "list-sends", Method: http.MethodGet, Path: "/v1/sends", Tags: []string{"sends"},
@@ -230,10 +232,19 @@ func (s *Server) createSend(ctx context.Context, r *createSendRequest) (*queuedR
 	send := circulate.Send{
 		ID: circulate.NewSendID(view.ID), Account: view.ID, Kind: view.Kind, Expires: expires, Waits: body.When == "open", ReplyTo: body.ReplyTo, Request: body.digest(),
 	}
-	if err := s.prepareSend(ctx, &view, &body, &send); err != nil {
+	named, err := s.prepareSend(ctx, &view, &body, &send)
+	if err != nil {
 		return nil, err
 	}
+	if named != nil {
+		if err := s.holdFile(ctx, &send, named); err != nil {
+			return nil, err
+		}
+	}
 	queued, isNew, err := sends.Queue(ctx, send, r.Key, s.options.SendBounds)
+	if named != nil && (err == nil && !isNew || refusedSend(err)) {
+		s.letFileGo(ctx, &send)
+	}
 	if err != nil {
 		return nil, s.queueReply(ctx, view.ID, err)
 	}
@@ -245,19 +256,27 @@ func (s *Server) createSend(ctx context.Context, r *createSendRequest) (*queuedR
 	return queuedAs(view.ID, &queued), nil
 }
 
+// refusedSend reports whether an error of Queue says that the send is not queued, for certain.
+func refusedSend(err error) bool {
+	var busy *circulate.SendsBusyError
+	var window *circulate.WindowError
+	return errors.As(err, &busy) || errors.As(err, &window) || err != nil && !circulate.Unknown(err)
+}
+
 func queuedAs(account string, send *circulate.Send) *queuedReply {
 	send.Account = account // an old one is known by its id alone
 	return &queuedReply{Location: "/v1/sends/" + send.ID, Body: sendOf(send)}
 }
 
-// prepareSend has the account's kind judge and complete a send.
-func (s *Server) prepareSend(ctx context.Context, view *accounts.View, body *SendRequest, send *circulate.Send) error {
+// prepareSend has the account's kind judge and complete a send. It returns the file that the send
+// names, or nil.
+func (s *Server) prepareSend(ctx context.Context, view *accounts.View, body *SendRequest, send *circulate.Send) (*circulate.File, error) {
 	var sending Sending
 	if s.options.Sending != nil {
 		sending = s.options.Sending(view.Kind, view.Config)
 	}
 	if len(sending.Types) == 0 {
-		return newErrorReply(http.StatusUnprocessableEntity, fmt.Sprintf("the account cannot send: its kind is %s", view.Kind))
+		return nil, newErrorReply(http.StatusUnprocessableEntity, fmt.Sprintf("the account cannot send: its kind is %s", view.Kind))
 	}
 	var faults accounts.Faults
 	if !slices.Contains(sending.Types, body.Type) {
@@ -273,17 +292,27 @@ func (s *Server) prepareSend(ctx context.Context, view *accounts.View, body *Sen
 		case errors.As(err, &wrong):
 			faults = append(faults, wrong...)
 		case err != nil:
-			return err
+			return nil, err
 		default:
 			answers = &found.Message
 		}
 	}
 	if len(faults) > 0 {
-		return faults
+		return nil, faults
 	}
 	o := Outgoing{Peer: body.To, Type: body.Type, Data: body.Data}
+	var named *circulate.File
+	if slices.Contains(sending.Files, body.Type) {
+		var err error
+		if named, err = s.namedFile(ctx, view.ID, body.Data); err != nil {
+			return nil, err
+		}
+		if named != nil {
+			o.File = &CarriedFile{Name: named.Name, Type: named.Type, Size: named.Size}
+		}
+	}
 	if err := sending.Prepare(&o, answers); err != nil {
-		return accounts.SendFaults(err)
+		return nil, accounts.SendFaults(err)
 	}
 	switch {
 	case o.Peer == "":
@@ -296,7 +325,7 @@ func (s *Server) prepareSend(ctx context.Context, view *accounts.View, body *Sen
 	}
 	send.Peer, send.Type, send.Data = o.Peer, o.Type, o.Data
 	send.Windowed, send.Free = sending.Windowed, slices.Contains(sending.Fleeting, o.Type)
-	return faults.Err()
+	return named, faults.Err()
 }
 
 // sendReply returns the reply to an error of the outbox, or the error as it is.

@@ -55,9 +55,13 @@ func newKeeper(s settings.Settings, o Options, ring *circulate.Ring, checkers po
 	return keep.New(config, keep.Options{Ring: ring, Store: o.Files, Checkers: checkers, Log: o.Log, Metrics: metrics}), nil
 }
 
-// handlesFiles reports whether a role needs the store of files: the API reads them, a monitor ends
-// them, and delivery fetches and ends them.
-func handlesFiles(role string) bool { return role != settings.RolePoller }
+// sendFiles returns where pollers find the files of sends, or nil if there is no store.
+func sendFiles(o Options, ring *circulate.Ring) poller.SendFiles {
+	if o.Files == nil {
+		return nil
+	}
+	return keep.SendFiles{Ring: ring, Store: o.Files}
+}
 
 // startKeeping starts the consumer that fetches files.
 func startKeeping(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
@@ -167,6 +171,24 @@ func (f *fileStore) Open(ctx context.Context, object string) (io.ReadSeekCloser,
 		return nil, api.ErrNoFile
 	}
 	return reader, err
+}
+
+func (f *fileStore) Upload(ctx context.Context, u api.Upload, from io.Reader) (circulate.File, error) {
+	row, err := f.keeper.Upload(ctx, keep.Upload(u), from)
+	read := new(files.ReadError)
+	switch {
+	case errors.Is(err, files.ErrTooLarge):
+		return row, &api.FileRefused{Reason: fmt.Sprintf("must have at most %d bytes", f.keeper.Most())}
+	case errors.Is(err, files.ErrDiffers):
+		return row, &api.FileRefused{Reason: "is not what sha256 says: something was lost or changed on its way"}
+	case errors.As(err, &read):
+		return row, &api.FileRefused{Reason: "broke off before its end", Err: read.Err}
+	}
+	return row, err
+}
+
+func (f *fileStore) Share(ctx context.Context, row circulate.File, from string) (bool, error) {
+	return f.ring.Files().Share(ctx, row, from, f.keeper.Bounds())
 }
 
 // keepMetrics registers the metrics of files, if there is a store.

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -96,5 +97,73 @@ func TestFilesOfMessagesAreKept(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// couriers are postmen that also send.
+type couriers struct {
+	postmen
+	sent chan string
+}
+
+func (couriers) Sending(json.RawMessage) poller.Sending {
+	return poller.Sending{Types: []string{"file"}, Files: []string{"file"}}
+}
+
+func (couriers) PrepareSend(_ json.RawMessage, s *poller.Outgoing, _ *poller.Message) error {
+	if s.File == nil || s.File.Name != "letter.txt" || s.File.Size != 11 {
+		return fmt.Errorf("data.file: is %+v", s.File)
+	}
+	return nil
+}
+
+func (c couriers) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, error) {
+	from, err := r.File.Open(ctx)
+	if err != nil {
+		return poller.Sent{}, poller.Beforehand(err)
+	}
+	defer func() { _ = from.Close() }()
+	text, err := io.ReadAll(from)
+	c.sent <- r.File.Name + ": " + string(text)
+	return poller.Sent{}, err
+}
+
+// A file that was uploaded through the API is sent by the poller, from the store that both have.
+func TestFilesAreSent(t *testing.T) {
+	variables := map[string]string{"ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ROLES": "api,poller,monitor", "ROUNDS_FILES": filepath.Join(t.TempDir(), "files"), "ROUNDS_DATA_DIR": "memory"}
+	s, err := read(variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := couriers{sent: make(chan string, 1)}
+	addr := make(chan string, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, s, Options{
+			Lookup: lookupIn(variables), Log: slog.New(slog.DiscardHandler),
+			Kinds: []Kind{func(Tools) (poller.Checker, error) { return kind, nil }}, Serving: func(a string) { addr <- a },
+		})
+	}()
+	base := "http://" + <-addr
+	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
+	calls := client.New(base, "")
+	if _, err := calls.Add(t.Context(), accounts.Account{ID: "a", Kind: "postman", Cadence: "every 1h"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	up, err := calls.Upload(t.Context(), "a", "letter.txt", "text/plain", strings.NewReader("Dear writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := calls.Send(t.Context(), "a", "1", api.SendRequest{To: "anna", Type: "file", Data: json.RawMessage(`{"file":"` + up.ID + `"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-kind.sent; got != "letter.txt: Dear writer" {
+		t.Error(got)
+	}
+	calls.Close()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

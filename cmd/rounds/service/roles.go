@@ -248,7 +248,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 
 		ConfirmUnsynced: !s.Poller.ConfirmSynced,
 		ConfirmReplicas: s.Poller.ConfirmReplicas,
-	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller), Tokens: tokens})
+	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller), Tokens: tokens, Files: sendFiles(o, ring)})
 }
 
 // followMoves writes new addresses into records, if the settings say so.

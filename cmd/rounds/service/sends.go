@@ -21,10 +21,13 @@ func sendingOf(checkers poller.Checkers) func(kind string, config json.RawMessag
 		can := sender.Sending(config)
 		prepare := func(o *api.Outgoing, answers *circulate.Message) error {
 			send := poller.Outgoing{Peer: o.Peer, Type: o.Type, Data: o.Data}
+			if o.File != nil {
+				send.File = &poller.File{Name: o.File.Name, Type: o.File.Type, Size: o.File.Size}
+			}
 			err := sender.PrepareSend(config, &send, answers)
-			*o = api.Outgoing{Peer: send.Peer, Type: send.Type, Data: send.Data}
+			o.Peer, o.Type, o.Data = send.Peer, send.Type, send.Data
 			return err
 		}
-		return api.Sending{Types: can.Types, Windowed: can.Windowed, Most: can.Most, Fleeting: can.Fleeting, Prepare: prepare}
+		return api.Sending{Types: can.Types, Windowed: can.Windowed, Most: can.Most, Fleeting: can.Fleeting, Files: can.Files, Prepare: prepare}
 	}
 }

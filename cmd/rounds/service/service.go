@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,7 +138,7 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeRedis()) }() // after everything that uses it
 
-	if o.Files == nil && slices.ContainsFunc(s.API.Roles, handlesFiles) {
+	if o.Files == nil {
 		if o.Files, err = OpenFiles(ctx, s, o); err != nil {
 			return err
 		}

@@ -1,0 +1,235 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+// Upload is a file that somebody uploads, for sends of an account to name.
+type Upload struct {
+	Account string
+	Kind    string // the account's
+	Name    string
+	Type    string // the media type
+	SHA256  string // of the bytes, in hex; empty: unknown
+}
+
+// FileRefused reports that an uploaded file is at fault.
+type FileRefused struct {
+	Reason string
+	Err    error // the cause; nil: none
+}
+
+// Error returns the reason.
+func (e *FileRefused) Error() string { return e.Reason }
+
+// Unwrap returns the cause.
+func (e *FileRefused) Unwrap() error { return e.Err }
+
+// UploadedFile is a file that was uploaded.
+type UploadedFile struct {
+	ID      string    `json:"id" doc:"Names it in a send's data: {\"file\": \"ID\"}."`
+	Account string    `json:"account" doc:"Only sends of this account may name it."`
+	Name    string    `json:"name,omitempty"`
+	Type    string    `json:"type,omitempty" doc:"The media type."`
+	Size    int64     `json:"size" doc:"Bytes."`
+	SHA256  string    `json:"sha256" doc:"Of the bytes, in hex."`
+	Until   time.Time `json:"until" doc:"It is removed then. A send that names it before keeps the bytes for itself."`
+}
+
+// uploadLasts is how long an uploaded file stays that no send names.
+const uploadLasts = 24 * time.Hour
+
+// createFile stores the body of a request.
+func (s *Server) createFile(w http.ResponseWriter, r *http.Request) {
+	ctx, end := s.stream(r)
+	defer end()
+	connection := http.NewResponseController(w)
+	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: func() {}}
+	defer body.abandon(r.Body)
+	f, err := s.upload(ctx, r, body)
+	if err != nil {
+		trail.Of(r.Context()).End(trail.Refused)
+		if told, ok := errors.AsType[*errorReply](err); ok {
+			told.write(w, r)
+			return
+		}
+		s.errorReply(ctx, "upload file", err).write(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	writeJSON(w, f)
+}
+
+func (s *Server) upload(ctx context.Context, r *http.Request, body *promptReader) (*UploadedFile, error) {
+	u, err := uploadOf(r)
+	if err != nil {
+		return nil, badQuery(err)
+	}
+	view, err := s.registry(ctx).Get(ctx, u.Account)
+	if err != nil {
+		return nil, err
+	}
+	trail.Of(ctx).Account(view.ID)
+	u.Kind = view.Kind
+	row, err := s.options.Files.Upload(ctx, u, body)
+	refused, isRefused := errors.AsType[*FileRefused](err)
+	switch {
+	case cutOff(ctx):
+		return nil, context.Cause(ctx)
+	case isRefused:
+		return nil, invalid("body", refused.Reason)
+	case errors.Is(err, circulate.ErrFilesFull), errors.Is(err, circulate.ErrAccountFilesFull):
+		return nil, filesFull(err)
+	case err != nil && circulate.Unknown(err):
+		return nil, err
+	case err != nil:
+		s.options.Log.ErrorContext(ctx, "a file was not stored", "account", view.ID, "error", err)
+		return nil, unavailable("the store of files does not answer")
+	}
+	trail.Of(ctx).Subject("file", row.ID)
+	return &UploadedFile{
+		ID: row.ID, Account: row.Account, Name: row.Name, Type: row.Type, Size: row.Size, SHA256: row.Hash, Until: inUTC(row.Found.Truncate(time.Millisecond).Add(uploadLasts)),
+	}, nil
+}
+
+// uploadOf reads what a request says of its file.
+func uploadOf(r *http.Request) (Upload, error) {
+	q := readQuery(r, false, "account", "name", "type", "sha256")
+	u := Upload{Account: q.values["account"], Name: q.values["name"], Type: q.values["type"], SHA256: strings.ToLower(q.values["sha256"])}
+	faults := q.faults
+	if u.Account == "" {
+		faults.Add("account", "missing: say for which account the file is")
+	}
+	if u.Type == "" {
+		said, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err == nil && !slices.Contains([]string{"application/octet-stream", "application/x-www-form-urlencoded"}, said) { // what programs say by themselves
+			u.Type = said
+		}
+	}
+	if u.SHA256 == "" {
+		u.SHA256 = digestIn(r.Header.Get("Content-Digest"))
+	}
+	if sum, err := hex.DecodeString(u.SHA256); u.SHA256 != "" && (err != nil || len(sum) != 32) {
+		faults.Add("sha256", "must be 64 hex digits")
+	}
+	return u, faults.Err()
+}
+
+// digestIn returns the SHA-256 in a Content-Digest (RFC 9530), in hex; empty: it has none.
+func digestIn(header string) string {
+	for one := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+		value = strings.TrimSuffix(strings.TrimPrefix(value, ":"), ":")
+		if sum, err := base64.StdEncoding.DecodeString(value); err == nil && strings.EqualFold(name, "sha-256") {
+			return hex.EncodeToString(sum)
+		}
+	}
+	return ""
+}
+
+// filesFull is the reply where a quota of files is reached.
+func filesFull(err error) *errorReply {
+	detail := "the quota of files is reached: see ROUNDS_FILES_QUOTA"
+	if errors.Is(err, circulate.ErrAccountFilesFull) {
+		detail = "the account's quota of files is reached: see ROUNDS_FILES_ACCOUNT_QUOTA"
+	}
+	return newErrorReply(http.StatusInsufficientStorage, detail)
+}
+
+// namedFile returns the row of the file that a send's data names; nil: the kind judges the data. Only
+// files of the same account may be named: nobody sends what somebody else was sent.
+func (s *Server) namedFile(ctx context.Context, account string, data []byte) (*circulate.File, error) {
+	fields, ok := strict.Members(data)
+	id, isText := strict.TextIn(fields, "file")
+	if !ok || !isText || id == "" {
+		return nil, nil
+	}
+	if s.options.Files == nil {
+		return nil, accounts.Faults{{Field: "data.file", Reason: "this server keeps no files: see ROUNDS_FILES"}}
+	}
+	rows, err := s.options.Ring.Files().Look(ctx, false, id)
+	if err != nil {
+		return nil, err
+	}
+	if rows[0].State != circulate.FileKept || rows[0].Account != account {
+		return nil, noFile()
+	}
+	return &rows[0], nil
+}
+
+func noFile() accounts.Faults {
+	return accounts.Faults{{Field: "data.file", Reason: "must be a kept file of the account: one that was uploaded for it within the last day, or one of its messages"}}
+}
+
+// holdFile gives a send the bytes of the file that it names, before it is queued.
+func (s *Server) holdFile(ctx context.Context, send *circulate.Send, named *circulate.File) error {
+	now, err := s.options.Ring.Files().Now(ctx)
+	if err != nil {
+		return err
+	}
+	row := circulate.File{
+		ID: circulate.NewFileID(send.Account, circulate.FileOfSend, send.ID, 0), Account: send.Account, Kind: send.Kind,
+		Holder: circulate.FileOfSend, Of: send.ID, Name: named.Name, Type: named.Type, Found: now,
+	}
+	shared, err := s.options.Files.Share(ctx, row, named.ID)
+	switch {
+	case errors.Is(err, circulate.ErrAccountFilesFull):
+		return filesFull(err)
+	case err == nil && !shared:
+		return noFile()
+	}
+	return err
+}
+
+// letFileGo removes the file of a send that was not queued. If it cannot, a collector does.
+func (s *Server) letFileGo(ctx context.Context, send *circulate.Send) {
+	list := s.options.Ring.Files()
+	rows, err := list.Look(ctx, false, circulate.NewFileID(send.Account, circulate.FileOfSend, send.ID, 0))
+	if err == nil && rows[0].ID != "" {
+		_, _, err = list.End(ctx, "", rows...)
+	}
+	if err != nil {
+		s.options.Log.DebugContext(ctx, "the file of a send that was not queued stays for now", "send", send.ID, "error", err)
+	}
+}
+
+// upload describes the route by which files are uploaded.
+func (d describer) upload() *huma.Operation {
+	text := func(name, about string, required bool) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Required: required, Schema: &huma.Schema{Type: huma.TypeString}, Description: about}
+	}
+	return d.problems(&huma.Operation{
+		OperationID: "upload-file", Method: http.MethodPost, Path: "/v1/files", Tags: []string{"sends"},
+		Summary: "Upload a file for a send",
+		Description: fmt.Sprintf("The body is the file. Sends of the account name it within %d hours, as {\"file\": \"ID\"}. With its SHA-256, nothing but the whole file is taken. "+
+			"A request whose reply was lost may be repeated: the same file has the same id. 422 if the file is too large, broke off or is another one; 507 if a quota is reached.", int(uploadLasts.Hours())),
+		Parameters: []*huma.Param{
+			text("account", "The id of the account.", true),
+			text("name", "The file's name, for people and for third parties.", false),
+			text("type", "Its media type. Left out: that of Content-Type.", false),
+			text("sha256", "Of its bytes, in hex. Left out: that of Content-Digest, if there is one.", false),
+		},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},
+		Responses: map[string]*huma.Response{
+			"201": {Description: "Stored.", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[UploadedFile]())}},
+		},
+	}, http.StatusUnauthorized, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage)
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
+)
+
+// sendsFiles makes accounts of the kind plain send images of up to nine bytes.
+func sendsFiles(o *Options) {
+	o.Sending = func(string, json.RawMessage) Sending {
+		return Sending{Types: []string{"text", "image"}, Files: []string{"image"}, Windowed: true, Prepare: func(out *Outgoing, _ *circulate.Message) error {
+			if out.Type == "image" && (out.File == nil || out.File.Size > 9) {
+				return errors.Join(accounts.Fault{Field: "data.file", Reason: "must have nine bytes at most"})
+			}
+			return nil
+		}}
+	}
+}
+
+func TestUpload(t *testing.T) {
+	f, store := filesFixture(t)
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 201, nil)
+	sum := sha256.Sum256([]byte("a cat"))
+	digest := hex.EncodeToString(sum[:])
+	r := f.request("POST", "/v1/files?account=a&name=cat.png&sha256="+strings.ToUpper(digest), "a cat")
+	r.Header.Set("Content-Type", "image/png; q=1")
+	var up UploadedFile
+	if got := f.do(r); got.status != 201 || json.Unmarshal([]byte(got.body), &up) != nil {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	row, err := f.ring.Files().Look(t.Context(), false, up.ID)
+	if err != nil || row[0].Name != "cat.png" || row[0].Type != "image/png" || row[0].Hash != digest || up.SHA256 != digest || up.Size != 5 || !up.Until.Equal(row[0].Found.Add(uploadLasts)) {
+		t.Errorf("%+v, %+v, %v", up, row, err)
+	}
+	if e := f.trail("limit=1"); e[0].Action != "upload-file" || e[0].Account != "a" {
+		t.Errorf("the trail has %+v", e)
+	}
+	for header, status := range map[string]int{
+		"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":":                                 201,
+		"md5=:AA==:, SHA-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":":                     201,
+		"sha-256=:" + base64.StdEncoding.EncodeToString(append([]byte{sum[0] ^ 1}, sum[1:]...)) + ":": 422,
+		"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:31]) + ":":                               422,
+	} {
+		r := f.request("POST", "/v1/files?account=a", "a cat")
+		r.Header.Set("Content-Digest", header)
+		if got := f.do(r); got.status != status {
+			t.Errorf("%s: %d, want %d: %s", header, got.status, status, got.body)
+		}
+	}
+	for query, want := range map[string]struct {
+		status int
+		where  string
+	}{
+		"":                     {422, "query.account"},
+		"account=a&sha256=7":   {422, "query.sha256"},
+		"account=a&colour=red": {422, "query.colour"},
+		"account=b":            {404, ""},
+		"account=a&sha256=" + strings.Repeat("0", 64): {422, "body"},
+	} {
+		got := f.errorReply("POST", "/v1/files?"+query, "a dog", want.status)
+		if want.where != "" && (len(got.Errors) != 1 || got.Errors[0].Location != want.where) {
+			t.Errorf("%s: %+v", query, got)
+		}
+	}
+	for err, status := range map[error]int{circulate.ErrFilesFull: 507, circulate.ErrAccountFilesFull: 507, errors.New("sesame"): 503} {
+		store.err = err
+		if got := f.errorReply("POST", "/v1/files?account=a", "a dog", status); strings.Contains(got.Detail, "sesame") {
+			t.Error(got.Detail)
+		}
+	}
+}
+
+// A send that names a file has its bytes from before it is queued. A send that is not queued leaves
+// nothing.
+func TestASendNamesAFile(t *testing.T) {
+	store := &shelf{when: FilesAll, bytes: make(map[string]string)}
+	f := newFixture(t, func(o *Options) {
+		sendsFiles(o)
+		store.ring, o.Files = o.Ring, store
+	})
+	for _, id := range []string{"a", "b"} {
+		f.call("POST", "/v1/accounts", fmt.Sprintf(`{"id":%q,"kind":"plain"}`, id), 201, nil)
+	}
+	upload := func(account, content string) string {
+		var up UploadedFile
+		f.call("POST", "/v1/files?account="+account+"&name="+content, content, 201, &up)
+		return up.ID
+	}
+	small, large, other := upload("a", "small"), upload("a", "much-too-large"), upload("b", "others")
+	body := func(file string) string {
+		return fmt.Sprintf(`{"to":"anna","type":"image","data":{"file":%q},"when":"open"}`, file)
+	}
+	rows := func() (n int) {
+		if err := f.ring.Files().Walk(t.Context(), func(some []circulate.File) error {
+			for _, row := range some {
+				if row.Holder == circulate.FileOfSend {
+					n++
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var first, again Send
+	f.send("a", "1", body(small), 202, &first)
+	f.send("a", "1", body(small), 202, &again)
+	if first.ID != again.ID || rows() != 1 {
+		t.Errorf("%s, %s, %d files of sends", first.ID, again.ID, rows())
+	}
+	row, err := f.ring.Files().Look(t.Context(), false, circulate.NewFileID("a", circulate.FileOfSend, first.ID, 0))
+	if err != nil || row[0].Name != "small" || store.bytes[row[0].Object] != "small" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	for _, file := range []string{large, other, "nothing", circulate.NewFileID("a", circulate.FileOfMessage, "m", 0)} {
+		got := f.send("a", "2", body(file), 422, nil)
+		if !strings.Contains(got.body, "body.data.file") {
+			t.Errorf("%s: %s", file, got.body)
+		}
+	}
+	f.send("a", "1", body(large), 409, nil)
+	f.send("a", "3", strings.Replace(body(small), "open", "now", 1), 409, nil) // no window is known
+	if n := rows(); n != 1 {
+		t.Errorf("sends that were not queued left %d files", n-1)
+	}
+	if err := store.keep(t.Context(), "a", "m", 0, "of a message", "image/png", "carried"); err != nil {
+		t.Fatal(err)
+	}
+	f.send("a", "4", body(circulate.NewFileID("a", circulate.FileOfMessage, "m", 0)), 202, nil)
+	f.api.options.Files = nil
+	if got := f.send("a", "5", body(small), 422, nil); !strings.Contains(got.body, "ROUNDS_FILES") {
+		t.Error(got.body)
+	}
+}
+
+// Keys that may send upload for the accounts that they see, and for no others.
+func TestUploadsAreBound(t *testing.T) {
+	f, _ := filesFixture(t)
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain","labels":{"team":"x"}}`, 201, nil)
+	f.call("POST", "/v1/accounts", `{"id":"b","kind":"plain","labels":{"team":"y"}}`, 201, nil)
+	bound := f.as(f.key(key.New{Name: "x", Role: access.Sender, Labels: access.Labels{"team": "x"}}))
+	bound.call("POST", "/v1/files?account=a", "bytes", 201, nil)
+	bound.errorReply("POST", "/v1/files?account=b", "bytes", 404)
+}
