@@ -136,9 +136,20 @@ func (c *Client) callWith(ctx context.Context, method, path string, more http.He
 // send makes a request and returns its answer. The caller reads and closes the body. An
 // answer that is not 2xx is an *Error.
 func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	return c.sendSized(ctx, method, path, header, body, 0)
+}
+
+// sendSized is send for a body whose size net/http cannot know; 0: it can.
+func (c *Client) sendSized(ctx context.Context, method, path string, header http.Header, body io.Reader, size int64) (*http.Response, error) {
+	if size > 0 {
+		body = io.NopCloser(body) // the body is the caller's, who may send it again
+	}
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
+	}
+	if size > 0 {
+		request.ContentLength = size
 	}
 	request.Header = header
 	if c.token != "" {

@@ -60,6 +60,45 @@ func (c *Client) File(ctx context.Context, at string, w io.Writer) (size int64, 
 
 var errOther = errors.New("the file has other bytes than before, or not those of its SHA-256")
 
+// uploadTries is how often an upload may break off.
+const uploadTries = 3
+
+// Upload stores a file for sends of an account to name. The media type may be empty. It reads the file
+// twice, at first for its SHA-256, so that nothing but the whole file is taken. If the connection
+// breaks, it sends the file again.
+func (c *Client) Upload(ctx context.Context, account, name, mediaType string, from io.ReadSeeker) (f api.UploadedFile, err error) {
+	sum := sha256.New()
+	size, err := rewound(from, sum)
+	if err != nil {
+		return f, err
+	}
+	at := queryPath("/v1/files", "account", account, "name", name, "type", mediaType, "sha256", hex.EncodeToString(sum.Sum(nil)))
+	for tries := 1; ; tries++ {
+		if _, err := from.Seek(0, io.SeekStart); err != nil {
+			return f, err
+		}
+		answer, err := c.sendSized(ctx, http.MethodPost, at, http.Header{"Accept": {"application/json"}, "Content-Type": {"application/octet-stream"}}, from, size)
+		if err == nil {
+			defer answer.Body.Close()
+			return f, json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&f)
+		}
+		if tries == uploadTries || ctx.Err() != nil || Refused(err) {
+			return f, err
+		}
+		if !(&backoff{c.firstPause}).wait(ctx, err, func(error, time.Duration) {}) {
+			return f, context.Cause(ctx)
+		}
+	}
+}
+
+// rewound copies a file from its beginning, and returns its size.
+func rewound(from io.ReadSeeker, to io.Writer) (int64, error) {
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return io.Copy(to, from)
+}
+
 // download is what has come of a file so far.
 type download struct {
 	to     io.Writer

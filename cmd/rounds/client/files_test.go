@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -78,4 +80,37 @@ func (w *torn) Write(p []byte) (int, error) {
 		panic(http.ErrAbortHandler)
 	}
 	return n, nil
+}
+
+// An upload that breaks off is made again, with all bytes and their digest. A refusal ends it.
+func TestUploadIsRepeated(t *testing.T) {
+	content := strings.Repeat("0123456789", 10_000)
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if q := r.URL.Query(); err != nil || string(body) != content || r.ContentLength != int64(len(content)) || q.Get("sha256") != strings.Trim(tagOf(content), `"`) || q.Get("name") != "a b" {
+			t.Errorf("%d bytes of %d, %v: %s", len(body), r.ContentLength, err, r.URL)
+		}
+		switch {
+		case r.URL.Query().Get("account") == "none":
+			http.Error(w, "none", http.StatusNotFound)
+		case asked.Add(1) < 3:
+			panic(http.ErrAbortHandler)
+		default:
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"id":"f1"}`)
+		}
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer server.Close()
+	c := New(server.URL, "")
+	c.firstPause = time.Millisecond
+	defer c.Close()
+	f, err := c.Upload(t.Context(), "a", "a b", "text/plain", strings.NewReader(content))
+	if err != nil || f.ID != "f1" || asked.Load() != 3 {
+		t.Errorf("%+v, %v, after %d requests", f, err, asked.Load())
+	}
+	if _, err := c.Upload(t.Context(), "none", "a b", "", strings.NewReader(content)); Status(err) != http.StatusNotFound {
+		t.Error(err)
+	}
 }

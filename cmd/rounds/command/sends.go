@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +26,7 @@ func sendStates() []string {
 
 func newSendCommand(env environment) *cobra.Command {
 	var request api.SendRequest
-	text, data, key, expires, jsonOutput := "", "", "", "", false
+	text, data, file, caption, key, expires, jsonOutput := "", "", "", "", "", "", false
 	cmd := &cobra.Command{
 		Use:   "send ID",
 		Short: "Send something in the name of an account",
@@ -33,6 +35,9 @@ soon. "rounds sends show" tells what became of it.
 
 --to says whom it is for, in the form of the account's kind. With --reply-to it answers a
 found message, SHARD:POSITION, and goes to whoever wrote that.
+
+--file sends a file, as an image, a video, a voice or a file: by its name, or as --type says.
+The file is uploaded first, and the API keeps it until the send is forgotten.
 
 Third parties may allow answers only for a while after a person's last message. Outside
 that time the send is refused, or waits for the next message with --when open.
@@ -43,12 +48,21 @@ hours, and nothing is sent twice.`,
 		Example: `  rounds send inbox --to anna --text 'On our way.'
   rounds send inbox --reply-to 12:1767225600000-0 --text 'Thank you!' --expires 10m
   rounds send inbox --to anna --type link --data @link.json --key order-17
+  rounds send inbox --to anna --file invoice.pdf
   rounds send inbox --to anna --text 'Your parcel is here.' --when open`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			if err := readOutgoing(env, &request, text, data, expires); err != nil {
+			if err := readOutgoing(env, &request, text, data, file, expires); err != nil {
 				return err
+			}
+			if file != "" {
+				var err error
+				if request.Data, err = uploadOutgoing(cmd.Context(), calls, args[0], file, caption); err != nil {
+					return err
+				}
+			} else if caption != "" {
+				return misuse("--caption belongs to --file")
 			}
 			repeat := "--key " + cmp.Or(key, rand.Text())
 			send, err := calls.Send(cmd.Context(), args[0], strings.TrimPrefix(repeat, "--key "), request)
@@ -70,7 +84,9 @@ hours, and nothing is sent twice.`,
 	flags := cmd.Flags()
 	flags.StringVar(&text, "text", "", "send this `TEXT`")
 	flags.StringVar(&data, "data", "", "send this `JSON`, or @FILE, or @- for standard input, as the type of the send has it")
-	flags.StringVar(&request.Type, "type", "", "the `type` of --data, such as link; default: text")
+	flags.StringVar(&file, "file", "", "send the file at this `PATH`")
+	flags.StringVar(&caption, "caption", "", "the `text` below the --file, if the third party shows one")
+	flags.StringVar(&request.Type, "type", "", "the `type` of --data or --file, such as link; default: text, or what the file's name says")
 	flags.StringVar(&request.To, "to", "", "whom it is for, in the form of the account's kind, such as the id of a user or a chat")
 	flags.StringVar(&request.ReplyTo, "reply-to", "", "answer this found message, `SHARD:POSITION`")
 	flags.StringVar(&key, "key", "", "the idempotency `key`: a name that no other send of the account has")
@@ -82,12 +98,18 @@ hours, and nothing is sent twice.`,
 }
 
 // readOutgoing puts what the flags say into a request.
-func readOutgoing(env environment, request *api.SendRequest, text, data, expires string) error {
+func readOutgoing(env environment, request *api.SendRequest, text, data, file, expires string) error {
 	switch {
+	case file != "" && (text != "" || data != ""):
+		return misuse("--file cannot be combined with --text or --data")
+	case file != "":
+		if request.Type == "" {
+			request.Type = typeOfFile(file)
+		}
 	case text != "" && (data != "" || request.Type != ""):
 		return misuse("--text is a type of its own: it cannot be combined with --data or --type")
 	case text == "" && data == "":
-		return misuse("say what to send, with --text or --data")
+		return misuse("say what to send, with --text, --data or --file")
 	case text != "":
 		var content bytes.Buffer
 		if err := printJSON(&content, map[string]string{"text": text}); err != nil {
@@ -107,6 +129,52 @@ func readOutgoing(env environment, request *api.SendRequest, text, data, expires
 	var err error
 	request.Expires, err = expiryOf(expires)
 	return err
+}
+
+// typeOfFile returns the type of a send for a file with this name.
+func typeOfFile(name string) string {
+	switch kind, _, _ := strings.Cut(mediaTypeOf(name), "/"); kind {
+	case "image", "video":
+		if !strings.EqualFold(filepath.Ext(name), ".gif") { // third parties show one that moves only as a file
+			return kind
+		}
+	case "audio":
+		if strings.EqualFold(filepath.Ext(name), ".amr") || strings.EqualFold(filepath.Ext(name), ".ogg") { // others are no voices
+			return "voice"
+		}
+	}
+	return "file"
+}
+
+// mediaTypeOf returns the media type of a file with this name; empty: unknown. It does not depend on
+// the machine.
+func mediaTypeOf(name string) string {
+	return map[string]string{
+		".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".mp4": "video/mp4", ".amr": "audio/amr", ".ogg": "audio/ogg", ".mp3": "audio/mpeg",
+		".gif": "image/gif", ".pdf": "application/pdf", ".txt": "text/plain", ".csv": "text/csv", ".zip": "application/zip",
+	}[strings.ToLower(filepath.Ext(name))]
+}
+
+// uploadOutgoing uploads the file of a send, and returns the data that names it.
+func uploadOutgoing(ctx context.Context, calls *client.Client, account, path, caption string) ([]byte, error) {
+	from, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = from.Close() }() // it was only read
+	f, err := calls.Upload(ctx, account, filepath.Base(path), mediaTypeOf(path), from)
+	if err != nil {
+		return nil, err
+	}
+	content := map[string]string{"file": f.ID}
+	if caption != "" {
+		content["caption"] = caption
+	}
+	var data bytes.Buffer
+	if err := printJSON(&data, content); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(data.Bytes()), nil
 }
 
 // expiryOf reads a duration from now on, or a time, and returns the time.

@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +136,7 @@ func TestSendFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--to", "anna"}, "--text or --data"},
+		{[]string{"--to", "anna"}, "--text, --data or --file"},
 		{[]string{"--text", "x"}, "--to or --reply-to"},
 		{[]string{"--to", "anna", "--text", "x", "--type", "link"}, "cannot be combined"},
 		{[]string{"--to", "anna", "--data", "{"}, "--data is not JSON"},
@@ -225,6 +227,62 @@ func TestWindowsInWords(t *testing.T) {
 	} {
 		if got := windowOf(&w); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A file is uploaded, and the send names it by its id. Its type is what its name says.
+func TestSendFile(t *testing.T) {
+	var uploaded, queued []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/v1/files" {
+			uploaded = append(uploaded, r.URL.Query().Get("account")+" "+r.URL.Query().Get("name")+" "+r.URL.Query().Get("type")+" "+string(body))
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"id":"f1"}`))
+			return
+		}
+		queued = append(queued, string(body))
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"id":"s1","state":"queued"}`))
+	}))
+	defer server.Close()
+	run := func(args ...string) error {
+		_, err := runWith(t.Context(), map[string]string{"ROUNDS_API_URL": server.URL}, "", append([]string{"send", "inbox", "--to", "anna"}, args...)...)
+		return err
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"cat.JPG", "cat.gif", "hello.amr", "song.mp3", "notes"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run("--file", filepath.Join(dir, name), "--caption", "look"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := run("--file", filepath.Join(dir, "notes"), "--type", "voice"); err != nil {
+		t.Error(err)
+	}
+	wantUploaded := []string{"inbox cat.JPG image/jpeg cat.JPG", "inbox cat.gif image/gif cat.gif", "inbox hello.amr audio/amr hello.amr", "inbox song.mp3 audio/mpeg song.mp3", "inbox notes  notes", "inbox notes  notes"}
+	if !slices.Equal(uploaded, wantUploaded) {
+		t.Errorf("%q", uploaded)
+	}
+	for i, kind := range []string{"image", "file", "voice", "file", "file", "voice"} {
+		want := `"type":"` + kind + `","data":{"caption":"look","file":"f1"}`
+		if i == 5 {
+			want = `"type":"voice","data":{"file":"f1"}`
+		}
+		if !strings.Contains(queued[i], want) {
+			t.Errorf("%s, want %s", queued[i], want)
+		}
+	}
+	for _, args := range [][]string{{"--file", "x", "--text", "y"}, {"--file", "x", "--data", "{}"}, {"--text", "x", "--caption", "y"}, {"--file", filepath.Join(dir, "none")}} {
+		if err := run(args...); err == nil {
+			t.Errorf("%q: done", args)
 		}
 	}
 }
