@@ -73,6 +73,7 @@ var mayImport = []struct {
 	{"cmd/rounds/sample", []string{"cmd/rounds/sample/ilink"}},
 	{"cmd/rounds/sample/ilink", nil},
 	{"cmd/rounds/terminal", nil},
+	{"cmd/rounds/thumbnail", nil},
 	{"cmd/rounds/callback/wecomcrypt", nil},
 	{"cmd/rounds/callback", []string{"accounts/strict", "circulate", "cmd/rounds/callback/wecomcrypt"}},
 	{"cmd/rounds/message", []string{"accounts", "accounts/strict", "circulate", "circulate/document", "circulate/group"}},
@@ -83,7 +84,7 @@ var mayImport = []struct {
 	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/credential", "circulate/document"}},
 	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/api", "cmd/rounds/locale", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
-	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/trail"}, forEdges...)},
+	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
@@ -113,6 +114,7 @@ var mayOpen = map[string][]string{
 // must not inherit what they bring along.
 var confined = map[string]string{
 	"github.com/minio/minio-go/v7": "poller/files/s3",
+	"golang.org/x/image":           "cmd/rounds/thumbnail",
 }
 
 // typesOnly lists packages of which another one may use the types and constants, and nothing
