@@ -288,7 +288,7 @@ func (t *talk) entries(peer string, sends []circulate.Send) (all []ConversationE
 		if m.peer == peer {
 			shown := messageOf(m.Found)
 			all = append(all, ConversationEntry{Time: m.at, Message: &shown})
-			carry = append(carry, carrying{m.Found, &shown})
+			carry = append(carry, carrying{found: m.Found, into: &shown})
 		}
 	}
 	for i := range sends {

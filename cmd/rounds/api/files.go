@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 )
@@ -76,6 +79,11 @@ type File struct {
 	State  string `json:"state" enum:"kept,lost,waiting,demand,none" doc:"kept: it can be read at the url. lost: it never will be, and the reason says why. waiting: it is being fetched. demand: reading the url fetches it. none: files of this kind are not fetched."`
 	Reason string `json:"reason,omitempty" doc:"Why it is lost."`
 	URL    string `json:"url,omitempty" doc:"Where it is read, unless it is lost or not fetched: a path of this API."`
+
+	Link  string    `json:"link,omitempty" doc:"In streams and to groups: where it is read without a key, until a time: a path of this API."`
+	Until time.Time `json:"link_until,omitzero" doc:"When the link ends."`
+
+	Thumbnail string `json:"thumbnail,omitempty" doc:"Where a small image of it is read, if it is kept and may be an image: a path of this API."`
 }
 
 // The states of a File.
@@ -89,8 +97,10 @@ const (
 
 // carrying is a message, and where its files are to be told.
 type carrying struct {
-	found *circulate.Found
-	into  *Message
+	found  *circulate.Found
+	into   *Message
+	at     string // the path of its files; empty: that of the message
+	linked bool   // with links that need no key
 }
 
 // tellFiles tells the files of messages, with one look at the list.
@@ -122,8 +132,16 @@ func (s *Server) tellFiles(ctx context.Context, all ...carrying) error {
 	}
 	for i, c := range all {
 		for place, one := range carried[i] {
-			c.into.Files = append(c.into.Files, s.fileOf(ctx, c, place, one, &rows[0]))
+			f := s.fileOf(ctx, c, place, one, &rows[0])
 			rows = rows[1:]
+			if c.linked && f.URL != "" && s.options.FileLinks > 0 {
+				f.Until = time.Now().Add(s.options.FileLinks).UTC().Truncate(time.Second)
+				var err error
+				if f.Link, err = FileLink(ctx, s.options.Keys, c.found, place, f.Until); err != nil {
+					return err
+				}
+			}
+			c.into.Files = append(c.into.Files, f)
 		}
 	}
 	return nil
@@ -156,7 +174,10 @@ func (s *Server) fileOf(ctx context.Context, c carrying, place int, carried Carr
 			f.State = fileWaiting
 		}
 	}
-	f.URL = fmt.Sprintf("/v1/messages/%d:%s/files/%d", c.found.Shard, c.found.Position, place)
+	f.URL = fmt.Sprintf("%s/%d", cmp.Or(c.at, "/v1/messages/"+refOf(c.found)+"/files"), place)
+	if f.State == fileKept && c.at == "" && mayBeImage(f.Type, f.Size) {
+		f.Thumbnail = f.URL + "/thumbnail"
+	}
 	return f
 }
 
@@ -169,9 +190,34 @@ type FilePending struct {
 // fileRetry is after what time to ask again for a file that the group fetches.
 const fileRetry = 5 * time.Second
 
+// noSuchFile says that a message has no file at a place.
+const noSuchFile = "the message has no such file"
+
+func lostFile(reason string) *errorReply {
+	return newErrorReply(http.StatusGone, "the file is lost: "+reason)
+}
+
 // getFile returns a file of a message: its bytes if it is kept.
 func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 	found, place, err := s.messageOfFile(r)
+	s.replyFile(w, r, found, place, err)
+}
+
+// getDeadFile returns a file of a dead letter's message.
+func (s *Server) getDeadFile(w http.ResponseWriter, r *http.Request) {
+	place, err := placeOfFile(r)
+	var letter message.DeadLetter
+	if err == nil {
+		letter, err = s.messages.DeadLetter(r.Context(), r.PathValue("id"))
+	}
+	if faults, ok := errors.AsType[accounts.Faults](err); ok {
+		err = invalid("path.id", faults[0].Reason)
+	}
+	s.replyFile(w, r, &letter.Found, place, err)
+}
+
+// replyFile replies with a file of a message, or with the error of finding that.
+func (s *Server) replyFile(w http.ResponseWriter, r *http.Request, found *circulate.Found, place int, err error) {
 	if told, ok := errors.AsType[*errorReply](err); ok {
 		told.write(w, r)
 		return
@@ -182,7 +228,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 	}
 	carried := s.options.Files.Carried(found.Kind, &found.Message)
 	if place >= len(carried) {
-		newErrorReply(http.StatusNotFound, "the message has no such file").write(w, r)
+		newErrorReply(http.StatusNotFound, noSuchFile).write(w, r)
 		return
 	}
 	for try := 0; ; try++ {
@@ -191,13 +237,12 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, r, "get file", err)
 			return
 		}
-		shown := Message{}
-		f := s.fileOf(r.Context(), carrying{found, &shown}, place, carried[place], &rows[0])
+		f := s.fileOf(r.Context(), carrying{found: found}, place, carried[place], &rows[0])
 		switch {
 		case f.State == fileKept:
 			s.serveFile(w, r, &rows[0])
 		case f.State == fileLost:
-			newErrorReply(http.StatusGone, "the file is lost: "+f.Reason).write(w, r)
+			lostFile(f.Reason).write(w, r)
 		case f.State == fileNone:
 			newErrorReply(http.StatusNotFound, "files of this kind are not fetched: see ROUNDS_FILES_POLICY").write(w, r)
 		case f.State == fileDemand && try == 0:
@@ -214,6 +259,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 			}
 			s.fail(w, r, "fetch file", err)
 		default:
+			f.URL = r.URL.RequestURI()
 			w.Header().Set("Retry-After", strconv.Itoa(int(fileRetry.Seconds())))
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusAccepted)
@@ -225,15 +271,11 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 
 // messageOfFile returns the message in a path, if the caller sees it, and the place of the file.
 func (s *Server) messageOfFile(r *http.Request) (*circulate.Found, int, error) {
-	shard, position, err := message.ParseRef(r.PathValue("ref"))
+	place, err := placeOfFile(r)
 	if err != nil {
-		return nil, 0, invalid("path.ref", err.Error())
+		return nil, 0, err
 	}
-	place, err := strconv.Atoi(r.PathValue("n"))
-	if err != nil || place < 0 {
-		return nil, 0, invalid("path.n", "must be the number of a file, from 0")
-	}
-	found, err := s.messages.At(r.Context(), shard, position)
+	found, err := s.messageAt(r)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -242,6 +284,23 @@ func (s *Server) messageOfFile(r *http.Request) (*circulate.Found, int, error) {
 		err = message.ErrNoMessage
 	}
 	return found, place, err
+}
+
+// messageAt returns the message in a path, whoever asks.
+func (s *Server) messageAt(r *http.Request) (*circulate.Found, error) {
+	shard, position, err := message.ParseRef(r.PathValue("ref"))
+	if err != nil {
+		return nil, invalid("path.ref", err.Error())
+	}
+	return s.messages.At(r.Context(), shard, position)
+}
+
+func placeOfFile(r *http.Request) (int, error) {
+	place, err := strconv.Atoi(r.PathValue("n"))
+	if err != nil || place < 0 {
+		return 0, invalid("path.n", "must be the number of a file, from 0")
+	}
+	return place, nil
 }
 
 // serveFile writes the bytes of a kept file, or a range of them. They are a stranger's: no browser
@@ -258,20 +317,48 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, row *circulat
 		return
 	}
 	defer func() { _ = bytes.Close() }() // it was only read
-	h := w.Header()
-	h.Set("ETag", `"`+row.Hash+`"`)
-	h.Set("Content-Type", harmless(row.Type))
+	inert(w.Header(), row.Hash, harmless(row.Type))
+	w.Header().Set("Content-Disposition", disposition(row.Name))
+	http.ServeContent(patient(w), r, "", row.Kept, bytes)
+}
+
+// getStored returns the bytes of an object of the store, for a backup, whose list of files has its
+// name. The object's hash is in its name.
+func (s *Server) getStored(w http.ResponseWriter, r *http.Request) {
+	folder, name := r.PathValue("folder"), r.PathValue("name")
+	bytes, err := s.options.Files.Open(r.Context(), folder+"/"+name)
+	if errors.Is(err, ErrNoFile) {
+		newErrorReply(http.StatusNotFound, "the store has no such object").write(w, r)
+		return
+	}
+	if err != nil {
+		s.options.Log.Error("a file cannot be read", "object", folder+"/"+name, "error", err)
+		unavailable("the store of files does not answer").write(w, r)
+		return
+	}
+	defer func() { _ = bytes.Close() }() // it was only read
+	hash, _, _ := strings.Cut(name, "-")
+	inert(w.Header(), hash, harmless(""))
+	http.ServeContent(patient(w), r, "", time.Time{}, bytes)
+}
+
+// inert sets the headers of bytes that no browser shows as a page of this service.
+func inert(h http.Header, tag, mediaType string) {
+	h.Set("ETag", `"`+tag+`"`)
+	h.Set("Content-Type", mediaType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	h.Set("Content-Disposition", disposition(row.Name))
 	h.Set("Cache-Control", "private, max-age=86400, immutable")
-	http.ServeContent(patientReply{w, &patientWriter{out: w, connection: http.NewResponseController(w)}}, r, "", row.Kept, bytes)
 }
 
 // patientReply is a reply that may take any time, as long as the caller reads.
 type patientReply struct {
 	http.ResponseWriter
 	patient *patientWriter
+}
+
+func patient(w http.ResponseWriter) patientReply {
+	return patientReply{w, &patientWriter{out: w, connection: http.NewResponseController(w)}}
 }
 
 // Write writes with a deadline of its own.
@@ -302,22 +389,21 @@ func disposition(name string) string {
 func (s *Server) fileRoutes(mux *routeMux) {
 	if s.options.Files != nil {
 		mux.HandleFunc("GET /v1/messages/{ref}/files/{n}", s.getFile)
+		mux.HandleFunc("GET /v1/messages/{ref}/files/{n}/thumbnail", s.getThumbnail)
+		mux.HandleFunc("GET /v1/dead/{id}/files/{n}", s.getDeadFile)
+		mux.HandleFunc("GET /v1/backup/files/{folder}/{name}", s.getStored)
 		mux.HandleFunc("POST /v1/files", s.createFile)
 	}
 }
 
 // file describes the route of a message's file.
 func (d describer) file() *huma.Operation {
-	least := 0.0
 	return d.problems(&huma.Operation{
 		OperationID: "get-file", Method: http.MethodGet, Path: "/v1/messages/{ref}/files/{n}", Tags: []string{"messages"},
 		Summary: "Read a file that a message carries",
 		Description: "The bytes, as an attachment. Range, If-Range and If-None-Match work as usual, and the ETag is the SHA-256 of the bytes. " +
 			"202 says that the file is being fetched, 410 that it is lost, with the reason. A file that is fetched on demand is fetched by this request.",
-		Parameters: []*huma.Param{
-			{Name: "ref", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "SHARD:POSITION of the message."},
-			{Name: "n", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Description: "The place of the file in the message, from 0."},
-		},
+		Parameters: fileParameters(),
 		Responses: map[string]*huma.Response{
 			"200": {Description: "OK", Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
 			"202": {Description: "It is being fetched.", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[FilePending]())}},
@@ -326,4 +412,40 @@ func (d describer) file() *huma.Operation {
 			"416": {Description: "It has no such part."},
 		},
 	}, http.StatusUnauthorized, http.StatusNotFound, http.StatusGone, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+}
+
+// deadFile describes the route of a file of a dead letter.
+func (d describer) deadFile() *huma.Operation {
+	o := d.file()
+	o.OperationID, o.Path, o.Tags, o.Summary = "get-dead-file", "/v1/dead/{id}/files/{n}", []string{"delivery"}, "Read a file that the message of a dead letter carries"
+	o.Parameters[0] = &huma.Param{Name: "id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "The letter's dead_id."}
+	return o
+}
+
+// fileParameters are those of a path of a message's file.
+func fileParameters() []*huma.Param {
+	least := 0.0
+	return []*huma.Param{
+		{Name: "ref", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: "SHARD:POSITION of the message."},
+		{Name: "n", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Description: "The place of the file in the message, from 0."},
+	}
+}
+
+// stored describes the route of an object of the store.
+func (d describer) stored() *huma.Operation {
+	path := func(name, description string) *huma.Param {
+		return &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}, Description: description}
+	}
+	return d.problems(&huma.Operation{
+		OperationID: "get-backup-file", Method: http.MethodGet, Path: "/v1/backup/files/{folder}/{name}", Tags: []string{"transfer"},
+		Summary:     "The bytes of a file in a backup's list",
+		Description: "A backup has the list of files, with the name of each object in the store, and no bytes. Range and If-Range work as usual, and the ETag is the SHA-256 of the bytes.",
+		Parameters:  []*huma.Param{path("folder", "The object's name up to the slash."), path("name", "The object's name behind the slash.")},
+		Responses: map[string]*huma.Response{
+			"200": {Description: "OK", Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
+			"206": {Description: "A part of it.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
+			"304": {Description: "The caller has it."},
+			"416": {Description: "It has no such part."},
+		},
+	}, http.StatusUnauthorized, http.StatusNotFound, http.StatusServiceUnavailable)
 }

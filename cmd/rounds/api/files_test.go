@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"net/http"
 	"strings"
@@ -49,7 +51,10 @@ func (s *shelf) keep(ctx context.Context, account, message string, place int, na
 	}
 	f := circulate.File{
 		ID: circulate.NewFileID(account, circulate.FileOfMessage, message, place), Account: account, Kind: "plain", Holder: circulate.FileOfMessage,
-		Of: message, Place: place, Name: name, Type: mediaType, Hash: fmt.Sprintf("%064x", content), Size: int64(len(content)), Object: name + "/" + content, Found: now,
+		Of: message, Place: place, Name: name, Type: mediaType, Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(content))), Size: int64(len(content)), Object: name + "/" + content, Found: now,
+	}
+	if len(content) > 64 {
+		f.Object = name + "/" + f.Hash
 	}
 	s.bytes[f.Object] = content
 	_, err = s.ring.Files().Keep(ctx, f, circulate.Keeping{Began: now})
@@ -244,4 +249,164 @@ func TestFilesHaveTheRightsOfTheirMessage(t *testing.T) {
 		t.Error(got.body)
 	}
 	f.call("GET", fmt.Sprintf("/v1/messages/%d:%s/files/0", list.Messages[0].Shard, list.Messages[0].Position), "", http.StatusNotFound, nil)
+}
+
+// A kept image has a thumbnail, whatever its sender called it, and other files have none.
+func TestThumbnailsAreServed(t *testing.T) {
+	f, store := filesFixture(t)
+	f.find("a", "x1234")
+	var drawn bytes.Buffer
+	if err := png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 600, 300))); err != nil {
+		t.Fatal(err)
+	}
+	for place, content := range []string{drawn.String(), "<svg xmlns='http://www.w3.org/2000/svg'/>", drawn.String()} {
+		mediaType := []string{"", "image/jpeg", "image/svg+xml"}[place]
+		if err := store.keep(t.Context(), "a", "x1234", place, fmt.Sprint("f", place), mediaType, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list MessageList
+	f.call("GET", "/v1/messages", "", 200, &list)
+	files := list.Messages[0].Files
+	if len(files) != 4 || files[0].Thumbnail != files[0].URL+"/thumbnail" || files[2].Thumbnail != "" || files[3].Thumbnail != "" {
+		t.Fatalf("%+v", files)
+	}
+	got := f.do(f.request("GET", files[0].Thumbnail, ""))
+	c, format, err := image.DecodeConfig(strings.NewReader(got.body))
+	if got.status != 200 || err != nil || format != "jpeg" || c.Width != 256 || c.Height != 128 {
+		t.Errorf("%d: %s %d × %d, %v", got.status, format, c.Width, c.Height, err)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "image/jpeg", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox", "Cache-Control": "private, max-age=86400, immutable",
+	} {
+		if is := got.header.Get(name); is != want {
+			t.Errorf("%s: %q, want %q", name, is, want)
+		}
+	}
+	again := f.request("GET", files[0].Thumbnail, "")
+	again.Header.Set("If-None-Match", got.header.Get("ETag"))
+	if got := f.do(again); got.status != 304 || got.body != "" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for _, place := range []int{1, 2, 3, 4} {
+		if p := f.errorReply("GET", fmt.Sprintf("/v1/messages/%d:%s/files/%d/thumbnail", list.Messages[0].Shard, list.Messages[0].Position, place), "", 404); !strings.Contains(p.Detail, "thumbnail") {
+			t.Errorf("%d: %s", place, p.Detail)
+		}
+	}
+	if read, err := f.ring.Files().Read(t.Context(), "a", 9); err != nil || len(read) != 0 {
+		t.Errorf("looking counts as reading: %v, %v", read, err)
+	}
+	clear(store.bytes)
+	if got := f.do(f.request("GET", files[0].Thumbnail, "")); got.status != 200 {
+		t.Errorf("it is not remembered: %d %s", got.status, got.body)
+	}
+	if strings.Contains(f.logs.String(), "ERROR") {
+		t.Error(f.logs)
+	}
+}
+
+// A dead letter has the files of its message, which are read where the letter is.
+func TestDeadLettersHaveFiles(t *testing.T) {
+	f, store := filesFixture(t)
+	f.find("a", "x1")
+	if err := store.keep(t.Context(), "a", "x1", 0, "note.txt", "text/plain", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	f.buries("crm")
+	var list DeadList
+	f.call("GET", "/v1/dead", "", 200, &list)
+	var one DeadLetter
+	f.call("GET", "/v1/dead/"+list.Dead[0].DeadID, "", 200, &one)
+	want := File{Name: "note.txt", Type: "text/plain", Size: 4, State: "kept", URL: "/v1/dead/" + one.DeadID + "/files/0"}
+	if len(list.Dead[0].Files) != 1 || list.Dead[0].Files[0] != want || len(one.Files) != 1 || one.Files[0] != want {
+		t.Fatalf("%+v, %+v", list.Dead[0].Files, one.Files)
+	}
+	if got := f.do(f.request("GET", want.URL, "")); got.status != 200 || got.body != "kept" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	f.call("GET", "/v1/dead/"+one.DeadID+"/files/1", "", 404, nil)
+	f.call("GET", "/v1/dead/0:1-1/files/0", "", 404, nil)
+	f.call("GET", "/v1/dead/x/files/0", "", 422, nil)
+	f.call("GET", "/v1/dead/"+one.DeadID+"/files/x", "", 422, nil)
+}
+
+// A link that a stream brings reads its file without a key, until it ends, and nothing else. It
+// outlives its message.
+func TestLinksNeedNoKey(t *testing.T) {
+	store := &shelf{when: FilesAll, bytes: make(map[string]string)}
+	f := newFixture(t, func(o *Options) {
+		store.ring = o.Ring
+		o.Files, o.FileLinks, o.Token = store, time.Hour, "token-of-the-service"
+	})
+	f.find("a", "x12")
+	if err := store.keep(t.Context(), "a", "x12", 0, "note.txt", "text/plain", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	var batch GroupBatch
+	f.call("POST", "/v1/groups/crm/read", `{"from":"start"}`, 200, &batch)
+	files := batch.Messages[0].Files
+	if len(files) != 2 || files[0].State != "kept" || files[1].State != "waiting" || files[0].Until.IsZero() {
+		t.Fatalf("%+v", files)
+	}
+	anybody := func(path string) reply {
+		r := f.request("GET", path, "")
+		r.Header.Del("Authorization")
+		return f.do(r)
+	}
+	if got := anybody(files[0].URL); got.status != 401 {
+		t.Errorf("without a link: %d", got.status)
+	}
+	got := anybody(files[0].Link)
+	if got.status != 200 || got.body != "kept" || got.header.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	if got := anybody(files[1].Link); got.status != 202 || !strings.Contains(got.body, `"state":"waiting"`) || !strings.Contains(got.body, "/v1/links/") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	other := strings.SplitN(files[1].Link, "file=", 2)[1]
+	for name, link := range map[string]string{
+		"another file":  strings.SplitN(files[0].Link, "file=", 2)[0] + "file=" + other,
+		"a later end":   strings.Replace(files[0].Link, "until=", "until=9", 1),
+		"another place": strings.Replace(files[0].Link, "/0?", "/1?", 1),
+		"no signature":  strings.Split(files[0].Link, "&signature")[0],
+		"nothing":       strings.Split(files[0].Link, "?")[0],
+	} {
+		if got := anybody(link); got.status != 403 || strings.Contains(got.body, "kept") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	ended, err := FileLink(t.Context(), key.NewKeyring(f.ring, nil), &circulate.Found{Account: "a", Message: circulate.Message{ID: "x12"}, Position: "1-1"}, 0, time.Now().Add(-time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := anybody(ended); got.status != 403 || !strings.Contains(got.body, "has ended") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	gone, err := FileLink(t.Context(), key.NewKeyring(f.ring, nil), &circulate.Found{Account: "a", Message: circulate.Message{ID: "x12"}, Position: "1-1"}, 0, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := anybody(gone); got.status != 200 || got.body != "kept" {
+		t.Errorf("without its message: %d %s", got.status, got.body)
+	}
+	var list MessageList
+	f.call("GET", "/v1/messages", "", 200, &list)
+	if list.Messages[0].Files[0].Link != "" {
+		t.Error("a page has links")
+	}
+}
+
+// A backup reads the bytes of objects by their names in the store.
+func TestStoredBytesAreForBackups(t *testing.T) {
+	f, store := filesFixture(t)
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte("kept")))
+	store.bytes[hash[:2]+"/"+hash+"-random"] = "kept"
+	at := "/v1/backup/files/" + hash[:2] + "/" + hash + "-random"
+	got := f.do(f.request("GET", at, ""))
+	if got.status != 200 || got.body != "kept" || got.header.Get("ETag") != `"`+hash+`"` || got.header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
+	}
+	f.call("GET", at+"x", "", 404, nil)
+	viewer := f.as(f.key(key.New{Name: "viewer", Role: access.Viewer}))
+	viewer.errorReply("GET", at, "", 403)
 }

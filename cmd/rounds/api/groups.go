@@ -132,7 +132,15 @@ func (s *Server) readGroup(ctx context.Context, r *groupReadInput) (GroupBatch, 
 	if err != nil {
 		return GroupBatch{}, s.errorReply(ctx, "read group", err) // of this context, which may have ended with the server
 	}
-	return GroupBatch{Consumer: batch.Consumer, Acknowledged: batch.Acknowledged, Messages: each(batch.Messages, groupMessageOf)}, nil
+	reply := GroupBatch{Consumer: batch.Consumer, Acknowledged: batch.Acknowledged, Messages: each(batch.Messages, groupMessageOf)}
+	all := make([]carrying, len(batch.Messages))
+	for i := range batch.Messages {
+		all[i] = carrying{found: &batch.Messages[i].Found, into: &reply.Messages[i].Message, linked: true}
+	}
+	if err := s.tellFiles(ctx, all...); err != nil {
+		return GroupBatch{}, s.errorReply(ctx, "read group", err) // the messages are delivered again
+	}
+	return reply, nil
 }
 
 func groupMessageOf(m *message.GroupMessage) GroupMessage {
@@ -222,6 +230,9 @@ func (s *Server) deadRoutes(api huma.API) {
 func (s *Server) listDead(ctx context.Context, r *deadRequest) (DeadList, error) {
 	page, err := s.messages.Dead(ctx, message.DeadQuery{Limit: r.Limit, Cursor: r.Cursor, Group: r.Group})
 	list := DeadList{Dead: each(page.Letters, deadLetterOf), Next: page.Next}
+	if err == nil {
+		err = s.tellDeadFiles(ctx, page.Letters, list.Dead)
+	}
 	if err == nil && r.Cursor == "" {
 		var total int
 		total, err = s.messages.DeadCount(ctx)
@@ -241,7 +252,20 @@ func (s *Server) getDead(ctx context.Context, r *struct {
 	if faults, ok := errors.AsType[accounts.Faults](err); ok {
 		return DeadLetter{}, invalid("path.id", faults[0].Reason)
 	}
-	return deadLetterOf(&letter), err
+	reply := []DeadLetter{deadLetterOf(&letter)}
+	if err == nil {
+		err = s.tellDeadFiles(ctx, []message.DeadLetter{letter}, reply)
+	}
+	return reply[0], err
+}
+
+// tellDeadFiles tells the files of dead letters. Their messages may have gone from the streams.
+func (s *Server) tellDeadFiles(ctx context.Context, letters []message.DeadLetter, shown []DeadLetter) error {
+	all := make([]carrying, len(letters))
+	for i := range letters {
+		all[i] = carrying{found: &letters[i].Found, into: &shown[i].Message, at: "/v1/dead/" + letters[i].ID + "/files"}
+	}
+	return s.tellFiles(ctx, all...)
 }
 
 func (s *Server) replayDead(ctx context.Context, r *bodyInput) (Replayed, error) {

@@ -40,50 +40,53 @@ func calls() map[string]asked {
 		return func(own int) string { return fmt.Sprintf(format, own) }
 	}
 	return map[string]asked{
-		"GET /v1/whoami":                      {ok: []int{200}},
-		"GET /openapi.json":                   {ok: []int{200}},
-		"GET /metrics":                        {ok: []int{200}},
-		"GET /v1/accounts":                    {path: "/v1/accounts?limit=1000", ok: []int{200}, shows: true},
-		"POST /v1/accounts":                   {body: `{"id":"press-new","kind":"plain","labels":{"team":"press"}}`, ok: []int{201}, spoils: true},
-		"GET /v1/accounts/{id}":               {ok: []int{200}},
-		"PUT /v1/accounts/{id}":               {body: record, ok: []int{200}, spoils: true},
-		"PATCH /v1/accounts/{id}":             {body: `{"cadence":"every 9m"}`, ok: []int{200}, spoils: true},
-		"DELETE /v1/accounts/{id}":            {ok: []int{204}, spoils: true},
-		"GET /v1/accounts/{id}/schedule":      {ok: []int{200}},
-		"GET /v1/accounts/{id}/timeline":      {ok: []int{200}},
-		"GET /v1/accounts/{id}/conversations": {ok: []int{200}},
-		"GET /v1/accounts/{id}/trail":         {ok: []int{200}},
-		"POST /v1/accounts/{id}/pause":        {ok: []int{200}, spoils: true},
-		"POST /v1/accounts/{id}/resume":       {ok: []int{200}, spoils: true},
-		"POST /v1/accounts/{id}/nudge":        {ok: []int{200}, spoils: true},
-		"POST /v1/accounts/{id}/sends":        {ok: []int{422}, body: `{}`}, // no account of the matrix can send: TestSend has one that can
-		"GET /v1/sends":                       {ok: []int{200}, shows: true},
-		"GET /v1/sends/{id}":                  {path: "/v1/sends/{send}", ok: []int{200}},
-		"POST /v1/sends/{id}/cancel":          {path: "/v1/sends/{send}/cancel", ok: []int{200}},
-		"POST /v1/sends/{id}/retry":           {path: "/v1/sends/{send}/retry", ok: []int{409}},
-		"POST /v1/sends/{id}/resolve":         {path: "/v1/sends/{send}/resolve", body: `{"state":"accepted"}`, ok: []int{409}},
-		"GET /v1/kinds":                       {ok: []int{200}},
-		"POST /v1/accounts:check":             {body: `{"account":{"id":"press-1","kind":"plain","labels":{"team":"press"}}}`, ok: []int{200}},
-		"GET /v1/accounts:export":             {ok: []int{200}, shows: true},
-		"POST /v1/accounts:import":            {body: `{"id":"press-1","kind":"plain","labels":{"team":"press"}}`, ok: []int{200}, spoils: true},
-		"POST /v1/accounts:pause":             {path: "/v1/accounts:pause?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
-		"POST /v1/accounts:nudge":             {path: "/v1/accounts:nudge?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
-		"GET /v1/accounts:count":              {ok: []int{200}, counts: counted(`{"count":%d,"complete":true}`)},
-		"POST /v1/accounts:resume":            {path: "/v1/accounts:resume?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
-		"POST /v1/accounts:delete":            {path: "/v1/accounts:delete?all=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,"changed":%[1]d`), spoils: true},
-		"GET /v1/parked":                      {ok: []int{200}, shows: true},
-		"POST /v1/parked:revive":              {body: `{"reason":"paused","dry_run":true}`, ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"revived":%d,`, own/2) }},
-		"GET /v1/messages":                    {ok: []int{200}, shows: true},
-		"GET /v1/messages/{ref}":              {path: "/v1/messages/0:1-1", ok: []int{404}},         // TestGetMessage has one that is there
-		"GET /v1/messages/{ref}/files/{n}":    {path: "/v1/messages/0:1-1/files/0", ok: []int{404}}, // TestFilesAreRead has some that are there
-		"POST /v1/files":                      {path: "/v1/files?account=press-1", body: "bytes", ok: []int{201}},
-		"GET /v1/stats":                       {ok: []int{200}, counts: counted(`"registered":%d,`)},
-		"GET /v1/problems":                    {ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"at_rest":%d,`, own%4/2) }}, // no monitor sums up those of all
-		"POST /v1/keys":                       {body: `{"name":"made","role":"viewer"}`, ok: []int{201, 409}},
-		"POST /v1/reshard":                    {body: `{"shards":8,"dry_run":true}`, ok: []int{200}},
-		"POST /v1/reload":                     {ok: []int{200}},
-		"GET /v1/callbacks/wecom/{name}":      {ok: []int{403}}, // the request is not signed
-		"POST /v1/callbacks/wecom/{name}":     {ok: []int{403}},
+		"GET /v1/whoami":                             {ok: []int{200}},
+		"GET /openapi.json":                          {ok: []int{200}},
+		"GET /metrics":                               {ok: []int{200}},
+		"GET /v1/accounts":                           {path: "/v1/accounts?limit=1000", ok: []int{200}, shows: true},
+		"POST /v1/accounts":                          {body: `{"id":"press-new","kind":"plain","labels":{"team":"press"}}`, ok: []int{201}, spoils: true},
+		"GET /v1/accounts/{id}":                      {ok: []int{200}},
+		"PUT /v1/accounts/{id}":                      {body: record, ok: []int{200}, spoils: true},
+		"PATCH /v1/accounts/{id}":                    {body: `{"cadence":"every 9m"}`, ok: []int{200}, spoils: true},
+		"DELETE /v1/accounts/{id}":                   {ok: []int{204}, spoils: true},
+		"GET /v1/accounts/{id}/schedule":             {ok: []int{200}},
+		"GET /v1/accounts/{id}/timeline":             {ok: []int{200}},
+		"GET /v1/accounts/{id}/conversations":        {ok: []int{200}},
+		"GET /v1/accounts/{id}/trail":                {ok: []int{200}},
+		"POST /v1/accounts/{id}/pause":               {ok: []int{200}, spoils: true},
+		"POST /v1/accounts/{id}/resume":              {ok: []int{200}, spoils: true},
+		"POST /v1/accounts/{id}/nudge":               {ok: []int{200}, spoils: true},
+		"POST /v1/accounts/{id}/sends":               {ok: []int{422}, body: `{}`}, // no account of the matrix can send: TestSend has one that can
+		"GET /v1/sends":                              {ok: []int{200}, shows: true},
+		"GET /v1/sends/{id}":                         {path: "/v1/sends/{send}", ok: []int{200}},
+		"POST /v1/sends/{id}/cancel":                 {path: "/v1/sends/{send}/cancel", ok: []int{200}},
+		"POST /v1/sends/{id}/retry":                  {path: "/v1/sends/{send}/retry", ok: []int{409}},
+		"POST /v1/sends/{id}/resolve":                {path: "/v1/sends/{send}/resolve", body: `{"state":"accepted"}`, ok: []int{409}},
+		"GET /v1/kinds":                              {ok: []int{200}},
+		"POST /v1/accounts:check":                    {body: `{"account":{"id":"press-1","kind":"plain","labels":{"team":"press"}}}`, ok: []int{200}},
+		"GET /v1/accounts:export":                    {ok: []int{200}, shows: true},
+		"POST /v1/accounts:import":                   {body: `{"id":"press-1","kind":"plain","labels":{"team":"press"}}`, ok: []int{200}, spoils: true},
+		"POST /v1/accounts:pause":                    {path: "/v1/accounts:pause?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"POST /v1/accounts:nudge":                    {path: "/v1/accounts:nudge?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"GET /v1/accounts:count":                     {ok: []int{200}, counts: counted(`{"count":%d,"complete":true}`)},
+		"POST /v1/accounts:resume":                   {path: "/v1/accounts:resume?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"POST /v1/accounts:delete":                   {path: "/v1/accounts:delete?all=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,"changed":%[1]d`), spoils: true},
+		"GET /v1/parked":                             {ok: []int{200}, shows: true},
+		"POST /v1/parked:revive":                     {body: `{"reason":"paused","dry_run":true}`, ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"revived":%d,`, own/2) }},
+		"GET /v1/messages":                           {ok: []int{200}, shows: true},
+		"GET /v1/messages/{ref}":                     {path: "/v1/messages/0:1-1", ok: []int{404}},                   // TestGetMessage has one that is there
+		"GET /v1/messages/{ref}/files/{n}":           {path: "/v1/messages/0:1-1/files/0", ok: []int{404}},           // TestFilesAreRead has some that are there
+		"GET /v1/messages/{ref}/files/{n}/thumbnail": {path: "/v1/messages/0:1-1/files/0/thumbnail", ok: []int{404}}, // TestThumbnailsAreServed
+		"POST /v1/files":                             {path: "/v1/files?account=press-1", body: "bytes", ok: []int{201}},
+		"GET /v1/backup/files/{folder}/{name}":       {path: "/v1/backup/files/00/0", ok: []int{404}},  // TestStoredBytesAreForBackups has some that are there
+		"GET /v1/dead/{id}/files/{n}":                {path: "/v1/dead/0:1-1/files/0", ok: []int{404}}, // TestDeadLettersHaveFiles has one that is there
+		"GET /v1/stats":                              {ok: []int{200}, counts: counted(`"registered":%d,`)},
+		"GET /v1/problems":                           {ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"at_rest":%d,`, own%4/2) }}, // no monitor sums up those of all
+		"POST /v1/keys":                              {body: `{"name":"made","role":"viewer"}`, ok: []int{201, 409}},
+		"POST /v1/reshard":                           {body: `{"shards":8,"dry_run":true}`, ok: []int{200}},
+		"POST /v1/reload":                            {ok: []int{200}},
+		"GET /v1/callbacks/wecom/{name}":             {ok: []int{403}}, // the request is not signed
+		"POST /v1/callbacks/wecom/{name}":            {ok: []int{403}},
 	}
 }
 

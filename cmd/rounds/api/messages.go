@@ -174,7 +174,7 @@ func (s *Server) pass(ctx context.Context, walk *message.Walk, found []circulate
 	}
 	all := make([]carrying, len(carry))
 	for i, f := range carry {
-		all[i] = carrying{f, &shown[before+i]}
+		all[i] = carrying{found: f, into: &shown[before+i]}
 	}
 	return shown, s.tellFiles(ctx, all...)
 }
@@ -231,7 +231,7 @@ func (s *Server) getMessage(ctx context.Context, r *MessageRef) (DeliveredMessag
 		return DeliveredMessage{}, err
 	}
 	reply := DeliveredMessage{Message: messageOf(&d.Found), Written: inUTC(position.Time())}
-	if err := s.tellFiles(ctx, carrying{&d.Found, &reply.Message}); err != nil {
+	if err := s.tellFiles(ctx, carrying{found: &d.Found, into: &reply.Message}); err != nil {
 		return DeliveredMessage{}, err
 	}
 	if boundTo(ctx) == "" {
@@ -357,7 +357,7 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 	for i := range found {
 		if visible(&found[i]) && f.filter.Selects(&found[i]) {
 			shown[i] = messageOf(&found[i])
-			all = append(all, carrying{&found[i], &shown[i]})
+			all = append(all, carrying{found: &found[i], into: &shown[i], linked: true})
 		}
 	}
 	if err := f.server.tellFiles(ctx, all...); err != nil {

@@ -82,6 +82,10 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 	doc.AddOperation(schemas.messages())
 	if s.options.Files != nil {
 		doc.AddOperation(schemas.file())
+		doc.AddOperation(schemas.thumbnail())
+		doc.AddOperation(schemas.deadFile())
+		doc.AddOperation(schemas.stored())
+		doc.AddOperation(schemas.linked())
 		doc.AddOperation(schemas.upload())
 	}
 	doc.AddOperation(schemas.probe("/healthz", "Whether the process serves", "Always ok, whatever Redis does.", nil))

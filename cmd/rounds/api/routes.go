@@ -86,6 +86,9 @@ func (s *Server) routes(t terms) (*serving, error) {
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Unsaved, s.options.Log))
 	s.addCallbacks(open, t.callbacks)
+	if s.options.Files != nil {
+		open.HandleFunc("GET /v1/links/{ref}/{n}", s.getLinked)
+	}
 	open.HandleFunc("GET /docs", docs)
 	open.HandleFunc("GET /docs/{file}", docs)
 	if s.options.Guide != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
+	"github.com/rounds-dev/rounds/cmd/rounds/thumbnail"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	// Files is the store of files that messages carry. Nil: none are kept, and messages do not
 	// tell of them.
 	Files FileStore
+
+	// FileLinks is how long links to files are valid that need no key; 0: there are none.
+	FileLinks time.Duration
 
 	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
 	Scan *scan.Server
@@ -134,6 +138,8 @@ type Server struct {
 	sight  sight
 	counts counts
 
+	thumbnails *thumbnail.Maker // of files
+
 	following atomic.Int64 // callers that get messages as they come
 
 	attempts signin.Attempts // failed attempts to sign in
@@ -160,7 +166,7 @@ type terms struct {
 
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring)}
+	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring), thumbnails: thumbnail.NewMaker()}
 	if s.options.Trail == nil {
 		var err error
 		if s.options.Trail, err = trail.New(o.Ring, trail.Options{Log: s.options.Log}); err != nil {

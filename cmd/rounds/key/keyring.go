@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +41,7 @@ type Keyring struct {
 	mu      sync.Mutex
 	known   map[string]known     // by digest; only keys that exist
 	noted   map[string]time.Time // when a use was noted, or could not be
-	sealer  cipher.AEAD          // nil: not used yet
+	secret  []byte               // that the processes of the namespace share; nil: not used yet
 	revoked int                  // counts revocations: an answer from before the last one is dropped
 }
 
@@ -141,13 +143,7 @@ func (r *Keyring) forget(name string) {
 // Sealer returns a cipher for data that callers carry but must not read, such as the
 // position where a page ended. All processes of the namespace can open it.
 func (r *Keyring) Sealer(ctx context.Context) (cipher.AEAD, error) {
-	r.mu.Lock()
-	sealer := r.sealer
-	r.mu.Unlock()
-	if sealer != nil {
-		return sealer, nil
-	}
-	secret, err := r.store.Secret(ctx)
+	secret, err := r.shared(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +151,41 @@ func (r *Keyring) Sealer(ctx context.Context) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sealer, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// Sign returns a signature of a text, for links that need no key. All processes of the namespace
+// make the same one. What is signed for one use is not signed for another.
+func (r *Keyring) Sign(ctx context.Context, use, text string) ([]byte, error) {
+	secret, err := r.shared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return mac(mac(secret, "rounds signs: "+use), text), nil
+}
+
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text)) // a hash takes everything
+	return h.Sum(nil)
+}
+
+// shared returns the secret that all processes of the namespace share.
+func (r *Keyring) shared(ctx context.Context) ([]byte, error) {
+	r.mu.Lock()
+	secret := r.secret
+	r.mu.Unlock()
+	if secret != nil {
+		return secret, nil
+	}
+	secret, err := r.store.Secret(ctx)
+	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sealer = sealer
-	return sealer, nil
+	r.secret = secret
+	return secret, nil
 }
 
 // Authenticate returns the key with a text. The error is ErrMistyped, for which Redis is not

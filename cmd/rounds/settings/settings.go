@@ -156,6 +156,7 @@ type Keeping struct {
 	AccountQuota int           `env:"ROUNDS_FILES_ACCOUNT_QUOTA,default=0" min:"0" max:"1073741824" about:"how many MiB the files of one account may have; 0: any number"`
 	WhenFull     string        `env:"ROUNDS_FILES_WHEN_FULL,default=stop" oneof:"stop remove-read" about:"what happens when a quota is reached: stop, fetching stops until there is room; remove-read, files that somebody has read are removed, the oldest first"`
 	Retention    time.Duration `env:"ROUNDS_FILES_RETENTION,default=168h" min:"0s" max:"87600h" about:"how long files are retained, or longer while their message or a dead letter of it is; 0: for ever"`
+	Links        time.Duration `env:"ROUNDS_FILES_LINKS,default=24h" min:"0s" max:"720h" about:"how long a link to a file is valid that webhooks and streams bring with a message and that needs no key; 0: they bring none"`
 }
 
 // RemoveRead is the choice of ROUNDS_FILES_WHEN_FULL that makes room.

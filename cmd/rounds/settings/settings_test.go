@@ -64,7 +64,7 @@ func TestSettingsDefaults(t *testing.T) {
 			MessagesKept: 10_000_000, DeadRetention: 720 * time.Hour, DeadKept: 100_000,
 		},
 		Delivery: Delivery{WebhooksFrom: "start"},
-		Keeping:  Keeping{Most: 100, AtOnce: 8, WhenFull: "stop", Retention: 7 * 24 * time.Hour},
+		Keeping:  Keeping{Most: 100, AtOnce: 8, WhenFull: "stop", Retention: 7 * 24 * time.Hour, Links: 24 * time.Hour},
 		Log:      Log{Level: slog.LevelInfo, Format: "auto"},
 	}
 	empty := make(map[string]string)

@@ -38,7 +38,14 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 			failed = s.failure(Failed, 0, fmt.Errorf("panic: %T", value))
 		}
 	}()
-	body, err := encode(d)
+	var files []File
+	if s.options.Files != nil && !d.Event {
+		var err error
+		if files, err = s.options.Files(ctx, &d); err != nil {
+			return s.failure(Unready, recheck, errors.New("the links to its files cannot be made: Redis is away"))
+		}
+	}
+	body, err := encode(d, files)
 	if err != nil {
 		return s.failure(Unusable, 0, errors.New("the message is not JSON"))
 	}

@@ -16,7 +16,12 @@
 // data is the message as it was found: id, type and data are the third party's own. time is the
 // time of the message by the third party's clock, or null. timestamp is the same time, or when
 // the message was found if its time is unknown. handle names the message where it is stored, for
-// reply_to of a send.
+// reply_to of a send. A message that carries files also has them:
+//
+//	"files":[{"n":0,"name":"invoice.pdf","type":"application/pdf","size":48211,
+//	  "link":"https://rounds.example/v1/links/…","link_until":"2026-03-02T12:00:00Z"}]
+//
+// The link is signed, needs no key, and ends. Each delivery has a new one.
 //
 // An endpoint with Events also gets a POST when a send ends or is in doubt:
 //

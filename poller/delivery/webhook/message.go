@@ -30,13 +30,24 @@ type found struct {
 	Time    *time.Time      `json:"time"`
 	Data    json.RawMessage `json:"data"`
 	Handle  string          `json:"handle,omitempty"`
+	Files   []File          `json:"files,omitempty"`
+}
+
+// File is a file that a message carries.
+type File struct {
+	N     int       `json:"n"` // its place in the message, from 0
+	Name  string    `json:"name,omitempty"`
+	Type  string    `json:"type,omitempty"`
+	Size  int64     `json:"size,omitempty"` // bytes; 0: unknown
+	Link  string    `json:"link,omitempty"` // where it is read without a key
+	Until time.Time `json:"link_until,omitzero"`
 }
 
 // encode returns the payload of a message or an event. It fails if the data is not JSON.
-func encode(m delivery.Delivery) ([]byte, error) {
+func encode(m delivery.Delivery, files []File) ([]byte, error) {
 	p := payload{Type: m.Message.Type, Timestamp: m.Message.Time.UTC(), Data: m.Message.Data}
 	if !m.Event {
-		data := found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data, Handle: m.Handle}
+		data := found{Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Data: m.Message.Data, Handle: m.Handle, Files: files}
 		if m.Message.Time.IsZero() {
 			p.Timestamp = foundAt(m.Position)
 		} else {

@@ -38,6 +38,10 @@ type Options struct {
 	Log       *slog.Logger   // nil: no log
 	Metrics   *Metrics       // nil: no metrics
 
+	// Files returns what the payload of a message says of the files that it carries; nil: nothing is
+	// said. It is called once in each delivery, and a message waits while it fails.
+	Files func(context.Context, *delivery.Delivery) ([]File, error)
+
 	// AttemptWindow is how long one call of Handle may begin attempts. Handle returns at
 	// the latest when this time and then the endpoint's Timeout have passed, or at its
 	// context's deadline. See Sink.HandlerTimeout. 0: defaultAttemptWindow.

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
@@ -281,5 +283,35 @@ func TestNoSecretIsTold(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A payload tells the files of its message. While they cannot be told, the message waits.
+func TestPayloadOfAMessageWithFiles(t *testing.T) {
+	var body []byte
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { body, _ = io.ReadAll(r.Body) })
+	client := fetch.New(loopback)
+	t.Cleanup(client.Close)
+	var away error
+	sink, err := webhook.New(webhook.Endpoint{Name: "crm", URL: url, Secrets: []secrets.Ref{{Name: "OLD"}}}, webhook.Options{
+		Client: client, Secrets: newVault().source(), Namespace: "rounds",
+		Files: func(_ context.Context, d *delivery.Delivery) ([]webhook.File, error) {
+			return []webhook.File{{N: 0, Name: d.Message.ID + ".png", Size: 3, Link: "/v1/links/x?y&z", Until: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, {N: 1}}, away
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	away = errors.New("redis is away")
+	var later *delivery.Later
+	if err := one(t.Context(), sink, "a/1"); !errors.As(err, &later) || body != nil {
+		t.Errorf("%v, %s", err, body)
+	}
+	away = nil
+	if err := one(t.Context(), sink, "a/1"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `,"files":[{"n":0,"name":"a/1.png","size":3,"link":"/v1/links/x?y&z","link_until":"2026-01-02T00:00:00Z"},{"n":1}]}}`; !strings.HasSuffix(string(body), want) {
+		t.Errorf("got %s, want it to end with %s", body, want)
 	}
 }

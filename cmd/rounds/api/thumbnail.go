@@ -1,0 +1,98 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/thumbnail"
+)
+
+// imageReadTime is how long reading an image from the store may take for its thumbnail. Others
+// wait meanwhile.
+const imageReadTime = 15 * time.Second
+
+// mayBeImage reports whether a file may be an image of which there is a thumbnail. Its bytes decide
+// when the thumbnail is asked for.
+func mayBeImage(mediaType string, size int64) bool {
+	switch mediaType {
+	case "image/jpeg", "image/png", "image/gif", "image/webp", "image/jpg", "application/octet-stream", "":
+		return size <= thumbnail.MaxBytes
+	}
+	return false
+}
+
+// getThumbnail returns a small image of a kept file. It fetches nothing, and does not count as
+// reading the file.
+func (s *Server) getThumbnail(w http.ResponseWriter, r *http.Request) {
+	found, place, err := s.messageOfFile(r)
+	var rows []circulate.File
+	if err == nil {
+		rows, err = s.options.Ring.Files().Look(r.Context(), false, fileID(found, place))
+	}
+	if told, ok := errors.AsType[*errorReply](err); ok {
+		told.write(w, r)
+		return
+	}
+	if err != nil {
+		s.fail(w, r, "get thumbnail", err)
+		return
+	}
+	row := &rows[0]
+	if row.State != circulate.FileKept || !mayBeImage(row.Type, row.Size) {
+		newErrorReply(http.StatusNotFound, "the file has no thumbnail: it is not kept, or is not an image").write(w, r)
+		return
+	}
+	small, err := s.thumbnails.Of(r.Context(), row.Hash, func(ctx context.Context) ([]byte, error) { return s.readImage(ctx, row.Object) })
+	refused, isRefused := errors.AsType[*thumbnail.Refusal](err)
+	switch {
+	case isRefused:
+		newErrorReply(http.StatusNotFound, "the file has no thumbnail: "+refused.Reason).write(w, r)
+		return
+	case errors.Is(err, ErrNoFile):
+		newErrorReply(http.StatusGone, "the store has lost the file").write(w, r)
+		return
+	case r.Context().Err() != nil: // the caller has gone, or the server ends
+		unavailable("the thumbnail was not made in time").write(w, r)
+		return
+	case err != nil:
+		s.options.Log.Error("a file cannot be read", "account", row.Account, "file", row.ID, "error", err)
+		unavailable("the store of files does not answer").write(w, r)
+		return
+	}
+	inert(w.Header(), row.Hash+"-thumbnail", small.Type)
+	http.ServeContent(w, r, "", row.Kept, bytes.NewReader(small.Bytes))
+}
+
+// readImage reads a file into memory.
+func (s *Server) readImage(ctx context.Context, object string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, imageReadTime)
+	defer cancel()
+	file, err := s.options.Files.Open(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return io.ReadAll(io.LimitReader(file, thumbnail.MaxBytes+1))
+}
+
+// thumbnail describes the route of a file's thumbnail.
+func (d describer) thumbnail() *huma.Operation {
+	return d.problems(&huma.Operation{
+		OperationID: "get-file-thumbnail", Method: http.MethodGet, Path: "/v1/messages/{ref}/files/{n}/thumbnail", Tags: []string{"messages"},
+		Summary: "Get a small image of a file that a message carries",
+		Description: "A JPEG or PNG image of at most 256 × 256 pixels, which the service makes of a kept JPEG, PNG, GIF or WebP image. " +
+			"404 says that there is none: the file is not kept, is no such image, or has more than 32 MiB or 64 megapixels.",
+		Parameters: fileParameters(),
+		Responses: map[string]*huma.Response{
+			"200": {Description: "OK", Content: map[string]*huma.MediaType{"image/jpeg": {}, "image/png": {}}},
+			"304": {Description: "The caller has it."},
+		},
+	}, http.StatusUnauthorized, http.StatusNotFound, http.StatusGone, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+}
