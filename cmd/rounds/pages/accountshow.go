@@ -100,6 +100,14 @@ func (m *accountMessage) Line() string { return short(contentOf(m.Data), message
 // contentOf returns what people read of the data of a message or a send: its title, its text or the
 // like, or else all of the data.
 func contentOf(data json.RawMessage) string {
+	if text := textOf(data); text != "" {
+		return text
+	}
+	return unescaped(data)
+}
+
+// textOf returns the title or the text in the data of a message or a send, or an empty text.
+func textOf(data json.RawMessage) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(data, &fields) == nil {
 		for _, name := range []string{"title", "subject", "text", "content", "name", "summary"} {
@@ -128,7 +136,7 @@ func contentOf(data json.RawMessage) string {
 			return text
 		}
 	}
-	return unescaped(data)
+	return ""
 }
 
 // short returns a text in one line of at most the given number of characters.

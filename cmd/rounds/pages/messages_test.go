@@ -287,3 +287,48 @@ func TestLimitsShowsUseAndWhoWaits(t *testing.T) {
 		}
 	}
 }
+
+const someFiles = `"files":[{"n":0,"name":"<b>cat.png","type":"image/png","size":2048,"state":"kept","url":"/v1/messages/3:1795226313819-0/files/0","thumbnail":"/v1/messages/3:1795226313819-0/files/0/thumbnail"},
+{"n":1,"state":"waiting","url":"/v1/messages/3:1795226313819-0/files/1"},{"n":2,"name":"old.pdf","state":"lost","reason":"the third party <has> it no more"},
+{"n":3,"name":"later.pdf","state":"demand","url":"/v1/messages/3:1795226313819-0/files/3"}]`
+
+// The files of a message are listed where the message is: by name, size and state, images small, and
+// a link only where there is something to read.
+func TestFilesAreShown(t *testing.T) {
+	message := strings.TrimSuffix(someMessage, "}") + "," + someFiles + "}"
+	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v1/messages":
+			answering(`{"messages":[`+message+`],"next":"N","end":"E"}`)(w, r)
+		case strings.HasPrefix(r.URL.Path, "/v1/dead/"):
+			answering(strings.TrimSuffix(message, "}")+`,"dead_id":"3:5-0","group":"crm","error":"no","deliveries":8,"origin":"1-1"}`)(w, r)
+		default:
+			answering(message)(w, r)
+		}
+	})
+	talk := newTalkSite(t, access.Viewer)
+	talk.talk = strings.Replace(someTalk, `"shard":7`, someFiles+`,"shard":7`, 1)
+	_, said := talk.page(t, "GET", "/account?id=a", nil)
+	for name, body := range map[string]string{
+		"messages": ask(site, "GET", "/messages").Body.String(), "message": ask(site, "GET", "/message?at=3:1795226313819-0").Body.String(),
+		"letter": ask(site, "GET", "/delivery/letter?id=3:5-0").Body.String(), "talk": said,
+	} {
+		for _, want := range []string{
+			`<img src="/v1/messages/3:1795226313819-0/files/0/thumbnail" alt="" loading="lazy"`, `<a href="/v1/messages/3:1795226313819-0/files/0" download><bdi>&lt;b&gt;cat.png</bdi></a>`, "2 KiB image/png",
+			"<bdi>File 2</bdi>", "being fetched", "<bdi>old.pdf</bdi>", "the third party &lt;has&gt; it no more", `files/3" download><bdi>later.pdf`, "not fetched yet",
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, body)
+			}
+		}
+		for _, bad := range []string{"<b>cat", `href="/v1/messages/3:1795226313819-0/files/1"`, `href=""`} {
+			if strings.Contains(body, bad) {
+				t.Errorf("%s: %q in\n%s", name, bad, body)
+			}
+		}
+	}
+	talk.talk = strings.Replace(talk.talk, `{"item_list":[{"text_item":{"text":"Are you <b>there?"}}]}`, `{"media":"key"}`, 1)
+	if _, said := talk.page(t, "GET", "/account?id=a", nil); strings.Contains(said, `<span class="text">{`) {
+		t.Errorf("a message that is only a file shows its data:\n%s", said)
+	}
+}

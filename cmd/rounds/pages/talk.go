@@ -40,8 +40,13 @@ func (t *talk) Chosen() *api.Peer {
 	return &t.Peers[i]
 }
 
-// Said returns the text of the message.
-func (m *accountMessage) Said() string { return cut(contentOf(m.Data), talkText) }
+// Said returns the text of the message. A message that carries files may have none.
+func (m *accountMessage) Said() string {
+	if text := textOf(m.Data); text != "" || len(m.Files) > 0 {
+		return cut(text, talkText)
+	}
+	return cut(unescaped(m.Data), talkText)
+}
 
 // Said returns the text of the send.
 func (s *sent) Said() string { return cut(contentOf(s.Data), talkText) }

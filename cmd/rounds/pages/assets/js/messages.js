@@ -61,6 +61,7 @@ function made(at, m) {
   const time = document.createElement("time"), written = new Date(Number(m.position.split("-")[0]));
   [time.dateTime, time.title, time.dataset.when] = [written.toISOString(), written.toISOString(), ""];
   field("at").replaceChildren(time);
+  field("files").replaceChildren(...carried(m.files ?? [], to("/message", "at", ref)));
   if (!(field("data").hidden = m.data === undefined)) {
     const line = JSON.stringify(m.data), text = JSON.stringify(m.data, null, 2), short = [...line.slice(0, 320)].slice(0, 160).join("");
     const code = li.querySelector("summary code");
@@ -70,4 +71,19 @@ function made(at, m) {
     li.querySelector(".whole a").href = to("/message/data", "at", ref);
   }
   return li;
+}
+
+// carried makes the list of a message's files. A message that has just come has none of them yet: its page follows them.
+function carried(files, at) {
+  if (files.length === 0) return [];
+  const list = document.createElement("ul");
+  list.className = "files";
+  for (const f of files) {
+    const li = document.createElement("li"), a = document.createElement("a"), small = document.createElement("small");
+    [a.href, a.textContent] = [at, f.name || f.type || `${f.n + 1}`];
+    small.textContent = [f.size ? `${new Intl.NumberFormat(document.documentElement.lang).format(Math.ceil(f.size / 1024))} KiB` : "", f.name && f.type].filter(Boolean).join(" ");
+    li.append(a, " ", small);
+    list.append(li);
+  }
+  return [list];
 }
