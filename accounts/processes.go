@@ -24,6 +24,19 @@ type ProcessReport struct {
 	// TrailLostAt when that last happened, by its own clock.
 	TrailLost   int       `json:"trail_lost,omitempty"`
 	TrailLostAt time.Time `json:"trail_lost_at,omitzero"`
+
+	// Files is what keeps the process from fetching files of messages; nil: nothing does.
+	Files *FilesReport `json:"files,omitempty"`
+}
+
+// FilesReport is what keeps a process from fetching files. Its times are by the process's own clock.
+type FilesReport struct {
+	StoreSince time.Time `json:"store_since,omitzero"` // since when the store has failed; zero: it works
+	StoreWhy   string    `json:"store_why,omitempty"`
+	FullSince  time.Time `json:"full_since,omitzero"` // since when a quota has refused files; zero: none does
+	Waiting    int       `json:"waiting,omitempty"`   // messages whose files are put off
+	Soonest    time.Time `json:"soonest,omitzero"`    // when the first of these files may be forgotten
+	Account    string    `json:"account,omitempty"`   // whose file that is
 }
 
 // Process is a process of the service, of any role.

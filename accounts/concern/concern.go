@@ -59,8 +59,11 @@ const (
 	GroupLagging     Code = "group_lagging"    // a consumer group falls behind
 	MessagesDropped  Code = "messages_dropped" // messages were dropped before they were past their retention
 	DeadLetters      Code = "dead_letters"
-	SendsUnknown     Code = "sends_unknown" // nobody knows how attempts of sends went
-	Quarantined      Code = "quarantined"   // accounts were parked because their checks hang or kill replicas
+	FilesStoreFails  Code = "files_store_fails" // the store of files cannot be written
+	FilesFull        Code = "files_full"        // a quota refuses files
+	FilesUnfetched   Code = "files_unfetched"   // third parties will forget files that are put off
+	SendsUnknown     Code = "sends_unknown"     // nobody knows how attempts of sends went
+	Quarantined      Code = "quarantined"       // accounts were parked because their checks hang or kill replicas
 	ClockStepped     Code = "clock_stepped"
 	ProcessSilent    Code = "process_silent" // a process went silent without leaving
 	SettingsDiffer   Code = "settings_differ"
@@ -179,7 +182,7 @@ func (c *Concern) add(other *Concern) {
 	worse.Accounts, worse.Messages, worse.PerMinute = c.Accounts+other.Accounts, c.Messages+other.Messages, c.PerMinute+other.PerMinute
 	worse.Of, worse.Sends = c.Of+other.Of, c.Sends+other.Sends
 	worse.Seconds = max(c.Seconds, other.Seconds)
-	if c.Code == HeadroomLow {
+	if c.Code == HeadroomLow || c.Code == FilesUnfetched {
 		worse.Seconds = min(c.Seconds, other.Seconds)
 	}
 	worse.Share = max(c.Share, other.Share)
@@ -199,7 +202,7 @@ func (c *Concern) add(other *Concern) {
 }
 
 func (c *Concern) weight() float64 {
-	if c.Code == HeadroomLow {
+	if c.Code == HeadroomLow || c.Code == FilesUnfetched {
 		return -c.Seconds
 	}
 	return float64(c.Accounts+c.Messages+c.Sends+c.PerMinute) + c.Seconds/1e6 + c.Share

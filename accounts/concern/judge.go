@@ -20,9 +20,12 @@ const (
 	newlyBad       = 0.2
 	eventShown     = time.Hour      // how long a concern without an end is shown
 	lostShown      = 24 * time.Hour // the same for entries of the trail
-	memoryBad      = "95"           // per cent of maxmemory
-	denyingFrom    = 60             // denials a minute
-	warningFrom    = 5              // checks with a warning a minute
+	storeFailsFrom = time.Minute    // that the store of files has failed
+	unfetchedFrom  = time.Hour      // until a file may be forgotten
+	unfetchedBad   = 10 * time.Minute
+	memoryBad      = "95" // per cent of maxmemory
+	denyingFrom    = 60   // denials a minute
+	warningFrom    = 5    // checks with a warning a minute
 	roleMonitor    = "monitor"
 	roleDelivery   = "delivery"
 	webhookGroup   = "webhook." // the prefix of an endpoint's consumer group
@@ -82,6 +85,9 @@ func (f *facts) ofProcesses() (all []Concern) {
 		if at := p.Report.TrailLostAt; p.Report.TrailLost > 0 && f.stats.Now.Sub(at) < lostShown {
 			all = append(all, Concern{Code: TrailLost, Level: Warn, Subject: p.Name, Count: p.Report.TrailLost, Since: at})
 		}
+		if p.Report.Files != nil {
+			all = append(all, f.ofFiles(p.Name, p.Report.Files)...)
+		}
 	}
 	all = append(all, f.ofSilent()...)
 	for setting := range differing {
@@ -90,6 +96,24 @@ func (f *facts) ofProcesses() (all []Concern) {
 	if len(versions) > 1 {
 		slices.Sort(versions)
 		all = append(all, Concern{Code: VersionsDiffer, Level: Note, Count: len(versions), Value: strings.Join(versions, ", ")})
+	}
+	return all
+}
+
+// ofFiles returns the concerns from what keeps a process from fetching files.
+func (f *facts) ofFiles(process string, r *accounts.FilesReport) (all []Concern) {
+	if !r.StoreSince.IsZero() && f.stats.Now.Sub(r.StoreSince) >= storeFailsFrom {
+		all = append(all, Concern{Code: FilesStoreFails, Level: Bad, Subject: process, Value: r.StoreWhy, Since: r.StoreSince})
+	}
+	if !r.FullSince.IsZero() {
+		all = append(all, Concern{Code: FilesFull, Level: Warn, Subject: process, Since: r.FullSince})
+	}
+	if left := r.Soonest.Sub(f.stats.Now); r.Waiting > 0 && left < unfetchedFrom {
+		level := Warn
+		if left < unfetchedBad {
+			level = Bad
+		}
+		all = append(all, Concern{Code: FilesUnfetched, Level: level, Messages: r.Waiting, Seconds: left.Seconds(), Account: r.Account})
 	}
 	return all
 }

@@ -211,6 +211,25 @@ func TestJudge(t *testing.T) {
 		"trail": {func(f *facts) {
 			f.stats.Processes[0].Report.TrailLost, f.stats.Processes[0].Report.TrailLostAt = 4, now.Add(-time.Hour)
 		}, "trail_lost warn", "^4 entries"},
+		"store of files": {func(f *facts) {
+			f.stats.Processes[0].Report.Files = &accounts.FilesReport{StoreSince: now.Add(-time.Minute), StoreWhy: "the disk is full"}
+		}, "files_store_fails bad", "until it works: the disk is full$"},
+		"store of files just now": {func(f *facts) {
+			f.stats.Processes[0].Report.Files = &accounts.FilesReport{StoreSince: now.Add(-time.Second), StoreWhy: "the disk is full"}
+		}, "", ""},
+		"quota of files": {func(f *facts) {
+			f.stats.Processes[0].Report.Files = &accounts.FilesReport{FullSince: now.Add(-time.Second)}
+		}, "files_full warn", "^the quota of files is reached"},
+		"files unfetched": {func(f *facts) {
+			f.stats.Processes[0].Report.Files = &accounts.FilesReport{Waiting: 2, Soonest: now.Add(20 * time.Minute), Account: "a1"}
+		}, "files_unfetched warn", "^files of 2 messages .* of account a1, may be forgotten in 20m0s$"},
+		"files soon forgotten": {func(f *facts) {
+			f.stats.Processes[0].Report.Files = &accounts.FilesReport{Waiting: 2, Soonest: now.Add(9 * time.Minute), Account: "a1"}
+			f.stats.Processes[1].Report.Files = &accounts.FilesReport{Waiting: 3, Soonest: now.Add(-time.Minute), Account: "a2"}
+		}, "files_unfetched bad", "^files of 5 messages .* of account a2, may be forgotten already$"},
+		"files that can wait": {func(f *facts) {
+			f.stats.Processes[0].Report.Files = &accounts.FilesReport{Waiting: 2, Soonest: now.Add(time.Hour), Account: "a1"}
+		}, "", ""},
 		"trail long ago": {func(f *facts) {
 			f.stats.Processes[0].Report.TrailLost, f.stats.Processes[0].Report.TrailLostAt = 4, now.Add(-24*time.Hour)
 		}, "", ""},

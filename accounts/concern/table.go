@@ -188,9 +188,33 @@ func table() []entry {
 			zh: "{messages}未到保留期限就被丢弃。",
 		},
 		{
-			code: DeadLetters, page: "/delivery", alerts: []string{"RoundsDeadLetters"},
+			code: DeadLetters, page: "/delivery", alerts: []string{"RoundsDeadLetters", "RoundsFilesLost"},
 			en: "{messages} could not be delivered (dead letters), the oldest {time} old",
 			zh: "有 {messages}无法处理（死信），最早的已有 {time}。",
+		},
+		{
+			code: FilesStoreFails, page: "/delivery", alerts: []string{"RoundsFilesStoreFails"},
+			en: "the store of files fails, and no file is fetched until it works: {value}",
+			zh: "文件存储出错，恢复之前不抓取任何文件：{value}。",
+		},
+		{
+			code: FilesFull, page: "/delivery", alerts: []string{"RoundsFilesFull"},
+			en: "the quota of files is reached, and no file is fetched until there is room",
+			zh: "文件配额已用完，腾出空间之前不抓取任何文件。",
+		},
+		{
+			code: FilesUnfetched, page: "/delivery", alerts: []string{"RoundsFilesExpire"},
+			en: "files of {messages} could not be fetched yet, and the first may be forgotten in {time}",
+			zh: "有 {messages}的文件还没能抓取，最早的在 {time}后可能被忘记。",
+			other: []variant{{
+				fits: func(c *Concern) bool { return c.Seconds <= 0 },
+				en:   "files of {messages} could not be fetched yet, and the first, of account {account}, may be forgotten already",
+				zh:   "有 {messages}的文件还没能抓取，其中账号 {account} 的文件可能已被忘记。",
+			}, {
+				fits: func(c *Concern) bool { return c.Account != "" },
+				en:   "files of {messages} could not be fetched yet, and the first, of account {account}, may be forgotten in {time}",
+				zh:   "有 {messages}的文件还没能抓取，其中账号 {account} 的文件最早在 {time}后可能被忘记。",
+			}},
 		},
 		{
 			code: SendsUnknown, page: "/delivery/sends", alerts: []string{"RoundsSendsUnknown"},

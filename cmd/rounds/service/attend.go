@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/files/keep"
 )
 
 const leaveTimeout = time.Second // to report that it leaves
@@ -22,9 +23,10 @@ const leaveTimeout = time.Second // to report that it leaves
 // presence is what a process reports while it runs.
 type presence struct {
 	process  circulate.Process
-	report   accounts.ProcessReport   // without the settings
-	settings func() settings.Settings // the current ones
-	lost     func() (int, time.Time)  // entries of the trail that Redis did not accept
+	report   accounts.ProcessReport       // without the settings
+	settings func() settings.Settings     // the current ones
+	lost     func() (int, time.Time)      // entries of the trail that Redis did not accept
+	files    *atomic.Pointer[keep.Keeper] // fetches files; nil in it: this process does not
 	pulse    *pulse
 }
 
@@ -57,7 +59,7 @@ func newPresence(version string, current func() settings.Settings, lost func() (
 	}
 	return presence{
 		circulate.Process{Name: circulate.NewReplica(), Roles: strings.Join(current().API.Roles, ",")},
-		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current, lost, new(pulse),
+		accounts.ProcessReport{Version: version, Host: host, Since: time.Now().UTC().Truncate(time.Second)}, current, lost, new(atomic.Pointer[keep.Keeper]), new(pulse),
 	}
 }
 
@@ -66,6 +68,9 @@ func (p presence) about() []byte {
 	report := p.report
 	report.Settings = p.settings().Compared()
 	report.TrailLost, report.TrailLostAt = p.lost()
+	if keeper := p.files.Load(); keeper != nil {
+		report.Files = filesReport(keeper.Standing())
+	}
 	about, err := json.Marshal(report)
 	if err != nil {
 		return nil // the process is reported even so

@@ -21,6 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/files/keep"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -51,6 +52,7 @@ type deliverer struct {
 	hurry    <-chan struct{}
 	kinds    []string // that this program knows
 	keeps    bool     // the role also fetches files
+	files    func(context.Context, *delivery.Delivery) ([]webhook.File, error)
 
 	consumed  *delivery.Metrics
 	delivered *webhook.Metrics
@@ -74,7 +76,7 @@ type delivering struct {
 // startDelivery starts a consumer for each webhook endpoint, and stops and starts consumers as the
 // settings change. They run in group.
 func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
-	registry *prometheus.Registry, consumed *delivery.Metrics, reserved *fetch.Reserved) error {
+	keeper *keep.Keeper, registry *prometheus.Registry, consumed *delivery.Metrics, reserved *fetch.Reserved) error {
 	s := reload.settings()
 	log := o.Log.With("role", settings.RoleDelivery)
 	checkers, err := NewCheckers(s.Poller, o)
@@ -82,7 +84,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		return err
 	}
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil,
+		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil, files: linksTo(keeper, s, log),
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: consumed, delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
@@ -132,7 +134,7 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 			note(e.Name, "new")
 		}
 		sink, err := webhook.New(e, webhook.Options{
-			Client: client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered,
+			Client: client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
 		})
 		errs = append(errs, err)
 		fresh[e.Name] = &delivering{endpoint: e, sink: sink, ended: make(chan struct{})}

@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/files"
 	"github.com/rounds-dev/rounds/poller/files/keep"
 )
@@ -84,6 +88,55 @@ func startKeeping(ctx context.Context, group *errgroup.Group, s settings.Setting
 		}
 	})
 	log.Info("files that messages carry are kept", "store", o.Files.String())
+}
+
+// reportedFrom is how long before the first file may be forgotten a process reports what waits. An
+// earlier report would only change with each message.
+const reportedFrom = 2 * time.Hour
+
+// filesReport returns what a process reports about fetching files, or nil if all is well.
+func filesReport(s keep.Standing) *accounts.FilesReport {
+	second := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+	r := accounts.FilesReport{StoreWhy: s.StoreWhy}
+	if !s.StoreSince.IsZero() {
+		r.StoreSince = second(s.StoreSince)
+	}
+	if !s.FullSince.IsZero() {
+		r.FullSince = second(s.FullSince)
+	}
+	if s.Waiting > 0 && time.Until(s.Soonest) < reportedFrom {
+		r.Waiting, r.Soonest, r.Account = s.Waiting, second(s.Soonest), s.Account
+	}
+	if r == (accounts.FilesReport{}) {
+		return nil
+	}
+	return &r
+}
+
+// linksTo returns what webhooks say of the files of a message, or nil if no files are kept. Links are
+// below ROUNDS_PUBLIC_URL or, without that, paths of the API.
+func linksTo(keeper *keep.Keeper, s settings.Settings, log *slog.Logger) func(context.Context, *delivery.Delivery) ([]webhook.File, error) {
+	if keeper == nil {
+		return nil
+	}
+	keys := key.NewKeyring(keeper.Ring, log)
+	return func(ctx context.Context, d *delivery.Delivery) ([]webhook.File, error) {
+		carried := keeper.Checkers.Files(d.Kind, &d.Message)
+		var told []webhook.File
+		for n, one := range carried {
+			f := webhook.File{N: n, Name: one.Name, Type: one.Type, Size: one.Size}
+			if s.Keeping.Links > 0 && keeper.Policy(d.Kind) != keep.None {
+				f.Until = time.Now().Add(s.Keeping.Links).UTC().Truncate(time.Second)
+				path, err := api.FileLink(ctx, keys, &d.Found, n, f.Until)
+				if err != nil {
+					return nil, err
+				}
+				f.Link = s.API.PublicURL + path
+			}
+			told = append(told, f)
+		}
+		return told, nil
+	}
 }
 
 // startCollecting starts a collector of files, in each process that may.

@@ -65,11 +65,12 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	}
 	if s.API.Roles.Has(settings.RoleDelivery) {
 		consumed := delivery.NewMetrics(registry)
-		if err := startDelivery(ctx, group, reload, o, ring, registry, consumed, reserved); err != nil {
+		if err := startDelivery(ctx, group, reload, o, ring, keeper, registry, consumed, reserved); err != nil {
 			return err
 		}
 		if keeper != nil {
 			startKeeping(ctx, group, s, o, ring, keeper, fetched, consumed)
+			o.keeping.Store(keeper)
 		}
 	}
 	startCollecting(ctx, group, s, o, ring, fetched)
@@ -156,7 +157,7 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 			options.Pages = d.Handler
 		}
 		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
-		options.Sending, options.Files = sendingOf(checkers), filesFor(keeper, o, checkers)
+		options.Sending, options.Files, options.FileLinks = sendingOf(checkers), filesFor(keeper, o, checkers), s.Keeping.Links
 		options.Reload, options.CallbackMetrics = reload.reload, api.NewCallbackMetrics(registry)
 		server, err := api.New(options)
 		if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/files"
+	"github.com/rounds-dev/rounds/poller/files/keep"
 )
 
 const (
@@ -90,6 +91,8 @@ type Options struct {
 	seals    *seals       // stored secrets; nil: none
 	name     string       // the process's name, also as a replica
 	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
+
+	keeping *atomic.Pointer[keep.Keeper] // gets what fetches files in this process
 }
 
 // withDefaults returns the options with defaults for what was left out.
@@ -186,6 +189,8 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		o, present := o, present
 		o.name = circulate.NewReplica() // another name for each number of shards: what the last pool left belongs to a dead replica
 		present.process.Name = o.name
+		present.files = new(atomic.Pointer[keep.Keeper])
+		o.keeping = present.files
 		if before := name.Swap(o.name); before != nil {
 			o.Log.Info("the number of shards changed: the process goes on under another name", "process", o.name, "before", before)
 		}

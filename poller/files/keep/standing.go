@@ -9,6 +9,7 @@ import (
 type Standing struct {
 	Waiting int       // messages with files that are put off
 	Soonest time.Time // when the first of these files may be forgotten; zero: none waits
+	Account string    // whose file that is
 
 	StoreSince time.Time // since when the store has failed; zero: it works
 	StoreWhy   string
@@ -19,7 +20,7 @@ type Standing struct {
 // Standing returns how the Keeper stands.
 func (k *Keeper) Standing() Standing {
 	var s Standing
-	s.Waiting, s.Soonest = k.waiting.sum(time.Now())
+	s.Waiting, s.Soonest, s.Account = k.waiting.sum(time.Now())
 	k.trouble.mu.Lock()
 	defer k.trouble.mu.Unlock()
 	s.StoreSince, s.StoreWhy = k.trouble.storeSince, k.trouble.storeWhy
@@ -54,7 +55,7 @@ func (w *waiting) remove(position, account string) {
 	delete(w.all, [2]string{position, account})
 }
 
-func (w *waiting) sum(now time.Time) (n int, soonest time.Time) {
+func (w *waiting) sum(now time.Time) (n int, soonest time.Time, account string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, one := range w.all {
@@ -63,10 +64,10 @@ func (w *waiting) sum(now time.Time) (n int, soonest time.Time) {
 			continue
 		}
 		if n++; soonest.IsZero() || one.until.Before(soonest) {
-			soonest = one.until
+			soonest, account = one.until, key[1]
 		}
 	}
-	return n, soonest
+	return n, soonest, account
 }
 
 // trouble is what stops all fetching.
