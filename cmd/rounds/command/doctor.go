@@ -38,6 +38,7 @@ first. The end says what to do, faults first. The exit code is 1 if there is a f
   namespace     it is there, in a format that this program knows
   law           what the last audit found; --audit does one now
   replicas      some are alive, and agree; accounts; groups; dead letters
+  files         the store can be written, and has the bytes of all kept files
   secrets       the ones that accounts use exist, and can be read
   way out       hosts of some accounts and webhooks are reached from here
 

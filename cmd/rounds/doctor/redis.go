@@ -55,6 +55,7 @@ func (d *doctor) throughRedis(ctx context.Context) knowledge {
 		return page.Views, err
 	}
 	d.within(ctx, func(ctx context.Context) { d.ring(ctx, ring, registry) })
+	d.files(ctx, ring)
 	if d.Audit {
 		d.audit(ctx, func(ctx context.Context, cursor string) (accounts.Audited, error) {
 			return registry.Audit(ctx, accounts.AuditQuery{Cursor: cursor})

@@ -93,6 +93,7 @@ func (d *doctor) throughAPI(ctx context.Context) knowledge {
 		}
 		d.concerns(list, &l, stats.Accounts.Registered, found)
 	})
+	d.files(ctx, nil)
 	if !there {
 		return known
 	}
@@ -151,6 +152,9 @@ func advices() map[concern.Code]advice {
 		concern.GroupLagging:    {"groups", "mend what its handler reports; rounds groups list has the error, and the consumer's log the message. It tries again by itself within ten minutes, and at once when it is started again"},
 		concern.MessagesDropped: {"groups", "see rounds groups list: its consumers are too slow, or have ended"},
 		concern.DeadLetters:     {"dead letters", "see rounds dead list, and replay or drop them"},
+		concern.FilesStoreFails: {"files", "see whether ROUNDS_FILES can be reached and written, and has room"},
+		concern.FilesFull:       {"files", "raise ROUNDS_FILES_QUOTA, retain files for less time (ROUNDS_FILES_RETENTION), or let files go that were read: ROUNDS_FILES_WHEN_FULL=remove-read"},
+		concern.FilesUnfetched:  {"files", "see rounds groups list for what the group files waits for, and the log of the role delivery"},
 		concern.SendsUnknown:    {"sends", "see rounds sends list --state unknown, ask the third party what it has, and resolve or retry each"},
 
 		concern.Overdue:       {"accounts", "start more replicas, and see rounds stats"},
