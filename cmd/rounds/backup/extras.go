@@ -206,7 +206,7 @@ func (t *target) extra(ctx context.Context, l *line) error {
 		return document.Of(t.ring).Vault().Restore(ctx, document.Sealed{Name: l.Secret.Name, Set: time.UnixMilli(l.Secret.Set), Value: record})
 	}
 	if l.File != nil {
-		return l.File.restore(ctx, t.ring.Files())
+		return l.File.restore(ctx, t.ring.Files(), t.options.Object)
 	}
 	return t.credential(ctx, l.Credential)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -53,19 +54,44 @@ func (l *fileLine) check() error {
 }
 
 // restore adds the row, and has it judged from when it was. The message is written at its old
-// position, and the bytes are where the store has them, if it is the same store.
-func (l *fileLine) restore(ctx context.Context, list circulate.Files) error {
+// position, and the bytes are where object says or, if it is nil, where the store has them, if it is
+// the same store.
+func (l *fileLine) restore(ctx context.Context, list circulate.Files, object func(context.Context, *circulate.File) (string, error)) error {
 	f := circulate.File{
 		Account: string(l.Account), Kind: l.Kind, Holder: circulate.FileHolder(l.In[0]), Of: string(l.Of), Place: l.Place, Name: string(l.Name), Type: string(l.Type),
 		Hash: l.Hash, Size: l.Size, Object: string(l.Object), State: circulate.FileState(l.State[0]), Reason: string(l.Reason),
 		Found: time.UnixMilli(l.Found), Kept: time.UnixMilli(l.Kept),
 	}
 	f.ID = circulate.NewFileID(f.Account, f.Holder, f.Of, f.Place)
+	if object != nil && f.State == circulate.FileKept {
+		var err error
+		if f.Object, err = object(ctx, &f); err != nil {
+			return err
+		}
+	}
 	if _, err := list.Load(ctx, f); err != nil {
 		return err
 	}
 	_, err := list.Raise(ctx, time.UnixMilli(l.Judged), f.ID)
 	return err
+}
+
+// Kept is the bytes of a kept file.
+type Kept struct {
+	Object string // their name in the store
+	SHA256 string // in hex
+	Size   int64  // bytes
+}
+
+// EachKept reads a backup and calls each for every kept file in its list. Files with the same bytes
+// come one by one.
+func EachKept(in io.Reader, each func(Kept) error) error {
+	return newReader(in).read(func(l *line) error {
+		if l.File == nil || l.File.State != string(rune(circulate.FileKept)) {
+			return nil
+		}
+		return each(Kept{string(l.File.Object), l.File.Hash, l.File.Size})
+	})
 }
 
 // files writes the list of files, after the messages: a file of a message that is in the backup

@@ -23,6 +23,9 @@ type Restoring struct {
 	Progress func(Counts) // called now and then with the counts so far; nil: not called
 	// Open opens a box that was sealed with the given about; nil: credentials are left out.
 	Open func(about string, box *secret.Box) ([]byte, error)
+	// Object returns the name under which the store has the bytes of a kept file; nil: the name in the
+	// backup.
+	Object func(context.Context, *circulate.File) (string, error)
 	// WithoutKeys leaves out the API's keys.
 	WithoutKeys bool
 }

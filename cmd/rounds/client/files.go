@@ -58,6 +58,11 @@ func (c *Client) File(ctx context.Context, at string, w io.Writer) (size int64, 
 	}
 }
 
+// Stored writes the bytes of an object of the store to w, as File does, for a backup.
+func (c *Client) Stored(ctx context.Context, object string, w io.Writer) (size int64, err error) {
+	return c.File(ctx, "/v1/backup/files/"+object, w)
+}
+
 var errOther = errors.New("the file has other bytes than before, or not those of its SHA-256")
 
 // uploadTries is how often an upload may break off.

@@ -33,7 +33,7 @@ const packed = ".zst"
 
 // newBackupCommand makes the command that writes a backup.
 func newBackupCommand(env environment) *cobra.Command {
-	withSecrets := false
+	withSecrets, filesDir := false, ""
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything that the service keeps to a file",
@@ -48,8 +48,13 @@ messages: after "rounds restore" some messages are found again, under the same a
 and message id, and none is missed.
 
 Secrets and credentials are left out. --with-secrets includes them, sealed: only the
-private key of ROUNDS_SECRETS_KEY opens them.`,
+private key of ROUNDS_SECRETS_KEY opens them.
+
+The list of files that messages carry is in the backup, and their bytes are not. --files DIR
+copies the bytes into a directory, each once. It may be the same for all backups: only what
+is new is copied.`,
 		Example: `  rounds backup rounds-2026-11-22.ndjson.zst
+  rounds backup rounds-2026-11-22.ndjson.zst --files rounds-files
   rounds backup --with-secrets rounds-2026-11-22.ndjson.zst
   rounds backup - | rounds restore - --to redis://127.0.0.1:6380`,
 		Args: exactly(1),
@@ -60,6 +65,9 @@ private key of ROUNDS_SECRETS_KEY opens them.`,
 			fetch := func(w io.Writer) error {
 				g.begin("backup")
 				return calls.Backup(cmd.Context(), withSecrets, io.MultiWriter(w, meter))
+			}
+			if args[0] == "-" && filesDir != "" {
+				return errors.New("--files: needs a FILE, because the backup is read again")
 			}
 			if args[0] == "-" {
 				err := fetch(env.stdout)
@@ -72,9 +80,25 @@ private key of ROUNDS_SECRETS_KEY opens them.`,
 				return err
 			}
 			fmt.Fprintln(env.stdout, env.says("%s has %s: %s, taken in %s", args[0], contents(counts), megabytes(size), took(time.Since(began))))
+			if filesDir == "" {
+				return nil
+			}
+			to, err := openCopies(cmd.Context(), filesDir)
+			if err != nil {
+				return err
+			}
+			done, err := to.fetch(cmd.Context(), calls, args[0], g)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(env.stdout, env.says("%s has their files: %s copied now, %s; %s there already", filesDir, numberOf(done.fetched, "file"), megabytes(done.bytes), numberOf(done.there, "file")))
+			if done.gone > 0 {
+				fmt.Fprintln(env.stdout, env.says("%s had no bytes any more", numberOf(done.gone, "file")))
+			}
 			return nil
 		}),
 	}
+	cmd.Flags().StringVar(&filesDir, "files", "", "also copy the bytes of files into the directory `DIR`")
 	cmd.Flags().BoolVar(&withSecrets, "with-secrets", false, "also write stored secrets and credentials, sealed")
 	return cmd
 }
@@ -219,7 +243,7 @@ func (r restoring) lookup(found settings.Lookup) settings.Lookup {
 // newRestoreCommand makes the command that restores a backup.
 func newRestoreCommand(env environment) *cobra.Command {
 	var where restoring
-	dryRun, withoutKeys := false, false
+	dryRun, withoutKeys, filesDir := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty namespace",
@@ -236,12 +260,15 @@ revoked since: look at "rounds key list", or leave keys out with --without-keys.
 secrets are restored as they are. Sealed credentials are restored if ROUNDS_SECRETS_KEY
 opens them; otherwise pollers fetch new ones.
 
+--files DIR stores the bytes of files, which "rounds backup --files" copied, in the store of
+ROUNDS_FILES, unless it has them.
+
 --dry-run only verifies the file and lists its content.`,
 		Example: `  rounds restore rounds-2026-11-22.ndjson.zst --dry-run
   rounds restore rounds-2026-11-22.ndjson.zst --to redis://127.0.0.1:6379 --shards 256`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return restore(cmd, env, args[0], where, dryRun, withoutKeys)
+			return restore(cmd, env, args[0], where, restoreOptions{dryRun, withoutKeys, filesDir})
 		},
 	}
 	flags := cmd.Flags()
@@ -249,12 +276,19 @@ opens them; otherwise pollers fetch new ones.
 	flags.StringVar(&where.to, "to", "", "the `URL` of the Redis, in place of ROUNDS_REDIS_URL and in its form")
 	flags.StringVar(&where.namespace, "namespace", "", "the `NAMESPACE` to restore into, in place of ROUNDS_NAMESPACE")
 	flags.IntVar(&where.shards, "shards", 0, "how many shards the namespace gets; 0: as many as the backup has")
+	flags.StringVar(&filesDir, "files", "", "store the bytes of files from the directory `DIR`")
 	flags.BoolVar(&withoutKeys, "without-keys", false, "leave out the keys of the API")
 	flags.BoolVar(&dryRun, "dry-run", false, "only verify the file")
 	return cmd
 }
 
-func restore(cmd *cobra.Command, env environment, path string, where restoring, dryRun, withoutKeys bool) error {
+// restoreOptions say how a backup is restored.
+type restoreOptions struct {
+	dryRun, withoutKeys bool
+	files               string // the directory with the bytes of files; empty: they are not restored
+}
+
+func restore(cmd *cobra.Command, env environment, path string, where restoring, o restoreOptions) error {
 	if where.shards < 0 || where.shards > circulate.MaxShards {
 		return fmt.Errorf("--shards: must be 1 to %d, is %d", circulate.MaxShards, where.shards)
 	}
@@ -289,8 +323,20 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 	for _, text := range sealed(&found, keys) {
 		fmt.Fprintln(env.stdout, env.spoken(text))
 	}
-	if dryRun {
+	if o.dryRun {
 		return nil
+	}
+	var stored *restored
+	if o.files != "" {
+		lookup, faults := settings.Layer(env.lookup, cmd.Flags())
+		if faults != nil {
+			return faults
+		}
+		var end func()
+		if stored, end, err = env.openRestored(cmd.Context(), o.files, where.lookup(lookup)); err != nil {
+			return err
+		}
+		defer end()
 	}
 	if where.shards == 0 {
 		where.shards = found.Header.Shards
@@ -305,9 +351,11 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 	defer closeAgain()
 	return env.fill(cmd, where, func(ctx context.Context, ring *circulate.Ring) error {
 		g.begin("restoring")
-		done, err := backup.Restore(ctx, ring, again, backup.Restoring{
-			Progress: func(c backup.Counts) { g.show(c, found.Counts, 0) }, Open: keys.OpenBox, WithoutKeys: withoutKeys,
-		})
+		how := backup.Restoring{Progress: func(c backup.Counts) { g.show(c, found.Counts, 0) }, Open: keys.OpenBox, WithoutKeys: o.withoutKeys}
+		if stored != nil {
+			how.Object = stored.object
+		}
+		done, err := backup.Restore(ctx, ring, again, how)
 		g.end()
 		if err != nil {
 			return err
@@ -316,6 +364,9 @@ func restore(cmd *cobra.Command, env environment, path string, where restoring, 
 		restored.Keys -= done.WithoutKeys
 		restored.Credentials -= done.Unopened + done.Expired
 		fmt.Fprintln(env.stdout, env.says("restored %s into namespace %s, in %s", contents(restored), oneLine(ring.Namespace()), took(time.Since(began))))
+		if stored != nil {
+			fmt.Fprintln(env.stdout, env.says("%s stored; %s without their bytes", numberOf(stored.stored, "file"), numberOf(stored.lost, "file")))
+		}
 		if done.Expired > 0 {
 			fmt.Fprintln(env.stdout, env.says("%s had expired: pollers fetch new ones", numberOf(done.Expired, "credential")))
 		}

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"maps"
 	"net/url"
 	"path"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // FileStore says where the files that messages carry are stored.
@@ -126,6 +129,23 @@ func parseBucket(place string, fault func(reason string)) *Bucket {
 		b.PathStyle = &byPath
 	}
 	return b
+}
+
+// ReadFileStore reads only what service.OpenFiles needs, for a command that stores files without the
+// service.
+func ReadFileStore(lookup Lookup, flags *pflag.FlagSet) (Settings, error) {
+	var part struct {
+		Redis     Redis
+		Poller    Poller
+		FileStore FileStore
+	}
+	r := newReading(lookup, flags)
+	r.fill(&part)
+	r.checkRedis(&part.Redis)
+	r.placeData(&part.Redis)
+	s := Settings{Redis: part.Redis, Poller: part.Poller, FileStore: part.FileStore}
+	r.checkFileStore(&s)
+	return s, errors.Join(r.faults...)
 }
 
 // checkFileStore validates where files are stored, and finds a place if no setting says so.
