@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 #
-# Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated
-# requests against the API, others every day, every rule broken in turn, every published search
-# of the protocol, the conformance suite behind Sentinels, every kind's sends while Redis fails at every
-# point of one, a night of simulated replicas, every fault of chaos, ten minutes under
-# every error of third parties, the tests that testing/run.sh runs without the race detector with it, mails and feeds that others wrote for tests of theirs, an identity
-# provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of
-# a service that keeps everything itself, a release that is made twice and tried, and two versions
-# side by side.
+# Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated requests against the API, others every
+# day, every rule broken in turn, every published search of the protocol, the suite of all stores of files on a real S3
+# server, 100,000 files that are kept in a directory and there, the conformance suite behind Sentinels, every kind's sends while
+# Redis fails at every point of one, a night of simulated replicas, every fault of chaos, ten minutes under every error of third
+# parties, the tests that testing/run.sh runs without the race detector with it, mails and feeds that others wrote for tests of
+# theirs, an identity provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of a service
+# that keeps everything itself, a release that is made twice and tried, and two versions side by side.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -219,6 +218,8 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "a service of which soak must find that it doubles sends" go test -count=1 -tags night ./testing/soak -run '^TestADoubledSendIsFound$'
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
+	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .
+	run "100,000 files" go run ./testing/bench files
 	run "mails of others" mailed
 	run "feeds of others" fed
 	run "an identity provider of others" signed

@@ -12,6 +12,7 @@
 //	go run ./testing/bench fetch [--json]
 //	go run ./testing/bench embedded [--json]
 //	go run ./testing/bench send [--json]
+//	go run ./testing/bench files [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence unless it says otherwise, on a free loopback port.
@@ -115,7 +116,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]\n" +
 		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]\n" +
 		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]\n" +
-		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]"
+		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]\n" +
+		"       bench files [--json] [--small 100000] [--large 10] [--size 100] [--store directory,s3] [--only works|trouble|hour]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -143,10 +145,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if args[0] == "heldfake" {
 		return heldFakeServe(ctx, args[1:], os.Stdin, out)
 	}
-	fetches := map[string]func(context.Context, []string, io.Reader, io.Writer) error{ // bench fetch starts these
+	answer := map[string]func(context.Context, []string, io.Reader, io.Writer) error{ // bench fetch and bench files start these
 		"fetchfake": fetchFakeServe, "fetchloop": fetchLoopServe, "fetchserve": fetchServe,
+		"filesserve": filesServe, "fileshour": filesHourServe,
 	}
-	if serve, ok := fetches[args[0]]; ok {
+	if serve, ok := answer[args[0]]; ok {
 		return serve(ctx, args[1:], os.Stdin, out)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -246,6 +249,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		return b.run(ctx)
+	case "files":
+		return filesMain(ctx, flags, args[1:], asJSON, out)
 	case "wecom":
 		length := flags.Duration("for", time.Minute, "how long each of its two halves is measured, after one interval")
 		flags.Lookup("accounts").DefValue = "5000"

@@ -1,3 +1,5 @@
+//go:build night
+
 package s3test
 
 import (
@@ -21,18 +23,19 @@ import (
 	"github.com/rounds-dev/rounds/poller/files"
 	"github.com/rounds-dev/rounds/poller/files/s3"
 	"github.com/rounds-dev/rounds/testing/filestest"
+	"github.com/rounds-dev/rounds/testing/versitygw"
 )
 
 // partSize is the size from which an object is uploaded in parts.
 const partSize = 5 << 20
 
 // server is the server of all tests, each of which has a prefix of its own.
-var server *Server
+var server *versitygw.Server
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "s3")
 	if err == nil {
-		server, err = Launch(dir)
+		server, err = versitygw.Launch(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,6 +46,22 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(dir) // what stays is in a temporary directory
 		os.Exit(code)
 	}), goleak.IgnoreCurrent())
+}
+
+// Store returns a store with a prefix of its own. The URL is the server's or a proxy's.
+func Store(t testing.TB, url, prefix string) *s3.Store {
+	t.Helper()
+	store, err := s3.New(Options(url, prefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return store
+}
+
+// Options are those of Store.
+func Options(url, prefix string) s3.Options {
+	return s3.Options{Endpoint: url, Region: versitygw.Region, Bucket: versitygw.Bucket, Prefix: prefix, AccessKey: versitygw.AccessKey, SecretKey: versitygw.SecretKey}
 }
 
 func TestStore(t *testing.T) {
@@ -238,7 +257,7 @@ func TestCompletedUnseen(t *testing.T) {
 
 // A server that is killed between two parts of a file, and started again, gets the rest.
 func TestServerKilled(t *testing.T) {
-	own, err := Launch(t.TempDir())
+	own, err := versitygw.Launch(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +348,7 @@ func TestCutReads(t *testing.T) {
 func TestErrors(t *testing.T) {
 	talkative := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s does not sign with %s</Message></Error>", AccessKey, SecretKey)
+		fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s does not sign with %s</Message></Error>", versitygw.AccessKey, versitygw.SecretKey)
 	}))
 	t.Cleanup(talkative.Close)
 	gone := httptest.NewServer(nil)

@@ -1,4 +1,6 @@
-package s3test
+// Package versitygw starts versitygw, a real S3 server, for tests and measurements. The module testing/s3 has its
+// source, which takes some 90 s of processor to compile for the first time, so only what runs by night starts it.
+package versitygw
 
 import (
 	"bytes"
@@ -11,10 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/poller/files/s3"
 	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/processes"
 )
@@ -41,23 +41,35 @@ type Server struct {
 
 // Launch starts a server in a directory. The caller calls Close.
 func Launch(dir string) (*Server, error) {
-	// The go command compiles the server once, and keeps it as it does packages.
-	found, err := processes.Go(context.Background(), "tool", "-n", "versitygw").Output()
+	program, err := build(context.Background())
 	if err != nil {
-		if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-			return nil, fmt.Errorf("go tool -n versitygw: %w\n%s", err, ended.Stderr)
-		}
 		return nil, err
 	}
 	address, err := ports.Address()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: "http://" + address, Dir: filepath.Join(dir, Bucket), program: strings.TrimSpace(string(found)), address: address}
+	s := &Server{URL: "http://" + address, Dir: filepath.Join(dir, Bucket), program: program, address: address}
 	if err := os.Mkdir(s.Dir, 0o700); err != nil { // the server takes a folder for a bucket
 		return nil, err
 	}
 	return s, s.start()
+}
+
+// build compiles the server, unless that was done before, and returns its path. The go command stores it as it
+// does packages.
+func build(ctx context.Context) (string, error) {
+	top, err := processes.Go(ctx, "list", "-m", "-f", "{{.Dir}}", "github.com/rounds-dev/rounds").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	command := processes.Go(ctx, "tool", "-n", "versitygw")
+	command.Dir = filepath.Join(strings.TrimSpace(string(top)), "testing", "s3")
+	path, err := command.Output()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("go tool -n versitygw: %w\n%s", err, ended.Stderr)
+	}
+	return strings.TrimSpace(string(path)), err
 }
 
 // start starts the server, and waits until it listens.
@@ -98,20 +110,4 @@ func (s *Server) Restart() error {
 func (s *Server) Close() {
 	_ = s.cmd.Process.Kill() // it has ended then
 	<-s.exited
-}
-
-// Store returns a store with a prefix of its own. The URL is the server's or a proxy's.
-func Store(t testing.TB, url, prefix string) *s3.Store {
-	t.Helper()
-	store, err := s3.New(Options(url, prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
-	return store
-}
-
-// Options are those of Store.
-func Options(url, prefix string) s3.Options {
-	return s3.Options{Endpoint: url, Region: Region, Bucket: Bucket, Prefix: prefix, AccessKey: AccessKey, SecretKey: SecretKey}
 }
