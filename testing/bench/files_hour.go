@@ -87,7 +87,7 @@ func filesHourServe(_ context.Context, _ []string, in io.Reader, out io.Writer) 
 			if !lines.Scan() {
 				return
 			}
-			if err := encoder.Encode(hourOf(t, trouble, n)); err != nil {
+			if err := encoder.Encode(hourOf(t, trouble, n, time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -96,9 +96,9 @@ func filesHourServe(_ context.Context, _ []string, in io.Reader, out io.Writer) 
 	return nil
 }
 
-// hourOf has files found for an hour in which the store in a directory does not work, and waits until all
-// are kept or lost, for another hour at most.
-func hourOf(t *testing.T, trouble string, n int) (hour filesHour) {
+// hourOf has files found for an hour, or another length, in which the store in a directory does not work.
+// It waits until all are kept or lost, for as long again at most.
+func hourOf(t *testing.T, trouble string, n int, length time.Duration) (hour filesHour) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "files")
 	directory, err := files.OpenDirectory(dir)
@@ -125,7 +125,7 @@ func hourOf(t *testing.T, trouble string, n int) (hour filesHour) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		found := findForAnHour(w, n)
+		found := findDuring(w, n, length)
 		if trouble == "away" {
 			err = os.Rename(dir+".away", dir)
 		} else {
@@ -135,7 +135,7 @@ func hourOf(t *testing.T, trouble string, n int) (hour filesHour) {
 			w.Fatal(err)
 		}
 		back := time.Now()
-		settledWithin(w, time.Hour, n)
+		settledWithin(w, length, n)
 		for _, f := range found {
 			hour.judge(w, store, f, back)
 		}
@@ -164,13 +164,13 @@ type foundFile struct {
 	until            time.Time
 }
 
-// findForAnHour has files found at an even pace. Third parties have them for some minutes, for hours, or for
-// days.
-func findForAnHour(w *faketime.World, n int) (found []foundFile) {
+// findDuring has files found at an even pace. If it takes an hour, third parties have them for ten minutes, for
+// three hours, or for three days.
+func findDuring(w *faketime.World, n int, length time.Duration) (found []foundFile) {
 	w.Helper()
-	ends := []time.Duration{10 * time.Minute, 3 * time.Hour, 72 * time.Hour}
+	ends := []time.Duration{length / 6, 3 * length, 72 * length}
 	for i := range n {
-		time.Sleep(time.Hour / time.Duration(n))
+		time.Sleep(length / time.Duration(n))
 		f := foundFile{filesAccount(i % filesHourAccounts), fmt.Sprint("message-", i), time.Now().Add(ends[i%len(ends)]).Truncate(time.Second)}
 		now, err := w.Ring.Now(w.Context(), 0)
 		if err != nil {
