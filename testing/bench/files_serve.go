@@ -91,7 +91,7 @@ func (s *troubledStore) be(what string) { s.is.Store(what) }
 func (s *troubledStore) Put(ctx context.Context, r io.Reader, want files.Want) (files.Object, error) {
 	switch s.is.Load() {
 	case storeFull:
-		if _, err := io.CopyN(io.Discard, r, 1000); err != nil && err != io.EOF {
+		if _, err := io.CopyN(io.Discard, r, 1000); err != nil && !errors.Is(err, io.EOF) {
 			return files.Object{}, &files.ReadError{Err: err}
 		}
 		return files.Object{}, fmt.Errorf("%s: %w", s.Store, files.ErrFull)
