@@ -14,14 +14,17 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// stored is the API's view of a store whose messages carry no files.
-type stored struct{ files.Store }
+// stored is the API's view of a store whose messages carry no files, and into which nobody uploads any.
+type stored struct {
+	api.FileStore // nil
+	store         files.Store
+}
 
 func (stored) Carried(string, *circulate.Message) []api.CarriedFile { return nil }
 func (stored) When(context.Context, string) string                  { return api.FilesAll }
 func (stored) Fetch(context.Context, *circulate.Found, int) error   { return api.ErrNoFile }
 func (s stored) Open(ctx context.Context, name string) (io.ReadSeekCloser, error) {
-	reader, err := s.Store.Open(ctx, name)
+	reader, err := s.store.Open(ctx, name)
 	if errors.Is(err, files.ErrNotFound) {
 		return nil, api.ErrNoFile
 	}
@@ -35,7 +38,7 @@ func TestBackupTakesFilesAlong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startAPI(t, func(o *api.Options) { o.Files = stored{store} })
+	s := startAPI(t, func(o *api.Options) { o.Files = stored{store: store} })
 	keep := func(place int, content string) string {
 		object, err := store.Put(t.Context(), strings.NewReader(content), files.Want{})
 		if err != nil {
