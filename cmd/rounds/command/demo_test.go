@@ -3,12 +3,17 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html"
+	"image"
+	_ "image/jpeg"
+	_ "image/png"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -252,6 +257,48 @@ func TestAnAnswerReachesThePhoneOfTheDemo(t *testing.T) {
 	if !regexp.MustCompile(`\d of 10 left, until <time`).MatchString(page) {
 		t.Errorf("no window in\n%s", page)
 	}
+	to, err := url.Parse(html.UnescapeString(box[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.exchangePictures(phone, to.Query().Get("peer"))
+}
+
+// exchangePictures has the friend on a phone send a picture, of which the account's page shows a
+// thumbnail, and sends it back as a file.
+func (d *demonstration) exchangePictures(phone, friend string) {
+	d.Helper()
+	answer, err := http.PostForm(phone+"/picture", url.Values{"person": {"Lin"}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	answer.Body.Close()
+	var shown []string
+	d.await("a thumbnail", func() bool {
+		_, page := processes.Get(d.T, d.base+"/account?id=weixin-1", "")
+		shown = regexp.MustCompile(`<a class="thumbnail" href="([^"]+)"[^>]*><img src="([^"]+)"`).FindStringSubmatch(page)
+		return shown != nil
+	})
+	_, whole := processes.Get(d.T, d.base+shown[1], "")
+	_, small := processes.Get(d.T, d.base+shown[2], "")
+	for text, widest := range map[string]int{whole: 320, small: 256} {
+		if is, _, err := image.DecodeConfig(strings.NewReader(text)); err != nil || is.Width == 0 || is.Width > widest {
+			d.Errorf("a picture is %+v, %v", is, err)
+		}
+	}
+
+	path := filepath.Join(d.TempDir(), "back.png")
+	if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
+		d.Fatal(err)
+	}
+	sent, err := runWith(d.Context(), map[string]string{"ROUNDS_API_URL": d.base}, "", "send", "weixin-1", "--to", friend, "--file", path)
+	if err != nil {
+		d.Fatalf("%v, %+v", err, sent)
+	}
+	d.await("the picture on the phone", func() bool {
+		_, page := processes.Get(d.T, phone, "")
+		return strings.Contains(html.UnescapeString(page), `<img src="data:image/png;base64,`+base64.StdEncoding.EncodeToString([]byte(whole)))
+	})
 }
 
 // What the demo starts by itself is no command for people.

@@ -89,11 +89,15 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("the Redis of the demo: %w", err)
 	}
-	own, done, err := prepare(world)
+	dir, err := os.MkdirTemp("", "rounds-demo")
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer func() { _ = os.RemoveAll(dir) }()
+	own, err := prepare(world, dir)
+	if err != nil {
+		return err
+	}
 	change(o.Change, &own)
 	key, err := secrets.Generate() // it seals the tokens of signed-in accounts
 	if err != nil {
@@ -105,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	own.Seal.PublicKey = key.Public().String()
 	at := url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: addr.String()}
-	crew, err := newCrew(o, orders{Redis: at.String(), Limits: own.Poller.Limits, Login: sample.Password, Token: sample.FirstToken, Key: private})
+	crew, err := newCrew(o, orders{Redis: at.String(), Limits: own.Poller.Limits, Login: sample.Password, Token: sample.FirstToken, Key: private, Files: own.FileStore.Place})
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,6 @@ func Run(ctx context.Context, o Options) error {
 			if o.Ready(ctx, base) != nil {
 				return nil
 			}
-			done() // the endpoints are read
 			users, ctx := errgroup.WithContext(ctx)
 			users.Go(func() error { return crew.run(ctx) })
 			users.Go(func() error { return present(ctx, o, base, world) })
@@ -152,13 +155,14 @@ func Run(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-// prepare returns the settings of the process, which has all roles except the poller's.
-// They name a file of webhooks, which done removes.
-func prepare(world *sample.Upstream) (s settings.Settings, done func(), err error) {
+// prepare returns the settings of the process, which has all roles except the poller's. They name
+// files in dir: one with webhooks, and a folder for what messages carry.
+func prepare(world *sample.Upstream, dir string) (settings.Settings, error) {
 	// The environment is for the real service. The demo must run even if a real service
 	// uses its address.
-	if s, err = settings.Read(nil, nil); err != nil {
-		return s, nil, err
+	s, err := settings.Read(nil, nil)
+	if err != nil {
+		return s, err
 	}
 	s.API.Roles = settings.Roles{settings.RoleAPI, settings.RoleMonitor, settings.RoleDelivery}
 	s.Redis.Shards = shards
@@ -168,17 +172,9 @@ func prepare(world *sample.Upstream) (s settings.Settings, done func(), err erro
 	// a moment.
 	s.Poller.Limits = fmt.Sprintf("http/%s rate=5/s burst=3", world.Host(sample.Shops))
 	s.Monitor.AuditInterval = auditEvery
-	dir, err := os.MkdirTemp("", "rounds-demo")
-	if err != nil {
-		return s, nil, err
-	}
-	done = func() { _ = os.RemoveAll(dir) }
+	s.FileStore.Place = filepath.Join(dir, "files")
 	s.Delivery.WebhooksFile = filepath.Join(dir, "webhooks.json")
-	if err := os.WriteFile(s.Delivery.WebhooksFile, webhooks(world), 0o600); err != nil {
-		done()
-		return s, nil, err
-	}
-	return s, done, nil
+	return s, os.WriteFile(s.Delivery.WebhooksFile, webhooks(world), 0o600)
 }
 
 func change(by func(*settings.Settings), s *settings.Settings) {

@@ -22,6 +22,7 @@ type orders struct {
 	Login  string `json:"login"` // the password for the sites of members
 	Token  string `json:"token"` // of WeChat's first account
 	Key    string `json:"key"`   // opens stored secrets
+	Files  string `json:"files"` // the directory with the files of sends
 }
 
 // named is what a poller writes to its output each time, as one line of JSON.
@@ -55,6 +56,7 @@ func RunPoller(ctx context.Context, in io.Reader, out io.Writer, o service.Optio
 	s.Poller.Limits = given.Limits
 	s.Seal.PrivateKeys = given.Key
 	s.Poller.GracePeriod = grace
+	s.FileStore.Place = given.Files
 	change(by, &s)
 
 	o.Lookup = with(o.Lookup, map[string]string{secrets.EnvPrefix + loginSecret: given.Login, secrets.EnvPrefix + tokenSecret: given.Token})

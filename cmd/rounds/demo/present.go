@@ -54,18 +54,20 @@ a poller on the dashboard's first page: the others take over its accounts. Inter
 end; nothing is kept.
 
 One account, weixin-1, is at a pretend WeChat. Answer its friend on the account's page: the
-pretend phone shows the answer. Sign another one in on the dashboard's page of accounts, or in
-another terminal: the phone scans the code. What reaches the demo from there is
+pretend phone shows the answer. Have the friend send a picture on the phone: the account's page
+shows it. Sign another account in on the dashboard's page of accounts, or in another terminal:
+the phone scans the code. What reaches the demo from there is
 
   %[6]s%[7]s weixin login ID
   %[6]s%[7]s account why ID
+  %[6]s%[7]s send weixin-1 --to %[8]s --file PICTURE
 
   phone        %[5]s
   API          %[1]s/v1/accounts   (try: curl %[1]s/v1/stats)
   description  %[1]s/docs
   metrics      %[1]s/metrics
 
-`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"), reach, cmp.Or(o.Command, "rounds"))
+`, base, all, failing, pollers, world.URL(sample.WeChat, "/phone"), reach, cmp.Or(o.Command, "rounds"), sample.Friend)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ const answersShown = 5
 var phonePage = template.Must(template.New("phone").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>A pretend phone · rounds demo</title>
-<style>body { font: 15px/1.5 system-ui, sans-serif; max-width: 420px; margin: 24px auto; padding: 0 16px } form { margin: 0 0 14px } button, input { font: inherit; padding: 4px 10px } section { border: 1px solid #8888; border-radius: 12px; padding: 4px 16px; margin: 0 0 16px } b { letter-spacing: .15em }</style></head>
+<style>body { font: 15px/1.5 system-ui, sans-serif; max-width: 420px; margin: 24px auto; padding: 0 16px } form { margin: 0 0 14px } button, input { font: inherit; padding: 4px 10px } section { border: 1px solid #8888; border-radius: 12px; padding: 4px 16px; margin: 0 0 16px } b { letter-spacing: .15em } img { display: block; max-width: 100% }</style></head>
 <body><h1>A pretend phone</h1><p>It plays the phone of somebody with WeChat, for the demo alone.</p>
 {{range .Codes}}<section><h2>A code, {{.Age}} old</h2>
 {{if eq .Status "wait"}}<form method="post" action="/phone/scan"><input type="hidden" name="code" value="{{.ID}}"><p><label>I am <input name="person" value="{{$.Name}}" maxlength="40" required></label></p>

@@ -16,6 +16,9 @@ import (
 // FirstToken is the token of the account that WeChat has from the start.
 const FirstToken = "demo-weixin-token"
 
+// Friend is who writes to the accounts of WeChat.
+const Friend = "person@im.wechat"
+
 // weixin is WeChat: its bot interface, phones, and friends who write by themselves.
 type weixin struct {
 	*ilink.Ilink
