@@ -10,8 +10,9 @@
 -- ARGV[2]   its name for this step
 -- ARGV[3]   how many sends, at most
 -- ARGV[4]   how long an attempt may last, ms: it is unknown after that
--- ARGV[5]   the reason of accounts whose sends wait
--- ARGV[6]   after how long they are looked at again, ms
+-- ARGV[5]   the same for one whose data names a file
+-- ARGV[6]   the reason of accounts whose sends wait
+-- ARGV[7]   after how long they are looked at again, ms
 -- then the kinds whose sends it makes
 --
 -- Returns {now, when the next is due or -1, then five for each send: id, record, fence,
@@ -22,7 +23,7 @@ local wrong = outbox_mistyped(box)
   or mistyped(KEYS[9], 'string', KEYS[10], 'string', accounts, 'hash', reasons, 'hash', leaving, 'string')
 if wrong then return wrong end
 
-local replica, request, want, lasts = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local replica, request, want, lasts, with_file = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = clock()
 local till = tonumber(redis.call('GET', leaving)) or 0
 if till > now and till - now <= 10000 then return {now, till} end
@@ -32,7 +33,7 @@ if redis.call('HEXISTS', box.names, 'r' .. request) == 1 then return {now, -1} e
 even_when_full(box.sends)
 local answer, looked = {now, -1}, 4 * want
 local fence
-for k = 7, #ARGV do
+for k = 8, #ARGV do
   local kind = ARGV[k]
   local from, to = '[' .. kind .. '\t', '(' .. kind .. '\t' .. stamp(now + 1)
   while want > 0 and looked > 0 do
@@ -51,8 +52,8 @@ for k = 7, #ARGV do
       local w = needs_window(s) and window_of(box, line, now)
       if s.expires ~= '' and tonumber(s.expires) <= now then
         end_expired(box, id, s, now)
-      elseif redis.call('HGET', reasons, s.account) == ARGV[5] then
-        s.at = stamp(now + tonumber(ARGV[6]))
+      elseif redis.call('HGET', reasons, s.account) == ARGV[6] then
+        s.at = stamp(now + tonumber(ARGV[7]))
         redis.call('ZADD', box.due, '0', in_due(s))
         put_send(box, id, s)
       elseif needs_window(s) and not (w and w.open) and s.waits == '1' then
@@ -71,7 +72,7 @@ for k = 7, #ARGV do
           count_window(box, line, w, -1)
         end
         local record = put_send(box, id, s)
-        ends_at(box, id, now + lasts)
+        ends_at(box, id, now + (string.find(s.data, '"file"', 1, true) and with_file or lasts))
         local n = #answer
         answer[n + 1], answer[n + 2], answer[n + 3] = id, record, fence
         answer[n + 4], answer[n + 5] = w and w.token or '', redis.call('HGET', accounts, s.account) or ''

@@ -1,6 +1,7 @@
 package circulate_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -69,10 +70,14 @@ func TestAttemptsThatHaveEndedDoNotCount(t *testing.T) {
 		ctx, ring := t.Context(), openRing(t, server, 1)
 		sends := ring.Sends()
 		register(t, ring, "a")
-		order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 10, Lasts: time.Minute}
-		peers := []string{"held", "unknown", "given back", "attempted again"}
+		order := circulate.AttemptOrder{Replica: "replica000", Step: "1", Kinds: []string{"chat"}, Most: 10, Lasts: time.Minute, WithFile: time.Hour}
+		peers := []string{"held", "with a file", "unknown", "given back", "attempted again"}
 		for _, peer := range peers {
-			if _, _, err := sends.Queue(ctx, circulate.Send{ID: circulate.NewSendID("a"), Account: "a", Kind: "chat", Peer: peer}, "", circulate.SendBounds{}); err != nil {
+			send := circulate.Send{ID: circulate.NewSendID("a"), Account: "a", Kind: "chat", Peer: peer}
+			if peer == "with a file" {
+				send.Data = json.RawMessage(`{"file":"f"}`)
+			}
+			if _, _, err := sends.Queue(ctx, send, "", circulate.SendBounds{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,7 +110,7 @@ func TestAttemptsThatHaveEndedDoNotCount(t *testing.T) {
 				t.Fatalf("%s: %v, %v", name, held, err)
 			}
 			for i, a := range attempts {
-				if held[i] != (a.Peer == "held" || !want.Disk) {
+				if held[i] != (a.Peer == "held" || a.Peer == "with a file" || !want.Disk) {
 					t.Errorf("%s: %s counts: %v", name, a.Peer, held[i])
 				}
 			}

@@ -1,6 +1,8 @@
 package circulate
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +24,17 @@ type AttemptOrder struct {
 	Kinds   []string      // the kinds that the replica can send
 	Most    int           // how many sends
 	Lasts   time.Duration // after that an attempt without outcome is unknown; longer than the call
+	// WithFile is Lasts for a send whose data names a file, which takes longer; 0: Lasts. Any data
+	// with the word "file" in quotes counts as such.
+	WithFile time.Duration
+}
+
+// lasts returns how long an attempt may last, as send_attempt.lua judges it too.
+func (o *AttemptOrder) lasts(data []byte) time.Duration {
+	if bytes.Contains(data, []byte(`"file"`)) {
+		return o.WithFile
+	}
+	return o.Lasts
 }
 
 // Attempt is a send that may be sent now, once.
@@ -47,7 +60,8 @@ func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts
 	if o.Step == "" || len(o.Step) > 64 || o.Lasts < time.Millisecond {
 		return nil, time.Time{}, fmt.Errorf("%w: attempt: a step needs a name and a bound", wire.ErrInput)
 	}
-	args := []any{o.Replica, o.Step, o.Most, o.Lasts.Milliseconds(), ReasonPaused, pausedFor.Milliseconds()}
+	o.WithFile = cmp.Or(o.WithFile, o.Lasts)
+	args := []any{o.Replica, o.Step, o.Most, o.Lasts.Milliseconds(), o.WithFile.Milliseconds(), ReasonPaused, pausedFor.Milliseconds()}
 	for _, kind := range o.Kinds {
 		if WaitsByKind(kind) {
 			args = append(args, kind)
@@ -60,7 +74,7 @@ func (s Sends) Attempt(ctx context.Context, shard int, o AttemptOrder) (attempts
 		attempts, next, err = readAttempts(shard, reply)
 	}
 	for i := range attempts {
-		attempts[i].ends = float64(attempts[i].Since.UnixMilli() + o.Lasts.Milliseconds())
+		attempts[i].ends = float64(attempts[i].Since.UnixMilli() + o.lasts(attempts[i].Data).Milliseconds())
 	}
 	if err != nil {
 		// No byte of them has left, and none will.

@@ -16,7 +16,7 @@ type Config struct {
 	Version         string        // the program's, likewise; none
 	Concurrency     int           // checks at once; 256
 	HeldChecks      int           // held checks at once, in addition to Concurrency; 20,000
-	Sends           int           // calls of sends at once, in addition to checks; 256
+	Sends           int           // calls of sends at once, in addition to checks; an eighth as many with files, in addition; 256
 	SendsAhead      int           // attempts at once that wait for Redis' disk and replicas before their calls, in addition; 8,192
 	SendTimeout     time.Duration // the time for one attempt of a send; 20 s
 	CheckTimeout    time.Duration // the time for one page; 30 s

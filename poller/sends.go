@@ -39,8 +39,12 @@ const (
 	sendGiveUp   = 24 * time.Hour // after which a send without an expiry is not tried again
 
 	fleetingFor = 10 * time.Second // from when a fleeting send is queued until it is too late for it
-	// fileTime is how much longer the attempt of a send with a file may last.
+
+	// fileTime is how much longer the attempt of a send with a file may last. One in filePart of the
+	// places for calls, and at least one more, are for such sends, and no others.
 	fileTime      = 5 * time.Minute
+	filePart      = 8
+	filePause     = 10 * time.Second // the longest wait for such a place
 	codeFileStore = "file_store"
 
 	codeLate = "late"
@@ -67,6 +71,7 @@ type sends struct {
 
 	times      *timetable
 	places     *places // of calls
+	filePlaces *places // of calls with a file
 	ahead      *ahead  // of attempts before and after their calls
 	crew       *crew[*sending]
 	settler    *settler
@@ -91,7 +96,7 @@ type sends struct {
 func newSends(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, syncer *circulate.Syncer, tokens TokenSealer, files SendFiles) *sends {
 	s := &sends{
 		replica: r, outbox: ring.Sends(), ring: ring, checkers: checkers, kinds: checkers.senders(), limiter: l, syncer: syncer, tokens: tokens, files: files,
-		times: newTimetable(ring.Shards(), never), places: newPlaces(r.config.Sends), missed: newSignal(), doubted: newSignal(),
+		times: newTimetable(ring.Shards(), never), places: newPlaces(r.config.Sends), filePlaces: newPlaces(max(1, r.config.Sends/filePart)), missed: newSignal(), doubted: newSignal(),
 		running: make(map[*sending]struct{}), empty: newSignal(), quiet: make(chan struct{}),
 	}
 	r.sendTimes = s.times
@@ -231,7 +236,7 @@ func (s *sends) awaitShard(ctx context.Context) (int, bool) {
 // attempt takes up to n sends of a shard, for which there is room ahead, and begins them. It
 // returns when to look at the shard next.
 func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err error) {
-	order := circulate.AttemptOrder{Replica: s.config.Replica, Step: rand.Text(), Kinds: s.kinds, Most: n, Lasts: s.lasts()}
+	order := circulate.AttemptOrder{Replica: s.config.Replica, Step: rand.Text(), Kinds: s.kinds, Most: n, Lasts: s.config.SendTimeout + sendMargin, WithFile: s.longest()}
 	taken, due, err := s.outbox.Attempt(s.writes, shard, order)
 	received := time.Now()
 	s.ahead.leave(n-len(taken), 0)
@@ -261,18 +266,13 @@ func (s *sends) attempt(ctx context.Context, shard, n int) (next time.Time, err 
 	return next, nil
 }
 
-// lasts returns how long an attempt may last. A step does not know yet whether its sends have files.
-func (s *sends) lasts() time.Duration {
-	if s.files == nil {
-		return s.config.SendTimeout + sendMargin
-	}
-	return s.config.SendTimeout + sendMargin + fileTime
-}
+// longest returns how long an attempt with a file may last.
+func (s *sends) longest() time.Duration { return s.config.SendTimeout + sendMargin + fileTime }
 
 // withdraw queues again what a failed step of Attempt may have taken, of which nothing was sent.
 // It tries until the step is withdrawn, or until what it took is unknown.
 func (s *sends) withdraw(shard int, step string) {
-	until := time.Now().Add(s.lasts())
+	until := time.Now().Add(s.longest())
 	for try := 0; time.Now().Before(until); try++ {
 		if _, err := s.outbox.Withdraw(s.writes, shard, s.config.Replica, step); err == nil {
 			return
@@ -303,19 +303,17 @@ func (s *sends) begin(ctx context.Context, shard int, taken []circulate.Attempt,
 		}
 		rest = append(rest, a)
 	}
-	s.call(ctx, rest)
+	plain, withFile := s.readable(rest)
+	s.call(ctx, withFile) // it does not wait
+	s.call(ctx, plain)
 }
 
 // call makes the calls of attempts as soon as there are places for them, and gives those back that
-// find none in time. What bounds calls is asked at that moment.
+// find none in time. What bounds calls is asked at that moment. Either all of the attempts have files,
+// or none has.
 func (s *sends) call(ctx context.Context, all []*sending) {
 	for len(all) > 0 {
-		n := 0
-		if !all[0].late(ctx) {
-			within, cancel := context.WithDeadline(ctx, all[0].received.Add(sendBegin))
-			n = s.places.take(within, len(all))
-			cancel()
-		}
+		places, n := s.takePlaces(ctx, all)
 		if n == 0 {
 			for _, a := range all {
 				a.leave(ctx)
@@ -328,9 +326,9 @@ func (s *sends) call(ctx context.Context, all []*sending) {
 		}
 		s.ahead.leave(n, waited)
 		for _, a := range some {
-			a.placed = true
+			a.place = places
 		}
-		for _, a := range s.withinLimits(ctx, s.readable(some)) {
+		for _, a := range s.withinLimits(ctx, s.timely(some)) {
 			if a.late(ctx) {
 				a.finish()
 				a.leave(ctx)
@@ -338,6 +336,21 @@ func (s *sends) call(ctx context.Context, all []*sending) {
 			}
 			s.crew.Do(a)
 		}
+	}
+}
+
+// takePlaces takes places for the calls of attempts. It waits for one only if they have no files: a
+// place of a file may be taken for minutes, and meanwhile no attempt without a file would be noted.
+func (s *sends) takePlaces(ctx context.Context, all []*sending) (from *places, n int) {
+	switch first := all[0]; {
+	case first.late(ctx):
+		return nil, 0
+	case first.carries:
+		return s.filePlaces, s.filePlaces.tryTake(len(all))
+	default:
+		within, cancel := context.WithDeadline(ctx, first.received.Add(sendBegin))
+		defer cancel()
+		return s.places, s.places.take(within, len(all))
 	}
 }
 
@@ -352,7 +365,11 @@ func (a *sending) leave(ctx context.Context) {
 		a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
 		return
 	}
-	a.putOff("no_place", "the replica had no place for the call in time", a.now().Add(upTo(unansweredPause)))
+	pause := unansweredPause
+	if a.carries {
+		pause = filePause
+	}
+	a.putOff("no_place", "the replica had no place for the call in time", a.now().Add(upTo(pause)))
 }
 
 // finish ends what the attempt holds of its limits.
@@ -362,9 +379,8 @@ func (a *sending) finish() {
 	}
 }
 
-// readable returns the attempts whose accounts this replica can send for.
-func (s *sends) readable(all []*sending) []*sending {
-	rest := all[:0:len(all)]
+// readable returns the attempts whose accounts this replica can send for, those with a file apart.
+func (s *sends) readable(all []*sending) (plain, withFile []*sending) {
 	for _, a := range all {
 		account, unknown, err := accounts.ReadStored(a.attempt.Record)
 		a.account, a.sender = account, s.checkers.Sender(account.Kind)
@@ -375,9 +391,27 @@ func (s *sends) readable(all []*sending) []*sending {
 			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "kind", Text: fmt.Sprintf("the account is now of kind %q", account.Kind)})
 		case len(unknown) > 0 || a.sender == nil:
 			a.putOff(reasonField, "this version does not know all of the account's record", a.now().Add(upTo(unknownPause)))
+		default:
+			sending := answer("Sending", a.sender.Sending, account.Config, nil)
+			a.fleeting, a.carries = slices.Contains(sending.Fleeting, a.attempt.Type), slices.Contains(sending.Files, a.attempt.Type)
+			if a.carries {
+				withFile = append(withFile, a)
+			} else {
+				plain = append(plain, a)
+			}
+		}
+	}
+	return plain, withFile
+}
+
+// timely returns the attempts for which it is not too late.
+func (s *sends) timely(all []*sending) []*sending {
+	rest := all[:0:len(all)]
+	for _, a := range all {
+		switch {
 		case !a.attempt.Expires.IsZero() && !a.now().Before(a.attempt.Expires):
 			a.putOff(a.attempt.Code, a.attempt.Text, time.Time{}) // the next look at it ends it
-		case a.fleets() && (a.attempt.Attempts > 1 || a.now().After(a.attempt.Queued.Add(fleetingFor))):
+		case a.fleeting && (a.attempt.Attempts > 1 || a.now().After(a.attempt.Queued.Add(fleetingFor))):
 			a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: codeLate, Text: textLate})
 		default:
 			rest = append(rest, a)
@@ -438,12 +472,12 @@ func (s *sends) comeBack(ctx context.Context, a *sending, promised time.Time, wa
 
 // leavePlace frees the attempt's place, if it has one.
 func (a *sending) leavePlace() {
-	if !a.placed {
+	if a.place == nil {
 		return
 	}
-	a.placed = false
 	a.sends.ahead.back()
-	a.sends.places.give(1)
+	a.place.give(1)
+	a.place = nil
 }
 
 // add notes attempts that are to be settled.
@@ -506,18 +540,11 @@ type sending struct {
 	received time.Time     // our clock when it was taken
 	waited   time.Duration // for Redis' disk and replicas
 	promised time.Time     // when its limits let it ask again; zero: they have not denied it
-	placed   bool          // it has a place for its call
+	place    *places       // where it has a place for its call; nil: it has none
 
 	secrets conceal.Secrets
 	settled atomic.Bool
 	hangs   atomic.Bool // it is abandoned
-}
-
-// fleets notes whether the send is fleeting, and whether it is a file. It reports the former.
-func (a *sending) fleets() bool {
-	sending := answer("Sending", a.sender.Sending, a.account.Config, nil)
-	a.fleeting, a.carries = slices.Contains(sending.Fleeting, a.attempt.Type), slices.Contains(sending.Files, a.attempt.Type)
-	return a.fleeting
 }
 
 // now returns the time by Redis' clock.
@@ -573,7 +600,12 @@ func (a *sending) file() (*SendFile, bool) {
 		a.putOff(codeFileStore, "this replica has no store of files: set ROUNDS_FILES as the API's process has it", a.now().Add(upTo(unknownPause)))
 		return nil, false
 	}
-	file, err := s.files.FileOf(s.calls, a.attempt.Account, a.attempt.ID)
+	within, cancel := context.WithDeadline(s.calls, a.received.Add(sendBegin))
+	defer cancel()
+	file, err := s.files.FileOf(within, a.attempt.Account, a.attempt.ID)
+	if err == nil {
+		err = within.Err() // it came too late for the call
+	}
 	switch {
 	case errors.Is(err, ErrNoSendFile):
 		a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: "file_gone", Text: "the send's file is gone: upload it again"})

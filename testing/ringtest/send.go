@@ -333,6 +333,25 @@ func sendUnknown(f *fixture) {
 	}
 }
 
+// sendWithFile: an attempt may last longer if its send has a file, and no other one may.
+func sendWithFile(f *fixture) {
+	o := f.outbox("a")
+	plain, file := text("a", "anna", "a file"), text("a", "ben", "")
+	file.Data = []byte(`{"file":"f"}`)
+	o.queue(plain)
+	o.queue(file)
+	order := circulate.AttemptOrder{Replica: alice, Step: o.step(), Kinds: []string{chat}, Most: 10, Lasts: time.Minute, WithFile: time.Hour}
+	if attempts, _, err := o.sends.Attempt(context.Background(), 0, order); err != nil || len(attempts) != 2 {
+		o.Fatal(attempts, err)
+	}
+	o.sweep(time.Minute, []string{alice})
+	for _, id := range []string{plain.ID, file.ID} {
+		o.do("ZINCRBY", o.key("sends:ends"), -30*60_000, id)
+	}
+	o.sweep(time.Minute, []string{alice}, plain.ID)
+	o.is(file.ID, circulate.SendAttempting)
+}
+
 // sendWithdraws: a step whose reply was lost is undone, even if it has yet to come.
 func sendWithdraws(f *fixture) {
 	ctx := context.Background()

@@ -237,6 +237,7 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"send, that it wakes":                                 sendWakes,
 			"send, its fence":                                     sendFences,
 			"send, a doubt":                                       sendUnknown,
+			"send, an attempt with a file":                        sendWithFile,
 			"send, an attempt withdrawn":                          sendWithdraws,
 			"send, canceled":                                      sendCancels,
 			"send, expired":                                       sendExpires,
