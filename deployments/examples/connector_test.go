@@ -278,7 +278,7 @@ func deliversEachSendOnce(t *testing.T, start func(*testing.T, string) string) {
 		}
 	}
 	for name, c := range map[string]struct{ account, id, kind, code string }{
-		"another type": {"a", "S3", "image", "rejected"}, "no such account": {"nobody", "S3", "text", "gone"}, "a wrong account": {"../a", "S3", "text", "config"},
+		"another type": {"a", "S3", "location", "rejected"}, "no such account": {"nobody", "S3", "text", "gone"}, "a wrong account": {"../a", "S3", "text", "config"},
 		"a wrong id": {"a", "../S3", "text", "http_400"},
 	} {
 		_, err := send(url, c.account, c.id, c.kind, "x")
