@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -181,7 +182,13 @@ func (s *Server) getConversations(ctx context.Context, r *conversationsRequest) 
 	said := slices.DeleteFunc(one.Latest, func(send circulate.Send) bool { return slices.Contains(sending.Fleeting, send.Type) })
 	var carry []carrying
 	c.Entries, carry = both.entries(c.Peer, said)
-	return c, s.tellFiles(ctx, carry...)
+	var told []*Send
+	for i := range c.Entries {
+		if send := c.Entries[i].Send; send != nil {
+			told = append(told, send)
+		}
+	}
+	return c, errors.Join(s.tellFiles(ctx, carry...), s.tellSendFiles(ctx, told...))
 }
 
 // latestOf returns the latest messages of an account, the latest first. It looks at no more

@@ -393,6 +393,8 @@ func (s *Server) fileRoutes(mux *routeMux) {
 		mux.HandleFunc("GET /v1/dead/{id}/files/{n}", s.getDeadFile)
 		mux.HandleFunc("GET /v1/backup/files/{folder}/{name}", s.getStored)
 		mux.HandleFunc("POST /v1/files", s.createFile)
+		mux.HandleFunc("GET /v1/sends/{id}/file", s.getSendFile)
+		mux.HandleFunc("GET /v1/sends/{id}/file/thumbnail", s.getSendThumbnail)
 	}
 }
 

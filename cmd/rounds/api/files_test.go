@@ -74,7 +74,7 @@ func (s *shelf) Open(_ context.Context, object string) (io.ReadSeekCloser, error
 }
 
 func (s *shelf) Upload(ctx context.Context, u Upload, from io.Reader) (circulate.File, error) {
-	content, err := io.ReadAll(io.LimitReader(from, 100))
+	content, err := io.ReadAll(io.LimitReader(from, 64<<10))
 	sum := sha256.Sum256(content)
 	f := circulate.File{
 		Account: u.Account, Kind: u.Kind, Holder: circulate.FileOfUpload, Of: u.Name + u.Type, Name: u.Name, Type: u.Type, Hash: hex.EncodeToString(sum[:]), Size: int64(len(content)),
@@ -317,7 +317,7 @@ func TestDeadLettersHaveFiles(t *testing.T) {
 	f.call("GET", "/v1/dead", "", 200, &list)
 	var one DeadLetter
 	f.call("GET", "/v1/dead/"+list.Dead[0].DeadID, "", 200, &one)
-	want := File{Name: "note.txt", Type: "text/plain", Size: 4, State: "kept", URL: "/v1/dead/" + one.DeadID + "/files/0"}
+	want := File{ID: circulate.NewFileID("a", circulate.FileOfMessage, "x1", 0), Name: "note.txt", Type: "text/plain", Size: 4, State: "kept", URL: "/v1/dead/" + one.DeadID + "/files/0"}
 	if len(list.Dead[0].Files) != 1 || list.Dead[0].Files[0] != want || len(one.Files) != 1 || one.Files[0] != want {
 		t.Fatalf("%+v, %+v", list.Dead[0].Files, one.Files)
 	}

@@ -59,6 +59,8 @@ func calls() map[string]asked {
 		"POST /v1/accounts/{id}/sends":               {ok: []int{422}, body: `{}`}, // no account of the matrix can send: TestSend has one that can
 		"GET /v1/sends":                              {ok: []int{200}, shows: true},
 		"GET /v1/sends/{id}":                         {path: "/v1/sends/{send}", ok: []int{200}},
+		"GET /v1/sends/{id}/file":                    {path: "/v1/sends/{send}/file", ok: []int{404}},           // TestSendsTellTheirFiles has one with a file
+		"GET /v1/sends/{id}/file/thumbnail":          {path: "/v1/sends/{send}/file/thumbnail", ok: []int{404}}, // the same
 		"POST /v1/sends/{id}/cancel":                 {path: "/v1/sends/{send}/cancel", ok: []int{200}},
 		"POST /v1/sends/{id}/retry":                  {path: "/v1/sends/{send}/retry", ok: []int{409}},
 		"POST /v1/sends/{id}/resolve":                {path: "/v1/sends/{send}/resolve", body: `{"state":"accepted"}`, ok: []int{409}},
@@ -85,7 +87,8 @@ func calls() map[string]asked {
 		"POST /v1/keys":                              {body: `{"name":"made","role":"viewer"}`, ok: []int{201, 409}},
 		"POST /v1/reshard":                           {body: `{"shards":8,"dry_run":true}`, ok: []int{200}},
 		"POST /v1/reload":                            {ok: []int{200}},
-		"GET /v1/callbacks/wecom/{name}":             {ok: []int{403}}, // the request is not signed
+		"GET /v1/links/{ref}/{n}":                    {path: "/v1/links/0:1-1/0", ok: []int{403}}, // it is not signed: TestLinksNeedNoKey has links that are
+		"GET /v1/callbacks/wecom/{name}":             {ok: []int{403}},                            // the request is not signed
 		"POST /v1/callbacks/wecom/{name}":            {ok: []int{403}},
 	}
 }

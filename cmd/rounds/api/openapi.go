@@ -85,6 +85,8 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 		doc.AddOperation(schemas.thumbnail())
 		doc.AddOperation(schemas.deadFile())
 		doc.AddOperation(schemas.stored())
+		doc.AddOperation(schemas.sendFile())
+		doc.AddOperation(schemas.sendThumbnail())
 		doc.AddOperation(schemas.linked())
 		doc.AddOperation(schemas.upload())
 	}

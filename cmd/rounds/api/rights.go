@@ -102,6 +102,8 @@ func Rights() []Right {
 		{"POST /v1/files", access.Sender, scopeAccount},
 		{"GET /v1/sends", access.Viewer, scopeAccounts},
 		{"GET /v1/sends/{id}", access.Viewer, scopeAccount},
+		{"GET /v1/sends/{id}/file", access.Viewer, scopeAccount},
+		{"GET /v1/sends/{id}/file/thumbnail", access.Viewer, scopeAccount},
 		{"POST /v1/sends/{id}/cancel", access.Sender, scopeAccount},
 		{"POST /v1/sends/{id}/retry", access.Sender, scopeAccount},
 		{"POST /v1/sends/{id}/resolve", access.Sender, scopeAccount},

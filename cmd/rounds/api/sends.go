@@ -92,6 +92,7 @@ type Send struct {
 	Reason   string    `json:"reason,omitempty" doc:"The same in words."`
 	VendorID string    `json:"vendor_id,omitempty" doc:"The third party's id of it."`
 	Replica  string    `json:"replica,omitempty" doc:"The replica that made the last attempt."`
+	File     *File     `json:"file,omitempty" doc:"The file that it sends, when sends are read and the server keeps files."`
 }
 
 // SendList is a page of sends.
@@ -395,12 +396,20 @@ func (s *Server) listSends(ctx context.Context, r *sendsRequest) (SendList, erro
 	if err == nil {
 		page.Next, err = s.conceal(ctx, page.Next)
 	}
-	return SendList{Sends: each(page.Sends, sendOf), Next: page.Next}, err
+	list := SendList{Sends: each(page.Sends, sendOf), Next: page.Next}
+	if err == nil {
+		err = s.tellSendFiles(ctx, each(list.Sends, func(send *Send) *Send { return send })...)
+	}
+	return list, err
 }
 
 func (s *Server) getSend(ctx context.Context, r *SendRef) (Send, error) {
 	send, err := s.registry(ctx).Send(ctx, r.ID)
-	return sendOf(&send), sendReply(err)
+	out := sendOf(&send)
+	if err == nil {
+		err = s.tellSendFiles(ctx, &out)
+	}
+	return out, sendReply(err)
 }
 
 func (s *Server) cancelSend(ctx context.Context, r *SendRef) (Send, error) {

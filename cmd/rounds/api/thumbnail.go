@@ -44,7 +44,11 @@ func (s *Server) getThumbnail(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, "get thumbnail", err)
 		return
 	}
-	row := &rows[0]
+	s.serveThumbnail(w, r, &rows[0])
+}
+
+// serveThumbnail writes a small image of a file.
+func (s *Server) serveThumbnail(w http.ResponseWriter, r *http.Request, row *circulate.File) {
 	if row.State != circulate.FileKept || !mayBeImage(row.Type, row.Size) {
 		newErrorReply(http.StatusNotFound, "the file has no thumbnail: it is not kept, or is not an image").write(w, r)
 		return

@@ -186,7 +186,7 @@ func (s *Server) holdFile(ctx context.Context, send *circulate.Send, named *circ
 		return err
 	}
 	row := circulate.File{
-		ID: circulate.NewFileID(send.Account, circulate.FileOfSend, send.ID, 0), Account: send.Account, Kind: send.Kind,
+		ID: sendFileID(send.Account, send.ID), Account: send.Account, Kind: send.Kind,
 		Holder: circulate.FileOfSend, Of: send.ID, Name: named.Name, Type: named.Type, Found: now,
 	}
 	shared, err := s.options.Files.Share(ctx, row, named.ID)
@@ -202,7 +202,7 @@ func (s *Server) holdFile(ctx context.Context, send *circulate.Send, named *circ
 // letFileGo removes the file of a send that was not queued. If it cannot, a collector does.
 func (s *Server) letFileGo(ctx context.Context, send *circulate.Send) {
 	list := s.options.Ring.Files()
-	rows, err := list.Look(ctx, false, circulate.NewFileID(send.Account, circulate.FileOfSend, send.ID, 0))
+	rows, err := list.Look(ctx, false, sendFileID(send.Account, send.ID))
 	if err == nil && rows[0].ID != "" {
 		_, _, err = list.End(ctx, "", rows...)
 	}

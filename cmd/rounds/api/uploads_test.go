@@ -1,12 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,6 +147,67 @@ func TestASendNamesAFile(t *testing.T) {
 	if got := f.send("a", "5", body(small), 422, nil); !strings.Contains(got.body, "ROUNDS_FILES") {
 		t.Error(got.body)
 	}
+}
+
+// A send tells its file wherever it is read, which is served with a small image of it, to those who see
+// the send.
+func TestSendsTellTheirFiles(t *testing.T) {
+	store := &shelf{when: FilesAll, bytes: make(map[string]string)}
+	f := newFixture(t, func(o *Options) {
+		o.Sending = func(string, json.RawMessage) Sending {
+			return Sending{Types: []string{"text", "image"}, Files: []string{"image"}, Prepare: func(*Outgoing, *circulate.Message) error { return nil }}
+		}
+		store.ring, o.Files = o.Ring, store
+	})
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain","labels":{"team":"x"}}`, 201, nil)
+	var drawn bytes.Buffer
+	if err := png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 600, 300))); err != nil {
+		t.Fatal(err)
+	}
+	var up UploadedFile
+	f.call("POST", "/v1/files?account=a&name=cat.png&type=image/png", drawn.String(), 201, &up)
+	var image, text, made, one Send
+	f.send("a", "1", fmt.Sprintf(`{"to":"anna","type":"image","data":{"file":%q}}`, up.ID), 202, &image)
+	f.send("a", "2", `{"to":"anna","data":{"text":"a cat","file":"none"}}`, 202, &text)
+	var list SendList
+	f.call("GET", "/v1/sends", "", 200, &list)
+	var talk Conversations
+	f.call("GET", "/v1/accounts/a/conversations", "", 200, &talk)
+	f.call("GET", "/v1/sends/"+image.ID, "", 200, &one)
+	for _, send := range list.Sends {
+		if send.ID == image.ID {
+			made = send
+		} else if send.File != nil {
+			t.Errorf("a text has a file: %+v", send.File)
+		}
+	}
+	var said []*File
+	for _, e := range talk.Entries {
+		if e.Send != nil && e.Send.File != nil {
+			said = append(said, e.Send.File)
+		}
+	}
+	at := "/v1/sends/" + image.ID + "/file"
+	want := File{ID: sendFileID("a", image.ID), Name: "cat.png", Type: "image/png", Size: int64(drawn.Len()), State: "kept", URL: at, Thumbnail: at + "/thumbnail"}
+	for name, got := range map[string]*File{"the list": made.File, "the send": one.File, "the conversation": slices.Concat(said, []*File{nil})[0]} {
+		if got == nil || *got != want {
+			t.Errorf("%s has %+v", name, got)
+		}
+	}
+	if got := f.do(f.request("GET", at, "")); got.status != 200 || got.body != drawn.String() || got.header.Get("Content-Disposition") != "attachment; filename=cat.png" {
+		t.Errorf("%d, %d bytes, %v", got.status, len(got.body), got.header)
+	}
+	if got := f.do(f.request("GET", at+"/thumbnail", "")); got.status != 200 || got.header.Get("Content-Type") != "image/jpeg" || len(got.body) == drawn.Len() {
+		t.Errorf("%d %v", got.status, got.header)
+	}
+	stranger := f.as(f.key(key.New{Name: "y", Role: access.Admin, Labels: access.Labels{"team": "y"}}))
+	for _, path := range []string{at, at + "/thumbnail"} {
+		stranger.errorReply("GET", path, "", 404)
+		f.errorReply("GET", strings.Replace(path, image.ID, text.ID, 1), "", 404)
+		f.errorReply("GET", strings.Replace(path, image.ID, "none", 1), "", 404)
+	}
+	clear(store.bytes)
+	f.errorReply("GET", at, "", 410)
 }
 
 // Keys that may send upload for the accounts that they see, and for no others.

@@ -299,6 +299,10 @@ func (d *demonstration) exchangePictures(phone, friend string) {
 		_, page := processes.Get(d.T, phone, "")
 		return strings.Contains(html.UnescapeString(page), `<img src="data:image/png;base64,`+base64.StdEncoding.EncodeToString([]byte(whole)))
 	})
+	_, page := processes.Get(d.T, d.base+"/account?id=weixin-1", "")
+	if !regexp.MustCompile(`<li class="ours"><ul class="files">.*<img src="/v1/sends/\w+/file/thumbnail".*<bdi>back.png</bdi>`).MatchString(page) {
+		d.Errorf("no picture of ours in\n%s", page)
+	}
 }
 
 // What the demo starts by itself is no command for people.

@@ -45,6 +45,14 @@ func (s *sent) Text() string {
 	return string(text)
 }
 
+// Files returns the file of the send, if it has one.
+func (s *sent) Files() []api.File {
+	if s.File == nil {
+		return nil
+	}
+	return []api.File{*s.File}
+}
+
 // sendsOf are the sends of one sort, the oldest first.
 type sendsOf struct {
 	Sort string // unknown, waiting or refused

@@ -48,8 +48,17 @@ func (m *accountMessage) Said() string {
 	return cut(unescaped(m.Data), talkText)
 }
 
-// Said returns the text of the send.
-func (s *sent) Said() string { return cut(contentOf(s.Data), talkText) }
+// Said returns the text of the send, or the caption of its file.
+func (s *sent) Said() string {
+	if s.File == nil {
+		return cut(contentOf(s.Data), talkText)
+	}
+	var content struct {
+		Caption string `json:"caption"`
+	}
+	_ = json.Unmarshal(s.Data, &content) // data of another form has no caption
+	return cut(content.Caption, talkText)
+}
 
 // answerBox is the form that answers the peer whose conversation is shown.
 type answerBox struct {

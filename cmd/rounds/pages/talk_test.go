@@ -124,6 +124,22 @@ func TestAnAccountShowsItsConversation(t *testing.T) {
 	}
 }
 
+// A send with a file shows the file's name and a small image, and its caption.
+func TestAConversationShowsFilesOfSends(t *testing.T) {
+	site := newTalkSite(t, access.Sender)
+	site.talk = strings.Replace(someTalk, `"data":{"text":"Yes & no"}`,
+		`"data":{"file":"F1","caption":"My <cat>"},"file":{"n":0,"name":"cat.png","type":"image/png","size":2048,"state":"kept","url":"/v1/sends/S1/file","thumbnail":"/v1/sends/S1/file/thumbnail"}`, 1)
+	_, body := site.page(t, "GET", "/account?id=a", nil)
+	for _, want := range []string{`>My &lt;cat&gt;</span>`, `<img src="/v1/sends/S1/file/thumbnail"`, `<a href="/v1/sends/S1/file" download><bdi>cat.png</bdi></a>`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	if strings.Contains(body, "F1") {
+		t.Errorf("the file's id in\n%s", body)
+	}
+}
+
 // Whoever may not send sees the conversation alone. An account that cannot send says so.
 func TestWhoHasNoAnswerBox(t *testing.T) {
 	viewer := newTalkSite(t, access.Viewer)
