@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -77,7 +78,7 @@ func TestFilesOfMessagesAreKept(t *testing.T) {
 			if err := calls.Tail(t.Context(), client.FromStart, func(m api.Message) error {
 				f = m.Files[0]
 				return io.EOF
-			}, func(error, time.Duration) {}); err != io.EOF {
+			}, func(error, time.Duration) {}); !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
 		}

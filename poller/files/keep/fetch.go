@@ -183,7 +183,7 @@ func (k *Keeper) add(ctx context.Context, row circulate.File, began time.Time) (
 // drop removes condemned objects from the store, and then from the list. What it cannot remove, a
 // Collector will.
 func (k *Keeper) drop(ctx context.Context, names ...string) {
-	remove(context.WithoutCancel(ctx), k.Store, k.list, names)
+	_, _ = remove(context.WithoutCancel(ctx), k.Store, k.list, names)
 }
 
 // remove removes condemned objects. It returns how many it removed, and the first error.

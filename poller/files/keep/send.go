@@ -23,8 +23,9 @@ type Upload struct {
 }
 
 // Upload stores a file and adds its row. It stays for UploadLasts, and longer for each send that names
-// it. The same file again, under the same name and type, has the same id, and stays longer. The errors are those of files.Store.Put, circulate.ErrFilesFull and
-// circulate.ErrAccountFilesFull, and those of Redis.
+// it. The same file again, under the same name and type, has the same id, and stays longer. The errors
+// are those of files.Store.Put, circulate.ErrFilesFull and circulate.ErrAccountFilesFull, and those of
+// Redis.
 func (k *Keeper) Upload(ctx context.Context, u Upload, from io.Reader) (circulate.File, error) {
 	began, err := k.list.Now(ctx)
 	if err != nil {
