@@ -68,6 +68,7 @@ func repeats(t *testing.T, python string, program func(url string) string) (bodi
 	if err == nil || !strings.Contains(string(out), "418") {
 		t.Errorf("the program ended with %v:\n%s", err, out)
 	}
+	server.Close() // all requests have been written down
 	close(requests)
 	for body := range requests {
 		var b bytes.Buffer
