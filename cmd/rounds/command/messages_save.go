@@ -31,7 +31,7 @@ A file that is fetched on demand is fetched now. --wait waits for files that are
 being fetched.`,
 		Example: `  rounds messages save 12:1767225600000-0
   rounds messages save 12:1767225600000-0 0 2 --to /tmp/files --wait 1m`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeast(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			m, err := calls.Message(cmd.Context(), args[0])
 			if err != nil {

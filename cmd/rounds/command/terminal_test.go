@@ -109,6 +109,9 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`GET /v1/webhooks/[^/]+`, filled[api.Webhook]()},
 		{`POST /v1/webhooks/[^/]+/retry`, filled[api.WebhookRetried]()},
 		{`POST /v1/webhooks/[^/]+/skip`, filled[api.WebhookSkipped]()},
+		{`GET /v1/messages/[^/]+`, hostileMessage()},
+		{`GET /v1/messages/[^/]+/files/.*`, []byte("a stranger's bytes")},
+		{`POST /v1/files`, filled[api.UploadedFile]()},
 		{`POST /v1/accounts/[^/]+/sends`, filled[api.Send]()},
 		{`GET /v1/sends`, filled[api.SendList]()},
 		{`(GET|POST) /v1/sends/.*`, filled[api.Send]()},
@@ -147,6 +150,15 @@ func hostileAPI(t *testing.T, refuse bool) string {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// hostileMessage returns a message that carries two kept files with hostile names, and one that is lost.
+func hostileMessage() []byte {
+	m := api.Message{Files: []api.File{
+		{Name: evil, State: "kept", URL: "/v1/messages/1:1-1/files/0"}, {N: 1, Name: "../" + evil, State: "kept", URL: "/v1/messages/1:1-1/files/1"}, {N: 2, Name: evil, State: "lost", Reason: evil},
+	}}
+	text, _ := json.Marshal(m) // it has nothing that cannot be written
+	return append(text, '\n')
 }
 
 // hostileBackup returns a backup that verifies, of a namespace with a hostile name.
@@ -217,7 +229,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 			"audit", "doctor", "weixin login a", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
 			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
 			"webhooks retry a", "webhooks show a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
-			"send a --to b --text c", "sends list", "sends show a", "sends cancel a", "sends retry a --yes", "sends resolve a --as accepted",
+			"send a --to b --text c", "send a --to b --file " + file, "messages save 1:1-1 --to " + t.TempDir(), "sends list", "sends show a", "sends cancel a", "sends retry a --yes", "sends resolve a --as accepted",
 		} {
 			args := strings.Fields(line)
 			if cmd, rest, err := newRoot(environment{}).Find(args); err != nil || cmd == nil || len(rest) == len(args) {
