@@ -48,8 +48,9 @@ type Attempt struct {
 }
 
 // Attempt notes that sends of one shard are on their way, and returns them. The caller
-// waits by [Syncer.Attempts] until that is durable, if it wants so, sends each at once, and settles it. Of each peer there is at most one, the first in
-// line. It also returns when the next one is due; zero: none is.
+// waits by [Syncer.Attempts] until that is durable, if it wants so, sends each at once, and
+// settles it. Of each peer there is at most one, the first in line. It also returns when the
+// next one is due; zero: none is.
 //
 // After an error no send may be sent. Attempt has then withdrawn what it took, if it
 // could; otherwise the caller calls Withdraw until that succeeds.
