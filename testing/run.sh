@@ -258,6 +258,10 @@ installed
 linted "${modules[@]}" ./...
 elapsed
 
+say "what tests build without the race detector, once for all of them"
+CGO_ENABLED=0 go build -trimpath ./... # as package testing/processes does
+elapsed
+
 log=$work/log
 failed=
 say go test
