@@ -107,7 +107,7 @@ func (s *spoiled) lastChecked(ago time.Duration) {
 // An oracle that sees nothing proves nothing. It must find whatever is spoiled behind the
 // ring's back, and must find nothing where nothing is. So must what else the simulation judges.
 func TestTheOracleSees(t *testing.T) {
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name  string
 		sees  string
 		spoil func(s *spoiled)
@@ -225,6 +225,9 @@ func TestTheOracleSees(t *testing.T) {
 			s.untilFree(s.fleet.replicas[0], 0)
 		}},
 	} {
+		if i%oracleOneOf != 0 {
+			continue // the first row, in which nothing is wrong, is tried in any case
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := plan{seed: 1, replicas: 1, shards: 1, accounts: 4} // a monitor has nothing to do, and takes half of the time
