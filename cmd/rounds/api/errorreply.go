@@ -92,8 +92,11 @@ func translated(m *huma.ErrorModel, to locale.Language) *huma.ErrorModel {
 }
 
 // errorReply returns the part of an error that the caller may see. It logs errors that the caller
-// did not cause. Nothing else logs them.
+// did not cause. Nothing else logs them. An error that is a reply already stays as it is.
 func (s *Server) errorReply(ctx context.Context, doing string, err error) *errorReply {
+	if told, ok := errors.AsType[*errorReply](err); ok {
+		return told
+	}
 	var faults accounts.Faults
 	if errors.As(err, &faults) {
 		return faulty(faults)

@@ -95,7 +95,7 @@ const (
 	fileNone    = "none"
 )
 
-// carrying is a message, and where its files are to be told.
+// carrying is a message of which a reply tells the files.
 type carrying struct {
 	found  *circulate.Found
 	into   *Message
@@ -218,10 +218,6 @@ func (s *Server) getDeadFile(w http.ResponseWriter, r *http.Request) {
 
 // replyFile replies with a file of a message, or with the error of finding that.
 func (s *Server) replyFile(w http.ResponseWriter, r *http.Request, found *circulate.Found, place int, err error) {
-	if told, ok := errors.AsType[*errorReply](err); ok {
-		told.write(w, r)
-		return
-	}
 	if err != nil {
 		s.fail(w, r, "get file", err)
 		return
@@ -286,7 +282,7 @@ func (s *Server) messageOfFile(r *http.Request) (*circulate.Found, int, error) {
 	return found, place, err
 }
 
-// messageAt returns the message in a path, whoever asks.
+// messageAt returns the message in a path. It does not ask whether the caller may see it.
 func (s *Server) messageAt(r *http.Request) (*circulate.Found, error) {
 	shard, position, err := message.ParseRef(r.PathValue("ref"))
 	if err != nil {
@@ -307,19 +303,23 @@ func placeOfFile(r *http.Request) (int, error) {
 // shows them as a page of this service.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, row *circulate.File) {
 	bytes, err := s.options.Files.Open(r.Context(), row.Object)
-	if errors.Is(err, ErrNoFile) {
-		newErrorReply(http.StatusGone, "the store has lost the file").write(w, r)
-		return
-	}
 	if err != nil {
-		s.options.Log.Error("a file cannot be read", "account", row.Account, "file", row.ID, "error", err)
-		unavailable("the store of files does not answer").write(w, r)
+		s.unread(row, err).write(w, r)
 		return
 	}
 	defer func() { _ = bytes.Close() }() // it was only read
 	inert(w.Header(), row.Hash, harmless(row.Type))
 	w.Header().Set("Content-Disposition", disposition(row.Name))
 	http.ServeContent(patient(w), r, "", row.Kept, bytes)
+}
+
+// unread returns the reply for a kept file that the store does not give.
+func (s *Server) unread(row *circulate.File, err error) *errorReply {
+	if errors.Is(err, ErrNoFile) {
+		return newErrorReply(http.StatusGone, "the store has lost the file")
+	}
+	s.options.Log.Error("a file cannot be read", "account", row.Account, "file", row.ID, "error", err)
+	return unavailable("the store of files does not answer")
 }
 
 // getStored returns the bytes of an object of the store, for a backup, whose list of files has its

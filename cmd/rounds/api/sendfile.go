@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -75,12 +74,9 @@ func (s *Server) replySendFile(w http.ResponseWriter, r *http.Request, serve fun
 	if err == nil {
 		rows, err = s.options.Ring.Files().Look(r.Context(), false, sendFileID(send.Account, send.ID))
 	}
-	told, isTold := errors.AsType[*errorReply](sendReply(err))
 	switch {
-	case isTold:
-		told.write(w, r)
 	case err != nil:
-		s.fail(w, r, "get file of send", err)
+		s.fail(w, r, "get file of send", sendReply(err))
 	case rows[0].State == circulate.FileLost:
 		lostFile(rows[0].Reason).write(w, r)
 	case rows[0].State != circulate.FileKept:

@@ -36,10 +36,6 @@ func (s *Server) getThumbnail(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		rows, err = s.options.Ring.Files().Look(r.Context(), false, fileID(found, place))
 	}
-	if told, ok := errors.AsType[*errorReply](err); ok {
-		told.write(w, r)
-		return
-	}
 	if err != nil {
 		s.fail(w, r, "get thumbnail", err)
 		return
@@ -59,15 +55,11 @@ func (s *Server) serveThumbnail(w http.ResponseWriter, r *http.Request, row *cir
 	case isRefused:
 		newErrorReply(http.StatusNotFound, "the file has no thumbnail: "+refused.Reason).write(w, r)
 		return
-	case errors.Is(err, ErrNoFile):
-		newErrorReply(http.StatusGone, "the store has lost the file").write(w, r)
-		return
-	case r.Context().Err() != nil: // the caller has gone, or the server ends
+	case r.Context().Err() != nil && !errors.Is(err, ErrNoFile): // the caller has gone, or the server ends
 		unavailable("the thumbnail was not made in time").write(w, r)
 		return
 	case err != nil:
-		s.options.Log.Error("a file cannot be read", "account", row.Account, "file", row.ID, "error", err)
-		unavailable("the store of files does not answer").write(w, r)
+		s.unread(row, err).write(w, r)
 		return
 	}
 	inert(w.Header(), row.Hash+"-thumbnail", small.Type)
