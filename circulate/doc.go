@@ -426,8 +426,8 @@
 // A row is judged by a time, at first when its message was found. A row may end once that
 // time is before the first entry of every shard's messages and before its own retention, if
 // no dead letter names its message. End names the time that its caller saw, and passes over a
-// row that has another one by now. So whoever is about to write a message again, as a replay
-// does, first raises its rows.
+// row that has another one by now. So a caller that is about to write a message again, as a
+// replay does, first raises its rows.
 //
 // A send's row is added before the send is queued, and stays as long as the send is known. An upload
 // stays for a day. They are judged apart from files of messages ([Files.DueSent]).

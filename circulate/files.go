@@ -127,8 +127,7 @@ var (
 
 var (
 	// ErrFileVoid reports that the name under which the caller stored a file is condemned, because
-	// it was not kept in time.
-	// The caller stores the bytes again.
+	// it was not kept in time. The caller stores the bytes again.
 	ErrFileVoid = wire.Finding("circulate: the stored object is condemned")
 	// ErrFilesFull reports that a quota of all files is reached.
 	ErrFilesFull = wire.Finding("circulate: the quota of files is reached")
@@ -156,6 +155,9 @@ type Keeping struct {
 // KeepWithin is how long a caller may take from when it begins to store bytes until it calls
 // Keep. What is in the store for twice as long, and is not in the list, nobody will keep.
 const KeepWithin = 12 * time.Hour
+
+// UploadLasts is how long an uploaded file stays that no send names.
+const UploadLasts = 24 * time.Hour
 
 // Keep adds a row for a file that the caller has stored under f.Object. It returns the name
 // that the row has instead if the bytes were there already, or if the row was kept before.
@@ -435,7 +437,7 @@ func (l Files) Condemned(ctx context.Context, age time.Duration, fn func(names [
 		if err != nil {
 			return err
 		}
-		next, pairs, err := readScanned(replies[0])
+		pairs, next, err := readPairs(replies[0])
 		if err != nil {
 			return fmt.Errorf("condemned files: %w", err)
 		}
@@ -632,14 +634,6 @@ func readFile(id, text string) (File, error) {
 	}
 	f.Holder, f.Of, f.Name, f.Type = FileHolder(m.Holder[0]), m.Of, m.Name, m.Type
 	return f, nil
-}
-
-func readScanned(reply any) (next string, pairs []string, err error) {
-	parts, err := redis.Values(reply, nil)
-	if err == nil {
-		_, err = redis.Scan(parts, &next, &pairs)
-	}
-	return next, pairs, err
 }
 
 func (l Files) run(ctx context.Context, script *wire.Script, args ...any) (any, error) {

@@ -184,6 +184,15 @@ func (r *Ring) ScanWindow(ctx context.Context, shard int, cursor string, count i
 
 // readScan reads the reply to HSCAN.
 func readScan(reply any) (ids []string, next string, err error) {
+	pairs, next, err := readPairs(reply)
+	for i := 0; i < len(pairs); i += 2 {
+		ids = append(ids, pairs[i])
+	}
+	return ids, next, err
+}
+
+// readPairs reads a reply of HSCAN.
+func readPairs(reply any) (pairs []string, next string, err error) {
 	parts, err := redis.Values(reply, nil)
 	if err != nil || len(parts) != 2 {
 		return nil, "", errors.Join(wire.ErrReply, err)
@@ -191,14 +200,10 @@ func readScan(reply any) (ids []string, next string, err error) {
 	if next, err = redis.String(parts[0], nil); err != nil {
 		return nil, "", err
 	}
-	pairs, err := redis.Strings(parts[1], nil)
-	if err != nil {
+	if pairs, err = redis.Strings(parts[1], nil); err != nil {
 		return nil, "", err
 	}
-	for i := 0; i < len(pairs); i += 2 {
-		ids = append(ids, pairs[i])
-	}
-	return ids, next, nil
+	return pairs, next, nil
 }
 
 var lookBriefScript = wire.NewScript("lookbrief", lua("lookbrief"))

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"io"
 	"mime"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // A FileKeeper is a Checker whose messages may carry files: images, voices, attachments. What a
@@ -40,7 +43,7 @@ type FileKeeper interface {
 }
 
 // MaxFiles is the most files that a message has.
-const MaxFiles = 64
+const MaxFiles = circulate.MaxMessageFiles
 
 // MaxFileName is the most bytes that a file's name has.
 const MaxFileName = 255
@@ -69,6 +72,37 @@ type FileBody struct {
 	Name string
 	Type string
 	Size int64 // bytes; 0: unknown
+}
+
+// FileKinds returns the kinds whose messages carry files, in alphabetical order.
+func (c Checkers) FileKinds() []string {
+	return slices.DeleteFunc(c.Kinds(), func(kind string) bool { return c.FileKeeper(kind) == nil })
+}
+
+// FileKeeper returns the FileKeeper of a kind, or nil if its messages carry no files.
+func (c Checkers) FileKeeper(kind string) FileKeeper {
+	k, _ := c[kind].(FileKeeper)
+	return k
+}
+
+// Files returns the files that a message of a kind carries, each as CleanFile leaves it, and
+// MaxFiles at most. There are none if the kind knows no files, or panics.
+func (c Checkers) Files(kind string, m *Message) (files []File) {
+	keeper := c.FileKeeper(kind)
+	if keeper == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			files = nil
+		}
+	}()
+	files = keeper.Files(m)
+	files = files[:min(len(files), MaxFiles)]
+	for i := range files {
+		files[i] = CleanFile(files[i])
+	}
+	return files
 }
 
 // NoFile returns the error of FetchFile for a file that cannot be had, now or later.

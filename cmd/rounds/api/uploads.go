@@ -53,9 +53,6 @@ type UploadedFile struct {
 	Until   time.Time `json:"until" doc:"It is removed then. A send that names it before keeps the bytes for itself."`
 }
 
-// uploadLasts is how long an uploaded file stays that no send names.
-const uploadLasts = 24 * time.Hour
-
 // createFile stores the body of a request.
 func (s *Server) createFile(w http.ResponseWriter, r *http.Request) {
 	ctx, end := s.stream(r)
@@ -66,10 +63,6 @@ func (s *Server) createFile(w http.ResponseWriter, r *http.Request) {
 	f, err := s.upload(ctx, r, body)
 	if err != nil {
 		trail.Of(r.Context()).End(trail.Refused)
-		if told, ok := errors.AsType[*errorReply](err); ok {
-			told.write(w, r)
-			return
-		}
 		s.errorReply(ctx, "upload file", err).write(w, r)
 		return
 	}
@@ -106,7 +99,7 @@ func (s *Server) upload(ctx context.Context, r *http.Request, body *promptReader
 	}
 	trail.Of(ctx).Subject("file", row.ID)
 	return &UploadedFile{
-		ID: row.ID, Account: row.Account, Name: row.Name, Type: row.Type, Size: row.Size, SHA256: row.Hash, Until: inUTC(row.Found.Truncate(time.Millisecond).Add(uploadLasts)),
+		ID: row.ID, Account: row.Account, Name: row.Name, Type: row.Type, Size: row.Size, SHA256: row.Hash, Until: inUTC(row.Found.Truncate(time.Millisecond).Add(circulate.UploadLasts)),
 	}, nil
 }
 
@@ -220,7 +213,7 @@ func (d describer) upload() *huma.Operation {
 		OperationID: "upload-file", Method: http.MethodPost, Path: "/v1/files", Tags: []string{"sends"},
 		Summary: "Upload a file for a send",
 		Description: fmt.Sprintf("The body is the file. Sends of the account name it within %d hours, as {\"file\": \"ID\"}. With its SHA-256, nothing but the whole file is taken. "+
-			"A request whose reply was lost may be repeated: the same file has the same id. 422 if the file is too large, broke off or is another one; 507 if a quota is reached.", int(uploadLasts.Hours())),
+			"A request whose reply was lost may be repeated: the same file has the same id. 422 if the file is too large, broke off or is another one; 507 if a quota is reached.", int(circulate.UploadLasts.Hours())),
 		Parameters: []*huma.Param{
 			text("account", "The id of the account.", true),
 			text("name", "The file's name, for people and for third parties.", false),

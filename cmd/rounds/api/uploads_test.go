@@ -44,7 +44,7 @@ func TestUpload(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	row, err := f.ring.Files().Look(t.Context(), false, up.ID)
-	if err != nil || row[0].Name != "cat.png" || row[0].Type != "image/png" || row[0].Hash != digest || up.SHA256 != digest || up.Size != 5 || !up.Until.Equal(row[0].Found.Add(uploadLasts)) {
+	if err != nil || row[0].Name != "cat.png" || row[0].Type != "image/png" || row[0].Hash != digest || up.SHA256 != digest || up.Size != 5 || !up.Until.Equal(row[0].Found.Add(circulate.UploadLasts)) {
 		t.Errorf("%+v, %+v, %v", up, row, err)
 	}
 	if e := f.trail("limit=1"); e[0].Action != "upload-file" || e[0].Account != "a" {
@@ -149,8 +149,8 @@ func TestASendNamesAFile(t *testing.T) {
 	}
 }
 
-// A send tells its file wherever it is read, which is served with a small image of it, to those who see
-// the send.
+// A reply with a send tells of its file. A caller who sees the send can read the file, and a small image
+// of it.
 func TestSendsTellTheirFiles(t *testing.T) {
 	store := &shelf{when: FilesAll, bytes: make(map[string]string)}
 	f := newFixture(t, func(o *Options) {

@@ -20,8 +20,6 @@ const (
 	// stillNamed is how long a row is left alone that a dead letter or a send names. It is longer than
 	// it takes from when the row of a send's file is added until the send is queued.
 	stillNamed = time.Hour
-	// UploadLasts is how long an uploaded file stays that no send names.
-	UploadLasts = 24 * time.Hour
 
 	// condemnedFor is how long a name is condemned before it is removed: a Keep of that name may be
 	// on its way to Redis.
@@ -182,7 +180,7 @@ func (c Collector) endSent(ctx context.Context, list circulate.Files, did *Colle
 	for _, row := range rows {
 		switch row.Holder {
 		case circulate.FileOfUpload:
-			named[row.ID] = now.Sub(row.Kept) < UploadLasts
+			named[row.ID] = now.Sub(row.Kept) < circulate.UploadLasts
 		case circulate.FileOfSend:
 			_, err := c.Ring.Sends().Look(ctx, row.Of)
 			if err != nil && !errors.Is(err, circulate.ErrNoSend) {

@@ -22,7 +22,7 @@ type Upload struct {
 	SHA256  string // of the bytes, in hex; empty: unknown
 }
 
-// Upload stores a file and adds its row. It stays for UploadLasts, and longer for each send that names
+// Upload stores a file and adds its row. It stays for circulate.UploadLasts, and longer for each send that names
 // it. The same file again, under the same name and type, has the same id, and stays longer. The errors
 // are those of files.Store.Put, circulate.ErrFilesFull and circulate.ErrAccountFilesFull, and those of
 // Redis.
