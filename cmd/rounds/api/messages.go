@@ -352,12 +352,13 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	shown := make([]Message, len(found))
+	shown := make([]*Message, len(found)) // nil: the caller does not get it
 	var all []carrying
 	for i := range found {
 		if visible(&found[i]) && f.filter.Selects(&found[i]) {
-			shown[i] = messageOf(&found[i])
-			all = append(all, carrying{found: &found[i], into: &shown[i], linked: true})
+			m := messageOf(&found[i])
+			shown[i] = &m
+			all = append(all, carrying{found: &found[i], into: &m, linked: true})
 		}
 	}
 	if err := f.server.tellFiles(ctx, all...); err != nil {
@@ -367,8 +368,7 @@ func (f *follower) read(ctx context.Context) (more bool, err error) {
 		if err := f.position.Pass(&found[i]); err != nil {
 			return false, err
 		}
-		f.passed = !visible(&found[i]) || !f.filter.Selects(&found[i])
-		if f.passed {
+		if f.passed = shown[i] == nil; f.passed {
 			continue
 		}
 		fmt.Fprintf(&f.buffer, "id: %s\ndata: ", f.position.String())
