@@ -144,13 +144,10 @@ func FileForm(fields []FormField, field, name string, f *poller.SendFile) (body 
 			if err != nil {
 				return nil, err
 			}
-			return enclosed{io.MultiReader(bytes.NewReader(head), from, bytes.NewReader(tail)), from}, nil
+			return struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(bytes.NewReader(head), from, bytes.NewReader(tail)), from}, nil
 		},
 	}, form.FormDataContentType(), nil
-}
-
-// enclosed is a file between other bytes.
-type enclosed struct {
-	io.Reader
-	io.Closer
 }

@@ -111,11 +111,7 @@ func newForm(client *fetch.Client, kept bool) *form {
 					{Value: true, Label: strict.Words{EN: "Are delivered once", ZH: "只投递一次"}},
 				},
 			},
-			Read: func(v strict.Value, c *config) {
-				if raw := v.Raw(); raw != nil && json.Unmarshal(raw, &c.once) != nil {
-					v.Fault("must be true or false")
-				}
-			},
+			Read: func(v strict.Value, c *config) { readTruth(v, &c.once) },
 		},
 		{
 			Field: strict.Field{
@@ -130,11 +126,7 @@ func newForm(client *fetch.Client, kept bool) *form {
 					{Value: true, Label: strict.Words{EN: "Are taken", ZH: "接收"}},
 				},
 			},
-			Read: func(v strict.Value, c *config) {
-				if raw := v.Raw(); raw != nil && json.Unmarshal(raw, &c.files) != nil {
-					v.Fault("must be true or false")
-				}
-			},
+			Read: func(v strict.Value, c *config) { readTruth(v, &c.files) },
 		},
 		{
 			Field: strict.Field{
@@ -194,4 +186,11 @@ func readHold(v strict.Value) time.Duration {
 		v.Fault(fmt.Sprintf("must be a whole number of seconds from 1 to %.0f", maxHold.Seconds()))
 	}
 	return time.Duration(seconds) * time.Second
+}
+
+// readTruth reads true or false, and leaves out what is missing.
+func readTruth(v strict.Value, into *bool) {
+	if raw := v.Raw(); raw != nil && json.Unmarshal(raw, into) != nil {
+		v.Fault("must be true or false")
+	}
 }

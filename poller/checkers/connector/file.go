@@ -53,11 +53,7 @@ func (l *linked) at(connector string) string {
 // and a wrong field besides the URL counts as missing.
 func (*Checker) Files(m *poller.Message) []poller.File {
 	all, _ := linkedBy(m)
-	files := make([]poller.File, len(all))
-	for i := range all {
-		files[i] = all[i].file
-	}
-	return files
+	return message.FilesOf(all, func(l *linked) poller.File { return l.file })
 }
 
 // Forgets is true: nobody knows for how long a connector's addresses lead to files.

@@ -46,15 +46,12 @@ func fileBody(raw []byte, f *poller.SendFile) (*fetch.Stream, error) {
 			if err != nil {
 				return nil, err
 			}
-			return encoded{io.MultiReader(bytes.NewReader(head), &base64Reader{from: from}, bytes.NewReader([]byte(`"}}`))), from}, nil
+			return struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(bytes.NewReader(head), &base64Reader{from: from}, bytes.NewReader([]byte(`"}}`))), from}, nil
 		},
 	}, nil
-}
-
-// encoded is a file within a request.
-type encoded struct {
-	io.Reader
-	io.Closer
 }
 
 // base64Reader encodes what it reads.

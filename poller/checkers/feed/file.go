@@ -24,12 +24,7 @@ type enclosed struct {
 
 // Files returns the enclosures of an item.
 func (*Checker) Files(m *poller.Message) []poller.File {
-	all := enclosedIn(m)
-	files := make([]poller.File, len(all))
-	for i := range all {
-		files[i] = all[i].file
-	}
-	return files
+	return message.FilesOf(enclosedIn(m), func(e *enclosed) poller.File { return e.file })
 }
 
 // Forgets is false: most feeds name files that stay, and very large ones.

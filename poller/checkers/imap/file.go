@@ -35,12 +35,7 @@ type section struct {
 // Files returns the attachments of a mail, and the whole mail if not all of it was read, because it may
 // have more of them.
 func (*Checker) Files(m *poller.Message) []poller.File {
-	all := sectionsOf(m)
-	files := make([]poller.File, len(all))
-	for i := range all {
-		files[i] = all[i].file
-	}
-	return files
+	return message.FilesOf(sectionsOf(m), func(s *section) poller.File { return s.file })
 }
 
 // Forgets is false: a mailbox has its mails until somebody deletes them.

@@ -17,6 +17,15 @@ func Fields(m *poller.Message) map[string]json.RawMessage {
 	return fields
 }
 
+// FilesOf returns the files that a kind has found in a message, as poller.FileKeeper returns them.
+func FilesOf[T any](all []T, file func(*T) poller.File) []poller.File {
+	files := make([]poller.File, len(all))
+	for i := range all {
+		files[i] = file(&all[i])
+	}
+	return files
+}
+
 // FileAt returns what a message says of the file that a fetch asks for. The error says that there is
 // no such file.
 func FileAt[T any](all []T, r poller.FileRequest) (one T, failed *poller.CheckError) {

@@ -51,12 +51,7 @@ func fileFields() []string {
 // Files returns the files of the message in an update: the largest size of a photo, and documents,
 // voices, videos, audios, stickers and animations.
 func (*Checker) Files(m *poller.Message) []poller.File {
-	all := remotesOf(m)
-	files := make([]poller.File, len(all))
-	for i := range all {
-		files[i] = all[i].file
-	}
-	return files
+	return message.FilesOf(remotesOf(m), func(r *remote) poller.File { return r.file })
 }
 
 // Forgets is false: a file_id stays valid, and getFile makes a new link each time.

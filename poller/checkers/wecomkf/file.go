@@ -154,12 +154,9 @@ func (c *Checker) mediaOnce(ctx context.Context, g *grant, id, token string) (bo
 		_ = body.Close()
 		return nil, 0, "", protocolError("is neither a file nor an error")
 	}
-	body.ReadCloser = rejoined{io.MultiReader(bytes.NewReader(beginning), body.ReadCloser), body.ReadCloser}
+	body.ReadCloser = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(beginning), body.ReadCloser), body.ReadCloser}
 	return body, 0, "", nil
-}
-
-// rejoined is a body whose beginning was read.
-type rejoined struct {
-	io.Reader
-	io.Closer
 }

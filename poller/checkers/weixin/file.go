@@ -42,12 +42,7 @@ type media struct {
 
 // Files returns the images, voices, files and videos of a message, in the order of its items.
 func (*Checker) Files(m *poller.Message) []poller.File {
-	all := mediaOf(m)
-	files := make([]poller.File, len(all))
-	for i := range all {
-		files[i] = all[i].file
-	}
-	return files
+	return message.FilesOf(mediaOf(m), func(m *medium) poller.File { return m.file })
 }
 
 // Forgets is true: the CDN forgets media after a time that WeChat does not tell.
