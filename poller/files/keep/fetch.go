@@ -230,7 +230,7 @@ func (k *Keeper) roomFor(ctx context.Context, w Wanted) error {
 			return later(shortPause, "", err)
 		}
 		if is == nil {
-			k.trouble.full(nil)
+			k.trouble.full(false)
 			return nil
 		}
 		if !k.config.MakeRoom || !k.makeRoom(ctx, w.Account, is) {
@@ -264,7 +264,7 @@ func (k *Keeper) full(ctx context.Context, w Wanted, why error) error {
 	if errors.Is(why, circulate.ErrAccountFilesFull) {
 		text, target = "the account's quota of files is reached", ""
 	} else {
-		k.trouble.full(errors.New(text))
+		k.trouble.full(true)
 	}
 	if !time.Now().Before(endOf(w.File, w.Found)) {
 		return k.lose(ctx, w, text)

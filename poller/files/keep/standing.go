@@ -14,7 +14,6 @@ type Standing struct {
 	StoreSince time.Time // since when the store has failed; zero: it works
 	StoreWhy   string
 	FullSince  time.Time // since when a quota refuses files; zero: none does
-	FullWhy    string
 }
 
 // Standing returns how the Keeper stands.
@@ -24,7 +23,7 @@ func (k *Keeper) Standing() Standing {
 	k.trouble.mu.Lock()
 	defer k.trouble.mu.Unlock()
 	s.StoreSince, s.StoreWhy = k.trouble.storeSince, k.trouble.storeWhy
-	s.FullSince, s.FullWhy = k.trouble.fullSince, k.trouble.fullWhy
+	s.FullSince = k.trouble.fullSince
 	return s
 }
 
@@ -76,29 +75,31 @@ type trouble struct {
 	storeSince time.Time
 	storeWhy   string
 	fullSince  time.Time
-	fullWhy    string
 }
 
+// store notes what the store answered; nil: it works.
 func (t *trouble) store(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	note(err, &t.storeSince, &t.storeWhy)
+	begins(&t.storeSince, err != nil)
+	if t.storeWhy = ""; err != nil {
+		t.storeWhy = err.Error()
+	}
 }
 
-func (t *trouble) full(err error) {
+// full notes whether a quota refuses files.
+func (t *trouble) full(is bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	note(err, &t.fullSince, &t.fullWhy)
+	begins(&t.fullSince, is)
 }
 
-func note(err error, since *time.Time, why *string) {
+// begins notes since when something is so; zero: it is not.
+func begins(since *time.Time, is bool) {
 	switch {
-	case err == nil:
-		*since, *why = time.Time{}, ""
+	case !is:
+		*since = time.Time{}
 	case since.IsZero():
 		*since = time.Now()
-		fallthrough
-	default:
-		*why = err.Error()
 	}
 }
