@@ -182,7 +182,7 @@ func (c *Concern) add(other *Concern) {
 	worse.Accounts, worse.Messages, worse.PerMinute = c.Accounts+other.Accounts, c.Messages+other.Messages, c.PerMinute+other.PerMinute
 	worse.Of, worse.Sends = c.Of+other.Of, c.Sends+other.Sends
 	worse.Seconds = max(c.Seconds, other.Seconds)
-	if c.Code == HeadroomLow || c.Code == FilesUnfetched {
+	if c.Code.countsDown() {
 		worse.Seconds = min(c.Seconds, other.Seconds)
 	}
 	worse.Share = max(c.Share, other.Share)
@@ -201,8 +201,11 @@ func (c *Concern) add(other *Concern) {
 	*c = worse
 }
 
+// countsDown reports whether the concern is the worse, the fewer seconds are left.
+func (c Code) countsDown() bool { return c == HeadroomLow || c == FilesUnfetched }
+
 func (c *Concern) weight() float64 {
-	if c.Code == HeadroomLow || c.Code == FilesUnfetched {
+	if c.Code.countsDown() {
 		return -c.Seconds
 	}
 	return float64(c.Accounts+c.Messages+c.Sends+c.PerMinute) + c.Seconds/1e6 + c.Share
