@@ -134,9 +134,11 @@ installed() {
 	GOBIN=$work CGO_ENABLED=0 go install -trimpath '-gcflags=github.com/...=-N -l' '-ldflags=-s -w' "$golangci"
 }
 
-# linted runs the linter over folders. It has every package compiled, and with the tests' flags that is
-# what the tests would compile.
-linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" "$work/golangci-lint" run "$@"; }
+# compiled compiles packages and their tests with the tests' flags, which the linter and the tests need.
+compiled() { go list -export -test -deps "${flags[@]}" "$@" >/dev/null; }
+
+# linted runs the linter over folders, with what tests have compiled, and gives way to them.
+linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" nice "$work/golangci-lint" run "$@"; }
 
 # tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
 # with the race detector that is a fifth of the processor's time. The linter has vetted.
@@ -253,14 +255,15 @@ unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -e
 [ -z "$unformatted" ] || die "not formatted:
 $unformatted"
 
-say "golangci-lint, go vet and staticcheck among it"
+say "compiling the linter, the tests, and what tests build without the race detector"
 installed
-linted "${modules[@]}" ./...
-elapsed
-
-say "what tests build without the race detector, once for all of them"
+compiled "${modules[@]}" ./...
 CGO_ENABLED=0 go build -trimpath ./... # as package testing/processes does
 elapsed
+
+# Tests wait often enough for the linter to run beside them.
+linted "${modules[@]}" ./... >"$work/lint" 2>&1 &
+linter=$!
 
 log=$work/log
 failed=
@@ -271,7 +274,12 @@ else
 	tested "$@" || failed=yes
 fi
 slowest
+say "golangci-lint, go vet and staticcheck among it"
+clean=yes
+wait "$linter" || clean=
+cat "$work/lint"
 elapsed
+[ -n "$clean" ] || die "the linter has found something"
 [ -z "$failed" ] || die "tests failed"
 
 say "all passed"
