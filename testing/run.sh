@@ -19,7 +19,7 @@ golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 # static
 # Modules of their own, so that a program that embeds rounds does not inherit what only they
 # need. They are tested with all else. What takes longest and waits most begins first: others
 # have the processor meanwhile.
-modules=(./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/... ./testing/bench/peers/... ./testing/s3)
+modules=(./testing/soak ./testing/simulate ./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/... ./testing/bench/peers/... ./testing/s3)
 
 usage() { sed -n '3,13s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
@@ -223,6 +223,8 @@ else
 		echo "chromium-headless-shell cannot be installed: the dashboard is not tested in a browser"
 	fi
 fi
+# Nobody debugs these programs: a seventh of the compiler's work is what debuggers read.
+own='-gcflags=github.com/rounds-dev/...=-dwarf=false'
 race=yes
 if ! compiler; then
 	say "installing a C compiler, for the race detector"
@@ -232,12 +234,12 @@ if ! compiler; then
 		race=
 	fi
 fi
-flags=()
+flags=("$own")
 if [ -n "$race" ]; then
 	# All code is watched but the interpreter of Lua, another's and used by one goroutine at a
 	# time: a third of what tests on the embedded Redis cost. A package with generic functions
 	# must not be left out, for others may be linked with its copies of them.
-	flags=(-race '-gcflags=github.com/yuin/gopher-lua/...=-race=false')
+	flags+=(-race '-gcflags=github.com/yuin/gopher-lua/...=-race=false')
 	export GORACE=atexit_sleep_ms=50 # each program waits for a second at its end by default
 	export CGO_ENABLED=1 # an environment that forbids it forbids the race detector
 fi
@@ -258,6 +260,7 @@ $unformatted"
 say "compiling the linter, the tests, and what tests build without the race detector"
 installed
 compiled "${modules[@]}" ./...
+export GOFLAGS="${GOFLAGS:-} $own" # for what tests build
 CGO_ENABLED=0 go build -trimpath ./... # as package testing/processes does
 elapsed
 
