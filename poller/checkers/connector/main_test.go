@@ -10,9 +10,14 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Answers that cost much memory, the verification of connectors, and files run without the race detector:
+// one goroutine reads them. It watches the suite of files in telegram.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestHostileAnswers", "TestVerify", "TestFileSuite", "TestFileAddresses"))
+}
 
 const (
 	signingKey = "whsec_c2lnbmluZy1rZXktb2YtMjQtYnl0ZXMh"

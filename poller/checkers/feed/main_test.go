@@ -17,11 +17,11 @@ import (
 )
 
 // Tests that only decode answers, which one goroutine does, run without the race detector. It
-// watches the suite on one of the three formats.
+// watches the suite on one of the three formats, and that of files in telegram.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(processes.Apart(m, "TestHostileBodies", "TestDataIsBounded", "TestLargeFeed", "TestNotAFeed",
 		"TestControlBytesHideNothing", "TestEscapedItemsAreCutAgain", "TestEachLimitIsNamed", "TestItemsThatDepartAreKnownForAWhile",
-		"TestSuite/atom", "TestSuite/jsonfeed"))
+		"TestSuite/atom", "TestSuite/jsonfeed", "TestFileSuite", "TestFileAddresses"))
 }
 
 func TestSuite(t *testing.T) {

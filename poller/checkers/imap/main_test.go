@@ -13,10 +13,15 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Large mails, which one goroutine reads, and files run without the race detector. It watches the suite
+// of files in telegram.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestLargeMessages", "TestFileSuite", "TestBounds"))
+}
 
 // source has the secrets GOOD, WRONG and LINES.
 func source() secrets.Source {

@@ -18,11 +18,11 @@ import (
 )
 
 // Hours of pools run without the race detector, which watches the checker where many ask at
-// once, and pools in their own tests.
+// once, and pools in their own tests. It watches the suite of files in telegram.
 func TestMain(m *testing.M) {
 	faketime.Lean()
 	goleak.VerifyTestMain(processes.Apart(m, "TestPools", "TestGivenAgainIsWrittenOnce", "TestTokensAreRefreshedInTime",
-		"TestCatchingUpKeepsTheLimit", "TestSendAddresses"))
+		"TestCatchingUpKeepsTheLimit", "TestSendAddresses", "TestFileSuite"))
 }
 
 const (

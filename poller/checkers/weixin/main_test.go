@@ -19,12 +19,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
 
-// Long days, and answers that cost much memory, run without the race detector. Tests of a page in hand
-// and of what else a pool does with these accounts do the same steps with it.
+// Long days, answers that cost much memory, and files run without the race detector. Tests of a page in
+// hand and of what else a pool does with these accounts do the same steps with it, and telegram has it
+// watch the suite of files.
 func TestMain(m *testing.M) {
 	faketime.Lean()
 	goleak.VerifyTestMain(processes.Apart(m, "TestGivenAgainIsWrittenOnce", "TestALostPageIsAskedForAgain", "TestAnAnswerThatHasBegunIsKept",
-		"TestThePageInHandIsCommittedAgain", "TestHostileAnswers"))
+		"TestThePageInHandIsCommittedAgain", "TestHostileAnswers", "TestFileSuite", "TestFileAddresses"))
 }
 
 // tokenOf returns the token of an account, which is stored as the secret T_account.

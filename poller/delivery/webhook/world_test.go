@@ -23,9 +23,13 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The three longest run without the race detector. Shorter tests of a consumer do the same steps with it.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestWhyAnEndpointIsNotReached", "TestARejectingEndpointShowsAndIsRetried", "TestARetryReopensTheBreaker"))
+}
 
 const (
 	oldKey   = "whsec_b2xkLXNpZ25pbmcta2V5LW9mLTI0LWJ5dGVz"
