@@ -62,7 +62,7 @@ func (s *Server) serveThumbnail(w http.ResponseWriter, r *http.Request, row *cir
 		s.unread(row, err).write(w, r)
 		return
 	}
-	inert(w.Header(), row.Hash+"-thumbnail", small.Type)
+	inert(w.Header(), row.Hash+"-upright", small.Type) // another tag than that of thumbnails that were not turned
 	http.ServeContent(w, r, "", row.Kept, bytes.NewReader(small.Bytes))
 }
 

@@ -87,7 +87,7 @@ func (f *format) small(ctx context.Context, data []byte) (made *Image, err error
 	if b.Empty() || tooMany(int64(b.Dx()), int64(b.Dy())) {
 		return nil, fmt.Errorf("thumbnail: the image is %v", b)
 	}
-	shrunk := shrink(full)
+	shrunk := upright(shrink(full), orientation(data))
 	var out bytes.Buffer
 	if shrunk.Opaque() {
 		err = jpeg.Encode(&out, shrunk, &jpeg.Options{Quality: quality})
