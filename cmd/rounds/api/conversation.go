@@ -53,10 +53,21 @@ type Window struct {
 // Conversations are what an account found and sent, by peer.
 type Conversations struct {
 	Types    []string            `json:"types" nullable:"false" doc:"What the account can send. Empty: nothing, and it has no peers."`
+	Files    []string            `json:"files,omitempty" doc:"Those of types that are a file. Left out: the account cannot send files, or the server keeps none."`
+	Captions bool                `json:"captions,omitempty" doc:"A file may have a caption: {\"file\": \"ID\", \"caption\": \"…\"}. Otherwise its text is a send of its own."`
+	FileMost int64               `json:"file_most,omitempty" doc:"How many bytes an uploaded file may have at most, for this server; left out without files. The third party may take less."`
 	Windowed bool                `json:"windowed,omitempty" doc:"A peer may be answered only within a window, which their own message opens."`
 	Peers    []Peer              `json:"peers" nullable:"false" doc:"With whom the account talks, the latest first."`
 	Peer     string              `json:"peer,omitempty" doc:"Whose entries these are: the peer that was asked for, or else the first one."`
 	Entries  []ConversationEntry `json:"entries" nullable:"false" doc:"What was found of this peer and sent to them, the oldest first: at most 50, among the latest 50 messages of the account and the latest 100 sends to the peer. What passes by itself, such as a typing notice, is left out."`
+}
+
+// TypeOf returns the type of a send of the account for a file with this name.
+func (c *Conversations) TypeOf(name string) string {
+	if kind := TypeOfFile(name); slices.Contains(c.Files, kind) {
+		return kind
+	}
+	return "file"
 }
 
 // Peer is whom an account talks with.
@@ -106,6 +117,14 @@ func (s *Sending) peerOf(m *circulate.Message) string {
 	return o.Peer
 }
 
+// captioned reports whether each type of file takes a caption.
+func (s *Sending) captioned() bool {
+	return !slices.ContainsFunc(s.Files, func(name string) bool {
+		err := s.Prepare(&Outgoing{Peer: "?", Type: name, Data: json.RawMessage(`{"file":"?","caption":"?"}`)}, nil)
+		return err != nil && slices.ContainsFunc(accounts.SendFaults(err), func(f accounts.Fault) bool { return f.Field == "data" || f.Field == "data.caption" })
+	})
+}
+
 // answersOf returns how the answers of an account stand. It returns nil if the account cannot send.
 func (s *Server) answersOf(ctx context.Context, view *accounts.View) (*Answers, error) {
 	sending := s.sendingOf(view)
@@ -145,6 +164,9 @@ func (s *Server) getConversations(ctx context.Context, r *conversationsRequest) 
 		return c, nil
 	}
 	c.Types, c.Windowed = sending.Types, sending.Windowed
+	if s.options.Files != nil && len(sending.Files) > 0 {
+		c.Files, c.Captions, c.FileMost = sending.Files, sending.captioned(), s.options.Files.Most()
+	}
 	found, err := s.latestOf(ctx, view.ID)
 	if err != nil {
 		return Conversations{}, err

@@ -33,6 +33,8 @@ type FileStore interface {
 	Upload(ctx context.Context, u Upload, from io.Reader) (circulate.File, error)
 	// Share is circulate.Files.Share within the account's quota.
 	Share(ctx context.Context, row circulate.File, from string) (bool, error)
+	// Most returns how many bytes a file may have.
+	Most() int64
 	// Open returns the bytes of a kept file, or ErrNoFile if the store does not have them.
 	Open(ctx context.Context, object string) (io.ReadSeekCloser, error)
 }

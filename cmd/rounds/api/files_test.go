@@ -35,6 +35,8 @@ func (s *shelf) Carried(_ string, m *circulate.Message) []CarriedFile {
 	return carried
 }
 
+func (s *shelf) Most() int64 { return 64 << 10 }
+
 func (s *shelf) When(context.Context, string) string { return s.when }
 
 func (s *shelf) Fetch(ctx context.Context, found *circulate.Found, place int) error {

@@ -52,6 +52,45 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// unread is a body that must not be read.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.Error("the body of a forged request was read")
+	return 0, io.EOF
+}
+
+// A form that a page of another site posts, with a file or without, comes neither to the pages nor to the
+// API, and nothing of it is read.
+func TestFormsOfForeignPages(t *testing.T) {
+	for _, token := range []string{"", rightToken} {
+		f := newFixture(t, func(o *Options) {
+			o.Token, o.Pages = token, func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a forged form came to a page") })
+			}
+		})
+		var cookie *http.Cookie
+		if token != "" {
+			cookie = f.signIn(token)
+		}
+		for _, path := range []string{"/account?id=a&peer=anna", "/v1/files?account=a"} {
+			for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+				r := httptest.NewRequest("POST", path, unread{t})
+				r.Host = "localhost:8080"
+				r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+				r.Header.Set(header, value)
+				if cookie != nil {
+					r.AddCookie(cookie)
+				}
+				w := httptest.NewRecorder()
+				if f.api.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+					t.Errorf("%s with %s, token %q: %d %s", path, header, token, w.Code, w.Body)
+				}
+			}
+		}
+	}
+}
+
 // guardedPaths has one path of each sort that is not open to all.
 var guardedPaths = []string{"/v1/accounts", "/v1/accounts:export", "/v1/accounts/%2F", "/v1/messages", "/v1/stats", "/v1/nothing", "/metrics", "/openapi.json", "/nothing"}
 

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
+	"path/filepath"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -13,6 +15,30 @@ import (
 // sendFileID returns the id of a send's file.
 func sendFileID(account, send string) string {
 	return circulate.NewFileID(account, circulate.FileOfSend, send, 0)
+}
+
+// TypeOfFile returns the type of a send for a file with this name.
+func TypeOfFile(name string) string {
+	switch kind, _, _ := strings.Cut(MediaTypeOf(name), "/"); kind {
+	case "image", "video":
+		if !strings.EqualFold(filepath.Ext(name), ".gif") { // third parties show one that moves only as a file
+			return kind
+		}
+	case "audio":
+		if strings.EqualFold(filepath.Ext(name), ".amr") || strings.EqualFold(filepath.Ext(name), ".ogg") { // others are no voices
+			return "voice"
+		}
+	}
+	return "file"
+}
+
+// MediaTypeOf returns the media type of a file with this name; empty: unknown. It does not depend on
+// the machine.
+func MediaTypeOf(name string) string {
+	return map[string]string{
+		".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".mp4": "video/mp4", ".amr": "audio/amr", ".ogg": "audio/ogg", ".mp3": "audio/mpeg",
+		".gif": "image/gif", ".pdf": "application/pdf", ".txt": "text/plain", ".csv": "text/csv", ".zip": "application/zip",
+	}[strings.ToLower(filepath.Ext(name))]
 }
 
 // tellSendFiles tells the files of sends, with one look at the list.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -61,6 +62,7 @@ func (s *Server) createFile(w http.ResponseWriter, r *http.Request) {
 	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: func() {}}
 	defer body.abandon(r.Body)
 	f, err := s.upload(ctx, r, body)
+	_ = connection.SetWriteDeadline(time.Now().Add(writePatience)) // the upload may have taken any time
 	if err != nil {
 		trail.Of(r.Context()).End(trail.Refused)
 		s.errorReply(ctx, "upload file", err).write(w, r)
@@ -117,6 +119,7 @@ func uploadOf(r *http.Request) (Upload, error) {
 			u.Type = said
 		}
 	}
+	u.Type = cmp.Or(u.Type, MediaTypeOf(u.Name))
 	if u.SHA256 == "" {
 		u.SHA256 = digestIn(r.Header.Get("Content-Digest"))
 	}
@@ -217,7 +220,7 @@ func (d describer) upload() *huma.Operation {
 		Parameters: []*huma.Param{
 			text("account", "The id of the account.", true),
 			text("name", "The file's name, for people and for third parties.", false),
-			text("type", "Its media type. Left out: that of Content-Type.", false),
+			text("type", "Its media type. Left out: that of Content-Type, or else what the name's ending says.", false),
 			text("sha256", "Of its bytes, in hex. Left out: that of Content-Digest, if there is one.", false),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},

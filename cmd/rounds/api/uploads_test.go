@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,13 @@ func TestUpload(t *testing.T) {
 	}
 	if e := f.trail("limit=1"); e[0].Action != "upload-file" || e[0].Account != "a" {
 		t.Errorf("the trail has %+v", e)
+	}
+	for query, want := range map[string]string{"name=dog.PDF": "application/pdf", "name=dog.PDF&type=a/b": "a/b", "name=dog": ""} {
+		up = UploadedFile{}
+		f.call("POST", "/v1/files?account=a&"+query, "a dog", 201, &up)
+		if up.Type != want {
+			t.Errorf("%s: the type %q, want %q", query, up.Type, want)
+		}
 	}
 	for header, status := range map[string]int{
 		"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":":                                 201,
@@ -208,6 +217,59 @@ func TestSendsTellTheirFiles(t *testing.T) {
 	}
 	clear(store.bytes)
 	f.errorReply("GET", at, "", 410)
+}
+
+// Conversations say which types of sends are files, and whether files take captions. They do not where no
+// files are kept.
+func TestConversationsSayWhichFilesMayBeSent(t *testing.T) {
+	captions := true
+	store := &shelf{when: FilesAll, bytes: make(map[string]string)}
+	f := newFixture(t, func(o *Options) {
+		o.Sending = func(string, json.RawMessage) Sending {
+			return Sending{Types: []string{"text", "image"}, Files: []string{"image"}, Prepare: func(o *Outgoing, _ *circulate.Message) error {
+				if strings.Contains(string(o.Data), "caption") && !captions {
+					return errors.Join(errors.New("data.caption: WeCom takes a file without a caption: send a text besides"))
+				}
+				return nil
+			}}
+		}
+		store.ring, o.Files = o.Ring, store
+	})
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 201, nil)
+	read := func() (c Conversations) {
+		t.Helper()
+		f.call("GET", "/v1/accounts/a/conversations", "", 200, &c)
+		return c
+	}
+	if c := read(); !slices.Equal(c.Files, []string{"image"}) || !c.Captions || c.FileMost != store.Most() {
+		t.Errorf("with captions: %+v", c)
+	}
+	captions = false
+	if c := read(); !slices.Equal(c.Files, []string{"image"}) || c.Captions {
+		t.Errorf("without captions: %+v", c)
+	}
+	f.api.options.Files = nil
+	if c := read(); len(c.Files) > 0 || c.FileMost != 0 {
+		t.Errorf("without a store: %+v", c)
+	}
+}
+
+// The reply to an upload has time of its own, however long the upload took.
+func TestALongUploadIsAnswered(t *testing.T) {
+	f, _ := filesFixture(t)
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain"}`, 201, nil)
+	server := httptest.NewUnstartedServer(f.api)
+	server.Config.WriteTimeout = 1 // over as soon as the request's header is read
+	server.Start()
+	defer server.Close()
+	reply, err := server.Client().Post(server.URL+"/v1/files?account=a", "text/plain", strings.NewReader("a cat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusCreated {
+		t.Errorf("answered %d", reply.StatusCode)
+	}
 }
 
 // Keys that may send upload for the accounts that they see, and for no others.

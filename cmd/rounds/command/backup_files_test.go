@@ -22,6 +22,7 @@ type stored struct {
 
 func (stored) Carried(string, *circulate.Message) []api.CarriedFile { return nil }
 func (stored) When(context.Context, string) string                  { return api.FilesAll }
+func (stored) Most() int64                                          { return 1 << 20 }
 func (stored) Fetch(context.Context, *circulate.Found, int) error   { return api.ErrNoFile }
 func (s stored) Open(ctx context.Context, name string) (io.ReadSeekCloser, error) {
 	reader, err := s.store.Open(ctx, name)

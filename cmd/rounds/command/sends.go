@@ -104,7 +104,7 @@ func readOutgoing(env environment, request *api.SendRequest, text, data, file, e
 		return misuse("--file cannot be combined with --text or --data")
 	case file != "":
 		if request.Type == "" {
-			request.Type = typeOfFile(file)
+			request.Type = api.TypeOfFile(file)
 		}
 	case text != "" && (data != "" || request.Type != ""):
 		return misuse("--text is a type of its own: it cannot be combined with --data or --type")
@@ -131,30 +131,6 @@ func readOutgoing(env environment, request *api.SendRequest, text, data, file, e
 	return err
 }
 
-// typeOfFile returns the type of a send for a file with this name.
-func typeOfFile(name string) string {
-	switch kind, _, _ := strings.Cut(mediaTypeOf(name), "/"); kind {
-	case "image", "video":
-		if !strings.EqualFold(filepath.Ext(name), ".gif") { // third parties show one that moves only as a file
-			return kind
-		}
-	case "audio":
-		if strings.EqualFold(filepath.Ext(name), ".amr") || strings.EqualFold(filepath.Ext(name), ".ogg") { // others are no voices
-			return "voice"
-		}
-	}
-	return "file"
-}
-
-// mediaTypeOf returns the media type of a file with this name; empty: unknown. It does not depend on
-// the machine.
-func mediaTypeOf(name string) string {
-	return map[string]string{
-		".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".png": "image/png", ".mp4": "video/mp4", ".amr": "audio/amr", ".ogg": "audio/ogg", ".mp3": "audio/mpeg",
-		".gif": "image/gif", ".pdf": "application/pdf", ".txt": "text/plain", ".csv": "text/csv", ".zip": "application/zip",
-	}[strings.ToLower(filepath.Ext(name))]
-}
-
 // uploadOutgoing uploads the file of a send, and returns the data that names it.
 func uploadOutgoing(ctx context.Context, calls *client.Client, account, path, caption string) ([]byte, error) {
 	from, err := os.Open(path)
@@ -162,7 +138,7 @@ func uploadOutgoing(ctx context.Context, calls *client.Client, account, path, ca
 		return nil, err
 	}
 	defer func() { _ = from.Close() }() // it was only read
-	f, err := calls.Upload(ctx, account, filepath.Base(path), mediaTypeOf(path), from)
+	f, err := calls.Upload(ctx, account, filepath.Base(path), api.MediaTypeOf(path), from)
 	if err != nil {
 		return nil, err
 	}

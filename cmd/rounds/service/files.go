@@ -240,6 +240,9 @@ func (f *fileStore) Upload(ctx context.Context, u api.Upload, from io.Reader) (c
 	return row, err
 }
 
+// Most implements api.FileStore.
+func (f *fileStore) Most() int64 { return f.keeper.Most() }
+
 func (f *fileStore) Share(ctx context.Context, row circulate.File, from string) (bool, error) {
 	return f.ring.Files().Share(ctx, row, from, f.keeper.Bounds())
 }
