@@ -1,14 +1,20 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/rounds-dev/rounds/accounts"
@@ -16,8 +22,18 @@ import (
 	"github.com/rounds-dev/rounds/testing/browser/scene"
 )
 
+// picture is a small image.
+func picture(t *testing.T) []byte {
+	var drawn bytes.Buffer
+	if err := png.Encode(&drawn, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
+		t.Fatal(err)
+	}
+	return drawn.Bytes()
+}
+
 // testAnswers answers somebody on the page of an account that was opened before they wrote, by keys
-// alone, and what is typed stays while more messages come. Then it does so without JavaScript.
+// alone, and what is typed stays while more messages come. Then it does so without JavaScript, and
+// sends a picture.
 func (w *world) testAnswers(t *testing.T) {
 	wrote := []map[string]any{}
 	write := func(from, text string) {
@@ -42,7 +58,7 @@ func (w *world) testAnswers(t *testing.T) {
 		}
 	}
 	w.scene.Third.Say("chat", scene.Answer{Status: http.StatusNoContent})
-	chat := accounts.Account{ID: "chat", Kind: "http", Cadence: "every 1h", Config: []byte(`{"url":"http://crm.example/said/chat","send_url":"http://crm.example/sent/chat"}`)}
+	chat := accounts.Account{ID: "chat", Kind: "http", Cadence: "every 1h", Config: []byte(`{"url":"http://crm.example/said/chat","send_url":"http://crm.example/sent/chat","send_files":true}`)}
 	if _, err := w.scene.Calls.Add(t.Context(), chat, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +105,19 @@ func (w *world) testAnswers(t *testing.T) {
 	if text, err := eval[string](still, `document.querySelector("main").innerText`); err != nil || !strings.Contains(text, "The answer is queued.") || !strings.Contains(text, "plain") {
 		t.Errorf("after an answer: %v, %s", err, text)
 	}
+	cat := filepath.Join(t.TempDir(), "cat.png")
+	if err := os.WriteFile(cat, picture(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	try(t,
+		func() error { return still.fill("#reply", "My cat") },
+		func() error { return still.do(chromedp.SetUploadFiles("#reply-file", []string{cat})) },
+		func() error { return still.submit("#reply") })
+	if text, err := eval[string](still, `document.querySelector(".talk .ours:has(img[src*='/v1/sends/'])").innerText`); err != nil || !strings.Contains(text, "My cat") || !strings.Contains(text, "cat.png") {
+		t.Errorf("after a picture: %v, %s", err, text)
+	}
 	sound(t, still)
-	sent("anna: Half of an answer", "ben: plain")
+	sent("anna: Half of an answer", "ben: plain", "ben: My cat (cat.png)")
 	if err := w.scene.Calls.Remove(t.Context(), "chat"); err != nil {
 		t.Error(err)
 	}

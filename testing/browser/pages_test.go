@@ -42,7 +42,7 @@ func TestInBrowser(t *testing.T) {
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	var err error
-	w.scene, err = scene.Start(scene.Options{Redis: redistest.LookPath(t), Dir: t.TempDir(), Locked: true})
+	w.scene, err = scene.Start(scene.Options{Redis: redistest.LookPath(t), Dir: t.TempDir(), Locked: true, Settings: map[string]string{"ROUNDS_FILES": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -142,7 +144,7 @@ func (s *site) call(ctx context.Context, from, method, path string, body any) ([
 	return w.reply(path)
 }
 
-// ask makes the API answer a request.
+// ask makes the API answer a request. A body that is not nil is sent as JSON.
 func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, path string, header http.Header, body any) error {
 	var sent []byte
 	if body != nil {
@@ -151,18 +153,23 @@ func (s *site) ask(ctx context.Context, w http.ResponseWriter, from, method, pat
 			return fmt.Errorf("call %s: %w", path, err)
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://inside"+path, bytes.NewReader(sent))
+	with := http.Header{}
+	if body != nil {
+		with.Set("Content-Type", "application/json")
+	}
+	maps.Copy(with, header)
+	return s.serve(ctx, w, from, method, path, with, bytes.NewReader(sent))
+}
+
+// serve makes the API answer a request with these headers and this body.
+func (s *site) serve(ctx context.Context, w http.ResponseWriter, from, method, path string, header http.Header, body io.Reader) error {
+	r, err := http.NewRequestWithContext(ctx, method, "http://inside"+path, body)
 	if err != nil {
 		return fmt.Errorf("call %s: %w", path, err)
 	}
 	r.RemoteAddr, r.RequestURI = from, path
 	r.Header.Set("Accept", "application/json")
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	s.inside.ServeHTTP(w, r)
 	if method != http.MethodGet {
 		s.shared.forget()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -154,6 +155,7 @@ func (s *site) write(w http.ResponseWriter, v *visit, status int, p *page, shown
 func (s *site) acts(p *page, do action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := s.visit(w, r)
+		defer func() { v.fileForm.abandon(w) }()
 		if !v.readForm(w) {
 			return
 		}
@@ -172,12 +174,21 @@ func (s *site) acts(p *page, do action) http.HandlerFunc {
 
 // readForm reads the posted form. If it cannot be read, the page about that is shown.
 func (v *visit) readForm(w http.ResponseWriter) bool {
-	v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
-	if err := v.r.ParseForm(); err != nil {
-		v.fail(w, v, refusal(http.StatusBadRequest, v.lang.text("layout.unreadable")))
+	read := v.readFileForm
+	if kind, _, err := mime.ParseMediaType(v.r.Header.Get("Content-Type")); err != nil || kind != "multipart/form-data" {
+		v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
+		read = v.r.ParseForm
+	}
+	if err := read(); err != nil {
+		v.fail(w, v, v.unreadable())
 		return false
 	}
 	return true
+}
+
+// unreadable returns the refusal of a form that cannot be read.
+func (v *visit) unreadable() error {
+	return refusal(http.StatusBadRequest, v.lang.text("layout.unreadable"))
 }
 
 // again is the error of an action whose page is shown again, with other data, such as a form and

@@ -1,9 +1,12 @@
 package pages
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -71,8 +74,14 @@ type answerBox struct {
 	Text    string
 	Later   bool // the answer may wait for the peer's next message
 
-	Refused string       // why the answer was not taken, if it was not
-	Faults  []*api.Fault // the same, by field
+	Files    bool      // the answer may have a file
+	Most     int64     // bytes of a file
+	Attached *attached // a file that was uploaded with an answer that was refused; nil: none
+
+	Partly    bool         // the file was taken, and the text was not
+	Refused   string       // why the answer was not taken, if it was not
+	FileFault string       // why its file was not taken
+	Faults    []*api.Fault // why the answer was not taken, by field
 }
 
 // readTalk reads the conversation with the peer that the address names, or with whom the account talked
@@ -98,6 +107,7 @@ func (a *oneAccount) readTalk(v *visit) error {
 		return nil
 	}
 	a.Box = &answerBox{Peer: peer.Peer, ReplyTo: peer.ReplyTo, Key: rand.Text(), Later: read.Windowed && (peer.Window == nil || !peer.Window.Open)}
+	a.Box.Files, a.Box.Most = len(read.Files) > 0 && v.May(routeUpload), read.FileMost
 	if v.Query("peer") == "" {
 		// The box stays with its peer, even if somebody else writes meanwhile.
 		a.at = v.With("peer", peer.Peer, "cursor", v.Query("cursor"))
@@ -111,49 +121,156 @@ func (a *oneAccount) liveAt() string { return a.at }
 // Cannot reports whether nobody can be answered in the name of the account.
 func (a *oneAccount) Cannot() bool { return a.Talk != nil && len(a.Talk.Types) == 0 }
 
-// answerPeer queues an answer. If it is refused, the page is shown again with the reason and the text.
+// answer is what the form of the box asks for.
+type answer struct {
+	account, peer string
+	form          url.Values
+	text          string
+	file          *attached // nil: the form has none
+	talk          *talk     // the conversation, if there is a file
+
+	key    string // of the send that is queued, or else refused
+	partly bool   // the file is queued, and its text is another send
+}
+
+// attached is an uploaded file.
+type attached struct{ ID, Name string }
+
+// answerPeer queues an answer. If it is refused, the page is shown again with the reason, the text, and
+// the file if it was uploaded.
 func answerPeer(v *visit) (string, error) {
-	id, peer, form := v.Query("id"), v.Query("peer"), v.r.PostForm
-	if id == "" || peer == "" {
+	form := v.r.PostForm
+	a := &answer{account: v.Query("id"), peer: v.Query("peer"), form: form, key: form.Get("key")}
+	if a.account == "" || a.peer == "" {
 		return "", v.unknownAction()
 	}
-	text := strings.ReplaceAll(form.Get("text"), "\r\n", "\n") // as browsers send new lines
-	body := map[string]any{"type": "text", "data": map[string]string{"text": text}, "when": form.Get("when")}
-	if ref := form.Get("reply_to"); ref != "" {
+	a.text = strings.ReplaceAll(form.Get("text"), "\r\n", "\n") // as browsers send new lines
+	err := a.attach(v)
+	if err == nil {
+		err = a.queue(v)
+	}
+	if err != nil {
+		return "", a.again(v, err)
+	}
+	return link("/account", "id", a.account, "peer", a.peer, "said", "account.answered"), nil
+}
+
+// attach uploads the file of the form, if it has one, or finds the one that was uploaded before.
+func (a *answer) attach(v *visit) error {
+	uploads := v.fileForm != nil && v.fileForm.file != nil
+	if !uploads && a.form.Get("attached") == "" {
+		return nil
+	}
+	if a.key == "" { // no form of a page leaves it out, or has it after the file
+		return v.unknownAction()
+	}
+	a.talk = &talk{}
+	if err := v.get(link(accountPath(a.account)+"/conversations", "peer", a.peer), a.talk); err != nil {
+		return err
+	}
+	if len(a.talk.Files) == 0 {
+		return refusal(http.StatusUnprocessableEntity, "", &api.Fault{Location: fileField, Message: v.lang.text("account.reply.nofiles")})
+	}
+	if !uploads {
+		a.file = &attached{a.form.Get("attached"), a.form.Get("attached_name")}
+		return nil
+	}
+	up, err := v.upload(a.account, a.talk.FileMost)
+	if large, ok := errors.AsType[*fileTooLarge](err); ok {
+		return refusal(http.StatusRequestEntityTooLarge, "", &api.Fault{Location: fileField, Message: v.lang.text("account.reply.large", v.lang.size(large.most))})
+	}
+	if refused := refusedFor(err, http.StatusUnprocessableEntity, http.StatusServiceUnavailable, http.StatusInsufficientStorage); refused != nil {
+		why := refused.Detail
+		if len(refused.Errors) > 0 {
+			why = refused.Errors[0].Message
+		}
+		return refusal(refused.Status, "", &api.Fault{Location: fileField, Message: why})
+	}
+	if err != nil {
+		return err
+	}
+	a.file = &attached{up.ID, up.Name}
+	return nil
+}
+
+// fileField is the file in the faults of a send.
+const fileField = "body.data.file"
+
+// queue queues the send. Where a file takes no caption, its text is a second send.
+func (a *answer) queue(v *visit) error {
+	text := map[string]string{"text": a.text}
+	if a.file == nil {
+		return a.send(v, "text", text)
+	}
+	data, captioned := map[string]string{"file": a.file.ID}, strings.TrimSpace(a.text) != ""
+	if captioned && a.talk.Captions {
+		data["caption"] = a.text
+	}
+	if err := a.send(v, a.talk.TypeOf(a.file.Name), data); err != nil || !captioned || a.talk.Captions {
+		return err
+	}
+	a.partly, a.key = true, a.key+"T"
+	return a.send(v, "text", text)
+}
+
+// send queues one send.
+func (a *answer) send(v *visit, kind string, data map[string]string) error {
+	body := map[string]any{"type": kind, "data": data, "when": a.form.Get("when")}
+	if ref := a.form.Get("reply_to"); ref != "" {
 		body["reply_to"] = ref
 	} else {
-		body["to"] = peer
+		body["to"] = a.peer
 	}
-	_, err := v.exchange(http.MethodPost, accountPath(id)+"/sends", http.Header{"Idempotency-Key": {form.Get("key")}}, body, nil)
-	if err == nil {
-		return link("/account", "id", id, "peer", peer, "said", "account.answered"), nil
-	}
-	refused := refusedFor(err, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+	_, err := v.exchange(http.MethodPost, accountPath(a.account)+"/sends", http.Header{"Idempotency-Key": {a.key}}, body, nil)
+	return err
+}
+
+// again returns the error that shows the page again, if an answer was refused for a reason that the
+// page can show.
+func (a *answer) again(v *visit, err error) error {
+	refused := refusedFor(err, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+		http.StatusServiceUnavailable, http.StatusInsufficientStorage)
 	if refused == nil {
-		return "", err
+		return err
 	}
 	shown, failed := readAccount(v)
-	a, ok := shown.(*oneAccount)
-	if failed != nil || !ok || a.Box == nil {
-		return "", err
+	page, ok := shown.(*oneAccount)
+	if failed != nil || !ok || page.Box == nil {
+		return err
 	}
-	box := a.Box
-	box.Text, box.ReplyTo = text, form.Get("reply_to")
-	at := ""
-	if len(refused.Errors) > 0 {
-		at = refused.Errors[0].Location
+	box := page.Box
+	box.Text, box.ReplyTo, box.Attached, box.Partly = a.text, a.form.Get("reply_to"), a.file, a.partly
+	if a.partly {
+		box.Attached = nil
 	}
+	for _, f := range refused.Errors {
+		if f.Location == fileField {
+			box.FileFault, box.Attached = f.Message, nil // it would be refused again
+		} else {
+			box.Faults = append(box.Faults, f)
+		}
+	}
+	if box.FileFault != "" && !box.Files { // there is no field beside which it could stand
+		box.Refused = v.lang.text("account.reply.fault", box.FileFault)
+	}
+	closed := refused.Status == http.StatusConflict
 	switch {
-	case refused.Status == http.StatusConflict && at == "header.Idempotency-Key":
-		box.Refused = v.lang.text("account.reply.taken") // the new key is for another send
-		return "", &again{refused.Status, a}
-	case refused.Status == http.StatusConflict:
-		box.Refused, box.Later = v.lang.text("account.reply.closed", peer), true
-	case at != "":
-		box.Faults = refused.Errors
-	default:
+	case closed && refused.at() == "header.Idempotency-Key":
+		box.Refused, box.Faults = v.lang.text("account.reply.taken"), nil // the new key is for another send
+		return &again{refused.Status, page}
+	case closed:
+		box.Refused, box.Faults, box.Later = v.lang.text("account.reply.closed", a.peer), nil, true
+	case refused.at() == "":
 		box.Refused = refused.Detail
 	}
-	box.Key = form.Get("key") // nobody may know whether the send was taken: with the same key it is taken once
-	return "", &again{refused.Status, a}
+	box.Key = cmp.Or(a.key, box.Key) // nobody may know whether the send was taken: with the same key it is taken once
+	return &again{refused.Status, page}
+}
+
+// at returns the location of the first fault, or an empty text.
+func (p *problem) at() string {
+	if len(p.Errors) == 0 {
+		return ""
+	}
+	return p.Errors[0].Location
 }

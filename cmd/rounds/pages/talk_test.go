@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -27,29 +28,82 @@ const someTalk = `{"types":["text"],"windowed":true,"peer":"<i>anna","peers":[
 // a status; what was asked to be sent is written down with its key.
 type talkSite struct {
 	http.Handler
+	role         access.Role
 	talk, record string
 	status       int
 	reply        string
+	refuseFrom   int // sends that are taken before status applies to them
 	sent         []string
 	asked        []string
+
+	uploadStatus int
+	uploadReply  string
+	uploaded     []string // the query of each upload, and its bytes
+	discards     bool     // uploads are counted, not written down
+	discarded    int64
+	patience     time.Time // the deadlines of an upload
+}
+
+// renew sets everything back, for a visitor with a role. It costs less than another site.
+func (s *talkSite) renew(role access.Role) {
+	*s = talkSite{
+		Handler: s.Handler, role: role, talk: someTalk, record: `{"id":"a","kind":"weixin"}`, status: http.StatusAccepted, reply: `{}`,
+		uploadStatus: http.StatusCreated, uploadReply: `{"id":"F1","name":"NAME"}`,
+	}
+}
+
+// upload is the API's route of uploads.
+func (s *talkSite) upload(t *testing.T, w http.ResponseWriter, r *http.Request) {
+	who, _ := access.From(r.Context())
+	if who.Role != access.Sender {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	for _, set := range []func(time.Time) error{http.NewResponseController(w).SetReadDeadline, http.NewResponseController(w).SetWriteDeadline} {
+		if err := set(s.patience); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			t.Error(err)
+		}
+	}
+	if s.discards {
+		s.discarded, _ = io.Copy(io.Discard, r.Body) // it breaks off
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	s.uploaded = append(s.uploaded, r.URL.RawQuery+" "+r.Header.Get("Content-Type")+" "+string(body))
+	if s.uploadStatus >= 300 {
+		w.Header().Set("Content-Type", "application/problem+json")
+	}
+	w.WriteHeader(s.uploadStatus)
+	_, _ = io.WriteString(w, strings.Replace(s.uploadReply, "NAME", r.URL.Query().Get("name"), 1))
 }
 
 func newTalkSite(t *testing.T, role access.Role) *talkSite {
 	t.Helper()
-	site := &talkSite{talk: someTalk, record: `{"id":"a","kind":"weixin"}`, status: http.StatusAccepted, reply: `{}`}
+	site := &talkSite{}
+	site.renew(role)
 	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
+		case r.URL.Path == "/v1/files":
+			site.upload(t, w, r)
 		case r.Method == http.MethodPost:
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)
 			}
 			site.sent = append(site.sent, r.URL.EscapedPath()+" "+r.Header.Get("Idempotency-Key")+" "+string(body))
-			if site.status >= 300 {
+			status, reply := site.status, site.reply
+			if len(site.sent) <= site.refuseFrom {
+				status, reply = http.StatusAccepted, "{}"
+			}
+			if status >= 300 {
 				w.Header().Set("Content-Type", "application/problem+json")
 			}
-			w.WriteHeader(site.status)
-			_, _ = io.WriteString(w, site.reply)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, reply)
 		case strings.HasSuffix(path, "/conversations"):
 			site.asked = append(site.asked, r.URL.RequestURI())
 			answering(site.talk)(w, r)
@@ -62,7 +116,7 @@ func newTalkSite(t *testing.T, role access.Role) *talkSite {
 		}
 	})
 	d, err := New(Options{May: func(p access.Principal, route string) bool {
-		return strings.HasPrefix(route, "GET ") || p.Role == access.Sender && route == routeSend
+		return strings.HasPrefix(route, "GET ") || p.Role == access.Sender && (route == routeSend || route == routeUpload)
 	}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +124,7 @@ func newTalkSite(t *testing.T, role access.Role) *talkSite {
 	t.Cleanup(d.Close)
 	pages := d.Handler(inside)
 	site.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pages.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Principal{Name: "anna", Role: role, Via: access.ViaSession})))
+		pages.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Principal{Name: "anna", Role: site.role, Via: access.ViaSession})))
 	})
 	return site
 }

@@ -16,7 +16,8 @@ type visit struct {
 	who  access.Principal
 	lang *language
 
-	figures *figures // what the menu shows; nil: not asked yet
+	fileForm *fileForm // the posted form, if it may have a file
+	figures  *figures  // what the menu shows; nil: not asked yet
 }
 
 func (s *site) visit(w http.ResponseWriter, r *http.Request) *visit {

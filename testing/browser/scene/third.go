@@ -102,24 +102,29 @@ func (p *ThirdParty) answer(w http.ResponseWriter, r *http.Request) {
 	write(w, a)
 }
 
-// take is the send_url of a connector, which accepts every text.
+// take is the send_url of a connector, which accepts every text and every file.
 func (p *ThirdParty) take(w http.ResponseWriter, r *http.Request) {
 	var send struct {
-		To   string                `json:"to"`
-		Data struct{ Text string } `json:"data"`
+		To   string                         `json:"to"`
+		Data struct{ Text, Caption string } `json:"data"`
+		File struct{ Name string }          `json:"file"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&send); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	id := r.PathValue("id")
+	id, said := r.PathValue("id"), send.To+": "+send.Data.Text+send.Data.Caption
+	if send.File.Name != "" {
+		said += " (" + send.File.Name + ")"
+	}
 	p.mu.Lock()
-	p.sent[id] = append(p.sent[id], send.To+": "+send.Data.Text)
+	p.sent[id] = append(p.sent[id], said)
 	p.mu.Unlock()
 	write(w, Answer{http.StatusOK, "application/json", `{}`})
 }
 
-// Sent returns what /sent/ID has taken on all hosts, in order, each with whom it is for: "anna: hello".
+// Sent returns what /sent/ID has taken on all hosts, in order, each with whom it is for, and the name of
+// its file: "anna: hello (cat.png)".
 func (p *ThirdParty) Sent(id string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
