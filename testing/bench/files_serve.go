@@ -101,6 +101,14 @@ func (s *troubledStore) Put(ctx context.Context, r io.Reader, want files.Want) (
 	return s.Store.Put(ctx, r, want)
 }
 
+// Check says so if there is no room, as a full disk does.
+func (s *troubledStore) Check(ctx context.Context) (files.Room, error) {
+	if s.is.Load() == storeFull {
+		return files.Room{}, fmt.Errorf("%s: %w", s.Store, files.ErrFull)
+	}
+	return s.Store.Check(ctx)
+}
+
 type slowReader struct {
 	io.Reader
 	pause time.Duration

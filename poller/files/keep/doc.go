@@ -12,8 +12,9 @@
 // in memory. So many are fetched at once, and of one account half as many. What the third party
 // cannot give now is tried again until the file's end, or for a day if no end is known, and once more
 // after that. A third party that cannot be reached is asked by one file at a time, and no longer
-// waited for by the others. If the store is away, or full, the whole group waits, and nothing is
-// fetched in vain.
+// waited for by the others. The store and the quotas are asked before the third party is. If the store
+// is away, or full, or a quota is reached, the whole group waits, and a single file finds out whether
+// that is over. A file that is larger than the room that is left waits alone.
 //
 // # Steps
 //

@@ -71,7 +71,9 @@ func (k *Keeper) fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 		return none, k.lose(ctx, w, "the account is of another kind now")
 	}
 	host := w.Kind + " " + rateKey(keeper, account.Config)
-	if wait, why := k.hosts.enter(host); wait > 0 {
+	at, wait, why := k.hosts.enter(host)
+	defer at()
+	if wait > 0 {
 		if !time.Now().Before(endOf(w.File, w.Found)) {
 			return none, k.lose(ctx, w, why)
 		}
@@ -79,12 +81,12 @@ func (k *Keeper) fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 	}
 	leave, err := k.enter(ctx, w.Account)
 	if err != nil {
-		k.hosts.leave(host)
 		return none, later(0, "", err)
 	}
 	defer leave()
-	if err := k.roomFor(ctx, w); err != nil {
-		k.hosts.leave(host)
+	through, err := k.admit(ctx, w)
+	defer through()
+	if err != nil {
 		return none, err
 	}
 	within, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -102,15 +104,17 @@ func (k *Keeper) fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 	}
 	stored, err := k.list.Now(ctx)
 	if err != nil {
-		k.hosts.leave(host)
 		return none, later(shortPause, "", err)
 	}
-	object, err := k.Store.Put(within, body, files.Want{Most: k.config.Most, SHA256: w.File.SHA256})
+	come := &counter{from: body}
+	object, err := k.Store.Put(within, come, files.Want{Most: k.config.Most, SHA256: w.File.SHA256})
 	read := new(files.ReadError)
 	switch {
 	case err == nil:
 		k.hosts.reached(host)
 		k.trouble.store(nil)
+		k.stops.reached(storeGate)
+		k.room.full(0)
 	case errors.Is(err, files.ErrTooLarge):
 		k.hosts.reached(host)
 		return none, k.lose(ctx, w, tooLarge(k.config.Most))
@@ -121,9 +125,7 @@ func (k *Keeper) fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 	case within.Err() != nil:
 		return none, k.failed(ctx, w, host, &poller.CheckError{Kind: poller.Transient, Code: "timeout", Message: "the file did not come in time"})
 	default:
-		k.hosts.leave(host)
-		k.trouble.store(err)
-		return none, later(storePause, "the store of files", fmt.Errorf("the store of files: %w", err))
+		return none, k.storeFailed(err, come.size)
 	}
 	row.Hash, row.Size, row.Object = object.SHA256, object.Size, object.Name
 	return k.enroll(ctx, w, row, stored)
@@ -134,9 +136,12 @@ func (k *Keeper) enroll(ctx context.Context, w Wanted, row circulate.File, began
 	row, err := k.add(ctx, row, began)
 	switch {
 	case err == nil:
+		k.stops.reached(quotaGate)
+		k.stops.reached(accountGate(w.Account))
+		k.trouble.full(false)
 		return row, nil
 	case errors.Is(err, circulate.ErrFilesFull), errors.Is(err, circulate.ErrAccountFilesFull):
-		return row, k.full(ctx, w, err)
+		return row, k.refused(ctx, w, err)
 	case errors.Is(err, circulate.ErrFileVoid):
 		return row, later(0, "", err)
 	}
@@ -205,79 +210,11 @@ func remove(ctx context.Context, store files.Store, list circulate.Files, names 
 	return len(removed), failed
 }
 
-// roomFor refuses a file for which there is no room, before it is fetched. It makes room if it may.
-func (k *Keeper) roomFor(ctx context.Context, w Wanted) error {
-	b := k.config.Bounds
-	size := max(1, min(w.File.Size, k.config.Most))
-	full := func() (error, error) {
-		if b.Account > 0 {
-			sum, err := k.list.OfAccount(ctx, w.Account)
-			if err != nil || sum.Bytes+size > b.Account {
-				return circulate.ErrAccountFilesFull, err
-			}
-		}
-		if b.All > 0 {
-			sum, err := k.list.Totals(ctx)
-			if err != nil || sum.Objects.Bytes+sum.Condemned.Bytes+size > b.All {
-				return circulate.ErrFilesFull, err
-			}
-		}
-		return nil, nil
-	}
-	for range 8 {
-		is, err := full()
-		if err != nil {
-			return later(shortPause, "", err)
-		}
-		if is == nil {
-			k.trouble.full(false)
-			return nil
-		}
-		if !k.config.MakeRoom || !k.makeRoom(ctx, w.Account, is) {
-			return k.full(ctx, w, is)
-		}
-	}
-	return k.full(ctx, w, circulate.ErrFilesFull)
-}
-
-// makeRoom ends files that somebody has read, the oldest first. It reports whether there were any.
-func (k *Keeper) makeRoom(ctx context.Context, account string, why error) bool {
-	if !errors.Is(why, circulate.ErrAccountFilesFull) {
-		account = ""
-	}
-	rows, err := k.list.Read(ctx, account, makeRoom)
-	if err != nil || len(rows) == 0 {
-		return false
-	}
-	ended, names, err := k.list.End(ctx, "it had been read, and was removed to make room", rows...)
-	if err != nil {
-		return false
-	}
-	k.drop(ctx, names...)
-	k.Log.Info("files that had been read were removed to make room", "files", ended, "account", account)
-	return ended > 0
-}
-
-// full puts a file off because there is no room for it, until it is forgotten.
-func (k *Keeper) full(ctx context.Context, w Wanted, why error) error {
-	text, target := "the quota of files is reached", "the quota of files"
-	if errors.Is(why, circulate.ErrAccountFilesFull) {
-		text, target = "the account's quota of files is reached", ""
-	} else {
-		k.trouble.full(true)
-	}
-	if !time.Now().Before(endOf(w.File, w.Found)) {
-		return k.lose(ctx, w, text)
-	}
-	return later(fullPause, target, errors.New(text))
-}
-
 func tooLarge(most int64) string { return fmt.Sprintf("it has more than %d bytes", most) }
 
 // failed judges an error of a kind: the file is lost, or tried again.
 func (k *Keeper) failed(ctx context.Context, w Wanted, host string, err error) error {
 	if ctx.Err() != nil {
-		k.hosts.leave(host)
 		return later(0, "", context.Cause(ctx))
 	}
 	e := poller.Classify(err)
@@ -342,6 +279,19 @@ func fetchFile(ctx context.Context, keeper poller.FileKeeper, r poller.FileReque
 		body.ReadCloser = &contained{ReadCloser: body.ReadCloser}
 	}
 	return body, err
+}
+
+// counter counts the bytes of a file that were read.
+type counter struct {
+	from io.Reader
+	size int64
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.size += int64(n)
+	return n, err
 }
 
 // contained is a body whose panics are errors.

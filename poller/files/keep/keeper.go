@@ -38,9 +38,14 @@ const (
 	unknownEnd   = 24 * time.Hour // how long a file of unknown end is tried
 	shortPause   = 5 * time.Second
 	longPause    = 10 * time.Minute
-	storePause   = 15 * time.Second // until a store that failed is tried again
+	storePause   = 15 * time.Second // until a file is asked for again to find out whether it is kept now
 	fullPause    = time.Minute
-	makeRoom     = 32 // files that end at once for another one
+	// longStorePause is the longest pause while files are asked for in vain, one at a time.
+	longStorePause = time.Minute
+	// checkPause is how long a store or a quota is left alone that says itself that it takes nothing. To ask
+	// it costs nobody else anything, and files may be forgotten soon.
+	checkPause = 2 * time.Second
+	makeRoom   = 32 // files that end at once for another one
 )
 
 // Config says how a Keeper fetches. The zero value means the defaults.
@@ -72,7 +77,9 @@ type Keeper struct {
 	list     circulate.Files
 	accounts *accounts.Registry
 	places   chan struct{}
-	hosts    hosts
+	hosts    gates // third parties, by kind and rate key
+	stops    gates // the store and the quotas: see room.go
+	room     room
 	waiting  waiting
 
 	share   share
@@ -90,6 +97,7 @@ func New(c Config, o Options) *Keeper {
 	return &Keeper{
 		Options: o, config: c, list: o.Ring.Files(), accounts: accounts.NewRegistry(o.Ring, o.Checkers),
 		places: make(chan struct{}, c.AtOnce), share: share{most: max(1, c.AtOnce/2)},
+		hosts: gates{first: firstHostPause, most: longHostPause, patience: shortPause}, stops: gates{first: storePause, most: longStorePause, patience: checkPause}, room: room{asking: make(chan struct{}, 1)},
 	}
 }
 

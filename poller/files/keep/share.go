@@ -2,79 +2,130 @@ package keep
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
 
-// hosts are third parties that cannot be reached, or want a pause, by kind and rate key.
-type hosts struct {
-	mu   sync.Mutex
-	down map[string]*host
+// gates are what all files of a Keeper need, by name: a third party, the store, a quota. While one of
+// them is away, a single file at a time finds out whether it is back, and the others are put off before
+// anybody is asked for them.
+type gates struct {
+	first, most time.Duration // the pause after the first failure, and the longest one
+	patience    time.Duration // how long the others wait for a probe before they look again
+
+	mu     sync.Mutex
+	closed map[string]*gate
 }
 
-type host struct {
-	until   time.Time // no file is fetched before
-	pause   time.Duration
-	probing bool // a file is on its way
-	why     string
+type gate struct {
+	until time.Time // no file passes before
+	pause time.Duration
+	probe *probe // the file that finds out; nil: none does
+	shut  bool   // it said so itself, and will say when it is back
+	why   string
 }
+
+// probe is a file on its way through a closed gate. It has a field so that no two have one address.
+type probe struct{ _ byte }
 
 const (
 	firstHostPause = 5 * time.Second
 	longHostPause  = 5 * time.Minute
+
+	// openLongAgo is the age from which a closed gate that nobody waits for is forgotten.
+	openLongAgo = time.Hour
 )
 
-// enter returns how long to wait for a host, and why. If it is zero, the caller may ask the host;
-// if the host was down, the others wait for what becomes of that.
-func (h *hosts) enter(name string) (wait time.Duration, why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	one := h.down[name]
+// enter returns how long to wait at a gate, and why. If it is zero, the caller may go on. If the gate
+// was closed, the others wait for what becomes of that, or until leave. The caller always calls leave
+// at its end.
+func (g *gates) enter(name string) (leave func(), wait time.Duration, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	leave = func() {}
+	one := g.closed[name]
 	if one == nil {
-		return 0, ""
+		return leave, 0, ""
 	}
 	if wait = time.Until(one.until); wait > 0 {
-		return wait, one.why
+		return leave, wait, one.why
 	}
-	if one.probing {
-		return shortPause, one.why
+	if one.probe != nil {
+		return leave, g.patience, one.why
 	}
-	one.probing = true
-	return 0, ""
+	mine := new(probe)
+	one.probe = mine
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if one.probe == mine {
+			one.probe = nil
+		}
+	}, 0, ""
 }
 
-// leave takes back an enter after which the host was not asked.
-func (h *hosts) leave(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if one := h.down[name]; one != nil {
-		one.probing = false
-	}
+// isClosed reports whether a gate is closed, or its probe on its way.
+func (g *gates) isClosed(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed[name] != nil
 }
 
-// failed notes that a host could not be reached, and how long it wants to be left alone.
-func (h *hosts) failed(name string, after time.Duration, why string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.down == nil {
-		h.down = make(map[string]*host)
+// failed closes a gate because somebody was asked in vain, for at least some time. It returns for how long.
+// The pause grows with each probe that fails.
+func (g *gates) failed(name string, after time.Duration, why string) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.of(name)
+	if one.probe != nil { // else the file was on its way when the gate was closed
+		one.pause = min(g.most, 2*one.pause)
 	}
-	one := h.down[name]
-	switch {
-	case one == nil:
-		one = &host{pause: firstHostPause}
-		h.down[name] = one
-	case one.probing:
-		one.pause = min(longHostPause, 2*one.pause)
-	} // else the file was on its way when the host went down
-	one.until, one.why, one.probing = time.Now().Add(max(one.pause, after)), why, false
+	wait := max(one.pause, after)
+	one.until, one.why, one.probe, one.shut = time.Now().Add(wait), why, nil, false
+	return wait
 }
 
-// reached notes that a host answers.
-func (h *hosts) reached(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.down, name)
+// shut closes a gate for some time, because it says itself that it is away. Nobody was asked in vain, so
+// the pause does not grow.
+func (g *gates) shut(name string, wait time.Duration, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.of(name)
+	one.until, one.why, one.probe, one.shut = time.Now().Add(wait), why, nil, true
+}
+
+// back opens a gate that said itself that it was away, and now says that it is not. It reports whether
+// the gate is open.
+func (g *gates) back(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if one := g.closed[name]; one != nil && one.shut {
+		delete(g.closed, name)
+	}
+	return g.closed[name] == nil
+}
+
+// of returns a gate to close.
+func (g *gates) of(name string) *gate {
+	if g.closed == nil {
+		g.closed = make(map[string]*gate)
+	}
+	now := time.Now()
+	maps.DeleteFunc(g.closed, func(_ string, one *gate) bool { return one.probe == nil && now.Sub(one.until) > openLongAgo })
+	one := g.closed[name]
+	if one == nil {
+		one = &gate{pause: g.first}
+		g.closed[name] = one
+	}
+	return one
+}
+
+// reached opens a gate.
+func (g *gates) reached(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.closed, name)
 }
 
 // share bounds how many files of one account are fetched at once.

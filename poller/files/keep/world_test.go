@@ -30,7 +30,7 @@ import (
 // the others.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(processes.Apart(m, "TestAFileIsTriedUntilItsEnd", "TestTheStoreMayBeAway", "TestAHostThatIsDownIsAskedRarely", "TestAQuotaStopsFetching",
+	goleak.VerifyTestMain(processes.Apart(m, "TestAFileIsTriedUntilItsEnd", "TestTheStoreMayBeAway", "TestAHostThatIsDownIsAskedRarely", "TestAQuotaStopsFetching", "TestNobodyIsAskedInVain",
 		"TestFilesOfAMessageThatComesAgain", "TestKilledWhileAFileIsKept", "TestKilledWhileItCollects"))
 }
 
@@ -62,6 +62,7 @@ type attachment struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until,omitzero"`
 	Sum   string    `json:"sum,omitempty"`
+	Size  int64     `json:"size,omitempty"`
 }
 
 // write writes a message with files, and returns its id.
@@ -186,6 +187,23 @@ func (c *chat) calls(name string) int {
 	return c.asked[name]
 }
 
+// all returns the number of calls.
+func (c *chat) all() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, asked := range c.asked {
+		n += asked
+	}
+	return n
+}
+
+// forget begins to count anew.
+func (c *chat) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.asked)
+}
+
 func (*chat) Kind() string                   { return "chat" }
 func (*chat) Validate(json.RawMessage) error { return nil }
 func (*chat) RateKey(json.RawMessage) string { return "host" }
@@ -206,7 +224,7 @@ func (*chat) Files(m *poller.Message) []poller.File {
 		if a.Name == "panic" {
 			panic("a secret")
 		}
-		carried = append(carried, poller.File{Name: a.Name, Until: a.Until, SHA256: a.Sum})
+		carried = append(carried, poller.File{Name: a.Name, Until: a.Until, SHA256: a.Sum, Size: a.Size})
 	}
 	return carried
 }
@@ -264,6 +282,9 @@ type store struct {
 	err     error // of everything
 	gone    func(step, name string) error
 	given   map[string]bool // names that Put has returned
+	disk    int64           // how many bytes it has place for; 0: any number
+	tells   bool            // whether it knows how many are free
+	checks  int
 }
 
 type object struct {
@@ -311,6 +332,9 @@ func (s *store) Put(ctx context.Context, r io.Reader, want files.Want) (files.Ob
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.disk > 0 && s.free() < int64(len(content)) {
+		return files.Object{}, fmt.Errorf("memory: %w", files.ErrFull)
+	}
 	name := files.NewName(in.SHA256())
 	s.objects[name] = &object{content, time.Now()}
 	s.given[name] = true
@@ -375,7 +399,29 @@ func (s *store) List(ctx context.Context) iter.Seq2[files.Object, error] {
 }
 
 func (*store) Tidy(context.Context, time.Time) (int, error) { return 0, nil }
-func (s *store) Check(context.Context) (files.Room, error)  { return files.Room{}, s.err }
 func (*store) String() string                               { return "memory" }
+
+func (s *store) Check(context.Context) (files.Room, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checks++
+	return files.Room{Free: s.free(), Known: s.tells}, s.err
+}
+
+// free returns how many bytes the disk has left.
+func (s *store) free() int64 {
+	free := s.disk
+	for _, o := range s.objects {
+		free -= int64(len(o.bytes))
+	}
+	return free
+}
+
+// holds gives the store place for so many bytes; 0: for any number.
+func (s *store) holds(disk int64, tells bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.disk, s.tells = disk, tells
+}
 
 var errAway = errors.New("the store is away")
