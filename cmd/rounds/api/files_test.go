@@ -86,7 +86,7 @@ func (s *shelf) Upload(ctx context.Context, u Upload, from io.Reader) (circulate
 	case err != nil:
 		return f, &FileRefused{Reason: "broke off before its end", Err: err}
 	case u.SHA256 != "" && u.SHA256 != f.Hash:
-		return f, &FileRefused{Reason: "is not what sha256 says: something was lost or changed on its way"}
+		return f, &FileRefused{Reason: "is not what its SHA-256 says: something was lost or changed on its way"}
 	case s.err != nil:
 		return f, s.err
 	}

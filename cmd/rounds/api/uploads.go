@@ -3,10 +3,12 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"reflect"
@@ -76,7 +78,7 @@ func (s *Server) createFile(w http.ResponseWriter, r *http.Request) {
 func (s *Server) upload(ctx context.Context, r *http.Request, body *promptReader) (*UploadedFile, error) {
 	u, err := uploadOf(r)
 	if err != nil {
-		return nil, badQuery(err)
+		return nil, err
 	}
 	view, err := s.registry(ctx).Get(ctx, u.Account)
 	if err != nil {
@@ -84,9 +86,14 @@ func (s *Server) upload(ctx context.Context, r *http.Request, body *promptReader
 	}
 	trail.Of(ctx).Account(view.ID)
 	u.Kind = view.Kind
-	row, err := s.options.Files.Upload(ctx, u, body)
+	come := &countedBody{from: body}
+	row, err := s.options.Files.Upload(ctx, u, come)
 	refused, isRefused := errors.AsType[*FileRefused](err)
 	switch {
+	case come.brokeOff && r.ContentLength > 0:
+		return nil, invalid("body", fmt.Sprintf("broke off before its end: only %d of %d bytes came", come.size, r.ContentLength))
+	case come.brokeOff:
+		return nil, invalid("body", "broke off before its end")
 	case cutOff(ctx):
 		return nil, context.Cause(ctx)
 	case isRefused:
@@ -105,7 +112,23 @@ func (s *Server) upload(ctx context.Context, r *http.Request, body *promptReader
 	}, nil
 }
 
-// uploadOf reads what a request says of its file.
+// countedBody counts the bytes that are read, and notes whether they broke off. A caller whose body broke
+// off may still read the answer, although net/http cancels the request then.
+type countedBody struct {
+	from     io.Reader
+	size     int64
+	brokeOff bool
+}
+
+// Read implements io.Reader.
+func (c *countedBody) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.size += int64(n)
+	c.brokeOff = c.brokeOff || errors.Is(err, io.ErrUnexpectedEOF)
+	return n, err
+}
+
+// uploadOf reads what a request says of its file. Its error is a reply.
 func uploadOf(r *http.Request) (Upload, error) {
 	q := readQuery(r, false, "account", "name", "type", "sha256")
 	u := Upload{Account: q.values["account"], Name: q.values["name"], Type: q.values["type"], SHA256: strings.ToLower(q.values["sha256"])}
@@ -120,25 +143,53 @@ func uploadOf(r *http.Request) (Upload, error) {
 		}
 	}
 	u.Type = cmp.Or(u.Type, MediaTypeOf(u.Name))
-	if u.SHA256 == "" {
-		u.SHA256 = digestIn(r.Header.Get("Content-Digest"))
-	}
-	if sum, err := hex.DecodeString(u.SHA256); u.SHA256 != "" && (err != nil || len(sum) != 32) {
+	if sum, err := hex.DecodeString(u.SHA256); u.SHA256 != "" && (err != nil || len(sum) != sha256.Size) {
 		faults.Add("sha256", "must be 64 hex digits")
 	}
-	return u, faults.Err()
-}
-
-// digestIn returns the SHA-256 in a Content-Digest (RFC 9530), in hex; empty: it has none.
-func digestIn(header string) string {
-	for one := range strings.SplitSeq(header, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
-		value = strings.TrimSuffix(strings.TrimPrefix(value, ":"), ":")
-		if sum, err := base64.StdEncoding.DecodeString(value); err == nil && strings.EqualFold(name, "sha-256") {
-			return hex.EncodeToString(sum)
+	if err := faults.Err(); err != nil {
+		return u, badQuery(err)
+	}
+	// A part of a file, or a compressed one, would be stored as if it was the file.
+	for _, name := range []string{"Content-Range", "Content-Encoding"} {
+		if said := r.Header.Get(name); said != "" && !strings.EqualFold(said, "identity") {
+			return u, invalid("header."+name, "must be left out: the body is the whole file, as it is")
 		}
 	}
-	return ""
+	for _, name := range []string{"Content-Digest", "Repr-Digest"} {
+		sum, err := digestIn(r.Header.Values(name))
+		switch {
+		case err != nil:
+			return u, invalid("header."+name, err.Error())
+		case sum == "":
+		case u.SHA256 != "" && u.SHA256 != sum:
+			return u, invalid("header."+name, "must be the same SHA-256 as the others of the request")
+		default:
+			u.SHA256 = sum
+		}
+	}
+	return u, nil
+}
+
+// errDigest reports a digest that nobody can compare.
+var errDigest = errors.New("must have one sha-256, the base64 of 32 bytes between colons: sha-256=:…:")
+
+// digestIn returns the SHA-256 in the fields of a Content-Digest or Repr-Digest (RFC 9530), in hex; empty:
+// there is none. Other digests are passed over, as the RFC allows.
+func digestIn(fields []string) (sum string, err error) {
+	for one := range strings.SplitSeq(strings.Join(fields, ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(one), "=")
+		if !strings.EqualFold(name, "sha-256") {
+			continue
+		}
+		text, opened := strings.CutPrefix(value, ":")
+		text, closed := strings.CutSuffix(text, ":")
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if !opened || !closed || err != nil || len(raw) != sha256.Size || sum != "" {
+			return "", errDigest
+		}
+		sum = hex.EncodeToString(raw)
+	}
+	return sum, nil
 }
 
 // filesFull is the reply where a quota of files is reached.
@@ -215,13 +266,13 @@ func (d describer) upload() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "upload-file", Method: http.MethodPost, Path: "/v1/files", Tags: []string{"sends"},
 		Summary: "Upload a file for a send",
-		Description: fmt.Sprintf("The body is the file. Sends of the account name it within %d hours, as {\"file\": \"ID\"}. With its SHA-256, nothing but the whole file is taken. "+
-			"A request whose reply was lost may be repeated: the same file has the same id. 422 if the file is too large, broke off or is another one; 507 if a quota is reached.", int(circulate.UploadLasts.Hours())),
+		Description: fmt.Sprintf("The body is the file, whole and as it is. Sends of the account name it within %d hours, as {\"file\": \"ID\"}. With its SHA-256, as sha256, Content-Digest or Repr-Digest, nothing but the whole file is taken. "+
+			"A request whose reply was lost may be repeated: the same file has the same id. 422 if the file is too large, broke off before the end of which Content-Length tells, or is another one; nothing is stored then. 507 if a quota is reached.", int(circulate.UploadLasts.Hours())),
 		Parameters: []*huma.Param{
 			text("account", "The id of the account.", true),
 			text("name", "The file's name, for people and for third parties.", false),
 			text("type", "Its media type. Left out: that of Content-Type, or else what the name's ending says.", false),
-			text("sha256", "Of its bytes, in hex. Left out: that of Content-Digest, if there is one.", false),
+			text("sha256", "Of its bytes, in hex. Left out: that of Content-Digest or Repr-Digest (RFC 9530), if there is one.", false),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},
 		Responses: map[string]*huma.Response{

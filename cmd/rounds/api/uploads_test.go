@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -59,16 +60,33 @@ func TestUpload(t *testing.T) {
 			t.Errorf("%s: the type %q, want %q", query, up.Type, want)
 		}
 	}
-	for header, status := range map[string]int{
-		"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":":                                 201,
-		"md5=:AA==:, SHA-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":":                     201,
-		"sha-256=:" + base64.StdEncoding.EncodeToString(append([]byte{sum[0] ^ 1}, sum[1:]...)) + ":": 422,
-		"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:31]) + ":":                               422,
+	whole, other := base64.StdEncoding.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString(append([]byte{sum[0] ^ 1}, sum[1:]...))
+	for _, c := range []struct {
+		query  string
+		header http.Header
+		status int
+		where  string
+	}{
+		{"", http.Header{"Content-Digest": {"sha-256=:" + whole + ":"}}, 201, ""},
+		{"", http.Header{"Repr-Digest": {"sha-256=:" + whole + ":"}}, 201, ""},
+		{"&sha256=" + digest, http.Header{"Content-Digest": {"md5=:AA==:", "SHA-256=:" + whole + ":"}, "Repr-Digest": {"sha-256=:" + whole + ":"}}, 201, ""},
+		{"", http.Header{"Content-Digest": {"sha-512=:AA==:"}, "Content-Encoding": {"identity"}}, 201, ""},
+		{"", http.Header{"Content-Digest": {"sha-256=:" + other + ":"}}, 422, "body"},
+		{"", http.Header{"Repr-Digest": {"sha-256=:" + other + ":"}}, 422, "body"},
+		{"", http.Header{"Content-Digest": {"sha-256=:" + base64.StdEncoding.EncodeToString(sum[:31]) + ":"}}, 422, "header.Content-Digest"},
+		{"", http.Header{"Content-Digest": {"sha-256=" + whole}}, 422, "header.Content-Digest"},
+		{"", http.Header{"Repr-Digest": {"sha-256=:" + digest + ":"}}, 422, "header.Repr-Digest"},
+		{"", http.Header{"Content-Digest": {"sha-256=:" + whole + ":"}, "Repr-Digest": {"sha-256=:" + other + ":"}}, 422, "header.Repr-Digest"},
+		{"&sha256=" + digest, http.Header{"Content-Digest": {"sha-256=:" + other + ":"}}, 422, "header.Content-Digest"},
+		{"", http.Header{"Content-Range": {"bytes 0-4/9"}}, 422, "header.Content-Range"},
+		{"", http.Header{"Content-Encoding": {"gzip"}}, 422, "header.Content-Encoding"},
 	} {
-		r := f.request("POST", "/v1/files?account=a", "a cat")
-		r.Header.Set("Content-Digest", header)
-		if got := f.do(r); got.status != status {
-			t.Errorf("%s: %d, want %d: %s", header, got.status, status, got.body)
+		r := f.request("POST", "/v1/files?account=a&name=digest"+c.query, "a cat")
+		maps.Copy(r.Header, c.header)
+		before := len(f.uploads())
+		got := f.do(r)
+		if got.status != c.status || !strings.Contains(got.body, c.where) || c.status == 422 && len(f.uploads()) != before {
+			t.Errorf("%v: %d, want %d: %s", c, got.status, c.status, got.body)
 		}
 	}
 	for query, want := range map[string]struct {
@@ -92,6 +110,22 @@ func TestUpload(t *testing.T) {
 			t.Error(got.Detail)
 		}
 	}
+}
+
+// uploads returns the ids of all uploads.
+func (f *fixture) uploads() (ids []string) {
+	f.Helper()
+	if err := f.ring.Files().Walk(f.T.Context(), func(some []circulate.File) error {
+		for _, row := range some {
+			if row.Holder == circulate.FileOfUpload {
+				ids = append(ids, row.ID)
+			}
+		}
+		return nil
+	}); err != nil {
+		f.Fatal(err)
+	}
+	return ids
 }
 
 // A send that names a file has its bytes from before it is queued. A send that is not queued leaves

@@ -21,7 +21,7 @@ import (
 // function without a package is known by its name alone.
 var says = map[string]int{
 	"errors.New": 0, "fmt.Errorf": 0, "misuse": 0, "refusal": 0,
-	"newErrorReply": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
+	"newErrorReply": 1, "invalid": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
 	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
 	"ask": 1, "confirm": 1, "answer": 0, "says": 0, "tell": 0, "spoken": 0,
 }

@@ -233,7 +233,7 @@ func (f *fileStore) Upload(ctx context.Context, u api.Upload, from io.Reader) (c
 	case errors.Is(err, files.ErrTooLarge):
 		return row, &api.FileRefused{Reason: fmt.Sprintf("must have at most %d bytes", f.keeper.Most())}
 	case errors.Is(err, files.ErrDiffers):
-		return row, &api.FileRefused{Reason: "is not what sha256 says: something was lost or changed on its way"}
+		return row, &api.FileRefused{Reason: "is not what its SHA-256 says: something was lost or changed on its way"}
 	case errors.As(err, &read):
 		return row, &api.FileRefused{Reason: "broke off before its end", Err: read.Err}
 	}

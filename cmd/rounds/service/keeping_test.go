@@ -1,12 +1,16 @@
 package service
 
 import (
+	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -152,6 +156,7 @@ func TestFilesAreSent(t *testing.T) {
 	if _, err := calls.Add(t.Context(), accounts.Account{ID: "a", Kind: "postman", Cadence: "every 1h"}, ""); err != nil {
 		t.Fatal(err)
 	}
+	refusesHalfFiles(t, strings.TrimPrefix(base, "http://"), variables["ROUNDS_FILES"])
 	up, err := calls.Upload(t.Context(), "a", "letter.txt", "text/plain", strings.NewReader("Dear writer"))
 	if err != nil {
 		t.Fatal(err)
@@ -166,5 +171,47 @@ func TestFilesAreSent(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// refusesHalfFiles uploads files of which too little or too much comes. It expects that the answer says why,
+// if there still is one, and that nothing is stored.
+func refusesHalfFiles(t *testing.T, address, directory string) {
+	t.Helper()
+	sum := sha256.Sum256([]byte("Dear writer"))
+	digest := "Content-Digest: sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":\r\n"
+	for _, c := range []struct{ name, request, want string }{
+		{"shorter than it says", "Content-Length: 11\r\n\r\nDear", "broke off before its end: only 4 of 11 bytes came"},
+		{"shorter, with a digest", digest + "Content-Length: 11\r\n\r\nDear", "only 4 of 11 bytes came"},
+		{"cut between two chunks", "Transfer-Encoding: chunked\r\n\r\n4\r\nDear\r\n", "broke off before its end"},
+		{"cut within a chunk", "Transfer-Encoding: chunked\r\n\r\nb\r\nDear", "broke off before its end"},
+		{"longer than it says", digest + "Content-Length: 4\r\n\r\nDear writer", "is not what its SHA-256 says"},
+		{"whole, but longer than its digest", digest + "Content-Length: 12\r\n\r\nDear writers", "is not what its SHA-256 says"},
+		{"gone", "Content-Length: 11\r\n\r\nDear", ""},
+	} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(conn, "POST /v1/files?account=a HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s", address, c.request)
+		if c.want == "" {
+			_ = conn.Close() // nobody waits for an answer
+			continue
+		}
+		_ = conn.(*net.TCPConn).CloseWrite()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		text, _ := io.ReadAll(answer.Body) // it may be cut
+		if answer.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), c.want) {
+			t.Errorf("%s: %s, %s; want %q", c.name, answer.Status, text, c.want)
+		}
+		_ = conn.Close()
+	}
+	objects, err := filepath.Glob(filepath.Join(directory, "[0-9a-f][0-9a-f]", "*"))
+	if err != nil || len(objects) > 0 {
+		t.Errorf("stored %q, %v", objects, err)
 	}
 }
