@@ -43,37 +43,27 @@ type Embedded struct {
 }
 
 // embeddedClock is the server's clock. It stands still while commands run, and advances
-// between them by a millisecond or more. Each time it changes, the server sorts and searches
-// all keys for expired ones. With many keys that takes long, so the clock then changes less
-// often: a search takes at most a tenth of the time, unless the clock would be late by more
-// than maxLate.
+// between them by a millisecond or more. Each time it changes, the server searches all
+// keys for expired ones, which was most of its work within scripts.
 type embeddedClock struct {
 	server *miniredis.Miniredis
 
 	mu   sync.Mutex
 	now  func() time.Time
 	last time.Time
-	step time.Duration // the clock advances by this much or more
 }
-
-const (
-	minStep = time.Millisecond
-	maxLate = 100 * time.Millisecond
-)
 
 // move advances the clock and returns its time. If the clock was set back, it also
 // returns the time before.
 func (c *embeddedClock) move() (now, back time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now().Round(0); now.Sub(c.last).Abs() >= c.step { // as in Redis, keys live by the wall clock
+	if now := c.now().Round(0); now.Sub(c.last).Abs() >= time.Millisecond { // as in Redis, keys live by the wall clock
 		if now.Before(c.last) {
 			back = c.last
 		}
 		c.server.SetTime(now)
-		begun := time.Now()
-		c.server.Exists("") // has the server search now
-		c.last, c.step = now, min(max(minStep, 10*time.Since(begun)), maxLate)
+		c.last = now
 	}
 	return c.last, back
 }
