@@ -15,13 +15,14 @@ import (
 // set, so what is kept of it, and what is due by it, is set ahead instead.
 const aDay = 24 * time.Hour
 
+// now returns the time of the server, in milliseconds as scripts tell it.
 func (f *fixture) now() time.Time {
 	f.Helper()
 	now, err := f.ring.Now(context.Background(), 0)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return now
+	return now.Truncate(time.Millisecond)
 }
 
 // due has a scheduled account due at another time, as a wrong clock would.

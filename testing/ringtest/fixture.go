@@ -39,7 +39,17 @@ func newFixture(t *testing.T, server redistest.Redis) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{T: t, ring: ring, server: server, ns: ns}
+	f := &fixture{T: t, ring: ring, server: server, ns: ns}
+	if server.Name() == "embedded" { // which sorts all keys each millisecond
+		t.Cleanup(func() {
+			for _, pattern := range []string{"{" + ns + ":*", ns + ":*"} {
+				for _, key := range f.strings("KEYS", pattern) {
+					f.do("DEL", key)
+				}
+			}
+		})
+	}
+	return f
 }
 
 func (f *fixture) key(name string) string { return "{" + f.ns + ":0}:" + name }
