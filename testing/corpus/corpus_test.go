@@ -46,6 +46,8 @@ func (carrying) Carried(string, *circulate.Message) []api.CarriedFile {
 	return []api.CarriedFile{{Name: "letter.txt"}}
 }
 
+func (carrying) Most() int64 { return 1 << 20 }
+
 func (carrying) When(context.Context, string) string { return api.FilesDemand }
 
 func (carrying) Fetch(context.Context, *circulate.Found, int) error {
