@@ -32,21 +32,18 @@ const (
 	// Misplaced is a send that is not where its state demands, or whose account is gone;
 	// repaired: put there, or forgotten.
 	Misplaced Violation = "misplaced"
-	// Misfiled is something in the list of files that contradicts the rest of it; repaired: as
-	// [Files.Audit] says.
-	Misfiled Violation = "misfiled"
 )
 
 // Violations returns all violations.
 func Violations() []Violation {
-	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond, Unowned, Misplaced, Misfiled}
+	return []Violation{Lost, Doubled, Orphan, NoRecord, Garbage, Beyond, Unowned, Misplaced}
 }
 
 // Finding is one violation.
 type Finding struct {
 	Kind     Violation `json:"kind"`
 	Shard    int       `json:"shard"`
-	ID       string    `json:"id"` // of the account; of a send that is misplaced, the send's, or account and peer; see FileFinding
+	ID       string    `json:"id"` // of the account; of a send that is misplaced, the send's, or account and peer
 	Repaired bool      `json:"repaired"`
 }
 
@@ -121,7 +118,7 @@ type suspect struct{ id, ticket string }
 func (r *Ring) AuditShard(ctx context.Context, shard int, o AuditOptions) (Audited, error) {
 	a := &audit{ring: r, shard: shard, o: o, keys: &r.keys[shard]}
 	defer a.logRest()
-	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond, a.unowned, a.sends, a.files} {
+	for _, step := range []func(context.Context) error{a.travellers, a.lists, a.judge, a.strangers, a.beyond, a.unowned, a.sends} {
 		if err := step(ctx); err != nil {
 			return a.found, fmt.Errorf("audit, shard %d: %w", shard, err)
 		}
@@ -235,15 +232,10 @@ func (a *audit) report(kind Violation, id string, repaired bool) {
 			fault = "an account remembers messages and is not registered"
 		case Misplaced:
 			fault = "a send is not where its state demands"
-		case Misfiled:
-			fault = "the list of files contradicts itself"
 		}
 		of := "account"
-		switch kind {
-		case Misplaced:
+		if kind == Misplaced {
 			of = "send"
-		case Misfiled:
-			of = "what"
 		}
 		a.ring.log.Error(fault, "kind", string(kind), of, id, "shard", a.shard, "repaired", repaired)
 	}

@@ -482,7 +482,7 @@
 //
 // [Ring.Audit] compares places and tickets in small steps. It confirms a suspicion at one
 // moment, and can repair what it found. It also compares sends and their places, as
-// [Sends.Audit] does, and the list of files with itself, as [Files.Audit] does.
+// [Sends.Audit] does.
 //
 // # Held checks
 //

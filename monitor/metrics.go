@@ -117,7 +117,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		duplicated:  onDuty("audit_duplicated", "Accounts that the last audit found in several places. Must be 0."),
 		unjudged: onDuty("audit_unjudged",
 			"Accounts that the last audit could not judge, because their shard's lists moved too fast to be read."),
-		findings:     gauges("audit_findings", "Other findings of the last audit, by kind: orphan, garbage, no_record, beyond, unowned, misplaced, misfiled.", "kind"),
+		findings:     gauges("audit_findings", "Other findings of the last audit, by kind: orphan, garbage, no_record, beyond, unowned, misplaced.", "kind"),
 		repairs:      counters("audit_repairs_total", "Findings that audits repaired, by kind.", "kind"),
 		audits:       counters("audits_total", "Audits of the whole ring, by outcome: ok, violated or failed.", "outcome"),
 		auditSeconds: onDuty("audit_seconds", "How long the last audit took."),

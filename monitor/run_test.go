@@ -109,7 +109,6 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			# TYPE rounds_audit_findings gauge
 			rounds_audit_findings{kind="beyond"} 0
 			rounds_audit_findings{kind="garbage"} 0
-			rounds_audit_findings{kind="misfiled"} 0
 			rounds_audit_findings{kind="misplaced"} 0
 			rounds_audit_findings{kind="no_record"} 0
 			rounds_audit_findings{kind="orphan"} 0
@@ -121,7 +120,6 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audit_repairs_total{kind="doubled"} 0
 			rounds_audit_repairs_total{kind="garbage"} 0
 			rounds_audit_repairs_total{kind="lost"} 0
-			rounds_audit_repairs_total{kind="misfiled"} 0
 			rounds_audit_repairs_total{kind="misplaced"} 0
 			rounds_audit_repairs_total{kind="no_record"} 0
 			rounds_audit_repairs_total{kind="orphan"} 0

@@ -51,7 +51,7 @@ const (
 
 // FindingCount is the number of findings of one kind.
 type FindingCount struct {
-	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond,unowned,misplaced,misfiled"`
+	Kind     circulate.Violation `json:"kind" enum:"lost,doubled,orphan,no_record,garbage,beyond,unowned,misplaced"`
 	Found    int                 `json:"found"`
 	Repaired int                 `json:"repaired"`
 }

@@ -264,8 +264,6 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"file, read":                                          fileRead,
 			"file, in a backup":                                   fileLoaded,
 			"file, spoilt":                                        fileSpoilt,
-			"file, audited":                                       fileAudited,
-			"file, audited while files come and go":               fileAuditedUnderWay,
 			"window opens":                                        windowOpens,
 			"window opens once for a message":                     windowOpensOnce,
 			"window opens by a page":                              windowOpensByAPage,

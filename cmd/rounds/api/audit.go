@@ -31,13 +31,13 @@ func (s *Server) auditRoutes(api huma.API) {
 		OperationID: "get-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"service"},
 		Summary: "Check the conservation law",
 		Description: "Every registered account is in exactly one place: scheduled, waiting, claimed or parked. " +
-			"lost: in no place; doubled: in several; orphan: scheduled or parked but not registered; no_record: registered without a record; garbage: a text in a list that is not an entry; beyond: scheduled later than it can be due; unowned: the memory of an account that is not registered; misplaced: a send that is not where its state demands, or whose account is gone; misfiled: something in the list of files that contradicts the rest of it: a file, an object, or the sum of an account or a total." + bound,
+			"lost: in no place; doubled: in several; orphan: scheduled or parked but not registered; no_record: registered without a record; garbage: a text in a list that is not an entry; beyond: scheduled later than it can be due; unowned: the memory of an account that is not registered; misplaced: a send that is not where its state demands, or whose account is gone." + bound,
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, r *auditRequest) (Audit, error) { return s.audit(ctx, r, false) })
 	answer(s, api, "audit", huma.Operation{
 		OperationID: "repair-audit", Method: http.MethodPost, Path: "/v1/audit:repair", Tags: []string{"service"},
 		Summary: "Check the conservation law, and repair the findings",
-		Description: "A lost account is due at once, or registered again from its record. A doubled one stays in one place. An orphan is set aside. An account without a record is parked until it is registered again or deleted. An account scheduled beyond its time is due at its next slot. Memory of accounts that are not registered is forgotten. A misplaced send is put in its place, or forgotten with its account. A file whose object is gone is lost, an object that no file has is removed, and sums are counted again. " +
+		Description: "A lost account is due at once, or registered again from its record. A doubled one stays in one place. An orphan is set aside. An account without a record is parked until it is registered again or deleted. An account scheduled beyond its time is due at its next slot. Memory of accounts that are not registered is forgotten. A misplaced send is put in its place, or forgotten with its account. " +
 			"The next claim sets garbage aside." + bound,
 		Errors: []int{401, 422, 503},
 	}, func(ctx context.Context, r *auditRequest) (Audit, error) { return s.audit(ctx, r, true) })

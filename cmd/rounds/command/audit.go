@@ -39,9 +39,6 @@ the move are not reported, and nothing is held up.
   unowned    the memory of an account that is not registered. Repaired: forgotten
   misplaced  a send that is not where its state demands, or whose account is gone.
              Repaired: put in its place, or forgotten
-  misfiled   something in the list of files that contradicts the rest of it: a file,
-             an object, or a sum. Repaired: a file whose object is gone is lost, an
-             object without files is removed, sums are counted again
 
 The exit code is 1 if anything but garbage was found and not repaired. Accounts that could not be judged, because the lists
 changed too fast to be read, are counted but are not a failure: run it again.`,
