@@ -171,7 +171,7 @@ func uploadOf(r *http.Request) (Upload, error) {
 }
 
 // errDigest reports a digest that nobody can compare.
-var errDigest = errors.New("must have one sha-256, the base64 of 32 bytes between colons: sha-256=:…:")
+var errDigest = errors.New("must have one sha-256=:…: with the base64 of 32 bytes")
 
 // digestIn returns the SHA-256 in the fields of a Content-Digest or Repr-Digest (RFC 9530), in hex; empty:
 // there is none. Other digests are passed over, as the RFC allows.
