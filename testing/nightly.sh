@@ -3,10 +3,11 @@
 # Runs what takes too long for every change: each fuzz target for a minute, 25,000 mutated requests against the API, others every
 # day, every rule broken in turn, every published search of the protocol, the suite of all stores of files on a real S3
 # server, 100,000 files that are kept in a directory and there, the conformance suite behind Sentinels, every kind's sends while
-# Redis fails at every point of one, a night of simulated replicas, every fault of chaos, ten minutes under every error of third
-# parties, the tests that testing/run.sh runs without the race detector with it, mails and feeds that others wrote for tests of
-# theirs, an identity provider that others wrote, the newest Redis and Valkey of the distribution, a hundred kills of a service
-# that keeps everything itself, a release that is made twice and tried, and two versions side by side.
+# Redis fails at every point of one, a real process on a full Redis, a night of simulated replicas, every fault of chaos, ten
+# minutes under every error of third parties, the tests that testing/run.sh runs without the race detector with it, mails and
+# feeds that others wrote for tests of theirs, an identity provider that others wrote, the newest Redis and Valkey of the
+# distribution, a hundred kills of a service that keeps everything itself, a release that is made twice and tried, and two
+# versions side by side.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -226,6 +227,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "the conformance suite behind Sentinels" go test -count=1 -tags night ./circulate -run '^TestRingBehindSentinels$'
 	run "sends of every kind while Redis fails" go test -count=1 -tags night ./poller/checkers -run '^TestNoKindDoublesASendWhereverRedisForgets$'
 	served newer
+	run "a real process on a full Redis" go test -C testing/endtoend -count=1 -tags night . -run '^(TestThirdPartyThatAlwaysHasMoreStopsNobody|TestSlowCheckWhileShardsChangeOnAFullRedis)$'
 	run "a hundred kills" env DATA_KILLS=100 go test -C testing/endtoend -count=1 . -run "TestKilledProcess(GoesOn|KeepsWhatItAcknowledged)"
 fi
 ran=0

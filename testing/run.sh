@@ -263,6 +263,7 @@ compiled "${modules[@]}" ./...
 export GOFLAGS="${GOFLAGS:-} $own" # for what tests build
 CGO_ENABLED=0 go build -trimpath ./... # as package testing/processes does
 elapsed
+compiling=$SECONDS
 
 # Tests wait often enough for the linter to run beside them.
 linted "${modules[@]}" ./... >"$work/lint" 2>&1 &
@@ -282,6 +283,7 @@ clean=yes
 wait "$linter" || clean=
 cat "$work/lint"
 elapsed
+echo "$compiling s of them until all was compiled"
 [ -n "$clean" ] || die "the linter has found something"
 [ -z "$failed" ] || die "tests failed"
 
