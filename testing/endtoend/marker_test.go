@@ -259,22 +259,9 @@ func TestNoSecretAppears(t *testing.T) {
 	told := make(map[string]string) // what the service has told, by where
 	call := func(method, path, body string) (int, string) {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+marked["the environment, for the API"])
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		told[method+" "+path] += string(text) + fmt.Sprint(answer.Header)
-		return answer.StatusCode, string(text)
+		answer, text := exchange(t, method, "http://"+addr+path, marked["the environment, for the API"], body)
+		told[method+" "+path] += text + fmt.Sprint(answer.Header)
+		return answer.StatusCode, text
 	}
 
 	const header = `"headers":{"Authorization":{"secret":"FEED"},"X-Key":{"secret":"CONNECTOR"},"X-Stored":{"secret":"STORED"}}`

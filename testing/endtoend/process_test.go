@@ -139,12 +139,23 @@ func status(t *testing.T, url string) int {
 // ask makes a request and returns the status and the body.
 func ask(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
+	answer, text := exchange(t, method, url, "", body)
+	return answer.StatusCode, text
+}
+
+// exchange makes a request, under a bearer token unless that is empty, and returns the answer and its
+// body, which is closed.
+func exchange(t *testing.T, method, url, token, body string) (*http.Response, string) {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -155,5 +166,5 @@ func ask(t *testing.T, method, url, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.StatusCode, string(text)
+	return answer, string(text)
 }
