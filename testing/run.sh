@@ -141,7 +141,7 @@ compiled() { go list -export -test -deps "${flags[@]}" "$@" >/dev/null; }
 linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" nice "$work/golangci-lint" run "$@"; }
 
 # tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
-# with the race detector that is a fifth of the processor's time. The linter has vetted.
+# with the race detector that is a fifth of the processor's time. The linter vets.
 # Many tests wait more than they compute, so more programs run than there are processors.
 # Stack traces name lines without what -w leaves out, which is for debuggers.
 tested() {

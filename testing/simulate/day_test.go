@@ -5,7 +5,7 @@ package main
 // More of these come at night.
 const (
 	killedSeeds = 0 // of TestReshardUnderWay
-	oracleOneOf = 3 // rows of what the oracle must see
+	oracleOneOf = 3 // of so many things that the oracle must see, one is tried
 )
 
 // seeds of TestSimulation: one with many faults in a short time.

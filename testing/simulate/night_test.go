@@ -5,7 +5,7 @@ package main
 // What testing/nightly.sh runs of what every change runs a part of.
 const (
 	killedSeeds = 4 // of TestReshardUnderWay
-	oracleOneOf = 1 // rows of what the oracle must see
+	oracleOneOf = 1 // of so many things that the oracle must see, one is tried
 )
 
 // seeds of TestSimulation.

@@ -62,7 +62,7 @@ func (s *Server) serveThumbnail(w http.ResponseWriter, r *http.Request, row *cir
 		s.unread(row, err).write(w, r)
 		return
 	}
-	inert(w.Header(), row.Hash+"-upright", small.Type) // another tag than that of thumbnails that were not turned
+	inert(w.Header(), row.Hash+"-upright", small.Type) // browsers may still have sideways thumbnails under the tag of before
 	http.ServeContent(w, r, "", row.Kept, bytes.NewReader(small.Bytes))
 }
 

@@ -19,7 +19,7 @@ const (
 
 func accountGate(account string) string { return "the quota of " + account }
 
-// checkTimeout bounds how long a file waits for what the store says about itself.
+// checkTimeout bounds how long a file waits until the store has said whether it takes files.
 const checkTimeout = 30 * time.Second
 
 // admit asks the store and the quotas, before the third party is asked, whether a file can be kept. Its
