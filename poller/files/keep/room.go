@@ -17,7 +17,7 @@ const (
 	quotaGate = "the quota of files"
 )
 
-func accountGate(account string) string { return "the quota of " + account }
+func accountGate(account string) string { return "the quota of account " + account }
 
 // checkTimeout bounds how long a file waits until the store has said whether it takes files.
 const checkTimeout = 30 * time.Second

@@ -92,6 +92,28 @@ func (w *world) unfill() {
 	}
 }
 
+// An account's quota stops that account alone, whatever its name is.
+func TestAnAccountsQuotaStopsNobodyElse(t *testing.T) {
+	const quota = 100
+	inFakeTime(t, func(w *world) {
+		w.register("files", "b")
+		_, stop := w.keeper(keep.Config{Bounds: circulate.FileBounds{Account: quota}}, nil)
+		most := strings.Repeat("x", quota-5)
+		w.chat.set("most", answer{bytes: most})
+		first := w.write("files", attachment{Name: "most"})
+		time.Sleep(time.Second)
+		w.kept("files", first, 0, most)
+		w.chat.set("more", answer{bytes: "0123456789"})
+		w.write("files", attachment{Name: "more"})
+		time.Sleep(time.Second)
+		w.chat.set("other", answer{bytes: "123"})
+		other := w.write("b", attachment{Name: "other"})
+		time.Sleep(time.Second)
+		w.kept("b", other, 0, "123")
+		stop()
+	})
+}
+
 // When the store is back, a file that is about to be forgotten is fetched, although many wait whose end is
 // past, and of which nobody can have anything any more.
 func TestAFileThatEndsSoonAfterTheStoreIsBack(t *testing.T) {
