@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 )
 
 const (
@@ -34,7 +35,8 @@ type validators struct {
 	url      string // a digest: the URL may hold a token
 	etag     string
 	modified string
-	flaw     flaw // of the version that the validators stand for
+	flaw     flaw          // of the version that the validators stand for
+	pause    time.Duration // that its document asks for
 }
 
 func newValidators(url string, header http.Header) validators {
@@ -87,6 +89,8 @@ type wire struct {
 	// BrokenLine is where the feed's XML was broken. Checks warn of it while the feed
 	// is unmodified. Versions that do not know the field drop it.
 	BrokenLine int `json:"broken_line,omitempty"`
+	// Pause is how long the document asks not to be fetched again, in seconds.
+	Pause int `json:"pause,omitempty"`
 }
 
 // decodeCursor reads a cursor. An empty cursor means that the feed was never seen.
@@ -99,8 +103,11 @@ func decodeCursor(raw []byte) (cursor, error) {
 		return cursor{}, errCursor
 	}
 	return cursor{
-		validators: validators{url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified), flaw: flaw{line: max(0, w.BrokenLine)}},
-		unread:     w.Seen,
+		validators: validators{
+			url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified), flaw: flaw{line: max(0, w.BrokenLine)},
+			pause: time.Duration(min(max(0, w.Pause), int(mostPause/time.Second))) * time.Second,
+		},
+		unread: w.Seen,
 	}, nil
 }
 
@@ -118,7 +125,10 @@ func (c *cursor) read() {
 
 func (c *cursor) encode() ([]byte, error) {
 	c.read()
-	w := wire{Version: 1, URL: c.url, ETag: c.etag, Modified: c.modified, BrokenLine: c.flaw.kept(), Seen: make([]byte, 0, len(c.seen)*digestSize)}
+	w := wire{
+		Version: 1, URL: c.url, ETag: c.etag, Modified: c.modified, BrokenLine: c.flaw.kept(), Pause: int(c.pause / time.Second),
+		Seen: make([]byte, 0, len(c.seen)*digestSize),
+	}
 	for _, key := range c.seen {
 		w.Seen = append(w.Seen, key[:]...)
 	}

@@ -6,6 +6,8 @@
 //	login    {"user": "…", "password": {"secret": "NAME"}}, for basic authentication
 //	headers  name → text, or {"secret": "NAME"}; what looks like a credential must be
 //	         the latter
+//	pace     "feed", the default: not more often than the feed asks for; or "account": at
+//	         the account's cadence alone
 //
 // Login and headers are only for the URL's own scheme, host and port. If the feed
 // redirects elsewhere, they are not sent there.
@@ -42,6 +44,10 @@
 // If there are more new items than the request asks for, the oldest come first, and the
 // feed is fetched again for the rest. ETag and Last-Modified are stored only when
 // nothing is left, because a 304 would hide the rest.
+//
+// A feed asks for a pause by Cache-Control's max-age or Expires (RFC 9111), by RSS's ttl, and by
+// sy:updatePeriod with sy:updateFrequency. The longest counts, up to a day, from a check that has
+// read all. Requests of people, such as a nudge, do not wait for it.
 //
 // An item's files are its enclosures: RSS's, Atom's links and JSON Feed's attachments, and the content
 // of Media RSS. Login and headers are sent for a file only if it is at the feed's own scheme, host and
@@ -119,6 +125,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, fetch.CheckError(err)
 	}
 	var result poller.Result
+	pause := known.pause // that the document asks for
 	switch {
 	case answer.Status == http.StatusNotModified && conditional:
 		result.Warnings = known.flaw.warnings()
@@ -136,11 +143,15 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		if read.flaw.lossy {
 			found = validators{} // a 304 would hide that the feed is broken
 		}
-		found.flaw = read.flaw
+		found.flaw, found.pause = read.flaw, read.pause
+		pause = read.pause
 		if result, err = report(read.items, known, r, found); err != nil {
 			return poller.Result{}, err
 		}
 		result.Warnings = read.flaw.warnings()
+	}
+	if config.pace == paceFeed && !result.HasMore {
+		result.NextPollAfter = pauseOf(answer.Header, pause)
 	}
 	config.moves(answer.Moved, &result)
 	return result, nil
@@ -163,7 +174,7 @@ func report(items []item, known cursor, r poller.Request, found validators) (pol
 		present = append(present, key)
 	}
 	if result.HasMore {
-		found = validators{flaw: found.flaw}
+		found = validators{flaw: found.flaw, pause: found.pause}
 	}
 	next, err := known.next(present, items, found).encode()
 	if err != nil {
@@ -179,6 +190,7 @@ func report(items []item, known cursor, r poller.Request, found validators) (pol
 type config struct {
 	url     string
 	headers fetch.Headers
+	pace    string
 }
 
 // form reads configs.
@@ -196,5 +208,19 @@ func newForm(client *fetch.Client) *form {
 			Read: func(v strict.Value, c *config) { c.url = client.ReadURL(v) },
 		},
 		fetch.LoginEntry(headers), fetch.HeadersEntry(headers, "If-None-Match", "If-Modified-Since"),
+		{
+			Field: strict.Field{
+				Name: "pace", Type: strict.Choice, Example: paceFeed, Default: paceFeed,
+				Label: strict.Words{EN: "Pace", ZH: "节奏"},
+				Help:  strict.Words{EN: "Whether the feed is fetched more often than it asks for.", ZH: "是否可以比订阅源所要求的更频繁地获取。"},
+				Choices: []strict.Option{
+					{Value: paceFeed, Label: strict.Words{EN: "The feed's: not more often than it asks for", ZH: "订阅源的节奏：不比它要求的更频繁"}},
+					{Value: paceAccount, Label: strict.Words{EN: "The account's: at its own cadence alone", ZH: "账号的节奏：只按自己的频率"}},
+				},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.pace = v.Matching(func(whose string) bool { return whose == paceFeed || whose == paceAccount }, "must be feed or account")
+			},
+		},
 	})
 }

@@ -207,8 +207,8 @@ func TestConfig(t *testing.T) {
 		`{"url": null}`:                       "config.url: missing",
 		`{"url": 7}`:                          "config.url: must be a string",
 		`{"url": "ftp://example.com"}`:        "config.url: must begin with https:// or http://",
-		`{"uri": "https://example.com"}`:      "config.url: missing\nconfig.uri: unknown field; the fields are url, login and headers",
-		`{"url": "https://example.com", "x": "s3"}`: "config.x: unknown field; the fields are url, login and headers",
+		`{"uri": "https://example.com"}`:      "config.url: missing\nconfig.uri: unknown field; the fields are url, login, headers and pace",
+		`{"url": "https://example.com", "x": "s3"}`: "config.x: unknown field; the fields are url, login, headers and pace",
 	} {
 		err := c.Validate(json.RawMessage(config))
 		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
@@ -217,6 +217,9 @@ func TestConfig(t *testing.T) {
 	}
 	if got := c.RateKey(json.RawMessage(`{"url": "https://Example.com/feed?x"}`)); got != "example.com" {
 		t.Errorf("rate key %q", got)
+	}
+	if !c.LimitsByDefault("example.com") || c.LimitsByDefault("10.1.2.3:8080") {
+		t.Error("the default limit is for public hosts")
 	}
 	if got := c.RateKey(json.RawMessage(`{`)); got != "" {
 		t.Errorf("rate key %q", got)

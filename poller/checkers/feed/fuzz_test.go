@@ -127,7 +127,7 @@ func FuzzGuard(f *testing.F) {
 func within(t *testing.T, body []byte, most int64) (items int) {
 	t.Helper()
 	cost := allocated(func() {
-		parsed, err := gofeedParse(&source{ctx: t.Context(), text: body})
+		parsed, _, err := gofeedParse(&source{ctx: t.Context(), text: body})
 		if err == nil {
 			items = len(parsed.Items)
 		}

@@ -3,6 +3,7 @@ package feed
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -71,6 +72,7 @@ func plain(url string) json.RawMessage {
 type site struct {
 	body, etag, modified string
 	status               int         // of an answer without a body; 0: with one
+	more                 http.Header // of each answer
 	seen                 http.Header // of the last request
 	url                  string
 }
@@ -86,6 +88,7 @@ func newSite(t *testing.T) *site {
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.seen = r.Header.Clone()
+	maps.Copy(w.Header(), s.more)
 	w.Header().Set("ETag", s.etag)
 	w.Header().Set("Last-Modified", s.modified)
 	if s.etag != "" && r.Header.Get("If-None-Match") == s.etag {

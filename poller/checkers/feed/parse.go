@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mmcdole/gofeed"
 	gofeedrss "github.com/mmcdole/gofeed/rss"
@@ -34,6 +35,7 @@ type reserver func(ctx context.Context, bytes int64) (func(), error)
 type feedRead struct {
 	items []item // oldest first, each once
 	flaw  flaw
+	pause time.Duration // for which it asks; zero: for none
 }
 
 // setBase sets the address against which relative ones are resolved.
@@ -79,7 +81,7 @@ func read(ctx context.Context, body []byte, contentType string, reserve reserver
 		return feedRead{}, err
 	}
 	defer release()
-	parsed, err := gofeedParse(&source{ctx: ctx, text: judged.text})
+	parsed, ttl, err := gofeedParse(&source{ctx: ctx, text: judged.text})
 	if err != nil {
 		return feedRead{}, err
 	}
@@ -93,7 +95,7 @@ func read(ctx context.Context, body []byte, contentType string, reserve reserver
 		}
 		items = items[len(items)-maxItems:]
 	}
-	return feedRead{items, judged.flaw}, nil
+	return feedRead{items, judged.flaw, min(max(ttl, updatesOf(parsed)), mostPause)}, nil
 }
 
 // judgement is the text for the parser, and what parsing it will cost.
@@ -132,8 +134,8 @@ func judge(ctx context.Context, body []byte, contentType string, reserve reserve
 }
 
 // gofeedParse turns the parser's panics into errors, because it reads input from
-// strangers.
-func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
+// strangers. It also returns the ttl of RSS.
+func gofeedParse(from io.Reader) (parsed *gofeed.Feed, ttl time.Duration, err error) {
 	defer func() {
 		if recover() != nil {
 			parsed, err = nil, errPanic
@@ -141,27 +143,36 @@ func gofeedParse(from io.Reader) (parsed *gofeed.Feed, err error) {
 	}()
 	parser := gofeed.NewParser()
 	// Items' pictures are not used, so the parser need not search the HTML for them.
-	parser.RSSTranslator = &translator{gofeed.DefaultRSSTranslator{DisableContentImageScan: true}}
+	rss := &translator{DefaultRSSTranslator: gofeed.DefaultRSSTranslator{DisableContentImageScan: true}}
+	parser.RSSTranslator = rss
 	parsed, err = parser.Parse(from)
 	if err != nil {
-		return nil, errUnreadable // its text quotes the answer
+		return nil, 0, errUnreadable // its text quotes the answer
 	}
 	// The parser accepts any JSON object as an empty JSON Feed, even an API's error.
 	if parsed.FeedType == "json" && !strings.Contains(parsed.FeedVersion, "jsonfeed.org") && len(parsed.Items) == 0 {
-		return nil, errNotJSONFeed
+		return nil, 0, errNotJSONFeed
 	}
-	return parsed, nil
+	return parsed, rss.ttl, nil
 }
 
-// translator uses a guid that is a permanent link as the link of an item that has none.
-type translator struct{ gofeed.DefaultRSSTranslator }
+// translator uses a guid that is a permanent link as the link of an item that has none, and keeps the
+// channel's ttl.
+type translator struct {
+	gofeed.DefaultRSSTranslator
+	ttl time.Duration
+}
 
 // Translate implements gofeed.Translator.
 func (t *translator) Translate(feed any) (*gofeed.Feed, error) {
 	translated, err := t.DefaultRSSTranslator.Translate(feed)
 	read, ok := feed.(*gofeedrss.Feed)
-	if err != nil || !ok || len(read.Items) != len(translated.Items) {
+	if err != nil || !ok {
 		return translated, err
+	}
+	t.ttl = ttlOf(read)
+	if len(read.Items) != len(translated.Items) {
+		return translated, nil
 	}
 	for i, item := range translated.Items {
 		guid := read.Items[i].GUID
