@@ -3,6 +3,7 @@ package poller
 import (
 	"encoding/json"
 	"testing"
+	"time"
 )
 
 // careful is a checker of a kind with a default limit.
@@ -47,5 +48,33 @@ func TestDefaultLimits(t *testing.T) {
 	}
 	if _, err := (Limits{}).withDefaults(Checkers{"careful": careful{limit: "rate=never"}}); err == nil {
 		t.Error("a default that is no rule was taken")
+	}
+}
+
+// sparing is careful, and has no limit for one rate key.
+type sparing struct{ careful }
+
+func (sparing) LimitsByDefault(rateKey string) bool { return rateKey != "spared" }
+
+func TestDefaultLimitsOfSomeRateKeys(t *testing.T) {
+	for text, want := range map[string]struct{ spared, other bool }{
+		"":                       {false, true},
+		"careful/* rate=1/s":     {true, true},
+		"careful/other rate=1/s": {false, true},
+	} {
+		configured, err := ParseLimits(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits, err := configured.withDefaults(Checkers{"careful": sparing{careful{limit: "rate=2/s"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, limits := range []Limits{limits, limits.leased(time.Minute)} {
+			spared, other := limits.of("careful", "spared")[0] != nil, limits.of("careful", "other")[0] != nil
+			if spared != want.spared || other != want.other {
+				t.Errorf("%q: spared %t, other %t", text, spared, other)
+			}
+		}
 	}
 }

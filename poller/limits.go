@@ -20,9 +20,10 @@ type Limits struct {
 }
 
 type limitsOfKind struct {
-	whole *limit.Limit            // of the kind as a whole; nil: none
-	each  *limit.Limit            // of every rate key by itself, still without a name; nil: none
-	keys  map[string]*limit.Limit // of single rate keys, instead of each
+	whole *limit.Limit              // of the kind as a whole; nil: none
+	each  *limit.Limit              // of every rate key by itself, still without a name; nil: none
+	takes func(rateKey string) bool // which rate keys each is for; nil: all
+	keys  map[string]*limit.Limit   // of single rate keys, instead of each
 }
 
 // limitsOfCheck are the limits of a check: its rate key's and its kind's, nil if there is none.
@@ -135,7 +136,7 @@ func (l Limits) leased(lease time.Duration) Limits {
 	}
 	leased := Limits{kinds: make(map[string]*limitsOfKind, len(l.kinds))}
 	for kind, of := range l.kinds {
-		with := &limitsOfKind{whole: set(of.whole), each: set(of.each), keys: make(map[string]*limit.Limit, len(of.keys))}
+		with := &limitsOfKind{whole: set(of.whole), each: set(of.each), takes: of.takes, keys: make(map[string]*limit.Limit, len(of.keys))}
 		for key, one := range of.keys {
 			with.keys[key] = set(one)
 		}
@@ -156,7 +157,7 @@ func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
 	}
 	if one, ok := of.keys[rateKey]; ok {
 		limits[0] = one
-	} else if of.each != nil {
+	} else if of.each != nil && (of.takes == nil || of.takes(rateKey)) {
 		one := *of.each
 		one.Name = keyLimitName(kind, rateKey)
 		limits[0] = &one
@@ -170,6 +171,14 @@ type DefaultLimiter interface {
 	// settings have no rule KIND/* or KIND/KEY. Its form is a rule without the target,
 	// such as "concurrency=5". Empty: no limit.
 	DefaultLimit() string
+}
+
+// A SelectiveLimiter is a DefaultLimiter whose default limit is not for all rate keys.
+type SelectiveLimiter interface {
+	DefaultLimiter
+
+	// LimitsByDefault reports whether a rate key has the default limit.
+	LimitsByDefault(rateKey string) bool
 }
 
 // withDefaults adds the default limits of checkers where the settings have no limit.
@@ -193,6 +202,9 @@ func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 		}
 		if of.each == nil {
 			of.each = defaults.kinds[kind].each
+			if selective, ok := checker.(SelectiveLimiter); ok {
+				of.takes = selective.LimitsByDefault
+			}
 			with.kinds[kind] = &of
 		}
 	}

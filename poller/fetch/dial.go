@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
+	"strings"
 )
 
 // Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP, under
@@ -32,3 +34,25 @@ func (c *Client) ValidateHostPort(host string, port uint16) error {
 
 // Public reports whether an address is on the public internet.
 func Public(addr netip.Addr) bool { return public(addr) }
+
+// PublicHost reports whether a host, with or without a port, is taken for one of the public internet:
+// a public address, or a name with a dot. Names that private networks use are none (RFC 6761, 6762
+// and 8375, and ICANN's .internal), and neither is what Networks allow.
+func (c *Client) PublicHost(host string) bool {
+	port := uint16(0)
+	if name, text, err := net.SplitHostPort(host); err == nil {
+		number, _ := strconv.ParseUint(text, 10, 16)
+		host, port = name, uint16(number)
+	}
+	host = plainName(strings.Trim(host, "[]"))
+	networks := c.way.Load().rule.Networks
+	if addr, ok := addrOf(host); ok {
+		return public(addr) && !networks.contain(addr, port)
+	}
+	for _, end := range []string{".localhost", ".local", ".internal", ".home.arpa"} {
+		if strings.HasSuffix(host, end) {
+			return false
+		}
+	}
+	return strings.Contains(host, ".") && !networks.name(host, port)
+}

@@ -81,7 +81,10 @@ type Checker struct {
 	secrets secrets.Source
 }
 
-var _ poller.Checker = (*Checker)(nil)
+var (
+	_ poller.Checker          = (*Checker)(nil)
+	_ poller.SelectiveLimiter = (*Checker)(nil)
+)
 
 // New returns a checker that fetches through client and finds the configs' secrets in
 // secrets.
@@ -94,6 +97,13 @@ const Kind = "feed"
 
 // Kind is "feed".
 func (*Checker) Kind() string { return Kind }
+
+// DefaultLimit is a limit that no host notices.
+func (*Checker) DefaultLimit() string { return "rate=2/s burst=2 concurrency=2" }
+
+// LimitsByDefault reports whether a host is one of the public internet. The operator's own hosts can
+// take as much as the operator wants.
+func (c *Checker) LimitsByDefault(host string) bool { return c.client.PublicHost(host) }
 
 // RateKey returns the host of the feed's URL.
 func (c *Checker) RateKey(raw json.RawMessage) string {

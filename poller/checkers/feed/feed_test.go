@@ -215,6 +215,9 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", config, err, want)
 		}
 	}
+	if !c.LimitsByDefault("example.com") || c.LimitsByDefault("10.1.2.3:8080") {
+		t.Error("the default limit is for public hosts")
+	}
 	if got := c.RateKey(json.RawMessage(`{"url": "https://Example.com/feed?x"}`)); got != "example.com" {
 		t.Errorf("rate key %q", got)
 	}
