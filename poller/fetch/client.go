@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -41,11 +43,12 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// UserAgent returns the User-Agent header for a version of this program and the commit
-// that it was built from. It leaves out what is empty, and characters that a header's
-// token cannot have: (devel) becomes devel.
-func UserAgent(version, commit string) string {
-	product, about := "rounds", "+https://github.com/rounds-dev/rounds"
+// UserAgent returns the User-Agent header for a version of this program, the commit that it was
+// built from, and a contact of who runs it: see ValidateContact. It leaves out what is empty, and
+// characters that a header's token cannot have: (devel) becomes devel. Without a contact it has this
+// project's address.
+func UserAgent(version, commit, contact string) string {
+	product, about := "rounds", "+"+cmp.Or(contact, "https://github.com/rounds-dev/rounds")
 	if version = token(version); version != "" {
 		product += "/" + version
 	}
@@ -53,6 +56,22 @@ func UserAgent(version, commit string) string {
 		about = commit + "; " + about
 	}
 	return product + " (" + about + ")"
+}
+
+// maxContact is the most bytes of a contact.
+const maxContact = 256
+
+var errContact = errors.New("must be a URL such as https://example.com/bot or mailto:ops@example.com, of at most 256 bytes, without spaces, quotes, parentheses and backslashes")
+
+// ValidateContact returns what is wrong with a contact for UserAgent.
+func ValidateContact(contact string) error {
+	parsed, err := url.Parse(contact)
+	whole := err == nil && (parsed.Host != "" && (parsed.Scheme == "https" || parsed.Scheme == "http") || parsed.Scheme == "mailto" && strings.Contains(parsed.Opaque, "@"))
+	odd := func(char rune) bool { return char <= ' ' || char > '~' || strings.ContainsRune(`()\"`, char) }
+	if !whole || len(contact) > maxContact || strings.ContainsFunc(contact, odd) {
+		return errContact
+	}
+	return nil
 }
 
 // token returns a text without the characters that RFC 9110 forbids in a token.
@@ -77,7 +96,7 @@ type Client struct {
 
 // New returns a client.
 func New(options Options) *Client {
-	options.UserAgent = cmp.Or(options.UserAgent, UserAgent("", ""))
+	options.UserAgent = cmp.Or(options.UserAgent, UserAgent("", "", ""))
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
 	c := &Client{options: options, userAgent: []string{options.UserAgent}, codings: []string{codings}, room: newRoom()}
 	c.way.Store(newWay(options))

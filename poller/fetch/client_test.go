@@ -17,7 +17,7 @@ func TestCall(t *testing.T) {
 		w.Header().Set("X-Answer", "yes")
 		_, _ = fmt.Fprintf(w, "%s %s %s %s", r.Method, r.Header.Get("X-Ask"), r.UserAgent(), body)
 	})
-	c := client(t, Options{UserAgent: UserAgent("1.2.3", "")})
+	c := client(t, Options{UserAgent: UserAgent("1.2.3", "", "")})
 	response, err := c.Do(t.Context(), Call{
 		Method: http.MethodPost, URL: url, Body: []byte("hello"),
 		Header: http.Header{"x-ask": {"a"}, "User-Agent": {"other"}},
@@ -182,16 +182,30 @@ func TestHost(t *testing.T) {
 }
 
 func TestUserAgent(t *testing.T) {
-	for _, tt := range [][3]string{
-		{"", "", "rounds (+https://github.com/rounds-dev/rounds)"},
-		{"(devel)", "", "rounds/devel (+https://github.com/rounds-dev/rounds)"},
-		{"v1.2.3", "0123456789ab", "rounds/v1.2.3 (0123456789ab; +https://github.com/rounds-dev/rounds)"},
-		{"v1.2.3+dirty", "0123456789ab", "rounds/v1.2.3+dirty (0123456789ab; +https://github.com/rounds-dev/rounds)"},
-		{"v0.0.0-20261122170825-0123456789ab", "0123456789ab", "rounds/v0.0.0-20261122170825-0123456789ab (+https://github.com/rounds-dev/rounds)"},
-		{"1\r\nX: y", "a b)", "rounds/1Xy (ab; +https://github.com/rounds-dev/rounds)"},
+	for _, tt := range [][4]string{
+		{"", "", "", "rounds (+https://github.com/rounds-dev/rounds)"},
+		{"(devel)", "", "", "rounds/devel (+https://github.com/rounds-dev/rounds)"},
+		{"v1.2.3", "0123456789ab", "", "rounds/v1.2.3 (0123456789ab; +https://github.com/rounds-dev/rounds)"},
+		{"v1.2.3+dirty", "0123456789ab", "", "rounds/v1.2.3+dirty (0123456789ab; +https://github.com/rounds-dev/rounds)"},
+		{"v0.0.0-20261122170825-0123456789ab", "0123456789ab", "", "rounds/v0.0.0-20261122170825-0123456789ab (+https://github.com/rounds-dev/rounds)"},
+		{"1\r\nX: y", "a b)", "", "rounds/1Xy (ab; +https://github.com/rounds-dev/rounds)"},
+		{"1.2.3", "", "mailto:ops@example.com", "rounds/1.2.3 (+mailto:ops@example.com)"},
 	} {
-		if got := UserAgent(tt[0], tt[1]); got != tt[2] {
-			t.Errorf("%q, %q: %s", tt[0], tt[1], got)
+		if got := UserAgent(tt[0], tt[1], tt[2]); got != tt[3] {
+			t.Errorf("%q, %q, %q: %s", tt[0], tt[1], tt[2], got)
+		}
+	}
+}
+
+func TestContacts(t *testing.T) {
+	for contact, good := range map[string]bool{
+		"https://example.com/bot": true, "http://example.com": true, "mailto:ops@example.com": true,
+		"": false, "ops@example.com": false, "mailto:ops": false, "example.com": false, "ftp://example.com": false,
+		"https://example.com/a b": false, "https://example.com/(a)": false, "https://example.com/\r\nX: y": false, "https://exämple.com": false,
+		"https://example.com/" + strings.Repeat("a", 256): false,
+	} {
+		if err := ValidateContact(contact); (err == nil) != good {
+			t.Errorf("%q: %v", contact, err)
 		}
 	}
 }

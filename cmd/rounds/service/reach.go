@@ -28,7 +28,7 @@ func NewClient(s settings.Poller, o Options) (*fetch.Client, error) {
 func newClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Client {
 	networks, _ := fetch.ParseNetworks(s.AllowNetworks) // validated: a fault leaves none
 	return fetch.New(fetch.Options{
-		UserAgent: fetch.UserAgent(o.Version, o.Commit), AllowPrivate: s.AllowPrivate, Networks: networks, Reserved: reserved, Program: o.Program,
+		UserAgent: fetch.UserAgent(o.Version, o.Commit, s.Contact), AllowPrivate: s.AllowPrivate, Networks: networks, Reserved: reserved, Program: o.Program,
 		Proxy: s.Proxy, NoProxy: s.NoProxy, Kept: keptConnections(s.KeptConnections, openFiles(os.DirFS("/"))),
 	})
 }

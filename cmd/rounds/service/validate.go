@@ -46,12 +46,15 @@ func faultsAbout(name, prefix string, err error) (faults settings.Faults) {
 
 // reachFaults validates which ways calls may take, and where they may lead.
 func reachFaults(s settings.Poller) settings.Faults {
-	var proxy error
+	var proxy, contact error
 	if s.Proxy != "" {
 		proxy = fetch.ValidateProxy(s.Proxy)
 	}
+	if s.Contact != "" {
+		contact = fetch.ValidateContact(s.Contact)
+	}
 	_, networks := fetch.ParseNetworks(s.AllowNetworks)
-	return slices.Concat(faultsAbout("ROUNDS_PROXY", "", proxy), faultsAbout("ROUNDS_NO_PROXY", "", fetch.ValidateNoProxy(s.NoProxy)), faultsAbout(allowNetworks, "", networks))
+	return slices.Concat(faultsAbout("ROUNDS_PROXY", "", proxy), faultsAbout("ROUNDS_NO_PROXY", "", fetch.ValidateNoProxy(s.NoProxy)), faultsAbout(allowNetworks, "", networks), faultsAbout("ROUNDS_CONTACT", "", contact))
 }
 
 // redisFaults reads the URL and the passwords of Redis to find their faults; openRedis

@@ -44,11 +44,11 @@ func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
 }
 
 func TestSettingsReportFaultsOfTheProxy(t *testing.T) {
-	_, err := read(map[string]string{"ROUNDS_PROXY": "socks5://me:s3cret@proxy:1080", "ROUNDS_NO_PROXY": "a.example,http://b.example", "ROUNDS_LIMITS": "mail rate=2/s"})
+	_, err := read(map[string]string{"ROUNDS_PROXY": "socks5://me:s3cret@proxy:1080", "ROUNDS_NO_PROXY": "a.example,http://b.example", "ROUNDS_LIMITS": "mail rate=2/s", "ROUNDS_CONTACT": "me@example.com"})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"ROUNDS_PROXY", "must be a URL such as http://proxy.example.com:3128", `ROUNDS_NO_PROXY is "a.example,http://b.example": "http://b.example" is neither`, `kind "mail" is not known`} {
+	for _, want := range []string{"ROUNDS_PROXY", "must be a URL such as http://proxy.example.com:3128", `ROUNDS_NO_PROXY is "a.example,http://b.example": "http://b.example" is neither`, `kind "mail" is not known`, `ROUNDS_CONTACT is "me@example.com": must be a URL`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in\n%v", want, err)
 		}

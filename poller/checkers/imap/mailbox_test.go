@@ -20,7 +20,7 @@ func TestIdentifies(t *testing.T) {
 	for _, encryption := range []string{"implicit", "none"} {
 		s := start(t, encryption)
 		s.Post("a", 1)
-		checker := New(checktest.Client(t, fetch.Options{UserAgent: fetch.UserAgent("1.2.3", "")}), source(), Options{Roots: s.Roots})
+		checker := New(checktest.Client(t, fetch.Options{UserAgent: fetch.UserAgent("1.2.3", "", "")}), source(), Options{Roots: s.Roots})
 		result, err := checker.Check(t.Context(), poller.Request{Config: configOf(s, encryption, "a", "GOOD")})
 		if err != nil || len(result.Messages) != 1 || s.ID() != `("name" "rounds" "version" "1.2.3")` {
 			t.Errorf("%s: got %v, %v; the server was told %s", encryption, ids(result), err, s.ID())
