@@ -20,7 +20,7 @@ func Validate(s settings.Settings, o Options) error {
 	o = o.withDefaults()
 	reach := reachFaults(s.Poller)
 	if len(reach) > 0 {
-		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks = "", "", "" // the rest is then validated as well
+		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks, s.Poller.Contact = "", "", "", "" // the rest is then validated as well
 	}
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
