@@ -16,6 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	tokens "github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/sendtest"
@@ -141,7 +142,7 @@ func serviced(name string) *sendtest.Outlet {
 	return &sendtest.Outlet{
 		Kind: "wecom-kf", Config: `{"corp_id":"ww1","open_kfid":"wk1","secret":{"secret":"T"}}`, Windowed: true, Type: name, Sends: 3, Peer: func(int) string { return "wm-customer" },
 		Sender: func(l *sendtest.Line) poller.Sender {
-			return wecomkf.New(client(l.Over(fake, "/send_msg")), source(), wecomkf.NewMemory())
+			return wecomkf.New(client(l.Over(fake, "/send_msg")), source(), tokens.NewMemory())
 		},
 		Taken: func() (texts []string) {
 			for _, s := range fake.Sent("wk1") {

@@ -18,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/token"
 )
 
 // Kind makes the checker of a kind that the service does not know. It may be called
@@ -46,12 +47,12 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCheckers(client, s, o.withDefaults(), wecomkf.NewMemory(), prometheus.NewRegistry())
+	return newCheckers(client, s, o.withDefaults(), token.NewMemory(), prometheus.NewRegistry())
 }
 
 // newCheckers returns every kind. They share one client, and through tokens the access tokens of
 // all replicas.
-func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens wecomkf.Tokens, metrics prometheus.Registerer) (poller.Checkers, error) {
+func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens token.Store, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),

@@ -14,6 +14,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/redistest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -22,8 +23,8 @@ var noLimits = wecom.Options{Concurrency: -1, CallsWithoutToken: -1}
 
 // eachStore runs a test with tokens in the memory of a process, and with tokens in Redis. In
 // Redis each replica has a ring of its own.
-func eachStore(t *testing.T, test func(*testing.T, Tokens, redistest.Redis)) {
-	t.Run("memory", func(t *testing.T) { test(t, NewMemory(), nil) })
+func eachStore(t *testing.T, test func(*testing.T, token.Store, redistest.Redis)) {
+	t.Run("memory", func(t *testing.T) { test(t, token.NewMemory(), nil) })
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
 		ring, err := circulate.Open(t.Context(), server, circulate.Options{Namespace: "wecom", Shards: 1})
 		if err != nil {
@@ -36,7 +37,7 @@ func eachStore(t *testing.T, test func(*testing.T, Tokens, redistest.Redis)) {
 // However many accounts and replicas ask, a token is fetched once, and once more after it is
 // revoked. A wrong secret is tried only once.
 func TestTokensAreFetchedOnce(t *testing.T) {
-	eachStore(t, func(t *testing.T, tokens Tokens, _ redistest.Redis) {
+	eachStore(t, func(t *testing.T, tokens token.Store, _ redistest.Redis) {
 		w := newWorld(t, tokens, 3, noLimits)
 		ids := w.accounts(200, 1)
 		if codes := w.round(ids); len(codes) != 0 {
@@ -69,7 +70,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 
 func TestRefusedSecretParksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 2, noLimits)
+		w := newWorld(t, token.NewMemory(), 2, noLimits)
 		ids := w.accounts(1, 1)
 		for _, code := range []int{40001, 40013, 40091} {
 			w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Code: code})
@@ -97,7 +98,7 @@ func TestRefusedSecretParksAtOnce(t *testing.T) {
 // because of its token.
 func TestTokensAreRefreshedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 3, noLimits)
+		w := newWorld(t, token.NewMemory(), 3, noLimits)
 		ids := w.accounts(3, 0)
 		for range 24 * 30 {
 			for _, id := range ids {
@@ -131,7 +132,7 @@ func TestTokenThatStaysRefused(t *testing.T) {
 		40013: {poller.AuthFailed, poller.ScopeAccount, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, NewMemory(), 3, noLimits)
+			w := newWorld(t, token.NewMemory(), 3, noLimits)
 			ids := w.accounts(100, 1)
 			w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: code})
 			_, failed := w.page(0, ids[0], "")
@@ -170,7 +171,7 @@ func TestFetchingFails(t *testing.T) {
 		"hang":    {wecom.Fault{Hang: true}, poller.Transient, poller.ScopeRateKey, "timeout", 0, failedFor},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, NewMemory(), 3, noLimits)
+			w := newWorld(t, token.NewMemory(), 3, noLimits)
 			ids := w.accounts(50, 1)
 			w.wecom.Fail(corp, wecom.GetToken, c.fault)
 			_, failed := w.page(0, ids[0], "")
@@ -199,14 +200,14 @@ func TestFetchingFails(t *testing.T) {
 // check that stops waiting stops no other.
 func TestFetcherIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens := NewMemory()
+		tokens := token.NewMemory()
 		w := newWorld(t, tokens, 2, noLimits)
 		ids := w.accounts(2, 1)
 		g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := tokens.Take(t.Context(), g.ref, 20*time.Second); err != nil || c.Fence == 0 {
+		if c, err := tokens.Take(t.Context(), g.Ref(), 20*time.Second); err != nil || c.Fence == 0 {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -229,14 +230,14 @@ func TestFetcherIsGone(t *testing.T) {
 // the whole time to fetch. It does not report to the others that fetching takes too long.
 func TestFetchingAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens := NewMemory()
+		tokens := token.NewMemory()
 		w := newWorld(t, tokens, 1, noLimits)
 		ids := w.accounts(1, 1)
 		g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, err := tokens.Take(t.Context(), g.ref, obtainTimeout-busyPause); err != nil || c.Fence == 0 {
+		if c, err := tokens.Take(t.Context(), g.Ref(), token.ObtainTimeout-busyPause); err != nil || c.Fence == 0 {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 		w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Code: codeBusy, Times: busyTries})
@@ -249,7 +250,7 @@ func TestFetchingAtTheLastMoment(t *testing.T) {
 // A reader of Redis learns neither a token nor a secret. A writer to Redis cannot make a
 // replica use another token.
 func TestTokensAreSealed(t *testing.T) {
-	eachStore(t, func(t *testing.T, tokens Tokens, server redistest.Redis) {
+	eachStore(t, func(t *testing.T, tokens token.Store, server redistest.Redis) {
 		w := newWorld(t, tokens, 1, noLimits)
 		ids := w.accounts(1, 2)
 		w.round(ids)
@@ -294,28 +295,28 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed := one.seal("token")
-	if got, err := one.unseal(sealed); err != nil || got != "token" {
+	sealed := one.Seal("token")
+	if got, err := one.Unseal(sealed); err != nil || got != "token" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for i := range sealed {
 		broken := bytes.Clone(sealed)
 		broken[i] ^= 1
-		if _, err := one.unseal(broken); err == nil {
+		if _, err := one.Unseal(broken); err == nil {
 			t.Errorf("byte %d does not matter", i)
 		}
-		if _, err := one.unseal(sealed[:i]); err == nil {
+		if _, err := one.Unseal(sealed[:i]); err == nil {
 			t.Errorf("%d bytes are enough", i)
 		}
 	}
 	for _, other := range []config{{corp: "other", baseURL: defaultBaseURL}, {corp: corp, baseURL: "https://example.com"}} {
-		if g, err := newGrant(other, secret); err != nil || g.ref == one.ref {
+		if g, err := newGrant(other, secret); err != nil || g.Ref() == one.Ref() {
 			t.Errorf("%+v: the same credential, %v", other, err)
-		} else if _, err := g.unseal(sealed); err == nil {
+		} else if _, err := g.Unseal(sealed); err == nil {
 			t.Errorf("%+v opens it", other)
 		}
 	}
-	if g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, "another"); err != nil || g.ref.Name == one.ref.Name || g.ref.Owner != one.ref.Owner {
-		t.Errorf("another secret has %+v, %v", g.ref, err)
+	if g, err := newGrant(config{corp: corp, baseURL: defaultBaseURL}, "another"); err != nil || g.Ref().Name == one.Ref().Name || g.Ref().Owner != one.Ref().Owner {
+		t.Errorf("another secret has %+v, %v", g.Ref(), err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -40,7 +41,7 @@ func TestCodes(t *testing.T) {
 		99999: {poller.Transient, poller.ScopeAccount, 0, false, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, NewMemory(), 1, noLimits)
+			w := newWorld(t, token.NewMemory(), 1, noLimits)
 			id := w.accounts(1, 3)[0]
 			w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: code})
 			_, failed := w.page(0, id, "")
@@ -62,7 +63,7 @@ func TestCodes(t *testing.T) {
 
 func TestBusyForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, noLimits)
+		w := newWorld(t, token.NewMemory(), 1, noLimits)
 		ids := w.accounts(1, 3)
 		w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Code: -1, Times: 2})
 		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: -1, Times: busyTries})
@@ -97,7 +98,7 @@ func TestAddressIn(t *testing.T) {
 // for an hour. After a time without complaints the pause is a minute again.
 func TestRateLimitPausesTheCorporation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 3, noLimits)
+		w := newWorld(t, token.NewMemory(), 3, noLimits)
 		ids := w.accounts(30, 1)
 		w.round(nil)
 		for step, wait := range []time.Duration{time.Minute, 5 * time.Minute, time.Hour, time.Hour, time.Minute} {
@@ -109,7 +110,7 @@ func TestRateLimitPausesTheCorporation(t *testing.T) {
 			w.wecom.Heal()
 			before := w.wecom.Stats(corp)
 			_, _ = w.page(0, ids[1], "") // the pause holds at once in this replica, and soon in the others
-			time.Sleep(freshFor)
+			time.Sleep(token.FreshFor)
 			if codes := w.round(ids); codes["wecom_45009"] != len(ids) {
 				t.Errorf("step %d: got %v", step, codes)
 			}
@@ -129,5 +130,5 @@ func TestRateLimitPausesTheCorporation(t *testing.T) {
 }
 
 func TestTheFieldsAreThoseOfValidate(t *testing.T) {
-	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}, NewMemory()), ".")
+	checktest.Declared(t, New(checktest.Client(t, fetch.Options{}), secrets.Source{}, token.NewMemory()), ".")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -25,28 +26,42 @@ func testGrant(t *testing.T) *grant {
 	return g
 }
 
+// forging is a store in which somebody else has replaced the values.
+type forging struct {
+	token.Store
+	forged bool
+}
+
+func (f *forging) Take(ctx context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error) {
+	known, err := f.Store.Take(ctx, ref, lease)
+	if f.forged && known.Value != nil {
+		known.Value = []byte("forged by somebody else")
+	}
+	return known, err
+}
+
+func (f *forging) Drop(ctx context.Context, ref credential.Ref, version int64) (bool, error) {
+	f.forged = false
+	return f.Store.Drop(ctx, ref, version)
+}
+
 // A forged token is replaced once. If the next one is forged too, the check says that
 // something else writes to Redis, and blames no account.
 func TestTokensAreForgedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens := NewMemory()
+		tokens := &forging{Store: token.NewMemory()}
 		w := newWorld(t, tokens, 1, noLimits)
 		id := w.accounts(1, 1)[0]
-		forge := func() {
-			tokens.mu.Lock()
-			defer tokens.mu.Unlock()
-			tokens.credentials[testGrant(t).ref].value = []byte("forged by somebody else")
-		}
 		if _, failed := w.page(0, id, ""); failed != nil {
 			t.Fatal(failed)
 		}
-		time.Sleep(freshFor)
-		forge()
+		time.Sleep(token.FreshFor)
+		tokens.forged = true
 		if _, failed := w.page(0, id, ""); failed != nil {
 			t.Errorf("forged once: %v", failed)
 		}
-		time.Sleep(freshFor)
-		forge()
+		time.Sleep(token.FreshFor)
+		tokens.forged = true
 		if _, failed := w.page(0, id, ""); failed == nil || failed.Code != "seal" || failed.Kind != poller.Transient || failed.Scope != poller.ScopeChecker {
 			t.Errorf("forged twice: %+v", failed)
 		}
@@ -56,15 +71,15 @@ func TestTokensAreForgedAgainAndAgain(t *testing.T) {
 // A check waits for another replica's token for a bounded time.
 func TestAFetchElsewhereThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens := NewMemory()
+		tokens := token.NewMemory()
 		w := newWorld(t, tokens, 1, noLimits)
 		id := w.accounts(1, 1)[0]
-		if c, err := tokens.Take(t.Context(), testGrant(t).ref, time.Hour); err != nil || c.Fence == 0 {
+		if c, err := tokens.Take(t.Context(), testGrant(t).Ref(), time.Hour); err != nil || c.Fence == 0 {
 			t.Fatalf("got %+v, %v", c, err)
 		}
 		began := time.Now()
 		_, failed := w.page(0, id, "")
-		if failed == nil || failed.Code != "timeout" || failed.Scope != poller.ScopeRateKey || time.Since(began) != obtainTimeout {
+		if failed == nil || failed.Code != "timeout" || failed.Scope != poller.ScopeRateKey || time.Since(began) != token.ObtainTimeout {
 			t.Errorf("got %+v after %v", failed, time.Since(began))
 		}
 	})
@@ -73,7 +88,7 @@ func TestAFetchElsewhereThatNeverEnds(t *testing.T) {
 // A check that is canceled while WeCom is too busy ends at once, with WeCom's answer.
 func TestCanceledWhileWeComIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, noLimits)
+		w := newWorld(t, token.NewMemory(), 1, noLimits)
 		id := w.accounts(1, 1)[0]
 		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: codeBusy})
 		ctx, cancel := context.WithTimeout(t.Context(), busyPause/2)
@@ -95,7 +110,7 @@ func TestAnswersThatAreNotWeComs(t *testing.T) {
 		`{"errcode": "0"}`:                 "WeCom's answer: is not the expected JSON",
 		"{\"errcode\": 0, \"a\":\"\xff\"}": "WeCom's answer: is not the expected JSON",
 	} {
-		c := New(fetch.New(fetch.Options{Transport: answering(body)}), source(secret), NewMemory())
+		c := New(fetch.New(fetch.Options{Transport: answering(body)}), source(secret), token.NewMemory())
 		result, err := c.Check(t.Context(), poller.Request{Config: configOf("", "wk1")})
 		if got := checktest.Failure(t, err); got.Kind != poller.Protocol || got.Message != message || result.Cursor != nil {
 			t.Errorf("%q: got %v, %+v", body, got, result)
@@ -106,7 +121,7 @@ func TestAnswersThatAreNotWeComs(t *testing.T) {
 // An empty answer is a page without messages. It is no access token.
 func TestNoContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, noLimits)
+		w := newWorld(t, token.NewMemory(), 1, noLimits)
 		id := w.accounts(1, 1)[0]
 		w.wecom.Fail(corp, wecom.GetToken, wecom.Fault{Status: 204})
 		if _, failed := w.page(0, id, ""); failed == nil || failed.Message != "WeCom's answer: access_token or expires_in: missing" {
@@ -123,7 +138,7 @@ func TestNoContent(t *testing.T) {
 
 // The secret belongs to the poller. While it is missing, that counts against no account.
 func TestTheSecretIsMissing(t *testing.T) {
-	c := New(fetch.New(fetch.Options{}), source(secret), NewMemory())
+	c := New(fetch.New(fetch.Options{}), source(secret), token.NewMemory())
 	config := `{"corp_id": "c", "open_kfid": "k", "secret": {"secret": "OTHER"}}`
 	_, err := c.Check(t.Context(), poller.Request{Config: json.RawMessage(config)})
 	if got := checktest.Failure(t, err); got.Kind != poller.Transient || got.Scope != poller.ScopeChecker || got.Code != "secret" {
@@ -131,28 +146,6 @@ func TestTheSecretIsMissing(t *testing.T) {
 	}
 	if got := c.Retention(nil); got != 72*time.Hour {
 		t.Errorf("retention %v", got)
-	}
-}
-
-// A process keeps a bounded number of tokens, however many corporations it serves.
-func TestTheNumberOfTokensIsBounded(t *testing.T) {
-	b := newBroker(NewMemory(), nil)
-	const all = 2*mostCopies + 1
-	ref := func(n int) credential.Ref { return credential.Ref{Owner: "o", Name: fmt.Sprint(n)} }
-	held := func() (n int) {
-		for i := range all {
-			if _, ok := b.copies.Get(ref(i)); ok {
-				n++
-			}
-		}
-		return n
-	}
-	for n := range all {
-		b.copy(ref(n), token{"t", 1}, time.Hour)
-		_, ok := b.copies.Get(ref(n))
-		if !ok || n%mostCopies < 2 && held() > mostCopies {
-			t.Fatalf("token %d: known %t, %d are held", n, ok, held())
-		}
 	}
 }
 
@@ -172,7 +165,7 @@ func TestLifeOf(t *testing.T) {
 }
 
 // unpausable is a store that cannot write a pause.
-type unpausable struct{ Tokens }
+type unpausable struct{ token.Store }
 
 func (unpausable) PauseOwner(context.Context, string, string, time.Duration, ...time.Duration) (time.Duration, error) {
 	return 0, errors.New("cut")
@@ -181,7 +174,7 @@ func (unpausable) PauseOwner(context.Context, string, string, time.Duration, ...
 // A pause that cannot be written holds for the check that met the limit.
 func TestAPauseThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, unpausable{NewMemory()}, 1, noLimits)
+		w := newWorld(t, unpausable{token.NewMemory()}, 1, noLimits)
 		id := w.accounts(1, 1)[0]
 		w.wecom.Fail(corp, wecom.SyncMsg, wecom.Fault{Code: codeRate})
 		if _, failed := w.page(0, id, ""); failed == nil || failed.Kind != poller.RateLimited || failed.RetryAfter != time.Minute {
@@ -193,7 +186,7 @@ func TestAPauseThatCannotBeWritten(t *testing.T) {
 // Two checks that meet the limit at once pause their corporation for one step.
 func TestAPauseIsNotMadeLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewMemory()
+		m := token.NewMemory()
 		for range 2 {
 			for _, want := range []time.Duration{time.Minute, 20 * time.Second} {
 				wait, err := m.PauseOwner(t.Context(), "o", "45009", time.Minute, time.Minute, time.Hour)

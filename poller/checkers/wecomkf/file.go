@@ -84,7 +84,7 @@ func (c *Checker) FetchFile(ctx context.Context, r poller.FileRequest) (*poller.
 		return nil, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal", Message: "the access token cannot be sealed", Err: err}
 	}
 	// A file that comes slowly must not keep checks waiting, so only its beginning counts as a call.
-	done, failed := c.crowds.enter(ctx, g.ref.Owner)
+	done, failed := c.crowds.enter(ctx, g.owner())
 	if failed != nil {
 		return nil, failed
 	}
@@ -99,11 +99,11 @@ func (c *Checker) FetchFile(ctx context.Context, r poller.FileRequest) (*poller.
 // media asks for a file, and once more with another access token if WeCom refuses that.
 func (c *Checker) media(ctx context.Context, g *grant, id string) (*poller.FileBody, *poller.CheckError) {
 	for refused := int64(0); ; {
-		token, failed := c.broker.token(ctx, g, refused)
+		token, failed := c.broker.Token(ctx, g, refused)
 		if failed != nil {
 			return nil, failed
 		}
-		body, code, errmsg, failed := c.mediaOnce(ctx, g, id, token.value)
+		body, code, errmsg, failed := c.mediaOnce(ctx, g, id, token.Value)
 		if failed != nil || body != nil {
 			return body, failed
 		}
@@ -111,14 +111,14 @@ func (c *Checker) media(ctx context.Context, g *grant, id string) (*poller.FileB
 		case codeBadMedia, codeNoMedia, codeMediaGone, codeBadArgument:
 			return nil, poller.NoFile("wecom_"+strconv.Itoa(code), "WeCom has the file no more: it keeps media for three days")
 		case codeBadToken, codeTokenExpired, codeBadSecret, codeBadCorp:
-			if refused == 0 && c.broker.drop(ctx, g, token.version) {
-				refused = token.version
+			if refused == 0 && c.broker.Drop(ctx, g, token.Version) {
+				refused = token.Version
 				continue
 			}
 		case codeConcurrency:
-			c.crowds.lower(g.ref.Owner)
+			c.crowds.lower(g.owner())
 		case codeRate:
-			return nil, c.broker.pause(ctx, g)
+			return nil, c.pause(ctx, g)
 		}
 		return nil, g.failure(code, errmsg)
 	}

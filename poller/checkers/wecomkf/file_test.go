@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -21,7 +22,7 @@ func startFileParty(t *testing.T, kind, name string) checktest.FileParty {
 	}
 	t.Cleanup(stop)
 	w.AddCorp(corp, secret)
-	client, shared := checktest.Client(t, fetch.Options{}), NewMemory()
+	client, shared := checktest.Client(t, fetch.Options{}), token.NewMemory()
 	fault := func(name string, f wecom.Fault, kind poller.ErrorKind, code string) checktest.FileFault {
 		return checktest.FileFault{Name: name, Kind: kind, Code: code, Cuts: f.Cut, Hangs: f.Hang, Endless: f.Endless, Break: func(string) { w.Fail(corp, wecom.GetMedia, f) }}
 	}
@@ -90,7 +91,7 @@ func TestFilesAndTime(t *testing.T) {
 		w := wecom.New(wecom.Options{})
 		w.AddCorp(corp, secret)
 		w.AddAccount(corp, "wk1")
-		c := New(fetch.New(fetch.Options{Transport: w}), source(secret), NewMemory())
+		c := New(fetch.New(fetch.Options{Transport: w}), source(secret), token.NewMemory())
 		m, err := readMessage(w.SendFile("wk1", "image", "", []byte("abc")))
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +130,7 @@ func TestFilesThatLookLikeErrors(t *testing.T) {
 	w := wecom.New(wecom.Options{})
 	w.AddCorp(corp, secret)
 	w.AddAccount(corp, "wk1")
-	c := New(fetch.New(fetch.Options{Transport: w}), source(secret), NewMemory())
+	c := New(fetch.New(fetch.Options{Transport: w}), source(secret), token.NewMemory())
 	for _, text := range []string{`{"errcode":40007}`, `{"errcode":0}`, `{"errcode":`, "", strings.Repeat("[", errorBytes+7)} {
 		m, err := readMessage(w.SendFile("wk1", "file", "a.json", []byte(text)))
 		if err != nil {
@@ -148,7 +149,7 @@ func FuzzFiles(f *testing.F) {
 	for _, kind := range wecom.Types() {
 		f.Add(kind, []byte(w.SendFile("wk1", kind, "", nil)))
 	}
-	c := New(fetch.New(fetch.Options{Transport: w}), source(secret), NewMemory())
+	c := New(fetch.New(fetch.Options{Transport: w}), source(secret), token.NewMemory())
 	f.Fuzz(func(t *testing.T, kind string, data []byte) {
 		checktest.JudgeFiles(t, c, &poller.Message{Type: kind, Data: data, Time: time.Unix(int64(len(data)), 0)})
 	})

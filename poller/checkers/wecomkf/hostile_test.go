@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/hostile"
 )
 
@@ -34,7 +35,7 @@ func TestHostileAnswers(t *testing.T) {
 		if b.Route != "wecom" {
 			continue
 		}
-		checker := New(fetch.New(fetch.Options{Transport: answering(b.Make(hostile.Size))}), source(secret), NewMemory())
+		checker := New(fetch.New(fetch.Options{Transport: answering(b.Make(hostile.Size))}), source(secret), token.NewMemory())
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := checker.Check(t.Context(), poller.Request{Account: "wk1", CheckID: "c", Config: configOf("", "wk1"), Limit: 200})

@@ -11,6 +11,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/processes"
@@ -71,8 +72,8 @@ func TestAddresses(t *testing.T) {
 // addresses are how the kind is called.
 func addresses() checktest.HTTP {
 	return checktest.HTTP{
-		New:         func(client *fetch.Client) poller.Checker { return New(client, source(secret), NewMemory()) },
-		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s, NewMemory()) },
+		New:         func(client *fetch.Client) poller.Checker { return New(client, source(secret), token.NewMemory()) },
+		WithSecrets: func(client *fetch.Client, s secrets.Source) poller.Checker { return New(client, s, token.NewMemory()) },
 		Values:      source(secret).Lookup,
 		Config: func(url string) json.RawMessage {
 			base, _, _ := strings.Cut(url, "?")
@@ -89,7 +90,7 @@ func startParty(t *testing.T) checktest.Party {
 	}
 	t.Cleanup(stop)
 	w.AddCorp(corp, secret)
-	client, shared := checktest.Client(t, fetch.Options{}), NewMemory()
+	client, shared := checktest.Client(t, fetch.Options{}), token.NewMemory()
 	fault := func(name string, f wecom.Fault, kind poller.ErrorKind, scope poller.ErrorScope, code string) checktest.Fault {
 		return checktest.Fault{
 			Name: name, Kind: kind, Scope: scope, Code: code, Hangs: f.Hang,

@@ -137,7 +137,7 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if err != nil {
 		return poller.Sent{}, poller.Refused("data", "cannot be encoded")
 	}
-	done, failed := c.crowds.enter(ctx, g.ref.Owner)
+	done, failed := c.crowds.enter(ctx, g.owner())
 	if failed != nil {
 		return poller.Sent{}, poller.Unsent(failed)
 	}
@@ -150,11 +150,11 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 func (c *Checker) send(ctx context.Context, g *grant, path string, body []byte) (poller.Sent, error) {
 	var refused int64 // the version of a refused token
 	for {
-		token, failed := c.broker.token(ctx, g, refused)
+		token, failed := c.broker.Token(ctx, g, refused)
 		if failed != nil {
 			return poller.Sent{}, poller.Unsent(failed)
 		}
-		id, code, errmsg, err := c.sendOnce(ctx, g, path, body, token.value)
+		id, code, errmsg, err := c.sendOnce(ctx, g, path, body, token.Value)
 		if err != nil {
 			return poller.Sent{}, err
 		}
@@ -164,16 +164,16 @@ func (c *Checker) send(ctx context.Context, g *grant, path string, body []byte) 
 		case codeBusy: // it may have taken the message
 			return poller.Sent{}, codeError(code)
 		case codeBadToken, codeTokenExpired, codeBadSecret, codeBadCorp:
-			if refused == 0 && c.broker.drop(ctx, g, token.version) {
-				refused = token.version
+			if refused == 0 && c.broker.Drop(ctx, g, token.Version) {
+				refused = token.Version
 				continue
 			}
 			return poller.Sent{}, again(g.failure(code, ""))
 		case codeConcurrency:
-			c.crowds.lower(g.ref.Owner)
+			c.crowds.lower(g.owner())
 			return poller.Sent{}, again(codeError(code))
 		case codeRate:
-			return poller.Sent{}, again(c.broker.pause(ctx, g))
+			return poller.Sent{}, again(c.pause(ctx, g))
 		case codeBadIP:
 			return poller.Sent{}, again(g.failure(code, errmsg))
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -21,7 +22,7 @@ func (w *world) sends(id string) (poller.Sent, error) {
 }
 
 func TestATextIsSentToTheCustomerWhoWrote(t *testing.T) {
-	w := newWorld(t, NewMemory(), 1, wecom.Options{})
+	w := newWorld(t, token.NewMemory(), 1, wecom.Options{})
 	id := w.accounts(1, 1)[0]
 	r, failed := w.page(0, id, "")
 	if failed != nil {
@@ -66,7 +67,7 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 		"throttled": {Fault: wecom.Fault{Status: 429}, End: checktest.SendAgain},
 		"garbage":   {Fault: wecom.Fault{Garbage: true}, End: checktest.SendUnknown},
 	}, func(t *testing.T, f wecom.Fault) ([]string, error) {
-		w := newWorld(t, NewMemory(), 1, wecom.Options{})
+		w := newWorld(t, token.NewMemory(), 1, wecom.Options{})
 		id := w.accounts(1, 1)[0]
 		w.wecom.Fail(corp, wecom.SendMsg, f)
 		_, err := w.sends(id)
@@ -75,7 +76,7 @@ func TestWhatAnAnswerToASendMeans(t *testing.T) {
 }
 
 func TestARefusedTokenIsReplacedBeforeTheSendGoes(t *testing.T) {
-	w := newWorld(t, NewMemory(), 1, wecom.Options{})
+	w := newWorld(t, token.NewMemory(), 1, wecom.Options{})
 	id := w.accounts(1, 1)[0]
 	if _, err := w.sends(id); err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestARefusedTokenIsReplacedBeforeTheSendGoes(t *testing.T) {
 // A customer who enters for the first time may be welcomed once, within 20 seconds, by the code of the
 // event. Who has written is answered as usual.
 func TestWhoEntersIsWelcomed(t *testing.T) {
-	w := newWorld(t, NewMemory(), 1, wecom.Options{})
+	w := newWorld(t, token.NewMemory(), 1, wecom.Options{})
 	w.wecom.AddAccount(corp, "wk-new")
 	w.wecom.Enter("wk-new")
 	r, failed := w.page(0, "wk-new", "")

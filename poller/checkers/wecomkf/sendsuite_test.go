@@ -7,6 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -43,7 +44,7 @@ func startSendParty(t *testing.T) checktest.SendParty {
 	}
 	t.Cleanup(stop)
 	w.AddCorp(corp, secret)
-	client, shared := checktest.Client(t, fetch.Options{}), NewMemory()
+	client, shared := checktest.Client(t, fetch.Options{}), token.NewMemory()
 	fault := func(name string, f wecom.Fault, end checktest.SendEnd, code string) checktest.SendFault {
 		return checktest.SendFault{Name: name, End: end, Code: code, Takes: f.Cut, Hangs: f.Hang, Break: func(string) { w.Fail(corp, wecom.SendMsg, f) }}
 	}

@@ -48,23 +48,23 @@ type page struct {
 // sync asks for a page. It tries once more, with another token, if WeCom refuses the
 // access token, and without the callback's token if WeCom no longer knows that one.
 func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *poller.CheckError) {
-	done, failed := c.crowds.enter(ctx, g.ref.Owner)
+	done, failed := c.crowds.enter(ctx, g.owner())
 	if failed != nil {
 		return page{}, failed
 	}
 	defer done()
 	var refused int64 // the version of a refused token
 	for {
-		token, failed := c.broker.token(ctx, g, refused)
+		token, failed := c.broker.Token(ctx, g, refused)
 		if failed != nil {
 			return page{}, failed
 		}
 		if q.Token == "" {
-			if failed := c.paces.call(g.ref.Owner + "|" + q.OpenKfID); failed != nil {
+			if failed := c.paces.call(g.owner() + "|" + q.OpenKfID); failed != nil {
 				return page{}, failed
 			}
 		}
-		read, code, errmsg, failed := c.syncOnce(ctx, g, q, token.value)
+		read, code, errmsg, failed := c.syncOnce(ctx, g, q, token.Value)
 		if failed != nil {
 			return page{}, failed
 		}
@@ -72,7 +72,7 @@ func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *pol
 		case codeOK:
 			p, failed := read.page()
 			if p.hasMore && q.Token == "" {
-				p.wait = c.paces.wait(g.ref.Owner + "|" + q.OpenKfID)
+				p.wait = c.paces.wait(g.owner() + "|" + q.OpenKfID)
 			}
 			return p, failed
 		case codeBadMsgToken:
@@ -82,16 +82,16 @@ func (c *Checker) sync(ctx context.Context, g *grant, q syncRequest) (page, *pol
 			}
 		case codeBadToken, codeTokenExpired, codeBadSecret, codeBadCorp:
 			if refused == 0 {
-				if !c.broker.drop(ctx, g, token.version) {
+				if !c.broker.Drop(ctx, g, token.Version) {
 					return page{}, g.failure(codeBadToken, "") // the refused token was the new one
 				}
-				refused = token.version
+				refused = token.Version
 				continue
 			}
 		case codeConcurrency:
-			c.crowds.lower(g.ref.Owner)
+			c.crowds.lower(g.owner())
 		case codeRate:
-			return page{}, c.broker.pause(ctx, g)
+			return page{}, c.pause(ctx, g)
 		}
 		return page{}, g.failure(code, errmsg)
 	}

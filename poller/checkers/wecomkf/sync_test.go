@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
 // Every type of message and event is passed on unchanged.
 func TestTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, noLimits)
+		w := newWorld(t, token.NewMemory(), 1, noLimits)
 		id := w.accounts(1, 0)[0]
 		var want []string
 		for _, msgType := range append(wecom.Types(), "of_tomorrow") {
@@ -139,7 +140,7 @@ func TestCursorIsBoundToTheAccount(t *testing.T) {
 // fetched at once without it.
 func TestCallbackTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, wecom.Options{})
+		w := newWorld(t, token.NewMemory(), 1, wecom.Options{})
 		id := w.accounts(1, 5)[0]
 		hint := func() string { return fmt.Sprintf(`{"token": %q}`, w.wecom.CallbackToken(id)) }
 		w.cursors[id] = nil
@@ -170,7 +171,7 @@ func TestCallbackTokens(t *testing.T) {
 // token. Its corporation is not paused.
 func TestCatchingUpKeepsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, wecom.Options{})
+		w := newWorld(t, token.NewMemory(), 1, wecom.Options{})
 		ids := w.accounts(2, 2500)
 		for _, id := range ids {
 			for more := true; more; {
@@ -208,7 +209,7 @@ func TestCatchingUpKeepsTheLimit(t *testing.T) {
 // Some time later they make as many as before.
 func TestConcurrencyIsLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 1, wecom.Options{Concurrency: 5, CallsWithoutToken: -1, Latency: 200 * time.Millisecond})
+		w := newWorld(t, token.NewMemory(), 1, wecom.Options{Concurrency: 5, CallsWithoutToken: -1, Latency: 200 * time.Millisecond})
 		w.replicas[0].paces.most = 1 << 30
 		ids := w.accounts(20, 1)
 		first := w.round(ids)
@@ -241,7 +242,7 @@ func TestConcurrencyIsLowered(t *testing.T) {
 // During a day with many faults, each message is found once, in order.
 func TestEachMessageOnceThroughFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, NewMemory(), 3, wecom.Options{EmptyPages: true, TokenLife: 17 * time.Minute, Concurrency: -1})
+		w := newWorld(t, token.NewMemory(), 3, wecom.Options{EmptyPages: true, TokenLife: 17 * time.Minute, Concurrency: -1})
 		ids := w.accounts(20, 0)
 		posted := 0
 		for round := range 200 {

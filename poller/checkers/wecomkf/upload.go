@@ -35,11 +35,11 @@ func (c *Checker) upload(ctx context.Context, g *grant, r *poller.SendRequest) (
 		return "", err
 	}
 	for refused := int64(0); ; {
-		token, failed := c.broker.token(ctx, g, refused)
+		token, failed := c.broker.Token(ctx, g, refused)
 		if failed != nil {
 			return "", poller.Unsent(failed)
 		}
-		id, code, errmsg, err := c.uploadOnce(ctx, g, r, token.value)
+		id, code, errmsg, err := c.uploadOnce(ctx, g, r, token.Value)
 		if err != nil {
 			return "", poller.Beforehand(err)
 		}
@@ -47,12 +47,12 @@ func (c *Checker) upload(ctx context.Context, g *grant, r *poller.SendRequest) (
 		case codeOK:
 			return id, nil
 		case codeBadToken, codeTokenExpired, codeBadSecret, codeBadCorp:
-			if refused == 0 && c.broker.drop(ctx, g, token.version) {
-				refused = token.version
+			if refused == 0 && c.broker.Drop(ctx, g, token.Version) {
+				refused = token.Version
 				continue
 			}
 		case codeRate:
-			return "", poller.Beforehand(again(c.broker.pause(ctx, g)))
+			return "", poller.Beforehand(again(c.pause(ctx, g)))
 		case codeBusy, codeBadIP, codeConcurrency:
 		default:
 			return "", refusal(code)

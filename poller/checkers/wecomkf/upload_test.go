@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -35,7 +36,7 @@ func TestAnUploadThatFailsIsUnsent(t *testing.T) {
 			w.AddAccount(corp, "wk1")
 			w.Post("wk1", "text")
 			w.Fail(corp, wecom.UploadMedia, tt.fault)
-			c := New(fetch.New(fetch.Options{Transport: w}), source(secret), NewMemory())
+			c := New(fetch.New(fetch.Options{Transport: w}), source(secret), token.NewMemory())
 			_, err := c.Send(t.Context(), poller.SendRequest{
 				Account: "a", Config: configOf("", "wk1"), ID: "SEND1", Attempt: 1, Peer: customer, Type: "image", Data: json.RawMessage(`{"file":"f"}`),
 				File: &poller.SendFile{File: poller.File{Size: 10}, Open: func(context.Context) (io.ReadCloser, error) {
@@ -58,7 +59,7 @@ func TestAnUploadThatFailsIsUnsent(t *testing.T) {
 		})
 	}
 	// A welcome is a text or a menu.
-	c := New(fetch.New(fetch.Options{}), source(secret), NewMemory())
+	c := New(fetch.New(fetch.Options{}), source(secret), token.NewMemory())
 	var known *poller.SendError
 	if _, err := c.Send(t.Context(), poller.SendRequest{Config: configOf("", "wk1"), Peer: customer, Type: "image", Data: json.RawMessage(`{"file":"f"}`), Token: "welcome"}); !errors.As(err, &known) || !known.Final {
 		t.Error(err)

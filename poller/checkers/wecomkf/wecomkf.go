@@ -30,13 +30,13 @@
 // for the same page again at once, without it. Without a token, further pages wait as
 // the limit requires.
 //
-// Access tokens are shared by all checkers that share a Tokens. One of them fetches a
+// Access tokens are shared by all checkers that share a token.Store. One of them fetches a
 // token for all, replaces it before it expires, and drops it when WeCom refuses it. A
 // secret that WeCom refuses is not tried again for an hour, even if an account is
 // resumed or nudged meanwhile, because WeCom bans addresses that try wrong secrets. The
 // refusal is only for that value. A new value is tried at once: store it where the
 // pollers find it, and resume the parked accounts. Tokens are sealed with a key that is
-// derived from the secret; see seal.
+// derived from the secret; see package token.
 //
 // A send is one send_msg, with the send's id as msgid. An event msg_send_fail with that
 // msgid turns it from accepted into failed. The event enter_session of a new customer has
@@ -55,6 +55,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/token"
 )
 
 // kind is the kind's name in records.
@@ -65,7 +66,7 @@ type Checker struct {
 	*form
 	client  *fetch.Client
 	secrets secrets.Source
-	broker  *broker
+	broker  *token.Broker[*grant]
 	crowds  crowds
 	paces   paces
 }
@@ -78,10 +79,10 @@ var (
 )
 
 // New returns a checker that calls through client, finds the configs' secrets in
-// secrets, and shares access tokens through tokens: a *circulate.Ring or a *Memory.
-func New(client *fetch.Client, secrets secrets.Source, tokens Tokens) *Checker {
+// secrets, and shares access tokens through tokens.
+func New(client *fetch.Client, secrets secrets.Source, tokens token.Store) *Checker {
 	c := &Checker{form: newForm(client), client: client, secrets: secrets, paces: paces{most: paceCalls}}
-	c.broker = newBroker(tokens, c.getToken)
+	c.broker = token.NewBroker(tokens, c.fetchToken)
 	return c
 }
 

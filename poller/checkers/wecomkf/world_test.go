@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
 
@@ -20,7 +21,7 @@ import (
 type world struct {
 	*testing.T
 	wecom    *wecom.WeCom
-	tokens   Tokens
+	tokens   token.Store
 	replicas []*Checker
 	secret   string // the deployed secret
 
@@ -29,7 +30,7 @@ type world struct {
 	found   map[string][]int // the numbers of an account's messages, as found
 }
 
-func newWorld(t *testing.T, tokens Tokens, replicas int, options wecom.Options) *world {
+func newWorld(t *testing.T, tokens token.Store, replicas int, options wecom.Options) *world {
 	w := &world{T: t, wecom: wecom.New(options), tokens: tokens, secret: secret, cursors: make(map[string][]byte), found: make(map[string][]int)}
 	w.wecom.AddCorp(corp, secret)
 	client := fetch.New(fetch.Options{Transport: w.wecom})

@@ -1,65 +1,26 @@
-package wecomkf
+package token
 
 import (
 	"context"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/rounds-dev/rounds/circulate/credential"
 )
 
-// Tokens stores sealed access tokens and the pauses of corporations, for all checkers
-// that share it. A credential.Store implements it for all replicas of a namespace, and
-// documents the methods. NewMemory returns one for a single process.
-type Tokens interface {
+// Store has sealed access tokens and the pauses of their owners, for all checkers that share
+// it. A credential.Store implements it for all replicas of a namespace, and documents the
+// methods. NewMemory returns one for a single process.
+type Store interface {
 	Take(ctx context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error)
 	Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error)
 	Drop(ctx context.Context, ref credential.Ref, version int64) (bool, error)
 	PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error)
 }
 
-var _ Tokens = credential.Store{}
+var _ Store = credential.Store{}
 
-// counting is a Tokens with metrics.
-type counting struct {
-	Tokens
-	fetches *prometheus.CounterVec
-	pauses  prometheus.Counter
-}
-
-// Counting returns tokens with metrics in a registry: how often a checker fetched a
-// token, and how often it paused a corporation. No metric is labelled by corporation.
-// If the registry is nil, the metrics are not exposed.
-func Counting(tokens Tokens, registry prometheus.Registerer) Tokens {
-	f := promauto.With(registry)
-	c := &counting{tokens,
-		f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "wecom_token_fetches_total",
-			Help: "Access tokens of WeCom that this process fetched, by result: value, refused (the secret is, for an hour) or failed."}, []string{"result"}),
-		f.NewCounter(prometheus.CounterOpts{Namespace: "rounds", Name: "wecom_pauses_total",
-			Help: "Answers of WeCom to this process that a corporation makes too many calls, each of which has it paused or meets that it is."}),
-	}
-	for _, result := range []credential.Outcome{credential.Fetched, credential.Refused, credential.Failed} {
-		c.fetches.WithLabelValues(string(result)) // at zero, for the alert about the first one
-	}
-	return c
-}
-
-// Settle counts the outcome of a fetch, whether it is written or not.
-func (c *counting) Settle(ctx context.Context, ref credential.Ref, fence int64, s credential.Settlement) (bool, error) {
-	c.fetches.WithLabelValues(string(s.As)).Inc()
-	return c.Tokens.Settle(ctx, ref, fence, s)
-}
-
-// PauseOwner counts each request for a pause.
-func (c *counting) PauseOwner(ctx context.Context, owner, reason string, memory time.Duration, steps ...time.Duration) (time.Duration, error) {
-	c.pauses.Inc()
-	return c.Tokens.PauseOwner(ctx, owner, reason, memory, steps...)
-}
-
-// Memory implements Tokens in the memory of one process. It is safe for concurrent
+// Memory implements Store in the memory of one process. It is safe for concurrent
 // use.
 type Memory struct {
 	mu          sync.Mutex
@@ -91,7 +52,7 @@ func NewMemory() *Memory {
 	return &Memory{credentials: make(map[credential.Ref]*remembered), pauses: make(map[string]*pause)}
 }
 
-var _ Tokens = (*Memory)(nil)
+var _ Store = (*Memory)(nil)
 
 // Take implements credential.Store.Take for this process. Its error is always nil.
 func (m *Memory) Take(_ context.Context, ref credential.Ref, lease time.Duration) (credential.Known, error) {
