@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/encoding/traditionalchinese"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/encoding/unicode/utf32"
 )
 
 const (
@@ -185,6 +187,18 @@ func lookup(label string) encoding.Encoding {
 		return unicode.UTF8
 	case "utf-16":
 		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM) // RFC 2781, section 4.3
+	case "utf-32":
+		return utf32.UTF32(utf32.BigEndian, utf32.UseBOM)
+	case "utf-32be":
+		return utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM)
+	case "utf-32le":
+		return utf32.UTF32(utf32.LittleEndian, utf32.IgnoreBOM)
+	}
+	if m := looseName.FindStringSubmatch(label); m != nil {
+		label = "windows-" + m[1]
+		if m[2] != "" {
+			label = "iso-8859-" + m[2]
+		}
 	}
 	found, _ := htmlindex.Get(label)
 	if found == nil || found == encoding.Replacement {
@@ -195,6 +209,10 @@ func lookup(label string) encoding.Encoding {
 	}
 	return found
 }
+
+// looseName matches names of single-byte charsets that no registry has, such as win-1251, cp-1252
+// and iso_8859_15.
+var looseName = regexp.MustCompile(`^(?:(?:cp|ms|win|windows)[-_]?(125\d|874)|iso[-_]?8859[-_](\d\d?))$`)
 
 // valid returns a text as valid UTF-8. Each wrong byte costs one character.
 func valid(text string) string {
