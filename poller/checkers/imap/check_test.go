@@ -60,6 +60,29 @@ func TestMail(t *testing.T) {
 	want(t, check(t, s, []byte("1:1"), 10), false, "")
 }
 
+// A mail has its flags, and a page with damaged mails has one warning.
+func TestFlagsAndDamage(t *testing.T) {
+	s := start(t, "none")
+	s.Deliver("a", "Subject: x\r\n\r\ntext", imap.FlagSeen, imap.FlagFlagged, imap.FlagDeleted, "$Forwarded", "Work")
+	result := check(t, s, nil, 10)
+	var got data
+	if err := json.Unmarshal(result.Messages[0].Data, &got); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got.Flags)
+	if !slices.Equal(got.Flags, []string{"$deleted", "$flagged", "$forwarded", "$seen", "work"}) || len(result.Warnings) > 0 {
+		t.Errorf("got %q, %v", got.Flags, result.Warnings)
+	}
+	s.Deliver("a", "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=*")
+	s.Deliver("a", "no header")
+	s.Post("a", 1)
+	result = check(t, s, result.Cursor, 10)
+	want(t, result, false, "1:4", "1:2", "1:3", "1:4")
+	if w := result.Warnings; len(w) != 1 || w[0].String() != "malformed: 2 of 3 mails break the rules of MIME, and have what could be read; of 1:2, a part is not encoded as it says, in base64" {
+		t.Errorf("got %v", w)
+	}
+}
+
 // The mailbox is empty at first. Later it has messages, and deleted ones leave gaps.
 func TestExpunged(t *testing.T) {
 	s := start(t, "none")

@@ -61,7 +61,7 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got data
-		raw := dataOf(mail[:min(len(mail), maxRaw)], int64(len(mail)))
+		raw := parse(mail[:min(len(mail), maxRaw)], int64(len(mail))).fit()
 		if err := json.Unmarshal(raw, &got); err != nil || len(raw) > maxData {
 			t.Errorf("%s: %d bytes: %v", files[0], len(raw), err)
 		}

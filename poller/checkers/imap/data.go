@@ -3,36 +3,49 @@ package imap
 import (
 	"bytes"
 	"encoding/json"
-	"net/mail"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 // A message's data stays under 256 KiB together with its surroundings.
 const (
-	maxData      = 252 << 10 // bytes of JSON
-	maxBodyText  = 64 << 10  // bytes
-	maxLine      = 2 << 10   // of a subject, an id or one address
-	maxAddresses = 64        // of one field
-	maxHeaders   = 32 << 10  // bytes of all headers
+	maxData       = 252 << 10 // bytes of JSON
+	maxBodyText   = 64 << 10  // bytes of the text, and of the HTML beside it
+	maxLine       = 2 << 10   // of a subject, an id or one address
+	maxAddresses  = 64        // of one field
+	maxHeaders    = 32 << 10  // bytes of all headers
+	maxReferences = 64        // ids
+	maxReference  = 998       // bytes of one: the longest line of a header (RFC 5322, section 2.1.1)
+	maxFlags      = 32
+	maxFlag       = 64 // bytes
 )
 
 // data is the data of a mail's message. Texts are UTF-8. Fields that the mail lacks
 // are left out.
 type data struct {
-	MessageID string    `json:"message_id,omitempty"` // without angle brackets
-	InReplyTo string    `json:"in_reply_to,omitempty"`
-	Date      string    `json:"date,omitempty"` // as the sender wrote it, in RFC 3339
-	Subject   string    `json:"subject,omitempty"`
-	From      []address `json:"from,omitempty"`
-	To        []address `json:"to,omitempty"`
-	Cc        []address `json:"cc,omitempty"`
-	ReplyTo   []address `json:"reply_to,omitempty"`
-	Headers   []field   `json:"headers,omitempty"` // all, in their order
-	Text      string    `json:"text,omitempty"`
-	TextType  string    `json:"text_type,omitempty"` // text/plain, or text/html where there is none
+	MessageID string `json:"message_id,omitempty"` // without angle brackets
+	InReplyTo string `json:"in_reply_to,omitempty"`
+	// References are the ids of the thread's mails, the oldest first (RFC 5322, section
+	// 3.6.4). If there are too many, the first and the last ones are here.
+	References []string `json:"references,omitempty"`
+	// Flags are the mail's flags when it was found, as JMAP writes them (RFC 8621, section
+	// 4.1.1): $seen, $answered, $flagged, $draft, $deleted, and keywords in lower case.
+	Flags    []string  `json:"flags,omitempty"`
+	Date     string    `json:"date,omitempty"` // as the sender wrote it, in RFC 3339
+	Subject  string    `json:"subject,omitempty"`
+	From     []address `json:"from,omitempty"`
+	To       []address `json:"to,omitempty"`
+	Cc       []address `json:"cc,omitempty"`
+	ReplyTo  []address `json:"reply_to,omitempty"`
+	Headers  []field   `json:"headers,omitempty"` // all, in their order
+	Text     string    `json:"text,omitempty"`
+	TextType string    `json:"text_type,omitempty"` // text/plain, or text/html where there is none
+	HTML     string    `json:"html,omitempty"`      // the text/html beside a text/plain
 	// Attachments are the parts other than the text, without their content: files,
 	// pictures within the text, forwarded mails.
 	Attachments []attachment `json:"attachments,omitempty"`
@@ -43,18 +56,20 @@ type data struct {
 	// Damaged says that the mail breaks the rules of MIME: a multipart without boundaries,
 	// wrong base64, no header. The data has what could be read.
 	Damaged bool `json:"damaged,omitempty"`
+
+	damage string // the first thing that is wrong, for people; empty if the mail is not damaged
 }
 
-// dataOf returns a mail's data, cut to the limits, from the mail's first bytes and its
-// size.
-func dataOf(raw []byte, size int64) json.RawMessage {
+// parse returns a mail's data, from the mail's first bytes and its size.
+func parse(raw []byte, size int64) *data {
 	header, body := split(raw)
 	cutOff := size > int64(len(raw)) || len(raw) == maxRaw
 	hint := header.hint()
 	d := &data{Size: size, Truncated: len(header) == maxFields}
 	d.MessageID, d.InReplyTo = d.id(header.get("Message-Id")), d.id(header.get("In-Reply-To"))
 	d.Subject = d.cut(decodeWords(header.get("Subject"), hint), maxLine)
-	if at, err := mail.ParseDate(header.get("Date")); err == nil && !usable(at).IsZero() {
+	d.References = d.ids(header.get("References"))
+	if at, ok := parseDate(header.get("Date")); ok {
 		d.Date = at.Format(time.RFC3339)
 	}
 	d.From, d.To = d.addresses(header.get("From"), hint), d.addresses(header.get("To"), hint)
@@ -69,26 +84,32 @@ func dataOf(raw []byte, size int64) json.RawMessage {
 		d.Headers = append(d.Headers, f)
 	}
 	found := find(header, body, hint, cutOff)
-	text, kind, whole := found.text()
-	d.Text, d.TextType, d.Attachments = d.cut(text, maxBodyText), kind, found.attachments
+	var whole bool
+	d.Text, d.TextType, d.HTML, whole = found.text()
+	d.Text, d.HTML, d.Attachments = d.cut(d.Text, maxBodyText), d.cut(d.HTML, maxBodyText), found.attachments
 	d.Truncated = d.Truncated || !whole || found.more
-	d.Damaged = found.damaged || header == nil
-	return d.fit()
+	if d.damage = found.damage; header == nil {
+		d.damage = "it has no header"
+	}
+	d.Damaged = d.damage != ""
+	return d
 }
 
-// fit encodes the data. Escaping may turn one byte into six, so data that becomes too
-// long is cut again.
+// fit encodes the data, cut to the limit. Escaping may turn one byte into six, so data that becomes
+// too long is cut again.
 func (d *data) fit() json.RawMessage {
 	raw := d.encode()
 	for len(raw) > maxData {
 		d.Truncated = true
 		switch {
+		case len(d.HTML) > len(d.Text):
+			d.HTML = message.Cut(d.HTML, len(d.HTML)/2)
 		case d.Text != "":
 			d.Text = message.Cut(d.Text, len(d.Text)/2)
 		case d.Headers != nil:
 			d.Headers = nil
 		default:
-			d.From, d.To, d.Cc, d.ReplyTo = nil, nil, nil, nil // what remains has 192 KiB at most
+			d.From, d.To, d.Cc, d.ReplyTo, d.References = nil, nil, nil, nil, nil // what remains has 200 KiB at most
 		}
 		raw = d.encode()
 	}
@@ -106,12 +127,63 @@ func (d *data) encode() json.RawMessage {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
+// id returns the id in a field, without angle brackets. There may be words beside it, as in "Your
+// message of Monday <a@example.com>" (RFC 822, section 4.6.2), and blanks within it, where a program
+// folded the line. Without brackets, the id is the field.
 func (d *data) id(text string) string {
 	text = strings.TrimSpace(text)
-	if id, ok := strings.CutPrefix(text, "<"); ok {
-		text, _, _ = strings.Cut(id, ">")
+	if _, inner, ok := strings.Cut(text, "<"); ok {
+		inner, _, _ = strings.Cut(inner, ">")
+		text = strings.Join(strings.Fields(inner), "")
 	}
 	return d.cut(valid(text), maxLine)
+}
+
+// ids returns the ids in a field, each once, as id does. If none has brackets, each word with an @ is
+// one.
+func (d *data) ids(text string) (all []string) {
+	add := func(id string) {
+		switch id = valid(strings.Join(strings.Fields(id), "")); {
+		case id == "" || slices.Contains(all, id):
+		case len(id) > maxReference:
+			d.Truncated = true // a part of an id would be another id
+		default:
+			if all = append(all, id); len(all) > maxReferences {
+				d.Truncated = true
+				all = slices.Delete(all, 1, 2)
+			}
+		}
+	}
+	for rest, ok := text, true; ok; {
+		var id string
+		if _, rest, ok = strings.Cut(rest, "<"); ok {
+			id, rest, _ = strings.Cut(rest, ">")
+			add(id)
+		}
+	}
+	if all == nil {
+		for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return c <= ' ' || c == ',' || c == ';' }) {
+			if strings.Contains(word, "@") {
+				add(word)
+			}
+		}
+	}
+	return all
+}
+
+// flag adds a flag of the server's. \Recent is left out: it tells which session saw the mail first.
+func (d *data) flag(name imap.Flag) {
+	text := strings.ToLower(valid(string(name)))
+	if system, ok := strings.CutPrefix(text, `\`); ok {
+		text = "$" + system
+	}
+	switch {
+	case text == "$recent" || text == "" || slices.Contains(d.Flags, text):
+	case len(d.Flags) == maxFlags || len(text) > maxFlag:
+		d.Truncated = true
+	default:
+		d.Flags = append(d.Flags, text)
+	}
 }
 
 // cut shortens a text and notes that it was cut.

@@ -242,7 +242,7 @@ func FuzzTransferEncodings(f *testing.F) {
 
 func FuzzFiles(f *testing.F) {
 	mail, _ := nestedMail()
-	f.Add([]byte(dataOf([]byte(mail[:maxRaw]), int64(len(mail)))))
+	f.Add([]byte(parse([]byte(mail[:maxRaw]), int64(len(mail))).fit()))
 	for _, seed := range []string{`{"attachments":[{"part":"1.2","type":"a/b"}],"size":9999999}`, `{"attachments":{}}`, `{`} {
 		f.Add([]byte(seed))
 	}

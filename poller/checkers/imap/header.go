@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"net/mail"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
@@ -47,7 +50,8 @@ type header []field
 // what follows the last field.
 func split(raw []byte) (header, []byte) {
 	var h header
-	whole, after := raw, raw // after the last field
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff")) // scripts that are stored with one send it along
+	whole, after := raw, raw                      // after the last field
 	// Lines that continue a field are joined when the field ends, because a mail may
 	// have tens of thousands of them.
 	var folded []string
@@ -219,6 +223,44 @@ func plain(text string) bool {
 	return !strings.Contains(text, "=?")
 }
 
+// zones are the time zones that have a name in mail (RFC 5322, section 4.3). Package mail takes
+// every name for UTC.
+var zones = map[string]string{
+	"UT": "+0000", "GMT": "+0000", "UTC": "+0000", "Z": "+0000", "EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500",
+	"MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700",
+}
+
+// numericZone matches a time zone's number, also as programs write it that RFC 5322 does not allow.
+var numericZone = regexp.MustCompile(`^(?:GMT|UTC)?([+-]\d{2}):?(\d{2})$`)
+
+// parseDate reads a field with a date. It is not ok if nobody can be sure which time is meant: a time
+// zone has no number and no name that mail knows.
+func parseDate(text string) (at time.Time, ok bool) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, !usable(at).IsZero()
+	}
+	// The day of the week says nothing new, and may be in any language.
+	if day, rest, ok := strings.Cut(text, ","); ok && !strings.ContainsFunc(day, unicode.IsDigit) {
+		text = rest
+	}
+	text, _, _ = strings.Cut(text, "(") // a comment ends it
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return at, false
+	}
+	zone := strings.ToUpper(strings.Trim(words[len(words)-1], `"`))
+	if named := zones[zone]; named != "" {
+		zone = named
+	} else if number := numericZone.FindStringSubmatch(zone); number != nil {
+		zone = number[1] + number[2]
+	} else {
+		return at, false
+	}
+	words[len(words)-1] = zone
+	at, err := mail.ParseDate(strings.Join(words, " "))
+	return at, err == nil && !usable(at).IsZero()
+}
+
 // address is one address of a list. If it is unreadable, its text is the name.
 type address struct {
 	Name    string `json:"name,omitempty"`
@@ -258,7 +300,8 @@ func (d *data) looseAddresses(text string) (list []address) {
 	if strings.Count(text, `"`)%2 == 1 {
 		text = strings.ReplaceAll(text, `"`, "") // an unclosed quote would take everything after it
 	}
-	for _, item := range splitOutside(text, ',') {
+	// Semicolons end groups. Outlook's users and some programs put them between addresses.
+	for _, item := range splitOutside(text, ',', ';') {
 		item = strings.TrimSpace(item)
 		if item == "" {
 			continue
@@ -266,7 +309,7 @@ func (d *data) looseAddresses(text string) (list []address) {
 		name, at := item, ""
 		if open := strings.LastIndexByte(item, '<'); open >= 0 {
 			if inner, _, _ := strings.Cut(item[open+1:], ">"); strings.Contains(inner, "@") {
-				name, at = item[:open], strings.TrimSpace(inner)
+				name, at = strings.TrimRight(item[:open], "< \t"), strings.TrimSpace(inner)
 			}
 		} else if before, after, _ := strings.Cut(item, "@"); before != "" && after != "" && !strings.ContainsAny(item, " \t\"") {
 			name, at = "", item
@@ -328,13 +371,13 @@ func (o *outside) pass(c byte) bool {
 	return false
 }
 
-// splitOutside splits a text at a separator that stands outside of quotes, comments and
+// splitOutside splits a text at separators that stand outside of quotes, comments and
 // angle brackets.
-func splitOutside(text string, separator byte) (items []string) {
+func splitOutside(text string, separators ...byte) (items []string) {
 	var outer outside
 	start := 0
 	for i := range len(text) {
-		if outer.pass(text[i]) && text[i] == separator {
+		if outer.pass(text[i]) && slices.Contains(separators, text[i]) {
 			items = append(items, text[start:i])
 			start = i + 1
 		}

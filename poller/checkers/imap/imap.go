@@ -38,7 +38,8 @@
 //
 // # Mail that breaks the rules
 //
-// A mail is reported whatever is wrong with it. If texts declare no charset, or one that does not
+// A mail is reported whatever is wrong with it. A page with mails that break the rules of MIME has a
+// warning, "malformed", which names the first of them. If texts declare no charset, or one that does not
 // exist, it is guessed, Chinese first. Where decoding changed a field of the header, the field has
 // its raw bytes too. Of each mail the first 128 KiB are read, and at most 64 of its parts, 8 deep.
 //

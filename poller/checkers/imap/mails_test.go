@@ -45,7 +45,7 @@ func judge(t *testing.T, name string, raw json.RawMessage, want data) {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	read := data{Subject: got.Subject, From: got.From, Text: got.Text, TextType: got.TextType, Attachments: got.Attachments, Damaged: got.Damaged}
+	read := data{Subject: got.Subject, From: got.From, Text: got.Text, TextType: got.TextType, HTML: got.HTML, References: got.References, Attachments: got.Attachments, Damaged: got.Damaged}
 	if want.To != nil {
 		read.To = got.To
 	}
@@ -58,7 +58,7 @@ func judge(t *testing.T, name string, raw json.RawMessage, want data) {
 func TestMails(t *testing.T) {
 	all, want := mails(t)
 	for name, mail := range all {
-		judge(t, name, dataOf(mail, int64(len(mail))), want[name])
+		judge(t, name, parse(mail, int64(len(mail))).fit(), want[name])
 	}
 }
 

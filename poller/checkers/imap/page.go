@@ -59,11 +59,11 @@ func (s *session) page(box mailbox, at cursor, limit int) (poller.Result, error)
 			return poller.Result{}, fetch.CheckError(err)
 		}
 	}
-	messages, done, err := s.fetch(box, found.uids)
+	mails, done, err := s.fetch(box, found.uids)
 	if err != nil {
 		return poller.Result{}, err
 	}
-	result.Messages = messages
+	report(mails, &result)
 	result.HasMore = found.more || done < len(found.uids)
 	if at.last = max(at.last, found.passed); done > 0 {
 		at.last = found.uids[done-1]
@@ -167,9 +167,30 @@ func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more
 	return false, nil
 }
 
-// fetch reads messages, and returns how many of the UIDs are done: fewer than all if
-// the page has no room for more bytes. Messages that no longer exist are skipped.
-func (s *session) fetch(box mailbox, uids []uint32) (messages []poller.Message, done int, err error) {
+// fetchedMail is a mail that was read.
+type fetchedMail struct {
+	poller.Message
+	damage string // see data
+}
+
+// report puts the mails into a result, with one warning for all of them that are damaged.
+func report(mails []fetchedMail, result *poller.Result) {
+	var damaged []fetchedMail
+	for _, m := range mails {
+		result.Messages = append(result.Messages, m.Message)
+		if m.damage != "" {
+			damaged = append(damaged, m)
+		}
+	}
+	if len(damaged) > 0 {
+		result.Warnings = append(result.Warnings, poller.Warning{Code: "malformed", Message: fmt.Sprintf(
+			"%d of %d mails break the rules of MIME, and have what could be read; of %s, %s", len(damaged), len(mails), damaged[0].ID, damaged[0].damage)})
+	}
+}
+
+// fetch reads mails, and returns how many of the UIDs are done: fewer than all if
+// the page has no room for more bytes. Mails that no longer exist are skipped.
+func (s *session) fetch(box mailbox, uids []uint32) (mails []fetchedMail, done int, err error) {
 	bytes := 0
 	for chunk := range slices.Chunk(uids, fetchAtOnce) {
 		got, err := s.fetchChunk(box, chunk)
@@ -179,7 +200,7 @@ func (s *session) fetch(box mailbox, uids []uint32) (messages []poller.Message, 
 		for _, uid := range chunk {
 			if m, ok := got[uid]; ok {
 				bytes += len(m.Data)
-				messages = append(messages, m)
+				mails = append(mails, m)
 			}
 		}
 		done += len(chunk)
@@ -187,21 +208,21 @@ func (s *session) fetch(box mailbox, uids []uint32) (messages []poller.Message, 
 			break
 		}
 	}
-	return messages, done, nil
+	return mails, done, nil
 }
 
 // fetchChunk fetches mails with one command.
-func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]poller.Message, error) {
+func (s *session) fetchChunk(box mailbox, uids []uint32) (map[uint32]fetchedMail, error) {
 	s.conn.allow(int64(len(uids)) * (maxRaw + fetchSlack))
 	var set imap.UIDSet
 	for _, uid := range uids {
 		set.AddNum(imap.UID(uid))
 	}
 	command := s.client.Fetch(set, &imap.FetchOptions{
-		UID: true, InternalDate: true, RFC822Size: true,
+		UID: true, InternalDate: true, RFC822Size: true, Flags: true,
 		BodySection: []*imap.FetchItemBodySection{{Peek: true, Partial: &imap.SectionPartial{Offset: 0, Size: maxRaw}}},
 	})
-	got := make(map[uint32]poller.Message, len(uids))
+	got := make(map[uint32]fetchedMail, len(uids))
 	var fault error
 	for item := command.Next(); item != nil; item = command.Next() {
 		uid, m, err := readMail(item, box)
@@ -222,12 +243,13 @@ func broken(code, text string) error {
 	return &poller.CheckError{Kind: poller.Protocol, Code: code, Message: "read: " + text}
 }
 
-// readMail returns the UID and the message of one FETCH answer.
-func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Message, error) {
+// readMail returns the UID and the mail of one FETCH answer.
+func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, fetchedMail, error) {
 	var (
 		uid   uint32
 		at    time.Time
 		size  int64
+		flags []imap.Flag
 		raw   []byte
 		whole bool
 	)
@@ -239,16 +261,18 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Me
 			at = part.Time
 		case imapclient.FetchItemDataRFC822Size:
 			size = part.Size
+		case imapclient.FetchItemDataFlags:
+			flags = part.Flags
 		case imapclient.FetchItemDataBodySection:
 			if part.Literal == nil {
 				break
 			}
 			var err error
 			if raw, err = io.ReadAll(io.LimitReader(part.Literal, maxRaw+1)); err != nil {
-				return 0, poller.Message{}, broken(string(fetch.CodeReset), "the connection broke off")
+				return 0, fetchedMail{}, broken(string(fetch.CodeReset), "the connection broke off")
 			}
 			if len(raw) > maxRaw {
-				return 0, poller.Message{}, broken(string(fetch.CodeTooLarge), "the server sent more of a message than was asked for")
+				return 0, fetchedMail{}, broken(string(fetch.CodeTooLarge), "the server sent more of a message than was asked for")
 			}
 			whole = true
 		}
@@ -256,10 +280,14 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, poller.Me
 	if !whole {
 		// For example, the server sent the message's flags before the requested items. The
 		// message would be lost if it were skipped.
-		return 0, poller.Message{}, broken("protocol", "the server answered with a message but not its text")
+		return 0, fetchedMail{}, broken("protocol", "the server answered with a message but not its text")
+	}
+	d := parse(raw, max(size, int64(len(raw))))
+	for _, name := range flags {
+		d.flag(name)
 	}
 	id := string(cursor{box.validity, uid}.encode())
-	return uid, poller.Message{ID: id, Type: "mail", Time: usable(at), Data: dataOf(raw, max(size, int64(len(raw))))}, nil
+	return uid, fetchedMail{poller.Message{ID: id, Type: "mail", Time: usable(at), Data: d.fit()}, d.damage}, nil
 }
 
 // usable returns the zero time, for unknown, instead of one that RFC 3339 cannot

@@ -28,16 +28,16 @@ type attachment struct {
 	Encoding string `json:"encoding,omitempty"` // base64 or quoted-printable; empty: the part is not encoded
 }
 
-// finder searches a mail for its text and its attachments. The text is the first
-// text/plain that is not blank, or else the first text/html. An attachment is neither.
-// If there is no such text, it is the text of the first mail that is forwarded within
+// finder searches a mail for its texts and its attachments. The texts are the first
+// text/plain that is not blank, and the first text/html. An attachment is neither.
+// If there is no such text, they are the texts of the first mail that is forwarded within
 // this one.
 type finder struct {
-	hint    *hint // see decodeBytes
-	cutOff  bool  // not all of the mail was read
-	parts   int
-	more    bool // there are more parts than are read
-	damaged bool // see data
+	hint   *hint // see decodeBytes
+	cutOff bool  // not all of the mail was read
+	parts  int
+	more   bool   // there are more parts than are read
+	damage string // see data
 
 	plain, html *text // nil: none yet
 	attachments []attachment
@@ -73,16 +73,24 @@ func find(h header, body []byte, hint *hint, cutOff bool) *finder {
 	return f
 }
 
-// text returns the text and its type, both empty if there is none, and whether the text
-// is whole.
-func (f *finder) text() (found, kind string, whole bool) {
+// text returns the text and its type, the HTML beside a text/plain, and whether they are whole.
+func (f *finder) text() (found, kind, html string, whole bool) {
 	switch {
-	case f.plain != nil && (f.html == nil || !f.plain.blank()):
-		return f.plain.utf8, "text/plain", f.plain.whole
+	case f.plain != nil && f.html == nil:
+		return f.plain.utf8, "text/plain", "", f.plain.whole
+	case f.plain != nil && !f.plain.blank():
+		return f.plain.utf8, "text/plain", f.html.utf8, f.plain.whole && f.html.whole
 	case f.html != nil:
-		return f.html.utf8, "text/html", f.html.whole
+		return f.html.utf8, "text/html", "", f.html.whole
 	}
-	return "", "", !f.cutOff
+	return "", "", "", !f.cutOff
+}
+
+// damaged notes what is wrong with the mail, unless something else is already.
+func (f *finder) damaged(what string) {
+	if f.damage == "" {
+		f.damage = what
+	}
 }
 
 // lookAt searches one part with its header.
@@ -132,7 +140,12 @@ func (f *finder) look(h header, body []byte, depth int, at place) {
 		if f.lookInside(body, params["boundary"], depth, at) {
 			return
 		}
-		kind, f.damaged, at.unsure = "text/plain", true, true // without parts, the text is better than none
+		at.unsure = true
+		f.damaged("a multipart has no boundaries")
+		if decoded, _ := transferred(h, body); encodingOf(h) != "" && f.lookInside(decoded, params["boundary"], depth, at) {
+			return // the parts were encoded all together, which RFC 2045, section 6.4 forbids
+		}
+		kind = "text/plain" // without parts, the text is better than none
 	}
 	disposition, named := mediaType(h.get("Content-Disposition"), f.hint)
 	name := named["filename"]
@@ -140,7 +153,9 @@ func (f *finder) look(h header, body []byte, depth int, at place) {
 		name = params["name"]
 	}
 	content, clean := transferred(h, body)
-	f.damaged = f.damaged || !clean
+	if !clean {
+		f.damaged("a part is not encoded as it says, in " + encodingOf(h))
+	}
 	switch {
 	case kind == "message/rfc822" || kind == "message/global":
 		if f.forwarded == nil {
@@ -171,7 +186,8 @@ func (f *finder) lookInside(body []byte, boundary string, depth int, at place) b
 		if boundary = findBoundary(body); boundary == "" {
 			return false
 		}
-		parts, f.damaged, at.unsure = splitParts(body, boundary, maxParts+1), true, true
+		parts, at.unsure = splitParts(body, boundary, maxParts+1), true
+		f.damaged("a multipart does not name its boundary")
 	}
 	for i, p := range parts {
 		f.cutOff = cutOff && !p.ended

@@ -10,7 +10,7 @@ func decoded(t *testing.T, mail string) data {
 	t.Helper()
 	mail = strings.ReplaceAll(mail, "\n", "\r\n")
 	var d data
-	raw := dataOf([]byte(mail), int64(len(mail)))
+	raw := parse([]byte(mail), int64(len(mail))).fit()
 	if err := json.Unmarshal(raw, &d); err != nil || len(raw) > maxData {
 		t.Fatalf("%d bytes: %v", len(raw), err)
 	}
@@ -76,9 +76,10 @@ func TestBounds(t *testing.T) {
 		"many addresses":     "From: " + strings.Repeat("\"\\\"\\\"\\\"\\\"\" <a@example.com>, ", 3000) + "b@example.com\n\n",
 		"many headers":       strings.Repeat("X: y\n", 20_000) + "\n",
 		"many parts":         "Content-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat("--x\nContent-Type: image/png\n\n\n", 3000) + "--x\n\ntext",
+		"two long texts":     "References: " + strings.Repeat("<"+strings.Repeat("\x01", 900)+"@x> <y>", 70) + "\nContent-Type: multipart/alternative; boundary=x\n\n--x\n\n" + strings.Repeat("\x01", 20<<10) + "\n--x\nContent-Type: text/html\n\n" + strings.Repeat("\x02", 30<<10) + "\n--x--",
 		"deep parts":         strings.Repeat("Content-Type: multipart/mixed; boundary=x\n\n--x\n", 2000),
 	} {
-		raw := dataOf([]byte(mail), int64(len(mail)))
+		raw := parse([]byte(mail), int64(len(mail))).fit()
 		var d data
 		if err := json.Unmarshal(raw, &d); err != nil || len(raw) > maxData {
 			t.Errorf("%s: %d bytes: %v", name, len(raw), err)
@@ -87,7 +88,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: not said to be truncated", name)
 		}
 	}
-	if d := dataOf([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: image/png\r\n\r\nxxx"), 1<<20); !strings.Contains(string(d), `"truncated":true`) {
+	if d := parse([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: image/png\r\n\r\nxxx"), 1<<20).fit(); !strings.Contains(string(d), `"truncated":true`) {
 		t.Errorf("a text that was not reached: got %s", d)
 	}
 }
@@ -103,7 +104,7 @@ func FuzzData(f *testing.F) {
 		if len(raw) > maxRaw {
 			raw = raw[:maxRaw]
 		}
-		if got := dataOf(raw, size); !json.Valid(got) || len(got) > maxData {
+		if got := parse(raw, size).fit(); !json.Valid(got) || len(got) > maxData {
 			t.Errorf("%d bytes: %.200s", len(got), got)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/emersion/go-imap/v2"
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
@@ -171,11 +172,43 @@ func TestBoundsOfParts(t *testing.T) {
 	}
 }
 
+// A long thread keeps its first mail and its last ones, and a mail some of its flags.
+func TestBoundsOfThreadsAndFlags(t *testing.T) {
+	thread := ""
+	for i := range 2 * maxReferences {
+		thread += fmt.Sprintf(" <%d@example.com>", i)
+	}
+	d := decoded(t, "References:"+thread+"\n\n")
+	if n := len(d.References); n != maxReferences || !d.Truncated || d.References[0] != "0@example.com" || d.References[1] != fmt.Sprintf("%d@example.com", maxReferences+1) ||
+		d.References[n-1] != fmt.Sprintf("%d@example.com", 2*maxReferences-1) {
+		t.Errorf("%d ids, truncated %t: %q", n, d.Truncated, d.References)
+	}
+	if d := decoded(t, "References: <"+strings.Repeat("x", maxReference+1)+"> <a@b>\n\n"); !slices.Equal(d.References, []string{"a@b"}) || !d.Truncated {
+		t.Errorf("got %q, truncated %t", d.References, d.Truncated)
+	}
+	flagged := new(data)
+	for i := range maxFlags {
+		flagged.flag(imap.Flag(fmt.Sprintf("a%d", i)))
+		flagged.flag(imap.Flag(fmt.Sprintf("A%d", i)))
+	}
+	flagged.flag(`\Recent`)
+	if len(flagged.Flags) != maxFlags || flagged.Truncated {
+		t.Errorf("got %q, truncated %t", flagged.Flags, flagged.Truncated)
+	}
+	if flagged.flag("one more"); len(flagged.Flags) != maxFlags || !flagged.Truncated {
+		t.Errorf("got %q, truncated %t", flagged.Flags, flagged.Truncated)
+	}
+	long := new(data)
+	if long.flag(imap.Flag(strings.Repeat("x", maxFlag+1))); long.Flags != nil || !long.Truncated {
+		t.Errorf("got %q, truncated %t", long.Flags, long.Truncated)
+	}
+}
+
 // An attachment that was not read to its end is reported without a size.
 func TestAttachmentThatIsCutOff(t *testing.T) {
 	mail := "Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\ntext\r\n--x\r\nContent-Type: image/png; name=a.png\r\n\r\nxxx"
 	var d data
-	if err := json.Unmarshal(dataOf([]byte(mail), 1<<20), &d); err != nil {
+	if err := json.Unmarshal(parse([]byte(mail), 1<<20).fit(), &d); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(d.Attachments, []attachment{{Name: "a.png", Type: "image/png", Part: "2"}}) || d.Text != "text" {

@@ -112,12 +112,12 @@ func (s *Server) Post(name string, n int) {
 	}
 }
 
-// Deliver adds a mail without changes.
-func (s *Server) Deliver(name, mail string) {
+// Deliver adds a mail without changes, with flags.
+func (s *Server) Deliver(name, mail string, flags ...imap.Flag) {
 	s.mu.Lock()
 	user := s.account(name).user
 	s.mu.Unlock()
-	if _, err := user.Append("INBOX", literal{bytes.NewReader([]byte(mail))}, &imap.AppendOptions{Time: time.Now()}); err != nil {
+	if _, err := user.Append("INBOX", literal{bytes.NewReader([]byte(mail))}, &imap.AppendOptions{Time: time.Now(), Flags: flags}); err != nil {
 		panic(err) // INBOX always exists
 	}
 }
