@@ -173,8 +173,11 @@ const (
 
 // encodingOf returns a part's transfer encoding, or "" if it has another one or none.
 func encodingOf(h header) string {
-	name, _, _ := strings.Cut(strings.ToLower(h.get("Content-Transfer-Encoding")), ";")
-	if name = strings.TrimSpace(name); name == encodingBase64 || name == encodingQuoted {
+	name := strings.Trim(strings.ToLower(h.get("Content-Transfer-Encoding")), " \t\"'")
+	if end := strings.IndexAny(name, " \t;(\""); end >= 0 {
+		name = name[:end]
+	}
+	if name == encodingBase64 || name == encodingQuoted {
 		return name
 	}
 	return ""

@@ -100,6 +100,9 @@ func FuzzData(f *testing.F) {
 	for _, mail := range all {
 		f.Add(mail, int64(len(mail)))
 	}
+	for _, c := range malformed {
+		f.Add([]byte(c.mail), int64(len(c.mail)))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, size int64) {
 		if len(raw) > maxRaw {
 			raw = raw[:maxRaw]
