@@ -1,6 +1,7 @@
 package concern
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -146,9 +147,13 @@ func TestAlertsAreThoseOfTheTable(t *testing.T) {
 	for _, found := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1) {
 		there[found[1]] = true
 	}
-	named := make(map[string]bool)
+	pages := make(map[string]string)
+	for _, found := range regexp.MustCompile(`(?s)alert: (\w+)\n.*?          dashboard: '\{\{ \$externalLabels\.rounds \}\}(/[\w/]*)'`).FindAllStringSubmatch(rules, -1) {
+		pages[found[1]] = found[2]
+	}
+	named, first := make(map[string]bool), make(map[string]string)
 	for _, name := range unconcerned() {
-		named[name] = true
+		named[name], first[name] = true, pages[name] // any page
 	}
 	_, about, _ := strings.Cut(rules, "alert: RoundsRedisConcern")
 	about, _, _ = strings.Cut(about, "alert: ")
@@ -157,6 +162,7 @@ func TestAlertsAreThoseOfTheTable(t *testing.T) {
 			if named[name] = true; slices.Contains(unconcerned(), name) {
 				t.Errorf("%s: %s stands for no concern", e.code, name)
 			}
+			first[name] = cmp.Or(first[name], e.page)
 		}
 		if of, ok := strings.CutPrefix(string(e.code), "redis_"); ok && slices.Contains(e.alerts, "RoundsRedisConcern") != strings.Contains(about, of+": ") {
 			t.Errorf("RoundsRedisConcern and the table differ about %s", of)
@@ -170,6 +176,9 @@ func TestAlertsAreThoseOfTheTable(t *testing.T) {
 	for name := range there {
 		if !named[name] {
 			t.Errorf("alerts.yaml has %s, which neither a concern nor unconcerned names", name)
+		}
+		if pages[name] == "" || pages[name] != first[name] {
+			t.Errorf("%s leads to the page %q, its concern to %q", name, pages[name], first[name])
 		}
 	}
 }

@@ -69,7 +69,7 @@ func Launch(path string) (*Browser, error) {
 		chromedp.Flag("renderer-process-limit", "2"),
 		chromedp.Flag("no-pings", true),
 		// A name that somebody wrote into a page must not reach any resolver.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE 127.0.0.2"),
 		chromedp.Env("TZ=UTC", "LANG=C.UTF-8"),
 	)
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)

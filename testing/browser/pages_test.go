@@ -31,6 +31,7 @@ func TestInBrowser(t *testing.T) {
 	h := w.hands(t)
 	t.Run("actions", h.testActions)
 	t.Run("keyboard", w.testKeyboard)
+	t.Run("links", w.testLinks)
 	t.Run("scan", w.testScan)
 	t.Run("answers", w.testAnswers)
 	t.Run("revive", h.testRevive)

@@ -128,6 +128,10 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 		principal, err := authenticate(r)
 		if err != nil {
 			p := s.unauthenticated(r, err)
+			if (p.Status == http.StatusUnauthorized || errors.Is(err, signin.ErrForeign)) && s.linked(r) {
+				signin.Onward(w, r, true)
+				return
+			}
 			if p.Status == http.StatusUnauthorized && s.isPage(r) && wantsPage(r) {
 				http.Redirect(w, r, signin.Path+"?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 				return
@@ -146,7 +150,19 @@ func (s *Server) guarded(t terms, next http.Handler) http.Handler {
 	if s.closedTo(t) {
 		return identified
 	}
-	return ownOnly(identified, "set ROUNDS_API_TOKEN to use another name")
+	own := ownOnly(identified, "set ROUNDS_API_TOKEN to use another name")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if signin.Loopback(r.Host) && s.linked(r) {
+			signin.Onward(w, r, false)
+			return
+		}
+		own.ServeHTTP(w, r)
+	})
+}
+
+// linked reports whether a browser follows a link from elsewhere to a page.
+func (s *Server) linked(r *http.Request) bool {
+	return s.isPage(r) && wantsPage(r) && signin.FromElsewhere(r)
 }
 
 // withPages returns the handler of all guarded requests. inside answers requests to the API, and

@@ -152,6 +152,83 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
+// linkTo is the request of a browser that follows a link on another site.
+func linkTo(method, path string) *http.Request {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "localhost:8080"
+	r.Header.Set("Accept", "text/html,*/*;q=0.8")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	r.Header.Set("Sec-Fetch-Mode", "navigate")
+	r.Header.Set("Sec-Fetch-Dest", "document")
+	return r
+}
+
+// A link in a chat or in an alert leads to its page: at once if people sign in, and otherwise after a
+// click. What a page of another site could make of it is refused as ever.
+func TestLinksFromElsewhere(t *testing.T) {
+	for _, token := range []string{"", rightToken} {
+		shown := 0
+		f := newFixture(t, func(o *Options) {
+			o.Token, o.Pages = token, func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { shown++ })
+			}
+		})
+		ask := func(r *http.Request) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			f.api.ServeHTTP(w, r)
+			return w
+		}
+		const page = "/account?id=a&x=%2F"
+		w := ask(linkTo("GET", page))
+		status, refresh := http.StatusForbidden, ""
+		if token != "" {
+			status, refresh = http.StatusOK, "0; url="+page
+		}
+		if w.Code != status || w.Header().Get("Refresh") != refresh || !strings.Contains(w.Body.String(), `href="/account?id=a&amp;x=%2F"`) {
+			t.Errorf("token %q: %d, %q\n%s", token, w.Code, w.Header().Get("Refresh"), w.Body)
+		}
+		host := strings.TrimPrefix(f.server.URL, "http://") // where the session begins
+		again := linkTo("GET", page)                        // where the page leads
+		again.Header.Set("Sec-Fetch-Site", "same-origin")
+		neighbour := linkTo("GET", page) // a page at another port, with which browsers send the cookie
+		neighbour.Header.Set("Sec-Fetch-Site", "same-site")
+		again.Host, neighbour.Host = host, host
+		if token != "" {
+			cookie := f.signIn(token)
+			again.AddCookie(cookie)
+			neighbour.AddCookie(cookie)
+		}
+		if w := ask(neighbour); w.Code != status || shown != 0 {
+			t.Errorf("token %q, a neighbour: %d, shown %d times", token, w.Code, shown)
+		}
+		if w := ask(again); w.Code != http.StatusOK || shown != 1 {
+			t.Errorf("token %q, the second time: %d, shown %d times", token, w.Code, shown)
+		}
+
+		for name, change := range map[string]func(*http.Request){
+			"an API's route":      func(r *http.Request) { r.URL.Path = "/v1/accounts" },
+			"metrics":             func(r *http.Request) { r.URL.Path = "/metrics" },
+			"a form":              func(r *http.Request) { r.Method = "POST" },
+			"a frame":             func(r *http.Request) { r.Header.Set("Sec-Fetch-Dest", "iframe") },
+			"a script's request":  func(r *http.Request) { r.Header.Set("Sec-Fetch-Mode", "no-cors") },
+			"another host's name": func(r *http.Request) { r.URL.Path, r.URL.RawPath = "//evil.example/", "" },
+		} {
+			r := linkTo("GET", "/account")
+			change(r)
+			if w := ask(r); strings.Contains(w.Body.String(), "<h1>") || w.Header().Get("Refresh") != "" || shown != 1 {
+				t.Errorf("token %q, %s: %d, shown %d times\n%s", token, name, w.Code, shown, w.Body)
+			}
+		}
+		if token == "" {
+			r := linkTo("GET", "/account")
+			r.Host = "evil.example"
+			if w := ask(r); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "<h1>") {
+				t.Errorf("another name of this machine: %d\n%s", w.Code, w.Body)
+			}
+		}
+	}
+}
+
 // A page whose host name now resolves to 127.0.0.1 reaches the listener, and counts as the
 // same site. The server refuses it because of its host name.
 func TestRebinding(t *testing.T) {

@@ -185,7 +185,7 @@ func TestAlertRules(t *testing.T) {
 		return s
 	}
 	var rules []map[string]string
-	line := regexp.MustCompile(`^      (- |  |    )(alert|expr|for|labels|severity|annotations|summary|description):(?: (.+))?$`)
+	line := regexp.MustCompile(`^      (- |  |    )(alert|expr|for|labels|severity|annotations|summary|description|dashboard):(?: (.+))?$`)
 	for at := range strings.Lines(text) {
 		at = strings.TrimSuffix(at, "\n")
 		if strings.HasPrefix(at, "#") || at == "groups:" || at == "    rules:" || regexp.MustCompile(`^  - name: [a-z-]+$`).MatchString(at) {

@@ -21,7 +21,7 @@ import (
 // When an identity provider sends a browser back, that request comes from another site. The
 // browser does not send cookies with SameSite=Strict along. So each sign-in under way is in a
 // cookie of its own, sealed, with SameSite=Lax and a life of ten minutes. After the sign-in a page of this service sends the browser on. That request comes from the same
-// site, so it has the session's cookie.
+// site, so it has the session's cookie. Links from other sites lead on in the same way: see Onward.
 
 //go:embed assets
 var assets embed.FS
@@ -256,6 +256,43 @@ func Away(w http.ResponseWriter, r *http.Request, reason string, since time.Time
 		Reason string
 		Since  time.Time
 	}{t, reason, since.UTC()})
+}
+
+// FromElsewhere reports whether a browser follows a link on another site, in a chat or in a mail to a page
+// of this service, and would show it in a window of its own. With such a request it sends no session, or
+// one that does not count, because that page might have been opened by anybody.
+func FromElsewhere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return r.Method == http.MethodGet && (site == "cross-site" || site == "same-site") &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && local(r.URL.RequestURI()) == r.URL.RequestURI()
+}
+
+// Onward answers a request that is FromElsewhere with a page that leads to the same address once more:
+// that request comes from this service. The browser goes there by itself if unasked is true, or else
+// once its user has said so.
+func Onward(w http.ResponseWriter, r *http.Request, unasked bool) {
+	page, err := template.ParseFS(assets, "assets/onward.html")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	t, status := textFor(r), http.StatusForbidden
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", t.Lang)
+	h.Set("Vary", "Accept-Language, Sec-Fetch-Site")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if unasked {
+		status = http.StatusOK
+		h.Set("Refresh", "0; url="+r.URL.RequestURI())
+	}
+	w.WriteHeader(status)
+	_ = page.Execute(w, struct { // a caller that has gone needs no answer
+		T    text
+		Next string
+	}{t, r.URL.RequestURI()})
 }
 
 // Style serves the style sheet of the pages.

@@ -16,6 +16,8 @@ type text struct {
 	Refused, Foreign, TooMany, Plain, Away, ProviderAway, Stale, NotVouched, NoGrant, NoProvider, ProviderSays, TooLarge string
 
 	AwayTitle, Since, LoadsAgain string // of the page about an outage
+
+	OnwardTitle, Linked, Open string // of the page to which a link from elsewhere leads
 }
 
 // texts returns all languages. The first one is the default.
@@ -38,7 +40,8 @@ func texts() []text {
 		ProviderSays: "The identity provider says: %s",
 		TooLarge:     "What was sent cannot be read.",
 		AwayTitle:    "Redis cannot be used now", Since: "since",
-		LoadsAgain: "This page loads again by itself, until Redis is back. The service goes on by itself then.",
+		LoadsAgain:  "This page loads again by itself, until Redis is back. The service goes on by itself then.",
+		OnwardTitle: "Open a page of rounds", Linked: "A link outside of this service leads to one of its pages.", Open: "Open",
 	}, {
 		Lang: string(locale.Chinese), Title: "登录", SignedIn: "您已登录为", SignOut: "退出登录", SignIn: "登录",
 		Secret: "密钥，或 API 的令牌", People: "使用组织账号登录", GoOn: "继续",
@@ -57,7 +60,8 @@ func texts() []text {
 		ProviderSays: "身份提供方返回：%s",
 		TooLarge:     "无法读取所发送的内容。",
 		AwayTitle:    "Redis 目前无法使用", Since: "始于",
-		LoadsAgain: "本页会自动刷新，直到 Redis 恢复。届时服务会自行继续。",
+		LoadsAgain:  "本页会自动刷新，直到 Redis 恢复。届时服务会自行继续。",
+		OnwardTitle: "打开 rounds 的页面", Linked: "您点击的链接来自本服务之外，指向本服务的一个页面。", Open: "打开",
 	}}
 }
 
