@@ -167,7 +167,7 @@ mailed() {
 	need python3 && "${root[@]}" apt-get update -qq &&
 		package=$(apt-cache pkgnames libpython3. | grep -- '-testsuite$' | sort -V | tail -n 1) &&
 		(cd "$folder" && apt-get download -qq "$package" && dpkg-deb -x ./*.deb . && mkdir mails && cp usr/lib/python3*/test/test_email/data/msg_*.txt mails) &&
-		ROUNDS_TEST_MAILS=$folder/mails go test -count=1 ./poller/checkers/imap -run TestCorpus || bad=1
+		ROUNDS_TEST_MAILS=$folder/mails go test -count=1 ./poller/checkers/email -run TestCorpus || bad=1
 	rm -rf "$folder"
 	return $bad
 }

@@ -50,6 +50,8 @@ var mayImport = []struct {
 	{"poller/checkers/message", []string{"accounts/strict", "poller"}},
 	{"poller/token", []string{"circulate/credential", "poller", "poller/internal/copies"}},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential", "poller/token"}, forCheckers...)},
+	{"poller/checkers/email", []string{"poller", "poller/checkers/message"}},
+	{"poller/checkers/imap", append([]string{"poller/checkers/email"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/fetch", "poller/secrets"}},
 	{"poller/delivery", []string{"circulate", "circulate/group", "poller/delivery/internal/refusals"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/email"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
@@ -48,12 +49,12 @@ func TestMail(t *testing.T) {
 	s.Post("a", 1)
 	result := check(t, s, nil, 10)
 	want(t, result, false, "1:1", "1:1")
-	var got data
+	var got email.Data
 	if err := json.Unmarshal(result.Messages[0].Data, &got); err != nil {
 		t.Fatal(err)
 	}
 	if got.Subject != "mail 1" || got.MessageID != "1.a@example.com" || got.Date != "1994-11-06T08:49:37Z" || got.Text != "Hello 1\r\n" ||
-		got.TextType != "text/plain" || got.From[0] != (address{"Anna", "anna@example.com"}) || got.To[0].Address != "a@example.com" ||
+		got.TextType != "text/plain" || got.From[0] != (email.Address{Name: "Anna", Address: "anna@example.com"}) || got.To[0].Address != "a@example.com" ||
 		len(got.Headers) != 5 || got.Truncated || got.Size == 0 || result.Messages[0].Type != "mail" {
 		t.Errorf("got %s", result.Messages[0].Data)
 	}
@@ -65,7 +66,7 @@ func TestFlagsAndDamage(t *testing.T) {
 	s := start(t, "none")
 	s.Deliver("a", "Subject: x\r\n\r\ntext", imap.FlagSeen, imap.FlagFlagged, imap.FlagDeleted, "$Forwarded", "Work")
 	result := check(t, s, nil, 10)
-	var got data
+	var got email.Data
 	if err := json.Unmarshal(result.Messages[0].Data, &got); err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +152,8 @@ func TestLargeMessages(t *testing.T) {
 	for more := true; more; pages++ {
 		result := check(t, s, cursor, 200)
 		for _, m := range result.Messages {
-			var d data
-			if err := json.Unmarshal(m.Data, &d); err != nil || len(m.Data) > maxData || !d.Truncated || len(d.Text) != maxBodyText || d.Size != int64(len("Subject: x\r\n\r\n")+200<<10) {
+			var d email.Data
+			if err := json.Unmarshal(m.Data, &d); err != nil || len(m.Data) > 256<<10 || !d.Truncated || len(d.Text) != 64<<10 || d.Size != int64(len("Subject: x\r\n\r\n")+200<<10) {
 				t.Fatalf("%s: %d bytes, truncated %t, text of %d, size %d", m.ID, len(m.Data), d.Truncated, len(d.Text), d.Size)
 			}
 		}

@@ -1,22 +1,17 @@
 package imap
 
 import (
-	"bufio"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/message"
+	"github.com/rounds-dev/rounds/poller/checkers/email"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -25,54 +20,14 @@ const fileIdle = 30 * time.Second
 
 var _ poller.FileKeeper = (*Checker)(nil)
 
-// section is a file of a mail: one of its parts, or the whole mail.
-type section struct {
-	file     poller.File
-	part     []int // nil: the whole mail
-	encoding string
-}
-
 // Files returns the attachments of a mail, and the whole mail if not all of it was read, because it may
 // have more of them.
 func (*Checker) Files(m *poller.Message) []poller.File {
-	return message.FilesOf(sectionsOf(m), func(s *section) poller.File { return s.file })
+	return email.FilesOf(m)
 }
 
 // Forgets is false: a mailbox has its mails until somebody deletes them.
 func (*Checker) Forgets() bool { return false }
-
-// sectionsOf returns the files of a mail.
-func sectionsOf(m *poller.Message) (all []section) {
-	fields := message.Fields(m)
-	var listed []json.RawMessage
-	_ = json.Unmarshal(fields["attachments"], &listed) // what is no array has none
-	for _, raw := range listed {
-		var a attachment
-		if json.Unmarshal(raw, &a) != nil || len(all) == poller.MaxFiles-1 {
-			continue
-		}
-		if part, ok := parsePart(a.Part); ok {
-			all = append(all, section{poller.CleanFile(poller.File{Name: a.Name, Type: a.Type, Size: int64(a.Size)}), part, a.Encoding})
-		}
-	}
-	var size int64
-	if json.Unmarshal(fields["size"], &size) == nil && size > maxRaw {
-		all = append(all, section{file: poller.File{Name: "mail.eml", Type: "message/rfc822", Size: size}})
-	}
-	return all
-}
-
-// parsePart reads a part's number, such as 2.1.
-func parsePart(text string) (part []int, ok bool) {
-	for number := range strings.SplitSeq(text, ".") {
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 || n > maxParts+1 || len(part) > 2*maxDepth || strconv.Itoa(n) != number {
-			return nil, false
-		}
-		part = append(part, n)
-	}
-	return part, true
-}
 
 // errIdle ends a fetch whose server says nothing for too long.
 var errIdle = errors.New("imap: the server said nothing for too long")
@@ -84,7 +39,7 @@ func (c *Checker) FetchFile(ctx context.Context, r poller.FileRequest) (*poller.
 	if err != nil {
 		return nil, poller.ConfigError(err)
 	}
-	wanted, failed := message.FileAt(sectionsOf(r.Message), r)
+	wanted, failed := email.SectionAt(r)
 	if failed != nil {
 		return nil, failed
 	}
@@ -103,13 +58,8 @@ func (c *Checker) FetchFile(ctx context.Context, r poller.FileRequest) (*poller.
 		return nil, f.slow(within, err)
 	}
 	f.idle.Stop()
-	body := &poller.FileBody{ReadCloser: &content{from: f, fetched: f}}
-	switch wanted.encoding {
-	case encodingBase64:
-		body.ReadCloser = &content{&base64Reader{from: f}, f}
-	case encodingQuoted:
-		body.ReadCloser = &content{&quotedReader{from: bufio.NewReader(f)}, f}
-	default:
+	body := &poller.FileBody{ReadCloser: &content{wanted.Decode(f), f}}
+	if wanted.Encoding == "" {
 		body.Size = f.literal.Size()
 	}
 	return body, nil
@@ -129,7 +79,7 @@ type fetched struct {
 }
 
 // begin opens the mailbox and asks for a section, up to its first byte.
-func (f *fetched) begin(ctx context.Context, c *Checker, config config, password string, mail cursor, wanted section) error {
+func (f *fetched) begin(ctx context.Context, c *Checker, config config, password string, mail cursor, wanted email.Section) error {
 	f.ctx = ctx
 	s, err := c.open(ctx, config)
 	if err != nil {
@@ -151,7 +101,7 @@ func (f *fetched) begin(ctx context.Context, c *Checker, config config, password
 	}
 	s.conn.allow(math.MaxInt64 / 2) // the caller bounds what is read
 	f.command = s.client.Fetch(imap.UIDSetNum(imap.UID(mail.last)), &imap.FetchOptions{
-		UID: true, BodySection: []*imap.FetchItemBodySection{{Part: wanted.part, Peek: true}},
+		UID: true, BodySection: []*imap.FetchItemBodySection{{Part: wanted.Part, Peek: true}},
 	})
 	if f.item = f.command.Next(); f.item == nil {
 		if err := f.command.Close(); err != nil {
@@ -235,112 +185,4 @@ func (d *content) Close() error {
 		d.fetched = nil
 	}
 	return nil
-}
-
-// base64Reader is decodeBase64 for what comes piece by piece.
-type base64Reader struct {
-	from  io.Reader
-	raw   [4 << 10]byte
-	group []byte // base64 that is no whole group of 4 yet, or not decoded
-	ready []byte // decoded
-	err   error  // after ready
-}
-
-// Read implements io.Reader.
-func (r *base64Reader) Read(p []byte) (int, error) {
-	for len(p) > 0 && len(r.ready) == 0 {
-		if r.err != nil {
-			return 0, r.err
-		}
-		r.fill()
-	}
-	n := copy(p, r.ready)
-	r.ready = r.ready[n:]
-	return n, nil
-}
-
-func (r *base64Reader) fill() {
-	n, err := r.from.Read(r.raw[:])
-	r.ready, r.err = r.ready[:0], err
-	for _, b := range r.raw[:n] {
-		switch {
-		case b >= 'A' && b <= 'Z', b >= 'a' && b <= 'z', b >= '0' && b <= '9', b == '+', b == '/':
-			r.group = append(r.group, b)
-		case b == '=':
-			r.flush(len(r.group))
-		}
-	}
-	if err != nil {
-		r.flush(len(r.group))
-	} else {
-		r.flush(len(r.group) / 4 * 4)
-	}
-}
-
-// flush decodes the first bytes of the group.
-func (r *base64Reader) flush(n int) {
-	whole := n
-	if n%4 == 1 {
-		whole-- // 6 bits are no byte
-	}
-	r.ready, _ = base64.RawStdEncoding.AppendDecode(r.ready, r.group[:whole]) // it has no other characters
-	r.group = append(r.group[:0], r.group[n:]...)
-}
-
-// quotedReader is decodeQuoted for what comes piece by piece.
-type quotedReader struct{ from *bufio.Reader }
-
-// maxBlank is how many blanks may be between an equals sign and the end of its line.
-const maxBlank = 1 << 10
-
-// Read implements io.Reader. It returns some bytes when no more can be had without waiting.
-func (r *quotedReader) Read(p []byte) (n int, err error) {
-	for n < len(p) && (n == 0 || r.from.Buffered() > 0) {
-		b, err := r.from.ReadByte()
-		if err != nil {
-			return n, err
-		}
-		if b == '=' {
-			var kept bool
-			if b, kept, err = r.escaped(); err != nil {
-				return n, err
-			}
-			if !kept {
-				continue
-			}
-		}
-		p[n] = b
-		n++
-	}
-	return n, nil
-}
-
-// escaped reads what follows an equals sign; kept is false if that is the end of a line. An error is
-// kept for the next read, unless it comes before the end.
-func (r *quotedReader) escaped() (b byte, kept bool, err error) {
-	if next, _ := r.from.Peek(2); len(next) == 2 {
-		if b, err := strconv.ParseUint(string(next), 16, 8); err == nil {
-			_, _ = r.from.Discard(2)
-			return byte(b), true, nil
-		}
-	}
-	for blanks := 1; blanks <= maxBlank; blanks++ {
-		next, err := r.from.Peek(blanks)
-		if len(next) < blanks {
-			if errors.Is(err, io.EOF) {
-				_, _ = r.from.Discard(len(next))
-				return 0, false, nil
-			}
-			return 0, false, err
-		}
-		switch next[blanks-1] {
-		case ' ', '\t', '\r':
-		case '\n':
-			_, _ = r.from.Discard(blanks)
-			return 0, false, nil
-		default:
-			return '=', true, nil
-		}
-	}
-	return '=', true, nil
 }

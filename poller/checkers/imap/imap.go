@@ -15,8 +15,8 @@
 // A check opens a connection, reads new messages, and closes it. The mailbox is opened
 // with EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
 //
-// A message is reported once, by its UID. Its id is UIDVALIDITY:UID. See data for its
-// fields. Its time is the INTERNALDATE, at which the server received it.
+// A message is reported once, by its UID. Its id is UIDVALIDITY:UID. See email.Data
+// for its fields. Its time is the INTERNALDATE, at which the server received it.
 //
 // # Cursor
 //
@@ -38,10 +38,8 @@
 //
 // # Mail that breaks the rules
 //
-// A mail is reported whatever is wrong with it. A page with mails that break the rules of MIME has a
-// warning, "malformed", which names the first of them. If texts declare no charset, or one that does not
-// exist, it is guessed, Chinese first. Where decoding changed a field of the header, the field has
-// its raw bytes too. Of each mail the first 128 KiB are read, and at most 64 of its parts, 8 deep.
+// A mail is reported whatever is wrong with it: see package email. A page with mails that break the
+// rules of MIME has a warning, "malformed", which names the first of them.
 //
 // # Files
 //

@@ -20,7 +20,7 @@ import (
 // Large mails, which one goroutine reads, and files run without the race detector. It watches the suite
 // of files in telegram.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestLargeMessages", "TestFileSuite", "TestBounds"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestLargeMessages", "TestFileSuite"))
 }
 
 // source has the secrets GOOD, WRONG and LINES.

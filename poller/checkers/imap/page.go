@@ -14,6 +14,8 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/checkers/email"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -24,13 +26,13 @@ const (
 	// message, and a mailbox may have millions.
 	firstWindow = 4 << 10 // UIDs
 	maxWindow   = 64 << 10
-	maxWindows  = 16        // of one check; the next page continues
-	searchBytes = 12        // bytes of a UID in an answer
-	searchSlack = 64 << 10  // bytes of other lines that a server sends meanwhile
-	fetchAtOnce = 25        // messages asked for by one FETCH
-	maxRaw      = 128 << 10 // bytes read of one message
-	fetchSlack  = 4 << 10   // bytes of an answer around one message
-	maxPage     = 4 << 20   // bytes of data on a page; the next page continues
+	maxWindows  = 16           // of one check; the next page continues
+	searchBytes = 12           // bytes of a UID in an answer
+	searchSlack = 64 << 10     // bytes of other lines that a server sends meanwhile
+	fetchAtOnce = 25           // messages asked for by one FETCH
+	maxRaw      = email.MaxRaw // bytes read of one message
+	fetchSlack  = 4 << 10      // bytes of an answer around one message
+	maxPage     = 4 << 20      // bytes of data on a page; the next page continues
 
 	// A page of more than a few messages waits for memory: for the most that a page needs,
 	// including the messages that overfill it.
@@ -170,7 +172,7 @@ func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more
 // fetchedMail is a mail that was read.
 type fetchedMail struct {
 	poller.Message
-	damage string // see data
+	damage string // see email.Data
 }
 
 // report puts the mails into a result, with one warning for all of them that are damaged.
@@ -282,21 +284,12 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, fetchedMa
 		// message would be lost if it were skipped.
 		return 0, fetchedMail{}, broken("protocol", "the server answered with a message but not its text")
 	}
-	d := parse(raw, max(size, int64(len(raw))))
+	d := email.Parse(raw, max(size, int64(len(raw))))
 	for _, name := range flags {
-		d.flag(name)
+		d.AddFlag(string(name))
 	}
 	id := string(cursor{box.validity, uid}.encode())
-	return uid, fetchedMail{poller.Message{ID: id, Type: "mail", Time: usable(at), Data: d.fit()}, d.damage}, nil
-}
-
-// usable returns the zero time, for unknown, instead of one that RFC 3339 cannot
-// express.
-func usable(at time.Time) time.Time {
-	if at = at.UTC(); at.Year() < 1 || at.Year() > 9998 {
-		return time.Time{}
-	}
-	return at
+	return uid, fetchedMail{poller.Message{ID: id, Type: "mail", Time: message.Usable(at), Data: d.Encode()}, d.Damage}, nil
 }
 
 var errCursor = errors.New("imap: broken cursor")

@@ -34,6 +34,15 @@ func TimeOfSeconds(seconds int64) time.Time {
 	return Time(seconds * 1000)
 }
 
+// Usable returns a time in UTC, or the zero time, for unknown, if RFC 3339 cannot express it in every
+// time zone.
+func Usable(at time.Time) time.Time {
+	if at = at.UTC(); at.Year() < 1 || at.Year() > 9998 {
+		return time.Time{}
+	}
+	return at
+}
+
 // Cut shortens a text to at most the given number of bytes, at the start of a rune.
 func Cut(text string, most int) string {
 	if len(text) <= most {

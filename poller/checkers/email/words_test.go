@@ -1,4 +1,4 @@
-package imap
+package email
 
 import (
 	"encoding/base64"
@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/emersion/go-imap/v2"
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
@@ -101,14 +100,14 @@ func TestHintOfUTF16(t *testing.T) {
 // The raw field is beside the decoded one, byte for byte.
 func TestRawHeaders(t *testing.T) {
 	d := decoded(t, "Subject: =?gbk?B?xOM=?=\nX-A: \xc4\xe3\nX-B: plain\n\n")
-	want := []field{{"Subject", "你", "=?gbk?B?xOM=?="}, {"X-A", "你", "\u00c4\u00e3"}, {"X-B", "plain", ""}}
+	want := []Field{{"Subject", "你", "=?gbk?B?xOM=?="}, {"X-A", "你", "\u00c4\u00e3"}, {"X-B", "plain", ""}}
 	if !slices.Equal(d.Headers, want) {
 		t.Errorf("got %+v", d.Headers)
 	}
 }
 
 func TestAddresses(t *testing.T) {
-	for text, want := range map[string][]address{
+	for text, want := range map[string][]Address{
 		"\xd5\xc5\xc8\xfd <z@example.com>":                  {{"张三", "z@example.com"}},
 		`"=?gbk?B?1cXI/Q==?=" <z@example.com>, b@c.example`: {{"张三", "z@example.com"}, {"", "b@c.example"}},
 		"=?gbk?B?1cXI/Q==?=<z@example.com>":                 {{"张三", "z@example.com"}},
@@ -117,7 +116,7 @@ func TestAddresses(t *testing.T) {
 		"broken@, Anna <anna@example.com>, x y":             {{"broken@", ""}, {"Anna", "anna@example.com"}, {"x y", ""}},
 		"undisclosed-recipients:;":                          nil,
 	} {
-		d := new(data)
+		d := new(Data)
 		if got := d.addresses(text, nil); !slices.Equal(got, want) {
 			t.Errorf("%q: got %+v", text, got)
 		}
@@ -186,20 +185,20 @@ func TestBoundsOfThreadsAndFlags(t *testing.T) {
 	if d := decoded(t, "References: <"+strings.Repeat("x", maxReference+1)+"> <a@b>\n\n"); !slices.Equal(d.References, []string{"a@b"}) || !d.Truncated {
 		t.Errorf("got %q, truncated %t", d.References, d.Truncated)
 	}
-	flagged := new(data)
+	flagged := new(Data)
 	for i := range maxFlags {
-		flagged.flag(imap.Flag(fmt.Sprintf("a%d", i)))
-		flagged.flag(imap.Flag(fmt.Sprintf("A%d", i)))
+		flagged.AddFlag(fmt.Sprintf("a%d", i))
+		flagged.AddFlag(fmt.Sprintf("A%d", i))
 	}
-	flagged.flag(`\Recent`)
+	flagged.AddFlag(`\Recent`)
 	if len(flagged.Flags) != maxFlags || flagged.Truncated {
 		t.Errorf("got %q, truncated %t", flagged.Flags, flagged.Truncated)
 	}
-	if flagged.flag("one more"); len(flagged.Flags) != maxFlags || !flagged.Truncated {
+	if flagged.AddFlag("one more"); len(flagged.Flags) != maxFlags || !flagged.Truncated {
 		t.Errorf("got %q, truncated %t", flagged.Flags, flagged.Truncated)
 	}
-	long := new(data)
-	if long.flag(imap.Flag(strings.Repeat("x", maxFlag+1))); long.Flags != nil || !long.Truncated {
+	long := new(Data)
+	if long.AddFlag(strings.Repeat("x", maxFlag+1)); long.Flags != nil || !long.Truncated {
 		t.Errorf("got %q, truncated %t", long.Flags, long.Truncated)
 	}
 }
@@ -207,11 +206,11 @@ func TestBoundsOfThreadsAndFlags(t *testing.T) {
 // An attachment that was not read to its end is reported without a size.
 func TestAttachmentThatIsCutOff(t *testing.T) {
 	mail := "Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\ntext\r\n--x\r\nContent-Type: image/png; name=a.png\r\n\r\nxxx"
-	var d data
-	if err := json.Unmarshal(parse([]byte(mail), 1<<20).fit(), &d); err != nil {
+	var d Data
+	if err := json.Unmarshal(Parse([]byte(mail), 1<<20).Encode(), &d); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(d.Attachments, []attachment{{Name: "a.png", Type: "image/png", Part: "2"}}) || d.Text != "text" {
+	if !slices.Equal(d.Attachments, []Attachment{{Name: "a.png", Type: "image/png", Part: "2"}}) || d.Text != "text" {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -227,7 +226,7 @@ func FuzzWords(f *testing.F) {
 		if !utf8.ValidString(got) || plain(text) && got != text {
 			t.Errorf("got %q", got)
 		}
-		d := new(data)
+		d := new(Data)
 		for _, a := range d.addresses(text, hint) {
 			if !utf8.ValidString(a.Name + a.Address) {
 				t.Errorf("got %+v", a)

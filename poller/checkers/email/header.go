@@ -1,4 +1,4 @@
-package imap
+package email
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 
 const maxFields = 1000 // of one header
 
-// field is one field of a header.
-type field struct {
+// Field is one field of a header.
+type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // in a message: decoded
 	// Raw is the field as it came, if decoding changed it. A byte beyond ASCII is written
@@ -27,8 +27,8 @@ type field struct {
 }
 
 // decoded returns the field for a message. hint is the mail's.
-func (f field) decoded(d *data, hint *hint) field {
-	shown := field{Name: f.Name, Value: d.cut(decodeWords(f.Value, hint), 2*maxLine)}
+func (f Field) decoded(d *Data, hint *hint) Field {
+	shown := Field{Name: f.Name, Value: d.cut(decodeWords(f.Value, hint), 2*maxLine)}
 	if !plain(f.Value) {
 		raw := make([]rune, 0, min(len(f.Value), 2*maxLine))
 		for i := range min(len(f.Value), 2*maxLine) {
@@ -42,7 +42,7 @@ func (f field) decoded(d *data, hint *hint) field {
 
 // header is a mail's or a part's header, in its order. Its values are bytes in any
 // charset.
-type header []field
+type header []Field
 
 // split returns the header and the body of a mail or a part. Like mail programs, and unlike
 // net/mail, it skips lines that are not fields, because no message may be lost for one of its
@@ -83,7 +83,7 @@ func split(raw []byte) (header, []byte) {
 		name, value, ok := strings.Cut(text, ":")
 		if name = strings.TrimSpace(name); ok && name != "" && !strings.ContainsAny(name, " \t") && len(h) < maxFields {
 			end()
-			h = append(h, field{Name: message.Cut(valid(name), 256), Value: strings.TrimSpace(value)})
+			h = append(h, Field{Name: message.Cut(valid(name), 256), Value: strings.TrimSpace(value)})
 			after = rest
 		}
 	}
@@ -237,7 +237,7 @@ var numericZone = regexp.MustCompile(`^(?:GMT|UTC)?([+-]\d{2}):?(\d{2})$`)
 // zone has no number and no name that mail knows.
 func parseDate(text string) (at time.Time, ok bool) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, !usable(at).IsZero()
+		return at, !message.Usable(at).IsZero()
 	}
 	// The day of the week says nothing new, and may be in any language.
 	if day, rest, ok := strings.Cut(text, ","); ok && !strings.ContainsFunc(day, unicode.IsDigit) {
@@ -258,17 +258,17 @@ func parseDate(text string) (at time.Time, ok bool) {
 	}
 	words[len(words)-1] = zone
 	at, err := mail.ParseDate(strings.Join(words, " "))
-	return at, err == nil && !usable(at).IsZero()
+	return at, err == nil && !message.Usable(at).IsZero()
 }
 
-// address is one address of a list. If it is unreadable, its text is the name.
-type address struct {
+// Address is one address of a list. If it is unreadable, its text is the name.
+type Address struct {
 	Name    string `json:"name,omitempty"`
 	Address string `json:"address,omitempty"`
 }
 
 // addresses reads a list of addresses. A broken address does not cost the others.
-func (d *data) addresses(text string, hint *hint) (list []address) {
+func (d *Data) addresses(text string, hint *hint) (list []Address) {
 	if text == "" {
 		return nil
 	}
@@ -284,19 +284,19 @@ func (d *data) addresses(text string, hint *hint) (list []address) {
 	return list
 }
 
-func (d *data) add(list []address, name, at string) []address {
-	return append(list, address{d.cut(valid(name), maxLine), d.cut(valid(at), maxLine)})
+func (d *Data) add(list []Address, name, at string) []Address {
+	return append(list, Address{d.cut(valid(name), maxLine), d.cut(valid(at), maxLine)})
 }
 
 // full reports whether a list has no room for more, and notes that it was cut.
-func (d *data) full(list []address) bool {
+func (d *Data) full(list []Address) bool {
 	d.Truncated = d.Truncated || len(list) == maxAddresses
 	return len(list) == maxAddresses
 }
 
 // looseAddresses reads a list that breaks the rules: the text in the last angle brackets
 // of an item is its address.
-func (d *data) looseAddresses(text string) (list []address) {
+func (d *Data) looseAddresses(text string) (list []Address) {
 	if strings.Count(text, `"`)%2 == 1 {
 		text = strings.ReplaceAll(text, `"`, "") // an unclosed quote would take everything after it
 	}

@@ -1,4 +1,4 @@
-package imap
+package email
 
 import (
 	"encoding/json"
@@ -60,8 +60,8 @@ func TestCorpus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got data
-		raw := parse(mail[:min(len(mail), maxRaw)], int64(len(mail))).fit()
+		var got Data
+		raw := Parse(mail[:min(len(mail), MaxRaw)], int64(len(mail))).Encode()
 		if err := json.Unmarshal(raw, &got); err != nil || len(raw) > maxData {
 			t.Errorf("%s: %d bytes: %v", files[0], len(raw), err)
 		}

@@ -1,4 +1,13 @@
-package imap
+// Package email reads mails: it turns a mail's bytes into a message's data, and finds its files. It
+// knows nothing of how mails are fetched, so all kinds that check mailboxes report the same data.
+//
+// # Mail that breaks the rules
+//
+// A mail is reported whatever is wrong with it. Data.Damage says what breaks the rules of MIME. If texts
+// declare no charset, or one that does not exist, it is guessed, Chinese first. Where decoding changed a
+// field of the header, the field has its raw bytes too. Of each mail the first MaxRaw bytes are read, and
+// at most 64 of its parts, 8 deep.
+package email
 
 import (
 	"bytes"
@@ -7,10 +16,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emersion/go-imap/v2"
-
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
+
+// MaxRaw is how many of a mail's first bytes Parse reads.
+const MaxRaw = 128 << 10
 
 // A message's data stays under 256 KiB together with its surroundings.
 const (
@@ -25,9 +35,9 @@ const (
 	maxFlag       = 64 // bytes
 )
 
-// data is the data of a mail's message. Texts are UTF-8. Fields that the mail lacks
+// Data is the data of a mail's message. Texts are UTF-8. Fields that the mail lacks
 // are left out.
-type data struct {
+type Data struct {
 	MessageID string `json:"message_id,omitempty"` // without angle brackets
 	InReplyTo string `json:"in_reply_to,omitempty"`
 	// References are the ids of the thread's mails, the oldest first (RFC 5322, section
@@ -38,17 +48,17 @@ type data struct {
 	Flags    []string  `json:"flags,omitempty"`
 	Date     string    `json:"date,omitempty"` // as the sender wrote it, in RFC 3339
 	Subject  string    `json:"subject,omitempty"`
-	From     []address `json:"from,omitempty"`
-	To       []address `json:"to,omitempty"`
-	Cc       []address `json:"cc,omitempty"`
-	ReplyTo  []address `json:"reply_to,omitempty"`
-	Headers  []field   `json:"headers,omitempty"` // all, in their order
+	From     []Address `json:"from,omitempty"`
+	To       []Address `json:"to,omitempty"`
+	Cc       []Address `json:"cc,omitempty"`
+	ReplyTo  []Address `json:"reply_to,omitempty"`
+	Headers  []Field   `json:"headers,omitempty"` // all, in their order
 	Text     string    `json:"text,omitempty"`
 	TextType string    `json:"text_type,omitempty"` // text/plain, or text/html where there is none
 	HTML     string    `json:"html,omitempty"`      // the text/html beside a text/plain
 	// Attachments are the parts other than the text, without their content: files,
 	// pictures within the text, forwarded mails.
-	Attachments []attachment `json:"attachments,omitempty"`
+	Attachments []Attachment `json:"attachments,omitempty"`
 	Size        int64        `json:"size"` // bytes of the whole mail
 	// Truncated says that headers or text were cut, or that the mail is so long that its
 	// text or attachments may not have been reached.
@@ -57,15 +67,16 @@ type data struct {
 	// wrong base64, no header. The data has what could be read.
 	Damaged bool `json:"damaged,omitempty"`
 
-	damage string // the first thing that is wrong, for people; empty if the mail is not damaged
+	// Damage is the first thing that is wrong, for people. It is empty if the mail is not damaged.
+	Damage string `json:"-"`
 }
 
-// parse returns a mail's data, from the mail's first bytes and its size.
-func parse(raw []byte, size int64) *data {
+// Parse returns a mail's data, from the mail's first bytes, at most MaxRaw, and its size.
+func Parse(raw []byte, size int64) *Data {
 	header, body := split(raw)
-	cutOff := size > int64(len(raw)) || len(raw) == maxRaw
+	cutOff := size > int64(len(raw)) || len(raw) == MaxRaw
 	hint := header.hint()
-	d := &data{Size: size, Truncated: len(header) == maxFields}
+	d := &Data{Size: size, Truncated: len(header) == maxFields}
 	d.MessageID, d.InReplyTo = d.id(header.get("Message-Id")), d.id(header.get("In-Reply-To"))
 	d.Subject = d.cut(decodeWords(header.get("Subject"), hint), maxLine)
 	d.References = d.ids(header.get("References"))
@@ -88,17 +99,17 @@ func parse(raw []byte, size int64) *data {
 	d.Text, d.TextType, d.HTML, whole = found.text()
 	d.Text, d.HTML, d.Attachments = d.cut(d.Text, maxBodyText), d.cut(d.HTML, maxBodyText), found.attachments
 	d.Truncated = d.Truncated || !whole || found.more
-	if d.damage = found.damage; header == nil {
-		d.damage = "it has no header"
+	if d.Damage = found.damage; header == nil {
+		d.Damage = "it has no header"
 	}
-	d.Damaged = d.damage != ""
+	d.Damaged = d.Damage != ""
 	return d
 }
 
-// fit encodes the data, cut to the limit. Escaping may turn one byte into six, so data that becomes
+// Encode encodes the data, cut to the limit. Escaping may turn one byte into six, so data that becomes
 // too long is cut again.
-func (d *data) fit() json.RawMessage {
-	raw := d.encode()
+func (d *Data) Encode() json.RawMessage {
+	raw := d.marshal()
 	for len(raw) > maxData {
 		d.Truncated = true
 		switch {
@@ -111,13 +122,13 @@ func (d *data) fit() json.RawMessage {
 		default:
 			d.From, d.To, d.Cc, d.ReplyTo, d.References = nil, nil, nil, nil, nil // what remains has 200 KiB at most
 		}
-		raw = d.encode()
+		raw = d.marshal()
 	}
 	return raw
 }
 
-// encode returns the JSON. It does not escape HTML, which would then be three times as long.
-func (d *data) encode() json.RawMessage {
+// marshal returns the JSON. It does not escape HTML, which would then be three times as long.
+func (d *Data) marshal() json.RawMessage {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -130,7 +141,7 @@ func (d *data) encode() json.RawMessage {
 // id returns the id in a field, without angle brackets. There may be words beside it, as in "Your
 // message of Monday <a@example.com>" (RFC 822, section 4.6.2), and blanks within it, where a program
 // folded the line. Without brackets, the id is the field.
-func (d *data) id(text string) string {
+func (d *Data) id(text string) string {
 	text = strings.TrimSpace(text)
 	if _, inner, ok := strings.Cut(text, "<"); ok {
 		inner, _, _ = strings.Cut(inner, ">")
@@ -141,7 +152,7 @@ func (d *data) id(text string) string {
 
 // ids returns the ids in a field, each once, as id does. If none has brackets, each word with an @ is
 // one.
-func (d *data) ids(text string) (all []string) {
+func (d *Data) ids(text string) (all []string) {
 	add := func(id string) {
 		switch id = valid(strings.Join(strings.Fields(id), "")); {
 		case id == "" || slices.Contains(all, id):
@@ -171,9 +182,9 @@ func (d *data) ids(text string) (all []string) {
 	return all
 }
 
-// flag adds a flag of the server's. \Recent is left out: it tells which session saw the mail first.
-func (d *data) flag(name imap.Flag) {
-	text := strings.ToLower(valid(string(name)))
+// AddFlag adds a flag, by its name in IMAP or JMAP. \Recent is left out: it tells which session saw the mail first.
+func (d *Data) AddFlag(name string) {
+	text := strings.ToLower(valid(name))
 	if system, ok := strings.CutPrefix(text, `\`); ok {
 		text = "$" + system
 	}
@@ -187,7 +198,7 @@ func (d *data) flag(name imap.Flag) {
 }
 
 // cut shortens a text and notes that it was cut.
-func (d *data) cut(text string, most int) string {
+func (d *Data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
 	return message.Cut(text, most)
 }

@@ -1,4 +1,4 @@
-package imap
+package email
 
 import (
 	"encoding/json"
@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-func decoded(t *testing.T, mail string) data {
+func decoded(t *testing.T, mail string) Data {
 	t.Helper()
 	mail = strings.ReplaceAll(mail, "\n", "\r\n")
-	var d data
-	raw := parse([]byte(mail), int64(len(mail))).fit()
+	var d Data
+	raw := Parse([]byte(mail), int64(len(mail))).Encode()
 	if err := json.Unmarshal(raw, &d); err != nil || len(raw) > maxData {
 		t.Fatalf("%d bytes: %v", len(raw), err)
 	}
@@ -60,10 +60,10 @@ func TestTexts(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	d := decoded(t, "From x Mon\nSubject: =?utf-8?B?5L2g5aW9?=\n =?iso-8859-1?Q?_=E9?=\nno field\nFrom: =?utf-8?Q?J=C3=B6rg?= <j@example.com>, broken@\n"+
 		"To: undisclosed-recipients:;\nDate: yesterday\nMessage-ID: <a@b> x\nX: \xff\n\ntext")
-	if d.Subject != "你好 é" || len(d.From) != 2 || d.From[0] != (address{"Jörg", "j@example.com"}) || d.From[1] != (address{Name: "broken@"}) || d.To != nil || d.Date != "" || d.MessageID != "a@b" || d.Text != "text" {
+	if d.Subject != "你好 é" || len(d.From) != 2 || d.From[0] != (Address{"Jörg", "j@example.com"}) || d.From[1] != (Address{Name: "broken@"}) || d.To != nil || d.Date != "" || d.MessageID != "a@b" || d.Text != "text" {
 		t.Errorf("got %+v", d)
 	}
-	if last := d.Headers[len(d.Headers)-1]; last != (field{"X", "ÿ", "ÿ"}) || len(d.Headers) != 6 {
+	if last := d.Headers[len(d.Headers)-1]; last != (Field{"X", "ÿ", "ÿ"}) || len(d.Headers) != 6 {
 		t.Errorf("got %+v", d.Headers)
 	}
 }
@@ -71,16 +71,16 @@ func TestHeaders(t *testing.T) {
 // The data of any mail stays within the limit and says what is missing.
 func TestBounds(t *testing.T) {
 	for name, mail := range map[string]string{
-		"control characters": "\n" + strings.Repeat("\x01", maxRaw-10),
-		"a long subject":     "Subject: " + strings.Repeat("x", maxRaw-100) + "\n\n",
+		"control characters": "\n" + strings.Repeat("\x01", MaxRaw-10),
+		"a long subject":     "Subject: " + strings.Repeat("x", MaxRaw-100) + "\n\n",
 		"many addresses":     "From: " + strings.Repeat("\"\\\"\\\"\\\"\\\"\" <a@example.com>, ", 3000) + "b@example.com\n\n",
 		"many headers":       strings.Repeat("X: y\n", 20_000) + "\n",
 		"many parts":         "Content-Type: multipart/mixed; boundary=x\n\n" + strings.Repeat("--x\nContent-Type: image/png\n\n\n", 3000) + "--x\n\ntext",
 		"two long texts":     "References: " + strings.Repeat("<"+strings.Repeat("\x01", 900)+"@x> <y>", 70) + "\nContent-Type: multipart/alternative; boundary=x\n\n--x\n\n" + strings.Repeat("\x01", 20<<10) + "\n--x\nContent-Type: text/html\n\n" + strings.Repeat("\x02", 30<<10) + "\n--x--",
 		"deep parts":         strings.Repeat("Content-Type: multipart/mixed; boundary=x\n\n--x\n", 2000),
 	} {
-		raw := parse([]byte(mail), int64(len(mail))).fit()
-		var d data
+		raw := Parse([]byte(mail), int64(len(mail))).Encode()
+		var d Data
 		if err := json.Unmarshal(raw, &d); err != nil || len(raw) > maxData {
 			t.Errorf("%s: %d bytes: %v", name, len(raw), err)
 		}
@@ -88,7 +88,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: not said to be truncated", name)
 		}
 	}
-	if d := parse([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: image/png\r\n\r\nxxx"), 1<<20).fit(); !strings.Contains(string(d), `"truncated":true`) {
+	if d := Parse([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: image/png\r\n\r\nxxx"), 1<<20).Encode(); !strings.Contains(string(d), `"truncated":true`) {
 		t.Errorf("a text that was not reached: got %s", d)
 	}
 }
@@ -104,10 +104,10 @@ func FuzzData(f *testing.F) {
 		f.Add([]byte(c.mail), int64(len(c.mail)))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, size int64) {
-		if len(raw) > maxRaw {
-			raw = raw[:maxRaw]
+		if len(raw) > MaxRaw {
+			raw = raw[:MaxRaw]
 		}
-		if got := parse(raw, size).fit(); !json.Valid(got) || len(got) > maxData {
+		if got := Parse(raw, size).Encode(); !json.Valid(got) || len(got) > maxData {
 			t.Errorf("%d bytes: %.200s", len(got), got)
 		}
 	})

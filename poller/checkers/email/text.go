@@ -1,4 +1,4 @@
-package imap
+package email
 
 import (
 	"strconv"
@@ -16,8 +16,8 @@ const (
 	maxType  = 128 // bytes of its type
 )
 
-// attachment is a part of a mail that is not its text.
-type attachment struct {
+// Attachment is a part of a mail that is not its text.
+type Attachment struct {
 	Name string `json:"name,omitempty"`
 	Type string `json:"type"`
 	Size int    `json:"size,omitempty"` // decoded bytes; 0 also if the part was not read to its end
@@ -37,10 +37,10 @@ type finder struct {
 	cutOff bool  // not all of the mail was read
 	parts  int
 	more   bool   // there are more parts than are read
-	damage string // see data
+	damage string // see Data
 
 	plain, html *text // nil: none yet
-	attachments []attachment
+	attachments []Attachment
 	forwarded   *forwarded // nil: none yet
 }
 
@@ -173,7 +173,7 @@ func (f *finder) look(h header, body []byte, depth int, at place) {
 	if f.cutOff {
 		size = 0
 	}
-	f.attachments = append(f.attachments, attachment{message.Cut(name, maxName), message.Cut(valid(kind), maxType), size, at.own(), encodingOf(h)})
+	f.attachments = append(f.attachments, Attachment{message.Cut(name, maxName), message.Cut(valid(kind), maxType), size, at.own(), encodingOf(h)})
 }
 
 // lookInside searches the parts of a part, and reports whether there are any. If the
