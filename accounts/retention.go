@@ -16,9 +16,9 @@ type Retentions interface {
 
 // holds says how long third parties hold calls. A Kinds may implement it.
 type holds interface {
-	// Hold returns how long the third party of this kind, with this config, holds a call until
-	// something comes; 0 means not at all.
-	Hold(kind string, config json.RawMessage) time.Duration
+	// HoldAt returns how long the third party of an account of this kind, with this config and
+	// cadence, holds a call until something comes; 0 means not at all.
+	HoldAt(kind string, config json.RawMessage, every string) time.Duration
 }
 
 // Headroom sums up, for the accounts of one kind, the time that is left until the third
@@ -67,7 +67,7 @@ func (e *Explanation) readThirdParty(kinds Kinds) {
 		e.Retention = known.Retention(e.Kind, e.Config)
 	}
 	if known, ok := kinds.(holds); ok {
-		e.Hold = known.Hold(e.Kind, e.Config)
+		e.Hold = known.HoldAt(e.Kind, e.Config, e.Cadence)
 		e.Rule, e.Why = e.reason()
 	}
 }

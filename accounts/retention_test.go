@@ -25,6 +25,10 @@ func (held) Hold(kind string, _ json.RawMessage) time.Duration {
 	return map[string]time.Duration{"plain": 35 * time.Second}[kind]
 }
 
+func (h held) HoldAt(kind string, config json.RawMessage, _ string) time.Duration {
+	return h.Hold(kind, config)
+}
+
 func TestExplainTellsThatACallIsHeld(t *testing.T) {
 	faketime.Run(t, 4, func(c *faketime.World) {
 		ctx := c.Context()

@@ -155,6 +155,14 @@ func (c Checkers) Hold(kind string, config json.RawMessage) time.Duration {
 	return holdOf(c[kind], config, nil)
 }
 
+// HoldAt is Hold for an account with a cadence, as cadence.Cadence.String writes it. See Pollable.
+func (c Checkers) HoldAt(kind string, config json.RawMessage, every string) time.Duration {
+	if pollable(c[kind]) && !isTight(every) {
+		return 0
+	}
+	return c.Hold(kind, config)
+}
+
 // Kinds returns the kinds in alphabetical order.
 func (c Checkers) Kinds() []string {
 	kinds := make([]string, 0, len(c))

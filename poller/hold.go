@@ -26,6 +26,18 @@ type Holder interface {
 	Hold(config json.RawMessage) time.Duration
 }
 
+// A Pollable is a Holder whose accounts can be polled as well. Only its accounts with the cadence
+// "every 0" are held. The others are polled at their times, and take no place of held checks.
+type Pollable interface {
+	// Pollable reports whether accounts with another cadence are polled.
+	Pollable() bool
+}
+
+func pollable(c Checker) bool {
+	p, ok := c.(Pollable)
+	return ok && p.Pollable()
+}
+
 // holdMargin is how much longer a held call may take than the third party holds it. With less,
 // the client's time-out and the third party's answer would race.
 const holdMargin = 10 * time.Second

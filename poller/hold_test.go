@@ -127,3 +127,43 @@ func TestHoldingIsTold(t *testing.T) {
 		stop()
 	})
 }
+
+// pollableHolding is holding for a third party that can be polled as well.
+type pollableHolding struct{ *holding }
+
+func (pollableHolding) Pollable() bool { return true }
+
+// Of a kind that can be polled as well, only accounts with the cadence "every 0" are held. Those that
+// were registered without a cadence before the kind held calls are polled, as before.
+func TestPollableAccountsAreHeldByTheirCadence(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		w.checker.check = newThirdParty().check
+		cadences := map[string]string{"held": "every 0", "polled": "every 10s", "old": ""}
+		for id, every := range cadences {
+			w.registerHeld(id, "30", every)
+		}
+		checker := pollableHolding{&holding{w.checker}}
+		stop := w.startChecking(poller.Config{}, checker, testLog(t))
+		time.Sleep(3 * time.Minute)
+		if held := w.counted("rounds_checks_held", ""); held != 1 {
+			t.Errorf("%v held", held)
+		}
+		stop()
+		checkers, err := poller.NewCheckers(checker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]struct {
+			hold  time.Duration
+			calls int // about
+		}{"held": {30 * time.Second, 6}, "polled": {0, 18}, "old": {0, 3}} {
+			calls := w.checker.calls(id)
+			if n := len(calls); n < want.calls-1 || n > want.calls+1 || calls[0].request.Hold != want.hold {
+				t.Errorf("%s: %d calls, the first of which may be held for %v; want %d and %v", id, n, calls[0].request.Hold, want.calls, want.hold)
+			}
+			if got := checkers.HoldAt("scripted", json.RawMessage(`{"hold":30}`), cadences[id]); got != want.hold {
+				t.Errorf("%s: it is said to be held for %v", id, got)
+			}
+		}
+	})
+}

@@ -77,7 +77,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	if err != nil {
 		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: reasonCadence}
 	}
-	r := &record{account: account, cadence: every, tight: every.String() == cadence.Cadence{}.String(), checker: c.checkers[account.Kind]}
+	r := &record{account: account, cadence: every, tight: isTight(every.String()), checker: c.checkers[account.Kind]}
 	switch {
 	case r.checker == nil:
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
@@ -86,16 +86,21 @@ func (c *claimer) decode(id string, text []byte) *record {
 	default:
 		panicked := c.panicked(account.Kind)
 		r.rateKey = answer("RateKey", r.checker.RateKey, account.Config, panicked)
-		r.hold = min(holdOf(r.checker, account.Config, panicked), c.config.longestHold())
+		if r.tight || !pollable(r.checker) {
+			r.hold = min(holdOf(r.checker, account.Config, panicked), c.config.longestHold())
+		}
 		r.remember = rememberOf(r.checker, account.Config, panicked)
 	}
 	return r
 }
 
+// isTight reports whether a cadence is "every 0".
+func isTight(every string) bool { return every == cadence.Cadence{}.String() }
+
 // cadenceOf returns an account's cadence as text. An account whose third party holds calls may name
-// none, if it was registered before the API knew such kinds.
+// none, if it was registered before the API knew such kinds. A Pollable's was polled then, and still is.
 func (c *claimer) cadenceOf(a *accounts.Account) string {
-	if a.Cadence == "" && c.checkers.Hold(a.Kind, a.Config) > 0 {
+	if a.Cadence == "" && !pollable(c.checkers[a.Kind]) && c.checkers.Hold(a.Kind, a.Config) > 0 {
 		return cadence.Cadence{}.String()
 	}
 	return a.Cadence
