@@ -237,6 +237,16 @@ func (s *Server) end() {
 	}
 }
 
+// Restart ends the server and starts it again, on the same port and with the same mails.
+func (s *Server) Restart() error {
+	s.end()
+	cmd := exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.cmd.Dir, s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr
+	cmd.WaitDelay, cmd.SysProcAttr = s.cmd.WaitDelay, s.cmd.SysProcAttr
+	s.cmd, s.exited = cmd, make(chan struct{})
+	return s.run()
+}
+
 // Pause stops all processes of the server, so that it answers nothing until Resume.
 func (s *Server) Pause() error { return syscall.Kill(-s.cmd.Process.Pid, syscall.SIGSTOP) }
 

@@ -19,6 +19,7 @@ type Fault struct {
 	Fetch  string      // written in place of the answer to FETCH
 	Bytes  int64       // each text that FETCH returns has this many bytes
 	Cut    bool        // FETCH ends the connection
+	Exists int         // IDLE says so often that there are mails, though there are no more
 
 	CutBody bool // FETCH ends the connection in the middle of a text of 100,000 bytes
 }
@@ -85,7 +86,42 @@ func (s *session) Login(name, password string) error {
 		return err
 	}
 	s.UserSession = imapmemserver.NewUserSession(user)
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.account(name).conns[s.conn.NetConn()] = true
 	return nil
+}
+
+// Close ends the connection.
+func (s *session) Close() error {
+	s.server.mu.Lock()
+	delete(s.server.account(s.name).conns, s.conn.NetConn())
+	s.server.mu.Unlock()
+	if s.UserSession == nil {
+		return nil
+	}
+	return s.UserSession.Close()
+}
+
+// Idle waits for changes of the mailbox.
+func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
+	s.turn(1)
+	defer s.turn(-1)
+	for range s.fault("idle").Exists {
+		if err := w.WriteNumMessages(7); err != nil {
+			return err
+		}
+	}
+	return s.UserSession.Idle(w, stop)
+}
+
+// turn notes that the connection begins or ends IDLE.
+func (s *session) turn(n int) {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.account(s.name).idling += n
+	close(s.server.turned)
+	s.server.turned = make(chan struct{})
 }
 
 // Select opens a mailbox. Like NetEase's server, it opens none for a client that was

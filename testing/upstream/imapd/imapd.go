@@ -10,6 +10,7 @@ package imapd
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -39,6 +40,7 @@ type Server struct {
 	accounts map[string]*account
 	logins   int
 	id       string
+	turned   chan struct{} // closed and replaced when an account begins or ends IDLE
 }
 
 // account is one user.
@@ -47,6 +49,9 @@ type account struct {
 	posted int
 	fault  *Fault
 	healed chan struct{} // closed when the fault ends
+
+	conns  map[net.Conn]bool // that are logged in
+	idling int               // of them in IDLE
 }
 
 // Start starts a server; encryption is "implicit", "starttls" or "none". Close
@@ -56,7 +61,7 @@ func Start(encryption string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Roots: x509.NewCertPool(), accounts: make(map[string]*account), done: make(chan struct{})}
+	s := &Server{Roots: x509.NewCertPool(), accounts: make(map[string]*account), done: make(chan struct{}), turned: make(chan struct{})}
 	s.Roots.AddCert(certificate.Leaf)
 	settings := &tls.Config{Certificates: []tls.Certificate{certificate}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -161,6 +166,39 @@ func (s *Server) Logins() int {
 	return s.logins
 }
 
+// AwaitIdle waits until so many connections of an account are in IDLE.
+func (s *Server) AwaitIdle(ctx context.Context, name string, n int) error {
+	for {
+		s.mu.Lock()
+		idling, turned := s.account(name).idling, s.turned
+		s.mu.Unlock()
+		if idling == n {
+			return nil
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return fmt.Errorf("imapd: %d connections of %s are in IDLE, not %d: %w", idling, name, n, ctx.Err())
+		}
+	}
+}
+
+// Connections returns how many connections of an account are logged in.
+func (s *Server) Connections(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.account(name).conns)
+}
+
+// Cut cuts off an account's connections.
+func (s *Server) Cut(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.account(name).conns {
+		_ = conn.Close()
+	}
+}
+
 // ID returns what the client said of itself that opened a mailbox last.
 func (s *Server) ID() string {
 	s.mu.Lock()
@@ -172,7 +210,7 @@ func (s *Server) ID() string {
 func (s *Server) account(name string) *account {
 	a := s.accounts[name]
 	if a == nil {
-		a = &account{user: imapmemserver.NewUser(name, Password)}
+		a = &account{user: imapmemserver.NewUser(name, Password), conns: make(map[net.Conn]bool)}
 		if err := a.user.Create("INBOX", nil); err != nil {
 			panic(err) // it is the first mailbox
 		}
