@@ -66,6 +66,10 @@ func common(status *imap.Error, step string) *poller.CheckError {
 	case imap.ResponseCodeLimit, codeThrottled, imap.ResponseCodeOverQuota:
 		e.Kind, e.RetryAfter = poller.RateLimited, limitWait
 	default:
+		if crowded.MatchString(status.Text) {
+			e.Kind, e.RetryAfter = poller.RateLimited, limitWait
+			return e
+		}
 		switch status.Type {
 		case imap.StatusResponseTypeBye:
 			e.Scope, e.Message = poller.ScopeRateKey, step+": the server closed the connection: "+said(status)
@@ -80,6 +84,9 @@ func common(status *imap.Error, step string) *poller.CheckError {
 	}
 	return e
 }
+
+// crowded finds the words of servers that have no code for a limit of connections: Gmail and Dovecot.
+var crowded = regexp.MustCompile(`(?i)too many (simultaneous )?connections|maximum number of connections`)
 
 // loginRefused returns the error for a NO to LOGIN or AUTHENTICATE.
 func loginRefused(status *imap.Error) *poller.CheckError {
