@@ -15,6 +15,12 @@
 // A check opens a connection, reads new messages, and closes it. The mailbox is opened
 // with EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
 //
+// With the cadence "every 0" a check is held: its calls share one connection, which waits for new
+// messages in IDLE (RFC 2177). Every two minutes the next call looks for messages anyway, and begins
+// IDLE anew. Between two calls a connection waits for ten seconds, in which the account may have gone
+// to another replica. If the server has no IDLE, the mailbox is polled each minute, and so it is for an
+// hour after the server has refused it for a limit, such as that of connections.
+//
 // A message is reported once, by its UID. Its id is UIDVALIDITY:UID. See email.Data
 // for its fields. Its time is the INTERNALDATE, at which the server received it.
 //
@@ -80,6 +86,7 @@ type Checker struct {
 	client  *fetch.Client
 	secrets secrets.Source
 	options Options
+	lent    lent
 }
 
 var _ poller.Checker = (*Checker)(nil)
@@ -128,24 +135,38 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
 	}
-	s, err := c.open(ctx, config)
-	if err != nil {
-		return poller.Result{}, err
-	}
-	defer s.close()
-	if err := s.login(config.user, password); err != nil {
-		return poller.Result{}, err
-	}
-	if err := s.identify(c.client.Product()); err != nil {
-		return poller.Result{}, err
-	}
-	box, err := s.examine(config.mailbox)
-	if err != nil {
-		return poller.Result{}, err
-	}
 	limit := defaultLimit
 	if r.Limit > 0 {
 		limit = r.Limit
 	}
-	return s.page(box, at, limit)
+	if r.Hold > 0 {
+		return c.held(ctx, r, config, password, at, limit)
+	}
+	s, err := c.enter(ctx, config, password)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	defer s.close()
+	return s.look(at, limit)
+}
+
+// enter connects, logs in and opens the mailbox.
+func (c *Checker) enter(ctx context.Context, config config, password string) (*session, error) {
+	s, err := c.open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.login(config.user, password); err != nil {
+		s.close()
+		return nil, err
+	}
+	if err := s.identify(c.client.Product()); err != nil {
+		s.close()
+		return nil, err
+	}
+	if s.box, err = s.examine(config.mailbox); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
 }

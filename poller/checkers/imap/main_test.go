@@ -3,6 +3,8 @@ package imap
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +45,21 @@ func start(t *testing.T, encryption string) *imapd.Server {
 
 func newChecker(t *testing.T, s *imapd.Server) *Checker {
 	t.Helper()
-	return New(checktest.Client(t, fetch.Options{}), source(), Options{Roots: s.Roots})
+	c := New(checktest.Client(t, fetch.Options{}), source(), Options{Roots: s.Roots})
+	t.Cleanup(c.lent.closeAll)
+	return c
+}
+
+// closeAll closes the connections that wait for a call.
+func (l *lent) closeAll() {
+	l.mu.Lock()
+	accounts := slices.Collect(maps.Keys(l.waiting))
+	l.mu.Unlock()
+	for _, account := range accounts {
+		if s := l.take(account); s != nil {
+			s.close()
+		}
+	}
 }
 
 func configOf(s *imapd.Server, encryption, account, secret string) json.RawMessage {

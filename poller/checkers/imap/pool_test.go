@@ -10,54 +10,146 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/dovecottest"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// A pool finds each mail once, across pages and checks.
-func TestPool(t *testing.T) {
-	s := start(t, "implicit")
-	s.Post("a", 5)
-	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		ring, err := circulate.Open(ctx, server, circulate.Options{Shards: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkers, err := poller.NewCheckers(newChecker(t, s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		account := accounts.Account{ID: "mail", Kind: "imap", Cadence: "every 0s", Config: configOf(s, "implicit", "a", "GOOD")}
-		if _, err := accounts.NewRegistry(ring, checkers).Create(ctx, account); err != nil {
-			t.Fatal(err)
-		}
-		pool, err := poller.New(ring, checkers, poller.Config{PageLimit: 2}, poller.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		running, stop := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func() { done <- pool.Run(running) }()
-		var want, got []string
-		for n := range 5 {
-			want = append(want, fmt.Sprintf("1:%d", n+1))
-		}
-		for tick := time.Tick(20 * time.Millisecond); len(got) < len(want) && ctx.Err() == nil; <-tick {
-			got = stream(t, ring)
-		}
-		logins := s.Logins()
-		for tick := time.Tick(20 * time.Millisecond); s.Logins() < logins+3 && ctx.Err() == nil; {
-			<-tick // three more checks find nothing new
-		}
+// pooled is the account "mail" in a pool that runs.
+type pooled struct {
+	*testing.T
+	ctx      context.Context
+	ring     *circulate.Ring
+	registry *accounts.Registry
+}
+
+// pool runs a pool with an account, for at most a minute.
+func pool(t *testing.T, server redistest.Redis, checker *Checker, account accounts.Account) *pooled {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ring, err := circulate.Open(ctx, server, circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkers, err := poller.NewCheckers(checker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := accounts.NewRegistry(ring, checkers)
+	account.ID, account.Kind = "mail", "imap"
+	if _, err := registry.Create(ctx, account); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := poller.New(ring, checkers, poller.Config{PageLimit: 2}, poller.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	running, stop := context.WithCancel(ctx)
+	go func() { done <- pool.Run(running) }()
+	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if got = stream(t, ring); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
+		cancel()
+	})
+	return &pooled{t, ctx, ring, registry}
+}
+
+// has waits until so many mails are in the stream, and checks that they are the mailbox' first ones,
+// each once.
+func (p *pooled) has(validity uint32, n int) {
+	p.Helper()
+	var want, got []string
+	for i := range n {
+		want = append(want, fmt.Sprint(validity, ":", i+1))
+	}
+	for tick := time.Tick(5 * time.Millisecond); len(got) < n && p.ctx.Err() == nil; <-tick {
+		got = stream(p.T, p.ring)
+	}
+	if !slices.Equal(got, want) {
+		p.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+// A pool finds each mail once: across pages, in IDLE, and after the connection broke.
+func TestPool(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		s := start(t, "implicit")
+		s.Post("a", 5)
+		p := pool(t, server, newChecker(t, s), accounts.Account{Config: configOf(s, "implicit", "a", "GOOD")})
+		p.has(1, 5)
+		for n := range 3 {
+			if err := s.AwaitIdle(p.ctx, "a", 1); err != nil {
+				t.Fatal(err)
+			}
+			s.Post("a", 1)
+			p.has(1, 6+n)
+		}
+		if n := s.Logins(); n != 1 {
+			t.Errorf("%d logins", n)
+		}
+		if err := s.AwaitIdle(p.ctx, "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		s.Cut("a")
+		s.Post("a", 1)
+		p.has(1, 9)
+		if view, err := p.registry.Get(p.ctx, "mail"); err != nil || view.Cadence != "every 0" || view.State.Failures != 0 {
+			t.Errorf("%+v, %v", view, err)
 		}
 	})
+}
+
+// With a cadence other than "every 0" each check is a connection of its own.
+func TestPoolPolls(t *testing.T) {
+	s := start(t, "implicit")
+	s.Post("a", 1)
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		logins := s.Logins()
+		p := pool(t, server, newChecker(t, s), accounts.Account{Config: configOf(s, "implicit", "a", "GOOD"), Cadence: "every 1s"})
+		p.has(1, 1)
+		for tick := time.Tick(5 * time.Millisecond); s.Logins() < logins+2 && p.ctx.Err() == nil; {
+			<-tick
+		}
+		p.has(1, 1)
+		if err := s.AwaitIdle(p.ctx, "a", 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Mails that Dovecot takes while the account is in IDLE are found at once, and its restart loses and
+// doubles none.
+func TestPoolOnDovecot(t *testing.T) {
+	server := dovecottest.Start(t)
+	mail := []byte("Subject: x\r\n\r\ntext")
+	validity, err := server.Deliver("a", mail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checker := New(checktest.Client(t, fetch.Options{}), source(), Options{})
+	t.Cleanup(checker.lent.closeAll)
+	p := pool(t, redistest.Embedded(t), checker, accounts.Account{Config: dovecotConfig(server, "a", "GOOD", "INBOX")})
+	p.has(validity, 1)
+	for n := range 2 {
+		if _, err := server.Deliver("a", mail); err != nil { // without IDLE it would be found after the test's minute
+			t.Fatal(err)
+		}
+		p.has(validity, 2+n)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Deliver("a", mail); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.registry.Nudge(p.ctx, "mail", accounts.Nudge{}); err != nil { // a check may have failed meanwhile
+		t.Fatal(err)
+	}
+	p.has(validity, 4)
 }
 
 func stream(t *testing.T, ring *circulate.Ring) (ids []string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -14,8 +15,15 @@ import (
 )
 
 // scripted checks an account at a server that greets and has one answer for each command's
-// name. {tag} stands for the command's tag. A command without an answer ends the connection.
+// name. {tag} stands for the command's tag, and {end} ends the connection, as does a command without
+// an answer.
 func scripted(t *testing.T, greeting string, answers map[string]string) (result poller.Result, err error) {
+	t.Helper()
+	return scriptedHold(t, 0, greeting, answers)
+}
+
+// scriptedHold is scripted for a call that may be held.
+func scriptedHold(t *testing.T, hold time.Duration, greeting string, answers map[string]string) (result poller.Result, err error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,13 +47,18 @@ func scripted(t *testing.T, greeting string, answers map[string]string) (result 
 			if !ok {
 				return
 			}
-			_, _ = fmt.Fprint(conn, strings.ReplaceAll(answer, "{tag}", tag))
+			answer, ends := strings.CutSuffix(answer, "{end}")
+			if _, _ = fmt.Fprint(conn, strings.ReplaceAll(answer, "{tag}", tag)); ends {
+				return
+			}
 		}
 	})
 	defer serving.Wait()
 	defer listener.Close()
 	config := fmt.Appendf(nil, `{"host":"127.0.0.1","port":%d,"tls":"none","user":"a","password":{"secret":"GOOD"}}`, listener.Addr().(*net.TCPAddr).Port)
-	return New(checktest.Client(t, fetch.Options{}), source(), Options{}).Check(t.Context(), poller.Request{Config: config, Cursor: []byte("7:3"), Limit: 10})
+	c := New(checktest.Client(t, fetch.Options{}), source(), Options{})
+	defer c.lent.closeAll()
+	return c.Check(t.Context(), poller.Request{Config: config, Cursor: []byte("7:3"), Limit: 10, Hold: hold})
 }
 
 const (

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -26,12 +28,19 @@ const overhead = 256 << 10
 
 // session is one connection.
 type session struct {
-	ctx    context.Context
+	ctx    context.Context // of the call that uses it
 	conn   *metered
 	plain  *guarded
 	client *imapclient.Client
 	hold   func(ctx context.Context, bytes int64) error // see fetch.Client.Hold
 	secret string                                       // the password; no error may have it
+
+	config  config
+	box     mailbox       // the open one
+	looked  bool          // its messages were looked for since it was opened
+	changed chan struct{} // has a value after the server said that the mailbox has other messages
+	unheld  bool          // the server holds no call in IDLE
+	closing *time.Timer   // while it waits for a call
 }
 
 // open connects and waits for the greeting.
@@ -44,7 +53,7 @@ func (c *Checker) open(ctx context.Context, config config) (*session, error) {
 		_ = conn.Close()
 		return nil, &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: "config.tls: must not be none towards the public internet"}
 	}
-	s := &session{ctx: ctx, conn: meter(ctx, conn, overhead), hold: c.client.Hold}
+	s := &session{ctx: ctx, conn: meter(ctx, conn, overhead), hold: c.client.Hold, config: config, changed: make(chan struct{}, 1)}
 	if err := s.encrypt(config, c.options); err != nil {
 		_ = s.conn.Close()
 		return nil, err
@@ -100,8 +109,19 @@ func (s *session) encrypt(config config, o Options) error {
 		}
 		s.plain.Conn = encrypted
 	}
-	s.client = imapclient.New(s.plain, nil)
+	s.client = imapclient.New(s.plain, &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{Mailbox: s.note}})
 	return nil
+}
+
+// note takes what the server says of the mailbox unasked.
+func (s *session) note(data *imapclient.UnilateralDataMailbox) {
+	if data.NumMessages == nil {
+		return
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 }
 
 // private reports whether the address is known not to be on the public internet.
@@ -212,16 +232,35 @@ type metered struct {
 	tooLarge atomic.Bool
 	broken   atomic.Pointer[error] // the error of the first failed read or write
 	unusable atomic.Bool           // see grammar
-	ended    func() bool           // stops the watch of the context
+
+	mu    sync.Mutex
+	ended func() bool // stops the watch of the context; nil: none is watched
 }
 
 // meter returns a connection that allows most bytes to be read and is closed when ctx
 // is done.
 func meter(ctx context.Context, conn net.Conn, most int64) *metered {
 	m := &metered{Conn: conn}
-	m.room.Store(most)
-	m.ended = context.AfterFunc(ctx, func() { _ = conn.Close() })
+	m.bind(ctx, most)
 	return m
+}
+
+// bind allows most bytes to be read, and has the connection closed when ctx is done, until it is
+// released.
+func (m *metered) bind(ctx context.Context, most int64) {
+	m.room.Store(most)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = context.AfterFunc(ctx, func() { _ = m.Conn.Close() })
+}
+
+// release ends the watch of the context. It reports false if the connection is closed, or about to be.
+func (m *metered) release() bool {
+	m.mu.Lock()
+	ended := m.ended
+	m.ended = nil
+	m.mu.Unlock()
+	return ended != nil && ended()
 }
 
 // allow allows n more bytes to be read.
@@ -250,15 +289,16 @@ func (m *metered) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// note stores an error, unless it only says that this side has closed the connection.
 func (m *metered) note(err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, net.ErrClosed) {
 		m.broken.CompareAndSwap(nil, &err)
 	}
 }
 
 // Close closes the connection and ends the watch.
 func (m *metered) Close() error {
-	m.ended()
+	m.release()
 	return m.Conn.Close()
 }
 

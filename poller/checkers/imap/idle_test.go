@@ -1,0 +1,237 @@
+package imap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/upstream/imapd"
+)
+
+// mailbox is an account of a fake server whose calls follow one another.
+type held struct {
+	*testing.T
+	server  *imapd.Server
+	checker *Checker
+	secret  string
+	cursor  []byte
+}
+
+// hold starts a server with an account, and makes the first call, which finds a mail.
+func hold(t *testing.T) *held {
+	t.Helper()
+	s := start(t, "implicit")
+	s.Post("a", 1)
+	h := &held{T: t, server: s, checker: newChecker(t, s), secret: "GOOD"}
+	if got := h.found(h.call(t.Context(), time.Minute)); got != "1:1" {
+		t.Fatalf("the first call: %s", got)
+	}
+	return h
+}
+
+func (h *held) call(ctx context.Context, hold time.Duration) (poller.Result, error) {
+	result, err := h.checker.Check(ctx, poller.Request{
+		Account: "a", Config: configOf(h.server, "implicit", "a", h.secret), Cursor: h.cursor, Limit: 10, Hold: hold,
+	})
+	if result.Cursor != nil {
+		h.cursor = result.Cursor
+	}
+	return result, err
+}
+
+// found returns the ids of what a call found, or its error.
+func (h *held) found(result poller.Result, err error) string {
+	if err != nil {
+		var failed *poller.CheckError
+		errors.As(err, &failed)
+		return string(failed.Kind) + " " + failed.Code
+	}
+	return strings.Join(ids(result), " ")
+}
+
+// when makes a call, and does something once the account is in IDLE.
+func (h *held) when(do func()) (poller.Result, error) {
+	h.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := h.server.AwaitIdle(h.Context(), "a", 1); err != nil {
+			h.Error(err)
+		}
+		do()
+	}()
+	defer func() { <-done }()
+	return h.call(h.Context(), time.Hour)
+}
+
+// A mail ends the call that waits for it, and all calls share a connection.
+func TestIdle(t *testing.T) {
+	h := hold(t)
+	for n := range 3 {
+		if got, want := h.found(h.when(func() { h.server.Post("a", 1) })), fmt.Sprint("1:", n+2); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	h.server.Post("a", 2) // while no call is under way
+	if got := h.found(h.call(t.Context(), time.Hour)); got != "1:5 1:6" {
+		t.Errorf("got %s", got)
+	}
+	if result, err := h.call(t.Context(), time.Millisecond); err != nil || len(result.Messages) > 0 || result.NextPollAfter != 0 {
+		t.Errorf("at the end of a hold: %+v, %v", result, err)
+	}
+	if n := h.server.Logins(); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+}
+
+// A call without a hold leaves no connection behind.
+func TestNoIdle(t *testing.T) {
+	s := start(t, "implicit")
+	s.Post("a", 1)
+	c := newChecker(t, s)
+	if _, err := c.Check(t.Context(), poller.Request{Account: "a", Config: configOf(s, "implicit", "a", "GOOD")}); err != nil || c.lent.take("a") != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A connection is used for the password and the config that it was made with, and only while it lives.
+func TestConnectionsThatAreNotUsedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(h *held)
+		want   string
+	}{
+		"the connection broke": {func(h *held) { h.server.Cut("a"); <-h.checker.lent.waiting["a"].client.Closed() }, "1:2"},
+		"another password":     {func(h *held) { h.secret = "WRONG" }, "auth authenticationfailed"},
+		"another cursor":       {func(h *held) { h.cursor = []byte("9:9") }, "1:1 1:2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hold(t)
+			c.change(h)
+			h.server.Post("a", 1)
+			if got := h.found(h.call(t.Context(), time.Hour)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// The pool takes a connection that breaks, or a server that goes away, for the end of a hold.
+func TestIdleIsCut(t *testing.T) {
+	h := hold(t)
+	if got := h.found(h.when(func() { h.server.Cut("a") })); got != "transient reset" {
+		t.Errorf("got %s", got)
+	}
+	h.server.Post("a", 1)
+	if got := h.found(h.call(t.Context(), time.Hour)); got != "1:2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A call that is called off ends at once, with its connection.
+func TestIdleIsCalledOff(t *testing.T) {
+	h := hold(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_ = h.server.AwaitIdle(t.Context(), "a", 1)
+		cancel()
+	}()
+	if _, err := h.call(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if h.checker.lent.take("a") != nil {
+		t.Error("its connection was kept")
+	}
+	if err := h.server.AwaitIdle(t.Context(), "a", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that always says that there are mails does not make a call look for ever.
+func TestIdleWithoutMail(t *testing.T) {
+	h := hold(t)
+	h.server.Fail("a", imapd.Fault{Exists: 5})
+	if got := h.found(h.call(t.Context(), time.Hour)); got != "" {
+		t.Errorf("got %s", got)
+	}
+	h.server.Heal("a")
+	if got := h.found(h.when(func() { h.server.Post("a", 1) })); got != "1:2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A mailbox whose server has no IDLE, or refuses it, is polled.
+func TestServersWithoutIdle(t *testing.T) {
+	const offers = "{tag} OK [CAPABILITY IMAP4rev1 IDLE] in\r\n"
+	none, two := "* SEARCH\r\n{tag} OK done\r\n", "* SEARCH 4 5\r\n{tag} OK done\r\n"
+	for name, c := range map[string]struct{ login, search, idle, want string }{
+		"not offered":           {loggedIn, none, "", ""},
+		"not offered, and mail": {loggedIn, two, "", "7:4 7:5"},
+		"refused":               {offers, none, "{tag} NO not now\r\n", ""},
+		"unknown":               {offers, none, "{tag} BAD unknown\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := scriptedHold(t, time.Hour, greeting, map[string]string{
+				"LOGIN": c.login, "EXAMINE": twoMails, "SEARCH": c.search, "FETCH": mailAt(4) + mailAt(5) + "{tag} OK done\r\n", "IDLE": c.idle,
+			})
+			if got := strings.Join(ids(result), " "); err != nil || got != c.want || result.NextPollAfter != pollPause {
+				t.Errorf("got %q, %v, again after %v", got, err, result.NextPollAfter)
+			}
+		})
+	}
+}
+
+// What a server says in IDLE is bounded, and what is no IMAP ends the call.
+func TestAnswersToIdle(t *testing.T) {
+	for name, c := range map[string]struct{ idle, want string }{
+		"goodbye":         {"+ idling\r\n* BYE timeout\r\n", "reset"},
+		"no continuation": {"* 3 EXISTS\r\n", "reset"},
+		"garbage":         {"+ idling\r\n* GARBAGE x\r\n", "protocol"},
+		"lists in lists":  {"+ idling\r\n* 1 FETCH (BODYSTRUCTURE " + strings.Repeat("(", 1<<20), "protocol"},
+		"without end":     {"+ idling\r\n" + strings.Repeat("* OK Still here\r\n", 1<<16), "too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := scriptedHold(t, time.Hour, greeting, map[string]string{
+				"LOGIN": "{tag} OK [CAPABILITY IMAP4rev1 IDLE] in\r\n", "EXAMINE": twoMails, "SEARCH": "* SEARCH\r\n{tag} OK done\r\n", "IDLE": c.idle + "{end}",
+			})
+			if failed := checktest.Failure(t, err); failed.Code != c.want {
+				t.Errorf("got %s, %v; want %s", failed.Code, failed, c.want)
+			}
+		})
+	}
+}
+
+// A server that refuses a mailbox for a limit is asked for no IDLE of it for a while.
+func TestLimitOfConnections(t *testing.T) {
+	for name, refusal := range map[string]*imap.Error{
+		"with a code": {Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeLimit, Text: "no"},
+		"as Gmail":    {Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeAlert, Text: "Too many simultaneous connections. (Failure)"},
+		"as Dovecot":  {Type: imap.StatusResponseTypeNo, Text: "Maximum number of connections from user+IP exceeded (mail_max_userip_connections=10)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, "implicit")
+			h := &held{T: t, server: s, checker: newChecker(t, s), secret: "GOOD", cursor: []byte("1:1")}
+			s.Post("a", 1)
+			s.Fail("a", imapd.Fault{Login: refusal})
+			_, err := h.call(t.Context(), time.Hour)
+			if failed := checktest.Failure(t, err); failed.Kind != poller.RateLimited || failed.RetryAfter != limitWait {
+				t.Fatalf("got %v", failed)
+			}
+			s.Heal("a")
+			result, err := h.call(t.Context(), time.Hour)
+			if got := h.found(result, err); got != "" || result.NextPollAfter != pollPause {
+				t.Errorf("got %s, again after %v", got, result.NextPollAfter)
+			}
+			h.checker.lent.limited["a"] = time.Now()
+			if got := h.found(h.when(func() { s.Post("a", 1) })); got != "1:2" {
+				t.Errorf("after a while: got %s", got)
+			}
+		})
+	}
+}
