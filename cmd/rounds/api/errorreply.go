@@ -235,7 +235,7 @@ func reasonOf(err error) string {
 		code, _, _ := strings.Cut(string(reply), " ")
 		return "Redis refuses: " + code
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return "Redis does not answer in time"
+		return silent
 	}
 	return "Redis cannot be reached"
 }

@@ -134,6 +134,7 @@ type Server struct {
 	history  *history.Reader
 	logins   *scan.Desk // nil: none
 	serving  atomic.Pointer[serving]
+	silence  silence
 
 	sight  sight
 	counts counts
@@ -167,6 +168,7 @@ type terms struct {
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring), thumbnails: thumbnail.NewMaker()}
+	s.silence = silence{check: o.Ring.Check, first: 700 * time.Millisecond, within: 2 * time.Second}
 	if s.options.Trail == nil {
 		var err error
 		if s.options.Trail, err = trail.New(o.Ring, trail.Options{Log: s.options.Log}); err != nil {
@@ -191,7 +193,7 @@ func (s *Server) Update(token string, callbacks *callback.Receiver) (change func
 	if err != nil {
 		return nil, err
 	}
-	next.Handler = s.recovered(next.Handler)
+	next.Handler = s.recovered(s.answering(next.Handler))
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
