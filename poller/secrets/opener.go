@@ -25,9 +25,10 @@ const (
 	mostBytes      = 32 << 20
 )
 
-// openShelf is the part of secret.Shelf that reads.
+// openShelf is the part of secret.Shelf that an Opener needs.
 type openShelf interface {
 	Get(ctx context.Context, name string) (*secret.Record, secret.Stored, bool, error)
+	Replace(ctx context.Context, seen secret.Stored, r *secret.Record) (bool, error)
 }
 
 // Opener finds stored secrets for pollers. It is safe for concurrent use.
