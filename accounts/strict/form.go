@@ -41,6 +41,7 @@ type Field struct {
 	Name     string   `json:"name" doc:"The name in the config."`
 	Type     Type     `json:"type" enum:"text,url,number,choice,secret,login,headers,object" doc:"secret: {\"secret\": \"NAME\"}; login: {\"user\": \"…\", \"password\": {\"secret\": \"NAME\"}}; headers: name → text or {\"secret\": \"NAME\"}; object: any JSON object."`
 	Required bool     `json:"required,omitempty"`
+	Or       string   `json:"or,omitempty" doc:"With required: the field that may be there in its place."`
 	Secret   bool     `json:"secret,omitempty" doc:"The field refers to secrets by name, and never has their values."`
 	Label    Words    `json:"label" doc:"What to call it."`
 	Help     Words    `json:"help" doc:"What it is, in a sentence or two."`
@@ -192,11 +193,15 @@ type Value struct {
 }
 
 // Raw returns the value as it is, or nil if it is missing or null, which is a fault if the field
-// is required.
+// is required and the one in its place, which is read later, is not there.
 func (v Value) Raw() json.RawMessage {
 	raw := v.reader.Take(v.field.Name)
-	if raw == nil && v.field.Required {
+	switch or := v.field.Or; {
+	case raw != nil || !v.field.Required:
+	case or == "":
 		v.Fault("missing")
+	case !v.reader.Has(or):
+		v.Fault("missing: it or " + or + " must be there")
 	}
 	return raw
 }

@@ -31,10 +31,12 @@ func Declared(t *testing.T, checker poller.Checker, folders ...string) {
 	}
 	declared := make(map[string]bool)
 	required := make(map[string]any)
+	inPlaceOf := make(map[string]string) // a field -> the required one that it may replace
 	for _, f := range kind.Fields {
 		declared[f.Name] = true
 		if f.Required {
 			required[f.Name] = f.Example
+			inPlaceOf[f.Or] = f.Name
 		}
 	}
 	if err := checker.Validate(encode(t, required)); err != nil {
@@ -51,7 +53,7 @@ func Declared(t *testing.T, checker poller.Checker, folders ...string) {
 		for _, example := range examples {
 			config := map[string]any{f.Name: example}
 			for name, value := range required {
-				if name != f.Name {
+				if name != f.Name && name != inPlaceOf[f.Name] {
 					config[name] = value
 				}
 			}
