@@ -49,6 +49,8 @@ var mayImport = []struct {
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller", "poller/internal/conceal", "poller/internal/copies"}},
 	{"poller/checkers/message", []string{"accounts/strict", "poller"}},
 	{"poller/token", []string{"circulate/credential", "poller", "poller/internal/copies"}},
+	{"poller/oauth", []string{"poller", "poller/fetch", "poller/internal/conceal", "poller/secrets", "poller/token"}},
+	{"poller/checkers/imap", append([]string{"poller/oauth"}, forCheckers...)},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential", "poller/token"}, forCheckers...)},
 	{"poller/checkers/email", []string{"poller", "poller/checkers/message"}},
 	{"poller/checkers/imap", append([]string{"poller/checkers/email"}, forCheckers...)},

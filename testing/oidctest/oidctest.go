@@ -34,6 +34,8 @@ type Provider struct {
 	URL string // its issuer
 	Key *rsa.PrivateKey
 
+	handler http.HandlerFunc
+
 	mu       sync.Mutex
 	claims   Claims
 	change   func(Claims)
@@ -45,6 +47,7 @@ type Provider struct {
 	pushed   map[string]url.Values // nil: sign-ins need not be pushed
 	home     string                // where people go after signing out; empty: they cannot
 	asked    map[string]int
+	offline  *offline // nil: there are no refresh tokens
 }
 
 // grant is what a code stands for.
@@ -66,7 +69,9 @@ func Start(t testing.TB) *Provider {
 	mux.HandleFunc("GET /userinfo", p.userinfo)
 	mux.HandleFunc("POST /par", p.push)
 	mux.HandleFunc("GET /logout", p.signOut)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /device", p.device)
+	mux.HandleFunc("POST /introspect", p.introspect)
+	p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.asked[r.URL.Path]++
 		fault := p.faults[r.URL.Path]
@@ -76,10 +81,21 @@ func Start(t testing.TB) *Provider {
 			return
 		}
 		mux.ServeHTTP(w, r)
-	}))
+	})
+	server := httptest.NewServer(p.handler)
 	t.Cleanup(server.Close)
 	p.URL = server.URL
 	return p
+}
+
+// RoundTrip answers a request without a network, for tests in fake time.
+func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.handler(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
 }
 
 // Person has the provider vouch for somebody from now on.
@@ -137,6 +153,12 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		if p.home != "" {
 			about["end_session_endpoint"] = p.URL + "/logout?theme=dark"
 		}
+		if p.offline != nil {
+			about["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"}
+			if p.offline.Devices {
+				about["device_authorization_endpoint"] = p.URL + "/device"
+			}
+		}
 		if p.describe != nil {
 			p.describe(about)
 		}
@@ -156,7 +178,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		}
 		delete(p.pushed, reference)
 	})
-	if q.Get("client_id") != ClientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("nonce") == "" {
+	if q.Get("client_id") != ClientID || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("nonce") == "" && !p.isOffline() {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
@@ -221,6 +243,10 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	if !isClient(w, r) {
 		return
 	}
+	if p.isOffline() && r.PostFormValue("grant_type") != "authorization_code" {
+		p.refresh(w, r)
+		return
+	}
 	var g grant
 	var found bool
 	code := r.PostFormValue("code")
@@ -231,6 +257,10 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
 	if !found || g.redirect != r.PostFormValue("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(sum[:]) {
 		reply(w, http.StatusBadRequest, Claims{"error": "invalid_grant", "error_description": "secret " + ClientSecret})
+		return
+	}
+	if p.isOffline() {
+		p.set(func() { p.offline.issue(w, rand.Text()) })
 		return
 	}
 	now := time.Now()
