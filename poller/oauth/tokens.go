@@ -50,6 +50,10 @@ type Access struct {
 	version int64
 }
 
+// SignIn identifies the sign-in that the token comes from: another one of the account has another
+// text. It is no secret.
+func (a *Access) SignIn() string { return a.grant.Ref().Name }
+
 // grant is what it takes to get an account's access tokens.
 type grant struct {
 	*token.Key

@@ -41,7 +41,19 @@ type Server struct {
 // Start starts a server and ends it with the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	s, err := Launch()
+	return start(tb, "")
+}
+
+// StartOAuth is Start for a server that takes access tokens too, by OAUTHBEARER and XOAUTH2. It asks
+// at introspection whose they are (RFC 7662), which answers with active and email.
+func StartOAuth(tb testing.TB, introspection string) *Server {
+	tb.Helper()
+	return start(tb, introspection)
+}
+
+func start(tb testing.TB, introspection string) *Server {
+	tb.Helper()
+	s, err := launch(introspection)
 	if err != nil {
 		tb.Fatalf("dovecottest: %v", err)
 	}
@@ -54,7 +66,9 @@ func Start(tb testing.TB) *Server {
 }
 
 // Launch starts a server outside of any test. The caller calls Close.
-func Launch() (s *Server, err error) {
+func Launch() (*Server, error) { return launch("") }
+
+func launch(introspection string) (s *Server, err error) {
 	program, err := find()
 	if err != nil {
 		return nil, err
@@ -81,7 +95,11 @@ func Launch() (s *Server, err error) {
 		return nil, err
 	}
 	file := filepath.Join(s.Dir, "dovecot.conf")
-	if err := os.WriteFile(file, []byte(s.configuration(string(version), u)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.configuration(string(version), u, introspection)), 0o600); err != nil {
+		return nil, err
+	}
+	oauth := filepath.Join(s.Dir, "oauth2.conf")
+	if err := os.WriteFile(oauth, []byte("introspection_mode = post\nintrospection_url = "+introspection+"\nusername_attribute = email\nactive_attribute = active\nactive_value = true\n"), 0o600); err != nil {
 		return nil, err
 	}
 	s.cmd = exec.Command(program, "-F", "-c", file)
@@ -92,7 +110,7 @@ func Launch() (s *Server, err error) {
 	if os.Geteuid() == 0 {
 		credential := &syscall.Credential{Uid: number(u.Uid), Gid: number(u.Gid)}
 		s.cmd.SysProcAttr.Credential = credential
-		if err := errors.Join(os.Chown(s.Dir, int(credential.Uid), int(credential.Gid)), os.Chown(file, int(credential.Uid), int(credential.Gid))); err != nil {
+		if err := errors.Join(os.Chown(s.Dir, int(credential.Uid), int(credential.Gid)), os.Chown(file, int(credential.Uid), int(credential.Gid)), os.Chown(oauth, int(credential.Uid), int(credential.Gid))); err != nil {
 			return nil, err
 		}
 	}
@@ -129,7 +147,7 @@ func number(id string) uint32 {
 
 // configuration is the server's configuration. Version 2.4 changed the names of most
 // settings.
-func (s *Server) configuration(version string, u *user.User) string {
+func (s *Server) configuration(version string, u *user.User, introspection string) string {
 	group := u.Gid
 	if g, err := user.LookupGroupId(u.Gid); err == nil {
 		group = g.Name
@@ -168,6 +186,39 @@ userdb static {
   }
 }
 `
+	}
+	if introspection != "" {
+		tokens := `
+auth_mechanisms = plain login oauthbearer xoauth2
+auth_failure_delay = 0
+passdb {
+  driver = oauth2
+  mechanisms = oauthbearer xoauth2
+  args = %DIR/oauth2.conf
+}
+`
+		if !strings.HasPrefix(version, "2.3") {
+			tokens = `
+auth_failure_delay = 0
+auth_mechanisms {
+  plain = yes
+  login = yes
+  oauthbearer = yes
+  xoauth2 = yes
+}
+oauth2 {
+  introspection_mode = post
+  introspection_url = ` + introspection + `
+  username_attribute = email
+  active_attribute = active
+  active_value = true
+}
+passdb oauth2 {
+  mechanisms_filter = oauthbearer xoauth2
+}
+`
+		}
+		kind += tokens
 	}
 	const common = `
 base_dir = %DIR/run

@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/poller/token"
 )
@@ -54,9 +55,10 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 // all replicas.
 func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens token.Store, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
+	access := oauth.NewTokens(oauth.NewClient(imap.Kind, tools.Client, tools.Secrets), tools.Secrets, tokens)
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
-		imap.New(tools.Client, tools.Secrets, imap.Options{}), wecomkf.New(tools.Client, tools.Secrets, tokens),
+		imap.New(tools.Client, tools.Secrets, imap.Options{OAuth: access}), wecomkf.New(tools.Client, tools.Secrets, wecomkf.Counting(tokens, metrics)),
 		weixin.New(tools.Client, tools.Secrets), telegram.New(tools.Client, tools.Secrets),
 	}
 	for i, kind := range o.Kinds {

@@ -24,7 +24,6 @@ import (
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
-	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/files/keep"
@@ -41,7 +40,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	client := newClient(s.Poller, o, reserved)
 	context.AfterFunc(ctx, client.Close)
 	o.scan = scanAt(client, o.WeChat)
-	checkers, err := newCheckers(client, s.Poller, o, wecomkf.Counting(credential.Of(ring), registry), registry)
+	checkers, err := newCheckers(client, s.Poller, o, credential.Of(ring), registry)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,9 @@
 package imap
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -36,8 +33,11 @@ type config struct {
 	port     int
 	tls      string
 	user     string
-	password secrets.Ref
+	password secrets.Ref // or else
+	oauth    secrets.Ref
 	mailbox  string
+
+	hasPassword bool // even a wrong one
 }
 
 // form reads configs.
@@ -63,11 +63,26 @@ func newForm(client *fetch.Client) *form {
 		},
 		{
 			Field: strict.Field{
-				Name: "password", Type: strict.Secret, Secret: true, Required: true, Example: strict.Ref("MAIL"),
+				Name: "password", Type: strict.Secret, Secret: true, Required: true, Or: "oauth", Example: strict.Ref("MAIL"),
 				Label: strict.Words{EN: "Password", ZH: "密码"},
 				Help:  strict.Words{EN: "The name of the secret that holds the password.", ZH: "存放密码的密钥的名称。"},
 			},
-			Read: func(v strict.Value, c *config) { c.password = secrets.ReadRef(v) },
+			Read: func(v strict.Value, c *config) { c.password, c.hasPassword = readRef(v) },
+		},
+		{
+			Field: strict.Field{
+				Name: "oauth", Type: strict.Secret, Secret: true, Example: strict.Ref("mail-me"),
+				Label: strict.Words{EN: "Sign-in", ZH: "登录授权"},
+				Help: strict.Words{EN: "In place of a password: the name of the secret that a sign-in at Google, Microsoft or another provider has stored.",
+					ZH: "代替密码：在 Google、Microsoft 或其他提供方登录后存下的密钥的名称。"},
+			},
+			Read: func(v strict.Value, c *config) { // after password
+				var signedIn bool
+				c.oauth, signedIn = readRef(v)
+				if c.hasPassword && signedIn {
+					v.Fault("must not be there beside password")
+				}
+			},
 		},
 		{
 			Field: strict.Field{
@@ -133,24 +148,19 @@ func readHost(v strict.Value) string {
 	return strings.TrimSuffix(dialled, ".")
 }
 
+// readRef reads a reference to a secret, and reports whether the field is there.
+func readRef(v strict.Value) (ref secrets.Ref, given bool) {
+	raw := v.Raw()
+	ref, err := secrets.ParseRef(raw)
+	if err != nil {
+		v.Refuse(err)
+	}
+	return ref, raw != nil
+}
+
 func oneLine(v strict.Value, text string) string {
 	if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
 		v.Fault(fmt.Sprintf("must be one line of at most %d bytes", maxText))
 	}
 	return text
 }
-
-// password finds the secret. An error names it, never its value.
-func (c *Checker) password(ctx context.Context, config config) (string, error) {
-	use := secrets.Use{Kind: kind, Host: net.JoinHostPort(config.host, strconv.Itoa(config.port)), TLS: config.tls != tlsNone}
-	value, err := c.secrets.Get(ctx, config.password.Name, use)
-	if err != nil {
-		return "", err
-	}
-	if len(value) > maxText || strings.ContainsFunc(value, unicode.IsControl) {
-		return "", fmt.Errorf("secret %s: %w", config.password.Name, errPassword)
-	}
-	return value, nil
-}
-
-var errPassword = errors.New("must be one line of at most 1024 bytes to be a password")

@@ -91,7 +91,7 @@ func TestWriteToACutConnection(t *testing.T) {
 		if err := s.greeted(); err != nil {
 			t.Fatal(err)
 		}
-		if got := checktest.Failure(t, s.login("a", "b")); got.Kind != poller.Transient || got.Code != "reset" {
+		if got := checktest.Failure(t, s.login(config{user: "a"}, credential{password: "b"})); got.Kind != poller.Transient || got.Code != "reset" {
 			t.Errorf("%v: got %v", reason, got)
 		}
 		close(silence)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/email"
-	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // fileIdle is how long a server may take until it sends a file, and for each further piece of it.
@@ -47,13 +46,9 @@ func (c *Checker) FetchFile(ctx context.Context, r poller.FileRequest) (*poller.
 	if err != nil || mail.last == 0 {
 		return nil, poller.NoFile("no_file", "the message's id is no UID")
 	}
-	password, err := c.password(ctx, config)
-	if err != nil {
-		return nil, secrets.CheckError(err)
-	}
 	within, cancel := context.WithCancelCause(ctx)
 	f := &fetched{cancel: cancel, idle: time.AfterFunc(fileIdle, func() { cancel(errIdle) })}
-	if err := f.begin(within, c, config, password, mail, wanted); err != nil {
+	if err := f.begin(within, c, r.Account, config, mail, wanted); err != nil {
 		f.end()
 		return nil, f.slow(within, err)
 	}
@@ -79,24 +74,18 @@ type fetched struct {
 }
 
 // begin opens the mailbox and asks for a section, up to its first byte.
-func (f *fetched) begin(ctx context.Context, c *Checker, config config, password string, mail cursor, wanted email.Section) error {
+func (f *fetched) begin(ctx context.Context, c *Checker, account string, config config, mail cursor, wanted email.Section) error {
 	f.ctx = ctx
-	s, err := c.open(ctx, config)
+	with, err := c.credential(ctx, account, config, nil)
+	if err != nil {
+		return err
+	}
+	s, err := c.enter(ctx, account, config, with)
 	if err != nil {
 		return err
 	}
 	f.session = s
-	if err := s.login(config.user, password); err != nil {
-		return err
-	}
-	if err := s.identify(c.client.Product()); err != nil {
-		return err
-	}
-	box, err := s.examine(config.mailbox)
-	if err != nil {
-		return err
-	}
-	if box.validity != mail.validity {
+	if s.box.validity != mail.validity {
 		return poller.NoFile("uidvalidity", "the mailbox counts its mails anew, so nobody knows which one it was")
 	}
 	s.conn.allow(math.MaxInt64 / 2) // the caller bounds what is read

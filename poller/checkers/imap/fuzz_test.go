@@ -33,7 +33,7 @@ func FuzzServer(f *testing.F) {
 		s := &session{ctx: ctx, conn: meter(ctx, near, overhead)}
 		s.client = imapclient.New(&guarded{Conn: s.conn, below: s.conn}, nil)
 		defer s.close()
-		if s.client.WaitGreeting() != nil || s.login("a", "b") != nil || s.identify("rounds", "1") != nil {
+		if s.client.WaitGreeting() != nil || s.login(config{user: "a"}, credential{password: "b"}) != nil || s.identify("rounds", "1") != nil {
 			return
 		}
 		box, err := s.examine("INBOX")

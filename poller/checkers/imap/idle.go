@@ -124,7 +124,7 @@ func (l *lent) isLimited(account string, now time.Time) bool {
 
 // reused returns the account's connection of the call before, or nil if there is none that can be
 // used.
-func (c *Checker) reused(ctx context.Context, account string, config config, password string) *session {
+func (c *Checker) reused(ctx context.Context, account string, config config, with credential) *session {
 	s := c.lent.take(account)
 	if s == nil {
 		return nil
@@ -134,7 +134,7 @@ func (c *Checker) reused(ctx context.Context, account string, config config, pas
 	select {
 	case <-s.client.Closed():
 	default:
-		if s.config == config && s.secret == password && s.client.State() == imap.ConnStateSelected {
+		if s.config == config && s.proof == with.proof() && s.client.State() == imap.ConnStateSelected {
 			return s
 		}
 	}
@@ -144,12 +144,12 @@ func (c *Checker) reused(ctx context.Context, account string, config config, pas
 
 // held makes a call that may be held. Its connection is kept for the account's next call, unless the
 // server holds none. Then the mailbox is polled.
-func (c *Checker) held(ctx context.Context, r poller.Request, config config, password string, at cursor, limit int) (poller.Result, error) {
+func (c *Checker) held(ctx context.Context, r poller.Request, config config, with credential, at cursor, limit int) (poller.Result, error) {
 	limited := c.lent.isLimited(r.Account, time.Now())
-	s := c.reused(ctx, r.Account, config, password)
+	s := c.reused(ctx, r.Account, config, with)
 	if s == nil {
 		var err error
-		if s, err = c.enter(ctx, config, password); err != nil {
+		if s, err = c.enter(ctx, r.Account, config, with); err != nil {
 			c.lent.refused(r.Account, err, time.Now())
 			return poller.Result{}, err
 		}

@@ -9,7 +9,8 @@
 //	          towards the public internet, and unless the host is loopback or named
 //	          as package secrets says
 //	user      required
-//	password  {"secret": "NAME"}; required
+//	password  {"secret": "NAME"}, or
+//	oauth     {"secret": "NAME"}: what a sign-in has stored, see package oauth
 //	mailbox   INBOX by default
 //
 // A check opens a connection, reads new messages, and closes it. The mailbox is opened
@@ -34,7 +35,8 @@
 //
 // # Failures
 //
-// A refused login is an auth error, unless the answer's code says that the server is unavailable,
+// A refused access token is dropped, and the check tries once more with a new one. A refused login
+// is an auth error, unless the answer's code says that the server is unavailable,
 // or that a limit was reached, which is a rate_limited error. A greeting of BYE is a transient
 // error of the host. An answer that cannot be read, or is longer than was asked for, is a protocol
 // error. Errors quote what the server said, as one short line, unless it repeats the password.
@@ -65,6 +67,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -78,6 +81,8 @@ type Options struct {
 	// Roots are the certificate authorities that verify servers' certificates; nil: the
 	// system's.
 	Roots *x509.CertPool
+	// OAuth has the access tokens of accounts that are signed in; nil: there are none.
+	OAuth *oauth.Tokens
 }
 
 // Checker checks mailboxes. It is safe for concurrent use.
@@ -97,11 +102,11 @@ func New(client *fetch.Client, secrets secrets.Source, o Options) *Checker {
 	return &Checker{form: newForm(client), client: client, secrets: secrets, options: o}
 }
 
-// kind is the kind's name in records.
-const kind = "imap"
+// Kind is the kind's name in records.
+const Kind = "imap"
 
 // Kind is "imap".
-func (*Checker) Kind() string { return kind }
+func (*Checker) Kind() string { return Kind }
 
 // RateKey returns the server: its host, with the port unless that is 993 or 143.
 func (c *Checker) RateKey(raw json.RawMessage) string {
@@ -126,10 +131,6 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, poller.CursorError(err)
 	}
-	password, err := c.password(ctx, config)
-	if err != nil {
-		return poller.Result{}, secrets.CheckError(err)
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
@@ -139,34 +140,17 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if r.Limit > 0 {
 		limit = r.Limit
 	}
-	if r.Hold > 0 {
-		return c.held(ctx, r, config, password, at, limit)
+	with, err := c.credential(ctx, r.Account, config, nil)
+	if err != nil {
+		return poller.Result{}, err
 	}
-	s, err := c.enter(ctx, config, password)
+	if r.Hold > 0 {
+		return c.held(ctx, r, config, with, at, limit)
+	}
+	s, err := c.enter(ctx, r.Account, config, with)
 	if err != nil {
 		return poller.Result{}, err
 	}
 	defer s.close()
 	return s.look(at, limit)
-}
-
-// enter connects, logs in and opens the mailbox.
-func (c *Checker) enter(ctx context.Context, config config, password string) (*session, error) {
-	s, err := c.open(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.login(config.user, password); err != nil {
-		s.close()
-		return nil, err
-	}
-	if err := s.identify(c.client.Product()); err != nil {
-		s.close()
-		return nil, err
-	}
-	if s.box, err = s.examine(config.mailbox); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
 }

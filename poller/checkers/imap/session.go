@@ -16,7 +16,6 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
-	"github.com/emersion/go-sasl"
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -33,7 +32,8 @@ type session struct {
 	plain  *guarded
 	client *imapclient.Client
 	hold   func(ctx context.Context, bytes int64) error // see fetch.Client.Hold
-	secret string                                       // the password; no error may have it
+	secret string                                       // the password or access token; no error may have it
+	proof  string                                       // see credential.proof
 
 	config  config
 	box     mailbox       // the open one
@@ -135,26 +135,6 @@ func private(remote net.Addr) bool {
 func (s *session) close() {
 	_ = s.conn.Close()
 	_ = s.client.Close()
-}
-
-// login logs in by LOGIN, or by SASL PLAIN if the server disables LOGIN. After a
-// greeting with PREAUTH no login is needed.
-func (s *session) login(user, password string) error {
-	if s.client.State() == imap.ConnStateAuthenticated {
-		return nil
-	}
-	s.secret = password
-	caps := s.client.Caps()
-	var err error
-	if caps.Has(imap.CapLoginDisabled) && caps.Has(imap.AuthCap("PLAIN")) {
-		err = s.client.Authenticate(sasl.NewPlainClient("", user, password))
-	} else {
-		err = s.client.Login(user, password).Wait()
-	}
-	if err != nil {
-		return s.failed(err, "login", loginRefused)
-	}
-	return nil
 }
 
 // identify sends the name of this program where the server offers ID (RFC 2971). NetEase (163.com,
