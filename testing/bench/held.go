@@ -30,12 +30,17 @@ const (
 
 // heldBench measures one replica that has very many accounts of kind "http" held, over HTTP/1.1
 // and TLS, and then three of them that are restarted one after the other, and one that is killed.
+// Or the accounts are mailboxes in IDLE, over TLS.
 type heldBench struct {
 	report   reporter
+	of       string // held, or mail
 	length   time.Duration
 	accounts int
 	only     string // replica: without the restarts; restarts: without messages; empty: both
 	http2    bool
+	hold     time.Duration // of a call
+	every    time.Duration // between two checks; 0: accounts are held
+	limits   string        // the replicas' ROUNDS_LIMITS
 
 	redis  *redistest.Server
 	server *connect.Single
@@ -49,27 +54,12 @@ func (b *heldBench) run(ctx context.Context) error {
 	if b.accounts, err = fitFiles(b.accounts, "accounts", func(files int) int { return files - heldSpare }); err != nil {
 		return err
 	}
-	redis, server, stop, err := startRedis()
+	stop, err := b.prepare(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	b.redis, b.server = redis, server
-	dir, err := os.MkdirTemp("", "rounds-bench")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	authority := filepath.Join(dir, "authority.pem")
-	if b.fake, err = newHeldFakes(ctx, b.accounts, authority, b.http2); err != nil {
-		return err
-	}
-	defer b.fake.close()
-	b.env = append(os.Environ(), "SSL_CERT_FILE="+authority)
-	if b.ring, err = circulate.Open(ctx, server, circulate.Options{Namespace: heldSpace}); err != nil {
-		return err
-	}
-	b.report.figure("held_accounts", float64(b.accounts), "accounts")
+	b.report.figure(b.of+"_accounts", float64(b.accounts), "accounts")
 	monitor, err := b.start(ctx, "monitor")
 	if err != nil {
 		return err
@@ -94,9 +84,39 @@ func (b *heldBench) run(ctx context.Context) error {
 	return b.three(ctx, &replicas)
 }
 
+// prepare starts Redis and the fake. The caller stops them.
+func (b *heldBench) prepare(ctx context.Context) (stop func(), err error) {
+	redis, server, stopRedis, err := startRedis()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rounds-bench")
+	stop = func() {
+		b.fake.close()
+		stopRedis()
+		_ = os.RemoveAll(dir)
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	b.redis, b.server = redis, server
+	authority := filepath.Join(dir, "authority.pem")
+	if b.fake, err = newHeldFakes(ctx, b.of, b.accounts, authority, b.http2); err != nil {
+		return nil, err
+	}
+	b.env = append(os.Environ(), "SSL_CERT_FILE="+authority)
+	b.ring, err = circulate.Open(ctx, server, circulate.Options{Namespace: heldSpace})
+	return stop, err
+}
+
 // start starts a process of the service with one role.
 func (b *heldBench) start(ctx context.Context, role string) (*child, error) {
-	return startAgainWith(ctx, func(cmd *exec.Cmd) { cmd.Env = b.env }, "heldserve", b.redis, "--role", role)
+	return startAgainWith(ctx, func(cmd *exec.Cmd) { cmd.Env = b.env }, "heldserve", b.redis, "--role", role, "--limits", b.limits)
 }
 
 // one measures one replica.
@@ -115,7 +135,7 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 	if err := b.fake.await(ctx, 2*time.Minute); err != nil {
 		return err
 	}
-	b.report.figure("held_start_s", time.Since(began).Seconds(), "s until all accounts are held")
+	b.report.figure(b.of+"_start_s", time.Since(began).Seconds(), "s until all accounts are held")
 	if b.only == "restarts" {
 		return nil
 	}
@@ -126,7 +146,7 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 	if err != nil {
 		return err
 	}
-	b.report.figure("held_idle_kib_per_account", (full-empty)/1024/float64(b.accounts), "KiB of the replica, before messages")
+	b.report.figure(b.of+"_idle_kib_per_account", (full-empty)/1024/float64(b.accounts), "KiB of the replica, before messages")
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	arrived := newArrivals(b.redis.URL(), b.ring)
@@ -183,13 +203,13 @@ func (b *heldBench) one(ctx context.Context, replica *child) error {
 		return errors.Join(err, fmt.Errorf("%d messages were sent, %d are in the streams; those of %d accounts are not confirmed, of which %d have a call under way",
 			sent, warm+len(ms), waiting.Accounts, waiting.Called))
 	}
-	b.report.figure("held_messages_per_s", float64(measured)/took.Seconds(), "messages/s")
-	b.report.quantile("held_message_p%.0f_ms", ms, 0.5, "ms")
-	b.report.quantile("held_message_p%.0f_ms", ms, 0.99, "ms")
-	b.report.figure("held_message_worst_ms", slices.Max(ms), "ms")
-	b.report.figure("held_kib_per_account", (full-empty)/1024/float64(b.accounts), "KiB of the replica")
-	b.report.figure("held_commands_per_account_minute", commands/float64(b.accounts)/took.Minutes(), "commands, those of scripts and the monitor's among them")
-	b.report.figure("held_cpu_share", (cpu-cpuBefore)/took.Seconds(), "of a core, the replica")
+	b.report.figure(b.of+"_messages_per_s", float64(measured)/took.Seconds(), "messages/s")
+	b.report.quantile(b.of+"_message_p%.0f_ms", ms, 0.5, "ms")
+	b.report.quantile(b.of+"_message_p%.0f_ms", ms, 0.99, "ms")
+	b.report.figure(b.of+"_message_worst_ms", slices.Max(ms), "ms")
+	b.report.figure(b.of+"_kib_per_account", (full-empty)/1024/float64(b.accounts), "KiB of the replica")
+	b.report.figure(b.of+"_commands_per_account_minute", commands/float64(b.accounts)/took.Minutes(), "commands, those of scripts and the monitor's among them")
+	b.report.figure(b.of+"_cpu_share", (cpu-cpuBefore)/took.Seconds(), "of a core, the replica")
 	return nil
 }
 
@@ -219,7 +239,7 @@ func (b *heldBench) three(ctx context.Context, replicas *[]*child) error {
 		}
 		*replicas = append(*replicas, r)
 	}
-	if err := pause(ctx, heldHold+20*time.Second); err != nil { // each has its part
+	if err := pause(ctx, b.hold+20*time.Second); err != nil { // each has its part
 		return err
 	}
 	if err := b.fake.forget(); err != nil {
@@ -243,10 +263,10 @@ func (b *heldBench) three(ctx context.Context, replicas *[]*child) error {
 	if err != nil {
 		return err
 	}
-	b.report.quantile("held_gap_p%.0f_s", gaps, 0.5, "s, the longest of each account in a rolling restart")
-	b.report.quantile("held_gap_p%.0f_s", gaps, 0.99, "s")
-	b.report.figure("held_gap_worst_s", slices.Max(gaps), "s")
-	if err := pause(ctx, heldHold+10*time.Second); err != nil {
+	b.report.quantile(b.of+"_gap_p%.0f_s", gaps, 0.5, "s, the longest of each account in a rolling restart")
+	b.report.quantile(b.of+"_gap_p%.0f_s", gaps, 0.99, "s")
+	b.report.figure(b.of+"_gap_worst_s", slices.Max(gaps), "s")
+	if err := pause(ctx, b.hold+10*time.Second); err != nil {
 		return err
 	}
 	if err := b.fake.forget(); err != nil {
@@ -268,8 +288,8 @@ func (b *heldBench) three(ctx context.Context, replicas *[]*child) error {
 	if len(gaps) == 0 {
 		return fmt.Errorf("the dead replica held no account")
 	}
-	b.report.figure("held_kill_accounts", float64(len(gaps)), "accounts of the replica that was killed")
-	b.report.quantile("held_kill_gap_p%.0f_s", gaps, 0.99, "s")
+	b.report.figure(b.of+"_kill_accounts", float64(len(gaps)), "accounts of the replica that was killed")
+	b.report.quantile(b.of+"_kill_gap_p%.0f_s", gaps, 0.99, "s")
 	return nil
 }
 
@@ -277,9 +297,13 @@ func (b *heldBench) register(ctx context.Context) error {
 	byShard := make(map[int][]circulate.Registration)
 	for i := range b.accounts {
 		id := heldID(i)
-		record := fmt.Sprintf(`{"id":%q,"kind":"http","config":{"url":%q,"hold":%d},"cadence":"every 0"}`, id, b.fake.url(i), int(heldHold.Seconds()))
+		record := b.record(i, id)
 		shard := b.ring.ShardOf(id)
-		byShard[shard] = append(byShard[shard], circulate.Registration{ID: id, Record: []byte(record)})
+		r := circulate.Registration{ID: id, Record: []byte(record)}
+		if b.every > 0 {
+			r.Due = time.Now().Add(rand.N(b.every))
+		}
+		byShard[shard] = append(byShard[shard], r)
 	}
 	for shard, all := range byShard {
 		for some := range slices.Chunk(all, circulate.MaxBatch) {
@@ -289,6 +313,13 @@ func (b *heldBench) register(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (b *heldBench) record(i int, id string) string {
+	if b.of == mailFigures {
+		return mailRecord(b.fake, i, id, "every "+b.every.String())
+	}
+	return fmt.Sprintf(`{"id":%q,"kind":"http","config":{"url":%q,"hold":%d},"cadence":"every 0"}`, id, b.fake.url(i), int(heldHold.Seconds()))
 }
 
 func heldID(i int) string { return fmt.Sprintf("held-%05d", i) }

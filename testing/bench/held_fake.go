@@ -29,6 +29,9 @@ type heldFake struct {
 	accounts []heldAccount
 	held     int // accounts with a call under way
 	seq      int
+
+	connections map[string]int // of each of a mail server's addresses, now
+	most        int            // of one address at once
 }
 
 type heldAccount struct {
@@ -51,10 +54,7 @@ func heldFakeServe(_ context.Context, args []string, in io.Reader, out io.Writer
 		return err
 	}
 	debug.SetGCPercent(heldFakeGarbage)
-	f := &heldFake{accounts: make([]heldAccount, *accounts)}
-	for i := range f.accounts {
-		f.accounts[i].arrived = make(chan struct{}, 1)
-	}
+	f := newHeldFake(*accounts)
 	certificate, err := tls.LoadX509KeyPair(*authority, *authority+keySuffix)
 	if err != nil {
 		return err
@@ -72,12 +72,25 @@ func heldFakeServe(_ context.Context, args []string, in io.Reader, out io.Writer
 	server.Protocols.SetHTTP2(*http2)
 	defer server.Close()
 	go func() { _ = server.ServeTLS(listener, "", "") }()
+	return f.answer(in, out, listener.Addr().(*net.TCPAddr).Port, f.send)
+}
+
+func newHeldFake(accounts int) *heldFake {
+	f := &heldFake{accounts: make([]heldAccount, accounts)}
+	for i := range f.accounts {
+		f.accounts[i].arrived = make(chan struct{}, 1)
+	}
+	return f
+}
+
+// answer answers the benchmark until the input ends.
+func (f *heldFake) answer(in io.Reader, out io.Writer, port int, send func(account int)) error {
 	return answering(in, out, "", func(what string, n int) (any, error) {
 		switch what {
 		case "where":
-			return fetchAddress{listener.Addr().(*net.TCPAddr).Port}, nil
+			return fetchAddress{port}, nil
 		case "send":
-			f.send(n)
+			send(n)
 			return true, nil
 		case "forget":
 			f.forget()
@@ -88,8 +101,10 @@ func heldFakeServe(_ context.Context, args []string, in io.Reader, out io.Writer
 			return f.waiting(), nil
 		case "gaps":
 			return f.gaps(), nil
+		case "most":
+			return f.mostConnections(), nil
 		}
-		return nil, fmt.Errorf("heldfake: %q", what)
+		return nil, fmt.Errorf("fake: %q", what)
 	})
 }
 

@@ -33,7 +33,8 @@ type heldFakes struct {
 	ports    []int
 }
 
-func newHeldFakes(ctx context.Context, accounts int, authority string, http2 bool) (_ *heldFakes, err error) {
+// newHeldFakes starts the fake of connectors, or of mailboxes if that is what the figures are of.
+func newHeldFakes(ctx context.Context, of string, accounts int, authority string, http2 bool) (_ *heldFakes, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func newHeldFakes(ctx context.Context, accounts int, authority string, http2 boo
 		}
 	}()
 	for range heldParts {
-		part, err := startAnswering(ctx, "SSL_CERT_FILE="+authority, self, "heldfake",
+		part, err := startAnswering(ctx, "SSL_CERT_FILE="+authority, self, of+"fake",
 			"--accounts", strconv.Itoa(accounts), "--authority", authority, fmt.Sprintf("--http2=%t", http2))
 		if err != nil {
 			return nil, err
@@ -63,7 +64,11 @@ func newHeldFakes(ctx context.Context, accounts int, authority string, http2 boo
 	return f, f.forget()
 }
 
+// close ends the processes. It may be called on nil.
 func (f *heldFakes) close() {
+	if f == nil {
+		return
+	}
 	for _, part := range f.parts {
 		part.stop()
 	}
@@ -72,7 +77,13 @@ func (f *heldFakes) close() {
 func heldHost(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n) }
 
 func (f *heldFakes) url(account int) string {
-	return fmt.Sprintf("https://%s:%d/", heldHost(account/heldParts%heldHosts), f.ports[account%heldParts])
+	host, port := f.where(account)
+	return fmt.Sprintf("https://%s:%d/", host, port)
+}
+
+// where returns the server of an account.
+func (f *heldFakes) where(account int) (host string, port int) {
+	return heldHost(account / heldParts % heldHosts), f.ports[account%heldParts]
 }
 
 // send has a message for an account, with the time.
@@ -101,6 +112,18 @@ func (f *heldFakes) waiting() (all heldWaiting, err error) {
 		all.Called += of.Called
 	}
 	return all, nil
+}
+
+// mostConnections returns how many connections a server had at once, since the last call.
+func (f *heldFakes) mostConnections() (most int, err error) {
+	for _, part := range f.parts {
+		of := 0
+		if err := part.ask("most", &of); err != nil {
+			return 0, err
+		}
+		most = max(most, of)
+	}
+	return most, nil
 }
 
 // gaps returns the longest time without a call of each account, in seconds, sorted.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,11 +18,12 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
 
-// heldServe is the service with one role.
+// heldServe is the service with one role, and limits.
 func heldServe(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	if len(args) < 4 {
+	if len(args) < 6 {
 		return fmt.Errorf("heldserve: %q", args)
 	}
 	ctx, url, err := childFlags(ctx, "heldserve", args[:2], in)
@@ -29,7 +32,7 @@ func heldServe(ctx context.Context, args []string, in io.Reader, out io.Writer) 
 	}
 	variables := map[string]string{
 		"ROUNDS_REDIS_URL": url, "ROUNDS_NAMESPACE": heldSpace, "ROUNDS_ROLES": args[3], "ROUNDS_ALLOW_NETWORKS": "127.0.0.0/8",
-		"ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_LOG_LEVEL": "warn",
+		"ROUNDS_OPS_ADDR": "127.0.0.1:0", "ROUNDS_LOG_LEVEL": "warn", "ROUNDS_SECRET_" + mailSecret: imapd.Password, "ROUNDS_LIMITS": args[5],
 	}
 	s, lookup, err := serviceSettings(variables)
 	if err != nil {
@@ -116,13 +119,25 @@ func (a *arrivals) take(of any, now int64, last map[string]string) error {
 		if err != nil {
 			return err
 		}
-		sent, err := strconv.ParseInt(fields["data"], 10, 64)
+		sent, err := sentAt(fields["data"])
 		if err != nil {
 			return err
 		}
 		a.ms = append(a.ms, float64(now-sent)/1e6)
 	}
 	return nil
+}
+
+// sentAt returns when the fake sent a message, unix ns. It is the message's data, or a mail's subject.
+func sentAt(data string) (int64, error) {
+	var mail struct{ Subject string }
+	if strings.HasPrefix(data, "{") {
+		if err := json.Unmarshal([]byte(data), &mail); err != nil {
+			return 0, err
+		}
+		data = mail.Subject
+	}
+	return strconv.ParseInt(data, 10, 64)
 }
 
 // count returns how many messages were read.

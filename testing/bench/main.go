@@ -9,6 +9,7 @@
 //	go run ./testing/bench dashboard [--json]
 //	go run ./testing/bench backup [--json]
 //	go run ./testing/bench held [--json]
+//	go run ./testing/bench mail [--json]
 //	go run ./testing/bench fetch [--json]
 //	go run ./testing/bench embedded [--json]
 //	go run ./testing/bench send [--json]
@@ -114,6 +115,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench dashboard [--json] [--for 30s] [--rounds 2] [--accounts 1000000] [--failing 20000] [--requests 120]\n" +
 		"       bench backup [--json] [--accounts 1000000] [--busy 100000] [--for 30s]\n" +
 		"       bench held [--json] [--for 1m] [--accounts 20000] [--only replica|restarts] [--http2]\n" +
+		"       bench mail [--json] [--for 1m] [--idle 10000] [--only replica|restarts] [--polled 100000] [--every 5m] [--poll-for 6m]\n" +
 		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]\n" +
 		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]\n" +
 		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]\n" +
@@ -144,6 +146,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if args[0] == "heldfake" {
 		return heldFakeServe(ctx, args[1:], os.Stdin, out)
+	}
+	if args[0] == "mailfake" { // bench mail starts this, and heldserve
+		return mailFakeServe(ctx, args[1:], os.Stdin, out)
 	}
 	answer := map[string]func(context.Context, []string, io.Reader, io.Writer) error{ // bench fetch and bench files start these
 		"fetchfake": fetchFakeServe, "fetchloop": fetchLoopServe, "fetchserve": fetchServe,
@@ -329,8 +334,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		b := &heldBench{report: report, length: *length, accounts: *accounts, only: *only, http2: *http2}
+		b := &heldBench{report: report, length: *length, accounts: *accounts, only: *only, http2: *http2, of: "held", hold: heldHold}
 		return b.run(ctx)
+	case "mail":
+		return mailMain(ctx, flags, args[1:], asJSON, out)
 	case "fetch":
 		return fetchMain(ctx, flags, args[1:], accounts, asJSON, out)
 	case "bulk":

@@ -53,6 +53,7 @@ type session struct {
 	server                     *Server
 	conn                       *imapserver.Conn
 	name                       string
+	ended                      func() // called at the end; nil: nothing is
 }
 
 // fault returns the account's fault. If the fault hangs at the step, it returns after
@@ -94,6 +95,9 @@ func (s *session) Login(name, password string) error {
 
 // Close ends the connection.
 func (s *session) Close() error {
+	if s.ended != nil {
+		s.ended()
+	}
 	s.server.mu.Lock()
 	delete(s.server.account(s.name).conns, s.conn.NetConn())
 	s.server.mu.Unlock()
@@ -119,7 +123,10 @@ func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 func (s *session) turn(n int) {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
-	s.server.account(s.name).idling += n
+	a := s.server.account(s.name)
+	if a.idling += n; s.server.options.Idled != nil {
+		s.server.options.Idled(s.name, a.idling)
+	}
 	close(s.server.turned)
 	s.server.turned = make(chan struct{})
 }

@@ -10,6 +10,7 @@ package imapd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -33,8 +34,9 @@ type Server struct {
 	Port  int            // of 127.0.0.1
 	Roots *x509.CertPool // the authority of its certificate
 
-	server *imapserver.Server
-	done   chan struct{}
+	options Options
+	server  *imapserver.Server
+	done    chan struct{}
 
 	mu       sync.Mutex
 	accounts map[string]*account
@@ -54,30 +56,53 @@ type account struct {
 	idling int               // of them in IDLE
 }
 
-// Start starts a server; encryption is "implicit", "starttls" or "none". Close
-// ends it.
-func Start(encryption string) (*Server, error) {
+// Options are the settings of a server.
+type Options struct {
+	Encryption  string           // "implicit", "starttls" or "none"
+	Address     string           // that it listens at; empty: 127.0.0.1, on a free port
+	Certificate *tls.Certificate // nil: one of its own
+
+	// Idled gets how many connections of an account are in IDLE, each time that changes. Nil: nobody does.
+	Idled func(name string, idling int)
+	// Connected gets each connection and what it returns is called at its end. Nil: nobody does.
+	Connected func(net.Conn) (ended func())
+}
+
+// Start starts a server; encryption is as in Options. Close ends it.
+func Start(encryption string) (*Server, error) { return StartWith(Options{Encryption: encryption}) }
+
+// StartWith starts a server with options. Close ends it.
+func StartWith(o Options) (*Server, error) {
 	certificate, err := newCertificate()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Roots: x509.NewCertPool(), accounts: make(map[string]*account), done: make(chan struct{}), turned: make(chan struct{})}
-	s.Roots.AddCert(certificate.Leaf)
+	if o.Certificate != nil {
+		certificate = *o.Certificate
+	}
+	s := &Server{options: o, Roots: x509.NewCertPool(), accounts: make(map[string]*account), done: make(chan struct{}), turned: make(chan struct{})}
+	if certificate.Leaf != nil {
+		s.Roots.AddCert(certificate.Leaf)
+	}
 	settings := &tls.Config{Certificates: []tls.Certificate{certificate}}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp4", cmp.Or(o.Address, "127.0.0.1:0"))
 	if err != nil {
 		return nil, err
 	}
 	s.Port = listener.Addr().(*net.TCPAddr).Port
 	options := &imapserver.Options{
 		NewSession: func(conn *imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
-			return &session{server: s, conn: conn}, nil, nil
+			session := &session{server: s, conn: conn}
+			if o.Connected != nil {
+				session.ended = o.Connected(conn.NetConn())
+			}
+			return session, nil, nil
 		},
 		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}},
 		Logger:       log.New(io.Discard, "", 0),
-		InsecureAuth: encryption != "starttls", // of TLS below identified it does not know
+		InsecureAuth: o.Encryption != "starttls", // of TLS below identified it does not know
 	}
-	switch encryption {
+	switch o.Encryption {
 	case "implicit":
 		listener = identified{tls.NewListener(listener, settings)}
 	case "none":
