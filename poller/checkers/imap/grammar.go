@@ -1,8 +1,13 @@
 package imap
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 )
@@ -12,6 +17,8 @@ const (
 	maxAnswer  = 1 << 20 // bytes of one line, without literals
 	maxDigits  = 10      // of a literal's size
 	maxWords   = 64      // bytes of tag and type
+
+	parkWithin = 10 * time.Second // for the rest of a line
 )
 
 // guarded is the plain side of a connection. It checks a server's answers against the
@@ -29,6 +36,11 @@ type guarded struct {
 	hidden   bool   // the line is one
 	ready    []byte // not read by the library yet
 	ended    error  // why there is nothing after it
+
+	mu      sync.Mutex
+	parking bool // the library is to stop reading at the end of a line
+	slow    bool // it was in the middle of one
+	atStop  bool // it has stopped
 }
 
 // Read returns only bytes that follow the grammar. It leaves out answers to ID, because
@@ -42,6 +54,12 @@ func (g *guarded) Read(p []byte) (int, error) {
 			return 0, g.ended
 		}
 		n, err := g.Conn.Read(p)
+		if n == 0 && err != nil && g.stops(err) {
+			if g.atStop {
+				return 0, io.EOF
+			}
+			continue
+		}
 		g.ended = err
 		for _, b := range p[:n] {
 			if !g.grammar.accept(b) {
@@ -59,6 +77,57 @@ func (g *guarded) Read(p []byte) (int, error) {
 	n := copy(p, g.ready)
 	g.ready = g.ready[:copy(g.ready, g.ready[n:])]
 	return n, nil
+}
+
+// park has the library stop reading, without an end of the connection, once it has read a whole
+// line. It may end the connection only after that.
+func (g *guarded) park() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.parking = true
+	g.below.parking.Store(true)
+	_ = g.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// stops reports whether a read has ended because the connection is being parked. In the middle of a
+// line it goes on.
+func (g *guarded) stops(err error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.parking || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	if g.grammar.length == 0 && g.grammar.state == atStart {
+		g.atStop = true
+		return true
+	}
+	if g.slow {
+		return false
+	}
+	g.slow = true
+	_ = g.Conn.SetReadDeadline(time.Now().Add(parkWithin))
+	return true
+}
+
+// SetReadDeadline implements net.Conn, unless the connection is being parked.
+func (g *guarded) SetReadDeadline(t time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.parking {
+		return nil
+	}
+	return g.Conn.SetReadDeadline(t)
+}
+
+// Close implements net.Conn. It leaves a parked connection open.
+func (g *guarded) Close() error {
+	g.mu.Lock()
+	parked := g.atStop
+	g.mu.Unlock()
+	if parked {
+		return nil
+	}
+	return g.Conn.Close()
 }
 
 // idAnswer begins an answer to ID.

@@ -4,12 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
 const (
@@ -122,8 +126,8 @@ func (l *lent) isLimited(account string, now time.Time) bool {
 	return ok
 }
 
-// reused returns the account's connection of the call before, or nil if there is none that can be
-// used.
+// reused returns the account's connection of the call before, or nil if there is none for the config
+// and the credential.
 func (c *Checker) reused(ctx context.Context, account string, config config, with credential) *session {
 	s := c.lent.take(account)
 	if s == nil {
@@ -131,42 +135,49 @@ func (c *Checker) reused(ctx context.Context, account string, config config, wit
 	}
 	s.ctx = ctx
 	s.conn.bind(ctx, overhead)
-	select {
-	case <-s.client.Closed():
-	default:
-		if s.config == config && s.proof == with.proof() && s.client.State() == imap.ConnStateSelected {
-			return s
-		}
+	if s.config == config && s.proof == with.proof() && !s.over() {
+		return s
 	}
 	s.close()
 	return nil
 }
 
+// over reports whether the connection is known to have ended: nobody reads a parked one.
+func (s *session) over() bool {
+	if s.client == nil {
+		return false
+	}
+	select {
+	case <-s.client.Closed():
+		return true
+	default:
+		return false
+	}
+}
+
 // held makes a call that may be held. Its connection is kept for the account's next call, unless the
 // server holds none. Then the mailbox is polled.
 func (c *Checker) held(ctx context.Context, r poller.Request, config config, with credential, at cursor, limit int) (poller.Result, error) {
-	limited := c.lent.isLimited(r.Account, time.Now())
 	s := c.reused(ctx, r.Account, config, with)
+	if s != nil && s.box.validity != at.validity { // somebody has changed the cursor
+		s.close()
+		s = nil
+	}
 	if s == nil {
 		var err error
 		if s, err = c.enter(ctx, r.Account, config, with); err != nil {
 			c.lent.refused(r.Account, err, time.Now())
 			return poller.Result{}, err
 		}
+		s.unheld = c.lent.isLimited(r.Account, time.Now()) || !s.client.Caps().Has(imap.CapIdle)
 	}
-	var result poller.Result
-	var err error
-	if limited {
-		result, err = s.look(at, limit)
-	} else {
-		result, err = s.await(at, limit, r.Hold)
-	}
+	result, err := s.await(at, limit, r.Hold)
 	switch {
 	case err != nil:
 		s.close()
 		c.lent.refused(r.Account, err, time.Now())
 		return poller.Result{}, err
-	case limited || s.unheld:
+	case s.unheld:
 		s.close()
 		if !result.HasMore {
 			result.NextPollAfter = pollPause
@@ -178,20 +189,22 @@ func (c *Checker) held(ctx context.Context, r poller.Request, config config, wit
 }
 
 // await returns the messages after the cursor. If there are none, it waits for some in IDLE, at most
-// for the hold. If the server has no IDLE, the session is unheld.
+// for the hold, unless the session is unheld.
 func (s *session) await(at cursor, limit int, hold time.Duration) (poller.Result, error) {
 	until := time.Now().Add(hold)
-	s.unheld = !s.client.Caps().Has(imap.CapIdle)
 	for looks := 1; ; looks++ {
 		s.hear()
 		result, err := s.look(at, limit)
 		if err != nil || len(result.Messages) > 0 || result.Cursor != nil || result.HasMore || s.unheld || looks == maxLooks {
 			return result, err
 		}
+		if err := s.park(); err != nil {
+			return poller.Result{}, err
+		}
 		if s.hear() { // perhaps of what came too late for the look
 			continue
 		}
-		if woken, err := s.idle(time.Until(until)); err != nil || !woken {
+		if woken, err := s.idle(until); err != nil || !woken {
 			return poller.Result{}, err
 		}
 	}
@@ -210,12 +223,8 @@ func (s *session) hear() bool {
 // look returns the messages after the cursor, as page does. Only of a mailbox that was just opened
 // the server has said where it ends.
 func (s *session) look(at cursor, limit int) (poller.Result, error) {
-	if s.looked && at.validity != s.box.validity {
-		box, err := s.examine(s.config.mailbox)
-		if err != nil {
-			return poller.Result{}, err
-		}
-		s.box, s.looked = box, false
+	if err := s.unpark(); err != nil {
+		return poller.Result{}, err
 	}
 	box := s.box
 	if s.looked && at.last >= box.next-1 {
@@ -225,33 +234,155 @@ func (s *session) look(at cursor, limit int) (poller.Result, error) {
 	return s.page(box, at, limit)
 }
 
-// idle waits until the server says that the mailbox has other messages, and reports whether it did. It
-// waits for the given time at most.
-func (s *session) idle(most time.Duration) (woken bool, err error) {
-	if most <= 0 {
-		return false, nil
+// resumed is what the library reads first of a connection that was parked. The commands that follow
+// need no other capability.
+const resumed = "* PREAUTH [CAPABILITY IMAP4rev1] IDLE is over\r\n"
+
+// park ends the client, which takes twice as much memory as the rest of a connection that waits: it
+// has large buffers and reads in a goroutine of its own.
+func (s *session) park() error {
+	if s.client == nil {
+		return nil
 	}
-	command, err := s.client.Idle()
-	var refused *imap.Error
-	if errors.As(err, &refused) && s.ctx.Err() == nil {
+	s.plain.park()
+	<-s.client.Closed()
+	if !s.plain.atStop {
+		return s.failed(io.ErrUnexpectedEOF, "IDLE", readRefused)
+	}
+	s.client, s.plain = nil, nil
+	return nil
+}
+
+// unpark makes a client again.
+func (s *session) unpark() error {
+	if s.client != nil {
+		return nil
+	}
+	s.conn.parking.Store(false)
+	_ = s.secure.SetDeadline(time.Time{})
+	s.plain = &guarded{below: s.conn, greeting: strings.NewReader(resumed), greeted: true}
+	s.begin()
+	if err := s.client.WaitGreeting(); err != nil {
+		return s.failed(err, "IDLE", readRefused)
+	}
+	return nil
+}
+
+// idle waits on a parked connection until the server says that the mailbox has other messages, and
+// reports whether it did. It waits until the given time at most. A server that refuses IDLE makes the
+// session unheld.
+func (s *session) idle(until time.Time) (woken bool, err error) {
+	i := idling{session: s, lines: lines{from: s.secure}}
+	if err := i.send(idleTag + " IDLE\r\n"); err != nil {
+		return false, err
+	}
+	switch status, err := i.read(time.Now().Add(idleAnswer), false); {
+	case err != nil:
+		return false, err
+	case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
 		s.unheld = true
 		return false, nil
-	}
-	if err != nil {
-		return false, s.failed(err, "IDLE", readRefused)
+	case status.Type != continues:
+		return false, s.failed(errPlain, "IDLE", readRefused)
 	}
 	poller.Begun(s.ctx)
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-s.changed:
-		woken = true
-	case <-timer.C:
-	case <-s.client.Closed():
-	case <-s.ctx.Done():
+	if !i.woken {
+		switch status, err := i.read(until, true); {
+		case err != nil:
+			return false, err
+		case status.Type != "":
+			return false, s.failed(errPlain, "IDLE", readRefused) // the server ended it by itself
+		}
 	}
-	if err := errors.Join(command.Close(), command.Wait()); err != nil {
-		return false, s.failed(err, "IDLE", readRefused)
+	if err := i.send("DONE\r\n"); err != nil {
+		return false, err
 	}
-	return woken, nil
+	switch status, err := i.read(time.Now().Add(idleAnswer), false); {
+	case err != nil:
+		return false, err
+	case status.Type != imap.StatusResponseTypeOK:
+		return false, s.failed(&status, "IDLE", readRefused)
+	}
+	return i.woken, nil
+}
+
+const (
+	idleTag    = "I1"
+	idleAnswer = 30 * time.Second // for an answer that the server owes
+
+	continues imap.StatusResponseType = "+" // the server's answer to IDLE
+)
+
+// idling is a session in IDLE.
+type idling struct {
+	*session
+	lines lines
+	woken bool // the mailbox has other messages
+}
+
+func (i *idling) send(command string) error {
+	_ = i.secure.SetWriteDeadline(time.Now().Add(idleAnswer))
+	if _, err := io.WriteString(i.secure, command); err != nil {
+		return i.failed(err, "IDLE", readRefused)
+	}
+	return nil
+}
+
+// read reads lines until one answers the command. With waits, the mailbox's change and the end of
+// the time end it as well, with a zero status; otherwise that end is an error.
+func (i *idling) read(until time.Time, waits bool) (imap.Error, error) {
+	_ = i.secure.SetReadDeadline(until)
+	for {
+		line, err := i.lines.next()
+		if waits && errors.Is(err, os.ErrDeadlineExceeded) && i.ctx.Err() == nil {
+			return imap.Error{}, nil
+		}
+		if err != nil {
+			if !errors.Is(err, errPlain) {
+				i.conn.note(err) // TLS can end while the connection below it stays open
+			}
+			return imap.Error{}, i.failed(err, "IDLE", readRefused)
+		}
+		switch tag, status := statusOf(line); {
+		case strings.HasPrefix(line, string(continues)):
+			return imap.Error{Type: continues}, nil
+		case tag == idleTag:
+			return status, nil
+		case tag != "*":
+			return imap.Error{}, i.failed(errPlain, "IDLE", readRefused)
+		case strings.EqualFold(status.Text, "EXISTS"): // after a number
+			if i.woken = true; waits {
+				return imap.Error{}, nil
+			}
+		case status.Type == imap.StatusResponseTypeBye:
+			return imap.Error{}, i.closed()
+		}
+	}
+}
+
+// closed returns the error of a server that says goodbye, which ends the hold like the end of a
+// connection.
+func (i *idling) closed() error {
+	return fetch.CheckError(fetch.Broken(i.ctx, io.EOF))
+}
+
+// lines reads line by line, and goes on after a read that a deadline has ended.
+type lines struct {
+	from io.Reader
+	line []byte
+}
+
+// next returns the next line. It must be short.
+func (l *lines) next() (string, error) {
+	for one := make([]byte, 1); len(l.line) < maxGreeting; l.line = append(l.line, one[0]) {
+		if _, err := io.ReadFull(l.from, one); err != nil {
+			return "", err
+		}
+		if one[0] == '\n' {
+			line := strings.TrimSuffix(string(l.line), "\r")
+			l.line = l.line[:0]
+			return line, nil
+		}
+	}
+	return "", errPlain
 }

@@ -192,7 +192,10 @@ func TestAnswersToIdle(t *testing.T) {
 	for name, c := range map[string]struct{ idle, want string }{
 		"goodbye":         {"+ idling\r\n* BYE timeout\r\n", "reset"},
 		"no continuation": {"* 3 EXISTS\r\n", "reset"},
-		"garbage":         {"+ idling\r\n* GARBAGE x\r\n", "protocol"},
+		"what is unknown": {"+ idling\r\n* GARBAGE x\r\n", "reset"},
+		"another tag":     {"+ idling\r\nT7 OK done\r\n", "protocol"},
+		"its own end":     {"+ idling\r\nI1 OK enough\r\n", "protocol"},
+		"a word too much": {"go on\r\n", "protocol"},
 		"lists in lists":  {"+ idling\r\n* 1 FETCH (BODYSTRUCTURE " + strings.Repeat("(", 1<<20), "protocol"},
 		"without end":     {"+ idling\r\n" + strings.Repeat("* OK Still here\r\n", 1<<16), "too_large"},
 	} {

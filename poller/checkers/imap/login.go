@@ -67,7 +67,7 @@ func (c *Checker) enter(ctx context.Context, account string, config config, with
 			return nil, err
 		}
 		if err = s.login(config, with); err == nil {
-			if err = s.begin(c); err == nil {
+			if err = s.introduce(c); err == nil {
 				return s, nil
 			}
 			s.close()
@@ -85,8 +85,8 @@ func (c *Checker) enter(ctx context.Context, account string, config config, with
 	}
 }
 
-// begin says who this is, and opens the mailbox.
-func (s *session) begin(c *Checker) (err error) {
+// introduce says who this is, and opens the mailbox.
+func (s *session) introduce(c *Checker) (err error) {
 	if err = s.identify(c.client.Product()); err == nil {
 		s.box, err = s.examine(s.config.mailbox)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +30,9 @@ const overhead = 256 << 10
 type session struct {
 	ctx    context.Context // of the call that uses it
 	conn   *metered
+	secure net.Conn // conn, or TLS over it
 	plain  *guarded
-	client *imapclient.Client
+	client *imapclient.Client                           // nil: it is parked, and nobody reads
 	hold   func(ctx context.Context, bytes int64) error // see fetch.Client.Hold
 	secret string                                       // the password or access token; no error may have it
 	proof  string                                       // see credential.proof
@@ -83,7 +85,8 @@ func (s *session) greeted() error {
 
 // encrypt creates the client, with the TLS mode of the config.
 func (s *session) encrypt(config config, o Options) error {
-	s.plain = &guarded{Conn: s.conn, below: s.conn}
+	s.secure = s.conn
+	s.plain = &guarded{below: s.conn}
 	if config.tls != tlsNone {
 		settings := &tls.Config{ServerName: config.host, RootCAs: o.Roots, MinVersion: tls.VersionTLS12}
 		if config.tls == tlsStart {
@@ -107,10 +110,16 @@ func (s *session) encrypt(config config, o Options) error {
 			}
 			return failed
 		}
-		s.plain.Conn = encrypted
+		s.secure = encrypted
 	}
-	s.client = imapclient.New(s.plain, &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{Mailbox: s.note}})
+	s.begin()
 	return nil
+}
+
+// begin creates the client.
+func (s *session) begin() {
+	s.plain.Conn = s.secure
+	s.client = imapclient.New(s.plain, &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{Mailbox: s.note}})
 }
 
 // note takes what the server says of the mailbox unasked.
@@ -134,7 +143,9 @@ func private(remote net.Addr) bool {
 // to the mailbox is pending.
 func (s *session) close() {
 	_ = s.conn.Close()
-	_ = s.client.Close()
+	if s.client != nil {
+		_ = s.client.Close()
+	}
 }
 
 // identify sends the name of this program where the server offers ID (RFC 2971). NetEase (163.com,
@@ -212,6 +223,7 @@ type metered struct {
 	tooLarge atomic.Bool
 	broken   atomic.Pointer[error] // the error of the first failed read or write
 	unusable atomic.Bool           // see grammar
+	parking  atomic.Bool           // this side ends reads by deadlines, which are no errors
 
 	mu    sync.Mutex
 	ended func() bool // stops the watch of the context; nil: none is watched
@@ -269,9 +281,9 @@ func (m *metered) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// note stores an error, unless it only says that this side has closed the connection.
+// note stores an error, unless it only says that this side has closed the connection or ended a read.
 func (m *metered) note(err error) {
-	if err != nil && !errors.Is(err, net.ErrClosed) {
+	if err != nil && !errors.Is(err, net.ErrClosed) && !(errors.Is(err, os.ErrDeadlineExceeded) && m.parking.Load()) {
 		m.broken.CompareAndSwap(nil, &err)
 	}
 }
@@ -332,16 +344,8 @@ func upgrade(conn io.ReadWriter) error {
 }
 
 func readLine(r io.Reader) (string, error) {
-	var line []byte
-	for one := make([]byte, 1); len(line) < maxGreeting; line = append(line, one[0]) {
-		if _, err := io.ReadFull(r, one); err != nil {
-			return "", err
-		}
-		if one[0] == '\n' {
-			return strings.TrimSuffix(string(line), "\r"), nil
-		}
-	}
-	return "", errPlain
+	l := lines{from: r}
+	return l.next()
 }
 
 // statusOf reads a status line: TAG TYPE [CODE …] TEXT.
