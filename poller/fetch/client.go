@@ -41,6 +41,8 @@ type Options struct {
 	// Transport replaces the network, for tests in fake time. Then no address is
 	// judged.
 	Transport http.RoundTripper
+	// Connect replaces the network of Dial in the same way.
+	Connect func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // UserAgent returns the User-Agent header for a version of this program, the commit that it was

@@ -11,7 +11,13 @@ import (
 // Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP, under
 // the same rule for addresses. The error is always an *Error.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := c.way.Load().dial(ctx, "tcp", address)
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		return c.way.Load().dial(ctx, "tcp", address)
+	}
+	if c.options.Connect != nil {
+		dial = c.options.Connect
+	}
+	conn, err := dial(ctx, address)
 	if err != nil {
 		return nil, newError(ctx, err, false)
 	}
