@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// newCertificate makes a certificate for 127.0.0.1 that is its own authority.
-func newCertificate() (tls.Certificate, error) {
+// NewCertificate makes a certificate for 127.0.0.1 that is its own authority.
+func NewCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err

@@ -73,7 +73,7 @@ func Start(encryption string) (*Server, error) { return StartWith(Options{Encryp
 
 // StartWith starts a server with options. Close ends it.
 func StartWith(o Options) (*Server, error) {
-	certificate, err := newCertificate()
+	certificate, err := NewCertificate()
 	if err != nil {
 		return nil, err
 	}
