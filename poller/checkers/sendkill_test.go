@@ -1,9 +1,13 @@
 package checkers_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
+	"github.com/rounds-dev/rounds/poller/checkers/imap"
 	"github.com/rounds-dev/rounds/poller/checkers/telegram"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
@@ -23,6 +28,7 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 	"github.com/rounds-dev/rounds/testing/upstream/serving"
+	"github.com/rounds-dev/rounds/testing/upstream/smtpd"
 	fakebot "github.com/rounds-dev/rounds/testing/upstream/telegram"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 )
@@ -86,6 +92,7 @@ func texts() map[string]outlet {
 	return map[string]outlet{
 		"weixin":                        {false, func(*testing.T) *sendtest.Outlet { return bound("") }},
 		"wecom-kf":                      {false, func(*testing.T) *sendtest.Outlet { return serviced("") }},
+		"imap":                          {false, func(*testing.T) *sendtest.Outlet { return mailing("") }},
 		"telegram":                      {false, func(*testing.T) *sendtest.Outlet { return chatting("", "/sendMessage") }},
 		"a connector":                   {false, func(*testing.T) *sendtest.Outlet { return connected(false, "") }},
 		"a connector that deduplicates": {true, func(*testing.T) *sendtest.Outlet { return connected(true, "") }},
@@ -152,6 +159,63 @@ func serviced(name string) *sendtest.Outlet {
 		},
 		Cut: func(times int) { fake.Fail("ww1", wecom.SendMsg, wecom.Fault{Cut: true, Times: times}) },
 	}
+}
+
+// mailing is an account of a mailbox.
+func mailing(name string) *sendtest.Outlet {
+	fake := smtpd.New()
+	fake.Secret = token
+	networks, _ := fetch.ParseNetworks("127.0.0.1") // it is one
+	return &sendtest.Outlet{
+		Kind: "imap", Type: name, Peer: func(n int) string { return fmt.Sprintf("peer%d@example.org", n%3) },
+		Config: `{"host":"127.0.0.1","tls":"none","user":"me","password":{"secret":"T"},"smtp":{"host":"127.0.0.1","tls":"none"},"from":"me@example.com"}`,
+		Sender: func(l *sendtest.Line) poller.Sender {
+			return imap.New(fetch.New(fetch.Options{Networks: networks, Connect: func(context.Context, string) (net.Conn, error) {
+				return &mailLine{Conn: fake.Dial(), line: l}, nil
+			}}), source(), imap.Options{})
+		},
+		Taken: func() (texts []string) {
+			for _, m := range fake.Mails("me") {
+				_, text, _ := strings.Cut(m.Text, "\r\n\r\n")
+				texts = append(texts, strings.TrimSpace(text))
+			}
+			return texts
+		},
+		Cut: func(times int) {
+			fake.Fail("me", smtpd.Fault{Step: smtpd.End, Takes: true, Times: times})
+		},
+	}
+}
+
+// mailLine is a connection of SMTP that carries one mail over a line.
+type mailLine struct {
+	net.Conn
+	line  *sendtest.Line
+	ended bool // the server has the end of the mail
+}
+
+// Write begins the send with its first command.
+func (c *mailLine) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte("MAIL ")) {
+		if err := c.line.Begin(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Write(p)
+	c.ended = c.ended || bytes.HasSuffix(p, []byte("\r\n.\r\n"))
+	return n, err
+}
+
+// Read ends the send with the answer to its end.
+func (c *mailLine) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.ended {
+		c.ended = false
+		if lost := c.line.End(); lost != nil {
+			return 0, lost
+		}
+	}
+	return n, err
 }
 
 // chatting is a bot of Telegram, whose sends go by a method.

@@ -52,7 +52,7 @@ var mayImport = []struct {
 	{"poller/oauth", []string{"poller", "poller/fetch", "poller/internal/conceal", "poller/secrets", "poller/token"}},
 	{"poller/checkers/imap", append([]string{"poller/oauth"}, forCheckers...)},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential", "poller/token"}, forCheckers...)},
-	{"poller/checkers/email", []string{"poller", "poller/checkers/message"}},
+	{"poller/checkers/email", []string{"accounts/strict", "poller", "poller/checkers/message"}},
 	{"poller/checkers/imap", append([]string{"poller/checkers/email"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/fetch", "poller/secrets"}},

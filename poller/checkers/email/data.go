@@ -1,5 +1,6 @@
-// Package email reads mails: it turns a mail's bytes into a message's data, and finds its files. It
-// knows nothing of how mails are fetched, so all kinds that check mailboxes report the same data.
+// Package email reads and writes mails: it turns a mail's bytes into a message's data, finds its files,
+// and makes a mail of a send. It knows nothing of how mails are fetched and sent, so all kinds of
+// mailboxes report the same data and answer alike.
 //
 // # Mail that breaks the rules
 //

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/mail"
 	"strings"
 	"unicode"
 
@@ -38,13 +39,26 @@ type config struct {
 	mailbox  string
 
 	hasPassword bool // even a wrong one
+
+	smtp server       // that takes what the account sends; zero: it cannot send
+	from mail.Address // of what it sends
 }
+
+// server is where an account's mail is read, or where its answers go.
+type server struct {
+	host string // as it is dialled
+	port int
+	tls  string
+}
+
+// imap returns the server where the mail is read.
+func (c *config) imap() server { return server{c.host, c.port, c.tls} }
 
 // form reads configs.
 type form = strict.Form[config]
 
 func newForm(client *fetch.Client) *form {
-	return strict.NewForm([]strict.Entry[config]{
+	return strict.NewForm(append([]strict.Entry[config]{
 		{
 			Field: strict.Field{
 				Name: "host", Type: strict.TextType, Required: true, Example: "imap.example.com",
@@ -132,7 +146,7 @@ func newForm(client *fetch.Client) *form {
 				}
 			},
 		},
-	})
+	}, submissionEntries(client)...))
 }
 
 // readHost returns a host in the form in which it is dialled.

@@ -142,44 +142,48 @@ func said(status *imap.Error) string {
 	return text
 }
 
-// shown returns a status with the server's words as one printable line, cut after
-// maxSaid characters. It removes the words if they repeat the password, in any case or
-// encoding, or if they may have another secret.
+// shown returns a status with the server's words in the form of words.
 func (s *session) shown(status *imap.Error) *imap.Error {
+	return &imap.Error{Type: status.Type, Code: status.Code, Text: words(status.Text, s.secret)}
+}
+
+// words returns a server's words as one printable line, cut after maxSaid characters. They are
+// empty if they repeat the password, in any case or encoding, or may have another secret.
+func words(text, password string) string {
 	line := strings.Join(strings.Fields(strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) || c == unicode.ReplacementChar {
 			return ' '
 		}
 		return c
-	}, status.Text)), " ")
+	}, text)), " ")
 	lower := strings.ToLower(line)
-	for _, form := range s.forms() {
+	for _, form := range forms(password) {
 		if form != "" && strings.Contains(lower, strings.ToLower(form)) {
-			line = ""
+			return ""
 		}
 	}
 	if keyed.MatchString(line) {
-		line = ""
+		return ""
 	}
 	if runes := []rune(line); len(runes) > maxSaid {
 		line = string(runes[:maxSaid]) + "…"
 	}
-	return &imap.Error{Type: status.Type, Code: status.Code, Text: line}
+	return line
 }
 
 // keyed finds values that software calls secret.
 var keyed = regexp.MustCompile(`(?i)(token|password|passwd|secret|key|auth|bearer)\s*[=:]`)
 
 // forms returns the password as it is sent, and in the forms in which a server may repeat it.
-func (s *session) forms() []string {
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s.secret)
-	forms := []string{s.secret, strings.Join(strings.Fields(s.secret), " "), quoted, url.QueryEscape(s.secret), url.PathEscape(s.secret)}
-	if s.secret == "" {
+func forms(password string) []string {
+	if password == "" {
 		return nil
 	}
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
+	forms := []string{password, strings.Join(strings.Fields(password), " "), quoted, url.QueryEscape(password), url.PathEscape(password)}
 	// In the base64 of SASL PLAIN, the password begins at any of three offsets.
 	for _, before := range []string{"", "\x00", "\x00\x00"} {
-		encoded := base64.RawStdEncoding.EncodeToString([]byte(before + s.secret))
+		encoded := base64.RawStdEncoding.EncodeToString([]byte(before + password))
 		begin := []int{0, 2, 3}[len(before)]
 		forms = append(forms, encoded[min(begin, len(encoded)):max(len(encoded)-1, min(begin, len(encoded)))])
 	}

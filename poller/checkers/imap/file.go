@@ -76,7 +76,7 @@ type fetched struct {
 // begin opens the mailbox and asks for a section, up to its first byte.
 func (f *fetched) begin(ctx context.Context, c *Checker, account string, config config, mail cursor, wanted email.Section) error {
 	f.ctx = ctx
-	with, err := c.credential(ctx, account, config, nil)
+	with, err := c.credential(ctx, account, config, config.imap(), nil)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package imap checks mailboxes over IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC
-// 9051): the kind "imap".
+// 9051), and answers by SMTP (RFC 5321): the kind "imap".
 //
 // The config has
 //
@@ -12,6 +12,9 @@
 //	password  {"secret": "NAME"}, or
 //	oauth     {"secret": "NAME"}: what a sign-in has stored, see package oauth
 //	mailbox   INBOX by default
+//	smtp      {"host", "tls", "port"}: the server that takes what the account sends, under the
+//	          same rules; port is 465, or 587 if tls is not implicit. Without, it cannot send
+//	from      the address that it sends from; the user by default
 //
 // A check opens a connection, reads new messages, and closes it. The mailbox is opened
 // with EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
@@ -55,6 +58,15 @@
 // encoding taken away. If a mail has more than 128 KiB, the whole mail is a file too, because
 // attachments behind that are not listed. After UIDVALIDITY has changed, the files of earlier mails
 // cannot be had.
+//
+// # Sends
+//
+// A send is one mail, handed over by SMTP submission (RFC 6409) with the user and password of the
+// mailbox. Its Message-ID is made of the send's id, so that it is the same for each attempt and nobody
+// can guess it. Before the end of the mail every failure is certain: the server must not deliver a mail
+// without its end (RFC 5321, section 4.1.1.4). The end is unknown if no answer to it came. A refusal of the
+// sender, the recipient or the mail is for good with 5xx. A refusal of the connection or the login is
+// not the mail's fault.
 package imap
 
 import (
@@ -140,7 +152,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if r.Limit > 0 {
 		limit = r.Limit
 	}
-	with, err := c.credential(ctx, r.Account, config, nil)
+	with, err := c.credential(ctx, r.Account, config, config.imap(), nil)
 	if err != nil {
 		return poller.Result{}, err
 	}

@@ -25,10 +25,10 @@ type credential struct {
 	access   *oauth.Access
 }
 
-// credential finds the password, or gets an access token other than the refused one. An error
-// names the secret, never its value.
-func (c *Checker) credential(ctx context.Context, account string, config config, refused *oauth.Access) (credential, error) {
-	use := secrets.Use{Kind: Kind, Host: net.JoinHostPort(config.host, strconv.Itoa(config.port)), TLS: config.tls != tlsNone}
+// credential finds the password for one of the account's servers, or gets an access token other than
+// the refused one. An error names the secret, never its value.
+func (c *Checker) credential(ctx context.Context, account string, config config, at server, refused *oauth.Access) (credential, error) {
+	use := secrets.Use{Kind: Kind, Host: net.JoinHostPort(at.host, strconv.Itoa(at.port)), TLS: at.tls != tlsNone}
 	if !config.oauth.IsZero() {
 		if c.options.OAuth == nil {
 			return credential{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "oauth", Message: "this process gets no access tokens"}
@@ -58,6 +58,14 @@ func (with credential) proof() string {
 	return with.password
 }
 
+// secret is the password or the access token.
+func (with credential) secret() string {
+	if with.access != nil {
+		return with.access.Token
+	}
+	return with.password
+}
+
 // enter connects, logs in and opens the mailbox. If the server refuses an access token, it tries once
 // more, with another one.
 func (c *Checker) enter(ctx context.Context, account string, config config, with credential) (*session, error) {
@@ -79,7 +87,7 @@ func (c *Checker) enter(ctx context.Context, account string, config config, with
 		if !again || !c.options.OAuth.Drop(ctx, with.access) {
 			return nil, err
 		}
-		if with, err = c.credential(ctx, account, config, with.access); err != nil {
+		if with, err = c.credential(ctx, account, config, config.imap(), with.access); err != nil {
 			return nil, err
 		}
 	}
@@ -117,25 +125,38 @@ func (s *session) login(config config, with credential) error {
 	return nil
 }
 
-// bear logs in with an access token, by OAUTHBEARER (RFC 7628) where the server offers it, or by
-// XOAUTH2, which Google describes at https://developers.google.com/workspace/gmail/imap/xoauth2-protocol.
+// bear logs in with an access token.
 func (s *session) bear(config config, access string) error {
 	s.secret = access
 	caps := s.client.Caps()
-	b := bearer{mechanism: sasl.OAuthBearer}
-	switch {
-	case caps.Has(imap.AuthCap(sasl.OAuthBearer)):
-		escaped := strings.NewReplacer("=", "=3D", ",", "=2C").Replace(config.user) // saslname of RFC 5801
-		b.first = fmt.Sprintf("n,a=%s,\x01host=%s\x01port=%d\x01auth=Bearer %s\x01\x01", escaped, config.host, config.port, access)
-	case caps.Has(imap.AuthCap(xoauth2)):
-		b.mechanism, b.first = xoauth2, fmt.Sprintf("user=%s\x01auth=Bearer %s\x01\x01", config.user, access)
-	default:
-		return &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: "config.oauth: the server takes no access tokens: it offers neither OAUTHBEARER nor XOAUTH2"}
+	with, ok := newBearer(config.user, access, config.imap(), func(mechanism string) bool { return caps.Has(imap.AuthCap(mechanism)) })
+	if !ok {
+		return errNoBearer()
 	}
-	if err := s.client.Authenticate(b); err != nil {
+	if err := s.client.Authenticate(with); err != nil {
 		return s.failed(err, "login", tokenRefused)
 	}
 	return nil
+}
+
+// errNoBearer returns the error for a server that takes no access tokens.
+func errNoBearer() *poller.CheckError {
+	return &poller.CheckError{Kind: poller.ConfigInvalid, Code: "config", Message: "config.oauth: the server takes no access tokens: it offers neither OAUTHBEARER nor XOAUTH2"}
+}
+
+// newBearer returns what logs in with an access token, by OAUTHBEARER (RFC 7628) where the server
+// offers it, or by XOAUTH2, which Google describes at
+// https://developers.google.com/workspace/gmail/imap/xoauth2-protocol. It returns false for a server
+// that offers neither.
+func newBearer(user, access string, at server, offers func(mechanism string) bool) (bearer, bool) {
+	switch {
+	case offers(sasl.OAuthBearer):
+		escaped := strings.NewReplacer("=", "=3D", ",", "=2C").Replace(user) // saslname of RFC 5801
+		return bearer{sasl.OAuthBearer, fmt.Sprintf("n,a=%s,\x01host=%s\x01port=%d\x01auth=Bearer %s\x01\x01", escaped, at.host, at.port, access)}, true
+	case offers(xoauth2):
+		return bearer{xoauth2, fmt.Sprintf("user=%s\x01auth=Bearer %s\x01\x01", user, access)}, true
+	}
+	return bearer{}, false
 }
 
 const xoauth2 = "XOAUTH2"
