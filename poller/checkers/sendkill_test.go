@@ -105,6 +105,7 @@ func files() map[string]outlet {
 		"weixin, a file":        {false, func(*testing.T) *sendtest.Outlet { return bound("file") }},
 		"wecom-kf, a voice":     {false, func(*testing.T) *sendtest.Outlet { return serviced("voice") }},
 		"telegram, a file":      {false, func(*testing.T) *sendtest.Outlet { return chatting("file", "/sendDocument") }},
+		"imap, a file":          {false, func(*testing.T) *sendtest.Outlet { return mailing("file") }},
 		"a connector, an image": {false, func(*testing.T) *sendtest.Outlet { return connected(false, "image") }},
 	}
 }
@@ -177,6 +178,9 @@ func mailing(name string) *sendtest.Outlet {
 		Taken: func() (texts []string) {
 			for _, m := range fake.Mails("me") {
 				_, text, _ := strings.Cut(m.Text, "\r\n\r\n")
+				if _, named, ok := strings.Cut(text, `filename="`); ok {
+					text, _, _ = strings.Cut(named, `"`)
+				}
 				texts = append(texts, strings.TrimSpace(text))
 			}
 			return texts

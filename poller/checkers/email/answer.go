@@ -42,12 +42,35 @@ func ReadDraft(data json.RawMessage) (Draft, error) {
 		_, err := message.Text(data)
 		return Draft{}, err
 	}
+	return readDraft(fields, message.Text)
+}
+
+// maxCaption is how many characters the text beside a file may have.
+const maxCaption = 4096
+
+// FileRule is what a send of a file may have. Each mail server has its own limit, and tells it.
+func FileRule() message.FileRule { return message.FileRule{Who: "mail", Caption: maxCaption} }
+
+// ReadFileDraft is ReadDraft for a send that is a file: {"file": "ID"}, perhaps with a caption, which
+// is the mail's text. It judges the file if it is known.
+func ReadFileDraft(data json.RawMessage, f *poller.File) (Draft, error) {
+	read := func(data json.RawMessage) (string, error) { return FileRule().Read(data, f) }
+	fields, ok := strict.Members(data)
+	if !ok {
+		_, err := read(data)
+		return Draft{}, err
+	}
+	return readDraft(fields, read)
+}
+
+// readDraft reads what any mail may have, and then the text.
+func readDraft(fields map[string]json.RawMessage, text func(json.RawMessage) (string, error)) (Draft, error) {
 	d, faults := threadOf(fields)
 	rest, err := json.Marshal(fields)
 	if err != nil {
 		return Draft{}, errors.New("data: cannot be encoded")
 	}
-	d.Text, err = message.Text(rest)
+	d.Text, err = text(rest)
 	return d, errors.Join(append(faults, err)...)
 }
 

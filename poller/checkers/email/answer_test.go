@@ -1,10 +1,13 @@
 package email
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/mail"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/poller"
 )
@@ -66,6 +69,29 @@ func TestMailOfProgramsIsAnsweredOnlyByName(t *testing.T) {
 		out = poller.Outgoing{Peer: "c@d", Type: "text", Data: json.RawMessage(`{"text":"t"}`)}
 		if err := Answer(&out, foundMail(c.mail+"\r\n\r\nx")); err != nil || out.Peer != "c@d" {
 			t.Errorf("%s, by name: %v", name, err)
+		}
+	}
+}
+
+// A server is told the size of a mail before the mail.
+func TestSizeOfAMail(t *testing.T) {
+	for _, text := range []string{"", "a", strings.Repeat("你好\n", 1000), strings.Repeat("=.\r\n", 1000)} {
+		for _, size := range []int64{-1, 1, 2, 56, 57, 58, 113, 114, 115, 100_000} {
+			o := Outgoing{Draft: Draft{Text: text, Subject: text[:len(text)/100]}, ID: "1@x", From: &mail.Address{Address: "a@b"}, To: "c@d", At: time.Unix(0, 0)}
+			if size >= 0 {
+				o.File = &poller.File{Name: "你好", Type: "text/plain", Size: size}
+			}
+			want, err := o.Size()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := o.Write(&got, bytes.NewReader(make([]byte, max(0, size)))); err != nil || int64(got.Len()) != want {
+				t.Errorf("a text of %d bytes and a file of %d: %d bytes, want %d, %v", len(text), size, got.Len(), want, err)
+			}
+			if !bytes.HasSuffix(got.Bytes(), []byte("\r\n")) {
+				t.Errorf("it ends in %q", got.Bytes()[got.Len()-10:])
+			}
 		}
 	}
 }

@@ -61,7 +61,7 @@
 //
 // # Sends
 //
-// A send is one mail, handed over by SMTP submission (RFC 6409) with the user and password of the
+// A send is one mail, perhaps with a file attached, handed over by SMTP submission (RFC 6409) with the user and password of the
 // mailbox. Its Message-ID is made of the send's id, so that it is the same for each attempt and nobody
 // can guess it. Before the end of the mail every failure is certain: the server must not deliver a mail
 // without its end (RFC 5321, section 4.1.1.4). The end is unknown if no answer to it came. A refusal of the

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,28 +19,36 @@ import (
 
 const typeText = "text"
 
+// fileTypes are the types of sends that are files. A mail has each as an attachment.
+func fileTypes() []string { return []string{"file", "image", "video", "voice"} }
+
 var _ poller.Sender = (*Checker)(nil)
 
-// Sending is texts, if the config names an SMTP server.
+// Sending is texts and files, if the config names an SMTP server.
 func (c *Checker) Sending(raw json.RawMessage) poller.Sending {
 	config, err := c.form.Read(raw)
 	if err != nil || config.smtp == (server{}) {
 		return poller.Sending{}
 	}
-	return poller.Sending{Types: []string{typeText}}
+	return poller.Sending{Types: append([]string{typeText}, fileTypes()...), Files: fileTypes()}
 }
 
-// PrepareSend takes {"text": "…"} to an address, with a subject if need be. An answer goes to whom the
-// answered mail says, under its subject, and into its thread.
+// PrepareSend takes {"text": "…"} or {"file": "ID", "caption": "…"} to an address, with a subject if
+// need be. An answer goes to whom the answered mail says, under its subject, and into its thread.
 func (c *Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil {
 		if err := email.Answer(s, answers); err != nil {
 			return err
 		}
 	}
-	err := message.Prepare(s, map[string]func(json.RawMessage) error{
-		typeText: func(data json.RawMessage) error { _, err := email.ReadDraft(data); return err },
-	})
+	types := make(map[string]func(json.RawMessage) error)
+	for _, name := range append(fileTypes(), typeText) {
+		types[name] = func(data json.RawMessage) error {
+			_, err := draftOf(name, data, s.File)
+			return err
+		}
+	}
+	err := message.Prepare(s, types)
 	if _, wrong := email.BareAddress(s.Peer); wrong != nil {
 		err = errors.Join(err, errors.New("to: "+wrong.Error()))
 	}
@@ -56,7 +67,7 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	}
 	o, err := mailOf(config, r)
 	if err != nil {
-		return poller.Sent{}, poller.Refused("data", err.Error())
+		return poller.Sent{}, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -68,22 +79,38 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		return poller.Sent{}, err
 	}
 	defer s.close()
-	if err := s.send(o, r.ID); err != nil {
+	if err := s.send(o, r); err != nil {
 		return poller.Sent{}, err
 	}
 	s.quit()
 	return poller.Sent{VendorID: o.ID}, nil
 }
 
-// mailOf returns the mail of an attempt.
-func mailOf(config config, r poller.SendRequest) (*email.Outgoing, error) {
-	to, err := email.BareAddress(r.Peer)
-	if err != nil {
-		return nil, err
+// draftOf reads the data of a send, and judges its file if it is known.
+func draftOf(kind string, data json.RawMessage, f *poller.File) (email.Draft, error) {
+	if kind == typeText {
+		return email.ReadDraft(data)
 	}
-	o := &email.Outgoing{ID: messageID(r.ID, config.from.Address), From: &config.from, To: to, At: time.Now().UTC()}
-	o.Draft, err = email.ReadDraft(r.Data)
-	return o, err
+	return email.ReadFileDraft(data, f)
+}
+
+// mailOf returns the mail of an attempt. Its errors are *poller.SendError.
+func mailOf(config config, r poller.SendRequest) (*email.Outgoing, error) {
+	o := &email.Outgoing{ID: messageID(r.ID, config.from.Address), From: &config.from, At: time.Now().UTC()}
+	var err error
+	if o.To, err = email.BareAddress(r.Peer); err != nil {
+		return nil, poller.Refused("to", err.Error())
+	}
+	if o.Draft, err = draftOf(r.Type, r.Data, nil); err != nil {
+		return nil, poller.Refused("data", err.Error())
+	}
+	if slices.Contains(fileTypes(), r.Type) {
+		if err := email.FileRule().Fits(r.File); err != nil {
+			return nil, err
+		}
+		o.File = &r.File.File
+	}
+	return o, nil
 }
 
 // idMark stands between a send's id and the domain in the Message-ID of its mail.
@@ -95,11 +122,27 @@ func messageID(send, from string) string {
 	return send + idMark + from[strings.LastIndexByte(from, '@')+1:]
 }
 
-// send sends a mail.
-func (s *submitter) send(o *email.Outgoing, id string) error {
-	options := &smtp.MailOptions{UTF8: o.Extended(), Return: smtp.DSNReturnHeaders, EnvelopeID: id}
+// send sends a mail. While it comes from the store of files, it is sent.
+func (s *submitter) send(o *email.Outgoing, r poller.SendRequest) error {
+	size, err := o.Size()
+	if err != nil {
+		return poller.Refused("data", "cannot be written as a mail")
+	}
+	if most, ok := s.client.MaxMessageSize(); ok && most > 0 && size > int64(most) {
+		return poller.Refused("size", fmt.Sprintf("the mail has %d bytes, and the SMTP server takes at most %d", size, most))
+	}
+	options := &smtp.MailOptions{Size: size, UTF8: o.Extended(), Return: smtp.DSNReturnHeaders, EnvelopeID: r.ID}
 	if offers, _ := s.client.Extension("SMTPUTF8"); options.UTF8 && !offers {
 		return poller.Refused("smtputf8", "the SMTP server takes no addresses with other characters than ASCII before the @")
+	}
+	var file whole
+	if o.File != nil {
+		from, err := r.File.Whole(s.ctx)
+		if err != nil {
+			return poller.Beforehand(err)
+		}
+		defer func() { _ = from.Close() }() // it was only read
+		file.Reader = from
 	}
 	if err := s.client.Mail(o.From.Address, options); err != nil {
 		return s.failed(stepFrom, err)
@@ -111,10 +154,34 @@ func (s *submitter) send(o *email.Outgoing, id string) error {
 	if err != nil {
 		return s.failed(stepMail, err)
 	}
-	if err := o.Write(data); err != nil {
-		return s.failed(stepMail, err)
+	if err := o.Write(data, &file); file.err != nil {
+		return poller.Beforehand(file.err)
+	} else if err != nil {
+		return s.cut(err)
 	}
 	return s.ended(data.Close())
+}
+
+// whole is the file of a mail. It stores why it could not be read.
+type whole struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (w *whole) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
+}
+
+// cut returns the error of a mail that broke off before its end, after its first bytes.
+func (s *submitter) cut(err error) error {
+	e := poller.Unsent(s.broken(stepMail, err))
+	e.Unsent = false
+	return e
 }
 
 // ended returns what the answer to the end of a mail means. Without an answer nobody knows whether the

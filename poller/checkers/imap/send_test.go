@@ -1,9 +1,12 @@
 package imap
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"slices"
 	"strings"
@@ -49,7 +52,7 @@ func TestAnAnswerStaysInItsThread(t *testing.T) {
 		one.header.Get("In-Reply-To"), one.header.Get("References"),
 	}
 	want := []string{
-		"me@example.com", "desk@xn--bcher-kva.example", "BODY=8BITMIME RET=HDRS ENVID=00000000SEND", "Hallo\r\nWelt\r\n", "Re: 你好", "<me@example.com>", "<desk@xn--bcher-kva.example>",
+		"me@example.com", "desk@xn--bcher-kva.example", fmt.Sprintf("BODY=8BITMIME SIZE=%d RET=HDRS ENVID=00000000SEND", len(m.Text)), "Hallo\r\nWelt\r\n", "Re: 你好", "<me@example.com>", "<desk@xn--bcher-kva.example>",
 		"<00000000SEND.rounds@example.com>", "<3@x.example>", "<1@x.example> <2@x.example> <3@x.example>",
 	}
 	if !slices.Equal(got, want) {
@@ -75,6 +78,58 @@ func TestAddressesBeyondASCII(t *testing.T) {
 	}
 	if m := s.Mails("me")[0]; m.To != "用户@xn--fsqu00a.example" || !strings.HasSuffix(m.Parameters, "SMTPUTF8 RET=HDRS ENVID=00000000SEND") || !strings.Contains(m.Text, "\r\nTo: <用户@xn--fsqu00a.example>\r\n") {
 		t.Errorf("got %+v", m)
+	}
+}
+
+// fileOf is the file of a send.
+func fileOf(f poller.File, data []byte) *poller.SendFile {
+	f.Size = int64(len(data))
+	return &poller.SendFile{File: f, Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+}
+
+// A file goes as an attachment, under its name and type.
+func TestFiles(t *testing.T) {
+	s := startSMTP(t, "none")
+	c := sender(t, s)
+	for given, want := range map[poller.File]string{
+		{Name: "发票 1.pdf", Type: "application/pdf"}:                         "发票 1.pdf application/pdf",
+		{Name: "a.txt", Type: "text/plain; charset=gbk"}:                    "a.txt text/plain",
+		{Name: "forwarded.eml", Type: "message/rfc822"}:                     "forwarded.eml application/octet-stream",
+		{Name: "x", Type: "multipart/mixed"}:                                "x application/octet-stream",
+		{Name: "x", Type: "nonsense"}:                                       "x application/octet-stream",
+		{Type: "image/png"}:                                                 "file.png image/png",
+		{Name: strings.Repeat("长", 80) + ".png", Type: "image/png"}:         strings.Repeat("长", 80) + ".png image/png",
+		{Name: "a\"; filename=b\\.png", Type: "image/png; name=\"x\r\ny\""}: "a\"; filename=b\\.png application/octet-stream",
+	} {
+		r := textTo(sendingConfig(s, "none", "me"), "a@b", `{"file":"f"}`)
+		r.Type, r.File = "file", fileOf(given, []byte("abc"))
+		if _, err := c.Send(t.Context(), r); err != nil {
+			t.Errorf("%+v: %v", given, err)
+			continue
+		}
+		all := s.Mails("me")
+		if got := readMailOf(t, all[len(all)-1].Text); got.name+" "+got.kind != want || string(got.file) != "abc" || got.text != "" {
+			t.Errorf("%+v: got %+v", given, got)
+		}
+	}
+}
+
+// A server may name the most that it takes, and hang up before a long mail has ended. It then has no
+// mail.
+func TestMailThatDoesNotFit(t *testing.T) {
+	s := startSMTP(t, "none")
+	c := sender(t, s)
+	r := textTo(sendingConfig(s, "none", "me"), "a@b", `{"file":"f"}`)
+	r.Type, r.File = "file", fileOf(poller.File{Name: "x"}, make([]byte, 40<<20))
+	_, err := c.Send(t.Context(), r)
+	if known, ok := errors.AsType[*poller.SendError](err); !ok || !known.Final || known.Code != "size" || s.Calls() != 0 {
+		t.Errorf("got %v after %d calls", err, s.Calls())
+	}
+	s.Fail("me", smtpd.Fault{Step: smtpd.Within})
+	r.File = fileOf(poller.File{Name: "x"}, make([]byte, 20<<20))
+	_, err = c.Send(t.Context(), r)
+	if known, ok := errors.AsType[*poller.SendError](err); !ok || known.Final || known.Unsent || known.Code != "reset" || s.Calls() != 1 {
+		t.Errorf("got %v after %d calls", err, s.Calls())
 	}
 }
 

@@ -39,6 +39,9 @@ func sender(t *testing.T, s *smtpd.Server) *Checker {
 }
 
 func TestSendSuite(t *testing.T) {
+	file := func(data string) poller.Outgoing {
+		return poller.Outgoing{Peer: "anna@example.org", Type: "file", Data: json.RawMessage(data)}
+	}
 	text := func(data string) poller.Outgoing {
 		return poller.Outgoing{Peer: "anna@example.org", Type: "text", Data: json.RawMessage(data)}
 	}
@@ -60,6 +63,8 @@ func TestSendSuite(t *testing.T) {
 					{Send: text(`{"text":"x","references":"a"}`), Field: "data.references"},
 					{Send: text(`{"text":"x","references":["a b"]}`), Field: "data.references"},
 					{Send: text(`{"text":"x","references":["a"` + strings.Repeat(`,"a"`, 20) + `]}`), Field: "data.references"},
+					{Send: file(`{"file":"f","caption":"` + strings.Repeat("x", 4097) + `"}`), Field: "data.caption"},
+					{Send: file(`{"file":"f","subject":"\n"}`), Field: "data.subject"},
 					to(checktest.Hidden), to("a@b, c@d"), to("A <a@b>"), to("a@b\r\nRCPT TO:<c@d>"), to("<a@b>"), to("a@[127.0.0.1]"), to("a@b c"), to("a@x\u200b\u2028y.example"), to(`"a b"@c`),
 				},
 			})
@@ -76,6 +81,9 @@ func sendParty(t *testing.T, encryption string) checktest.SendParty {
 		}
 	}
 	checker := sender(t, s)
+	file := func(name, data string, size int64) checktest.ValidSend {
+		return checktest.ValidSend{Send: poller.Outgoing{Peer: "anna@example.org", Type: name, Data: json.RawMessage(data)}, File: &poller.File{Name: "é \"你\".bin", Type: "image/png", Size: size}}
+	}
 	said := " no: " + smtpd.Password + " token= " + checktest.Hidden
 	return checktest.SendParty{
 		New:    func() poller.Sender { return checker },
@@ -87,6 +95,7 @@ func sendParty(t *testing.T, encryption string) checktest.SendParty {
 			{Send: poller.Outgoing{Peer: "anna@example.org", Type: "text", Data: json.RawMessage(`{"text":"你好"}`)}},
 			{Send: poller.Outgoing{Peer: "anna@example.org", Type: "text", Data: json.RawMessage(`{"text":".\r\n.x","subject":"你好"}`)}},
 			{Send: poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"x"}`)}, Answers: &poller.Message{ID: "1:1", Data: json.RawMessage(`{"from":[{"address":"bob@example.net"}],"message_id":"1@example.net"}`)}},
+			file("file", `{"file":"f","caption":"你好","subject":"s"}`, 300_001), file("image", `{"file":"f"}`, 1), file("video", `{"file":"f"}`, 57), file("voice", `{"file":"f","caption":""}`, 58),
 		},
 		Taken: func(account string) (taken []checktest.Taken) {
 			for _, m := range s.Mails(account) {
