@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,13 +37,14 @@ type vault struct {
 	value    string
 	hosts    []string
 	revision int
+	copied   string                                // what Get returns, as a copy of some seconds ago; empty: the value
 	change   func(write func() bool) (bool, error) // nil: write it
 }
 
 func (v *vault) Get(context.Context, string) (string, secret.Binding, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.value, secret.Binding{Hosts: v.hosts}, nil
+	return cmp.Or(v.copied, v.value), secret.Binding{Hosts: v.hosts}, nil
 }
 
 func (v *vault) put(g Grant) {
@@ -307,7 +309,12 @@ func TestRefusedSignIn(t *testing.T) {
 		if n := provider.Asked("/token") - before; n != 1 {
 			t.Errorf("the provider was asked %d times", n)
 		}
+		w.vault.copied = w.vault.value
 		w.signIn()
+		if _, failed := w.token(0); failed != nil {
+			t.Errorf("signed in again, with an older copy: %v", failed)
+		}
+		w.vault.copied = ""
 		if _, failed := w.token(0); failed != nil {
 			t.Errorf("signed in again: %v", failed)
 		}
@@ -451,9 +458,10 @@ func TestTenThousandMailboxes(t *testing.T) {
 // compares the revision of the last Latest.
 type fake struct{ *vault }
 
-func (f *fake) Latest(ctx context.Context, name string) (string, secret.Binding, secrets.Seen, error) {
-	value, b, err := f.Get(ctx, name)
-	return value, b, secrets.Seen{}, err
+func (f *fake) Latest(context.Context, string) (string, secret.Binding, secrets.Seen, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.value, secret.Binding{Hosts: f.hosts}, secrets.Seen{}, nil
 }
 
 func (f *fake) Change(_ context.Context, _ secrets.Seen, value string) (bool, error) {

@@ -69,6 +69,21 @@ func (t *Tokens) Token(ctx context.Context, account, name string, use secrets.Us
 	if err != nil {
 		return nil, secrets.CheckError(err)
 	}
+	a, failed := t.token(ctx, account, name, text, refused)
+	if failed == nil || failed.Kind != poller.AuthFailed {
+		return a, failed
+	}
+	// This parks the account. Somebody may just have signed in again, and text is the copy of some
+	// seconds ago.
+	latest, _, err := t.source.Latest(ctx, name, use)
+	if err != nil || latest == text {
+		return nil, failed
+	}
+	return t.token(ctx, account, name, latest, refused)
+}
+
+// token is Token for the value of the secret.
+func (t *Tokens) token(ctx context.Context, account, name, text string, refused *Access) (*Access, *poller.CheckError) {
 	stored, err := parseGrant(text)
 	if err != nil {
 		return nil, &poller.CheckError{Kind: poller.AuthFailed, Final: true, Code: "oauth_grant", Message: "secret " + name + ": " + err.Error(), Err: err}
