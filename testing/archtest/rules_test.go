@@ -84,17 +84,19 @@ var mayImport = []struct {
 	{"cmd/rounds/key", []string{"accounts/access", "accounts/strict", "circulate", "circulate/document"}},
 	{"cmd/rounds/trail", []string{"accounts", "accounts/access", "circulate", "circulate/document"}},
 	{"cmd/rounds/signin", []string{"accounts/access", "circulate", "circulate/document", "cmd/rounds/locale", "cmd/rounds/trail"}},
-	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/document"}},
+	{"cmd/rounds/login", []string{"accounts", "circulate", "circulate/document"}},
+	{"cmd/rounds/mailbox", []string{"accounts", "circulate", "circulate/document", "cmd/rounds/login"}},
+	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/document", "cmd/rounds/login"}},
 	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/credential", "circulate/document"}},
-	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/api", "cmd/rounds/locale", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
+	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/api", "cmd/rounds/locale", "cmd/rounds/mailbox", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
-	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
+	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
-	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
+	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
 	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/files", "poller/secrets"}},
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
-	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/locale", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
+	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/locale", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
 }
 
 // mayOpen lists which documents a package may open, by the methods of document.Documents. Those
@@ -107,7 +109,7 @@ var mayOpen = map[string][]string{
 	"cmd/rounds/backup":       {"Keys", "Vault"},
 	"cmd/rounds/key":          {"Keys"},
 	"cmd/rounds/message":      {"Endpoints"},
-	"cmd/rounds/scan":         {"Sessions"},
+	"cmd/rounds/login":        {"Sessions"},
 	"cmd/rounds/service":      {"Endpoints"},
 	"cmd/rounds/signin":       {"Sessions"},
 	"cmd/rounds/trail":        {"Journal"},

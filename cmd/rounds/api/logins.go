@@ -14,6 +14,8 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
+	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -105,11 +107,15 @@ func (s *Server) beginLogin(ctx context.Context, in *bodyInput) (Login, error) {
 	if s.sealer() == nil {
 		return Login{}, noSealer()
 	}
-	caller, _ := access.From(ctx)
-	by := scan.By{Name: caller.Name, MayReplace: caller.Role.Includes(access.Admin) && !caller.Bound()}
 	account := accounts.Account{ID: given.ID, Cadence: cmp.Or(given.Cadence, "every 0"), Labels: given.Labels}
-	l, err := s.logins.Begin(ctx, s.registry(ctx), by, account, given.BaseURL)
+	l, err := s.logins.Begin(ctx, s.registry(ctx), loginBy(ctx), account, given.BaseURL)
 	return s.loggedIn(ctx, l, err)
+}
+
+// loginBy returns the caller as the one who begins a sign-in.
+func loginBy(ctx context.Context) login.By {
+	caller, _ := access.From(ctx)
+	return login.By{Name: caller.Name, MayReplace: caller.Role.Includes(access.Admin) && !caller.Bound()}
 }
 
 func (s *Server) followLogin(ctx context.Context, in *struct {
@@ -151,21 +157,27 @@ func (s *Server) loginTrouble(ctx context.Context, err error) string {
 
 // loggedIn returns the reply to a step of a sign-in, or the reply to its error.
 func (s *Server) loggedIn(ctx context.Context, l *scan.Login, err error) (Login, error) {
-	var told *scan.Error
-	var status huma.StatusError
-	switch {
-	case errors.Is(err, scan.ErrNone):
-		return Login{}, huma.Error404NotFound("there is no such sign-in, or it has ended: begin another one")
-	case errors.Is(err, scan.ErrKind):
-		return Login{}, huma.Error409Conflict("an account of another kind has this id")
-	case errors.Is(err, scan.ErrTaken):
-		return Login{}, huma.Error409Conflict(err.Error())
-	case errors.As(err, &told):
-		return Login{}, huma.Error502BadGateway("signing in at WeChat: " + told.Error())
-	case errors.As(err, &status):
-		return Login{}, err
-	case err != nil:
-		return Login{}, s.errorReply(ctx, "sign in", err)
+	if err != nil {
+		return Login{}, s.loginError(ctx, "signing in at WeChat: ", err)
 	}
 	return Login{Login: l.Name, Account: l.Account, State: l.State, Link: l.Link, Drawn: l.Drawn, Wrong: l.Wrong, Trouble: l.Trouble, Until: l.Until.UTC()}, nil
+}
+
+// loginError returns the reply to an error of a sign-in. where begins what a third party says.
+func (s *Server) loginError(ctx context.Context, where string, err error) error {
+	var told *login.Error
+	var status huma.StatusError
+	switch {
+	case errors.Is(err, login.ErrNone):
+		return huma.Error404NotFound("there is no such sign-in, or it has ended: begin another one")
+	case errors.Is(err, login.ErrKind):
+		return huma.Error409Conflict("an account of another kind has this id")
+	case errors.Is(err, scan.ErrTaken), errors.Is(err, mailbox.ErrTaken):
+		return huma.Error409Conflict(err.Error())
+	case errors.As(err, &told):
+		return huma.Error502BadGateway(where + told.Error())
+	case errors.As(err, &status):
+		return err
+	}
+	return s.errorReply(ctx, "sign in", err)
 }

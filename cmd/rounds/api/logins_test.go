@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 )
 
@@ -26,7 +27,7 @@ func TestSigningInByAScan(t *testing.T) {
 			Ask: func(context.Context, string, string, string) (scan.Told, error) {
 				now := <-told
 				if now.Status == "" {
-					return now, &scan.Error{Code: "http_502", Text: "the server answered 502"}
+					return now, &login.Error{Code: "http_502", Text: "the server answered 502"}
 				}
 				return now, nil
 			},

@@ -65,6 +65,10 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 		schemas.setBody(path.Post, reflect.TypeFor[LoginRequest](), true)
 		schemas.setBody(doc.Paths["/v1/weixin/logins/{login}/code"].Post, reflect.TypeFor[LoginDigits](), true)
 	}
+	if path := doc.Paths["/v1/mail/logins"]; path != nil {
+		schemas.setBody(path.Post, reflect.TypeFor[MailLoginRequest](), true)
+		schemas.setBody(doc.Paths["/v1/mail/logins/{login}/code"].Post, reflect.TypeFor[MailLoginCode](), true)
+	}
 	if path := doc.Paths["/v1/accounts:check"]; path != nil {
 		schemas.setBody(path.Post, reflect.TypeFor[CheckRequest](), true)
 	}

@@ -34,6 +34,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.parkedRoutes(api)
 	s.kindRoutes(api)
 	s.loginRoutes(api)
+	s.mailLoginRoutes(api)
 	s.messageRoutes(api)
 	s.groupRoutes(api)
 	s.webhookRoutes(api)

@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -163,14 +164,33 @@ func (s *Server) newLogins() *scan.Desk {
 	if s.options.Scan == nil {
 		return nil
 	}
-	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.storeToken, Stored: s.isStored, Tell: s.loginTrouble, Note: func(ctx context.Context, id string, again bool) {
+	return &scan.Desk{Ring: s.options.Ring, Server: *s.options.Scan, Keep: s.storeToken, Stored: s.isStored, Tell: s.loginTrouble, Note: s.noteLogin("weixin-signed-in")}
+}
+
+// newMailboxes returns the desk that signs mailboxes in, or nil.
+func (s *Server) newMailboxes() *mailbox.Desk {
+	if s.options.Mailbox == nil {
+		return nil
+	}
+	return &mailbox.Desk{
+		Ring: s.options.Ring, Server: *s.options.Mailbox, Stored: s.isStored, Note: s.noteLogin("mail-signed-in"),
+		Keep: func(ctx context.Context, name string, hosts []string, text string) error {
+			return s.storeFor(ctx, name, text, secret.Binding{Hosts: hosts, Kinds: []string{s.options.Mailbox.Kind}})
+		},
+		Tell: func(ctx context.Context, err error) string { return s.loginError(ctx, atProvider, err).Error() },
+	}
+}
+
+// noteLogin returns a function that adds a sign-in to the trail.
+func (s *Server) noteLogin(action string) func(ctx context.Context, id string, again bool) {
+	return func(ctx context.Context, id string, again bool) {
 		caller, _ := access.From(ctx)
-		e := trail.Entry{Action: "weixin-signed-in", Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
+		e := trail.Entry{Action: action, Outcome: trail.Done, Account: id, By: caller.Name, Via: caller.Via, Counts: map[string]int{"created": 1}}
 		if again {
 			e.Counts = map[string]int{"signed_in_again": 1}
 		}
 		s.options.Trail.Add(ctx, e)
-	}}
+	}
 }
 
 // isStored reports whether a secret is stored.
@@ -185,11 +205,16 @@ func (s *Server) storeToken(ctx context.Context, name, base, token string) error
 	if err != nil {
 		return err
 	}
-	binding, err := secret.Binding{Hosts: []string{u.Host}, Kinds: []string{s.options.Scan.Kind}}.Normalized()
+	return s.storeFor(ctx, name, token, secret.Binding{Hosts: []string{u.Host}, Kinds: []string{s.options.Scan.Kind}})
+}
+
+// storeFor stores a secret with a binding that was not normalized yet.
+func (s *Server) storeFor(ctx context.Context, name, value string, b secret.Binding) error {
+	b, err := b.Normalized()
 	if err != nil {
 		return err
 	}
-	_, _, err = s.store(ctx, name, token, binding)
+	_, _, err = s.store(ctx, name, value, b)
 	return err
 }
 

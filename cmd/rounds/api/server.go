@@ -18,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
+	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
@@ -52,6 +53,8 @@ type Options struct {
 
 	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
 	Scan *scan.Server
+	// Mailbox is where mailboxes are signed in. Nil: there are no such routes.
+	Mailbox *mailbox.Server
 
 	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
 	// fault, its error is accounts.Faults. Nil: there is no such route.
@@ -129,12 +132,13 @@ func (o Options) withDefaults() Options {
 
 // Server is the API, an http.Handler.
 type Server struct {
-	options  Options
-	messages *message.Reader
-	history  *history.Reader
-	logins   *scan.Desk // nil: none
-	serving  atomic.Pointer[serving]
-	silence  silence
+	options   Options
+	messages  *message.Reader
+	history   *history.Reader
+	logins    *scan.Desk    // nil: none
+	mailboxes *mailbox.Desk // nil: none
+	serving   atomic.Pointer[serving]
+	silence   silence
 
 	sight  sight
 	counts counts
@@ -175,7 +179,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.logins = s.newLogins()
+	s.logins, s.mailboxes = s.newLogins(), s.newMailboxes()
 	s.closing, s.close = context.WithCancelCause(context.Background())
 	change, err := s.Update(s.options.Token, s.options.Callbacks)
 	if err != nil {

@@ -159,6 +159,28 @@ func (c *Client) AbandonLogin(ctx context.Context, login string) error {
 	return c.call(ctx, http.MethodDelete, namedPath(loginsPath+"/", login), nil, nil)
 }
 
+const mailLoginsPath = "/v1/mail/logins"
+
+// BeginMailLogin begins to sign a mailbox in at its provider.
+func (c *Client) BeginMailLogin(ctx context.Context, r api.MailLoginRequest) (api.MailLogin, error) {
+	return post[api.MailLogin](ctx, c, mailLoginsPath, r)
+}
+
+// FollowMailLogin waits until a sign-in is over, for at most about 45 seconds.
+func (c *Client) FollowMailLogin(ctx context.Context, login string) (api.MailLogin, error) {
+	return get[api.MailLogin](ctx, c, namedPath(mailLoginsPath+"/", login))
+}
+
+// CompleteMailLogin passes on what the browser brings back.
+func (c *Client) CompleteMailLogin(ctx context.Context, login string, code api.MailLoginCode) (api.MailLogin, error) {
+	return post[api.MailLogin](ctx, c, namedPath(mailLoginsPath+"/", login)+"/code", code)
+}
+
+// AbandonMailLogin ends the sign-in of a mailbox.
+func (c *Client) AbandonMailLogin(ctx context.Context, login string) error {
+	return c.call(ctx, http.MethodDelete, namedPath(mailLoginsPath+"/", login), nil, nil)
+}
+
 // ParkedQuery chooses parked accounts. The zero ParkedQuery chooses all.
 type ParkedQuery struct {
 	Kind   string

@@ -201,14 +201,14 @@ func (s *source) read(files fs.FS, dir string, only []string) error {
 var spoken = []string{
 	"accounts/strict", "accounts", "accounts/access", "accounts/cadence", "accounts/secret", "accounts/trial",
 	"cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/command", "cmd/rounds/key", "cmd/rounds/listen",
-	"cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
+	"cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
 }
 
 // kinds are the packages whose faults of a config people read. What went wrong in a check is stored,
 // and stays English.
 var kinds = []string{
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/imap", "poller/checkers/telegram",
-	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/secrets",
+	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
 }
 
 // faults are the functions that make a kind's faults.

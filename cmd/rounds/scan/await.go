@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 )
 
 // lookAgain is how long after the start of a call a look makes no other, in case the server does
@@ -120,7 +121,7 @@ func (d *Desk) tell(ctx context.Context, err error) string {
 	if d.Tell != nil {
 		return d.Tell(ctx, err)
 	}
-	if shown, ok := errors.AsType[*Error](err); ok {
+	if shown, ok := errors.AsType[*login.Error](err); ok {
 		return shown.Error()
 	}
 	return "something went wrong in the service, whose log has more"

@@ -10,12 +10,13 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate/document"
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 )
 
 // MaxHold is the longest that Follow and Type wait for the phone.
 const MaxHold = 45 * time.Second
 
-// Look returns a sign-in as it is, or ErrNone.
+// Look returns a sign-in as it is, or login.ErrNone.
 func (d *Desk) Look(ctx context.Context, name string) (*Login, error) {
 	k, err := d.get(ctx, name)
 	if err != nil {
@@ -42,7 +43,7 @@ func (d *Desk) Type(ctx context.Context, registry *accounts.Registry, name, digi
 }
 
 // Abandon ends a sign-in. Nothing of it remains, whatever the phone does later.
-func (d *Desk) Abandon(ctx context.Context, name string) error { return d.store().End(ctx, name) }
+func (d *Desk) Abandon(ctx context.Context, name string) error { return d.book().End(ctx, name) }
 
 // over reports whether nothing more happens, unless digits are typed in.
 func (k *kept) over(digits string) bool {
@@ -59,7 +60,7 @@ func (d *Desk) step(ctx context.Context, registry *accounts.Registry, name, digi
 		return k.login(name), nil
 	}
 	l, err := d.goOn(ctx, registry, name, k, digits)
-	if err == nil || errors.Is(err, ErrNone) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, login.ErrNone) || ctx.Err() != nil {
 		return l, err
 	}
 	text := d.tell(ctx, err)
@@ -198,38 +199,14 @@ func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name str
 		return nil, err
 	}
 	a.Kind, a.Config = d.Server.Kind, d.config(k.ID, k.Base)
-	again, err := d.register(ctx, registry, a)
+	again, err := login.Register(ctx, registry, a, a.Config)
 	if err != nil {
 		return nil, err
 	}
 	d.Note(ctx, k.ID, again)
 	k.State, k.Token, k.Trouble = Done, "", ""
-	if err := d.replace(ctx, name, k); err != nil && !errors.Is(err, document.ErrChanged) && !errors.Is(err, ErrNone) {
+	if err := d.replace(ctx, name, k); err != nil && !errors.Is(err, document.ErrChanged) && !errors.Is(err, login.ErrNone) {
 		return nil, err
 	}
 	return k.login(name), nil
-}
-
-// register registers an account, or changes the config of an existing one and puts it back into
-// circulation, with its id, cursor and history.
-func (d *Desk) register(ctx context.Context, registry *accounts.Registry, a accounts.Account) (again bool, err error) {
-	if _, err = registry.Create(ctx, a); !errors.Is(err, accounts.ErrExists) {
-		return false, err
-	}
-	there, err := registry.Get(ctx, a.ID)
-	if err != nil {
-		return true, err
-	}
-	if there.Kind != a.Kind {
-		return true, ErrKind
-	}
-	patch, err := json.Marshal(map[string]json.RawMessage{"config": a.Config})
-	if err != nil {
-		return true, err
-	}
-	if _, _, err = registry.Patch(ctx, a.ID, patch, accounts.Match{}); err != nil {
-		return true, err
-	}
-	_, err = registry.Resume(ctx, a.ID)
-	return true, err
 }

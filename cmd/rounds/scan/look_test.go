@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 )
@@ -147,7 +148,7 @@ func TestAbandonedWhileHeld(t *testing.T) {
 		w.fake.Scan(w.code(), "U", "")
 		w.fake.Confirm(w.code())
 		synctest.Wait()
-		if _, err := d.Look(w.Context(), l.Name); !errors.Is(err, scan.ErrNone) || w.registered("me") != "" || len(w.stored) > 0 {
+		if _, err := d.Look(w.Context(), l.Name); !errors.Is(err, login.ErrNone) || w.registered("me") != "" || len(w.stored) > 0 {
 			t.Errorf("got %v, %v", err, w.stored)
 		}
 

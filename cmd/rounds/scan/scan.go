@@ -1,10 +1,7 @@
 // Package scan signs a WeChat account in by a code that a phone scans, step by step. Any process of
 // the namespace can do any step.
 //
-// Redis stores a sign-in for a quarter of an hour under a name that nobody can guess, sealed with a
-// key that is derived from that name. A reader of Redis can therefore neither follow a sign-in nor
-// take its token. Redis has only the digest of the name. Each principal has at most a thousand
-// sign-ins at once; a further one ends the oldest.
+// See package login for how a sign-in under way is stored.
 //
 // Once the phone has confirmed, the token is first stored with the sign-in, then stored as a secret
 // that is bound to the account's server, and then the account is registered. Each of these steps
@@ -16,12 +13,6 @@ package scan
 import (
 	"cmp"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,11 +21,10 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
-	"github.com/rounds-dev/rounds/circulate/document"
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 )
 
 const (
-	life      = 15 * time.Minute
 	maxRecord = 1 << 10
 	maxDigits = 16
 
@@ -57,8 +47,6 @@ const (
 
 // The reasons why a step is refused.
 var (
-	ErrNone   = errors.New("there is no such sign-in, or it has ended")
-	ErrKind   = errors.New("an account of another kind has this id")
 	ErrTaken  = errors.New("a secret is stored under the name that the token would have, and no WeChat account of this id uses it: take another id, or have an admin remove the secret")
 	ErrDigits = errors.New("must be 1 to 16 digits")
 )
@@ -128,36 +116,24 @@ type Desk struct {
 	Stored func(ctx context.Context, name string) (bool, error)
 	// Note is called for each account that was signed in, with whether it existed before.
 	Note func(ctx context.Context, id string, again bool)
-	// Tell returns what may be shown of an error; nil: the text of an Error, and no more.
+	// Tell returns what may be shown of an error; nil: the text of a login.Error, and no more.
 	Tell func(ctx context.Context, err error) string
 
 	calls calls
 }
 
-// Error is a failure of the third party, in a text that may be shown.
-type Error struct{ Code, Text string }
-
-// Error returns the code and the text.
-func (e *Error) Error() string { return e.Code + ": " + e.Text }
-
-func (d *Desk) store() document.Sessions { return document.Of(d.Ring).Sessions(document.SigningIn) }
-
-// By is the principal that begins a sign-in.
-type By struct {
-	Name       string // the principal's name; each principal may have a limited number of sign-ins under way
-	MayReplace bool   // may replace any stored secret
-}
+func (d *Desk) book() login.Book { return login.Book{Ring: d.Ring, Use: "rounds weixin sign-in 1"} }
 
 // Begin draws a code at a base, or at Server.Base if that is empty, for an account. If the account
 // is not registered yet, it will be registered as a says, except for a.Config. If it is, it is signed in
-// again, and its record stays as it is. The errors are accounts.Faults, ErrKind, ErrTaken, and the
+// again, and its record stays as it is. The errors are accounts.Faults, login.ErrKind, ErrTaken, and the
 // server's.
-func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a accounts.Account, base string) (*Login, error) {
+func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by login.By, a accounts.Account, base string) (*Login, error) {
 	base = strings.TrimRight(cmp.Or(base, d.Server.Base), "/")
 	existing, err := registry.Get(ctx, a.ID)
 	switch {
 	case err == nil && existing.Account.Kind != d.Server.Kind:
-		return nil, ErrKind
+		return nil, login.ErrKind
 	case err != nil && !errors.Is(err, accounts.ErrNotFound):
 		return nil, err
 	}
@@ -181,9 +157,9 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by By, a 
 		return nil, err
 	}
 	k.Record, k.QRCode, k.Link, k.Origin, k.Base = record, code.QRCode, code.Link, base, base
-	k.State, k.Drawn, k.Until = Waiting, 1, time.Now().Add(life)
-	name := rand.Text() + rand.Text()
-	if err := d.put(ctx, name, by.Name, k); err != nil {
+	k.State, k.Drawn, k.Until = Waiting, 1, time.Now().Add(login.Life)
+	name, err := d.book().Put(ctx, by.Name, k.Until, k)
+	if err != nil {
 		return nil, err
 	}
 	return k.login(name), nil
@@ -221,22 +197,11 @@ func (d *Desk) checkFree(ctx context.Context, registry *accounts.Registry, k *ke
 	if err != nil || !taken || k.MayReplace {
 		return err
 	}
-	there, err := registry.Get(ctx, k.ID)
-	if errors.Is(err, accounts.ErrNotFound) {
+	ours, err := login.Uses(ctx, registry, k.ID, d.Server.Kind, "token", name)
+	if err == nil && !ours {
 		return ErrTaken
 	}
-	if err != nil {
-		return err
-	}
-	var config struct {
-		Token struct {
-			Secret string `json:"secret"`
-		} `json:"token"`
-	}
-	if there.Account.Kind != d.Server.Kind || json.Unmarshal(there.Account.Config, &config) != nil || config.Token.Secret != name {
-		return ErrTaken
-	}
-	return nil
+	return err
 }
 
 // config returns the config of an account whose token is stored.
@@ -248,18 +213,8 @@ func (d *Desk) config(id, base string) json.RawMessage {
 	return text
 }
 
-// SecretOf returns the name of the secret in which an account's token is stored: weixin- and the
-// id, if its characters are allowed in a name, or else a digest of the id. No two ids share a name:
-// an id that looks like a digest has a digest of its own.
-func SecretOf(id string) string {
-	const prefix, digest = "weixin-", "sha256-"
-	plain := !strings.HasPrefix(id, digest) && len(id) <= 40 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
-	if plain {
-		return prefix + id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return prefix + digest + hex.EncodeToString(sum[:16])
-}
+// SecretOf returns the name of the secret in which an account's token is stored.
+func SecretOf(id string) string { return login.SecretOf("weixin-", id) }
 
 func (k *kept) login(name string) *Login {
 	l := &Login{Name: name, Account: k.ID, State: k.State, Link: k.Link, Drawn: k.Drawn, Wrong: k.State == Digits && k.Tried, Trouble: k.Trouble, Until: k.Until}
@@ -269,80 +224,22 @@ func (k *kept) login(name string) *Login {
 	return l
 }
 
-// put stores a new sign-in, sealed.
-func (d *Desk) put(ctx context.Context, name, owner string, k *kept) error {
-	sealed, err := k.seal(name)
-	if err != nil {
-		return err
-	}
-	return d.store().Put(ctx, name, owner, sealed, time.Until(k.Until))
-}
-
 // replace stores the new state of a sign-in. It returns document.ErrChanged if somebody else has
-// changed the sign-in since it was read, and ErrNone if it has ended.
+// changed the sign-in since it was read, and login.ErrNone if it has ended.
 func (d *Desk) replace(ctx context.Context, name string, k *kept) error {
-	sealed, err := k.seal(name)
-	if err != nil {
-		return err
+	sealed, err := d.book().Replace(ctx, name, k.sealed, k)
+	if err == nil {
+		k.sealed = sealed
 	}
-	err = d.store().Replace(ctx, name, k.sealed, sealed)
-	switch {
-	case errors.Is(err, document.ErrNone):
-		return ErrNone
-	case err != nil:
-		return err
-	}
-	k.sealed = sealed
-	return nil
+	return err
 }
 
-// seal returns the text of a sign-in for Redis.
-func (k *kept) seal(name string) ([]byte, error) {
-	text, err := json.Marshal(k)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := sealer(name)
-	if err != nil {
-		return nil, err
-	}
-	return aead.Seal(nil, nil, text, nil), nil
-}
-
-// get returns a sign-in, or ErrNone.
+// get returns a sign-in, or login.ErrNone.
 func (d *Desk) get(ctx context.Context, name string) (*kept, error) {
-	if len(name) < 32 || len(name) > 128 {
-		return nil, ErrNone
-	}
-	sealed, _, err := d.store().Get(ctx, name)
-	switch {
-	case errors.Is(err, document.ErrNone):
-		return nil, ErrNone
-	case err != nil:
+	k := &kept{}
+	var err error
+	if k.sealed, err = d.book().Get(ctx, name, k); err != nil {
 		return nil, err
-	}
-	aead, err := sealer(name)
-	if err != nil {
-		return nil, err
-	}
-	text, err := aead.Open(nil, nil, sealed, nil)
-	k := &kept{sealed: sealed}
-	if err != nil || json.Unmarshal(text, k) != nil {
-		return nil, ErrNone
 	}
 	return k, nil
-}
-
-// sealer returns the AEAD of a sign-in, which puts a nonce in front of what it seals. Its key is
-// derived from the name, which Redis does not have.
-func sealer(name string) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, []byte(name), nil, "rounds weixin sign-in 1", 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
 }

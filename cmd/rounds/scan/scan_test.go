@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
@@ -97,7 +98,7 @@ func (w *world) desk() *scan.Desk {
 
 func (w *world) begin(id string) *scan.Login {
 	w.Helper()
-	l, err := w.desk().Begin(w.Context(), w.registry, scan.By{Name: "me"}, accounts.Account{ID: id, Cadence: "every 0", Labels: map[string]string{"team": "x"}}, "")
+	l, err := w.desk().Begin(w.Context(), w.registry, login.By{Name: "me"}, accounts.Account{ID: id, Cadence: "every 0", Labels: map[string]string{"team": "x"}}, "")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -202,12 +203,12 @@ func TestAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{second.Name, "", "x", strings.Repeat("a", 52), strings.Repeat("a", 500)} {
-			if _, err := w.desk().Follow(w.Context(), w.registry, name, scan.MaxHold); !errors.Is(err, scan.ErrNone) {
+			if _, err := w.desk().Follow(w.Context(), w.registry, name, scan.MaxHold); !errors.Is(err, login.ErrNone) {
 				t.Errorf("%.10s: got %v", name, err)
 			}
 		}
 		time.Sleep(16 * time.Minute)
-		if _, err := w.desk().Look(w.Context(), first.Name); !errors.Is(err, scan.ErrNone) {
+		if _, err := w.desk().Look(w.Context(), first.Name); !errors.Is(err, login.ErrNone) {
 			t.Errorf("a quarter of an hour later: got %v", err)
 		}
 		if w.registered("me") != "" || w.registered("you") != "" || len(w.stored) != 0 {
@@ -285,18 +286,18 @@ func TestWhatIsRefused(t *testing.T) {
 			base string
 			want error // nil: faults
 		}{
-			{accounts.Account{ID: "news"}, "", scan.ErrKind},
+			{accounts.Account{ID: "news"}, "", login.ErrKind},
 			{accounts.Account{ID: "a\x01"}, "", nil},
 			{accounts.Account{ID: "a", Cadence: "x"}, "", nil},
 			{accounts.Account{ID: "a", Labels: big}, "", nil},
 			{accounts.Account{ID: "a"}, "gopher://x", nil},
 		} {
-			_, err := w.desk().Begin(w.Context(), w.registry, scan.By{Name: "me"}, c.a, c.base)
+			_, err := w.desk().Begin(w.Context(), w.registry, login.By{Name: "me"}, c.a, c.base)
 			if c.want != nil && !errors.Is(err, c.want) || c.want == nil && !errors.As(err, &faults) {
 				t.Errorf("%+v: got %v", c.a, err)
 			}
 		}
-		_, err := w.desk().Begin(w.Context(), w.registry, scan.By{Name: "me"}, accounts.Account{ID: "a", Cadence: "x"}, "gopher://x")
+		_, err := w.desk().Begin(w.Context(), w.registry, login.By{Name: "me"}, accounts.Account{ID: "a", Cadence: "x"}, "gopher://x")
 		if !errors.As(err, &faults) || len(faults) != 2 {
 			t.Errorf("not all faults at once: %v", err)
 		}
@@ -389,18 +390,18 @@ func TestNoSecretIsTaken(t *testing.T) {
 			}
 		}
 		account := accounts.Account{ID: "me", Cadence: "every 0"}
-		begin := func(by scan.By) (*scan.Login, error) {
+		begin := func(by login.By) (*scan.Login, error) {
 			return w.desk().Begin(w.Context(), w.registry, by, account, "")
 		}
 		put("of others")
-		if _, err := begin(scan.By{Name: "ed"}); !errors.Is(err, scan.ErrTaken) {
+		if _, err := begin(login.By{Name: "ed"}); !errors.Is(err, scan.ErrTaken) {
 			t.Errorf("begun over it: %v", err)
 		}
-		if _, err := begin(scan.By{Name: "ada", MayReplace: true}); err != nil {
+		if _, err := begin(login.By{Name: "ada", MayReplace: true}); err != nil {
 			t.Errorf("an admin: %v", err)
 		}
 		put("")
-		l, err := begin(scan.By{Name: "ed"})
+		l, err := begin(login.By{Name: "ed"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +418,7 @@ func TestNoSecretIsTaken(t *testing.T) {
 		w.step(l, "", scan.Expired)
 		// A try that stored the token and failed behind that is repeated.
 		put("")
-		if l, err = begin(scan.By{Name: "ed"}); err != nil {
+		if l, err = begin(login.By{Name: "ed"}); err != nil {
 			t.Fatal(err)
 		}
 		w.fake.Scan(w.code(), "V", "")
@@ -431,7 +432,7 @@ func TestNoSecretIsTaken(t *testing.T) {
 		w.fails = nil
 		w.step(l, "", scan.Done)
 		// Signed in again, its own secret may be replaced.
-		if _, err = begin(scan.By{Name: "ed"}); err != nil {
+		if _, err = begin(login.By{Name: "ed"}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -478,7 +479,7 @@ func TestSignInsAreBoundedForEach(t *testing.T) {
 		d := w.desk()
 		d.Server.NewCode = func(context.Context, string) (scan.Code, error) { return scan.Code{QRCode: "q", Link: "l"}, nil }
 		begin := func(by string, n int) string {
-			l, err := d.Begin(w.Context(), w.registry, scan.By{Name: by}, accounts.Account{ID: fmt.Sprint(by, n), Cadence: "every 0"}, "")
+			l, err := d.Begin(w.Context(), w.registry, login.By{Name: by}, accounts.Account{ID: fmt.Sprint(by, n), Cadence: "every 0"}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -492,7 +493,7 @@ func TestSignInsAreBoundedForEach(t *testing.T) {
 		if _, err := d.Look(w.Context(), other); err != nil {
 			t.Errorf("somebody else's: %v", err)
 		}
-		if _, err := d.Look(w.Context(), first); !errors.Is(err, scan.ErrNone) {
+		if _, err := d.Look(w.Context(), first); !errors.Is(err, login.ErrNone) {
 			t.Errorf("the first of a thousand and one: %v", err)
 		}
 	})

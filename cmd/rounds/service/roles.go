@@ -39,7 +39,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	}
 	client := newClient(s.Poller, o, reserved)
 	context.AfterFunc(ctx, client.Close)
-	o.scan = scanAt(client, o.WeChat)
+	o.scan, o.mailbox = scanAt(client, o.WeChat), mailboxesAt(client, newSecrets(s.Poller, o))
 	checkers, err := newCheckers(client, s.Poller, o, credential.Of(ring), registry)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, SendBounds: circulate.SendBounds{Account: s.API.SendsWaiting, All: s.API.SendsInAll}, RequireKey: s.API.KeysRequired(), Data: storage.data, Store: storage.servers, Unsaved: storage.failing,
-			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan,
+			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan, Mailbox: o.mailbox,
 			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
 		options.Guide = guide.New(api.GuidePath)

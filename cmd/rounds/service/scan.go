@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
@@ -30,7 +31,7 @@ func scanAt(client *fetch.Client, base string) *scan.Server {
 // toldOf turns a checker's error into one that may be shown.
 func toldOf(err error) error {
 	if failed, ok := errors.AsType[*poller.CheckError](err); ok {
-		return &scan.Error{Code: failed.Code, Text: failed.Message}
+		return &login.Error{Code: failed.Code, Text: failed.Message}
 	}
 	return err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -91,6 +92,7 @@ type Options struct {
 	seals    *seals       // stored secrets; nil: none
 	name     string       // the process's name, also as a replica
 	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
+	mailbox  *mailbox.Server
 
 	keeping *atomic.Pointer[keep.Keeper] // gets what fetches files in this process
 }

@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/login"
+	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
+	"github.com/rounds-dev/rounds/poller/checkers/imap"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/oauth"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+// mailboxesAt returns the providers at which mailboxes are signed in, reached under the pollers'
+// rules, with this service's registrations among the source's own secrets.
+func mailboxesAt(client *fetch.Client, source secrets.Source) *mailbox.Server {
+	c := oauth.NewClient(imap.Kind, client, source)
+	return &mailbox.Server{
+		Kind: imap.Kind, Validate: c.ValidateProvider,
+		Hosts: func(provider string) []string {
+			switch provider {
+			case oauth.Google:
+				return []string{"imap.gmail.com", "smtp.gmail.com"}
+			case oauth.Microsoft:
+				return []string{"outlook.office365.com", "smtp.office365.com"}
+			}
+			return nil
+		},
+		Begin: func(ctx context.Context, provider, user, redirect string) (*mailbox.Pending, error) {
+			p, err := c.Begin(ctx, provider, user, redirect)
+			if err != nil {
+				return nil, signInError(err)
+			}
+			hidden, err := json.Marshal(p)
+			return &mailbox.Pending{Secret: hidden, Page: p.Page, UserCode: p.UserCode, Interval: p.Interval, Until: p.Until}, err
+		},
+		Poll: func(ctx context.Context, p *mailbox.Pending) (*mailbox.Grant, bool, error) {
+			var pending oauth.Pending
+			if err := json.Unmarshal(p.Secret, &pending); err != nil {
+				return nil, false, err
+			}
+			g, slower, err := c.Poll(ctx, &pending)
+			granted, err := grantedOf(g, err)
+			return granted, slower, err
+		},
+		Exchange: func(ctx context.Context, p *mailbox.Pending, state, code, issuer string) (*mailbox.Grant, error) {
+			var pending oauth.Pending
+			if err := json.Unmarshal(p.Secret, &pending); err != nil {
+				return nil, err
+			}
+			return grantedOf(c.Exchange(ctx, &pending, state, code, issuer))
+		},
+	}
+}
+
+// grantedOf returns a grant as a secret's value.
+func grantedOf(g *oauth.Grant, err error) (*mailbox.Grant, error) {
+	if g == nil || err != nil {
+		return nil, signInError(err)
+	}
+	text, err := g.Text()
+	return &mailbox.Grant{Text: text, Hosts: g.Hosts}, err
+}
+
+// signInError turns an error of package oauth into one that may be shown.
+func signInError(err error) error {
+	switch {
+	case errors.Is(err, oauth.ErrRefused):
+		return mailbox.ErrRefused
+	case errors.Is(err, oauth.ErrState):
+		return mailbox.ErrState
+	case errors.Is(err, oauth.ErrNoRedirect):
+		return mailbox.ErrNoRedirect
+	case errors.Is(err, oauth.ErrNoRefresh):
+		return &login.Error{Code: "no_refresh_token", Text: err.Error()}
+	}
+	return toldOf(err)
+}
