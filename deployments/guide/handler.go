@@ -83,7 +83,7 @@ func newBook(prefix string) (*book, error) {
 }
 
 // order is the order of pages in the menu. Other pages follow by name.
-var order = []string{"README", "dashboard", "accounts", "weixin", "telegram", "connectors", "messages", "installing", "operations", "signin", "access", "scaling", "embedding", "backup", "moving", "upgrading"}
+var order = []string{"README", "dashboard", "accounts", "weixin", "telegram", "mail", "connectors", "messages", "installing", "operations", "signin", "access", "scaling", "embedding", "backup", "moving", "upgrading"}
 
 // menu returns the pages of a language.
 func (b *book) menu(tag string) []*page {

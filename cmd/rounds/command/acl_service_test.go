@@ -21,6 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/oidctest"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream"
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
@@ -101,6 +102,25 @@ func (u *underACL) signIn() {
 	u.run("account", "rm", "me", "--yes")
 }
 
+// signInMailbox signs a mailbox in, whose owner consents on another device.
+func (u *underACL) signInMailbox(provider *oidctest.Provider) {
+	u.Helper()
+	done := make(chan struct{})
+	defer func() { <-done }()
+	go func() {
+		defer close(done)
+		look := time.NewTicker(20 * time.Millisecond)
+		defer look.Stop()
+		for end := time.Now().Add(time.Minute); provider.Issued() == 0 && time.Now().Before(end); <-look.C {
+			provider.Decide("")
+		}
+	}()
+	if out := u.run("mail", "login", "me", "--provider", provider.URL, "--user", "me@example.com", "--host", "127.0.0.1"); !strings.Contains(out, "WDJB-MJHT") || !strings.Contains(out, "me is signed in") {
+		u.Errorf("got %s", out)
+	}
+	u.run("account", "rm", "me", "--yes")
+}
+
 // TestServiceUnderTheGuidesACL runs every role, and every command that reaches Redis, as the
 // user that the guide shows. Redis must not refuse anything, and the user must have no right
 // that is not used. The test costs a second of processor time. It mostly waits for a change
@@ -141,12 +161,15 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	provider := oidctest.Start(t)
+	provider.Offline(oidctest.Offline{Devices: true, Rotates: true})
+	registrationName, registration := registrationOf(provider)
 	addr := freeLoopback(t)
 	u := &underACL{T: t, reached: make(map[string]bool), variables: map[string]string{
 		"ROUNDS_REDIS_URL": url, "ROUNDS_SHARDS": "4", "ROUNDS_ROLES": "api,poller,monitor,delivery",
 		"ROUNDS_API_ADDR": addr, "ROUNDS_API_URL": "http://" + addr, "ROUNDS_ALLOW_NETWORKS": "127.0.0.1",
 		"ROUNDS_API_TOKEN": "0123456789abcdef", "ROUNDS_WEBHOOKS_FILE": webhooks,
-		"ROUNDS_SECRETS_KEY": private, "ROUNDS_SERVICE_SECRET_CRM": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "ROUNDS_SECRET_KF": "kf-secret",
+		"ROUNDS_SECRETS_KEY": private, registrationName: registration, "ROUNDS_SERVICE_SECRET_CRM": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "ROUNDS_SECRET_KF": "kf-secret",
 		"ROUNDS_LIMITS": "feed rate=1000/s; http concurrency=4", "ROUNDS_HEARTBEAT_INTERVAL": "200ms", "ROUNDS_DEAD_AFTER": "1s",
 		"ROUNDS_SWEEP_INTERVAL": "100ms", "ROUNDS_AUDIT_INTERVAL": "1s", "ROUNDS_AUDIT_REPAIR": "true",
 		"ROUNDS_MESSAGES_KEPT": "1", "ROUNDS_DEAD_LETTERS_KEPT": "1", "ROUNDS_LOG_FORMAT": "json",
@@ -160,6 +183,7 @@ func TestServiceUnderTheGuidesACL(t *testing.T) {
 	u.accounts(site, kf)
 	u.messages(site, &refusing)
 	u.signIn()
+	u.signInMailbox(provider)
 	u.sends()
 	u.run("backup", backup)
 	u.upkeep()

@@ -226,7 +226,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 		for _, line := range []string{
 			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "account list --sort due", "account nudge a",
 			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account why a",
-			"audit", "doctor", "weixin login a", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
+			"audit", "doctor", "weixin login a", "mail login a --provider google", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
 			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
 			"webhooks retry a", "webhooks show a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
 			"send a --to b --text c", "send a --to b --file " + file, "messages save 1:1-1 --to " + t.TempDir(), "sends list", "sends show a", "sends cancel a", "sends retry a --yes", "sends resolve a --as accepted",
