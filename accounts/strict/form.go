@@ -18,6 +18,7 @@ type Type string
 // The types.
 const (
 	TextType   Type = "text"    // one line
+	Texts      Type = "texts"   // a list of texts of one line
 	URL        Type = "url"     // an http or https address
 	Number     Type = "number"  // a whole number
 	Choice     Type = "choice"  // one of the field's Choices
@@ -28,7 +29,9 @@ const (
 )
 
 // types returns all types.
-func types() []Type { return []Type{TextType, URL, Number, Choice, Secret, Login, Headers, ObjectType} }
+func types() []Type {
+	return []Type{TextType, Texts, URL, Number, Choice, Secret, Login, Headers, ObjectType}
+}
 
 // Words is a text in the languages of the pages.
 type Words struct {
@@ -39,7 +42,7 @@ type Words struct {
 // Field is one field of a kind's config.
 type Field struct {
 	Name     string   `json:"name" doc:"The name in the config."`
-	Type     Type     `json:"type" enum:"text,url,number,choice,secret,login,headers,object" doc:"secret: {\"secret\": \"NAME\"}; login: {\"user\": \"…\", \"password\": {\"secret\": \"NAME\"}}; headers: name → text or {\"secret\": \"NAME\"}; object: any JSON object."`
+	Type     Type     `json:"type" enum:"text,texts,url,number,choice,secret,login,headers,object" doc:"texts: a list of texts; secret: {\"secret\": \"NAME\"}; login: {\"user\": \"…\", \"password\": {\"secret\": \"NAME\"}}; headers: name → text or {\"secret\": \"NAME\"}; object: any JSON object."`
 	Required bool     `json:"required,omitempty"`
 	Or       string   `json:"or,omitempty" doc:"With required: the field that may be there in its place."`
 	Secret   bool     `json:"secret,omitempty" doc:"The field refers to secrets by name, and never has their values."`
@@ -236,6 +239,29 @@ func (v Value) Matching(good func(string) bool, reason string) string {
 		v.Fault(reason)
 	}
 	return text
+}
+
+// Texts returns a list of strings that good accepts, from one to most. If it is missing, Texts returns
+// nil. Any other value is refused with the reason.
+func (v Value) Texts(most int, good func(string) bool, reason string) []string {
+	raw := v.Raw()
+	if raw == nil {
+		return nil
+	}
+	var texts []*string // finds null, which is not a string
+	if json.Unmarshal(raw, &texts) != nil || len(texts) == 0 || len(texts) > most {
+		v.Fault(fmt.Sprintf("must be a list of 1 to %d strings", most))
+		return nil
+	}
+	list := make([]string, 0, len(texts))
+	for _, text := range texts {
+		if text == nil || !good(*text) {
+			v.Fault(reason)
+			return nil
+		}
+		list = append(list, *text)
+	}
+	return list
 }
 
 // Reader returns the reader of the whole config, for values that have fields themselves and for

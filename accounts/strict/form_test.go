@@ -1,7 +1,9 @@
 package strict
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -88,5 +90,29 @@ func TestForm(t *testing.T) {
 	}
 	if kind := Describe("shop", form); len(kind.Fields) != 4 || kind.Fields[0].Name != "name" || kind.Fields[3].Name != "door" {
 		t.Errorf("got %+v", kind)
+	}
+}
+
+// A list of texts has from one to the most texts, all of which are good.
+func TestTexts(t *testing.T) {
+	form := NewForm([]Entry[[]string]{
+		{Field{Name: "names", Type: Texts}, func(v Value, to *[]string) {
+			*to = v.Texts(2, func(name string) bool { return name != "" }, "must be names")
+		}},
+	})
+	for config, want := range map[string]string{
+		`{}`: "[]", `{"names":null}`: "[]", `{"names":["a"]}`: "[a]", `{"names":["a","b"]}`: "[a b]",
+		`{"names":"a"}`: "config.names: must be a list of 1 to 2 strings", `{"names":[]}`: "config.names: must be a list of 1 to 2 strings",
+		`{"names":["a","b","c"]}`: "config.names: must be a list of 1 to 2 strings", `{"names":[1]}`: "config.names: must be a list of 1 to 2 strings",
+		`{"names":["a",null]}`: "config.names: must be names", `{"names":[""]}`: "config.names: must be names",
+	} {
+		names, err := form.Read(json.RawMessage(config))
+		got := fmt.Sprint(names)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", config, got, want)
+		}
 	}
 }

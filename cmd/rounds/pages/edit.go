@@ -189,8 +189,13 @@ func (e *edited) show(v *visit) {
 		at := "config." + f.Name
 		s := shownField{Field: f, At: at, Value: e.Values.Get(at), User: e.Values.Get(at + ".user"), Secret: e.Values.Get(at + ".password"), Wrong: e.Faults[at]}
 		s.Title, s.About = v.lang.words(f.Label), v.lang.words(f.Help)
-		if s.Shows = plain(f.Example); f.Type == "secret" {
+		switch s.Shows = plain(f.Example); f.Type {
+		case "secret":
 			s.Shows = secretOf(f.Example)
+		case "texts":
+			one := make(url.Values)
+			fillField(one, &f, f.Example)
+			s.Shows = one.Get(at)
 		}
 		for _, o := range f.Choices {
 			value, err := encoded(o.Value)

@@ -96,9 +96,13 @@ func (k *kind) fill(r record) (url.Values, bool) {
 			fillField(values, &k.Fields[i], value)
 		}
 	}
+	lists := map[string]bool{"labels": true}
+	for i := range k.Fields {
+		lists["config."+k.Fields[i].Name] = k.Fields[i].Type == "texts"
+	}
 	for name, all := range values {
 		// An input of one line would lose line breaks.
-		if name != "labels" && slices.ContainsFunc(all, func(value string) bool { return strings.ContainsAny(value, "\r\n") }) {
+		if !lists[name] && slices.ContainsFunc(all, func(value string) bool { return strings.ContainsAny(value, "\r\n") }) {
 			return values, false
 		}
 	}
@@ -139,6 +143,13 @@ func fillField(values url.Values, f *api.Field, value any) {
 			values.Set(row+"value", secretOf(headers[name]))
 			values.Set(row+"secret", "on")
 		}
+	case "texts":
+		all, _ := value.([]any)
+		lines := make([]string, len(all))
+		for i := range all {
+			lines[i] = plain(all[i])
+		}
+		values.Set(at, strings.Join(lines, "\n"))
 	case "choice", "object":
 		text, _ := encoded(value)
 		values.Set(at, text)
@@ -266,6 +277,14 @@ func fieldValue(values url.Values, f *api.Field) (any, error) {
 	switch f.Type {
 	case "secret":
 		return refOf(text), nil
+	case "texts":
+		var lines []any
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
+				lines = append(lines, line)
+			}
+		}
+		return lines, nil
 	case "number":
 		return numberOf(strings.TrimSpace(text)), nil
 	case "choice", "object":

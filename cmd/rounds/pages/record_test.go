@@ -12,7 +12,7 @@ import (
 // everyField is a kind with a field of each type.
 const everyField = `{"name":"own","fields":[
 	{"name":"url","type":"url","required":true},{"name":"user","type":"text"},{"name":"port","type":"number"},{"name":"key","type":"secret"},
-	{"name":"login","type":"login"},{"name":"headers","type":"headers"},{"name":"settings","type":"object"},
+	{"name":"login","type":"login"},{"name":"headers","type":"headers"},{"name":"settings","type":"object"},{"name":"names","type":"texts"},
 	{"name":"tls","type":"choice","choices":[{"value":"none"},{"value":0}]}]}`
 
 func ownKind(t testing.TB) *kind {
@@ -33,6 +33,11 @@ func TestFormKeepsWhatARecordSays(t *testing.T) {
 		`{"id":"a","kind":"own","config":{"url":"https://a/?b&c","user":" u ","port":993,"key":{"secret":"K"},"login":{"user":"me","password":{"secret":"P"}}}}`:    true,
 		`{"id":"a","kind":"own","config":{"headers":{"X-A":"1","X-B":{"secret":"S"},"X-C":""},"settings":{"a":[1,{"b":null}],"big":12345678901234567890},"tls":0}}`: true,
 		`{"id":"a","kind":"own","config":{"tls":"none"}}`:                  true,
+		`{"id":"a","kind":"own","config":{"names":["one","two, 三"]}}`:      true,
+		`{"id":"a","kind":"own","config":{"names":["one","","two"]}}`:      false,
+		`{"id":"a","kind":"own","config":{"names":["one\ntwo"]}}`:          false,
+		`{"id":"a","kind":"own","config":{"names":["one",2]}}`:             false,
+		`{"id":"a","kind":"own","config":{"names":"one"}}`:                 false,
 		`{"id":"a","kind":"own","config":{"other":1}}`:                     false,
 		`{"id":"a","kind":"own","config":{"port":"993"}}`:                  false,
 		`{"id":"a","kind":"own","config":{"user":7}}`:                      false,
