@@ -241,25 +241,21 @@ func (v Value) Matching(good func(string) bool, reason string) string {
 	return text
 }
 
-// Texts returns a list of strings that good accepts, from one to most. If it is missing, Texts returns
-// nil. Any other value is refused with the reason.
-func (v Value) Texts(most int, good func(string) bool, reason string) []string {
+// Texts returns a list of strings, from one to most. If it is missing, Texts returns nil. Any other
+// value is refused.
+func (v Value) Texts(most int) []string {
 	raw := v.Raw()
 	if raw == nil {
 		return nil
 	}
 	var texts []*string // finds null, which is not a string
-	if json.Unmarshal(raw, &texts) != nil || len(texts) == 0 || len(texts) > most {
+	if json.Unmarshal(raw, &texts) != nil || len(texts) == 0 || len(texts) > most || slices.Contains(texts, nil) {
 		v.Fault(fmt.Sprintf("must be a list of 1 to %d strings", most))
 		return nil
 	}
-	list := make([]string, 0, len(texts))
-	for _, text := range texts {
-		if text == nil || !good(*text) {
-			v.Fault(reason)
-			return nil
-		}
-		list = append(list, *text)
+	list := make([]string, len(texts))
+	for i, text := range texts {
+		list[i] = *text
 	}
 	return list
 }

@@ -245,6 +245,14 @@ service anvil {
 service stats {
   chroot =
 }
+namespace inbox {
+  inbox = yes
+  separator = /
+  mailbox "Gesendete Objekte" {
+    special_use = \Sent
+    auto = create
+  }
+}
 `
 	return strings.NewReplacer("%DIR", s.Dir, "%PASSWORD", Password, "%UID", u.Uid, "%GID", u.Gid, "%USER", u.Username, "%GROUP", group,
 		"%PORT", strconv.Itoa(s.Port)).Replace(kind + common)
@@ -325,13 +333,21 @@ func (s *Server) login(account string) (*imapclient.Client, error) {
 // Deliver adds mails to an account's INBOX, without changes, and returns the mailbox'
 // UIDVALIDITY.
 func (s *Server) Deliver(account string, mails ...[]byte) (validity uint32, err error) {
+	return s.DeliverTo(account, "INBOX", mails...)
+}
+
+// DeliverTo is Deliver for another mailbox, which it makes if it does not exist.
+func (s *Server) DeliverTo(account, mailbox string, mails ...[]byte) (validity uint32, err error) {
 	client, err := s.login(account)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
+	if mailbox != "INBOX" {
+		_ = client.Create(mailbox, nil).Wait() // otherwise Append fails
+	}
 	for _, mail := range mails {
-		command := client.Append("INBOX", int64(len(mail)), nil)
+		command := client.Append(mailbox, int64(len(mail)), nil)
 		_, err := command.Write(mail)
 		if err := errors.Join(err, command.Close()); err != nil {
 			return 0, err
@@ -340,7 +356,7 @@ func (s *Server) Deliver(account string, mails ...[]byte) (validity uint32, err 
 			return 0, err
 		}
 	}
-	box, err := client.Status("INBOX", &imap.StatusOptions{UIDValidity: true}).Wait()
+	box, err := client.Status(mailbox, &imap.StatusOptions{UIDValidity: true}).Wait()
 	if err != nil {
 		return 0, err
 	}

@@ -39,6 +39,7 @@ const (
 // Data is the data of a mail's message. Texts are UTF-8. Fields that the mail lacks
 // are left out.
 type Data struct {
+	Mailbox   string `json:"mailbox,omitempty"`    // in which the mail was found
 	MessageID string `json:"message_id,omitempty"` // without angle brackets
 	InReplyTo string `json:"in_reply_to,omitempty"`
 	// References are the ids of the thread's mails, the oldest first (RFC 5322, section

@@ -250,7 +250,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	read, err := c.form.Read(json.RawMessage(`{"host":"imap.example.com","tls":"starttls"` + rest))
-	if err != nil || read.port != 143 || read.mailbox != "INBOX" {
+	if err != nil || read.port != 143 || !slices.Equal(read.mailboxes, []string{"INBOX"}) {
 		t.Errorf("got %+v, %v", read, err)
 	}
 }

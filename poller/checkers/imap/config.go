@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -36,7 +37,9 @@ type config struct {
 	user     string
 	password secrets.Ref // or else
 	oauth    secrets.Ref
-	mailbox  string
+	mailbox  string // empty: mailboxes were given
+	// mailboxes are what is read: names, or special uses such as \Sent.
+	mailboxes []string
 
 	hasPassword bool // even a wrong one
 
@@ -53,6 +56,9 @@ type server struct {
 
 // imap returns the server where the mail is read.
 func (c *config) imap() server { return server{c.host, c.port, c.tls} }
+
+// several reports whether the account has several mailboxes.
+func (c *config) several() bool { return len(c.mailboxes) > 1 }
 
 // form reads configs.
 type form = strict.Form[config]
@@ -102,10 +108,44 @@ func newForm(client *fetch.Client) *form {
 			Field: strict.Field{
 				Name: "mailbox", Type: strict.TextType, Example: "INBOX", Default: "INBOX",
 				Label: strict.Words{EN: "Mailbox", ZH: "邮箱文件夹"},
-				Help:  strict.Words{EN: "The mailbox to read. Nothing in it changes.", ZH: "要读取的文件夹，其中的内容不会改变。"},
+				Help:  strict.Words{EN: "The mailbox to read, or its use, such as \\Sent. Nothing in it changes.", ZH: "要读取的文件夹，或它的用途，例如 \\Sent。其中的内容不会改变。"},
 			},
 			Read: func(v strict.Value, c *config) {
-				c.mailbox = oneLine(v, v.Matching(func(name string) bool { return name != "" }, "must be a string that is not empty"))
+				given := v.Reader().Has("mailbox")
+				c.mailboxes = []string{mailboxName(oneLine(v, v.Matching(func(name string) bool { return name != "" }, "must be a string that is not empty")))}
+				if !known(c.mailboxes[0]) {
+					v.Fault(unknownUse)
+				}
+				if given {
+					c.mailbox = c.mailboxes[0]
+				}
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "mailboxes", Type: strict.Texts, Example: []string{"INBOX", `\Sent`},
+				Label: strict.Words{EN: "Mailboxes", ZH: "多个邮箱文件夹"},
+				Help:  strict.Words{EN: "Several mailboxes to read, instead of one: names or uses.", ZH: "要读取的多个文件夹，代替上一项：名称或用途。"},
+			},
+			Read: func(v strict.Value, c *config) { // after mailbox
+				names := v.Texts(maxMailboxes)
+				if names == nil {
+					return
+				}
+				if c.mailbox != "" {
+					v.Fault("must be left out if mailbox is given")
+				}
+				c.mailbox, c.mailboxes = "", nil
+				for _, name := range names {
+					if name = mailboxName(name); !slices.Contains(c.mailboxes, name) {
+						c.mailboxes = append(c.mailboxes, name)
+					}
+					if !nameable(name) {
+						v.Fault(fmt.Sprintf("must be names of one line, from 1 to %d bytes", maxMailbox))
+					} else if !known(name) {
+						v.Fault(unknownUse)
+					}
+				}
 			},
 		},
 		{
@@ -147,6 +187,22 @@ func newForm(client *fetch.Client) *form {
 			},
 		},
 	}, submissionEntries(client)...))
+}
+
+const unknownUse = `must be a mailbox' name, or one of the uses \All, \Archive, \Drafts, \Flagged, \Important, \Junk, \Sent and \Trash`
+
+// known reports whether a name is not that of a use, or of a known one.
+func known(name string) bool {
+	_, ok := use(name)
+	return ok || !strings.HasPrefix(name, `\`)
+}
+
+// mailboxName returns a mailbox' name as servers answer with it.
+func mailboxName(name string) string {
+	if strings.EqualFold(name, inbox) {
+		return inbox
+	}
+	return name
 }
 
 // readHost returns a host in the form in which it is dialled.

@@ -97,12 +97,12 @@ func loginRefused(status *imap.Error) *poller.CheckError {
 	return e
 }
 
-// examineRefused returns the error for a NO to EXAMINE.
-func examineRefused(status *imap.Error) *poller.CheckError {
-	e := &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: "mailbox: the server refused to open it: " + said(status)}
+// examineRefused returns the error for a NO to EXAMINE or STATUS. See session.where.
+func examineRefused(status *imap.Error, step, field string) *poller.CheckError {
+	e := &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: step + ": the server refused to open it: " + said(status)}
 	switch upper(status.Code) {
 	case imap.ResponseCodeNonExistent:
-		e.Kind, e.Message = poller.ConfigInvalid, "config.mailbox: there is no such mailbox: "+said(status)
+		e.Kind, e.Message = poller.ConfigInvalid, field+": there is no such mailbox: "+said(status)
 	case imap.ResponseCodeNoPerm:
 		e.Kind = poller.AuthFailed
 	}

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/email"
+	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
 // fileIdle is how long a server may take until it sends a file, and for each further piece of it.
@@ -42,9 +45,12 @@ func (c *Checker) FetchFile(ctx context.Context, r poller.FileRequest) (*poller.
 	if failed != nil {
 		return nil, failed
 	}
-	mail, err := parseCursor([]byte(r.Message.ID))
+	mail, err := parseMark(r.Message.ID)
 	if err != nil || mail.last == 0 {
 		return nil, poller.NoFile("no_file", "the message's id is no UID")
+	}
+	if mail.name == "" {
+		mail.name, _ = strict.Text(message.Fields(r.Message)["mailbox"])
 	}
 	within, cancel := context.WithCancelCause(ctx)
 	f := &fetched{cancel: cancel, idle: time.AfterFunc(fileIdle, func() { cancel(errIdle) })}
@@ -74,7 +80,7 @@ type fetched struct {
 }
 
 // begin opens the mailbox and asks for a section, up to its first byte.
-func (f *fetched) begin(ctx context.Context, c *Checker, account string, config config, mail cursor, wanted email.Section) error {
+func (f *fetched) begin(ctx context.Context, c *Checker, account string, config config, mail mark, wanted email.Section) error {
 	f.ctx = ctx
 	with, err := c.credential(ctx, account, config, config.imap(), nil)
 	if err != nil {
@@ -85,7 +91,16 @@ func (f *fetched) begin(ctx context.Context, c *Checker, account string, config 
 		return err
 	}
 	f.session = s
-	if s.box.validity != mail.validity {
+	if mail.name == "" {
+		mail.name = s.mailboxes[0] // it was found by a version that did not say where
+	} else if !slices.Contains(s.mailboxes, mail.name) {
+		return poller.NoFile("no_mailbox", "the account no longer reads the mail's mailbox")
+	}
+	box, err := s.examine(mail.name)
+	if err != nil {
+		return err
+	}
+	if box.validity != mail.validity {
 		return poller.NoFile("uidvalidity", "the mailbox counts its mails anew, so nobody knows which one it was")
 	}
 	s.conn.allow(math.MaxInt64 / 2) // the caller bounds what is read

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -135,7 +136,7 @@ func (c *Checker) reused(ctx context.Context, account string, config config, wit
 	}
 	s.ctx = ctx
 	s.conn.bind(ctx, overhead)
-	if s.config == config && s.proof == with.proof() && !s.over() {
+	if reflect.DeepEqual(s.config, config) && s.proof == with.proof() && !s.over() {
 		return s
 	}
 	s.close()
@@ -157,12 +158,8 @@ func (s *session) over() bool {
 
 // held makes a call that may be held. Its connection is kept for the account's next call, unless the
 // server holds none. Then the mailbox is polled.
-func (c *Checker) held(ctx context.Context, r poller.Request, config config, with credential, at cursor, limit int) (poller.Result, error) {
+func (c *Checker) held(ctx context.Context, r poller.Request, config config, with credential, marks []mark, limit int) (poller.Result, error) {
 	s := c.reused(ctx, r.Account, config, with)
-	if s != nil && s.box.validity != at.validity { // somebody has changed the cursor
-		s.close()
-		s = nil
-	}
 	if s == nil {
 		var err error
 		if s, err = c.enter(ctx, r.Account, config, with); err != nil {
@@ -171,7 +168,7 @@ func (c *Checker) held(ctx context.Context, r poller.Request, config config, wit
 		}
 		s.unheld = c.lent.isLimited(r.Account, time.Now()) || !s.client.Caps().Has(imap.CapIdle)
 	}
-	result, err := s.await(at, limit, r.Hold)
+	result, err := s.await(marks, limit, r.Hold)
 	switch {
 	case err != nil:
 		s.close()
@@ -188,15 +185,23 @@ func (c *Checker) held(ctx context.Context, r poller.Request, config config, wit
 	return result, nil
 }
 
-// await returns the messages after the cursor. If there are none, it waits for some in IDLE, at most
-// for the hold, unless the session is unheld.
-func (s *session) await(at cursor, limit int, hold time.Duration) (poller.Result, error) {
+// await returns the messages after the marks. If there are none, it waits for some of the first mailbox
+// in IDLE, at most for the hold, unless the session is unheld.
+func (s *session) await(marks []mark, limit int, hold time.Duration) (poller.Result, error) {
 	until := time.Now().Add(hold)
 	for looks := 1; ; looks++ {
 		s.hear()
-		result, err := s.look(at, limit)
+		result, err := s.look(marks, limit)
 		if err != nil || len(result.Messages) > 0 || result.Cursor != nil || result.HasMore || s.unheld || looks == maxLooks {
 			return result, err
+		}
+		if first := s.mailboxes[0]; s.box.name != first { // another one was read last
+			if s.box, err = s.examine(first); err != nil {
+				return poller.Result{}, err
+			}
+			if s.looked = !s.box.news(onlyMark(marks, first)); !s.looked {
+				continue
+			}
 		}
 		if err := s.park(); err != nil {
 			return poller.Result{}, err
@@ -218,20 +223,6 @@ func (s *session) hear() bool {
 	default:
 		return false
 	}
-}
-
-// look returns the messages after the cursor, as page does. Only of a mailbox that was just opened
-// the server has said where it ends.
-func (s *session) look(at cursor, limit int) (poller.Result, error) {
-	if err := s.unpark(); err != nil {
-		return poller.Result{}, err
-	}
-	box := s.box
-	if s.looked && at.last >= box.next-1 {
-		box.next = 0
-	}
-	s.looked = true
-	return s.page(box, at, limit)
 }
 
 // resumed is what the library reads first of a connection that was parked. The commands that follow

@@ -2,6 +2,7 @@ package imap
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,6 +22,7 @@ type held struct {
 	server  *imapd.Server
 	checker *Checker
 	secret  string
+	config  json.RawMessage // nil: that of one mailbox
 	cursor  []byte
 }
 
@@ -37,9 +39,11 @@ func hold(t *testing.T) *held {
 }
 
 func (h *held) call(ctx context.Context, hold time.Duration) (poller.Result, error) {
-	result, err := h.checker.Check(ctx, poller.Request{
-		Account: "a", Config: configOf(h.server, "implicit", "a", h.secret), Cursor: h.cursor, Limit: 10, Hold: hold,
-	})
+	config := h.config
+	if config == nil {
+		config = configOf(h.server, "implicit", "a", h.secret)
+	}
+	result, err := h.checker.Check(ctx, poller.Request{Account: "a", Config: config, Cursor: h.cursor, Limit: 10, Hold: hold})
 	if result.Cursor != nil {
 		h.cursor = result.Cursor
 	}
@@ -87,6 +91,41 @@ func TestIdle(t *testing.T) {
 		t.Errorf("at the end of a hold: %+v, %v", result, err)
 	}
 	if n := h.server.Logins(); n != 1 {
+		t.Errorf("%d logins", n)
+	}
+}
+
+// A call waits in IDLE on the first of several mailboxes, whichever was read last, and finds at its
+// start what has come into the others.
+func TestIdleOnTheFirstOfSeveral(t *testing.T) {
+	s := startSeveral(t)
+	deliver(s, "INBOX", "支持")
+	h := &held{T: t, server: s, checker: newChecker(t, s), config: severalOf(s.Port, "a", "INBOX", "支持", `\Sent`)}
+	if got := h.found(h.call(t.Context(), time.Hour)); got != "1:1:INBOX 2:1:支持" {
+		t.Errorf("the first call: %s", got)
+	}
+	for n := range 2 {
+		s.Opened()
+		if got, want := h.found(h.when(func() { deliver(s, "INBOX") })), fmt.Sprintf("1:%d:INBOX", 2*n+2); got != want {
+			t.Errorf("in IDLE: got %s, want %s", got, want)
+		}
+		if opened := s.Opened(); len(opened) > 1 || len(opened) == 1 && opened[0] != "INBOX" {
+			t.Errorf("opened %q", opened)
+		}
+		deliver(s, "支持")
+		if got, want := h.found(h.call(t.Context(), time.Hour)), fmt.Sprintf("2:%d:支持", 3*n+2); got != want {
+			t.Errorf("in another mailbox: got %s, want %s", got, want)
+		}
+		deliver(s, "INBOX", "Gesendet")
+		if got, want := h.found(h.call(t.Context(), time.Hour)), fmt.Sprintf("3:%d:Gesendet 1:%d:INBOX", n+1, 2*n+3); got != want {
+			t.Errorf("in two mailboxes: got %s, want %s", got, want)
+		}
+		deliver(s, "支持", "支持")
+		if got, want := len(strings.Fields(h.found(h.call(t.Context(), time.Hour)))), 2; got != want {
+			t.Errorf("%d mails, want %d", got, want)
+		}
+	}
+	if n := s.Logins(); n != 1 {
 		t.Errorf("%d logins", n)
 	}
 }

@@ -12,9 +12,13 @@
 //	password  {"secret": "NAME"}, or
 //	oauth     {"secret": "NAME"}: what a sign-in has stored, see package oauth
 //	mailbox   INBOX by default
+//	mailboxes several of them in its place, at most 16
 //	smtp      {"host", "tls", "port"}: the server that takes what the account sends, under the
 //	          same rules; port is 465, or 587 if tls is not implicit. Without, it cannot send
 //	from      the address that it sends from; the user by default
+//
+// A mailbox is named by its name in UTF-8, or by the use that the server says it has (RFC 6154), such
+// as \Sent.
 //
 // A check opens a connection, reads new messages, and closes it. The mailbox is opened
 // with EXAMINE and read with PEEK: nothing in it changes, no message becomes seen.
@@ -25,12 +29,26 @@
 // to another replica. If the server has no IDLE, the mailbox is polled each minute, and so it is for an
 // hour after the server has refused it for a limit, such as that of connections.
 //
-// A message is reported once, by its UID. Its id is UIDVALIDITY:UID. See email.Data
-// for its fields. Its time is the INTERNALDATE, at which the server received it.
+// A message is reported once, by its UID. Its id is UIDVALIDITY:UID, or UIDVALIDITY:UID:MAILBOX if
+// the account has several mailboxes. See email.Data for its fields. Its time is the INTERNALDATE, at
+// which the server received it.
+//
+// # Several mailboxes
+//
+// They share one connection. STATUS, sent for all of them at once, tells in one round trip which of
+// them may have new messages (UIDNEXT), and only those are opened. Of one mailbox STATUS would cost the
+// round trip that it saves. HIGHESTMODSEQ of CONDSTORE (RFC 7162) is not asked for: it also grows with
+// changes of flags, which are not reported, and so would open more mailboxes than UIDNEXT does.
+//
+// Mailboxes with new messages share a page equally, and what one leaves of its share goes to the next.
+// On the next page those come first that had their turn the longest time ago. A held check waits in
+// IDLE on the first mailbox, and looks at the others at the end of each IDLE.
 //
 // # Cursor
 //
-// The cursor is the UIDVALIDITY:UID of the last reported message. A first check begins
+// The cursor is the UIDVALIDITY:UID of the last reported message. With several mailboxes it has a line
+// for each, UIDVALIDITY:UID:MAILBOX, in the order of their turns, and also for up to 16 others that the
+// account had before: a mailbox that comes back goes on where it was. A first check begins
 // with the mailbox' newest 10,000 messages, and pages through them. If UIDVALIDITY has
 // changed, the UIDs now mean other messages (RFC 3501, section 2.3.1.1). The check then
 // begins like a first one and reports CursorReset. It reports messages again, under
@@ -44,8 +62,8 @@
 // error of the host. An answer that cannot be read, or is longer than was asked for, is a protocol
 // error. Errors quote what the server said, as one short line, unless it repeats the password.
 //
-// A mailbox that cannot be opened is a config error if the server says, or its answer to LIST
-// shows, that there is no such mailbox.
+// A mailbox that cannot be opened, also one of several, is a config error if the server says, or its
+// answer to LIST shows, that there is no such mailbox.
 //
 // # Mail that breaks the rules
 //
@@ -139,7 +157,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	if err != nil {
 		return poller.Result{}, poller.ConfigError(err)
 	}
-	at, err := parseCursor(r.Cursor)
+	marks, err := parseMarks(r.Cursor)
 	if err != nil {
 		return poller.Result{}, poller.CursorError(err)
 	}
@@ -157,12 +175,12 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, err
 	}
 	if r.Hold > 0 {
-		return c.held(ctx, r, config, with, at, limit)
+		return c.held(ctx, r, config, with, marks, limit)
 	}
 	s, err := c.enter(ctx, r.Account, config, with)
 	if err != nil {
 		return poller.Result{}, err
 	}
 	defer s.close()
-	return s.look(at, limit)
+	return s.look(marks, limit)
 }

@@ -66,7 +66,7 @@ func (with credential) secret() string {
 	return with.password
 }
 
-// enter connects, logs in and opens the mailbox. If the server refuses an access token, it tries once
+// enter connects and logs in. If the server refuses an access token, it tries once
 // more, with another one.
 func (c *Checker) enter(ctx context.Context, account string, config config, with credential) (*session, error) {
 	for first := true; ; first = false {
@@ -93,12 +93,12 @@ func (c *Checker) enter(ctx context.Context, account string, config config, with
 	}
 }
 
-// introduce says who this is, and opens the mailbox.
-func (s *session) introduce(c *Checker) (err error) {
-	if err = s.identify(c.client.Product()); err == nil {
-		s.box, err = s.examine(s.config.mailbox)
+// introduce says who this is, and finds the names of the mailboxes.
+func (s *session) introduce(c *Checker) error {
+	if err := s.identify(c.client.Product()); err != nil {
+		return err
 	}
-	return err
+	return s.resolve()
 }
 
 // login logs in by LOGIN, or by SASL PLAIN if the server disables LOGIN, or with an access token.

@@ -40,40 +40,75 @@ const (
 	heldPage    = 2 * maxPage
 )
 
-// page returns the messages after the cursor, up to limit.
+// page is a page while it is read, from one mailbox after the other.
+type page struct {
+	result  poller.Result
+	bytes   int  // of data
+	held    bool // memory was waited for
+	damaged []fetchedMail
+}
+
+// add adds a mail to the page.
+func (p *page) add(m fetchedMail) {
+	p.result.Messages = append(p.result.Messages, m.Message)
+	p.bytes += len(m.Data)
+	if m.damage != "" {
+		p.damaged = append(p.damaged, m)
+	}
+}
+
+// done returns the page, with one warning for all of its mails that are damaged.
+func (p *page) done() poller.Result {
+	if n := len(p.damaged); n > 0 {
+		p.result.Warnings = append(p.result.Warnings, poller.Warning{Code: "malformed", Message: fmt.Sprintf(
+			"%d of %d mails break the rules of MIME, and have what could be read; of %s, %s", n, len(p.result.Messages), p.damaged[0].ID, p.damaged[0].damage)})
+	}
+	return p.result
+}
+
+// page returns the messages of the only mailbox after the cursor, up to limit.
 func (s *session) page(box mailbox, at cursor, limit int) (poller.Result, error) {
-	var result poller.Result
-	before := at
+	p := new(page)
+	next, err := s.read(box, at, limit, p)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	if next != at {
+		p.result.Cursor = next.encode()
+	}
+	return p.done(), nil
+}
+
+// read adds the messages of an open mailbox after the cursor to a page, up to limit, and returns the
+// next cursor.
+func (s *session) read(box mailbox, at cursor, limit int, p *page) (cursor, error) {
 	if at.validity != box.validity {
-		result.CursorReset = at.validity != 0
+		p.result.CursorReset = p.result.CursorReset || at.validity != 0
 		start, err := s.start(box)
 		if err != nil {
-			return poller.Result{}, err
+			return cursor{}, err
 		}
 		at = cursor{validity: box.validity, last: start}
 	}
 	found, err := s.search(box, at.last, limit)
 	if err != nil {
-		return poller.Result{}, err
+		return cursor{}, err
 	}
-	if len(found.uids) > fewMessages {
+	if len(p.result.Messages)+len(found.uids) > fewMessages && !p.held {
 		if err := s.hold(s.ctx, heldPage); err != nil {
-			return poller.Result{}, fetch.CheckError(err)
+			return cursor{}, fetch.CheckError(err)
 		}
+		p.held = true
 	}
-	mails, done, err := s.fetch(box, found.uids)
+	done, err := s.fetch(box, found.uids, p)
 	if err != nil {
-		return poller.Result{}, err
+		return cursor{}, err
 	}
-	report(mails, &result)
-	result.HasMore = found.more || done < len(found.uids)
+	p.result.HasMore = p.result.HasMore || found.more || done < len(found.uids)
 	if at.last = max(at.last, found.passed); done > 0 {
 		at.last = found.uids[done-1]
 	}
-	if at != before {
-		result.Cursor = at.encode()
-	}
-	return result, nil
+	return at, nil
 }
 
 // start returns the UID before the first message that a first check reports.
@@ -175,42 +210,25 @@ type fetchedMail struct {
 	damage string // see email.Data
 }
 
-// report puts the mails into a result, with one warning for all of them that are damaged.
-func report(mails []fetchedMail, result *poller.Result) {
-	var damaged []fetchedMail
-	for _, m := range mails {
-		result.Messages = append(result.Messages, m.Message)
-		if m.damage != "" {
-			damaged = append(damaged, m)
-		}
-	}
-	if len(damaged) > 0 {
-		result.Warnings = append(result.Warnings, poller.Warning{Code: "malformed", Message: fmt.Sprintf(
-			"%d of %d mails break the rules of MIME, and have what could be read; of %s, %s", len(damaged), len(mails), damaged[0].ID, damaged[0].damage)})
-	}
-}
-
-// fetch reads mails, and returns how many of the UIDs are done: fewer than all if
+// fetch adds mails to a page, and returns how many of the UIDs are done: fewer than all if
 // the page has no room for more bytes. Mails that no longer exist are skipped.
-func (s *session) fetch(box mailbox, uids []uint32) (mails []fetchedMail, done int, err error) {
-	bytes := 0
+func (s *session) fetch(box mailbox, uids []uint32, p *page) (done int, err error) {
 	for chunk := range slices.Chunk(uids, fetchAtOnce) {
 		got, err := s.fetchChunk(box, chunk)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		for _, uid := range chunk {
 			if m, ok := got[uid]; ok {
-				bytes += len(m.Data)
-				mails = append(mails, m)
+				p.add(m)
 			}
 		}
 		done += len(chunk)
-		if bytes >= maxPage {
+		if p.bytes >= maxPage {
 			break
 		}
 	}
-	return mails, done, nil
+	return done, nil
 }
 
 // fetchChunk fetches mails with one command.
@@ -285,11 +303,15 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, fetchedMa
 		return 0, fetchedMail{}, broken("protocol", "the server answered with a message but not its text")
 	}
 	d := email.Parse(raw, max(size, int64(len(raw))))
+	d.Mailbox = box.name
 	for _, name := range flags {
 		d.AddFlag(string(name))
 	}
-	id := string(cursor{box.validity, uid}.encode())
-	return uid, fetchedMail{poller.Message{ID: id, Type: "mail", Time: message.Usable(at), Data: d.Encode()}, d.Damage}, nil
+	id := mark{cursor: cursor{box.validity, uid}}
+	if box.several {
+		id.name = box.name
+	}
+	return uid, fetchedMail{poller.Message{ID: string(id.encode()), Type: "mail", Time: message.Usable(at), Data: d.Encode()}, d.Damage}, nil
 }
 
 var errCursor = errors.New("imap: broken cursor")

@@ -2,6 +2,7 @@ package imap
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
@@ -24,6 +25,15 @@ func scripted(t *testing.T, greeting string, answers map[string]string) (result 
 
 // scriptedHold is scripted for a call that may be held.
 func scriptedHold(t *testing.T, hold time.Duration, greeting string, answers map[string]string) (result poller.Result, err error) {
+	t.Helper()
+	config := func(port int) json.RawMessage {
+		return fmt.Appendf(nil, `{"host":"127.0.0.1","port":%d,"tls":"none","user":"a","password":{"secret":"GOOD"}}`, port)
+	}
+	return scriptedFor(t, config, "7:3", hold, greeting, answers)
+}
+
+// scriptedFor is scripted with a config and a cursor, for a call that may be held.
+func scriptedFor(t *testing.T, config func(port int) json.RawMessage, cursor string, hold time.Duration, greeting string, answers map[string]string) (result poller.Result, err error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,10 +65,10 @@ func scriptedHold(t *testing.T, hold time.Duration, greeting string, answers map
 	})
 	defer serving.Wait()
 	defer listener.Close()
-	config := fmt.Appendf(nil, `{"host":"127.0.0.1","port":%d,"tls":"none","user":"a","password":{"secret":"GOOD"}}`, listener.Addr().(*net.TCPAddr).Port)
 	c := New(checktest.Client(t, fetch.Options{}), source(), Options{})
 	defer c.lent.closeAll()
-	return c.Check(t.Context(), poller.Request{Config: config, Cursor: []byte("7:3"), Limit: 10, Hold: hold})
+	port := listener.Addr().(*net.TCPAddr).Port
+	return c.Check(t.Context(), poller.Request{Config: config(port), Cursor: []byte(cursor), Limit: 10, Hold: hold})
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -37,12 +38,13 @@ type session struct {
 	secret string                                       // the password or access token; no error may have it
 	proof  string                                       // see credential.proof
 
-	config  config
-	box     mailbox       // the open one
-	looked  bool          // its messages were looked for since it was opened
-	changed chan struct{} // has a value after the server said that the mailbox has other messages
-	unheld  bool          // the server holds no call in IDLE
-	closing *time.Timer   // while it waits for a call
+	config    config
+	mailboxes []string      // the names of the config's mailboxes; nil: not asked for yet
+	box       mailbox       // the open one; zero: none is open
+	looked    bool          // its messages were looked for since it was opened
+	changed   chan struct{} // has a value after the server said that the mailbox has other messages
+	unheld    bool          // the server holds no call in IDLE
+	closing   *time.Timer   // while it waits for a call
 }
 
 // open connects and waits for the greeting.
@@ -165,6 +167,8 @@ func (s *session) identify(name, version string) error {
 
 // mailbox is an open mailbox.
 type mailbox struct {
+	name     string
+	several  bool // it is one of several, and its messages' ids have its name
 	validity uint32
 	next     uint32 // UIDNEXT; 0: the server did not say
 	count    uint32
@@ -177,15 +181,26 @@ func (s *session) examine(name string) (mailbox, error) {
 		return mailbox{}, s.unopened(name, err)
 	}
 	if data.UIDValidity == 0 {
-		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: "mailbox: the server sends no UIDVALIDITY"}
+		step, _ := s.where(name)
+		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: step + ": the server sends no UIDVALIDITY"}
 	}
-	return mailbox{validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
+	return mailbox{name: name, several: s.config.several(), validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
+}
+
+// where names a mailbox for errors: in the steps of a check, and in the config.
+func (s *session) where(name string) (step, field string) {
+	if !s.config.several() {
+		return "mailbox", "config.mailbox"
+	}
+	return fmt.Sprintf("mailbox %q", name), fmt.Sprintf("config.mailboxes: %q", name)
 }
 
 // unopened returns the error for a mailbox that could not be opened. Many servers refuse without a
 // code, and then only LIST tells whether the mailbox exists.
 func (s *session) unopened(name string, err error) error {
-	failed := s.failed(err, "mailbox", examineRefused)
+	step, field := s.where(name)
+	examineRefused := func(status *imap.Error) *poller.CheckError { return examineRefused(status, step, field) }
+	failed := s.failed(err, step, examineRefused)
 	var status *imap.Error
 	if !errors.As(err, &status) || status.Type != imap.StatusResponseTypeNo || knownCode(status.Code) != "" {
 		return failed
@@ -193,7 +208,7 @@ func (s *session) unopened(name string, err error) error {
 	listed, err := s.client.List("", name, nil).Collect()
 	switch {
 	case s.ctx.Err() != nil:
-		return s.failed(err, "mailbox", examineRefused)
+		return s.failed(err, step, examineRefused)
 	case err != nil:
 		return failed
 	}
@@ -210,7 +225,7 @@ func (s *session) unopened(name string, err error) error {
 			return failed
 		}
 	}
-	return &poller.CheckError{Kind: poller.ConfigInvalid, Code: strings.ToLower(string(code)), Message: "config.mailbox: " + fault + ": " + said(s.shown(status))}
+	return &poller.CheckError{Kind: poller.ConfigInvalid, Code: strings.ToLower(string(code)), Message: field + ": " + fault + ": " + said(s.shown(status))}
 }
 
 // metered is a connection that bounds how many bytes are read from it, because the

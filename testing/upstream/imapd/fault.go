@@ -3,6 +3,8 @@ package imapd
 import (
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/emersion/go-imap/v2"
@@ -14,7 +16,7 @@ import (
 type Fault struct {
 	Hang   string      // "login", "select" or "fetch": answer that step only after Heal
 	Login  *imap.Error // answer to a login
-	Select *imap.Error // answer to the opening of a mailbox
+	Select *imap.Error // answer to the opening of a mailbox, and to the question for its state
 	Search string      // written in place of the answer to a search
 	Fetch  string      // written in place of the answer to FETCH
 	Bytes  int64       // each text that FETCH returns has this many bytes
@@ -144,13 +146,44 @@ func (s *session) Select(name string, o *imap.SelectOptions) (*imap.SelectData, 
 	}
 	s.server.mu.Lock()
 	s.server.id = id
+	s.server.opened = append(s.server.opened, name)
 	s.server.mu.Unlock()
 	data, err := s.UserSession.Select(name, o)
+	return data, missing(name, err)
+}
+
+// Status tells the state of a mailbox.
+func (s *session) Status(name string, o *imap.StatusOptions) (*imap.StatusData, error) {
+	if f := s.fault("status"); f.Select != nil {
+		return nil, f.Select
+	}
+	data, err := s.UserSession.Status(name, o)
+	return data, missing(name, err)
+}
+
+// List lists mailboxes. The library's server knows no special uses.
+func (s *session) List(w *imapserver.ListWriter, ref string, patterns []string, o *imap.ListOptions) error {
+	if !o.ReturnSpecialUse {
+		return s.UserSession.List(w, ref, patterns, o)
+	}
+	s.server.mu.Lock()
+	uses := maps.Clone(s.server.account(s.name).uses)
+	s.server.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(uses)) {
+		if err := w.WriteList(&imap.ListData{Mailbox: name, Delim: '/', Attrs: uses[name]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing returns the error for a mailbox that may not exist, as Dovecot has it.
+func missing(name string, err error) error {
 	var refused *imap.Error
 	if errors.As(err, &refused) && refused.Code == imap.ResponseCodeNonExistent {
-		return nil, &imap.Error{Type: imap.StatusResponseTypeNo, Text: "Mailbox doesn't exist: " + name + " (0.001 + 0.000 secs)."}
+		return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "Mailbox doesn't exist: " + name + " (0.001 + 0.000 secs)."}
 	}
-	return data, err
+	return err
 }
 
 // Search answers a search.

@@ -5,7 +5,7 @@
 // and its password Password. Its mails are numbered from 1, and their subjects have the
 // number.
 //
-// Like real servers, it offers ID, IDLE and CONDSTORE, but ID not with "starttls".
+// Like real servers, it offers ID, IDLE, SPECIAL-USE and CONDSTORE, but ID not with "starttls".
 package imapd
 
 import (
@@ -43,6 +43,7 @@ type Server struct {
 	logins   int
 	id       string
 	turned   chan struct{} // closed and replaced when an account begins or ends IDLE
+	opened   []string
 }
 
 // account is one user.
@@ -50,7 +51,8 @@ type account struct {
 	user   *imapmemserver.User
 	posted int
 	fault  *Fault
-	healed chan struct{} // closed when the fault ends
+	healed chan struct{}                 // closed when the fault ends
+	uses   map[string][]imap.MailboxAttr // by mailbox
 
 	conns  map[net.Conn]bool // that are logged in
 	idling int               // of them in IDLE
@@ -98,7 +100,7 @@ func StartWith(o Options) (*Server, error) {
 			}
 			return session, nil, nil
 		},
-		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}},
+		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapListExtended: {}, imap.CapSpecialUse: {}},
 		Logger:       log.New(io.Discard, "", 0),
 		InsecureAuth: o.Encryption != "starttls", // of TLS below identified it does not know
 	}
@@ -142,13 +144,27 @@ func (s *Server) Post(name string, n int) {
 	}
 }
 
-// Deliver adds a mail without changes, with flags.
+// Create makes another mailbox of an account, with special uses.
+func (s *Server) Create(name, mailbox string, uses ...imap.MailboxAttr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.account(name)
+	a.uses[mailbox] = uses
+	return a.user.Create(mailbox, nil)
+}
+
+// Deliver adds a mail to INBOX without changes, with flags.
 func (s *Server) Deliver(name, mail string, flags ...imap.Flag) {
+	s.DeliverTo(name, "INBOX", mail, flags...)
+}
+
+// DeliverTo is Deliver for another mailbox, which exists.
+func (s *Server) DeliverTo(name, mailbox, mail string, flags ...imap.Flag) {
 	s.mu.Lock()
 	user := s.account(name).user
 	s.mu.Unlock()
-	if _, err := user.Append("INBOX", literal{bytes.NewReader([]byte(mail))}, &imap.AppendOptions{Time: time.Now(), Flags: flags}); err != nil {
-		panic(err) // INBOX always exists
+	if _, err := user.Append(mailbox, literal{bytes.NewReader([]byte(mail))}, &imap.AppendOptions{Time: time.Now(), Flags: flags}); err != nil {
+		panic(err) // the mailbox exists
 	}
 }
 
@@ -172,7 +188,7 @@ func (s *Server) Expunge(name string, uid uint32) error {
 	return box.Expunge(nil, &set)
 }
 
-// Recreate deletes the mailbox and makes it again, under another UIDVALIDITY.
+// Recreate deletes INBOX and makes it again, under another UIDVALIDITY.
 func (s *Server) Recreate(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,6 +240,15 @@ func (s *Server) Cut(name string) {
 	}
 }
 
+// Opened returns the mailboxes that were opened since the last call.
+func (s *Server) Opened() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	opened := s.opened
+	s.opened = nil
+	return opened
+}
+
 // ID returns what the client said of itself that opened a mailbox last.
 func (s *Server) ID() string {
 	s.mu.Lock()
@@ -235,7 +260,7 @@ func (s *Server) ID() string {
 func (s *Server) account(name string) *account {
 	a := s.accounts[name]
 	if a == nil {
-		a = &account{user: imapmemserver.NewUser(name, Password), conns: make(map[net.Conn]bool)}
+		a = &account{user: imapmemserver.NewUser(name, Password), conns: make(map[net.Conn]bool), uses: map[string][]imap.MailboxAttr{"INBOX": nil}}
 		if err := a.user.Create("INBOX", nil); err != nil {
 			panic(err) // it is the first mailbox
 		}
