@@ -40,6 +40,7 @@ type config struct {
 	mailbox  string // empty: mailboxes were given
 	// mailboxes are what is read: names, or special uses such as \Sent.
 	mailboxes []string
+	remember  bool // mails by their Message-IDs
 
 	hasPassword bool // even a wrong one
 
@@ -56,6 +57,9 @@ type server struct {
 
 // imap returns the server where the mail is read.
 func (c *config) imap() server { return server{c.host, c.port, c.tls} }
+
+// byMessageID is the value of remember.
+const byMessageID = "message_id"
 
 // several reports whether the account has several mailboxes.
 func (c *config) several() bool { return len(c.mailboxes) > 1 }
@@ -146,6 +150,20 @@ func newForm(client *fetch.Client) *form {
 						v.Fault(unknownUse)
 					}
 				}
+			},
+		},
+		{
+			Field: strict.Field{
+				Name: "remember", Type: strict.Choice, Example: byMessageID,
+				Label: strict.Words{EN: "Remember mails", ZH: "记住邮件"},
+				Help: strict.Words{
+					EN: "A mail whose Message-ID is known is not written again, such as after the server has numbered all mails anew. Each account remembers the last 10,000 mails or more. Left out: nothing is remembered.",
+					ZH: "Message-ID 已知的邮件不会再次写入，例如服务器给所有邮件重新编号之后。每个账号至少记住最近的 10,000 封邮件。留空表示不记。",
+				},
+				Choices: []strict.Option{{Value: byMessageID, Label: strict.Words{EN: "By their Message-IDs", ZH: "按 Message-ID"}}},
+			},
+			Read: func(v strict.Value, c *config) {
+				c.remember = v.Matching(func(by string) bool { return by == byMessageID }, "must be message_id") != ""
 			},
 		},
 		{

@@ -13,6 +13,7 @@
 //	oauth     {"secret": "NAME"}: what a sign-in has stored, see package oauth
 //	mailbox   INBOX by default
 //	mailboxes several of them in its place, at most 16
+//	remember  "message_id": mails are written once by their Message-IDs
 //	smtp      {"host", "tls", "port"}: the server that takes what the account sends, under the
 //	          same rules; port is 465, or 587 if tls is not implicit. Without, it cannot send
 //	from      the address that it sends from; the user by default
@@ -53,6 +54,14 @@
 // changed, the UIDs now mean other messages (RFC 3501, section 2.3.1.1). The check then
 // begins like a first one and reports CursorReset. It reports messages again, under
 // other ids and the same message_id.
+//
+// # Memory
+//
+// An account that remembers mails knows them by their Message-IDs ([poller.Rememberer]): after
+// UIDVALIDITY has changed, only mails are written that it does not know, and a mail that is in several
+// mailboxes is written once. It knows as many of the last mails as a first check begins with, whatever
+// their age. A mail without a Message-ID is known by its id alone. Of two mails with the same Message-ID
+// only the first is written, whoever made the second.
 //
 // # Failures
 //
@@ -104,6 +113,9 @@ import (
 const (
 	defaultLimit   = 200              // messages, for a request without a limit
 	defaultTimeout = 30 * time.Second // of a check whose context has no deadline
+
+	// rememberFor has mails forgotten only for their number. Servers number mails anew once in years.
+	rememberFor = 10 * 365 * 24 * time.Hour
 )
 
 // Options are the settings of a Checker. The zero Options are usable.
@@ -124,7 +136,10 @@ type Checker struct {
 	lent    lent
 }
 
-var _ poller.Checker = (*Checker)(nil)
+var (
+	_ poller.Checker    = (*Checker)(nil)
+	_ poller.Rememberer = (*Checker)(nil)
+)
 
 // New returns a checker that connects to the addresses that client allows, and finds
 // the configs' secrets in secrets.
@@ -148,6 +163,14 @@ func (c *Checker) RateKey(raw json.RawMessage) string {
 		return config.host
 	}
 	return net.JoinHostPort(config.host, strconv.Itoa(config.port))
+}
+
+// Remembers returns what the config asks for.
+func (c *Checker) Remembers(raw json.RawMessage) poller.Remember {
+	if config, _ := c.form.Read(raw); !config.remember {
+		return poller.Remember{}
+	}
+	return poller.Remember{Messages: 2 * firstMost, For: rememberFor}
 }
 
 // Check returns the messages after the cursor, oldest first. All its errors are

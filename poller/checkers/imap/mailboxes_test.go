@@ -150,6 +150,30 @@ func TestUIDValidityOfOneMailbox(t *testing.T) {
 	}
 }
 
+// A mail that is in two mailboxes is one mail to an account that remembers mails.
+func TestRememberedMails(t *testing.T) {
+	s := startSeveral(t)
+	for _, mailbox := range []string{"INBOX", "支持"} {
+		s.DeliverTo("a", mailbox, "Message-ID: <1@example.com>\r\n\r\ntext")
+		s.DeliverTo("a", mailbox, "Subject: no id\r\n\r\ntext")
+	}
+	config := severalOf(s.Port, "a", "INBOX", "支持")
+	for config, remembered := range map[string]bool{string(config): false, strings.Replace(string(config), "{", `{"remember":"message_id",`, 1): true} {
+		result, err := newChecker(t, s).Check(t.Context(), poller.Request{Config: json.RawMessage(config)})
+		if err != nil || len(result.Messages) != 4 {
+			t.Fatalf("got %v, %v", ids(result), err)
+		}
+		for i, m := range result.Messages {
+			if with := i%2 == 0 && remembered; m.NoID != with || (m.Content == "1@example.com") != with {
+				t.Errorf("%s: no id %t, content %q", m.ID, m.NoID, m.Content)
+			}
+		}
+		if r := newChecker(t, s).Remembers(json.RawMessage(config)); (r.Messages == 2*firstMost) != remembered {
+			t.Errorf("%s: remembers %+v", config, r)
+		}
+	}
+}
+
 func TestMailboxesThatDoNotExist(t *testing.T) {
 	s := startSeveral(t)
 	for _, c := range []struct{ mailboxes, want string }{

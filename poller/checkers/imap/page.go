@@ -311,7 +311,11 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, fetchedMa
 	if box.several {
 		id.name = box.name
 	}
-	return uid, fetchedMail{poller.Message{ID: string(id.encode()), Type: "mail", Time: message.Usable(at), Data: d.Encode()}, d.Damage}, nil
+	m := poller.Message{ID: string(id.encode()), Type: "mail", Time: message.Usable(at), Data: d.Encode()}
+	if box.remember && d.MessageID != "" {
+		m.NoID, m.Content = true, d.MessageID // UIDs change
+	}
+	return uid, fetchedMail{m, d.Damage}, nil
 }
 
 var errCursor = errors.New("imap: broken cursor")

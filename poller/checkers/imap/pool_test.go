@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +151,38 @@ func TestPoolOnDovecot(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.has(validity, 4)
+}
+
+// An account that remembers mails does not find them again after UIDVALIDITY has changed.
+func TestPoolRemembers(t *testing.T) {
+	for config, want := range map[string]string{
+		"":                         "1:1 1:2 1:3 2:1 2:2 2:3 2:4 2:5",
+		`,"remember":"message_id"`: "1:1 1:2 1:3 2:4 2:5",
+	} {
+		redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+			s := start(t, "none")
+			s.Post("a", 3)
+			raw := configOf(s, "none", "a", "GOOD")
+			raw = append(raw[:len(raw)-1], config+"}"...)
+			p := pool(t, server, newChecker(t, s), accounts.Account{Config: raw, Cadence: "every 1h"})
+			p.has(1, 3)
+			if err := s.Recreate("a"); err != nil {
+				t.Fatal(err)
+			}
+			s.Post("a", 4)
+			s.Deliver("a", "Subject: no id\r\n\r\ntext")
+			if _, err := p.registry.Nudge(p.ctx, "mail", accounts.Nudge{}); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for tick := time.Tick(5 * time.Millisecond); !slices.Contains(got, "2:5") && p.ctx.Err() == nil; <-tick {
+				got = stream(t, p.ring)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("got %v, want %s", got, want)
+			}
+		})
+	}
 }
 
 func stream(t *testing.T, ring *circulate.Ring) (ids []string) {

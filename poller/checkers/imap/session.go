@@ -169,6 +169,7 @@ func (s *session) identify(name, version string) error {
 type mailbox struct {
 	name     string
 	several  bool // it is one of several, and its messages' ids have its name
+	remember bool // its mails are known by their Message-IDs
 	validity uint32
 	next     uint32 // UIDNEXT; 0: the server did not say
 	count    uint32
@@ -184,7 +185,7 @@ func (s *session) examine(name string) (mailbox, error) {
 		step, _ := s.where(name)
 		return mailbox{}, &poller.CheckError{Kind: poller.Protocol, Code: "protocol", Message: step + ": the server sends no UIDVALIDITY"}
 	}
-	return mailbox{name: name, several: s.config.several(), validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
+	return mailbox{name: name, several: s.config.several(), remember: s.config.remember, validity: data.UIDValidity, next: uint32(data.UIDNext), count: data.NumMessages}, nil
 }
 
 // where names a mailbox for errors: in the steps of a check, and in the config.
