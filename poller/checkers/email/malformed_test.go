@@ -125,6 +125,11 @@ var malformed = []struct {
 		Data{Date: "2006-01-02T15:04:05+08:00"},
 	},
 	{
+		"RFC 5322, section 3.3: a date of another standard",
+		"Date: 2006-01-02T15:04:05Z\n\n",
+		Data{Date: "2006-01-02T15:04:05Z"},
+	},
+	{
 		"RFC 5322, section 4.3: a zone whose name says nothing",
 		"Date: Mon, 2 Jan 2006 15:04:05 LMT\n\n",
 		Data{},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 
@@ -242,6 +243,8 @@ func TestAnswersToStatus(t *testing.T) {
 		"bad":                   {good("STATUS", "{tag} BAD no\r\n"), "protocol imap_bad"},
 		"a number that is none": {good("STATUS", "* STATUS INBOX (UIDNEXT x)\r\n{tag} OK done\r\n"), "protocol protocol"},
 		"cut":                   {good("STATUS", status+"{end}"), "transient reset"},
+		"it does not open":      {good("EXAMINE", "{tag} NO [UNAVAILABLE] no\r\n"), "transient unavailable"},
+		"it cannot be read":     {good("FETCH", "{tag} NO [SERVERBUG] no\r\n"), "transient serverbug"},
 		"no special use":        {good("LIST", "* LIST () \"/\" Sent\r\n{tag} OK done\r\n"), "config nonexistent"},
 		"a use that only holds": {good("LIST", "* LIST (\\Noselect \\Sent) \"/\" Sent\r\n{tag} OK done\r\n"), "config nonexistent"},
 		"a use with line ends":  {good("LIST", "* LIST (\\Sent) \"/\" \"a&AAo-b\"\r\n{tag} OK done\r\n"), "config nonexistent"},
@@ -262,6 +265,41 @@ func TestAnswersToStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Mail may come into the first mailbox after the server was asked for its state, and before it is
+// opened for IDLE.
+func TestNewsBeforeIdle(t *testing.T) {
+	const none = "* STATUS INBOX (UIDNEXT 4 UIDVALIDITY 7)\r\n* STATUS Sent (UIDNEXT 4 UIDVALIDITY 7)\r\n{tag} OK done\r\n"
+	answers := map[string]string{
+		"LOGIN": "{tag} OK [CAPABILITY IMAP4rev1 IDLE] in\r\n", "STATUS": none, "EXAMINE": twoMails,
+		"SEARCH": "* SEARCH 4 5\r\n{tag} OK done\r\n", "FETCH": mailAt(4) + mailAt(5) + "{tag} OK done\r\n",
+	}
+	config := func(port int) json.RawMessage { return severalOf(port, "a", "INBOX", "Sent") }
+	result, err := scriptedFor(t, config, "7:3:INBOX\n7:3:Sent", time.Hour, greeting, answers)
+	if got := strings.Join(ids(result), " "); err != nil || got != "7:4:INBOX 7:5:INBOX" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	answers["EXAMINE"] = "{tag} NO [UNAVAILABLE] no\r\n"
+	_, err = scriptedFor(t, config, "7:3:INBOX\n7:3:Sent", time.Hour, greeting, answers)
+	if failed := checktest.Failure(t, err); failed.Code != "unavailable" {
+		t.Errorf("got %v", failed)
+	}
+}
+
+// The bytes of a page are bounded for all mailboxes together.
+func TestLargePageOfSeveral(t *testing.T) {
+	s := startSeveral(t)
+	mail := "Subject: x\r\n\r\n" + strings.Repeat("0123456789", maxPage/60/10)
+	for range 75 {
+		s.DeliverTo("a", "INBOX", mail)
+	}
+	deliver(s, "支持")
+	result := several(t, s, nil, 200, "INBOX", "支持")
+	if n := len(result.Messages); n != 75 || !result.HasMore || string(result.Cursor) != "1:75:INBOX" {
+		t.Errorf("%d messages, more %t, cursor %q", n, result.HasMore, result.Cursor)
+	}
+	want(t, several(t, s, result.Cursor, 200, "INBOX", "支持"), false, "1:75:INBOX\n2:1:支持", "2:1:支持")
 }
 
 func TestMarks(t *testing.T) {
