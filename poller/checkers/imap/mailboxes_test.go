@@ -2,6 +2,7 @@ package imap
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -385,6 +386,27 @@ func TestMailboxesOfDovecot(t *testing.T) {
 	again, err = checker.Check(t.Context(), poller.Request{Config: config, Cursor: result.Cursor})
 	if err != nil || len(again.Messages) != 1 || again.Messages[0].ID != fmt.Sprintf("%d:2:支持/一 & 二", validity["支持/一 & 二"]) {
 		t.Errorf("got %v, %v", ids(again), err)
+	}
+	// A held call finds what comes into the first mailbox, whether it is in IDLE by then or not, and what
+	// has come into another one before.
+	t.Cleanup(checker.lent.closeAll)
+	cursor := again.Cursor
+	for _, name := range []string{"INBOX", "支持/一 & 二", "INBOX"} {
+		delivered := make(chan error, 1)
+		deliver := func() {
+			_, err := server.DeliverTo("a", name, []byte("Subject: more\r\n\r\ntext"))
+			delivered <- err
+		}
+		if name == "INBOX" {
+			go deliver()
+		} else {
+			deliver()
+		}
+		held, err := checker.Check(t.Context(), poller.Request{Account: "a", Config: config, Cursor: cursor, Hold: time.Hour})
+		if err := errors.Join(err, <-delivered); err != nil || len(held.Messages) != 1 {
+			t.Fatalf("%s: got %v, %v", name, ids(held), err)
+		}
+		cursor = held.Cursor
 	}
 	_, err = checker.Check(t.Context(), poller.Request{Config: severalOf(server.Port, "a", "INBOX", "Nowhere")})
 	if failed := checktest.Failure(t, err); failed.Kind != poller.ConfigInvalid || failed.Code != "nonexistent" || !strings.HasPrefix(failed.Message, `config.mailboxes: "Nowhere": there is no such mailbox: `) {
