@@ -27,11 +27,12 @@ type signingIn struct {
 	Others []*api.Fault
 	Detail string // the refusal's detail
 	Back   string
+	fields []string // of the form
 }
 
 // Wrong returns the fields with faults, for the summary at the top of the form.
 func (s *signingIn) Wrong() []string {
-	return slices.DeleteFunc(slices.Clone(weixinFields), func(name string) bool { return s.Faults[name] == "" })
+	return slices.DeleteFunc(slices.Clone(s.fields), func(name string) bool { return s.Faults[name] == "" })
 }
 
 // weixinFields are the fields of the form.
@@ -53,7 +54,7 @@ func newSigningIn(v *visit, id string, values url.Values) (*signingIn, error) {
 	if !v.MayScan() {
 		return nil, refusal(http.StatusForbidden, v.lang.text("weixin.forbidden"))
 	}
-	s := &signingIn{ID: id, Values: values, Faults: make(map[string]string), Back: "/accounts"}
+	s := &signingIn{ID: id, Values: values, Faults: make(map[string]string), Back: "/accounts", fields: weixinFields}
 	if id == "" {
 		return s, nil
 	}
@@ -120,7 +121,7 @@ func (s *signingIn) blame(p *problem) {
 		switch {
 		case s.Faults[field] != "":
 			s.Faults[field] += "; " + f.Message
-		case slices.Contains(weixinFields, field):
+		case slices.Contains(s.fields, field):
 			s.Faults[field] = f.Message
 		default:
 			s.Others = append(s.Others, &api.Fault{Location: at, Message: f.Message})

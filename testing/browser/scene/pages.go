@@ -32,6 +32,7 @@ func Forms(account string) []Page {
 	return []Page{
 		{"new", "/account/new?kind=feed"},
 		{"weixin", "/account/weixin"},
+		{"mail", "/account/mail"},
 		{"edit", "/account/edit?id=" + id},
 		{"edit as JSON", "/account/edit?as=json&id=" + id},
 		{"pause many", "/accounts/bulk?do=pause&kind=feed"},
