@@ -91,7 +91,7 @@ func TestMailLogin(t *testing.T) {
 			t.Errorf("the browser got %s", answer.Status)
 		}
 	}
-	signIn("--user", "anna", "--host", "127.0.0.1")
+	signIn("--user", "anna", "--host", "127.0.0.1", "--every", "1h") // polled: a held connection would outlive the revocation
 	rounds("account", "set", "me", "--set", fmt.Sprintf("port=%d", dovecot.Port), "--set", "tls=none")
 	rounds("account", "nudge", "me")
 	until(`"subject":"one"`, "messages", "tail", "--from", "start", "--limit", "1", "--json")
