@@ -127,20 +127,67 @@ func (l *lent) isLimited(account string, now time.Time) bool {
 	return ok
 }
 
-// reused returns the account's connection of the call before, or nil if there is none for the config
-// and the credential.
-func (c *Checker) reused(ctx context.Context, account string, config config, with credential) *session {
-	s := c.lent.take(account)
-	if s == nil {
-		return nil
+// A call is a check's call. While a held one waits, its goroutine must have a small stack: thousands
+// wait at once. So what the functions share is here, and not in their frames.
+type call struct {
+	account string
+	config  config
+	with    credential
+	marks   []mark
+	limit   int
+	until   time.Time // the end of the hold
+
+	session *session
+	result  poller.Result
+}
+
+// held makes a call that may be held. Its connection is kept for the account's next call, unless the
+// server holds none. Then the mailbox is polled.
+func (c *Checker) held(ctx context.Context, k *call) (poller.Result, error) {
+	err := c.connect(ctx, k)
+	if err == nil {
+		err = k.await()
 	}
-	s.ctx = ctx
-	s.conn.bind(ctx, overhead)
-	if reflect.DeepEqual(s.config, config) && s.proof == with.proof() && !s.over() {
-		return s
+	c.leave(k, err)
+	if err != nil {
+		return poller.Result{}, err
 	}
-	s.close()
-	return nil
+	return k.result, nil
+}
+
+// connect finds the account's connection of the call before, or makes one.
+func (c *Checker) connect(ctx context.Context, k *call) (err error) {
+	if s := c.lent.take(k.account); s != nil {
+		s.ctx = ctx
+		s.conn.bind(ctx, overhead)
+		if reflect.DeepEqual(s.config, k.config) && s.proof == k.with.proof() && !s.over() {
+			k.session = s
+			return nil
+		}
+		s.close()
+	}
+	if k.session, err = c.enter(ctx, k.account, k.config, k.with); err == nil {
+		k.session.unheld = c.lent.isLimited(k.account, time.Now()) || !k.session.client.Caps().Has(imap.CapIdle)
+	}
+	return err
+}
+
+// leave keeps the connection for the next call, or closes it.
+func (c *Checker) leave(k *call, err error) {
+	switch {
+	case err != nil:
+		if k.session != nil {
+			k.session.close()
+		}
+		c.lent.refused(k.account, err, time.Now())
+	case k.session.unheld:
+		k.session.close()
+		if !k.result.HasMore {
+			k.result.NextPollAfter = pollPause
+		}
+	default:
+		c.lent.keep(k.account, k.session)
+	}
 }
 
 // over reports whether the connection is known to have ended: nobody reads a parked one.
@@ -156,63 +203,49 @@ func (s *session) over() bool {
 	}
 }
 
-// held makes a call that may be held. Its connection is kept for the account's next call, unless the
-// server holds none. Then the mailbox is polled.
-func (c *Checker) held(ctx context.Context, r poller.Request, config config, with credential, marks []mark, limit int) (poller.Result, error) {
-	s := c.reused(ctx, r.Account, config, with)
-	if s == nil {
-		var err error
-		if s, err = c.enter(ctx, r.Account, config, with); err != nil {
-			c.lent.refused(r.Account, err, time.Now())
-			return poller.Result{}, err
-		}
-		s.unheld = c.lent.isLimited(r.Account, time.Now()) || !s.client.Caps().Has(imap.CapIdle)
-	}
-	result, err := s.await(marks, limit, r.Hold)
-	switch {
-	case err != nil:
-		s.close()
-		c.lent.refused(r.Account, err, time.Now())
-		return poller.Result{}, err
-	case s.unheld:
-		s.close()
-		if !result.HasMore {
-			result.NextPollAfter = pollPause
-		}
-	default:
-		c.lent.keep(r.Account, s)
-	}
-	return result, nil
-}
-
-// await returns the messages after the marks. If there are none, it waits for some of the first mailbox
-// in IDLE, at most for the hold, unless the session is unheld.
-func (s *session) await(marks []mark, limit int, hold time.Duration) (poller.Result, error) {
-	until := time.Now().Add(hold)
+// await finds the messages after the marks. If there are none, it waits for some of the first mailbox in
+// IDLE until the end of the hold, unless the session is unheld.
+func (k *call) await() error {
 	for looks := 1; ; looks++ {
-		s.hear()
-		result, err := s.look(marks, limit)
-		if err != nil || len(result.Messages) > 0 || result.Cursor != nil || result.HasMore || s.unheld || looks == maxLooks {
-			return result, err
+		if done, err := k.look(); err != nil || done || looks == maxLooks {
+			return err
 		}
-		if first := s.mailboxes[0]; s.box.name != first { // another one was read last
-			if s.box, err = s.examine(first); err != nil {
-				return poller.Result{}, err
-			}
-			if s.looked = !s.box.news(onlyMark(marks, first)); !s.looked {
-				continue
-			}
-		}
-		if err := s.park(); err != nil {
-			return poller.Result{}, err
-		}
-		if s.hear() { // perhaps of what came too late for the look
+		if quiet, err := k.stay(); err != nil {
+			return err
+		} else if !quiet {
 			continue
 		}
-		if woken, err := s.idle(until); err != nil || !woken {
-			return poller.Result{}, err
+		if err := k.session.park(); err != nil {
+			return err
+		}
+		if k.session.hear() { // perhaps of what came too late for the look
+			continue
+		}
+		if woken, err := k.session.idle(k.until); err != nil || !woken {
+			return err
 		}
 	}
+}
+
+// look looks for messages, and reports whether there is something to return.
+func (k *call) look() (done bool, err error) {
+	k.session.hear()
+	k.result, err = k.session.look(k.marks, k.limit)
+	return k.session.unheld || len(k.result.Messages) > 0 || k.result.Cursor != nil || k.result.HasMore, err
+}
+
+// stay opens the first mailbox again, if another one was read last, and reports whether it has no news.
+func (k *call) stay() (quiet bool, err error) {
+	s := k.session
+	first := s.mailboxes[0]
+	if s.box.name == first {
+		return true, nil
+	}
+	if s.box, err = s.examine(first); err != nil {
+		return false, err
+	}
+	s.looked = !s.box.news(onlyMark(k.marks, first))
+	return s.looked, nil
 }
 
 // hear reports whether the server has said since the last call that the mailbox has other messages.
@@ -263,36 +296,28 @@ func (s *session) unpark() error {
 // reports whether it did. It waits until the given time at most. A server that refuses IDLE makes the
 // session unheld.
 func (s *session) idle(until time.Time) (woken bool, err error) {
-	i := idling{session: s, lines: lines{from: s.secure}}
-	if err := i.send(idleTag + " IDLE\r\n"); err != nil {
+	i := &idling{session: s, lines: lines{from: s.secure}}
+	if err := i.begin(); err != nil || s.unheld {
 		return false, err
-	}
-	switch status, err := i.read(time.Now().Add(idleAnswer), false); {
-	case err != nil:
-		return false, err
-	case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
-		s.unheld = true
-		return false, nil
-	case status.Type != continues:
-		return false, s.failed(errPlain, "IDLE", readRefused)
 	}
 	poller.Begun(s.ctx)
-	if !i.woken {
-		switch status, err := i.read(until, true); {
-		case err != nil:
+	for over := false; !over && !i.woken; {
+		for nothing := false; !nothing && !i.woken; { // what TLS has already
+			if nothing, err = i.wait(time.Unix(1, 0)); err != nil {
+				return false, err
+			}
+		}
+		if i.woken {
+			break
+		}
+		_ = s.conn.SetReadDeadline(until)
+		awaitInput(s.conn.Conn)
+		if over, err = i.wait(until); err != nil {
 			return false, err
-		case status.Type != "":
-			return false, s.failed(errPlain, "IDLE", readRefused) // the server ended it by itself
 		}
 	}
-	if err := i.send("DONE\r\n"); err != nil {
+	if err := i.end(); err != nil {
 		return false, err
-	}
-	switch status, err := i.read(time.Now().Add(idleAnswer), false); {
-	case err != nil:
-		return false, err
-	case status.Type != imap.StatusResponseTypeOK:
-		return false, s.failed(&status, "IDLE", readRefused)
 	}
 	return i.woken, nil
 }
@@ -311,50 +336,92 @@ type idling struct {
 	woken bool // the mailbox has other messages
 }
 
-func (i *idling) send(command string) error {
-	_ = i.secure.SetWriteDeadline(time.Now().Add(idleAnswer))
-	if _, err := io.WriteString(i.secure, command); err != nil {
-		return i.failed(err, "IDLE", readRefused)
+// begin begins IDLE.
+func (i *idling) begin() error {
+	switch status, err := i.command(idleTag + " IDLE\r\n"); {
+	case err != nil:
+		return err
+	case status.Type == continues:
+	case status.Type == imap.StatusResponseTypeNo, status.Type == imap.StatusResponseTypeBad:
+		i.unheld = true
+	default:
+		return i.broken(errPlain)
 	}
 	return nil
 }
 
-// read reads lines until one answers the command. With waits, the mailbox's change and the end of
-// the time end it as well, with a zero status; otherwise that end is an error.
-func (i *idling) read(until time.Time, waits bool) (imap.Error, error) {
-	_ = i.secure.SetReadDeadline(until)
+// end ends IDLE.
+func (i *idling) end() error {
+	switch status, err := i.command("DONE\r\n"); {
+	case err != nil:
+		return err
+	case status.Type != imap.StatusResponseTypeOK:
+		return i.broken(&status)
+	}
+	return nil
+}
+
+// command sends a line, and returns the server's answer.
+func (i *idling) command(line string) (imap.Error, error) {
+	_ = i.secure.SetDeadline(time.Now().Add(idleAnswer))
+	if _, err := io.WriteString(i.secure, line); err != nil {
+		return imap.Error{}, i.broken(err)
+	}
 	for {
-		line, err := i.lines.next()
-		if waits && errors.Is(err, os.ErrDeadlineExceeded) && i.ctx.Err() == nil {
-			return imap.Error{}, nil
-		}
-		if err != nil {
-			if !errors.Is(err, errPlain) {
-				i.conn.note(err) // TLS can end while the connection below it stays open
-			}
-			return imap.Error{}, i.failed(err, "IDLE", readRefused)
-		}
-		switch tag, status := statusOf(line); {
-		case strings.HasPrefix(line, string(continues)):
-			return imap.Error{Type: continues}, nil
-		case tag == idleTag:
+		switch status, err := i.read(); {
+		case err != nil:
+			return imap.Error{}, i.broken(err)
+		case status.Type != "":
 			return status, nil
-		case tag != "*":
-			return imap.Error{}, i.failed(errPlain, "IDLE", readRefused)
-		case strings.EqualFold(status.Text, "EXISTS"): // after a number
-			if i.woken = true; waits {
-				return imap.Error{}, nil
-			}
-		case status.Type == imap.StatusResponseTypeBye:
-			return imap.Error{}, i.closed()
 		}
 	}
 }
 
-// closed returns the error of a server that says goodbye, which ends the hold like the end of a
-// connection.
-func (i *idling) closed() error {
-	return fetch.CheckError(fetch.Broken(i.ctx, io.EOF))
+// wait reads a line, and reports whether the time was over before it came.
+func (i *idling) wait(until time.Time) (over bool, err error) {
+	_ = i.secure.SetReadDeadline(until)
+	switch status, err := i.read(); {
+	case errors.Is(err, os.ErrDeadlineExceeded) && i.ctx.Err() == nil:
+		return true, nil
+	case err != nil:
+		return false, i.broken(err)
+	case status.Type != "":
+		return false, i.broken(errPlain) // the server has ended IDLE by itself
+	}
+	return false, nil
+}
+
+// read reads a line, and returns the status if it answers the command.
+func (i *idling) read() (imap.Error, error) {
+	line, err := i.lines.next()
+	if err != nil {
+		return imap.Error{}, err
+	}
+	switch tag, status := statusOf(line); {
+	case strings.HasPrefix(line, string(continues)):
+		return imap.Error{Type: continues}, nil
+	case tag == idleTag:
+		return status, nil
+	case tag != "*":
+		return imap.Error{}, errPlain
+	case status.Type == imap.StatusResponseTypeBye:
+		return imap.Error{}, io.EOF
+	case strings.EqualFold(status.Text, "EXISTS"): // after a number
+		i.woken = true
+	}
+	return imap.Error{}, nil
+}
+
+// broken returns the error of IDLE that failed.
+func (i *idling) broken(err error) error {
+	var status *imap.Error
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && i.ctx.Err() == nil:
+		return fetch.CheckError(fetch.Broken(i.ctx, err))
+	case !errors.Is(err, errPlain) && !errors.As(err, &status):
+		i.conn.note(err) // TLS can end while the connection below it stays open
+	}
+	return i.failed(err, "IDLE", readRefused)
 }
 
 // lines reads line by line, and goes on after a read that a deadline has ended.

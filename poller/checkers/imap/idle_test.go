@@ -249,6 +249,26 @@ func TestAnswersToIdle(t *testing.T) {
 	}
 }
 
+// Whatever else a server says in IDLE, and in however many pieces, its mails are found.
+func TestIdleHearsMail(t *testing.T) {
+	for name, said := range map[string]string{
+		"with the answer":  "+ idling\r\n* 3 EXISTS\r\n",
+		"after other news": "* 2 RECENT\r\n+ idling\r\n* OK Still here\r\n* 1 FETCH (FLAGS (\\Seen))\r\n* 1 EXPUNGE\r\n* 4 exists\r\n",
+		"before":           "* 3 EXISTS\r\n+ idling\r\n",
+		"in pieces":        "+ idling\r\n* OK Sti{pause}ll here\r\n* 3 EXI{pause}STS\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := scriptedHold(t, time.Hour, greeting, map[string]string{
+				"LOGIN": "{tag} OK [CAPABILITY IMAP4rev1 IDLE] in\r\n", "EXAMINE": twoMails, "IDLE": said, "": "* 3 EXISTS\r\nI1 OK done\r\n",
+				"SEARCH": "* SEARCH\r\n{tag} OK done\r\n{then}* SEARCH 6\r\n{tag} OK done\r\n", "FETCH": mailAt(6) + "{tag} OK done\r\n",
+			})
+			if got := strings.Join(ids(result), " "); err != nil || got != "7:6" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
 // A server that refuses a mailbox for a limit is asked for no IDLE of it for a while.
 func TestLimitOfConnections(t *testing.T) {
 	for name, refusal := range map[string]*imap.Error{

@@ -176,18 +176,30 @@ func (c *Checker) Remembers(raw json.RawMessage) poller.Remember {
 // Check returns the messages after the cursor, oldest first. All its errors are
 // *poller.CheckError. The connection is closed as soon as ctx is done.
 func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, error) {
-	config, err := c.form.Read(r.Config)
-	if err != nil {
-		return poller.Result{}, poller.ConfigError(err)
-	}
-	marks, err := parseMarks(r.Cursor)
-	if err != nil {
-		return poller.Result{}, poller.CursorError(err)
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
+	}
+	k, err := c.prepare(ctx, &r)
+	if err != nil {
+		return poller.Result{}, err
+	}
+	if r.Hold > 0 {
+		return c.held(ctx, k)
+	}
+	return c.polled(ctx, k)
+}
+
+// prepare reads a request, and finds what the account logs in with.
+func (c *Checker) prepare(ctx context.Context, r *poller.Request) (*call, error) {
+	config, err := c.form.Read(r.Config)
+	if err != nil {
+		return nil, poller.ConfigError(err)
+	}
+	marks, err := parseMarks(r.Cursor)
+	if err != nil {
+		return nil, poller.CursorError(err)
 	}
 	limit := defaultLimit
 	if r.Limit > 0 {
@@ -195,15 +207,17 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	}
 	with, err := c.credential(ctx, r.Account, config, config.imap(), nil)
 	if err != nil {
-		return poller.Result{}, err
+		return nil, err
 	}
-	if r.Hold > 0 {
-		return c.held(ctx, r, config, with, marks, limit)
-	}
-	s, err := c.enter(ctx, r.Account, config, with)
+	return &call{account: r.Account, config: config, with: with, marks: marks, limit: limit, until: time.Now().Add(r.Hold)}, nil
+}
+
+// polled makes a call that is not held, with a connection of its own.
+func (c *Checker) polled(ctx context.Context, k *call) (poller.Result, error) {
+	s, err := c.enter(ctx, k.account, k.config, k.with)
 	if err != nil {
 		return poller.Result{}, err
 	}
 	defer s.close()
-	return s.look(marks, limit)
+	return s.look(k.marks, k.limit)
 }

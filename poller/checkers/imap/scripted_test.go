@@ -17,7 +17,8 @@ import (
 
 // scripted checks an account at a server that greets and has one answer for each command's
 // name. {tag} stands for the command's tag, and {end} ends the connection, as does a command without
-// an answer.
+// an answer. {then} is before the answer to the same command's next time, and {pause} divides what is
+// sent at once.
 func scripted(t *testing.T, greeting string, answers map[string]string) (result poller.Result, err error) {
 	t.Helper()
 	return scriptedHold(t, 0, greeting, answers)
@@ -47,6 +48,7 @@ func scriptedFor(t *testing.T, config func(port int) json.RawMessage, cursor str
 		}
 		defer conn.Close()
 		_, _ = fmt.Fprint(conn, greeting)
+		asked := make(map[string]int) // by a command's name
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
 			tag, rest, _ := strings.Cut(lines.Text(), " ")
 			name, rest, _ := strings.Cut(rest, " ")
@@ -57,8 +59,14 @@ func scriptedFor(t *testing.T, config func(port int) json.RawMessage, cursor str
 			if !ok {
 				return
 			}
+			times := strings.Split(answer, "{then}")
+			answer = times[min(asked[name], len(times)-1)]
+			asked[name]++
 			answer, ends := strings.CutSuffix(answer, "{end}")
-			if _, _ = fmt.Fprint(conn, strings.ReplaceAll(answer, "{tag}", tag)); ends {
+			for piece := range strings.SplitSeq(strings.ReplaceAll(answer, "{tag}", tag), "{pause}") {
+				_, _ = fmt.Fprint(conn, piece)
+			}
+			if ends {
 				return
 			}
 		}
