@@ -28,7 +28,7 @@
 // messages in IDLE (RFC 2177). Every two minutes the next call looks for messages anyway, and begins
 // IDLE anew. Between two calls a connection waits for ten seconds, in which the account may have gone
 // to another replica. If the server has no IDLE, the mailbox is polled each minute, and so it is for an
-// hour after the server has refused it for a limit, such as that of connections.
+// hour by a replica to which the server has refused it for a limit, such as that of connections.
 //
 // A message is reported once, by its UID. Its id is UIDVALIDITY:UID, or UIDVALIDITY:UID:MAILBOX if
 // the account has several mailboxes. See email.Data for its fields. Its time is the INTERNALDATE, at

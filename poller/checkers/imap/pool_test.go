@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,12 +24,15 @@ type pooled struct {
 	ctx      context.Context
 	ring     *circulate.Ring
 	registry *accounts.Registry
+	checkers poller.Checkers
+	stop     func()
 }
 
 // pool runs a pool with an account, for at most a minute.
 func pool(t *testing.T, server redistest.Redis, checker *Checker, account accounts.Account) *pooled {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
 	ring, err := circulate.Open(ctx, server, circulate.Options{Shards: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -42,21 +46,29 @@ func pool(t *testing.T, server redistest.Redis, checker *Checker, account accoun
 	if _, err := registry.Create(ctx, account); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := poller.New(ring, checkers, poller.Config{PageLimit: 2}, poller.Options{})
+	p := &pooled{T: t, ctx: ctx, ring: ring, registry: registry, checkers: checkers}
+	p.stop = p.run()
+	return p
+}
+
+// run runs another pool, until stop or the end of the test.
+func (p *pooled) run() (stop func()) {
+	p.Helper()
+	pool, err := poller.New(p.ring, p.checkers, poller.Config{PageLimit: 2}, poller.Options{})
 	if err != nil {
-		t.Fatal(err)
+		p.Fatal(err)
 	}
 	done := make(chan error, 1)
-	running, stop := context.WithCancel(ctx)
+	running, end := context.WithCancel(p.ctx)
 	go func() { done <- pool.Run(running) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		end()
 		if err := <-done; err != nil {
-			t.Error(err)
+			p.Error(err)
 		}
-		cancel()
 	})
-	return &pooled{t, ctx, ring, registry}
+	p.Cleanup(stop)
+	return stop
 }
 
 // has waits until so many mails are in the stream, and checks that they are the mailbox' first ones,
@@ -102,6 +114,30 @@ func TestPool(t *testing.T) {
 			t.Errorf("%+v, %v", view, err)
 		}
 	})
+}
+
+// When a replica stops, another one has its mailbox in IDLE, and the mailbox keeps one connection.
+func TestPoolHandsOver(t *testing.T) {
+	s := start(t, "implicit")
+	s.Post("a", 1)
+	p := pool(t, redistest.Embedded(t), newChecker(t, s), accounts.Account{Config: configOf(s, "implicit", "a", "GOOD")})
+	p.has(1, 1)
+	for n := range 2 {
+		if err := s.AwaitIdle(p.ctx, "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		other := p.run()
+		p.stop()
+		p.stop = other
+		for tick := time.Tick(5 * time.Millisecond); (s.Logins() < 2+n || s.Connections("a") != 1) && p.ctx.Err() == nil; {
+			<-tick
+		}
+		if err := s.AwaitIdle(p.ctx, "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		s.Post("a", 1)
+		p.has(1, 2+n)
+	}
 }
 
 // With a cadence other than "every 0" each check is a connection of its own.
