@@ -69,8 +69,9 @@ func (l *lent) keep(account string, s *session) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if other := l.waiting[account]; other != nil && other.closing.Stop() {
-		go other.close() // of a claim that was lost meanwhile
+	if other := l.waiting[account]; other != nil { // of a claim that was lost meanwhile
+		other.closing.Stop()
+		go other.close()
 	}
 	if l.waiting == nil {
 		l.waiting = make(map[string]*session)

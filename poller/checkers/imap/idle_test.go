@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,26 @@ func TestConnectionsThatAreNotUsedAgain(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// An account keeps one connection, also if a claim was lost and two calls end one after the other.
+func TestOneConnectionIsKept(t *testing.T) {
+	h := hold(t)
+	first := h.checker.lent.take("a")
+	if got := h.found(h.call(t.Context(), time.Millisecond)); got != "" {
+		t.Fatal(got)
+	}
+	second := h.checker.lent.waiting["a"]
+	first.conn.bind(t.Context(), overhead)
+	h.checker.lent.keep("a", first)
+	_, _ = io.Copy(io.Discard, second.conn) // until it is closed
+	h.server.Post("a", 1)
+	if got := h.found(h.call(t.Context(), time.Hour)); got != "1:2" {
+		t.Error(got)
+	}
+	if n := h.server.Logins(); n != 2 {
+		t.Errorf("%d logins", n)
 	}
 }
 
