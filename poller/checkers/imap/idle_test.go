@@ -17,22 +17,28 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
 
-// mailbox is an account of a fake server whose calls follow one another.
+// held is an account of a fake server whose calls follow one another.
 type held struct {
 	*testing.T
-	server  *imapd.Server
-	checker *Checker
-	secret  string
-	config  json.RawMessage // nil: that of one mailbox
-	cursor  []byte
+	server     *imapd.Server
+	encryption string
+	checker    *Checker
+	secret     string
+	config     json.RawMessage // nil: that of one mailbox
+	cursor     []byte
 }
 
 // hold starts a server with an account, and makes the first call, which finds a mail.
 func hold(t *testing.T) *held {
 	t.Helper()
-	s := start(t, "implicit")
+	return holdOver(t, "implicit")
+}
+
+func holdOver(t *testing.T, encryption string) *held {
+	t.Helper()
+	s := start(t, encryption)
 	s.Post("a", 1)
-	h := &held{T: t, server: s, checker: newChecker(t, s), secret: "GOOD"}
+	h := &held{T: t, server: s, encryption: encryption, checker: newChecker(t, s), secret: "GOOD"}
 	if got := h.found(h.call(t.Context(), time.Minute)); got != "1:1" {
 		t.Fatalf("the first call: %s", got)
 	}
@@ -42,7 +48,7 @@ func hold(t *testing.T) *held {
 func (h *held) call(ctx context.Context, hold time.Duration) (poller.Result, error) {
 	config := h.config
 	if config == nil {
-		config = configOf(h.server, "implicit", "a", h.secret)
+		config = configOf(h.server, h.encryption, "a", h.secret)
 	}
 	result, err := h.checker.Check(ctx, poller.Request{Account: "a", Config: config, Cursor: h.cursor, Limit: 10, Hold: hold})
 	if result.Cursor != nil {
@@ -78,21 +84,26 @@ func (h *held) when(do func()) (poller.Result, error) {
 
 // A mail ends the call that waits for it, and all calls share a connection.
 func TestIdle(t *testing.T) {
-	h := hold(t)
+	for _, encryption := range []string{"implicit", "starttls", "none"} {
+		t.Run(encryption, func(t *testing.T) { testIdle(holdOver(t, encryption)) })
+	}
+}
+
+func testIdle(h *held) {
 	for n := range 3 {
 		if got, want := h.found(h.when(func() { h.server.Post("a", 1) })), fmt.Sprint("1:", n+2); got != want {
-			t.Errorf("got %s, want %s", got, want)
+			h.Errorf("got %s, want %s", got, want)
 		}
 	}
 	h.server.Post("a", 2) // while no call is under way
-	if got := h.found(h.call(t.Context(), time.Hour)); got != "1:5 1:6" {
-		t.Errorf("got %s", got)
+	if got := h.found(h.call(h.Context(), time.Hour)); got != "1:5 1:6" {
+		h.Errorf("got %s", got)
 	}
-	if result, err := h.call(t.Context(), time.Millisecond); err != nil || len(result.Messages) > 0 || result.NextPollAfter != 0 {
-		t.Errorf("at the end of a hold: %+v, %v", result, err)
+	if result, err := h.call(h.Context(), time.Millisecond); err != nil || len(result.Messages) > 0 || result.NextPollAfter != 0 {
+		h.Errorf("at the end of a hold: %+v, %v", result, err)
 	}
 	if n := h.server.Logins(); n != 1 {
-		t.Errorf("%d logins", n)
+		h.Errorf("%d logins", n)
 	}
 }
 
@@ -299,7 +310,7 @@ func TestLimitOfConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, "implicit")
-			h := &held{T: t, server: s, checker: newChecker(t, s), secret: "GOOD", cursor: []byte("1:1")}
+			h := &held{T: t, server: s, encryption: "implicit", checker: newChecker(t, s), secret: "GOOD", cursor: []byte("1:1")}
 			s.Post("a", 1)
 			s.Fail("a", imapd.Fault{Login: refusal})
 			_, err := h.call(t.Context(), time.Hour)
