@@ -15,7 +15,8 @@ const (
 )
 
 // reviveOn sends unknown sends again where that does no harm, until ctx is done: the third party
-// takes a send once, or the account's on_unknown says so. It looks at this replica's own shards, every
+// takes a send once, or the account's on_unknown says so. Before that, it looks for sends of kinds that
+// can find them at the third party. It looks at this replica's own shards, every
 // Config.IdleInterval and after an attempt has become unknown here, and more often while
 // a send waits for its pause to end.
 func (s *sends) reviveOn(ctx context.Context) {
@@ -89,6 +90,10 @@ func (s *sends) reviveSome(ctx context.Context, shard int, some []circulate.Send
 		var to circulate.SendState
 		if view != nil {
 			to = s.ends(&some[i], view)
+			if to != circulate.SendRejected && s.traces.pending(ctx, &some[i], view) {
+				waits = true
+				continue
+			}
 		}
 		r := circulate.Resolution{Fence: some[i].Fence, To: to, Code: some[i].Code, Text: some[i].Text}
 		switch to {

@@ -61,7 +61,19 @@ const (
 	// DoubtRepeats says that the third party takes a send with the same id once, however often
 	// it is repeated.
 	DoubtRepeats Doubt = "deduplicates"
+	// DoubtTraces says that the sender is a Tracer, which may find a send at the third party. One that it
+	// does not find stays unknown.
+	DoubtTraces Doubt = "traces"
 )
+
+// A Tracer is a Sender that can look for a send whose end is unknown.
+type Tracer interface {
+	Sender
+
+	// Trace looks for a send at the third party, and changes nothing there. If found, the third party
+	// has it for certain. That it was not found proves nothing. The request has no file and no token.
+	Trace(ctx context.Context, r SendRequest) (sent Sent, found bool, err error)
+}
 
 // Answerable is what a found message says about answers to its peer; see Message.Answerable.
 type Answerable = circulate.Answerable

@@ -75,6 +75,7 @@ type sends struct {
 	ahead      *ahead  // of attempts before and after their calls
 	crew       *crew[*sending]
 	settler    *settler
+	traces     *traces
 	subscribed atomic.Bool    // wake-ups reach this replica
 	missed     signal         // has a value when wake-ups may have been missed
 	doubted    signal         // has a value when an attempt has become unknown here
@@ -101,6 +102,7 @@ func newSends(r *replica, ring *circulate.Ring, checkers Checkers, l *limiter, s
 	}
 	r.sendTimes = s.times
 	s.ahead = newAhead(s.places, r.config.SendsAhead)
+	s.traces = newTraces(s)
 	s.settler = &settler{sends: s, kick: newSignal()}
 	s.crew = newCrew(sendBatch, func() crewWorker[*sending] { return sendWorker{newBox(s.calls)} })
 	return s

@@ -42,10 +42,42 @@ func (m *sendModel) Sending(json.RawMessage) poller.Sending {
 	case "another doubt":
 		s.Doubt = "perhaps"
 	}
-	if m.once {
+	switch {
+	case m.once:
 		s.Doubt = poller.DoubtRepeats
+	case s.Doubt == "":
+		s.Doubt = poller.DoubtTraces
 	}
 	return s
+}
+
+// Trace looks for a send.
+func (m *sendModel) Trace(ctx context.Context, r poller.SendRequest) (poller.Sent, bool, error) {
+	if ctx.Err() != nil && m.flaw != "a trace ignores its context" {
+		return poller.Sent{}, false, ctx.Err()
+	}
+	if strings.Contains(string(r.Config), "closed") && m.flaw != "a trace takes no answer for no" {
+		return poller.Sent{}, false, &poller.CheckError{Code: "connect", Message: "no connection"}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := slices.IndexFunc(m.taken[r.Account], func(t checktest.Taken) bool { return t.ID == r.ID })
+	switch m.flaw {
+	case "a trace finds anything":
+		return poller.Sent{VendorID: "v0"}, true, nil
+	case "a trace finds nothing":
+		return poller.Sent{}, false, nil
+	case "a trace finds another":
+		return poller.Sent{VendorID: "other"}, known >= 0, nil
+	case "a trace tells a secret":
+		return poller.Sent{}, false, errors.New("asked with " + secret)
+	case "a trace sends":
+		m.calls++
+	}
+	if known < 0 {
+		return poller.Sent{}, false, nil
+	}
+	return poller.Sent{VendorID: fmt.Sprint("v", known)}, true, nil
 }
 
 func (m *sendModel) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
@@ -261,6 +293,8 @@ func (m *sendModel) start(*testing.T) checktest.SendParty {
 		party.Faults = party.Faults[1:]
 	case "a closed server that is open":
 		party.Closed = party.Config
+	case "it traces and has no way to":
+		party.New = func() poller.Sender { return struct{ poller.Sender }{m} }
 	}
 	return party
 }
@@ -304,6 +338,10 @@ func TestTheSuiteOfSendsCondemns(t *testing.T) {
 		"each attempt has its own id": `1", want "`, "all sends have one id": `as "one", want `, "it mixes peers up": `went to "nobody"`,
 		"it does not deduplicate": "the third party took a send 2 times", "it loses sends where many are sent": "account many3: taken []",
 		"a vendor's id of two lines": `the vendor's id "v\n1"`, "a secret in the vendor's id": `the vendor's id tells "0pen-sesame-42"`,
+
+		"it traces and has no way to": "is no poller.Tracer", "a trace finds anything": "before text is sent, it is found", "a trace finds nothing": "found false as",
+		"a trace finds another": `found true as {VendorID:other}`, "a trace ignores its context": "cancelled before: found true", "a trace takes no answer for no": "at a server that refuses connections: found ",
+		"a trace tells a secret": `a trace tells "0pen-sesame-42"`, "a trace sends": "a trace made 1 calls",
 
 		"a party without Taken": "SendParty.Taken is missing", "a fault of sends without Break": `SendFault.Break of "cut" is missing`,
 		"no fault of sends hangs": "no fault hangs: nothing was tried", "no fault cuts": "no fault takes a send and loses its answer",

@@ -136,6 +136,7 @@ func RunSends(t *testing.T, k SendKind) {
 	with("contexts end an attempt", contextsEndAnAttempt)
 	with("ends are told", endsAreTold)
 	with("each attempt has the same id", attemptsHaveOneID)
+	with("traces are told", tracesAreTold)
 	with("many sends at once", manySendsAtOnce)
 }
 
@@ -270,8 +271,11 @@ func sendTypesAreTold(t *testing.T, p SendParty) {
 	if len(sending.Types) == 0 {
 		t.Error("the account cannot send anything")
 	}
-	if sending.Doubt != poller.DoubtStays && sending.Doubt != poller.DoubtRepeats {
+	if !slices.Contains([]poller.Doubt{poller.DoubtStays, poller.DoubtRepeats, poller.DoubtTraces}, sending.Doubt) {
 		t.Errorf("%q is none of the doubts", sending.Doubt)
+	}
+	if _, ok := sender.(poller.Tracer); !ok && sending.Doubt == poller.DoubtTraces {
+		t.Error("the kind says that it traces sends, and is no poller.Tracer")
 	}
 	for i, name := range sending.Types {
 		if name == "" || slices.Contains(sending.Types[:i], name) {
@@ -542,6 +546,49 @@ func attemptsHaveOneID(t *testing.T, p SendParty) {
 	p.accepted(t, p.New(), other)
 	if taken := p.last(t, other); id != "" && taken.ID == id {
 		t.Errorf("two sends have the id %q", id)
+	}
+}
+
+// tracesAreTold looks for sends, if the kind says that it can: one that the third party has, and others.
+func tracesAreTold(t *testing.T, p SendParty) {
+	sender := p.New()
+	tracer, ok := sender.(poller.Tracer)
+	if !ok || sender.Sending(p.Config("a")).Doubt != poller.DoubtTraces {
+		return
+	}
+	trace := func(ctx context.Context, r poller.SendRequest) (poller.Sent, bool, error) {
+		calls := p.Calls()
+		r.File, r.Token = nil, ""
+		sent, found, err := tracer.Trace(ctx, r)
+		if err != nil {
+			tellsNothing(t, "a trace", err, p.Secrets)
+		}
+		if n := p.Calls() - calls; n != 0 {
+			t.Errorf("a trace made %d calls that carry a send", n)
+		}
+		return sent, found, err
+	}
+	for i, v := range p.Valid {
+		r := p.request(t, sender, fmt.Sprint("traced", i), v)
+		if _, found, err := trace(t.Context(), r); found || err != nil {
+			t.Errorf("before %s is sent, it is found: %t, %v", r.Type, found, err)
+		}
+		want := p.accepted(t, sender, r)
+		if got, found, err := trace(t.Context(), r); !found || err != nil || got != want {
+			t.Errorf("%s was accepted as %+v; found %t as %+v, %v", r.Type, want, found, got, err)
+		}
+		if _, found, err := trace(t.Context(), p.request(t, sender, r.Account, v)); found || err != nil {
+			t.Errorf("another %s is found: %t, %v", r.Type, found, err)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, found, err := trace(over, r); found || err == nil {
+			t.Errorf("cancelled before: found %t, %v", found, err)
+		}
+		r.Config = p.Closed(r.Account)
+		if _, found, err := trace(t.Context(), r); found || err == nil {
+			t.Errorf("at a server that refuses connections: found %t, %v", found, err)
+		}
 	}
 }
 
