@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -171,7 +172,10 @@ func mailing(name string) *sendtest.Outlet {
 		Kind: "imap", Type: name, Peer: func(n int) string { return fmt.Sprintf("peer%d@example.org", n%3) },
 		Config: `{"host":"127.0.0.1","tls":"none","user":"me","password":{"secret":"T"},"smtp":{"host":"127.0.0.1","tls":"none"},"from":"me@example.com"}`,
 		Sender: func(l *sendtest.Line) poller.Sender {
-			return imap.New(fetch.New(fetch.Options{Networks: networks, Connect: func(context.Context, string) (net.Conn, error) {
+			return imap.New(fetch.New(fetch.Options{Networks: networks, Connect: func(_ context.Context, address string) (net.Conn, error) {
+				if !strings.HasSuffix(address, ":587") {
+					return nil, syscall.ECONNREFUSED // there is no mailbox
+				}
 				return &mailLine{Conn: fake.Dial(), line: l}, nil
 			}}), source(), imap.Options{})
 		},

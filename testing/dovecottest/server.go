@@ -24,6 +24,9 @@ import (
 // Password is the password of every account.
 const Password = "correct-horse-battery"
 
+// Sent is the name of the folder of sent mail. Nothing but its special use (RFC 6154) tells that.
+const Sent = "Gesendete Objekte"
+
 // errMissing tells what a test that needs Dovecot is missing.
 var errMissing = errors.New("this test needs Dovecot, which is not installed: install it " +
 	"(apt-get install dovecot-imapd, dnf install dovecot, apk add dovecot, brew install dovecot), or run testing/run.sh, which does")
@@ -248,14 +251,14 @@ service stats {
 namespace inbox {
   inbox = yes
   separator = /
-  mailbox "Gesendete Objekte" {
+  mailbox "%SENT" {
     special_use = \Sent
     auto = create
   }
 }
 `
 	return strings.NewReplacer("%DIR", s.Dir, "%PASSWORD", Password, "%UID", u.Uid, "%GID", u.Gid, "%USER", u.Username, "%GROUP", group,
-		"%PORT", strconv.Itoa(s.Port)).Replace(kind + common)
+		"%PORT", strconv.Itoa(s.Port), "%SENT", Sent).Replace(kind + common)
 }
 
 // run starts the process and waits until it serves.
@@ -328,6 +331,28 @@ func (s *Server) login(account string) (*imapclient.Client, error) {
 		return nil, errors.Join(err, client.Close())
 	}
 	return client, nil
+}
+
+// Mails returns the mails in a folder of an account, in order.
+func (s *Server) Mails(account, folder string) (mails [][]byte, err error) {
+	client, err := s.login(account)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	box, err := client.Select(folder, &imap.SelectOptions{ReadOnly: true}).Wait()
+	if err != nil || box.NumMessages == 0 {
+		return nil, err
+	}
+	all := imap.SeqSet{{Start: 1, Stop: box.NumMessages}}
+	fetched, err := client.Fetch(all, &imap.FetchOptions{BodySection: []*imap.FetchItemBodySection{{Peek: true}}}).Collect()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range fetched {
+		mails = append(mails, m.BodySection[0].Bytes)
+	}
+	return mails, nil
 }
 
 // Deliver adds mails to an account's INBOX, without changes, and returns the mailbox'

@@ -88,12 +88,16 @@
 //
 // # Sends
 //
-// A send is one mail, perhaps with a file attached, handed over by SMTP submission (RFC 6409) with the user and password of the
-// mailbox. Its Message-ID is made of the send's id, so that it is the same for each attempt and nobody
-// can guess it. Before the end of the mail every failure is certain: the server must not deliver a mail
-// without its end (RFC 5321, section 4.1.1.4). The end is unknown if no answer to it came. A refusal of the
-// sender, the recipient or the mail is for good with 5xx. A refusal of the connection or the login is
-// not the mail's fault.
+// A send is one mail, perhaps with a file attached, handed over by SMTP submission (RFC 6409) with the
+// user and credential of the mailbox. Its Message-ID is made of the send's id, so that it is the same
+// for each attempt and nobody can guess it. Before the end of the mail every failure is certain: the
+// server must not deliver a mail without its end (RFC 5321, section 4.1.1.4). The end is unknown if no
+// answer to it came. A refusal of the sender, the recipient or the mail is for good with 5xx. A refusal
+// of the connection or the login is not the mail's fault.
+//
+// A mail that was accepted is appended to the folder of sent mail (RFC 6154, or one with a usual name),
+// unless the server has put it there itself. An append that fails is left out: the mail is accepted.
+// After an unknown end the mail is searched there, and in the folder of all mail, by its Message-ID.
 package imap
 
 import (

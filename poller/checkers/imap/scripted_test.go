@@ -36,6 +36,17 @@ func scriptedHold(t *testing.T, hold time.Duration, greeting string, answers map
 // scriptedFor is scripted with a config and a cursor, for a call that may be held.
 func scriptedFor(t *testing.T, config func(port int) json.RawMessage, cursor string, hold time.Duration, greeting string, answers map[string]string) (result poller.Result, err error) {
 	t.Helper()
+	talk(t, greeting, answers, func(port int) {
+		c := New(checktest.Client(t, fetch.Options{}), source(), Options{})
+		defer c.lent.closeAll()
+		result, err = c.Check(t.Context(), poller.Request{Config: config(port), Cursor: []byte(cursor), Limit: 10, Hold: hold})
+	})
+	return result, err
+}
+
+// talk serves one connection as scripted says, while it calls with with the port.
+func talk(t *testing.T, greeting string, answers map[string]string, with func(port int)) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,10 +84,7 @@ func scriptedFor(t *testing.T, config func(port int) json.RawMessage, cursor str
 	})
 	defer serving.Wait()
 	defer listener.Close()
-	c := New(checktest.Client(t, fetch.Options{}), source(), Options{})
-	defer c.lent.closeAll()
-	port := listener.Addr().(*net.TCPAddr).Port
-	return c.Check(t.Context(), poller.Request{Config: config(port), Cursor: []byte(cursor), Limit: 10, Hold: hold})
+	with(listener.Addr().(*net.TCPAddr).Port)
 }
 
 const (

@@ -22,7 +22,7 @@ const typeText = "text"
 // fileTypes are the types of sends that are files. A mail has each as an attachment.
 func fileTypes() []string { return []string{"file", "image", "video", "voice"} }
 
-var _ poller.Sender = (*Checker)(nil)
+var _ poller.Tracer = (*Checker)(nil)
 
 // Sending is texts and files, if the config names an SMTP server.
 func (c *Checker) Sending(raw json.RawMessage) poller.Sending {
@@ -30,15 +30,20 @@ func (c *Checker) Sending(raw json.RawMessage) poller.Sending {
 	if err != nil || config.smtp == (server{}) {
 		return poller.Sending{}
 	}
-	return poller.Sending{Types: append([]string{typeText}, fileTypes()...), Files: fileTypes()}
+	return poller.Sending{Types: append([]string{typeText}, fileTypes()...), Files: fileTypes(), Doubt: poller.DoubtTraces}
 }
 
 // PrepareSend takes {"text": "…"} or {"file": "ID", "caption": "…"} to an address, with a subject if
 // need be. An answer goes to whom the answered mail says, under its subject, and into its thread.
-func (c *Checker) PrepareSend(_ json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
+func (c *Checker) PrepareSend(raw json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
 	if answers != nil {
+		named := s.Peer != ""
 		if err := email.Answer(s, answers); err != nil {
 			return err
+		}
+		// A mailbox of sent mail may be read too.
+		if config, err := c.form.Read(raw); err == nil && !named && strings.EqualFold(s.Peer, config.from.Address) {
+			return errors.New("reply_to: the account has sent this mail itself: name whom the answer is for in to")
 		}
 	}
 	types := make(map[string]func(json.RawMessage) error)
@@ -74,16 +79,25 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
 	}
+	if err := c.handOver(ctx, config, o, r); err != nil {
+		return poller.Sent{}, err
+	}
+	_ = c.keep(ctx, config, o, r) // the mail is accepted in any case
+	return poller.Sent{VendorID: o.ID}, nil
+}
+
+// handOver gives a mail to the submission server.
+func (c *Checker) handOver(ctx context.Context, config config, o *email.Outgoing, r poller.SendRequest) error {
 	s, err := c.submit(ctx, r.Account, config)
 	if err != nil {
-		return poller.Sent{}, err
+		return err
 	}
 	defer s.close()
 	if err := s.send(o, r); err != nil {
-		return poller.Sent{}, err
+		return err
 	}
 	s.quit()
-	return poller.Sent{VendorID: o.ID}, nil
+	return nil
 }
 
 // draftOf reads the data of a send, and judges its file if it is known.

@@ -63,6 +63,21 @@ func TestAnAnswerStaysInItsThread(t *testing.T) {
 	}
 }
 
+// Own mail may be found too, and must not be answered to oneself for ever.
+func TestOwnMailIsAnsweredOnlyByName(t *testing.T) {
+	c := New(checktest.Client(t, fetch.Options{}), source(), Options{})
+	config := sendingConfig(&smtpd.Server{Port: 1}, "none", "me")
+	own := foundMail("From: Me <ME@example.com>\r\n\r\nx")
+	out := poller.Outgoing{Type: "text", Data: json.RawMessage(`{"text":"t"}`)}
+	if err := c.PrepareSend(config, &out, own); err == nil || !strings.HasPrefix(err.Error(), "reply_to: ") {
+		t.Errorf("got %v", err)
+	}
+	out.Peer = "me@example.com"
+	if err := c.PrepareSend(config, &out, own); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAddressesBeyondASCII(t *testing.T) {
 	s := startSMTP(t, "none")
 	c := sender(t, s)

@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 	"github.com/rounds-dev/rounds/testing/upstream/smtpd"
 )
 
@@ -30,8 +31,13 @@ func startSMTP(t *testing.T, encryption string) *smtpd.Server {
 
 // sendingConfig is the config of an account that sends by a server. There is no mailbox.
 func sendingConfig(s *smtpd.Server, encryption, account string) json.RawMessage {
-	return fmt.Appendf(nil, `{"host":"127.0.0.1","port":1,"tls":"none","user":%q,"password":{"secret":"GOOD"},"smtp":{"host":"127.0.0.1","port":%d,"tls":%q},"from":"%s@example.com"}`,
-		account, s.Port, encryption, account)
+	return mailboxConfig(&imapd.Server{Port: 1}, s, encryption, account)
+}
+
+// mailboxConfig is the config of an account with a mailbox.
+func mailboxConfig(box *imapd.Server, s *smtpd.Server, encryption, account string) json.RawMessage {
+	return fmt.Appendf(nil, `{"host":"127.0.0.1","port":%d,"tls":"none","user":%q,"password":{"secret":"GOOD"},"smtp":{"host":"127.0.0.1","port":%d,"tls":%q},"from":"%s@example.com"}`,
+		box.Port, account, s.Port, encryption, account)
 }
 
 func sender(t *testing.T, s *smtpd.Server) *Checker {
@@ -73,7 +79,7 @@ func TestSendSuite(t *testing.T) {
 }
 
 func sendParty(t *testing.T, encryption string) checktest.SendParty {
-	s := startSMTP(t, encryption)
+	s, box := startSMTP(t, encryption), start(t, "none")
 	fault := func(name string, f smtpd.Fault, end checktest.SendEnd, code string) checktest.SendFault {
 		return checktest.SendFault{
 			Name: name, End: end, Code: code, Takes: f.Takes, Hangs: f.Hang,
@@ -86,8 +92,11 @@ func sendParty(t *testing.T, encryption string) checktest.SendParty {
 	}
 	said := " no: " + smtpd.Password + " token= " + checktest.Hidden
 	return checktest.SendParty{
-		New:    func() poller.Sender { return checker },
-		Config: func(account string) json.RawMessage { return sendingConfig(s, encryption, account) },
+		New: func() poller.Sender { return checker },
+		Config: func(account string) json.RawMessage {
+			box.Folder(account, "Sent")
+			return mailboxConfig(box, s, encryption, account)
+		},
 		Closed: func(account string) json.RawMessage {
 			return sendingConfig(&smtpd.Server{Port: 1}, encryption, account)
 		},

@@ -168,6 +168,13 @@ func (s *Server) DeliverTo(name, mailbox, mail string, flags ...imap.Flag) {
 	}
 }
 
+// Folder makes a folder of an account, unless it exists.
+func (s *Server) Folder(name, folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.account(name).user.Create(folder, nil) // the only error is that it exists
+}
+
 // literal is a mail in the library's form.
 type literal struct{ *bytes.Reader }
 
