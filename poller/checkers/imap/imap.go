@@ -98,6 +98,9 @@
 // A mail that was accepted is appended to the folder of sent mail (RFC 6154, or one with a usual name),
 // unless the server has put it there itself. An append that fails is left out: the mail is accepted.
 // After an unknown end the mail is searched there, and in the folder of all mail, by its Message-ID.
+//
+// A mail that reports that a send's mail could not be delivered (RFC 3464) is found like any other, and
+// says that the send has failed.
 package imap
 
 import (

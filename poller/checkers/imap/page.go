@@ -52,6 +52,9 @@ type page struct {
 func (p *page) add(m fetchedMail) {
 	p.result.Messages = append(p.result.Messages, m.Message)
 	p.bytes += len(m.Data)
+	if m.failed != nil {
+		p.result.FailedSends = append(p.result.FailedSends, *m.failed)
+	}
 	if m.damage != "" {
 		p.damaged = append(p.damaged, m)
 	}
@@ -208,6 +211,7 @@ func (s *session) searchWindow(last, to uint32, limit int, uids *[]uint32) (more
 type fetchedMail struct {
 	poller.Message
 	damage string // see email.Data
+	failed *poller.FailedSend
 }
 
 // fetch adds mails to a page, and returns how many of the UIDs are done: fewer than all if
@@ -315,7 +319,7 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, fetchedMa
 	if box.remember && d.MessageID != "" {
 		m.NoID, m.Content = true, d.MessageID // UIDs change
 	}
-	return uid, fetchedMail{m, d.Damage}, nil
+	return uid, fetchedMail{m, d.Damage, failedSend(raw)}, nil
 }
 
 var errCursor = errors.New("imap: broken cursor")
