@@ -488,6 +488,18 @@ func TestClientNames(t *testing.T) {
 	}
 }
 
+// Operators see owners as a kind, a name and an address.
+func TestOwners(t *testing.T) {
+	for provider, want := range map[string]string{
+		Google: "imap|google|https://accounts.google.com", Microsoft: "imap|microsoft|https://login.microsoftonline.com",
+		"https://id.example.com/realms/a": "imap|id.example.com|https://id.example.com/realms/a",
+	} {
+		if got := ownerOf(kind, provider); got != want {
+			t.Errorf("%s: got %s", provider, got)
+		}
+	}
+}
+
 // Begin, Poll and Exchange over a real connection.
 func TestSigningIn(t *testing.T) {
 	provider := oidctest.Start(t)

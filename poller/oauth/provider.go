@@ -84,6 +84,21 @@ func ClientName(provider string) string {
 	return name
 }
 
+// ownerOf returns the owner of a provider's access tokens, in the form in which kinds name owners:
+// KIND|NAME|URL.
+func ownerOf(kind, provider string) string {
+	name, at := provider, provider
+	switch u, err := url.Parse(provider); {
+	case provider == Google:
+		at = "https://accounts.google.com"
+	case provider == Microsoft:
+		at = microsoftHost
+	case err == nil:
+		name = u.Host
+	}
+	return kind + "|" + name + "|" + at
+}
+
 // registration is the JSON of the service's own secret for a provider.
 type registration struct {
 	ClientID     string   `json:"client_id"`

@@ -88,7 +88,7 @@ func (t *Tokens) token(ctx context.Context, account, name, text string, refused 
 	if err != nil {
 		return nil, &poller.CheckError{Kind: poller.AuthFailed, Final: true, Code: "oauth_grant", Message: "secret " + name + ": " + err.Error(), Err: err}
 	}
-	key, err := token.NewKey(stored.Key, "rounds oauth 1", "oauth|"+stored.Provider+"|"+stored.ClientID)
+	key, err := token.NewKey(stored.Key, "rounds oauth 1", ownerOf(t.client.kind, stored.Provider))
 	if err != nil {
 		return nil, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "seal", Message: "the access token cannot be sealed", Err: err}
 	}
