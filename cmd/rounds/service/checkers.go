@@ -55,7 +55,7 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 // all replicas.
 func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens token.Store, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
-	access := oauth.NewTokens(oauth.NewClient(imap.Kind, tools.Client, tools.Secrets), tools.Secrets, tokens)
+	access := oauth.NewTokens(oauth.NewClient(imap.Kind, tools.Client, tools.Secrets), tools.Secrets, oauth.Counting(tokens, metrics))
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
 		imap.New(tools.Client, tools.Secrets, imap.Options{OAuth: access}), wecomkf.New(tools.Client, tools.Secrets, wecomkf.Counting(tokens, metrics)),

@@ -23,6 +23,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/files/keep"
+	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -87,6 +88,7 @@ func programMetrics(t *testing.T) metricBook {
 	webhook.NewMetrics(b)
 	api.NewCallbackMetrics(b)
 	wecomkf.Counting(credential.Of(ring), b)
+	oauth.Counting(credential.Of(ring), b)
 	countRing(b, ring)
 	newRequestMetrics(b)
 	newRedisMetrics(b, redistest.Embedded(t))
@@ -239,6 +241,7 @@ func TestAlertsSeeTheFirstEvent(t *testing.T) {
 	monitor.NewMetrics(registry)
 	delivery.NewMetrics(registry)
 	wecomkf.Counting(credential.Of(ring), registry)
+	oauth.Counting(credential.Of(ring), registry)
 	countRing(registry, ring)
 	families, err := registry.Gather()
 	if err != nil {
