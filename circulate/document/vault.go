@@ -21,7 +21,7 @@ var (
 
 const (
 	// MostSealed is how many sealed values a namespace may have.
-	MostSealed = 10_000
+	MostSealed = 20_000
 	// MostSealedBytes is how many bytes all sealed values of a namespace may have together.
 	MostSealedBytes = 64 << 20
 	// MaxSealed is the most bytes of a sealed value.

@@ -21,7 +21,7 @@ const (
 	stale = 10 * time.Minute
 
 	askTimeout     = 5 * time.Second
-	mostRemembered = 10_000 // secrets in a process
+	mostRemembered = 20_000 // secrets in a process: as many as a namespace has
 	mostBytes      = 32 << 20
 )
 
