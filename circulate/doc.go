@@ -179,6 +179,12 @@
 // asks limits reports its view of them: a ZSET and a HASH at {NS:limits}:reporters and
 // {NS:limits}:reports.
 //
+// What accounts share by the name of a limit, such as a host, may be down or ask for a
+// pause. All replicas share that in the HASH {NS:limits}:troubles, which has only names
+// that are not well, at most 1,024. A success removes its name, and without one a name
+// goes by itself. Accounts wait in the schedule meanwhile, while one probe at a time goes
+// out (limit.Troubles).
+//
 // # Credentials
 //
 // Credentials that a third party issues and all replicas share (package credential) are

@@ -28,6 +28,14 @@ var steps = map[string]wiretest.Step{
 	"refund": func(ctx context.Context, w *wire.Wire) error {
 		return Limits{w}.Refund(ctx, []Refund{{Limit: oneAtOnce, Granted: time.UnixMicro(1), CheckIDs: []string{"a"}}})
 	},
+	"trouble": func(ctx context.Context, w *wire.Wire) error {
+		_, _, err := Troubles{w}.Do(ctx, []TroubleStep{{Name: "a", What: Failed}})
+		return err
+	},
+	"list troubles": func(ctx context.Context, w *wire.Wire) error {
+		_, _, err := Troubles{w}.All(ctx)
+		return err
+	},
 }
 
 func TestCancelledBeforeSendingIsNotSent(t *testing.T) { wiretest.CancelledBeforeSending(t, steps) }
