@@ -183,9 +183,9 @@ func TestFailures(t *testing.T) {
 		reason   string
 		checks   [2]int // at least and at most, in ten minutes of "every 1s"
 	}{
-		"unknown":       {errors.New("secret=hunter2"), circulate.Scheduled, 5, "", [2]int{5, 6}},
-		"nil":           {(*poller.CheckError)(nil), circulate.Scheduled, 5, "", [2]int{5, 6}},
-		"hostile":       {hostile{}, circulate.Scheduled, 5, "", [2]int{5, 6}},
+		"unknown":       {errors.New("secret=hunter2"), circulate.Scheduled, 9, "", [2]int{9, 10}},
+		"nil":           {(*poller.CheckError)(nil), circulate.Scheduled, 9, "", [2]int{9, 10}},
+		"hostile":       {hostile{}, circulate.Scheduled, 9, "", [2]int{9, 10}},
 		"rate limited":  {&poller.CheckError{Kind: poller.RateLimited, RetryAfter: 5 * time.Minute}, circulate.Scheduled, 0, "", [2]int{2, 2}},
 		"gone":          {&poller.CheckError{Kind: poller.Gone, Code: "http_410", Message: "no such feed"}, circulate.Parked, 1, "gone: http_410: no such feed", [2]int{1, 1}},
 		"config":        {&poller.CheckError{Kind: poller.ConfigInvalid, Code: "c", Message: "m"}, circulate.Parked, 1, "config: c: m", [2]int{1, 1}},

@@ -29,6 +29,8 @@ func (f fixed) rule() string { return RuleAt }
 
 func (f fixed) longest() time.Duration { return 0 }
 
+func (f fixed) current(State) time.Duration { return 0 }
+
 func (f fixed) after(_ string, now time.Time, _ State) (time.Time, bool) {
 	if !f.time.After(now) {
 		return time.Time{}, false

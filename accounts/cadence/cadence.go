@@ -34,6 +34,8 @@ type form interface {
 	after(id string, now time.Time, s State) (time.Time, bool)
 	// longest returns the longest interval; 0 if there is none.
 	longest() time.Duration
+	// current returns the interval that a state leaves; 0 if there is none.
+	current(s State) time.Duration
 }
 
 // Parse reads a cadence in one of the forms of the package's doc. An empty text means
@@ -108,6 +110,20 @@ func (c Cadence) After(id string, now time.Time, s State) (time.Time, bool) {
 // Longest returns the longest time between two checks that succeed. It is 0 in the tight
 // ring and for a cadence that names times.
 func (c Cadence) Longest() time.Duration { return c.get().longest() }
+
+// Current returns the time between two checks, given the state that earlier checks left. It is
+// 0 in the tight ring and for a cadence that names times.
+func (c Cadence) Current(s State) time.Duration { return c.get().current(s) }
+
+// FirstPause returns the pause after the first of several failures in a row, before a random part
+// of up to a half is taken off: the current interval, but at least two seconds and at most half a
+// minute, which is also the pause of a cadence that names times.
+func (c Cadence) FirstPause(s State) time.Duration {
+	if c.Timed() {
+		return backoffMost
+	}
+	return min(backoffMost, max(backoffLeast, c.get().current(s)))
+}
 
 // Timed reports whether the cadence names times by the clock. A newly registered account
 // with such a cadence waits for its first slot. Any other is due at once.

@@ -41,5 +41,10 @@
 //
 //	max(cadence, what the upstream asked for, backoff after failures)
 //
+// The backoff begins with the account's interval, but at least two seconds and at most half a
+// minute, and doubles with each failure in a row, up to an hour or the longest interval. A random
+// part of up to a half is taken off. A failure that the account did not cause does not count
+// toward it.
+//
 // Decide also returns which of them it was, as a Rule constant.
 package cadence

@@ -43,6 +43,8 @@ func (i interval) rule() string { return RuleCadence }
 
 func (i interval) longest() time.Duration { return time.Duration(i) }
 
+func (i interval) current(State) time.Duration { return time.Duration(i) }
+
 func (i interval) after(id string, now time.Time, _ State) (time.Time, bool) {
 	if i == 0 {
 		return now, true

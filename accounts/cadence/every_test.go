@@ -97,15 +97,17 @@ func TestTenThousandAccountsAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// A backoff is between half of its upper bound and the whole. The bound doubles with each
-// failure, up to an hour or the interval, whichever is longer.
+// A backoff is between half of its upper bound and the whole. The bound begins with the interval,
+// within two seconds and half a minute, and doubles with each failure, up to an hour or the
+// interval, whichever is longer.
 func TestBackoffStaysWithinItsBounds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	for _, interval := range []time.Duration{0, time.Minute, time.Hour, 5 * time.Hour, 300 * 24 * time.Hour} {
+	for _, interval := range []time.Duration{0, 5 * time.Second, time.Minute, time.Hour, 5 * time.Hour, 300 * 24 * time.Hour} {
 		c := every(t, interval)
 		for _, failures := range []int{0, 1, 2, 5, 6, 7, 13, 14, 15, 20, 30, 62, 63, 64, 65, 1000, math.MaxInt32} {
 			most := float64(max(time.Hour, interval))
-			if doubled := 30 * float64(time.Second) * math.Pow(2, float64(failures)); doubled < most {
+			first := float64(min(30*time.Second, max(2*time.Second, interval)))
+			if doubled := first * math.Pow(2, float64(failures)); doubled < most {
 				most = doubled
 			}
 			for _, chance := range []float64{0, 0.5, 0.999} {

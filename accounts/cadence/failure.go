@@ -37,9 +37,11 @@ const (
 
 	// ThrottlePause is the pause of an account whose upstream limits checks without a time to
 	// wait.
-	ThrottlePause = backoffBase
+	ThrottlePause = 30 * time.Second
 
-	backoffBase = 30 * time.Second
+	// The first pause after failures in a row, of which up to a half is taken off.
+	backoffLeast = 2 * time.Second
+	backoffMost  = 30 * time.Second
 	// throttleSpread is the largest part of a Retry-After that is added at random, so
 	// that throttled accounts do not come back all at once.
 	throttleSpread = 0.1
@@ -66,15 +68,16 @@ type Outcome struct {
 	RetryAfter time.Duration // the wait that the upstream asked for after a failure; it is honoured in full
 	PollAfter  time.Duration // the least wait that the upstream asked for after a success
 	Final      bool          // with AuthFailed: trying again is useless; parked at once
+	Shared     bool          // with Blameless: the cause has a state that replicas share, which keeps checks from it
 	Text       string        // the failure's text; goes into the reason of parking
 }
 
-// backoff returns the wait after the n-th failure in a row: U(½,1) · min(cap, 30 s · 2^(n-1)).
+// backoff returns the wait after the n-th failure in a row: U(½,1) · min(cap, first · 2^(n-1)).
 // The cap is an hour or the longest interval, whichever is longer.
-func backoff(n int, longest time.Duration, chance float64) time.Duration {
+func backoff(first time.Duration, n int, longest time.Duration, chance float64) time.Duration {
 	wait := max(BackoffCap, longest)
-	if n = max(1, n); n-1 < 21 { // 30 s · 2^20 is 364 days, the longest below any cap
-		wait = min(wait, backoffBase<<(n-1))
+	if n = max(1, n); n-1 < 26 { // 2 s · 2^25 is 776 days, longer than any cap
+		wait = min(wait, first<<(n-1))
 	}
 	return time.Duration((0.5 + chance/2) * float64(wait))
 }

@@ -63,7 +63,7 @@ func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, c
 		spread := throttleSpread * float64(min(wait, MaxInterval)) // a longer wait would overflow
 		later(wait+time.Duration(chance()*spread), RuleRetryAfter)
 	default:
-		wait := backoff(next.State.Failures, c.get().longest(), chance())
+		wait := c.backoff(next.State, o, chance())
 		if o.Class == AuthFailed {
 			wait = max(wait, AuthRetry)
 		}
@@ -71,6 +71,20 @@ func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, c
 		later(o.RetryAfter, RuleRetryAfter)
 	}
 	return next
+}
+
+// backoff returns the wait after a failure. It begins with the account's own pace, and so costs a
+// fast account little. What the account did not cause, and nothing else keeps checks from, is not
+// tried at the pace of fast accounts. Neither is a credential that was refused.
+func (c Cadence) backoff(s State, o Outcome, chance float64) time.Duration {
+	first, failures := c.FirstPause(s), s.Failures
+	switch {
+	case o.Class == Blameless && o.Shared:
+		failures = 1
+	case o.Class == Blameless, o.Class == AuthFailed:
+		first = backoffMost
+	}
+	return backoff(first, failures, c.get().longest(), chance)
 }
 
 // learn returns the state after a check.

@@ -30,16 +30,16 @@ func (p Policy) Parking(c Class, s State) Parking {
 	return Parking{}
 }
 
-// LongestPause returns the longest pause by RuleBackoff between an account's checks until
+// LongestPause returns the longest possible pause by RuleBackoff between an account's checks until
 // it is parked, if they go on ending with a class. A failure that the account did not
 // cause has no growing pauses. Failures is how many there were in a row, and longest the
 // longest interval of the account's cadence.
 func (p Policy) LongestPause(c Class, failures int, longest time.Duration) time.Duration {
 	switch c {
 	case Blameless:
-		return backoff(failures, longest, 1)
+		return backoff(backoffMost, failures, longest, 1)
 	case AuthFailed:
-		return max(AuthRetry, backoff(failures+AuthBudget, longest, 1))
+		return max(AuthRetry, backoff(backoffMost, failures+AuthBudget, longest, 1))
 	}
-	return backoff(max(failures, p.budget()-1), longest, 1)
+	return backoff(backoffMost, max(failures, p.budget()-1), longest, 1)
 }

@@ -17,6 +17,8 @@ func (c *crontab) rule() string { return RuleCron }
 
 func (c *crontab) longest() time.Duration { return 0 }
 
+func (c *crontab) current(State) time.Duration { return 0 }
+
 func (c *crontab) after(id string, now time.Time, _ State) (time.Time, bool) {
 	var late time.Duration
 	if c.spread > 0 {
