@@ -124,6 +124,8 @@ func (e *Explanation) whyDue() string {
 		return "it shares a limit with others, and its turn is " + at
 	case RuleOutage:
 		return "our own network seems to be down; no failure counts against it, and it is tried again " + at + last
+	case RuleDown:
+		return "what it shares with others, such as its host, is down or has asked for a pause; one probe at a time goes out, no failure counts against it, and it is tried again " + at + last
 	case RuleIsolation:
 		return fmt.Sprintf("replicas that checked it did not return it (%d strikes): such accounts are checked one at a time", e.State.Strikes)
 	case RuleMemory:

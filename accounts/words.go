@@ -13,6 +13,7 @@ import (
 const (
 	RuleLimit      = "limit"        // a shared limit: it has a promised slot
 	RuleOutage     = "outage"       // our own network seems to be down
+	RuleDown       = "down"         // what it shares with others, such as its host, is down or pauses
 	RuleIsolation  = "isolation"    // its checks may kill replicas: one such account at a time
 	RuleRegistered = "registered"   // it was registered, or its record changed
 	RuleResumed    = "resumed"      // somebody resumed it
@@ -37,6 +38,7 @@ func rules() map[circulate.Rule]string {
 		circulate.RuleProbed:     RuleProbed,
 		circulate.RuleSlot:       RuleLimit,
 		'o':                      RuleOutage,
+		'D':                      RuleDown,
 		'i':                      RuleIsolation,
 		'M':                      RuleMemory,
 		'S':                      RuleShare,

@@ -28,7 +28,7 @@ const (
 // admit returns the claimed accounts of a shard that may be checked now. It puts the
 // others off at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
-	return fs.withinLimits(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed)))))
+	return fs.withinLimits(ctx, fs.untroubled(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed))))))
 }
 
 // recounted reads strikes again for flights that have just enough to be suspects. Two monitors that

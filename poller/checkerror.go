@@ -152,7 +152,7 @@ func timedOut(err error, after time.Duration) error {
 	if errors.As(err, &known) {
 		return err // the checker knows the cause better
 	}
-	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: "timeout", Message: fmt.Sprintf("no answer within %v", after), Err: err}
+	return &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeTimeout, Message: fmt.Sprintf("no answer within %v", after), Err: err}
 }
 
 // unknown names the config's field whose value this version does not know, if there is one.

@@ -41,6 +41,7 @@ type flight struct {
 
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
+	probe       bool        // what it shares with others is in trouble, and it tries that
 	suspect     atomic.Bool // it has the one place for suspects
 	limitsFreed atomic.Bool // its leases of limits are ended
 
@@ -228,6 +229,9 @@ func (f *flight) call(p policy) (result Result, err error) {
 		failed := Classify(err) // here, where a panic in the error's own methods is caught
 		failed.Code, failed.Message = f.secrets.Scrub(failed.Code), f.secrets.Scrub(failed.Message)
 		err = failed
+	}
+	if err == nil {
+		fs.troubles.succeeded(f.record)
 	}
 	f.cut, f.answered = err != nil, f.answered || err == nil
 	returned = true

@@ -23,6 +23,7 @@ type flights struct {
 	writer    *writer
 	mover     *mover
 	outage    *outage
+	troubles  *troubles
 	places    *places
 	running   *running
 	held      *heldChecks
@@ -40,7 +41,7 @@ type flights struct {
 
 func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *flights {
 	fs := &flights{
-		replica: r, limiter: l, writer: w, mover: m, held: h,
+		replica: r, limiter: l, writer: w, mover: m, held: h, troubles: newTroubles(h.ring, r.config.Heartbeat, r.log, r.metrics),
 		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
 	}
 	fs.crew = newCrew(idleWorkers, func() crewWorker[*flight] { return worker{newBox(fs.checks)} })

@@ -161,6 +161,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.tellHeld(heart) })
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
+	beating.Go(func() { p.flights.troubles.run(heart) })
 	beating.Go(func() { p.failures.tell(heart, p.log, p.metrics.failing) })
 	beating.Go(func() { p.flights.mover.run(heart) })
 	beating.Go(func() { p.flights.watch(ctx) })

@@ -11,10 +11,11 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 )
 
-// Codes of failures that have marks of their own.
+// Codes of failures that are not the third party's answer. The first two have marks of their own.
 const (
-	codeHung  = "hung"
-	codePanic = "panic"
+	codeHung    = "hung"
+	codePanic   = "panic"
+	codeTimeout = "timeout"
 )
 
 // codeBadResult is the code of a result or an error that no checker may return.
@@ -186,6 +187,8 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 	outcome, mark := outcomeOf(err), markOf(err)
 	if down {
 		outcome.Class, mark = cadence.Blameless, accounts.MarkBlameless
+	} else {
+		outcome.Shared = fs.troubles.failed(f.record, err, f.probe)
 	}
 	item := f.decide(outcome, mark, nil)
 	if down {

@@ -101,7 +101,7 @@ func (r *record) steps(a *circulate.FailingAccount) map[string]NextStep {
 	switch accounts.RuleWord(a.Rule) {
 	case cadence.RuleBackoff:
 		code, step.Most = StepBacksOff, int(policy.LongestPause(class, a.Failures, longest)/time.Second)
-	case cadence.RuleRetryAfter, accounts.RuleOutage, accounts.RuleLimit, accounts.RuleMemory:
+	case cadence.RuleRetryAfter, accounts.RuleOutage, accounts.RuleDown, accounts.RuleLimit, accounts.RuleMemory:
 		code = StepWaits
 	}
 	steps[code] = step

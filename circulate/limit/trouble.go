@@ -108,8 +108,16 @@ func (t Troubles) Do(ctx context.Context, steps []TroubleStep) ([]TroubleAnswer,
 }
 
 // All returns the names in trouble, by TroubleKey, and the time by Redis' clock. There are at most
-// MostTroubles. It leaves out unreadable ones.
+// MostTroubles. It leaves out unreadable ones. If there are none, which costs one command, the time
+// is zero.
 func (t Troubles) All(ctx context.Context) (map[string]*Trouble, time.Time, error) {
+	replies, err := t.wire.Pipeline(ctx, t.key(), wire.Command{"EXISTS", t.key()})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("troubles: %w", err)
+	}
+	if there, err := redis.Bool(replies[0], nil); err != nil || !there {
+		return nil, time.Time{}, err
+	}
 	values, now, err := t.eval(ctx, []any{MostTroubles})
 	if err != nil {
 		return nil, now, err
@@ -123,12 +131,14 @@ func (t Troubles) All(ctx context.Context) (map[string]*Trouble, time.Time, erro
 	return all, now, nil
 }
 
+func (t Troubles) key() string { return "{" + t.wire.Namespace() + ":limits}:troubles" }
+
 // TroubleKey returns a name as Troubles.All has it: the name itself, or its digest.
 func TroubleKey(name string) string { return textOf(name) }
 
 // eval runs the script and returns its reply behind the time.
 func (t Troubles) eval(ctx context.Context, args []any) ([]string, time.Time, error) {
-	keys := []string{"{" + t.wire.Namespace() + ":limits}:troubles"}
+	keys := []string{t.key()}
 	reply, err := t.wire.Eval(ctx, troubleScript, keys, args)
 	if wire.HasCode(err, "WRONGTYPE") {
 		if moved, failed := t.wire.SetAside(ctx, keys, []any{"hash"}); failed == nil && moved > 0 {

@@ -239,7 +239,7 @@ func TestAnErrorWithoutAKindIsNamed(t *testing.T) {
 		`{"message": "x"}`:                     "the connector answered 500 Internal Server Error",
 	} {
 		_, err := ask(t, 500, nil, body)
-		if got := checktest.Failure(t, err); got.Message != want || got.Kind != poller.Transient || got.Scope != poller.ScopeChecker || got.Code != "http_500" {
+		if got := checktest.Failure(t, err); got.Message != want || got.Kind != poller.Transient || got.Scope != poller.ScopeRateKey || got.Code != "http_500" {
 			t.Errorf("%s: got %+v", body, got)
 		}
 	}
@@ -259,7 +259,7 @@ func TestBareStatus(t *testing.T) {
 		404: {poller.Transient, poller.ScopeChecker},
 		410: {poller.Gone, poller.ScopeAccount},
 		429: {poller.RateLimited, poller.ScopeRateKey},
-		500: {poller.Transient, poller.ScopeChecker},
+		500: {poller.Transient, poller.ScopeRateKey},
 		502: {poller.Transient, poller.ScopeRateKey},
 		503: {poller.Transient, poller.ScopeRateKey},
 	} {

@@ -137,8 +137,10 @@ func statusError(answer *fetch.Response, sent resolved) *poller.CheckError {
 		e.Kind, e.Scope, e.RetryAfter = poller.RateLimited, poller.ScopeRateKey, answer.RetryAfter()
 	case http.StatusServiceUnavailable:
 		e.Scope, e.RetryAfter = poller.ScopeRateKey, answer.RetryAfter()
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		e.Scope = poller.ScopeRateKey
+	default:
+		if answer.Status >= 500 {
+			e.Scope = poller.ScopeRateKey
+		}
 	}
 	return e
 }

@@ -1,0 +1,380 @@
+package poller
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
+)
+
+const (
+	// Checks with one rate key that fail one after the other, with no success in between, say that
+	// what they share is down: a few of them over a while, or many at once. If every seventh check
+	// fails, or every second, it is not down.
+	rowFew   = 3
+	rowMany  = 20
+	rowLeast = time.Second // of the few
+	rowMost  = time.Minute // a longer row begins anew: so rare checks say little about now
+	rowsMost = 16384
+
+	troublesRead = time.Second // between two looks at the troubles that replicas share, if there are any
+
+	// troubleSpread is the time over which accounts that wait at a trouble become due together.
+	troubleSpread = 5 * time.Second
+	// troubleShare is the least part of its interval that an account waits at a trouble, up to
+	// troubleWait: a million slow accounts must not ask every few seconds.
+	troubleShare = 16
+	troubleWait  = 15 * time.Minute
+)
+
+// troubles notice that what accounts share by their rate key is down or asks for a pause, which all
+// replicas share; see limit.Troubles. The accounts then wait, and one probe at a time goes out.
+// A replica looks at the troubles with each heartbeat, and once a second while checks fail here.
+type troubles struct {
+	shared limit.Troubles
+	log    *slog.Logger
+	errors prometheus.Counter
+	kick   signal        // has a value when there is something to report
+	idle   time.Duration // between two looks at the troubles while there is none
+	active atomic.Bool   // there is a trouble, or a row
+	full   atomic.Bool   // there are too many troubles: further ones are not known to others
+
+	mu      sync.Mutex
+	at      instant                      // of the last answer
+	known   map[string]*limit.Trouble    // by limit.TroubleKey
+	rows    map[string]*row              // likewise
+	pending map[string]limit.TroubleStep // likewise, not yet reported
+}
+
+// row is checks that failed one after the other.
+type row struct {
+	began  time.Time
+	checks int
+	wait   time.Duration // the longest that a failure asked for
+}
+
+func newTroubles(ring *circulate.Ring, idle time.Duration, log *slog.Logger, m *Metrics) *troubles {
+	return &troubles{
+		shared: limit.TroublesOf(ring), log: log, errors: m.redisErrors.WithLabelValues("trouble"), kick: newSignal(), idle: idle,
+		known: make(map[string]*limit.Trouble), rows: make(map[string]*row), pending: make(map[string]limit.TroubleStep),
+	}
+}
+
+// shared returns the name of what the account shares with others, or empty for nothing.
+func (r *record) shared() string {
+	if r.rateKey == "" {
+		return ""
+	}
+	return keyLimitName(r.account.Kind, r.rateKey)
+}
+
+// answered reports whether a third party said something about an account, although its check failed.
+func answered(err *CheckError) bool {
+	return err.Scope == ScopeAccount && !err.Network && err.Code != codeHung && err.Code != codePanic && err.Code != codeTimeout
+}
+
+// succeeded notes that a third party answered a check.
+func (t *troubles) succeeded(r *record) {
+	if !t.active.Load() || r.rateKey == "" {
+		return
+	}
+	name := r.shared()
+	key := limit.TroubleKey(name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, key)
+	if t.known[key] != nil {
+		t.report(key, limit.TroubleStep{Name: name, What: limit.Well})
+	}
+	t.note()
+}
+
+// failed notes how a check failed. It reports whether what the account shares with others is to
+// blame, and its state keeps checks from it.
+func (t *troubles) failed(r *record, err *CheckError, probe bool) bool {
+	switch {
+	case r.rateKey == "":
+		return false
+	case answered(err):
+		t.succeeded(r)
+		return false
+	case err.Scope != ScopeRateKey:
+		return false
+	}
+	name := r.shared()
+	key := limit.TroubleKey(name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case err.Kind == RateLimited:
+		wait := err.RetryAfter
+		if wait <= 0 {
+			wait = cadence.ThrottlePause
+		}
+		if of := t.known[key]; of == nil || of.Next.Before(t.now().Add(min(wait, limit.MaxPause)-time.Second)) {
+			t.report(key, limit.TroubleStep{Name: name, What: limit.Paused, Wait: wait, Cause: err.Code})
+			t.known[key] = t.sketch(name, err.Code, wait, true)
+		}
+	case t.known[key] != nil:
+		if probe || err.RetryAfter > 0 && t.known[key].Next.Before(t.now().Add(min(err.RetryAfter, limit.MaxPause)-time.Second)) {
+			t.report(key, limit.TroubleStep{Name: name, What: limit.Failed, Wait: err.RetryAfter, Cause: err.Code})
+		}
+	case t.lengthen(key, err.RetryAfter):
+		t.report(key, limit.TroubleStep{Name: name, What: limit.Failed, Wait: t.rows[key].wait, Cause: err.Code})
+		t.known[key] = t.sketch(name, err.Code, t.rows[key].wait, false)
+	}
+	t.note()
+	return !t.full.Load()
+}
+
+// lengthen adds a failure to a row, and reports whether the row says that the name is down.
+func (t *troubles) lengthen(key string, wait time.Duration) bool {
+	now, r := time.Now(), t.rows[key]
+	if r == nil || now.Sub(r.began) > rowMost {
+		if len(t.rows) >= rowsMost {
+			clear(t.rows) // they are soon there again
+		}
+		r = &row{began: now}
+		t.rows[key] = r
+		t.kick.give() // others may know more
+	}
+	r.checks++
+	r.wait = max(r.wait, wait)
+	return r.checks >= rowMany || r.checks >= rowFew && now.Sub(r.began) >= rowLeast
+}
+
+// sketch returns a trouble as it is until the report is answered.
+func (t *troubles) sketch(name, cause string, wait time.Duration, paused bool) *limit.Trouble {
+	now := t.now()
+	return &limit.Trouble{Name: name, Cause: cause, Paused: paused, Since: now, Next: now.Add(max(wait, 2*time.Second))}
+}
+
+// report has a step done soon. A later step of a name takes the place of an earlier one.
+func (t *troubles) report(key string, s limit.TroubleStep) {
+	t.pending[key] = s
+	t.kick.give()
+}
+
+// note notes whether successes matter.
+func (t *troubles) note() { t.active.Store(len(t.known)+len(t.rows) > 0) }
+
+// now returns the time by Redis' clock, from the last answer.
+func (t *troubles) now() time.Time {
+	if t.at.local.IsZero() {
+		return time.Now()
+	}
+	return t.at.server.Add(time.Since(t.at.local))
+}
+
+// run reports what checks saw, and reads what other replicas saw, until ctx is done.
+func (t *troubles) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		t.read(ctx)
+		for read := time.Now(); ctx.Err() == nil && time.Since(read) < t.apart(); {
+			timer := time.NewTimer(t.apart() - time.Since(read))
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			case <-t.kick:
+				if !t.send(ctx) {
+					sleep(ctx, troublesRead)
+					t.kick.give()
+				}
+			}
+			timer.Stop()
+		}
+	}
+}
+
+// apart returns the time between two looks.
+func (t *troubles) apart() time.Duration {
+	if t.active.Load() {
+		return troublesRead
+	}
+	return t.idle
+}
+
+// send does the pending steps, and reports whether none is left.
+func (t *troubles) send(ctx context.Context) bool {
+	for {
+		var steps []limit.TroubleStep
+		t.mu.Lock()
+		for key, s := range t.pending {
+			if len(steps) < circulate.MaxBatch {
+				steps = append(steps, s)
+				delete(t.pending, key)
+			}
+		}
+		t.mu.Unlock()
+		if len(steps) == 0 {
+			return true
+		}
+		if _, err := t.do(ctx, steps); err != nil {
+			t.mu.Lock()
+			for _, s := range steps {
+				if key := limit.TroubleKey(s.Name); t.pending[key].Name == "" && worthwhile(err) {
+					t.pending[key] = s // repeating is safe
+				}
+			}
+			t.mu.Unlock()
+			return false
+		}
+	}
+}
+
+// do does steps, and notes their answers.
+func (t *troubles) do(ctx context.Context, steps []limit.TroubleStep) ([]limit.TroubleAnswer, error) {
+	answers, now, err := t.shared.Do(ctx, steps)
+	if err != nil {
+		t.errors.Inc()
+		t.log.Debug("the state of hosts was not reported", "names", len(steps), "error", err)
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at = instant{now, time.Now()}
+	for i, a := range answers {
+		key := limit.TroubleKey(steps[i].Name)
+		switch {
+		case a.Trouble != nil:
+			t.known[key] = a.Trouble
+		default:
+			if steps[i].What == limit.Failed || steps[i].What == limit.Paused {
+				t.full.Store(true)
+			}
+			delete(t.known, key)
+			delete(t.rows, key)
+		}
+	}
+	t.note()
+	return answers, nil
+}
+
+// read reads the troubles that replicas share.
+func (t *troubles) read(ctx context.Context) {
+	all, now, err := t.shared.All(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			t.errors.Inc()
+			t.log.Debug("the state of hosts was not read", "error", err)
+		}
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.known {
+		_, newer := t.pending[key] // what was seen here meanwhile
+		if all[key] == nil && !newer {
+			delete(t.known, key) // it is well again
+			delete(t.rows, key)
+		}
+	}
+	for key, one := range all {
+		if _, newer := t.pending[key]; !newer {
+			t.known[key] = one
+		}
+	}
+	for key, r := range t.rows {
+		if t.known[key] == nil && time.Since(r.began) > rowMost {
+			delete(t.rows, key)
+		}
+	}
+	if len(all) > 0 {
+		t.at = instant{now, time.Now()}
+	}
+	t.full.Store(len(all) >= limit.MostTroubles)
+	t.note()
+}
+
+// waiting returns the trouble that a check with a key has to wait for, or nil. If a probe may be
+// asked for, it says so.
+func (t *troubles) waiting(key string) (of *limit.Trouble, ask bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if of = t.known[key]; of == nil {
+		return nil, false
+	}
+	now := t.now()
+	return of, !of.Next.After(now) && !of.Probing.After(now)
+}
+
+// untroubled returns the flights whose checks may start. It puts off the others while what they
+// share is down or pauses, except for one probe at a time.
+func (fs *flights) untroubled(ctx context.Context, claimed []*flight) []*flight {
+	t := fs.troubles
+	if !t.active.Load() {
+		return claimed
+	}
+	asks := make(map[string]int) // key -> index in steps
+	var steps []limit.TroubleStep
+	keys := make([]string, len(claimed)) // empty: it may start
+	for i, f := range claimed {
+		name := f.record.shared()
+		if name == "" || f.record.fault != "" {
+			continue
+		}
+		key := limit.TroubleKey(name)
+		of, ask := t.waiting(key)
+		if of == nil {
+			continue
+		}
+		keys[i] = key
+		if _, asked := asks[key]; ask && !asked {
+			asks[key] = len(steps)
+			steps = append(steps, limit.TroubleStep{Name: name, What: limit.Probe})
+		}
+	}
+	granted := make(map[string]bool)
+	if len(steps) > 0 {
+		answers, err := t.do(ctx, steps)
+		for key, i := range asks {
+			granted[key] = err == nil && answers[i].Granted
+		}
+	}
+	admitted := claimed[:0:len(claimed)]
+	for i, f := range claimed {
+		of := (*limit.Trouble)(nil)
+		if keys[i] != "" {
+			of, _ = t.waiting(keys[i])
+		}
+		switch {
+		case of == nil:
+			admitted = append(admitted, f)
+		case granted[keys[i]]:
+			granted[keys[i]] = false
+			f.probe = true
+			admitted = append(admitted, f)
+		default:
+			f.turnAway(accounts.RuleDown, f.afterTrouble(of))
+		}
+	}
+	return admitted
+}
+
+// afterTrouble returns when an account that waits at a trouble comes back: shortly after the next
+// probe, the longest waiting first, or while a probe is under way in a moment.
+func (f *flight) afterTrouble(of *limit.Trouble) time.Time {
+	fs := f.flights
+	fs.troubles.mu.Lock()
+	wait := of.Next.Sub(fs.troubles.now())
+	fs.troubles.mu.Unlock()
+	spread := min(troubleSpread, f.record.cadence.FirstPause(f.memory.Cadence))
+	switch {
+	case wait <= 0:
+		wait = upTo(spread)
+	case f.claim.Rule == fs.codes.Rule(accounts.RuleDown):
+		wait += rand.N(spread / 2)
+	default:
+		wait += upTo(spread)
+	}
+	return f.now().Add(max(wait, min(troubleWait, f.record.cadence.Current(f.memory.Cadence)/troubleShare)))
+}
