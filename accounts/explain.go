@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -38,6 +39,12 @@ type Explanation struct {
 	Retention time.Duration // how long the third party retains its messages; 0: unknown
 	Hold      time.Duration // how long the third party holds a call until something comes; 0: not at all
 	Skip      time.Time     // older messages are dropped until the account has caught up; zero: none are
+
+	// Shares names what the account shares with others by its rate key, such as its host, as limits do:
+	// KIND/KEY. Empty: nothing.
+	Shares string
+
+	trouble *Trouble // of what it shares; nil: none is known
 
 	remembered cadence.State // the state that earlier checks left, without Failures
 }
@@ -123,6 +130,27 @@ func (r *Registry) Explain(ctx context.Context, id string) (Explanation, error) 
 	e := explain(&view, account.Shard(), position)
 	e.readThirdParty(r.kinds)
 	return e, nil
+}
+
+// sharers may be implemented by Kinds whose accounts share hosts, credentials or the like.
+type sharers interface {
+	// Shared returns the name of what an account shares with others, as limits have it; empty: nothing.
+	Shared(kind string, config json.RawMessage) string
+}
+
+// Trouble is the state of what accounts share, such as a host, while it is not well.
+type Trouble struct {
+	Name   string // as in Explanation.Shares
+	Cause  string // the code of the failure that was last reported
+	Paused bool   // the third party asked for a pause; otherwise it is down
+	Since  time.Time
+	Next   time.Time // when the next probe goes out
+}
+
+// WaitsAt has the explanation say what is known about what the account waits at.
+func (e *Explanation) WaitsAt(t Trouble) {
+	e.trouble = &t
+	e.Rule, e.Why = e.reason()
 }
 
 // explain puts an explanation together from a look at an account and from its position in

@@ -34,6 +34,7 @@ func TestExplain(t *testing.T) {
 		"retry-after": {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_429", Rule: codes.Rule(cadence.RuleRetryAfter)}, circulate.QueuePosition{}, "retry-after", []string{"told it to wait, for 30s if it named no time; the last: http_429"}},
 		"limit":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleLimit)}, circulate.QueuePosition{}, "limit", []string{"shares a limit", "its turn is at 2026-11-20T08:01:30Z"}},
 		"outage":      {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleOutage)}, circulate.QueuePosition{}, "outage", []string{"our own network"}},
+		"down":        {circulate.View{Place: circulate.Scheduled, Due: soon, Error: "http_503", Rule: codes.Rule(RuleDown)}, circulate.QueuePosition{}, "down", []string{"such as its host", "at 2026-11-20T08:01:30Z; the last: http_503"}},
 		"isolation":   {circulate.View{Place: circulate.Scheduled, Due: soon, Strikes: 2, Rule: codes.Rule(RuleIsolation)}, circulate.QueuePosition{}, "isolation", []string{"2 strikes"}},
 		"nudge":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleNudged)}, circulate.QueuePosition{}, "nudge", []string{"somebody asked"}},
 		"probe":       {circulate.View{Place: circulate.Scheduled, Due: soon, Rule: codes.Rule(RuleProbed)}, circulate.QueuePosition{}, "probe", []string{"again"}},
@@ -77,6 +78,24 @@ func TestExplain(t *testing.T) {
 }
 
 // The next slots are the cadence's. An adaptive cadence uses its current interval.
+func TestExplainWhatAnAccountWaitsAt(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	trouble := Trouble{Name: "http/api.example.com", Cause: "http_503", Since: now.Add(-time.Minute), Next: now.Add(10 * time.Second)}
+	for want, change := range map[string]func(*Trouble){
+		"http/api.example.com, which it shares with others, has been down since 2026-11-20T07:59:00Z (http_503); the next probe goes out at 2026-11-20T08:00:10Z; no failure counts against it": func(*Trouble) {},
+		"has been down since 2026-11-20T07:59:00Z; a probe is under way":                          func(t *Trouble) { t.Cause, t.Next = "", now },
+		"has asked for a pause (http_503) since 2026-11-20T07:59:00Z; the next probe goes out at": func(t *Trouble) { t.Paused = true },
+	} {
+		e := explain(&circulate.View{ID: "a", Place: circulate.Scheduled, Now: now, Due: now.Add(12 * time.Second), Record: []byte(`{"kind":"plain"}`), Rule: NewCodes().Rule(RuleDown)}, 0, circulate.QueuePosition{})
+		one := trouble
+		change(&one)
+		e.WaitsAt(one)
+		if e.Rule != RuleDown || !strings.Contains(e.Why, want) {
+			t.Errorf("%s: %s", want, e.Why)
+		}
+	}
+}
+
 func TestExplainSlots(t *testing.T) {
 	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {

@@ -57,14 +57,17 @@ func (h *Headroom) Add(id string, retention, age time.Duration, parked bool) {
 	}
 }
 
-// readThirdParty sets how long the third party retains this account's messages, and how
-// long it holds a call.
+// readThirdParty sets how long the third party retains this account's messages, how long
+// it holds a call, and what the account shares with others.
 func (e *Explanation) readThirdParty(kinds Kinds) {
 	if e.View.Fault != "" {
 		return
 	}
 	if known, ok := kinds.(Retentions); ok {
 		e.Retention = known.Retention(e.Kind, e.Config)
+	}
+	if known, ok := kinds.(sharers); ok {
+		e.Shares = known.Shared(e.Kind, e.Config)
 	}
 	if known, ok := kinds.(holds); ok {
 		e.Hold = known.HoldAt(e.Kind, e.Config, e.Cadence)

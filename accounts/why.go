@@ -125,7 +125,7 @@ func (e *Explanation) whyDue() string {
 	case RuleOutage:
 		return "our own network seems to be down; no failure counts against it, and it is tried again " + at + last
 	case RuleDown:
-		return "what it shares with others, such as its host, is down or has asked for a pause; one probe at a time goes out, no failure counts against it, and it is tried again " + at + last
+		return e.whyDown() + "; no failure counts against it, and it is tried again " + at + last
 	case RuleIsolation:
 		return fmt.Sprintf("replicas that checked it did not return it (%d strikes): such accounts are checked one at a time", e.State.Strikes)
 	case RuleMemory:
@@ -145,6 +145,26 @@ func (e *Explanation) whyDue() string {
 		return "a rule that this version does not know"
 	}
 	return "decided when it was parked" + last
+}
+
+// whyDown says what is known about what the account waits at.
+func (e *Explanation) whyDown() string {
+	t := e.trouble
+	if t == nil {
+		return "what it shares with others, such as its host, was down or had asked for a pause"
+	}
+	cause := ""
+	if t.Cause != "" {
+		cause = " (" + t.Cause + ")"
+	}
+	probe := "a probe is under way or goes out with the next account that is due"
+	if t.Next.After(e.Now) {
+		probe = "the next probe goes out at " + utc(t.Next)
+	}
+	if t.Paused {
+		return fmt.Sprintf("%s, which it shares with others, has asked for a pause%s since %s; %s", t.Name, cause, utc(t.Since), probe)
+	}
+	return fmt.Sprintf("%s, which it shares with others, has been down since %s%s; %s", t.Name, utc(t.Since), cause, probe)
 }
 
 // quoted returns the cadence in quotes, to follow a word for it.

@@ -163,6 +163,16 @@ func (c Checkers) HoldAt(kind string, config json.RawMessage, every string) time
 	return c.Hold(kind, config)
 }
 
+// Shared returns the name of what an account shares with others by its rate key, such as its host,
+// in the form of limits: KIND/KEY. It is empty if that is nothing, or if the kind is unknown.
+func (c Checkers) Shared(kind string, config json.RawMessage) string {
+	checker, ok := c[kind]
+	if !ok {
+		return ""
+	}
+	return sharedName(kind, answer("RateKey", checker.RateKey, config, nil))
+}
+
 // Kinds returns the kinds in alphabetical order.
 func (c Checkers) Kinds() []string {
 	kinds := make([]string, 0, len(c))

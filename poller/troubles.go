@@ -70,11 +70,13 @@ func newTroubles(ring *circulate.Ring, idle time.Duration, log *slog.Logger, m *
 }
 
 // shared returns the name of what the account shares with others, or empty for nothing.
-func (r *record) shared() string {
-	if r.rateKey == "" {
+func (r *record) shared() string { return sharedName(r.account.Kind, r.rateKey) }
+
+func sharedName(kind, rateKey string) string {
+	if rateKey == "" {
 		return ""
 	}
-	return keyLimitName(r.account.Kind, r.rateKey)
+	return keyLimitName(kind, rateKey)
 }
 
 // answered reports whether a third party said something about an account, although its check failed.

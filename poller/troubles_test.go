@@ -103,6 +103,13 @@ func TestAHostThatIsDownIsOneThing(t *testing.T) {
 				waiting++
 			}
 		}
+		checkers, err := poller.NewCheckers(w.checker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err := accounts.NewRegistry(w.ring, checkers).Explain(w.Context(), ids[0]); err != nil || e.Shares != "scripted/down" || e.DueRule != accounts.RuleDown {
+			t.Errorf("%s, which shares %q, is due by %q, %v", ids[0], e.Shares, e.DueRule, err)
+		}
 		if waiting < 95 {
 			t.Errorf("%d of 100 accounts wait for their host", waiting)
 		}

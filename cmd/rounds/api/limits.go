@@ -1,8 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,13 +59,35 @@ func ownerOf(text string) Owner {
 	return o
 }
 
-// LimitList is limits and pauses.
+// Down is what accounts share by their rate key, such as a host, while it does not answer or pauses.
+type Down struct {
+	Name  string    `json:"name" doc:"KIND/KEY. A very long name is cut."`
+	Kind  string    `json:"kind"`
+	Key   string    `json:"rate_key" doc:"Such as a host."`
+	State string    `json:"state" enum:"down,paused" doc:"down: its checks fail, and its accounts wait. paused: its third party asked to wait."`
+	Since time.Time `json:"since"`
+	Next  time.Time `json:"next" doc:"When the next probe goes out. A past time: a probe is under way, or waits for an account that is due."`
+	Cause string    `json:"reason,omitempty" doc:"The code of the failure that was last reported."`
+}
+
+func downOf(t *limit.Trouble) Down {
+	d := Down{Name: t.Name, State: "down", Since: t.Since.UTC(), Next: t.Next.UTC(), Cause: t.Cause}
+	d.Kind, d.Key, _ = strings.Cut(t.Name, "/")
+	if t.Paused {
+		d.State = "paused"
+	}
+	return d
+}
+
+// LimitList is limits, pauses and what is down.
 type LimitList struct {
 	Now       time.Time `json:"now" doc:"By Redis' clock."`
 	Limits    []Limit   `json:"limits" nullable:"false" doc:"The limits that checks asked lately, or wait for. The ones that denied most come first."`
 	More      int       `json:"more" doc:"How many limits are left out. Each process reports its 64 busiest ones."`
 	Paused    []Pause   `json:"paused" nullable:"false" doc:"The longest first."`
 	PausedToo int       `json:"more_paused" doc:"How many pauses are left out."`
+	Down      []Down    `json:"down" nullable:"false" doc:"The longest first."`
+	DownToo   int       `json:"more_down" doc:"How many of these are left out."`
 }
 
 // limitRoutes adds the routes that list limits and credentials.
@@ -70,7 +95,7 @@ func (s *Server) limitRoutes(api huma.API) {
 	answer(s, api, "list limits", huma.Operation{
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits", Tags: []string{"service"},
 		Summary:     "Limits, how they are used, and who is paused",
-		Description: "Limits that replicas share, the checks that wait for them, and owners that their third party asked to leave alone. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
+		Description: "Limits that replicas share, the checks that wait for them, owners that their third party asked to leave alone, and hosts that are down or pause. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
 		Errors:      []int{401, 422, 503},
 	}, s.listLimits)
 	answer(s, api, "list credentials", huma.Operation{
@@ -82,15 +107,31 @@ func (s *Server) limitRoutes(api huma.API) {
 }
 
 func (s *Server) listLimits(ctx context.Context, r *struct {
-	Limit int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most limits, and the most pauses."`
+	Limit int `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"The most limits, the most pauses and the most hosts that are down."`
 }) (LimitList, error) {
 	states, more, now, err := limit.BoardOf(s.options.Ring).States(ctx, r.Limit)
 	if err != nil {
 		return LimitList{}, err
 	}
 	pauses, morePaused, _, err := credential.Of(s.options.Ring).Paused(ctx, r.Limit)
+	if err != nil {
+		return LimitList{}, err
+	}
+	troubles, _, err := limit.TroublesOf(s.options.Ring).All(ctx)
+	if err != nil {
+		return LimitList{}, err
+	}
+	down := slices.SortedFunc(maps.Values(troubles), func(a, b *limit.Trouble) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name))
+	})
+	moreDown := max(0, len(down)-r.Limit)
+	list := LimitList{Now: now.UTC(), Limits: each(states, limitOf), More: more, PausedToo: morePaused, Down: []Down{}, DownToo: moreDown}
+	for _, t := range down[:len(down)-moreDown] {
+		list.Down = append(list.Down, downOf(t))
+	}
 	paused := func(p *credential.Pause) Pause { return Pause{ownerOf(p.Owner), p.Until.UTC(), p.Reason} }
-	return LimitList{Now: now.UTC(), Limits: each(states, limitOf), More: more, Paused: each(pauses, paused), PausedToo: morePaused}, err
+	list.Paused = each(pauses, paused)
+	return list, nil
 }
 
 func limitOf(s *limit.State) Limit {

@@ -12,7 +12,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	f := newFixture(t, nil)
-	if got := f.call("GET", "/v1/limits", "", 200, nil); !strings.Contains(got.body, `"limits":[],"more":0,"paused":[],"more_paused":0`) {
+	if got := f.call("GET", "/v1/limits", "", 200, nil); !strings.Contains(got.body, `"limits":[],"more":0,"paused":[],"more_paused":0,"down":[],"more_down":0`) {
 		t.Errorf("none: %s", got.body)
 	}
 	ledger := limit.NewLedger()
@@ -35,6 +35,11 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{
+		{Name: "http/down.example", What: limit.Failed, Cause: "http_503"}, {Name: "http/busy.example", What: limit.Paused, Wait: time.Minute, Cause: "http_429"},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	var list LimitList
 	f.call("GET", "/v1/limits", "", 200, &list)
 	if len(list.Limits) != 2 || len(list.Paused) != 2 || list.Now.IsZero() {
@@ -50,8 +55,19 @@ func TestLimits(t *testing.T) {
 	if p := list.Paused[0]; p.Kind != "wecom-kf" || !strings.HasPrefix(p.Name, "ww") || p.At != "https://qyapi.example" || p.Reason != "45009" || p.Until.Before(list.Now) {
 		t.Errorf("%+v", p)
 	}
+	if len(list.Down) != 2 || list.DownToo != 0 {
+		t.Fatalf("down: %+v", list)
+	}
+	for _, d := range list.Down {
+		switch {
+		case d.Kind != "http" || d.Since.After(list.Now.Add(time.Second)) || !d.Next.After(d.Since):
+			t.Errorf("%+v", d)
+		case d.Key == "down.example" && (d.State != "down" || d.Cause != "http_503"), d.Key == "busy.example" && (d.State != "paused" || d.Next.Before(list.Now.Add(50*time.Second))):
+			t.Errorf("%+v", d)
+		}
+	}
 	f.call("GET", "/v1/limits?limit=1", "", 200, &list)
-	if len(list.Limits) != 1 || list.More != 1 || len(list.Paused) != 1 || list.PausedToo != 1 {
+	if len(list.Limits) != 1 || list.More != 1 || len(list.Paused) != 1 || list.PausedToo != 1 || len(list.Down) != 1 || list.DownToo != 1 {
 		t.Errorf("one: %+v", list)
 	}
 	f.call("GET", "/v1/limits?limit=201", "", 422, nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // Schedule says where an account is, when it is checked next, and why at that time.
@@ -26,7 +27,7 @@ type Schedule struct {
 	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane that it waits in when it is due. A nudged account waits in the urgent lane."`
 	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What is ahead of it, if it waits."`
 
-	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, isolation, redis-memory, share, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
+	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, down, isolation, redis-memory, share, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
 	Why     string `json:"why" doc:"The same as a sentence."`
 	DueRule string `json:"due_rule" doc:"The rule that decided when it became due, wherever it is now: one of the words for scheduled accounts, or the rule that parked it."`
 
@@ -81,6 +82,15 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 	e, err := s.registry(ctx).Explain(ctx, r.ID)
 	if err != nil {
 		return Schedule{}, err
+	}
+	if e.DueRule == accounts.RuleDown && e.Shares != "" {
+		troubles, _, err := limit.TroublesOf(s.options.Ring).All(ctx)
+		if err != nil {
+			return Schedule{}, err
+		}
+		if t := troubles[limit.TroubleKey(e.Shares)]; t != nil {
+			e.WaitsAt(accounts.Trouble{Name: t.Name, Cause: t.Cause, Paused: t.Paused, Since: t.Since, Next: t.Next})
+		}
 	}
 	schedule := scheduleOf(&e)
 	if lanes := schedule.Lanes; lanes != nil && lanes.Before != nil {
