@@ -17,8 +17,6 @@ const (
 	suspectStrikes = 2
 	suspectPause   = 30 * time.Second // the longest wait until a suspect is tried again
 
-	outagePause = 30 * time.Second // the same while our own network seems to be down
-
 	unknownPause = time.Minute      // the same for an account that this version does not know
 	yieldLong    = 15 * time.Minute // how long other replicas have precedence in a shard with such an account
 
@@ -169,11 +167,11 @@ func (f *flight) putOffUnknown(reason, unknown string) {
 }
 
 // afterOutage returns when to try an account again that our own network does not reach: at the next
-// slot of its cadence, but not before a pause. Each account is therefore back on its phase after an
-// outage.
+// slot of its cadence, but not before a pause at its own pace. Each account is therefore back on its
+// phase after an outage.
 func (f *flight) afterOutage() time.Time {
 	now := f.now()
-	due := now.Add(upTo(outagePause))
+	due := now.Add(upTo(f.record.cadence.FirstPause(f.memory.Cadence)))
 	if slot, again := f.record.cadence.After(f.claim.ID, now, f.memory.Cadence); again && slot.After(due) {
 		return slot
 	}

@@ -8,7 +8,8 @@ import (
 const (
 	outageWindow  = 60 * time.Second // how long the result of a try counts
 	outageHosts   = 3                // the least hosts out of reach, and the least failed checks
-	outageProbe   = 15 * time.Second // between two tries of a silent host
+	outageProbe   = 15 * time.Second // between two tries of a silent host in a long outage
+	outageFirst   = 2 * time.Second  // the same when it begins
 	outageMemory  = time.Hour        // how long an earlier answer of a host counts
 	maxHosts      = 16384
 	hostsReviewed = 256 // with this many hosts or more, they are reviewed only every reviewEvery
@@ -40,7 +41,7 @@ type outage struct {
 func newOutage() *outage { return &outage{hosts: make(map[string]*hostState)} }
 
 // admits reports whether a check of a host may start. During an outage, a silent host gets one try
-// per outageProbe.
+// now and then: the longer the outage lasts, the rarer.
 func (o *outage) admits(host string, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +52,7 @@ func (o *outage) admits(host string, now time.Time) bool {
 	if h.answers() {
 		return true
 	}
-	if !h.tried.IsZero() && now.Sub(h.tried) < outageProbe {
+	if !h.tried.IsZero() && now.Sub(h.tried) < min(outageProbe, max(outageFirst, now.Sub(o.began)/2)) {
 		return false
 	}
 	h.tried = now

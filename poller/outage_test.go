@@ -75,7 +75,11 @@ func TestOutageTriesEachHostNowAndThen(t *testing.T) {
 		}
 	}
 	play(o, &at, "-a", "-b", "-c")
-	at = at.Add(outageProbe)
+	at = at.Add(outageFirst)
+	if !o.admits("a", at) || o.admits("a", at.Add(outageFirst-1)) || !o.admits("a", at.Add(outageFirst)) {
+		t.Error("a host is to be tried again soon")
+	}
+	at = at.Add(4 * outageProbe)
 	if !o.admits("a", at) || o.admits("a", at) {
 		t.Error("a host is to be tried once")
 	}
@@ -122,6 +126,7 @@ func TestAHostThatAnswersHasAllItsChecks(t *testing.T) {
 	if got := play(o, &at, "+a", "+b", "+c", "-a", "-b", "-c", "-a", "-b", "+a"); got != ".....dddd" {
 		t.Fatal(got)
 	}
+	o.admits("b", at) // its try
 	for range 3 {
 		if !o.admits("a", at) || o.admits("b", at) {
 			t.Fatal("a answers, and b does not")
