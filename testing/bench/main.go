@@ -14,6 +14,7 @@
 //	go run ./testing/bench embedded [--json]
 //	go run ./testing/bench send [--json]
 //	go run ./testing/bench files [--json]
+//	go run ./testing/bench outage [--json]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence unless it says otherwise, on a free loopback port.
@@ -119,7 +120,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench fetch [--json] [--for 40s] [--accounts 100000] [--hosts 5000] [--rounds 3] [--against BINARY]\n" +
 		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]\n" +
 		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]\n" +
-		"       bench files [--json] [--small 100000] [--large 10] [--size 100] [--store directory,s3] [--only works|trouble|hour]"
+		"       bench files [--json] [--small 100000] [--large 10] [--size 100] [--store directory,s3] [--only works|trouble|hour]\n" +
+		"       bench outage [--json] [--for 1m] [--accounts 10000] [--every 10s] [--limit rate=2000/s] [--replicas 2]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -177,6 +179,20 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return (&against{report: report, other: *other, args: one, pairs: *rounds}).run(ctx)
 		}
 		b := &ringBench{report: report, each: *each, rounds: *rounds, large: *accounts}
+		return b.run(ctx)
+	case "outage":
+		b := &outageBench{}
+		b.flags(flags)
+		flags.Lookup("accounts").DefValue = "10000"
+		*accounts = 10_000
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		b.accounts = *accounts
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
 		return b.run(ctx)
 	case "cadence":
 		b := &cadenceBench{}
