@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -77,6 +78,11 @@ func faults() []fault {
 			func(s *simulation) { s.up.set(func() { s.up.slow = 1 }) }, time.Minute, 5*time.Minute)},
 		{"own network down", 1, onServer(func(s *simulation) { s.up.set(func() { s.up.network = true }) },
 			func(s *simulation) { s.up.set(func() { s.up.network = false }) }, time.Minute, 5*time.Minute)},
+		{"a host down", 2, func(s *simulation) (func(), time.Duration) {
+			host := fmt.Sprintf("host%d", s.random.IntN(hosts))
+			s.up.set(func() { s.up.down = host })
+			return func() { s.up.set(func() { s.up.down = "" }) }, between(s.random, time.Second, 10*time.Minute)
+		}},
 		{"replica replaced", 2, func(s *simulation) (func(), time.Duration) {
 			if i := s.random.IntN(len(s.fleet.replicas)); !s.fleet.replicas[i].Dead() {
 				p := s.fleet.replicas[i]

@@ -61,7 +61,7 @@ func (r *registrar) account(id string) accounts.Account {
 	r.lives++
 	lane := []string{"", "", "urgent", "low"}[text(id)%4]
 	every := intervals()[r.random.IntN(len(intervals()))]
-	s := settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%7), Lane: lane, Again: text(id)%3 == 0}
+	s := settings{Life: r.lives, Host: fmt.Sprintf("host%d", text(id)%hosts), Lane: lane, Again: text(id)%3 == 0}
 	how := mannerOf(id)
 	s.Windowed, s.Doubt = how.windowed, string(how.doubt)
 	if r.held > 0 && slices.Index(r.ids, id)%r.held == 0 {

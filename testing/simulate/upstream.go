@@ -21,8 +21,9 @@ type upstream struct {
 	sends *ledger
 
 	mu      sync.Mutex
-	rough   bool // checks are slow, fail, panic and hang
-	network bool // nobody can be reached
+	rough   bool   // checks are slow, fail, panic and hang
+	network bool   // nobody can be reached
+	down    string // the host that answers nobody; empty: none
 	slow    float64
 	lines   int
 	dropped map[string]int // life -> cursors refused
@@ -51,6 +52,9 @@ func (u *upstream) checked() map[string]int {
 	defer u.mu.Unlock()
 	return maps.Clone(u.ok)
 }
+
+// hosts is the number of hosts that accounts share.
+const hosts = 7
 
 // checker is one replica's connection to the upstream.
 type checker struct {
@@ -151,7 +155,7 @@ func (u *upstream) end(account string, began time.Time) {
 // answer is what the third party does with a check.
 func (u *upstream) answer(ctx context.Context, r poller.Request, s settings, nth uint64) (poller.Result, error) {
 	u.mu.Lock()
-	rough, network, slow := u.rough, u.network, max(1, u.slow)
+	rough, network, slow, down := u.rough, u.network, max(1, u.slow), u.down != "" && u.down == s.Host
 	u.mu.Unlock()
 	chance := func(what uint64) float64 { return replicas.Chance(nth, what) }
 	takes := time.Duration(slow * (5 + 200*chance(1)*chance(1)) * float64(time.Millisecond))
@@ -160,6 +164,16 @@ func (u *upstream) answer(ctx context.Context, r poller.Request, s settings, nth
 			return poller.Result{}, err
 		}
 		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Code: "unreachable", Message: "no route to host", Network: true}
+	}
+	if down {
+		if err := wait(ctx, takes); err != nil {
+			return poller.Result{}, err
+		}
+		failed := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: "http_503", Message: "as simulated"}
+		if chance(5) < 0.1 {
+			failed.Kind, failed.Code, failed.RetryAfter = poller.RateLimited, "http_429", time.Duration(chance(6)*float64(time.Minute))
+		}
+		return poller.Result{}, failed
 	}
 	if rough {
 		if err := u.misbehave(ctx, r, s, chance(2), &takes); err != nil {
