@@ -25,6 +25,8 @@ const (
 	reasonClient = "other_client"
 
 	reasonPause = "http_429" // of a pause
+
+	again = "sign in again, by `rounds mail login` or on the account's page"
 )
 
 // failure returns the error for a request to a provider. what is the fault of an answer that cannot
@@ -54,13 +56,13 @@ func reasonError(reason string, wait time.Duration) *poller.CheckError {
 	switch reason {
 	case reasonGrant, "interaction_required", "consent_required", "login_required":
 		e.Kind, e.Scope, e.Final = poller.AuthFailed, poller.ScopeAccount, true
-		e.Message = "the provider no longer accepts the sign-in: sign in again"
+		e.Message = "the provider no longer accepts the sign-in: " + again
 	case "invalid_client", "unauthorized_client", "invalid_scope", "unsupported_grant_type", "invalid_request":
 		e.Scope = poller.ScopeChecker
 		e.Message = "the provider refuses this service as a client: compare the service's own secret with its registration there"
 	case reasonClient:
 		e.Kind, e.Scope, e.Final = poller.AuthFailed, poller.ScopeAccount, true
-		e.Message = "the account was signed in for another client than the service's own secret has now: sign in again"
+		e.Message = "the account was signed in for another client than the service's own secret has now: " + again
 	case reasonCrowd:
 		e.Kind, e.Message = poller.RateLimited, "many accounts need a new access token at once"
 	case reasonSlow, reasonPause:

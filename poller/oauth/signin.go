@@ -73,7 +73,11 @@ func (c *Client) Begin(ctx context.Context, provider, user, redirect string) (*P
 		p.Page = a.config.AuthCodeURL(p.State, options...)
 		return p, nil
 	}
-	answer, err := a.config.DeviceAuth(context.WithValue(ctx, oauth2.HTTPClient, c.http()))
+	var options []oauth2.AuthCodeOption
+	if a.config.Endpoint.AuthStyle == oauth2.AuthStyleInParams && a.config.ClientSecret != "" { // RFC 8628, section 3.1
+		options = append(options, oauth2.SetAuthURLParam("client_secret", a.config.ClientSecret))
+	}
+	answer, err := a.config.DeviceAuth(context.WithValue(ctx, oauth2.HTTPClient, c.http()), options...)
 	if err != nil {
 		return nil, failure(err, "is not the expected JSON")
 	}

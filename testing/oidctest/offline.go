@@ -143,8 +143,7 @@ func (p *Provider) refresh(w http.ResponseWriter, r *http.Request) {
 
 // device begins a sign-in on another device.
 func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
-	if r.PostFormValue("client_id") != ClientID {
-		reply(w, http.StatusUnauthorized, Claims{"error": "invalid_client"})
+	if !isClient(w, r) {
 		return
 	}
 	code := "device-" + rand.Text()
