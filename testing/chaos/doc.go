@@ -26,8 +26,8 @@
 // After each fault chaos waits until all processes are ready, every account has been
 // checked again, and there are as many checks a second as before: fullShare of them, over
 // rateOver. It does nothing to help: no account is nudged. Taking longer than restWithin
-// is a violation. Accounts whose checks failed wait out their backoff, half a minute
-// after a first failure. The next fault need not wait for them, but they must be back
+// is a violation. Accounts whose checks failed wait out their backoff, about one interval
+// after a first failure, or wait at their host. The next fault need not wait for them, but they must be back
 // wholeWithin the end. Then chaos reads every shard, each in one transaction: every
 // account must be in exactly one place.
 //

@@ -47,7 +47,7 @@ func (w *world) rate(ids []string) (is, usually float64) {
 }
 
 // ailing are accounts whose last check failed because of a fault. They wait out their
-// backoff, half a minute at most after a first failure. Nobody hurries them.
+// backoff, which begins with their interval, or wait at their host. Nobody hurries them.
 type ailing struct {
 	since map[string]ailment
 	ended time.Time // when the last fault ended
