@@ -119,6 +119,15 @@ dovecot_path() {
 	return 1
 }
 
+# exim_path gives where an Exim is, as testing/eximtest looks for it.
+exim_path() {
+	local path
+	for path in exim4 exim /usr/sbin/exim4 /usr/sbin/exim /opt/homebrew/sbin/exim; do
+		command -v "$path" && return
+	done
+	return 1
+}
+
 # compiler tells whether Go finds a C compiler that works, which the race detector needs.
 compiler() {
 	local cc
@@ -198,6 +207,15 @@ else
 	if ! install dovecot-imapd dovecot dovecot dovecot || ! dovecot_path >/dev/null; then
 		[ -z "$strict" ] || die "dovecot cannot be installed: install it and try again"
 		echo "dovecot cannot be installed: tests that need it will fail"
+	fi
+fi
+if exim=$(exim_path); then
+	say "$("$exim" --version | head -n 1)"
+else
+	say "installing exim, which the tests start on ports of their own"
+	if ! install exim4-daemon-light exim exim exim || ! exim_path >/dev/null; then
+		[ -z "$strict" ] || die "exim cannot be installed: install it and try again"
+		echo "exim cannot be installed: tests that need it will fail"
 	fi
 fi
 if ! command -v python3 >/dev/null; then
