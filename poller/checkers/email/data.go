@@ -13,10 +13,12 @@ package email
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
 
@@ -61,7 +63,7 @@ type Data struct {
 	// Attachments are the parts other than the text, without their content: files,
 	// pictures within the text, forwarded mails.
 	Attachments []Attachment `json:"attachments,omitempty"`
-	Size        int64        `json:"size"` // bytes of the whole mail
+	Size        int64        `json:"size"` // bytes of the whole mail; 0: unknown, and more than MaxRaw
 	// Truncated says that headers or text were cut, or that the mail is so long that its
 	// text or attachments may not have been reached.
 	Truncated bool `json:"truncated,omitempty"`
@@ -73,7 +75,8 @@ type Data struct {
 	Damage string `json:"-"`
 }
 
-// Parse returns a mail's data, from the mail's first bytes, at most MaxRaw, and its size.
+// Parse returns a mail's data, from the mail's first bytes, at most MaxRaw, and its size. A size
+// of 0 is unknown: there are more bytes if raw has MaxRaw.
 func Parse(raw []byte, size int64) *Data {
 	header, body := split(raw)
 	cutOff := size > int64(len(raw)) || len(raw) == MaxRaw
@@ -203,4 +206,28 @@ func (d *Data) AddFlag(name string) {
 func (d *Data) cut(text string, most int) string {
 	d.Truncated = d.Truncated || len(text) > most
 	return message.Cut(text, most)
+}
+
+// Damages are the mails of a page that are damaged.
+type Damages struct {
+	all, damaged int
+	first        string
+}
+
+// Add adds a mail, damaged or not. damage is its Data.Damage.
+func (d *Damages) Add(id, damage string) {
+	if d.all++; damage == "" {
+		return
+	}
+	if d.damaged++; d.damaged == 1 {
+		d.first = id + ", " + damage
+	}
+}
+
+// Warnings returns one warning for all of them, or none.
+func (d *Damages) Warnings() []poller.Warning {
+	if d.damaged == 0 {
+		return nil
+	}
+	return []poller.Warning{{Code: "malformed", Message: fmt.Sprintf("%d of %d mails break the rules of MIME, and have what could be read; of %s", d.damaged, d.all, d.first)}}
 }

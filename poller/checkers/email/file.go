@@ -46,7 +46,7 @@ func sectionsOf(m *poller.Message) (all []Section) {
 		}
 	}
 	var size int64
-	if json.Unmarshal(fields["size"], &size) == nil && size > MaxRaw {
+	if json.Unmarshal(fields["size"], &size) == nil && (size > MaxRaw || size == 0) {
 		all = append(all, Section{File: poller.File{Name: "mail.eml", Type: "message/rfc822", Size: size}})
 	}
 	return all

@@ -99,9 +99,8 @@ type part struct {
 func splitParts(body []byte, boundary string, most int) (parts []part) {
 	start := -1
 	eachLine(body, func(from, to int, line []byte) bool {
-		rest, ok := bytes.CutPrefix(line, []byte("--"+boundary))
-		last := bytes.HasPrefix(rest, []byte("--"))
-		if !ok || len(bytes.TrimRight(bytes.TrimPrefix(rest, []byte("--")), " \t\r")) > 0 {
+		is, last := isBoundary(line, boundary)
+		if !is {
 			return true
 		}
 		if start >= 0 {
@@ -119,6 +118,19 @@ func splitParts(body []byte, boundary string, most int) (parts []part) {
 		parts = append(parts, part{body[start:], false})
 	}
 	return parts
+}
+
+// isBoundary reports whether a line is a boundary, and whether it is the last one.
+func isBoundary(line []byte, boundary string) (is, last bool) {
+	rest, ok := bytes.CutPrefix(line, []byte("--"))
+	if ok {
+		rest, ok = bytes.CutPrefix(rest, []byte(boundary))
+	}
+	if !ok {
+		return false, false
+	}
+	rest, last = bytes.CutPrefix(rest, []byte("--"))
+	return len(bytes.TrimRight(rest, " \t\r")) == 0, last
 }
 
 // findBoundary returns what looks like the boundary of a multipart body that does not

@@ -2,13 +2,10 @@ package imap
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime/quotedprintable"
-	"strings"
 	"testing"
 
 	"github.com/emersion/go-imap/v2"
@@ -18,45 +15,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/dovecottest"
+	"github.com/rounds-dev/rounds/testing/mailtest"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
-)
-
-// wrapped returns the base64 of bytes, in lines.
-func wrapped(data []byte) string {
-	var out strings.Builder
-	for text := base64.StdEncoding.EncodeToString(data); text != ""; {
-		n := min(76, len(text))
-		out.WriteString(text[:n] + "\r\n")
-		text = text[n:]
-	}
-	return out.String()
-}
-
-// attachmentPart returns a part of a mail, with one of the three encodings.
-func attachmentPart(name, encoding string, data []byte) string {
-	head := "Content-Type: application/pdf\r\nContent-Disposition: attachment; filename=" + name + "\r\nContent-Transfer-Encoding: " + encoding + "\r\n\r\n"
-	switch encoding {
-	case "base64":
-		return head + wrapped(data)
-	case "quoted-printable":
-		var out bytes.Buffer
-		w := quotedprintable.NewWriter(&out)
-		w.Binary = true
-		_, _ = w.Write(data)
-		_ = w.Close()
-		return head + out.String()
-	}
-	return head + string(data)
-}
-
-// multipart returns a part of parts.
-func multipart(boundary string, parts ...string) string {
-	return "Content-Type: multipart/mixed; boundary=" + boundary + "\r\n\r\n--" + boundary + "\r\n" + strings.Join(parts, "\r\n--"+boundary+"\r\n") + "\r\n--" + boundary + "--\r\n"
-}
-
-const (
-	textPart = "Content-Type: text/plain\r\n\r\ntext"
-	mailHead = "From: a@example.com\r\nSubject: files\r\nMIME-Version: 1.0\r\n"
 )
 
 func startFileParty(t *testing.T, encoding string) checktest.FileParty {
@@ -72,7 +32,7 @@ func startFileParty(t *testing.T, encoding string) checktest.FileParty {
 		Config: config,
 		Post: func(account string, data []byte) poller.Message {
 			// The file stands before the text, so that all of its mail's parts are read if it is small.
-			s.Deliver(account, mailHead+multipart("x", attachmentPart("plan.pdf", encoding, data)))
+			s.Deliver(account, mailtest.Head+mailtest.Multipart("x", mailtest.Attachment("plan.pdf", encoding, data)))
 			posted[account]++
 			r, err := checker.Check(t.Context(), poller.Request{Account: account, Config: config(account), Cursor: cursor{1, uint32(posted[account] - 1)}.encode(), Limit: 1})
 			if err != nil || len(r.Messages) != 1 {
@@ -117,22 +77,6 @@ func TestFileSuite(t *testing.T) {
 	}
 }
 
-// nestedMail is a mail with files at several depths, and what they hold.
-func nestedMail() (mail string, want map[string][]byte) {
-	large := bytes.Repeat([]byte("large \x00\xff"), 60_000)
-	forwarded := mailHead + multipart("y", textPart, attachmentPart("inner.pdf", "base64", []byte("inner")))
-	plain := "Subject: plain\r\n\r\nforwarded"
-	mail = mailHead + multipart("x",
-		multipart("z", textPart, attachmentPart("first.pdf", "quoted-printable", []byte("first = é"))),
-		"Content-Type: message/rfc822\r\n\r\n"+forwarded,
-		"Content-Type: message/rfc822\r\n\r\n"+plain,
-		attachmentPart("none.pdf", "base64", nil),
-		attachmentPart("large.pdf", "base64", large),
-		attachmentPart("unread.pdf", "base64", []byte("behind what is read")),
-	)
-	return mail, map[string][]byte{"first.pdf": []byte("first = é"), "message/rfc822 2": []byte(forwarded), "message/rfc822 3": []byte(plain), "none.pdf": nil, "large.pdf": large, "mail.eml": []byte(mail)}
-}
-
 // Parts are counted as servers count them, and a mail that was not read whole is a file too.
 func filesOfANestedMail(t *testing.T, checker *Checker, config json.RawMessage) {
 	t.Helper()
@@ -141,7 +85,7 @@ func filesOfANestedMail(t *testing.T, checker *Checker, config json.RawMessage) 
 		t.Fatalf("%+v, %v", result, err)
 	}
 	m := &result.Messages[0]
-	_, want := nestedMail()
+	_, want := mailtest.Nested()
 	files := checker.Files(m)
 	if len(files) != len(want) {
 		t.Errorf("%d files: %+v\n%s", len(files), files, m.Data)
@@ -165,18 +109,18 @@ func filesOfANestedMail(t *testing.T, checker *Checker, config json.RawMessage) 
 
 func TestFilesOfAMail(t *testing.T) {
 	s := start(t, "none")
-	mail, _ := nestedMail()
+	mail, _ := mailtest.Nested()
 	s.Deliver("a", mail)
 	filesOfANestedMail(t, newChecker(t, s), configOf(s, "none", "a", "GOOD"))
 }
 
 func TestFilesFromDovecot(t *testing.T) {
 	server := dovecottest.Start(t)
-	mail, _ := nestedMail()
+	mail, _ := mailtest.Nested()
 	if _, err := server.Deliver("nested", []byte(mail)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Deliver("single", []byte(mailHead+attachmentPart("single.pdf", "base64", []byte("single")))); err != nil {
+	if _, err := server.Deliver("single", []byte(mailtest.Head+mailtest.Attachment("single.pdf", "base64", []byte("single")))); err != nil {
 		t.Fatal(err)
 	}
 	checker := New(checktest.Client(t, fetch.Options{}), source(), Options{})
@@ -200,7 +144,7 @@ func TestFilesFromDovecot(t *testing.T) {
 func TestFilesOfARecreatedMailbox(t *testing.T) {
 	s := start(t, "none")
 	checker, config := newChecker(t, s), configOf(s, "none", "a", "GOOD")
-	mail, _ := nestedMail()
+	mail, _ := mailtest.Nested()
 	s.Deliver("a", mail)
 	result, err := checker.Check(t.Context(), poller.Request{Config: config})
 	if err != nil || len(result.Messages) != 1 {
@@ -217,7 +161,7 @@ func TestFilesOfARecreatedMailbox(t *testing.T) {
 }
 
 func FuzzFiles(f *testing.F) {
-	mail, _ := nestedMail()
+	mail, _ := mailtest.Nested()
 	f.Add([]byte(email.Parse([]byte(mail[:maxRaw]), int64(len(mail))).Encode()))
 	for _, seed := range []string{`{"attachments":[{"part":"1.2","type":"a/b"}],"size":9999999}`, `{"attachments":{}}`, `{`} {
 		f.Add([]byte(seed))

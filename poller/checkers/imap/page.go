@@ -45,7 +45,7 @@ type page struct {
 	result  poller.Result
 	bytes   int  // of data
 	held    bool // memory was waited for
-	damaged []fetchedMail
+	damages email.Damages
 }
 
 // add adds a mail to the page.
@@ -55,17 +55,12 @@ func (p *page) add(m fetchedMail) {
 	if m.failed != nil {
 		p.result.FailedSends = append(p.result.FailedSends, *m.failed)
 	}
-	if m.damage != "" {
-		p.damaged = append(p.damaged, m)
-	}
+	p.damages.Add(m.ID, m.damage)
 }
 
 // done returns the page, with one warning for all of its mails that are damaged.
 func (p *page) done() poller.Result {
-	if n := len(p.damaged); n > 0 {
-		p.result.Warnings = append(p.result.Warnings, poller.Warning{Code: "malformed", Message: fmt.Sprintf(
-			"%d of %d mails break the rules of MIME, and have what could be read; of %s, %s", n, len(p.result.Messages), p.damaged[0].ID, p.damaged[0].damage)})
-	}
+	p.result.Warnings = append(p.result.Warnings, p.damages.Warnings()...)
 	return p.result
 }
 
