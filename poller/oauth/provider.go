@@ -99,6 +99,18 @@ func ownerOf(kind, provider string) string {
 	return kind + "|" + name + "|" + at
 }
 
+// kindGraph is the kind of accounts that are reached over Microsoft Graph. An access token of Microsoft
+// is for one of its services only.
+const kindGraph = "graph"
+
+// microsoftScopes returns what to ask Microsoft for.
+func microsoftScopes(kind string) []string {
+	if kind == kindGraph {
+		return []string{"https://graph.microsoft.com/Mail.Read", "https://graph.microsoft.com/Mail.Send", oidc.ScopeOfflineAccess}
+	}
+	return []string{"https://outlook.office.com/IMAP.AccessAsUser.All", "https://outlook.office.com/SMTP.Send", oidc.ScopeOfflineAccess}
+}
+
 // registration is the JSON of the service's own secret for a provider.
 type registration struct {
 	ClientID     string   `json:"client_id"`
@@ -152,7 +164,7 @@ func (c *Client) app(ctx context.Context, provider string) (*app, *poller.CheckE
 		a.code = []oauth2.AuthCodeOption{oauth2.AccessTypeOffline, oauth2.SetAuthURLParam("prompt", "consent")}
 	case Microsoft:
 		a.config.Endpoint.TokenURL = microsoftHost // until the tenant is known
-		a.config.Scopes = []string{"https://outlook.office.com/IMAP.AccessAsUser.All", "https://outlook.office.com/SMTP.Send", oidc.ScopeOfflineAccess}
+		a.config.Scopes = microsoftScopes(c.kind)
 	default:
 		var failed *poller.CheckError
 		if a.config.Endpoint, failed = c.describe(ctx, provider); failed != nil {

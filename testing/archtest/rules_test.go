@@ -53,6 +53,7 @@ var mayImport = []struct {
 	{"poller/checkers/imap", append([]string{"poller/oauth", "poller/checkers/email"}, forCheckers...)},
 	{"poller/checkers/wecomkf", append([]string{"circulate/credential", "poller/token"}, forCheckers...)},
 	{"poller/checkers/email", []string{"accounts/strict", "poller", "poller/checkers/message"}},
+	{"poller/checkers/graph", append([]string{"poller/checkers/email", "poller/oauth"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/fetch", "poller/secrets"}},
 	{"poller/delivery", []string{"circulate", "circulate/group", "poller/delivery/internal/refusals"}},

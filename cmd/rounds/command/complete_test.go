@@ -12,13 +12,13 @@ func TestCompletionOfFlags(t *testing.T) {
 	s.must("account", "add", "a", "--kind", "feed", "--set", "url=u", "--label", "team=press", "--label", "tier=1")
 	s.must("account", "add", "b", "--kind", "feed", "--set", "url=u", "--label", "team=sales")
 	for args, want := range map[string]string{
-		"account list --kind ":             "feed http imap telegram wecom-kf weixin :4",
-		"account add x --kind f":           "feed http imap telegram wecom-kf weixin :4", // the shell removes the candidates that do not match
+		"account list --kind ":             "feed graph http imap telegram wecom-kf weixin :4",
+		"account add x --kind f":           "feed graph http imap telegram wecom-kf weixin :4", // the shell removes the candidates that do not match
 		"account set --priority ":          "urgent normal low :4",
 		"account export --label ":          "team=press team=sales tier=1 :4",
 		"account list --label team=s":      "team=sales :4",
-		"check --kind ":                    "feed http imap telegram wecom-kf weixin :4",
-		"parked revive --kind ":            "feed http imap telegram wecom-kf weixin :4",
+		"check --kind ":                    "feed graph http imap telegram wecom-kf weixin :4",
+		"parked revive --kind ":            "feed graph http imap telegram wecom-kf weixin :4",
 		"messages tail --group ":           ":4",
 		"messages tail --from ":            "start now :4",
 		"account pause --state ":           "active paused failing never_succeeded parked scheduled waiting claimed :4",

@@ -207,7 +207,7 @@ var spoken = []string{
 // kinds are the packages whose faults of a config people read. What went wrong in a check is stored,
 // and stays English.
 var kinds = []string{
-	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/imap", "poller/checkers/telegram",
+	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",
 	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
 	"github.com/rounds-dev/rounds/poller/checkers/feed"
+	"github.com/rounds-dev/rounds/poller/checkers/graph"
 	"github.com/rounds-dev/rounds/poller/checkers/imap"
 	"github.com/rounds-dev/rounds/poller/checkers/telegram"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
@@ -55,11 +56,15 @@ func NewCheckers(s settings.Poller, o Options) (poller.Checkers, error) {
 // all replicas.
 func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens token.Store, metrics prometheus.Registerer) (poller.Checkers, error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s, o), Log: o.Log, Metrics: metrics}
-	access := oauth.NewTokens(oauth.NewClient(imap.Kind, tools.Client, tools.Secrets), tools.Secrets, oauth.Counting(tokens, metrics))
+	counted := oauth.Counting(tokens, metrics)
+	access := func(kind string) *oauth.Tokens {
+		return oauth.NewTokens(oauth.NewClient(kind, tools.Client, tools.Secrets), tools.Secrets, counted)
+	}
 	all := []poller.Checker{
 		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
-		imap.New(tools.Client, tools.Secrets, imap.Options{OAuth: access}), wecomkf.New(tools.Client, tools.Secrets, wecomkf.Counting(tokens, metrics)),
+		imap.New(tools.Client, tools.Secrets, imap.Options{OAuth: access(imap.Kind)}), wecomkf.New(tools.Client, tools.Secrets, wecomkf.Counting(tokens, metrics)),
 		weixin.New(tools.Client, tools.Secrets), telegram.New(tools.Client, tools.Secrets),
+		graph.New(tools.Client, access(graph.Kind)),
 	}
 	for i, kind := range o.Kinds {
 		checker, err := makeKind(kind, tools)

@@ -212,7 +212,7 @@ func TestServeWarnsOfEndpointsForUnknownKinds(t *testing.T) {
 		"ROUNDS_ROLES": "delivery", "ROUNDS_SERVICE_SECRET_CRM": signingKey, "ROUNDS_DATA_DIR": "memory",
 		"ROUNDS_WEBHOOKS_FILE": writeFile(t, `{"endpoints":[{"name":"crm","url":"https://crm.example.com/","secrets":[{"secret":"CRM"}],"kinds":["feed","htpp"]}]}`),
 	})
-	p.log.Await(t, `"endpoint":"crm","kind":"htpp","known":"feed, http, imap`)
+	p.log.Await(t, `"endpoint":"crm","kind":"htpp","known":"feed, graph, http, imap`)
 	if err := p.stop(); err != nil {
 		t.Error(err)
 	}

@@ -115,7 +115,7 @@ func TestTheProgramKnowsItsKind(t *testing.T) {
 	}{
 		{"check --kind statuspage --set url=" + url, "page 1   2 messages"},
 		{"account add status --kind statuspage --set uri=" + url, "config.uri: unknown field"},
-		{"account add status --kind statuspages --set url=" + url, "the kinds are feed, http, imap, statuspage"},
+		{"account add status --kind statuspages --set url=" + url, "the kinds are feed, graph, http, imap, statuspage"},
 		{"account add status --kind statuspage --every 1h --set url=" + url, "status added"},
 		{"messages tail --from start --limit 2", "Pages are late"},
 		{"account why status", "statuspage"},
