@@ -16,17 +16,20 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
+	"github.com/rounds-dev/rounds/poller/checkers/graph"
 	"github.com/rounds-dev/rounds/poller/checkers/imap"
 	"github.com/rounds-dev/rounds/poller/checkers/telegram"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
 	"github.com/rounds-dev/rounds/poller/checkers/weixin"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	tokens "github.com/rounds-dev/rounds/poller/token"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/sendtest"
 	"github.com/rounds-dev/rounds/testing/upstream"
+	"github.com/rounds-dev/rounds/testing/upstream/graphd"
 	"github.com/rounds-dev/rounds/testing/upstream/ilinkd"
 	"github.com/rounds-dev/rounds/testing/upstream/serving"
 	"github.com/rounds-dev/rounds/testing/upstream/smtpd"
@@ -94,6 +97,7 @@ func texts() map[string]outlet {
 		"weixin":                        {false, func(*testing.T) *sendtest.Outlet { return bound("") }},
 		"wecom-kf":                      {false, func(*testing.T) *sendtest.Outlet { return serviced("") }},
 		"imap":                          {false, func(*testing.T) *sendtest.Outlet { return mailing("") }},
+		"graph":                         {false, func(*testing.T) *sendtest.Outlet { return posting("") }},
 		"telegram":                      {false, func(*testing.T) *sendtest.Outlet { return chatting("", "/sendMessage") }},
 		"a connector":                   {false, func(*testing.T) *sendtest.Outlet { return connected(false, "") }},
 		"a connector that deduplicates": {true, func(*testing.T) *sendtest.Outlet { return connected(true, "") }},
@@ -107,6 +111,7 @@ func files() map[string]outlet {
 		"wecom-kf, a voice":     {false, func(*testing.T) *sendtest.Outlet { return serviced("voice") }},
 		"telegram, a file":      {false, func(*testing.T) *sendtest.Outlet { return chatting("file", "/sendDocument") }},
 		"imap, a file":          {false, func(*testing.T) *sendtest.Outlet { return mailing("file") }},
+		"graph, a file":         {false, func(*testing.T) *sendtest.Outlet { return posting("file") }},
 		"a connector, an image": {false, func(*testing.T) *sendtest.Outlet { return connected(false, "image") }},
 	}
 }
@@ -181,11 +186,7 @@ func mailing(name string) *sendtest.Outlet {
 		},
 		Taken: func() (texts []string) {
 			for _, m := range fake.Mails("me") {
-				_, text, _ := strings.Cut(m.Text, "\r\n\r\n")
-				if _, named, ok := strings.Cut(text, `filename="`); ok {
-					text, _, _ = strings.Cut(named, `"`)
-				}
-				texts = append(texts, strings.TrimSpace(text))
+				texts = append(texts, mailText(m.Text))
 			}
 			return texts
 		},
@@ -193,6 +194,44 @@ func mailing(name string) *sendtest.Outlet {
 			fake.Fail("me", smtpd.Fault{Step: smtpd.End, Takes: true, Times: times})
 		},
 	}
+}
+
+// posting is a mailbox that sends over Microsoft Graph.
+func posting(name string) *sendtest.Outlet {
+	fake := graphd.New(graphd.Options{})
+	access := fake.Token("me")
+	return &sendtest.Outlet{
+		Kind: graph.Kind, Type: name, Peer: func(n int) string { return fmt.Sprintf("peer%d@example.org", n%3) },
+		Config: `{"oauth":{"secret":"T"},"from":"me@example.com"}`,
+		Sender: func(l *sendtest.Line) poller.Sender {
+			return graph.New(client(l.Over(fake, "/sendMail")), bearer(access))
+		},
+		Taken: func() (texts []string) {
+			for _, mail := range fake.Sent("me") {
+				texts = append(texts, mailText(mail))
+			}
+			return texts
+		},
+		Cut: func(times int) { fake.Fail("me", graphd.Fault{Step: "send", Cut: true, Times: times}) },
+	}
+}
+
+// bearer has one access token.
+type bearer string
+
+func (b bearer) Token(context.Context, string, string, secrets.Use, *oauth.Access) (*oauth.Access, *poller.CheckError) {
+	return &oauth.Access{Token: string(b)}, nil
+}
+
+func (bearer) Drop(context.Context, *oauth.Access) bool { return false }
+
+// mailText returns the text of a mail, or the name of its file.
+func mailText(mail string) string {
+	_, text, _ := strings.Cut(mail, "\r\n\r\n")
+	if _, named, ok := strings.Cut(text, `filename="`); ok {
+		text, _, _ = strings.Cut(named, `"`)
+	}
+	return strings.TrimSpace(text)
 }
 
 // mailLine is a connection of SMTP that carries one mail over a line.

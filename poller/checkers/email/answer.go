@@ -52,9 +52,9 @@ const maxCaption = 4096
 func FileRule() message.FileRule { return message.FileRule{Who: "mail", Caption: maxCaption} }
 
 // ReadFileDraft is ReadDraft for a send that is a file: {"file": "ID"}, perhaps with a caption, which
-// is the mail's text. It judges the file if it is known.
-func ReadFileDraft(data json.RawMessage, f *poller.File) (Draft, error) {
-	read := func(data json.RawMessage) (string, error) { return FileRule().Read(data, f) }
+// is the mail's text. It judges the file by rule if it is known.
+func ReadFileDraft(data json.RawMessage, f *poller.File, rule message.FileRule) (Draft, error) {
+	read := func(data json.RawMessage) (string, error) { return rule.Read(data, f) }
 	fields, ok := strict.Members(data)
 	if !ok {
 		_, err := read(data)
@@ -212,4 +212,15 @@ func BareAddress(text string) (string, error) {
 		return "", errAddress
 	}
 	return text[:at+1] + domain, nil
+}
+
+// ReadFrom reads the address that an account sends from, with or without a name.
+func ReadFrom(text string) (from mail.Address, ok bool) {
+	parsed, err := mail.ParseAddress(text)
+	if err != nil {
+		return from, false
+	}
+	from.Name = parsed.Name
+	from.Address, err = BareAddress(parsed.Address)
+	return from, err == nil
 }

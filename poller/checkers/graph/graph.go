@@ -5,6 +5,7 @@
 //
 //	oauth     {"secret": "NAME"}, what a sign-in has stored, see package oauth; required
 //	folder    inbox by default: the id of a folder, or one of Graph's names, such as junkemail
+//	from      the address that the account sends from, with or without a name; without, it cannot send
 //	base_url  where Graph is, if not https://graph.microsoft.com: one of the national clouds
 //
 // A check asks for the changes of the folder (message: delta), and reads each new message as it
@@ -35,6 +36,13 @@
 //
 // A mail's files are its attachments, and the mail itself if it has more than 128 KiB. Graph gives
 // a mail as a whole, and the file is found in it while it comes.
+//
+// # Sends
+//
+// A send is one mail, perhaps with a file attached, handed over as MIME (user: sendMail). Its Message-ID is
+// made of the send's id, as of the kind imap. Graph takes it with 202, and puts it into Sent Items. A
+// refusal is certain only if Graph itself says so: after a 5xx, or without an answer, nobody knows. Graph
+// takes 4 MB, in which a file of 2 MiB has room.
 //
 // The API is described at https://learn.microsoft.com/graph/api/message-delta and in the OpenAPI
 // description openApiDocs/v1.0/Mail.yml of https://github.com/microsoftgraph/msgraph-sdk-powershell.

@@ -18,7 +18,7 @@ func failedSend(raw []byte) *poller.FailedSend {
 	if !ok {
 		return nil
 	}
-	id, _, ours := strings.Cut(bounce.MessageID, idMark)
+	id, _, ours := strings.Cut(bounce.MessageID, email.IDMark)
 	if !ours {
 		id = bounce.EnvelopeID
 	}

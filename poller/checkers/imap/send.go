@@ -6,21 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/emersion/go-smtp"
 
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/email"
-	"github.com/rounds-dev/rounds/poller/checkers/message"
 )
-
-const typeText = "text"
-
-// fileTypes are the types of sends that are files. A mail has each as an attachment.
-func fileTypes() []string { return []string{"file", "image", "video", "voice"} }
 
 var _ poller.Tracer = (*Checker)(nil)
 
@@ -30,34 +22,15 @@ func (c *Checker) Sending(raw json.RawMessage) poller.Sending {
 	if err != nil || config.smtp == (server{}) {
 		return poller.Sending{}
 	}
-	return poller.Sending{Types: append([]string{typeText}, fileTypes()...), Files: fileTypes(), Doubt: poller.DoubtTraces}
+	sending := email.Sending()
+	sending.Doubt = poller.DoubtTraces
+	return sending
 }
 
-// PrepareSend takes {"text": "…"} or {"file": "ID", "caption": "…"} to an address, with a subject if
-// need be. An answer goes to whom the answered mail says, under its subject, and into its thread.
+// PrepareSend takes a text or a file to an address, see email.Prepare.
 func (c *Checker) PrepareSend(raw json.RawMessage, s *poller.Outgoing, answers *poller.Message) error {
-	if answers != nil {
-		named := s.Peer != ""
-		if err := email.Answer(s, answers); err != nil {
-			return err
-		}
-		// A mailbox of sent mail may be read too.
-		if config, err := c.form.Read(raw); err == nil && !named && strings.EqualFold(s.Peer, config.from.Address) {
-			return errors.New("reply_to: the account has sent this mail itself: name whom the answer is for in to")
-		}
-	}
-	types := make(map[string]func(json.RawMessage) error)
-	for _, name := range append(fileTypes(), typeText) {
-		types[name] = func(data json.RawMessage) error {
-			_, err := draftOf(name, data, s.File)
-			return err
-		}
-	}
-	err := message.Prepare(s, types)
-	if _, wrong := email.BareAddress(s.Peer); wrong != nil {
-		err = errors.Join(err, errors.New("to: "+wrong.Error()))
-	}
-	return err
+	config, _ := c.form.Read(raw) // without a from, if it cannot be read
+	return email.Prepare(s, answers, config.from.Address, email.FileRule())
 }
 
 // Send hands one mail to the SMTP server. The mail's Message-ID is the same for each attempt of a send.
@@ -70,7 +43,7 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	case config.smtp == (server{}):
 		return poller.Sent{}, poller.Refused("smtp", "the account cannot send any more: its config has no smtp")
 	}
-	o, err := mailOf(config, r)
+	o, err := email.NewOutgoing(r, &config.from, email.FileRule())
 	if err != nil {
 		return poller.Sent{}, err
 	}
@@ -98,42 +71,6 @@ func (c *Checker) handOver(ctx context.Context, config config, o *email.Outgoing
 	}
 	s.quit()
 	return nil
-}
-
-// draftOf reads the data of a send, and judges its file if it is known.
-func draftOf(kind string, data json.RawMessage, f *poller.File) (email.Draft, error) {
-	if kind == typeText {
-		return email.ReadDraft(data)
-	}
-	return email.ReadFileDraft(data, f)
-}
-
-// mailOf returns the mail of an attempt. Its errors are *poller.SendError.
-func mailOf(config config, r poller.SendRequest) (*email.Outgoing, error) {
-	o := &email.Outgoing{ID: messageID(r.ID, config.from.Address), From: &config.from, At: time.Now().UTC()}
-	var err error
-	if o.To, err = email.BareAddress(r.Peer); err != nil {
-		return nil, poller.Refused("to", err.Error())
-	}
-	if o.Draft, err = draftOf(r.Type, r.Data, nil); err != nil {
-		return nil, poller.Refused("data", err.Error())
-	}
-	if slices.Contains(fileTypes(), r.Type) {
-		if err := email.FileRule().Fits(r.File); err != nil {
-			return nil, err
-		}
-		o.File = &r.File.File
-	}
-	return o, nil
-}
-
-// idMark stands between a send's id and the domain in the Message-ID of its mail.
-const idMark = ".rounds@"
-
-// messageID returns the Message-ID of a send's mail, without angle brackets. It is the same for each
-// attempt. Nobody can guess it, as nobody can guess the id of a send.
-func messageID(send, from string) string {
-	return send + idMark + from[strings.LastIndexByte(from, '@')+1:]
 }
 
 // send sends a mail. While it comes from the store of files, it is sent.

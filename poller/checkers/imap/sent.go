@@ -143,7 +143,7 @@ func (c *Checker) Trace(ctx context.Context, r poller.SendRequest) (sent poller.
 	if err != nil {
 		return poller.Sent{}, false, err
 	}
-	id := messageID(r.ID, config.from.Address)
+	id := email.MessageID(r.ID, config.from.Address)
 	for _, folder := range []string{f.sent, f.all} {
 		if found, err := s.has(folder, id); found || err != nil {
 			return poller.Sent{VendorID: id}, found, err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/mail"
 	"net/textproto"
 	"strconv"
 	"strings"
@@ -100,12 +99,8 @@ func readFrom(v strict.Value, c *config) {
 		}
 		return
 	}
-	parsed, err := mail.ParseAddress(oneLine(v, given))
-	if err == nil {
-		c.from.Name = parsed.Name
-		c.from.Address, err = email.BareAddress(parsed.Address)
-	}
-	if err != nil {
+	var ok bool
+	if c.from, ok = email.ReadFrom(oneLine(v, given)); !ok {
 		v.Fault("must be an address such as support@example.com or Support <support@example.com>")
 	}
 }

@@ -13,6 +13,7 @@ import (
 type Fault struct {
 	Step       string // delta, list, value or send; empty: every request
 	Times      int    // for this many requests; 0: until Heal
+	Takes      bool   // the work is done before that
 	Hang       bool   // no answer until Heal
 	Reset      bool   // the connection breaks without an answer
 	Cut        bool   // the work is done, and the connection breaks in the middle of the answer
@@ -72,8 +73,11 @@ func (g *Graph) call(step string, answer func(rw http.ResponseWriter, r *http.Re
 			return
 		}
 		b.stats.Requests++
-		if step == "value" {
+		switch step {
+		case "value":
 			b.stats.Values++
+		case "send":
+			b.stats.Sends++
 		}
 		b.under++
 		b.stats.Most = max(b.stats.Most, b.under)
@@ -92,11 +96,21 @@ func (g *Graph) call(step string, answer func(rw http.ResponseWriter, r *http.Re
 			answer(rw, r, b)
 		case f.Cut:
 			answer(serving.Cut(rw, func() {}), r, b)
+		case f.Takes:
+			answer(unheard{http.Header{}}, r, b)
+			f.answer(rw, r, healed)
 		default:
 			f.answer(rw, r, healed)
 		}
 	}
 }
+
+// unheard is a ResponseWriter of an answer that nobody gets.
+type unheard struct{ header http.Header }
+
+func (u unheard) Header() http.Header       { return u.header }
+func (unheard) WriteHeader(int)             {}
+func (unheard) Write(p []byte) (int, error) { return len(p), nil }
 
 func (f *Fault) answer(rw http.ResponseWriter, r *http.Request, healed <-chan struct{}) {
 	switch {

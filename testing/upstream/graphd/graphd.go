@@ -83,6 +83,7 @@ type arrival struct {
 type Stats struct {
 	Requests int // so far, failed ones included
 	Values   int // of these, for messages
+	Sends    int // of these, with a mail to send
 	Most     int // requests at once
 }
 
@@ -262,6 +263,16 @@ func (g *Graph) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	clear(g.states)
+}
+
+// Sends returns how many requests with a mail to send there were, of all accounts.
+func (g *Graph) Sends() (sends int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range g.boxes {
+		sends += b.stats.Sends
+	}
+	return sends
 }
 
 // Sent returns the mails in an account's sent items, the oldest first.
