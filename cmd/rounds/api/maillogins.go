@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -18,11 +17,12 @@ import (
 type MailLoginRequest struct {
 	_        struct{}          `additionalProperties:"false"`
 	ID       string            `json:"id" strict:"id" minLength:"1" maxLength:"256" doc:"The account to register, or to sign in again."`
+	Kind     string            `json:"kind,omitempty" strict:"kind" enum:"imap,graph" doc:"The kind of a new account: imap, which is meant if it is left out, or graph, for Microsoft Graph."`
 	Provider string            `json:"provider" strict:"provider" doc:"google, microsoft, or the URL of an OpenID Connect issuer."`
-	User     string            `json:"user,omitempty" strict:"user" doc:"The user of a new account, mostly the mail address."`
+	User     string            `json:"user,omitempty" strict:"user" doc:"The user of a new account, mostly the mail address. One of kind graph has none, and it is only a hint for the provider's page."`
 	Host     string            `json:"host,omitempty" strict:"host" doc:"The IMAP server of a new account; left out: Google's or Microsoft's."`
 	Redirect string            `json:"redirect_uri,omitempty" strict:"redirect_uri" doc:"Where the provider sends the browser back to: https, or an http address of the browser's own machine. Needed if the provider has no device codes; Google has none for mail."`
-	Cadence  string            `json:"cadence,omitempty" strict:"cadence" doc:"The cadence of a new account; left out: every 0, because a mailbox is held in IDLE."`
+	Cadence  string            `json:"cadence,omitempty" strict:"cadence" doc:"The cadence of a new account; left out: every 0, because a mailbox is held in IDLE, or every 60s of kind graph."`
 	Labels   map[string]string `json:"labels,omitempty" strict:"labels" doc:"The labels of a new account."`
 }
 
@@ -89,7 +89,7 @@ func (s *Server) beginMailLogin(ctx context.Context, in *bodyInput) (MailLogin, 
 		return MailLogin{}, noSealer()
 	}
 	l, err := s.mailboxes.Begin(ctx, s.registry(ctx), loginBy(ctx), mailbox.Request{
-		Account:  accounts.Account{ID: given.ID, Cadence: cmp.Or(given.Cadence, "every 0"), Labels: given.Labels},
+		Account:  accounts.Account{ID: given.ID, Kind: given.Kind, Cadence: given.Cadence, Labels: given.Labels},
 		Provider: given.Provider, User: given.User, Host: given.Host, Redirect: given.Redirect,
 	})
 	return s.mailLoggedIn(ctx, l, err)

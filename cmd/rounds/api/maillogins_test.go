@@ -21,8 +21,8 @@ func TestSigningAMailboxIn(t *testing.T) {
 	fails := true
 	f := newFixture(t, func(o *Options) {
 		o.Token, o.Seal = "the-token-of-this-test", func() *secret.PublicKey { return k }
-		o.Mailbox = &mailbox.Server{
-			Kind: "plain", Validate: func(string) error { return nil }, Hosts: func(string) []string { return []string{"imap.example.com"} },
+		o.Mailbox = []mailbox.Server{{
+			Kind: "plain", Config: mailbox.ConfigOfIMAP, Own: mailbox.OwnOfIMAP, Cadence: "every 0", Validate: func(string) error { return nil }, Hosts: func(string) []string { return []string{"imap.example.com"} },
 			Begin: func(_ context.Context, _, _, redirect string) (*mailbox.Pending, error) {
 				if redirect == "" {
 					return nil, mailbox.ErrNoRedirect
@@ -39,11 +39,11 @@ func TestSigningAMailboxIn(t *testing.T) {
 				}
 				return &mailbox.Grant{Text: token, Hosts: []string{"login.example:443"}}, nil
 			},
-		}
+		}}
 	})
 	const path = "/v1/mail/logins"
 	for body, want := range map[string]string{
-		`{}`: "missing", `{"id":"me"}`: "missing", `{"id":"me","provider":"google","x":1}`: "its fields are id, provider, user, host, redirect_uri, cadence and labels",
+		`{}`: "missing", `{"id":"me"}`: "missing", `{"id":"me","provider":"google","x":1}`: "its fields are id, kind, provider, user, host, redirect_uri, cadence and labels",
 		`{"id":"me","provider":"google"}`: "the provider has no device code", `{"id":"me","provider":"google","redirect_uri":"http://10.0.0.1"}`: "must be an https URL",
 	} {
 		if got := f.errorReply("POST", path, body, 422); len(got.Errors) == 0 || !strings.Contains(fmt.Sprint(got.Errors[len(got.Errors)-1].Message), want) {

@@ -26,7 +26,7 @@ func withEverything(t *testing.T) func(*Options) {
 		o.Try = func(context.Context, trial.Request) (*trial.Report, error) { return &trial.Report{}, nil }
 		o.Files = &shelf{ring: o.Ring, when: FilesAll, bytes: make(map[string]string)}
 		o.Scan = &scan.Server{Kind: "plain", Validate: func(string) error { return nil }}
-		o.Mailbox = &mailbox.Server{Kind: "plain", Validate: func(string) error { return nil }, Hosts: func(string) []string { return nil }}
+		o.Mailbox = []mailbox.Server{{Kind: "plain", Validate: func(string) error { return nil }, Hosts: func(string) []string { return nil }, Config: mailbox.ConfigOfIMAP, Own: mailbox.OwnOfIMAP}}
 		o.Demo = &Demo{
 			Pollers: func() []DemoPoller { return nil },
 			Kill:    func(context.Context, string) error { return ErrNoPoller },

@@ -173,9 +173,9 @@ func (s *Server) newMailboxes() *mailbox.Desk {
 		return nil
 	}
 	return &mailbox.Desk{
-		Ring: s.options.Ring, Server: *s.options.Mailbox, Stored: s.isStored, Note: s.noteLogin("mail-signed-in"),
-		Keep: func(ctx context.Context, name string, hosts []string, text string) error {
-			return s.storeFor(ctx, name, text, secret.Binding{Hosts: hosts, Kinds: []string{s.options.Mailbox.Kind}})
+		Ring: s.options.Ring, Servers: s.options.Mailbox, Stored: s.isStored, Note: s.noteLogin("mail-signed-in"),
+		Keep: func(ctx context.Context, kind, name string, hosts []string, text string) error {
+			return s.storeFor(ctx, name, text, secret.Binding{Hosts: hosts, Kinds: []string{kind}})
 		},
 		Tell: func(ctx context.Context, err error) string { return s.loginError(ctx, atProvider, err).Error() },
 	}

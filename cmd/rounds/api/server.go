@@ -53,8 +53,8 @@ type Options struct {
 
 	// Scan is where WeChat accounts are signed in by a scan. Nil: there are no such routes.
 	Scan *scan.Server
-	// Mailbox is where mailboxes are signed in. Nil: there are no such routes.
-	Mailbox *mailbox.Server
+	// Mailbox is where mailboxes are signed in, by kind. Nil: there are no such routes.
+	Mailbox []mailbox.Server
 
 	// Reload reads the process' settings again, for POST /v1/reload. If the settings are at
 	// fault, its error is accounts.Faults. Nil: there is no such route.

@@ -23,7 +23,7 @@ func newMailCommand(env environment) *cobra.Command {
 		Use:   "mail",
 		Short: "Sign mailboxes in at Google, Microsoft or another provider",
 		Long: `Sign mailboxes in at Google, Microsoft or another provider, which take no passwords for mail.
-Their kind is imap. The guide's page about mailboxes says what to register there.`,
+Their kind is imap, or graph for Microsoft Graph. The guide's page about mailboxes says what to register there.`,
 		Example: "  rounds mail login me --provider google --user me@gmail.com",
 	}, newMailLogin(env))
 }
@@ -48,6 +48,7 @@ An existing account of that ID is signed in again, with its id, cursor and histo
 its password. If it was parked, it circulates again. Ctrl-C abandons the sign-in.`,
 		Example: `  rounds mail login me --provider google --user me@gmail.com
   rounds mail login office --provider microsoft --user office@example.com --label team=sales
+  rounds mail login office --provider microsoft --kind graph
   rounds mail login me --provider https://id.example.com --user me@example.com --host imap.example.com
   rounds mail login me --provider google --json | jq -r 'select(.state == "confirmed").account'`,
 		Args: exactly(1),
@@ -65,9 +66,10 @@ its password. If it was parked, it circulates again. Ctrl-C abandons the sign-in
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&request.Provider, "provider", "", "where to sign in: google, microsoft, or the `URL` of an OpenID Connect issuer")
+	flags.StringVar(&request.Kind, "kind", "", "for a new account: imap, or graph for Microsoft Graph; default: imap")
 	flags.StringVar(&request.User, "user", "", "for a new account: its `NAME` at the mail server, mostly the mail address")
 	flags.StringVar(&request.Host, "host", "", "for a new account: the IMAP `SERVER`; default: Google's or Microsoft's")
-	flags.StringVar(&every, "every", "0", "for a new account: check it every `duration`; 0: hold it in IDLE")
+	flags.StringVar(&every, "every", "0", "for a new account: check it every `duration`; 0: hold it in IDLE, as by default; graph is checked every 60s by default")
 	flags.StringSliceVar(&labels, "label", nil, "for a new account: a label, as `KEY=VALUE`; repeat the flag, or separate labels by commas")
 	flags.IntVar(&port, "port", 0, "the `PORT` of this machine's loopback to which the browser comes back; 0: a free one")
 	flags.BoolVar(&jsonOutput, "json", false, "print each state as JSON, one a line")

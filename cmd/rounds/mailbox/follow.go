@@ -61,7 +61,7 @@ func (d *Desk) poll(ctx context.Context, registry *accounts.Registry, name strin
 	}
 	// The provider gives what it has only once, so this does not end with the caller.
 	ctx = context.WithoutCancel(ctx)
-	g, slow, err := d.Server.Poll(ctx, &k.Pending)
+	g, slow, err := d.server(k.Kind).Poll(ctx, &k.Pending)
 	switch {
 	case g != nil, errors.Is(err, ErrRefused):
 		return d.came(ctx, registry, name, g)
@@ -97,7 +97,7 @@ func (d *Desk) Complete(ctx context.Context, registry *accounts.Registry, name, 
 	if k.Grant == nil {
 		var g *Grant
 		if code != "" {
-			g, err = d.Server.Exchange(context.WithoutCancel(ctx), &k.Pending, state, code, issuer)
+			g, err = d.server(k.Kind).Exchange(context.WithoutCancel(ctx), &k.Pending, state, code, issuer)
 		}
 		if errors.Is(err, ErrState) {
 			return nil, accounts.Faults{{Field: "state", Reason: ErrState.Error()}}
@@ -169,7 +169,7 @@ func (d *Desk) finish(ctx context.Context, registry *accounts.Registry, name str
 		return k.loginOr(name, err)
 	}
 	hosts := append(slices.Clone(k.Grant.Hosts), k.Hosts...)
-	if err := d.Keep(ctx, SecretOf(k.ID), hosts, k.Grant.Text); err != nil {
+	if err := d.Keep(ctx, k.Kind, SecretOf(k.ID), hosts, k.Grant.Text); err != nil {
 		return nil, err
 	}
 	var a accounts.Account

@@ -75,12 +75,17 @@ type Grant struct {
 	Hosts []string `json:"hosts"` // the provider's, to which it goes
 }
 
-// Server has the providers.
+// Server has the providers for accounts of a kind.
 type Server struct {
 	Kind     string                      // of the accounts
+	Cadence  string                      // of a new account, if nobody has named one
 	Validate func(provider string) error // judges a provider's name
-	// Hosts returns the mail servers of a provider, that of IMAP first; none: the caller has to name
-	// one.
+	// Config returns the config of a new account, without oauth.
+	Config func(user, host string) map[string]any
+	// Own returns what a config says: who is signed in, and the servers that get access tokens.
+	Own func(config json.RawMessage) (user string, hosts []string)
+	// Hosts returns the mail servers of a provider, the one that has the mailboxes first; none: the
+	// caller has to name one.
 	Hosts func(provider string) []string
 
 	// Begin begins a sign-in for a mailbox' user. redirect is where the browser shall come back to.
@@ -92,9 +97,27 @@ type Server struct {
 	Exchange func(ctx context.Context, p *Pending, state, code, issuer string) (*Grant, error)
 }
 
+// ConfigOfIMAP is the Config of a Server for accounts that are reached over IMAP.
+func ConfigOfIMAP(user, host string) map[string]any {
+	return map[string]any{"user": user, "host": host}
+}
+
+// OwnOfIMAP is the Own of such a Server.
+func OwnOfIMAP(raw json.RawMessage) (user string, hosts []string) {
+	var config struct {
+		User string `json:"user"`
+		Host string `json:"host"`
+		SMTP struct {
+			Host string `json:"host"`
+		} `json:"smtp"`
+	}
+	_ = json.Unmarshal(raw, &config) // what cannot be read is missing
+	return config.User, []string{config.Host, config.SMTP.Host}
+}
+
 // Request is a mailbox to sign in.
 type Request struct {
-	Account  accounts.Account // without its config
+	Account  accounts.Account // without its config; without a kind: it is the first Server's
 	Provider string
 	User     string // of a new account
 	Host     string // of a new account; empty: the provider's
@@ -116,6 +139,7 @@ type Login struct {
 type kept struct {
 	Record  json.RawMessage `json:"record"` // the account to register
 	ID      string          `json:"id"`
+	Kind    string          `json:"kind"`
 	Hosts   []string        `json:"hosts"` // the account's mail servers
 	Pending Pending         `json:"pending"`
 	State   string          `json:"state"`
@@ -136,16 +160,26 @@ type kept struct {
 
 // Desk makes sign-ins. It is safe for concurrent use.
 type Desk struct {
-	Ring   *circulate.Ring
-	Server Server
-	// Keep stores a secret that is bound to hosts.
-	Keep func(ctx context.Context, name string, hosts []string, text string) error
+	Ring    *circulate.Ring
+	Servers []Server // one at least, for a kind each
+	// Keep stores a secret that is bound to hosts, for accounts of a kind.
+	Keep func(ctx context.Context, kind, name string, hosts []string, text string) error
 	// Stored reports whether a secret is stored.
 	Stored func(ctx context.Context, name string) (bool, error)
 	// Note is called for each account that was signed in, with whether it existed before.
 	Note func(ctx context.Context, id string, again bool)
 	// Tell returns what may be shown of an error.
 	Tell func(ctx context.Context, err error) string
+}
+
+// server returns the server of a kind, or nil.
+func (d *Desk) server(kind string) *Server {
+	for i := range d.Servers {
+		if d.Servers[i].Kind == kind {
+			return &d.Servers[i]
+		}
+	}
+	return nil
 }
 
 func (d *Desk) book() login.Book { return login.Book{Ring: d.Ring, Use: "rounds mailbox sign-in 1"} }
@@ -160,42 +194,38 @@ func SecretOf(id string) string { return login.SecretOf("mail-", id) }
 func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by login.By, r Request) (*Login, error) {
 	existing, err := registry.Get(ctx, r.Account.ID)
 	isNew := errors.Is(err, accounts.ErrNotFound)
-	switch {
-	case err == nil && existing.Account.Kind != d.Server.Kind:
-		return nil, login.ErrKind
-	case err != nil && !isNew:
+	if err != nil && !isNew {
 		return nil, err
 	}
 	a := r.Account
-	if !isNew {
+	if isNew {
+		a.Kind = cmp.Or(a.Kind, d.Servers[0].Kind)
+	} else {
 		a = existing.Account
 	}
-	k := &kept{ID: r.Account.ID, MayReplace: by.MayReplace, State: Waiting}
-	if err := d.judge(ctx, registry, &a, r, isNew); err != nil {
+	at := d.server(a.Kind)
+	switch {
+	case !isNew && (at == nil || r.Account.Kind != "" && r.Account.Kind != a.Kind):
+		return nil, login.ErrKind
+	case at == nil:
+		return nil, accounts.Faults{{Field: "kind", Reason: "accounts of this kind are not signed in like that"}}
+	}
+	k := &kept{ID: r.Account.ID, Kind: a.Kind, MayReplace: by.MayReplace, State: Waiting}
+	if err := d.judge(ctx, registry, at, &a, r, isNew); err != nil {
 		return nil, err
 	}
 	if err := d.checkFree(ctx, registry, k); err != nil {
 		return nil, err
 	}
-	user := r.User
-	var config struct {
-		User string `json:"user"`
-		Host string `json:"host"`
-		SMTP struct {
-			Host string `json:"host"`
-		} `json:"smtp"`
-	}
-	if json.Unmarshal(a.Config, &config) == nil {
-		user = cmp.Or(config.User, user)
-		k.Hosts = d.mailHosts(r.Provider, config.Host, config.SMTP.Host)
-	}
+	user, own := at.Own(a.Config)
+	user, k.Hosts = cmp.Or(user, r.User), at.mailHosts(r.Provider, own)
 	if k.Record, err = json.Marshal(a); err != nil {
 		return nil, err
 	}
 	if len(k.Record) > maxRecord {
 		return nil, accounts.Faults{{Field: "id", Reason: fmt.Sprintf("a sign-in keeps at most %d bytes of a record", maxRecord)}}
 	}
-	p, err := d.Server.Begin(ctx, r.Provider, user, r.Redirect)
+	p, err := at.Begin(ctx, r.Provider, user, r.Redirect)
 	if errors.Is(err, ErrNoRedirect) {
 		return nil, accounts.Faults{{Field: "redirect_uri", Reason: ErrNoRedirect.Error()}}
 	}
@@ -218,9 +248,9 @@ func (d *Desk) Begin(ctx context.Context, registry *accounts.Registry, by login.
 
 // mailHosts returns the mail servers to which an account's access tokens go: its own, and the
 // provider's if the account's is one of them, so that sending can be configured later.
-func (d *Desk) mailHosts(provider string, own ...string) []string {
+func (at *Server) mailHosts(provider string, own []string) []string {
 	hosts := slices.DeleteFunc(own, func(host string) bool { return host == "" })
-	if theirs := d.Server.Hosts(provider); len(hosts) > 0 && slices.Contains(theirs, hosts[0]) {
+	if theirs := at.Hosts(provider); len(hosts) > 0 && slices.Contains(theirs, hosts[0]) {
 		hosts = append(hosts, theirs...)
 	}
 	slices.Sort(hosts)
@@ -228,19 +258,23 @@ func (d *Desk) mailHosts(provider string, own ...string) []string {
 }
 
 // judge returns everything that is wrong with a request, and completes the config of a new account.
-func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a *accounts.Account, r Request, isNew bool) error {
+func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, at *Server, a *accounts.Account, r Request, isNew bool) error {
 	var faults accounts.Faults
-	if err := d.Server.Validate(r.Provider); err != nil {
+	if err := at.Validate(r.Provider); err != nil {
 		faults.Add("provider", err.Error())
 	}
 	if r.Redirect != "" && !mayReturn(r.Redirect) {
 		faults.Add("redirect_uri", "must be an https URL, or an http URL of this machine such as http://127.0.0.1:8765/")
 	}
+	wanted := at.Config(r.User, r.Host)
+	if _, has := wanted["host"]; !has && r.Host != "" {
+		faults.Add("host", "an account of this kind has none")
+	}
 	if !isNew {
 		config := make(map[string]any)
 		_ = json.Unmarshal(a.Config, &config) // a registered config is an object
 		for _, f := range [][2]string{{"user", r.User}, {"host", r.Host}} {
-			if f[1] != "" && config[f[0]] != f[1] {
+			if _, has := wanted[f[0]]; has && f[1] != "" && config[f[0]] != f[1] {
 				faults.Add(f[0], "the account exists and has another one: leave it out, or change the account first")
 			}
 		}
@@ -250,13 +284,13 @@ func (d *Desk) judge(ctx context.Context, registry *accounts.Registry, a *accoun
 		a.Config = text
 		return errors.Join(err, faults.Err())
 	}
-	host := r.Host
-	if theirs := d.Server.Hosts(r.Provider); host == "" && len(theirs) > 0 {
-		host = theirs[0]
+	if theirs := at.Hosts(r.Provider); r.Host == "" && len(theirs) > 0 {
+		wanted = at.Config(r.User, theirs[0])
 	}
-	a.Kind = d.Server.Kind
+	a.Cadence = cmp.Or(a.Cadence, at.Cadence)
+	wanted["oauth"] = refTo(a.ID)
 	var err error
-	if a.Config, err = json.Marshal(map[string]any{"host": host, "user": r.User, "oauth": refTo(a.ID)}); err != nil {
+	if a.Config, err = json.Marshal(wanted); err != nil {
 		return err
 	}
 	record, err := json.Marshal(a)
@@ -298,7 +332,7 @@ func (d *Desk) checkFree(ctx context.Context, registry *accounts.Registry, k *ke
 	if err != nil || !taken || k.MayReplace {
 		return err
 	}
-	ours, err := login.Uses(ctx, registry, k.ID, d.Server.Kind, "oauth", SecretOf(k.ID))
+	ours, err := login.Uses(ctx, registry, k.ID, k.Kind, "oauth", SecretOf(k.ID))
 	if err == nil && !ours {
 		return ErrTaken
 	}

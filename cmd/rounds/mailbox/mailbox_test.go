@@ -26,7 +26,7 @@ type kinds struct{}
 func (kinds) Validate(kind string, config json.RawMessage) error {
 	var c struct{ Host, User string }
 	switch {
-	case kind != "imap" && kind != "feed":
+	case kind != "imap" && kind != "feed" && kind != "graph":
 		return errors.New("kind: not known")
 	case kind == "imap" && (json.Unmarshal(config, &c) != nil || c.User == "" || c.Host == ""):
 		return accounts.Faults{{Field: "user", Reason: "missing"}}
@@ -67,10 +67,10 @@ func (w *world) locked(change func()) {
 
 // desk returns the desk of another process.
 func (w *world) desk() *mailbox.Desk {
-	return &mailbox.Desk{
+	desk := &mailbox.Desk{
 		Ring: w.Open(w.Redis),
-		Server: mailbox.Server{
-			Kind: "imap",
+		Servers: []mailbox.Server{{
+			Kind: "imap", Cadence: "every 0", Config: mailbox.ConfigOfIMAP, Own: mailbox.OwnOfIMAP,
 			Validate: func(provider string) error {
 				if provider != "devices" && provider != "browser" {
 					return errors.New("must be one of ours")
@@ -105,8 +105,8 @@ func (w *world) desk() *mailbox.Desk {
 				}
 				return w.came, w.fails
 			},
-		},
-		Keep: func(_ context.Context, name string, hosts []string, text string) error {
+		}},
+		Keep: func(_ context.Context, _, name string, hosts []string, text string) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.store == nil {
@@ -125,6 +125,13 @@ func (w *world) desk() *mailbox.Desk {
 		},
 		Tell: func(_ context.Context, err error) string { return err.Error() },
 	}
+	other := desk.Servers[0]
+	other.Kind, other.Cadence = "graph", "every 60s"
+	other.Config = func(string, string) map[string]any { return make(map[string]any) }
+	other.Own = func(json.RawMessage) (string, []string) { return "", []string{"graph.example.com"} }
+	other.Hosts = func(string) []string { return nil }
+	desk.Servers = append(desk.Servers, other)
+	return desk
 }
 
 func (w *world) begin(r mailbox.Request) (*mailbox.Login, error) {
@@ -155,6 +162,45 @@ func (w *world) config(id string) string {
 		w.Fatal(err)
 	}
 	return string(a.Account.Config)
+}
+
+// A mailbox of another kind has a config, a cadence and servers of its own, and an account stays of its
+// kind.
+func TestKinds(t *testing.T) {
+	run(t, func(w *world) {
+		of := func(id, kind string) mailbox.Request {
+			r := request(id, "browser")
+			r.Account.Kind = kind
+			return r
+		}
+		begin := func(r mailbox.Request) (*mailbox.Login, error) {
+			return w.desk().Begin(w.Context(), w.registry, login.By{Name: "me"}, r)
+		}
+		w.came = granted
+		l := w.must(begin(of("me", "graph")))
+		w.must(w.desk().Complete(w.Context(), w.registry, l.Name, "state", "code", ""))
+		if got := w.config("me"); got != `{"oauth":{"secret":"mail-me"}}` {
+			t.Errorf("got %s", got)
+		}
+		if a, err := w.registry.Get(w.Context(), "me"); err != nil || a.Account.Kind != "graph" || a.Account.Cadence != "every 60s" {
+			t.Errorf("got %+v, %v", a.Account, err)
+		}
+		if got := w.stored["mail-me"]; !strings.Contains(got, "graph.example.com|") || strings.Contains(got, "imap") {
+			t.Errorf("stored %s", got)
+		}
+		w.must(begin(of("me", ""))) // again, as the kind that it is
+		if _, err := begin(of("me", "imap")); !errors.Is(err, login.ErrKind) {
+			t.Errorf("got %v", err)
+		}
+		wrong := of("other", "graph")
+		wrong.Host = "imap.example.com"
+		for field, r := range map[string]mailbox.Request{"kind": of("other", "feed"), "host": wrong} {
+			var faults accounts.Faults
+			if _, err := begin(r); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
+				t.Errorf("%s: got %v", field, err)
+			}
+		}
+	})
 }
 
 // The provider is asked as often as it allows, however many processes follow, and the account is

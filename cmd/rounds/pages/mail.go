@@ -19,6 +19,7 @@ const (
 	mailBackPath = "/account/mail/back"
 
 	mailKind  = "imap"
+	graphKind = "graph"
 	mailRoute = "POST /v1/mail/logins"
 
 	// mailCookie begins the names of the cookies that store sign-ins' names; see loginCookie.
@@ -88,8 +89,11 @@ func providerOf(a *api.Account) (provider string, signedIn bool) {
 		Host  string          `json:"host"`
 		OAuth json.RawMessage `json:"oauth"`
 	}
-	if a.Kind != mailKind || json.Unmarshal(a.Config, &config) != nil {
+	if a.Kind != mailKind && a.Kind != graphKind || json.Unmarshal(a.Config, &config) != nil {
 		return "", false
+	}
+	if a.Kind == graphKind {
+		return "microsoft", len(config.OAuth) > 0
 	}
 	for _, p := range providersOf {
 		if config.Host == p[1] {

@@ -7,27 +7,39 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/login"
 	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
+	"github.com/rounds-dev/rounds/poller/checkers/graph"
 	"github.com/rounds-dev/rounds/poller/checkers/imap"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// mailboxesAt returns the providers at which mailboxes are signed in, reached under the pollers'
-// rules, with this service's registrations among the source's own secrets.
-func mailboxesAt(client *fetch.Client, source secrets.Source) *mailbox.Server {
-	c := oauth.NewClient(imap.Kind, client, source)
-	return &mailbox.Server{
-		Kind: imap.Kind, Validate: c.ValidateProvider,
-		Hosts: func(provider string) []string {
-			switch provider {
-			case oauth.Google:
-				return []string{"imap.gmail.com", "smtp.gmail.com"}
-			case oauth.Microsoft:
-				return []string{"outlook.office365.com", "smtp.office365.com"}
-			}
-			return nil
-		},
+// mailboxesAt returns the providers at which mailboxes are signed in, for each kind, reached under the
+// pollers' rules, with this service's registrations among the source's own secrets.
+func mailboxesAt(client *fetch.Client, source secrets.Source) []mailbox.Server {
+	imapAt, graphAt := mailboxAt(oauth.NewClient(imap.Kind, client, source)), mailboxAt(oauth.NewClient(graph.Kind, client, source))
+	imapAt.Kind, imapAt.Cadence = imap.Kind, "every 0" // it is held in IDLE
+	imapAt.Config, imapAt.Own = mailbox.ConfigOfIMAP, mailbox.OwnOfIMAP
+	imapAt.Hosts = func(provider string) []string {
+		switch provider {
+		case oauth.Google:
+			return []string{"imap.gmail.com", "smtp.gmail.com"}
+		case oauth.Microsoft:
+			return []string{"outlook.office365.com", "smtp.office365.com"}
+		}
+		return nil
+	}
+	graphAt.Kind, graphAt.Cadence = graph.Kind, "every 60s"
+	graphAt.Config = func(string, string) map[string]any { return make(map[string]any) }
+	graphAt.Own = func(raw json.RawMessage) (string, []string) { return "", []string{graph.Host(raw)} }
+	graphAt.Hosts = func(string) []string { return nil }
+	return []mailbox.Server{imapAt, graphAt}
+}
+
+// mailboxAt returns how mailboxes are signed in by a client.
+func mailboxAt(c *oauth.Client) mailbox.Server {
+	return mailbox.Server{
+		Validate: c.ValidateProvider,
 		Begin: func(ctx context.Context, provider, user, redirect string) (*mailbox.Pending, error) {
 			p, err := c.Begin(ctx, provider, user, redirect)
 			if err != nil {

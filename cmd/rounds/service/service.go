@@ -92,7 +92,7 @@ type Options struct {
 	seals    *seals       // stored secrets; nil: none
 	name     string       // the process's name, also as a replica
 	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
-	mailbox  *mailbox.Server
+	mailbox  []mailbox.Server
 
 	keeping *atomic.Pointer[keep.Keeper] // gets what fetches files in this process
 }

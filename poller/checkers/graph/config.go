@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/mail"
 	"strings"
@@ -67,6 +69,15 @@ func newForm(client *fetch.Client) *form {
 			Read: func(v strict.Value, c *config) { c.base, c.host = client.ReadBaseURL(v) },
 		},
 	})
+}
+
+// Host returns the host, perhaps with a port, to which an account's access tokens are sent, by its config.
+func Host(raw json.RawMessage) string {
+	var config struct {
+		Base string `json:"base_url"`
+	}
+	_ = json.Unmarshal(raw, &config) // what cannot be read is missing
+	return fetch.Host(cmp.Or(config.Base, defaultBaseURL))
 }
 
 // readFolder reads the id or the name of a folder.
